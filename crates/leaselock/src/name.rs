@@ -29,6 +29,12 @@ impl Name {
         }
     }
 
+    /// For an error that comes before the name was looked at.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn placeholder() -> Self {
+        Name("(refused name)".to_owned())
+    }
+
     /// The name as given.
     pub fn as_str(&self) -> &str {
         &self.0

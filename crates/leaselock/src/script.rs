@@ -17,7 +17,7 @@ pub(crate) struct Script {
 
 /// Joins `prelude.lua`, the named fragments and the script itself at compile time.
 macro_rules! script {
-    ($name:literal $(, with $fragment:literal)* $(, $reads_only:ident)?) => {{
+    ($name:literal $(, with $fragment:literal)* $(; $reads_only:ident)?) => {{
         static SCRIPT: $crate::script::Script = $crate::script::Script {
             name: $name,
             source: concat!(

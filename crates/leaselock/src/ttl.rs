@@ -25,6 +25,10 @@ impl Ttl {
         }
     }
 
+    pub(crate) const fn whole_ms(ms: u64) -> Option<Self> {
+        if ms >= 10 && ms <= 30 * 24 * 3600 * 1000 { Some(Ttl(ms)) } else { None }
+    }
+
     pub(crate) const fn as_ms(self) -> u64 {
         self.0
     }
