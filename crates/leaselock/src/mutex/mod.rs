@@ -1,6 +1,8 @@
 //! The mutex: one holder at a time.
 
 pub(crate) mod steps;
+#[cfg(all(test, feature = "redis", feature = "embedded"))]
+mod tests;
 pub(crate) mod views;
 
 use std::fmt;
