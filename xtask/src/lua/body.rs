@@ -151,20 +151,26 @@ pub(super) fn commands(tokens: &[Token]) -> Vec<Command> {
     found
 }
 
-/// The first words of answers: `{'granted', …}`. Words of an answer are in small letters, which
-/// tells them from tables of command arguments.
+/// The first words of answers: `{'granted', …}`, `{there and 'left' or 'absent', …}`. Words of an
+/// answer are in small letters, which tells them from tables of command arguments.
 pub(super) fn tags(tokens: &[Token]) -> Vec<(usize, String)> {
-    let is_tag = |text: &str| {
-        let mut letters = text.chars();
-        letters
-            .next()
-            .is_some_and(|letter| letter.is_ascii_lowercase())
-            && letters.all(|letter| letter.is_ascii_lowercase() || letter == '_')
-    };
-    let pairs = tokens.windows(2).filter(|pair| pair[0].is("{"));
-    let texts = pairs.filter_map(|pair| Some((pair[1].line, pair[1].string()?)));
-    texts
-        .filter(|(_, text)| is_tag(text))
-        .map(|(line, text)| (line, text.to_owned()))
-        .collect()
+    let mut found = Vec::new();
+    for (open, _) in tokens.iter().enumerate().filter(|(_, token)| token.is("{")) {
+        let table = &tokens[open + 1..skip_brackets(tokens, open)];
+        let (start, stop) = split_at_commas(table, 0)[0];
+        for (at, token) in table[start..stop].iter().enumerate() {
+            let chosen = at == 0 || table[at - 1].is("and") || table[at - 1].is("or");
+            let text = token.string().filter(|text| chosen && is_tag(text));
+            found.extend(text.map(|text| (token.line, text.to_owned())));
+        }
+    }
+    found
+}
+
+fn is_tag(text: &str) -> bool {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .is_some_and(|letter| letter.is_ascii_lowercase())
+        && letters.all(|letter| letter.is_ascii_lowercase() || letter == '_')
 }

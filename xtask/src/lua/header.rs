@@ -2,7 +2,7 @@
 
 use crate::lex::{Kind, Language, Token, lex};
 
-/// One `KEYS[n] name  what it is`; `ARGV[n..]` stands for all from there on.
+/// One `KEYS[n] name  what it is`. `KEYS[…]` stands for all that come behind those before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) line: usize,
@@ -72,7 +72,7 @@ impl Header {
                     lines: vec![summary.to_owned()],
                 };
                 current = Place::Summary;
-            } else if let Some(slot) = parse_slot(line, text) {
+            } else if let Some(slot) = header.parse_slot(line, text) {
                 header.slots.push(slot);
                 current = Place::Nowhere;
             } else {
@@ -108,6 +108,31 @@ impl Header {
         }
     }
 
+    fn parse_slot(&self, line: usize, text: &str) -> Option<Slot> {
+        let array = ["KEYS", "ARGV"]
+            .into_iter()
+            .find(|array| text.starts_with(array))?;
+        let (index, rest) = text[array.len()..].strip_prefix('[')?.split_once(']')?;
+        let open_ended = index == "…";
+        let number = if open_ended {
+            self.of(array).count() + 1
+        } else {
+            index.parse().ok()?
+        };
+        let name = rest
+            .split_whitespace()
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        Some(Slot {
+            line,
+            array,
+            number,
+            open_ended,
+            name,
+        })
+    }
+
     fn section(&mut self, place: Place) -> Option<&mut Section> {
         match place {
             Place::Nowhere => None,
@@ -141,24 +166,4 @@ enum Place {
     Returns,
     Replay,
     Writes,
-}
-
-fn parse_slot(line: usize, text: &str) -> Option<Slot> {
-    let array = ["KEYS", "ARGV"]
-        .into_iter()
-        .find(|array| text.starts_with(array))?;
-    let (index, rest) = text[array.len()..].strip_prefix('[')?.split_once(']')?;
-    let number = index.trim_end_matches("..").parse().ok()?;
-    let name = rest
-        .split_whitespace()
-        .next()
-        .unwrap_or_default()
-        .to_owned();
-    Some(Slot {
-        line,
-        array,
-        number,
-        open_ended: index.ends_with(".."),
-        name,
-    })
 }

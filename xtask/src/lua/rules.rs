@@ -87,7 +87,7 @@ fn uses(script: &Script, complain: Complain<'_>) {
                 );
             }
             None if !slots.any(|slot| slot.open_ended) => {
-                let right = format!("write the number, or list `{array}[n..]` in the header");
+                let right = format!("write the number, or list `{array}[…]` in the header");
                 complain(line, format!("{array} is used without a number"), &right);
             }
             _ => {}
