@@ -4,9 +4,11 @@ mod complaint;
 mod files;
 mod lex;
 mod lua;
+mod tidy;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    tidy::run();
     lua::run(false)
 }
