@@ -1,7 +1,6 @@
 //! What a checker has to say about a line.
 
 use std::fmt;
-use std::process::ExitCode;
 
 /// Something that is wrong, where, and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,16 +43,16 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// Prints all complaints, and fails if there are any.
-pub(crate) fn report(mut complaints: Vec<Complaint>, checked: &str) -> ExitCode {
-    complaints.sort();
-    for complaint in &complaints {
-        eprintln!("{complaint}");
-    }
+/// All complaints as one error, in the order of files and lines.
+pub(crate) fn report(mut complaints: Vec<Complaint>, checked: &str) -> Result<String, String> {
     if complaints.is_empty() {
-        println!("{checked}: nothing to complain about");
-        return ExitCode::SUCCESS;
+        return Ok(format!("{checked}: nothing to complain about"));
     }
-    eprintln!("{checked}: {} complaints", complaints.len());
-    ExitCode::FAILURE
+    complaints.sort();
+    let lines: Vec<String> = complaints.iter().map(Complaint::to_string).collect();
+    Err(format!(
+        "{}\n{checked}: {} complaints",
+        lines.join("\n"),
+        lines.len()
+    ))
 }

@@ -13,7 +13,6 @@ mod rust;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::process::ExitCode;
 
 use self::fragment::Fragments;
 use self::header::Header;
@@ -96,7 +95,7 @@ impl Sources {
 }
 
 /// Checks all scripts and the table of them, or writes the table.
-pub(crate) fn run(write: bool) -> ExitCode {
+pub(crate) fn run(write: bool) -> Result<String, String> {
     let root = files::root();
     let sources = Sources::load(&root);
     let mut found = sources.check();

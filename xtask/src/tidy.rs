@@ -6,13 +6,11 @@ mod code;
 mod documents;
 mod text;
 
-use std::process::ExitCode;
-
 use crate::complaint::{Complaint, report};
 use crate::files::{self, File};
 
 /// Checks the whole repository and collects all complaints before it fails.
-pub(crate) fn run() -> ExitCode {
+pub(crate) fn run() -> Result<String, String> {
     let root = files::root();
     let all = files::below(&root, "");
     let mut found = check(&all);

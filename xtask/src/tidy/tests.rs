@@ -111,7 +111,7 @@ fn redis_crate_is_named_in_its_own_folder_only() {
     for code in [
         "use crate::store::redis::Redis;",
         "use self::redis::Redis;",
-        "mod redis;",
+        "mod redis;\nfn f() -> redis::Redis {}",
         "\"redis::\"",
     ] {
         assert_eq!(complaints(LIBRARY, code), [""; 0], "{code}");
