@@ -4,6 +4,7 @@
 //! a third language. The header is what they share, so a program sees to it that it stays true.
 
 mod body;
+mod commands;
 mod fragment;
 mod header;
 mod readme;
@@ -82,14 +83,14 @@ impl Sources {
         let mut found = Vec::new();
         for script in &self.scripts {
             rules::check(script, &self.fragments, &mut found);
-            rules::check_commands(&script.file.path, &script.body, &mut found);
+            commands::check(&script.file.path, &script.body, &mut found);
             rust::check_decoder(script, &self.rust, &mut found);
         }
         self.fragments.check(&mut found);
         for (path, tokens) in self.fragments.tokens() {
-            rules::check_commands(path, tokens, &mut found);
+            commands::check(path, tokens, &mut found);
         }
-        rules::check_whitelist(self, &mut found);
+        commands::check_whitelist(self, &mut found);
         found
     }
 }

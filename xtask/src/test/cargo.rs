@@ -29,11 +29,15 @@ impl Cargo {
     }
 
     /// Documents everything, private items too: their links are for the people who work here.
+    /// The command goes first and alone: it shares its name, and so its page, with the library.
     pub(super) fn documents(&self) -> Result<(), String> {
-        let build = "doc --workspace --no-deps --document-private-items --all-features";
-        let mut command = self.command(build);
-        command.env("RUSTDOCFLAGS", "-D warnings");
-        run(command)
+        for packages in ["-p leaselock-cli", "--workspace --exclude leaselock-cli"] {
+            let build = format!("doc {packages} --no-deps --document-private-items --all-features");
+            let mut command = self.command(&build);
+            command.env("RUSTDOCFLAGS", "-D warnings");
+            run(command)?;
+        }
+        Ok(())
     }
 
     fn command(&self, arguments: &str) -> Command {
