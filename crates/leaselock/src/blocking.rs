@@ -19,7 +19,10 @@ use std::time::Duration;
 
 use crate::client::Closed;
 use crate::doctor::Report;
-use crate::error::{AcquireError, BreakError, ExtendError, InspectError, InvalidInput, Lost, ReleaseError, StoreError};
+use crate::error::{
+    AcquireError, BreakError, ExtendError, InspectError, InvalidInput, Lost, ReleaseError,
+    StoreError,
+};
 use crate::fence::Fence;
 use crate::inspect::{BreakTerms, Broken, Holder, Inspection};
 use crate::lease::handle::Handle;
@@ -49,13 +52,25 @@ impl Client {
         crate::Client::connect(url).map(Client::from)
     }
 
-    fn wait<T>(&self, future: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        Ok(self.client.inner().background()?.handle.clone().block_on(future)?)
+    fn wait<T>(
+        &self,
+        future: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        Ok(self
+            .client
+            .inner()
+            .background()?
+            .handle
+            .clone()
+            .block_on(future)?)
     }
 
     /// The lock of this name.
     pub fn mutex(&self, name: impl Into<String>) -> Mutex {
-        Mutex { client: self.client.clone(), mutex: self.client.mutex(name) }
+        Mutex {
+            client: self.client.clone(),
+            mutex: self.client.mutex(name),
+        }
     }
 
     /// As [`Client::held`](crate::Client::held).
@@ -97,13 +112,20 @@ impl Client {
 
     /// Goes on with a lease that another process has detached.
     pub fn attach(&self, handle: Handle) -> DetachedLease {
-        DetachedLease { client: self.client.clone(), lease: self.client.attach(handle) }
+        DetachedLease {
+            client: self.client.clone(),
+            lease: self.client.attach(handle),
+        }
     }
 
     /// As [`Client::close`](crate::Client::close).
     pub fn close(&self) -> Closed {
-        let nothing = Closed { released: 0, unconfirmed: 0 };
-        self.wait(async { Ok(self.client.close().await) }).unwrap_or(nothing)
+        let nothing = Closed {
+            released: 0,
+            unconfirmed: 0,
+        };
+        self.wait(async { Ok(self.client.close().await) })
+            .unwrap_or(nothing)
     }
 }
 
@@ -120,7 +142,10 @@ macro_rules! waited {
     ($self:ident, $error:ident, $name:expr, $future:expr) => {
         match $self.client.inner().background() {
             Ok(background) => background.handle.clone().block_on($future),
-            Err(source) => Err($error::Store { name: $name, source }),
+            Err(source) => Err($error::Store {
+                name: $name,
+                source,
+            }),
         }
     };
 }
@@ -146,7 +171,8 @@ impl Mutex {
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
     pub fn acquire(&self) -> Result<Lease, AcquireError> {
-        waited!(self, AcquireError, self.name(), self.mutex.acquire()).map(|lease| self.lease(lease))
+        waited!(self, AcquireError, self.name(), self.mutex.acquire())
+            .map(|lease| self.lease(lease))
     }
 
     /// As [`Mutex::acquire_within`](crate::Mutex::acquire_within).
@@ -154,7 +180,13 @@ impl Mutex {
     /// # Errors
     /// [`AcquireError::StillBusy`] when others held it to the end.
     pub fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
-        waited!(self, AcquireError, self.name(), self.mutex.acquire_within(limit)).map(|lease| self.lease(lease))
+        waited!(
+            self,
+            AcquireError,
+            self.name(),
+            self.mutex.acquire_within(limit)
+        )
+        .map(|lease| self.lease(lease))
     }
 
     /// As [`Mutex::check`](crate::Mutex::check).
@@ -180,7 +212,10 @@ impl Mutex {
     }
 
     fn lease(&self, lease: crate::Lease) -> Lease {
-        Lease { client: self.client.clone(), lease }
+        Lease {
+            client: self.client.clone(),
+            lease,
+        }
     }
 }
 
@@ -230,7 +265,9 @@ impl Lease {
 
     /// Waits for at most `limit` for the lease to end; `None` when it is still held then.
     pub fn lost_within(&self, limit: Duration) -> Option<Lost> {
-        let Ok(background) = self.client.inner().background() else { return self.lease.lost().check().err() };
+        let Ok(background) = self.client.inner().background() else {
+            return self.lease.lost().check().err();
+        };
         background.handle.clone().block_on(async {
             tokio::select! {
                 lost = self.lease.lost() => Some(lost),
@@ -253,7 +290,12 @@ impl Lease {
     /// # Errors
     /// [`ExtendError`]: every variant says what it means for the lease.
     pub fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
-        waited!(self, ExtendError, self.lease.name().clone(), self.lease.extend(ttl))
+        waited!(
+            self,
+            ExtendError,
+            self.lease.name().clone(),
+            self.lease.extend(ttl)
+        )
     }
 
     /// As [`Lease::release`](crate::Lease::release).
@@ -304,7 +346,12 @@ impl DetachedLease {
     /// # Errors
     /// [`ExtendError::Lost`] when the lease is gone.
     pub fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
-        waited!(self, ExtendError, self.lease.name().clone(), self.lease.extend(ttl))
+        waited!(
+            self,
+            ExtendError,
+            self.lease.name().clone(),
+            self.lease.extend(ttl)
+        )
     }
 
     /// As [`DetachedLease::release`](crate::DetachedLease::release).

@@ -72,7 +72,10 @@ impl Holder {
             foreign: true,
             client: None,
             process: None,
-            why: Some(format!("something that is no lock lies there: a {}", tame(kind, 40))),
+            why: Some(format!(
+                "something that is no lock lies there: a {}",
+                tame(kind, 40)
+            )),
             fence: None,
             since_unix_ms: None,
             remaining: None,
@@ -141,7 +144,10 @@ struct People<'a> {
 
 impl People<'_> {
     fn of(inner: &Inner) -> People<'_> {
-        People { inner, known: HashMap::new() }
+        People {
+            inner,
+            known: HashMap::new(),
+        }
     }
 
     async fn find(&mut self, client: &str) -> Result<Option<Process>, StoreError> {
@@ -160,13 +166,24 @@ pub(crate) async fn inspect(inner: &Arc<Inner>, name: &Name) -> Result<Inspectio
     look(inner, name, &mut People::of(inner)).await
 }
 
-async fn look(inner: &Inner, name: &Name, people: &mut People<'_>) -> Result<Inspection, InspectError> {
+async fn look(
+    inner: &Inner,
+    name: &Name,
+    people: &mut People<'_>,
+) -> Result<Inspection, InspectError> {
     let keys = MutexKeys::new(&inner.prefix, name)?;
     let seen = inner.ask(&Inspect { keys: &keys }, WITHIN).await?;
     let state = match seen.state {
         InspectedState::Free => Holding::Free,
-        InspectedState::Other { kind } => Holding::NotALock { kind: tame(&kind, 40) },
-        InspectedState::Held { value, pttl_ms, fence, why } => {
+        InspectedState::Other { kind } => Holding::NotALock {
+            kind: tame(&kind, 40),
+        },
+        InspectedState::Held {
+            value,
+            pttl_ms,
+            fence,
+            why,
+        } => {
             let client = token::client_of(&value).map(str::to_owned);
             let process = match &client {
                 Some(client) => people.find(client).await?,
@@ -176,7 +193,8 @@ async fn look(inner: &Inner, name: &Name, people: &mut People<'_>) -> Result<Ins
                 foreign: client.is_none(),
                 client,
                 process,
-                why: Some(tame(&String::from_utf8_lossy(&why), WHY_MAX)).filter(|why| !why.is_empty()),
+                why: Some(tame(&String::from_utf8_lossy(&why), WHY_MAX))
+                    .filter(|why| !why.is_empty()),
                 fence,
                 since_unix_ms: fence.map(|fence| fence.get() / 1000),
                 remaining: pttl_ms.map(Duration::from_millis),
@@ -187,15 +205,28 @@ async fn look(inner: &Inner, name: &Name, people: &mut People<'_>) -> Result<Ins
     let mut line = Vec::with_capacity(seen.line.len());
     for (index, (client, priority)) in seen.line.into_iter().enumerate() {
         let process = people.find(&client).await?;
-        line.push(InLine { place: index + 1, client, process, priority });
+        line.push(InLine {
+            place: index + 1,
+            client,
+            process,
+            priority,
+        });
     }
-    Ok(Inspection { name: name.as_str().to_owned(), state, line })
+    Ok(Inspection {
+        name: name.as_str().to_owned(),
+        state,
+        line,
+    })
 }
 
-pub(crate) async fn list(inner: &Arc<Inner>, pattern: &str) -> Result<Vec<Inspection>, InspectError> {
+pub(crate) async fn list(
+    inner: &Arc<Inner>,
+    pattern: &str,
+) -> Result<Vec<Inspection>, InspectError> {
     let whole = format!("{}{pattern}", escaped(&inner.prefix));
     if pattern.is_empty() || whole.len() > 1024 || whole.chars().any(char::is_control) {
-        let message = "a pattern has 1 to 1024 bytes and no control characters; `*` is every lock".to_owned();
+        let message =
+            "a pattern has 1 to 1024 bytes and no control characters; `*` is every lock".to_owned();
         return Err(crate::error::InvalidInput::new(message).into());
     }
     let mut people = People::of(inner);
@@ -204,8 +235,12 @@ pub(crate) async fn list(inner: &Arc<Inner>, pattern: &str) -> Result<Vec<Inspec
     loop {
         let (next, candidates) = inner.store.scan(cursor, &whole, WITHIN).await?;
         for key in locks_among(inner, &candidates).await? {
-            let name = key.strip_prefix(&inner.prefix).and_then(|name| Name::new(name).ok());
-            let Some(name) = name.filter(|name| !found.contains_key(name.as_str())) else { continue };
+            let name = key
+                .strip_prefix(&inner.prefix)
+                .and_then(|name| Name::new(name).ok());
+            let Some(name) = name.filter(|name| !found.contains_key(name.as_str())) else {
+                continue;
+            };
             let inspection = look(inner, &name, &mut people).await?;
             if inspection.state != Holding::Free {
                 found.insert(inspection.name.clone(), inspection);
@@ -220,23 +255,47 @@ pub(crate) async fn list(inner: &Arc<Inner>, pattern: &str) -> Result<Vec<Inspec
 
 /// Keys that cannot be names are left out before anything is asked about them.
 async fn locks_among(inner: &Inner, candidates: &[String]) -> Result<Vec<String>, StoreError> {
-    let possible: Vec<String> = candidates.iter().filter(|key| name::check_key(key).is_ok()).cloned().collect();
+    let possible: Vec<String> = candidates
+        .iter()
+        .filter(|key| name::check_key(key).is_ok())
+        .cloned()
+        .collect();
     let mut locks = Vec::new();
     for page in possible.chunks(inner.store.capabilities().keys_per_call.max(1)) {
         let places = inner.ask(&Survey { candidates: page }, WITHIN).await?;
-        locks.extend(places.into_iter().filter_map(|place| page.get(place).cloned()));
+        locks.extend(
+            places
+                .into_iter()
+                .filter_map(|place| page.get(place).cloned()),
+        );
     }
     Ok(locks)
 }
 
 /// The prefix is text and not a pattern.
 fn escaped(prefix: &str) -> String {
-    prefix.chars().flat_map(|c| matches!(c, '*' | '?' | '[' | ']' | '\\' | '^').then_some('\\').into_iter().chain([c])).collect()
+    prefix
+        .chars()
+        .flat_map(|c| {
+            matches!(c, '*' | '?' | '[' | ']' | '\\' | '^')
+                .then_some('\\')
+                .into_iter()
+                .chain([c])
+        })
+        .collect()
 }
 
-pub(crate) async fn break_lease(inner: &Arc<Inner>, name: &Name, terms: BreakTerms) -> Result<Broken, BreakError> {
+pub(crate) async fn break_lease(
+    inner: &Arc<Inner>,
+    name: &Name,
+    terms: BreakTerms,
+) -> Result<Broken, BreakError> {
     let keys = MutexKeys::new(&inner.prefix, name)?;
-    let step = Break { keys: &keys, only: terms.only_fence, foreign: terms.foreign };
+    let step = Break {
+        keys: &keys,
+        only: terms.only_fence,
+        foreign: terms.foreign,
+    };
     let name = || name.clone();
     match inner.ask(&step, WITHIN).await? {
         Broke::Broken { holder, fence } => {
@@ -244,11 +303,18 @@ pub(crate) async fn break_lease(inner: &Arc<Inner>, name: &Name, terms: BreakTer
                 Some(client) => People::of(inner).find(client).await.unwrap_or_default(),
                 None => None,
             };
-            Ok(Broken { client: holder, process, fence })
+            Ok(Broken {
+                client: holder,
+                process,
+                fence,
+            })
         }
         Broke::Free => Err(BreakError::NotHeld { name: name() }),
         Broke::Foreign => Err(BreakError::Foreign { name: name() }),
-        Broke::Changed { fence } => Err(BreakError::Changed { name: name(), fence }),
+        Broke::Changed { fence } => Err(BreakError::Changed {
+            name: name(),
+            fence,
+        }),
     }
 }
 

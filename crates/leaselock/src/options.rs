@@ -48,7 +48,11 @@ pub enum Wait {
 impl Wait {
     /// Tries `count` times more, with the default delay and jitter.
     pub const fn retries(count: u32) -> Self {
-        Wait::Retries { count: Some(count), delay: RETRY_DELAY, jitter_percent: RETRY_JITTER_PERCENT }
+        Wait::Retries {
+            count: Some(count),
+            delay: RETRY_DELAY,
+            jitter_percent: RETRY_JITTER_PERCENT,
+        }
     }
 }
 
@@ -164,7 +168,9 @@ impl Options {
         if let Wait::Retries { jitter_percent, .. } = self.wait
             && jitter_percent > 100
         {
-            return Err(InvalidInput::new(format!("jitter of {jitter_percent} % is out of range: 0 to 100")));
+            return Err(InvalidInput::new(format!(
+                "jitter of {jitter_percent} % is out of range: 0 to 100"
+            )));
         }
         if self.max_hold.is_some_and(|hold| hold < self.ttl) {
             return Err(InvalidInput::new(format!(
@@ -176,9 +182,14 @@ impl Options {
         if let Some(why) = &self.why
             && (why.chars().count() > WHY_MAX || why.chars().any(char::is_control))
         {
-            return Err(InvalidInput::new(format!("why: at most {WHY_MAX} characters and no control characters")));
+            return Err(InvalidInput::new(format!(
+                "why: at most {WHY_MAX} characters and no control characters"
+            )));
         }
-        Ok(Checked { ttl: Ttl::new(self.ttl)?, wait: self.wait })
+        Ok(Checked {
+            ttl: Ttl::new(self.ttl)?,
+            wait: self.wait,
+        })
     }
 }
 
@@ -203,7 +214,11 @@ mod tests {
     #[test]
     fn options_out_of_range_are_refused_with_what_would_be_right() {
         let second = Duration::from_secs(1);
-        let jitter = Wait::Retries { count: None, delay: second, jitter_percent: 101 };
+        let jitter = Wait::Retries {
+            count: None,
+            delay: second,
+            jitter_percent: 101,
+        };
         for (options, says) in [
             (Options::default().ttl(Duration::ZERO), "10 ms to 30 days"),
             (Options::default().max_hold(second), "at least as long"),

@@ -29,7 +29,11 @@ pub(crate) struct Background {
 impl Background {
     pub(crate) fn start(inner: &Inner) -> Result<Self, StoreError> {
         let failed = |what: &str, error: std::io::Error| {
-            StoreError::refused(ErrorKind::Internal, format!("cannot start the client's {what}: {error}")).with_source(error)
+            StoreError::refused(
+                ErrorKind::Internal,
+                format!("cannot start the client's {what}: {error}"),
+            )
+            .with_source(error)
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -49,7 +53,8 @@ impl Background {
         let (stop, stopped) = oneshot::channel::<()>();
         let handle = runtime.handle().clone();
         let work = {
-            let (keeper, wakeups, reaper) = (Arc::clone(&keeper), Arc::clone(&wakeups), reaper.clone());
+            let (keeper, wakeups, reaper) =
+                (Arc::clone(&keeper), Arc::clone(&wakeups), reaper.clone());
             let (store, clock, channel) = (store.clone(), clock, inner.channel.clone());
             async move {
                 drop(tokio::spawn(keeper.run()));
@@ -63,6 +68,13 @@ impl Background {
             .name("leaselock".to_owned())
             .spawn(move || runtime.block_on(work))
             .map_err(|error| failed("thread", error))?;
-        Ok(Background { handle, keeper, reaper, wakeups, store, _stop: stop })
+        Ok(Background {
+            handle,
+            keeper,
+            reaper,
+            wakeups,
+            store,
+            _stop: stop,
+        })
     }
 }

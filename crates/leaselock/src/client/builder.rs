@@ -39,7 +39,7 @@ pub struct ClientBuilder {
 enum Source {
     Url(String),
     #[cfg(feature = "redis")]
-    Store(Box<crate::store::redis::RedisStore>),
+    Store(Result<Box<crate::store::redis::RedisStore>, InvalidInput>),
 }
 
 impl Default for ClientBuilder {
@@ -68,7 +68,8 @@ impl ClientBuilder {
     /// The server that a redis client points to, over connections of our own.
     #[cfg(feature = "redis")]
     pub fn redis_client(mut self, client: &redis::Client) -> Self {
-        self.source = Source::Store(Box::new(crate::store::redis::RedisStore::from_client(client)));
+        self.source =
+            Source::Store(crate::store::redis::RedisStore::from_client(client).map(Box::new));
         self
     }
 
@@ -79,7 +80,9 @@ impl ClientBuilder {
     where
         C: redis::aio::ConnectionLike + Clone + Send + Sync + 'static,
     {
-        self.source = Source::Store(Box::new(crate::store::redis::RedisStore::from_connection(connection)));
+        self.source = Source::Store(Ok(Box::new(
+            crate::store::redis::RedisStore::from_connection(connection),
+        )));
         self
     }
 
@@ -131,7 +134,8 @@ impl ClientBuilder {
     /// [`InvalidInput`]: an option or the URL is not well-formed. A server that is down is no error here.
     pub fn build(self) -> Result<Client, InvalidInput> {
         self.check()?;
-        let no_random = |error| InvalidInput::new(format!("the system gives no random numbers: {error}"));
+        let no_random =
+            |error| InvalidInput::new(format!("the system gives no random numbers: {error}"));
         let id = ClientId::random().map_err(no_random)?;
         let store = self.store(&id)?;
         let inner = Inner {
@@ -140,7 +144,9 @@ impl ClientBuilder {
             about: Process::this(self.process_name),
             prefix: self.prefix,
             defaults: self.defaults,
-            drift: Drift { ppm: self.drift_ppm },
+            drift: Drift {
+                ppm: self.drift_ppm,
+            },
             request_timeout: self.request_timeout,
             clock: self.clock,
             store,
@@ -162,11 +168,22 @@ impl ClientBuilder {
                 self.drift_ppm
             )));
         }
-        if self.request_timeout.is_some_and(|timeout| timeout.is_zero()) {
-            return Err(InvalidInput::new("a request time-out of zero leaves no time for an answer".to_owned()));
+        if self
+            .request_timeout
+            .is_some_and(|timeout| timeout.is_zero())
+        {
+            return Err(InvalidInput::new(
+                "a request time-out of zero leaves no time for an answer".to_owned(),
+            ));
         }
-        if self.process_name.as_ref().is_some_and(|name| name.chars().count() > PROCESS_NAME_MAX) {
-            return Err(InvalidInput::new(format!("process name: at most {PROCESS_NAME_MAX} characters")));
+        if self
+            .process_name
+            .as_ref()
+            .is_some_and(|name| name.chars().count() > PROCESS_NAME_MAX)
+        {
+            return Err(InvalidInput::new(format!(
+                "process name: at most {PROCESS_NAME_MAX} characters"
+            )));
         }
         Ok(())
     }
@@ -175,20 +192,29 @@ impl ClientBuilder {
         let url = match &self.source {
             Source::Url(url) => url,
             #[cfg(feature = "redis")]
-            Source::Store(store) => return Ok(Store::Redis((**store).clone())),
+            Source::Store(Ok(store)) => return Ok(Store::Redis((**store).clone())),
+            #[cfg(feature = "redis")]
+            Source::Store(Err(unusable)) => return Err(unusable.clone()),
         };
         match url::parse(url)? {
             #[cfg(feature = "redis")]
-            Target::Redis(server) => Ok(Store::Redis(crate::store::redis::RedisStore::from_url(server))),
+            Target::Redis(server) => Ok(Store::Redis(crate::store::redis::RedisStore::from_url(
+                server,
+            ))),
             #[cfg(feature = "embedded")]
             Target::Folder(folder) => {
-                let store = crate::store::embedded::EmbeddedStore::folder(folder, self.clock.clone(), id, self.session);
+                let store = crate::store::embedded::EmbeddedStore::folder(
+                    folder,
+                    self.clock.clone(),
+                    id,
+                    self.session,
+                );
                 Ok(Store::Embedded(store))
             }
             #[cfg(feature = "embedded")]
-            Target::Memory(name) => {
-                Ok(Store::Embedded(crate::store::embedded::EmbeddedStore::memory(&name, self.clock.clone())))
-            }
+            Target::Memory(name) => Ok(Store::Embedded(
+                crate::store::embedded::EmbeddedStore::memory(&name, self.clock.clone()),
+            )),
         }
     }
 }

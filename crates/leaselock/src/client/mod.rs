@@ -93,7 +93,9 @@ impl Client {
     }
 
     pub(crate) fn from_inner(inner: Inner) -> Self {
-        Client { inner: Arc::new(inner) }
+        Client {
+            inner: Arc::new(inner),
+        }
     }
 
     #[cfg(feature = "blocking")]
@@ -103,7 +105,11 @@ impl Client {
 
     /// The lock of this name, with the client's default options. A bad name is reported by the first operation.
     pub fn mutex(&self, name: impl Into<String>) -> Mutex {
-        Mutex::new(Arc::clone(&self.inner), name.into(), self.inner.defaults.clone())
+        Mutex::new(
+            Arc::clone(&self.inner),
+            name.into(),
+            self.inner.defaults.clone(),
+        )
     }
 
     /// This client's id, as others see it. Not a secret.
@@ -113,8 +119,15 @@ impl Client {
 
     /// The leases that this client holds, oldest first.
     pub fn held(&self) -> Vec<Held> {
-        let kept = self.inner.started().map(|background| background.keeper.held()).unwrap_or_default();
-        kept.into_iter().map(Held::new).filter(Held::is_held).collect()
+        let kept = self
+            .inner
+            .started()
+            .map(|background| background.keeper.held())
+            .unwrap_or_default();
+        kept.into_iter()
+            .map(Held::new)
+            .filter(Held::is_held)
+            .collect()
     }
 
     /// Who holds a name, why, since when, and who waits for it.
@@ -172,13 +185,28 @@ impl Client {
     /// acquisitions are refused from here on; leases that are held stay held.
     pub async fn close(&self) -> Closed {
         self.inner.closed.store(true, Ordering::SeqCst);
-        let Some(background) = self.inner.started() else { return Closed { released: 0, unconfirmed: 0 } };
-        let (released, unconfirmed) = background.reaper.drained(&self.inner.clock, OPERATOR_WITHIN).await;
+        let Some(background) = self.inner.started() else {
+            return Closed {
+                released: 0,
+                unconfirmed: 0,
+            };
+        };
+        let (released, unconfirmed) = background
+            .reaper
+            .drained(&self.inner.clock, OPERATOR_WITHIN)
+            .await;
         if self.inner.announced.load(Ordering::SeqCst) != 0 && self.held().is_empty() {
-            let gone = Announce { record: &self.inner.record, about: "", ttl: RECORD_TTL };
+            let gone = Announce {
+                record: &self.inner.record,
+                about: "",
+                ttl: RECORD_TTL,
+            };
             drop(self.inner.ask(&gone, OPERATOR_WITHIN).await); // for onlookers only
         }
-        Closed { released, unconfirmed }
+        Closed {
+            released,
+            unconfirmed,
+        }
     }
 
     /// A descriptor that a child process can inherit: as long as it is open anywhere, a lease of this client in a
@@ -196,16 +224,22 @@ impl Client {
 impl Inner {
     /// The background thread, started on first use.
     pub(crate) fn background(&self) -> Result<&Background, StoreError> {
-        self.background.get_or_init(|| Background::start(self)).as_ref().map_err(Clone::clone)
+        self.background
+            .get_or_init(|| Background::start(self))
+            .as_ref()
+            .map_err(Clone::clone)
     }
 
     fn started(&self) -> Option<&Background> {
-        self.background.get().and_then(|background| background.as_ref().ok())
+        self.background
+            .get()
+            .and_then(|background| background.as_ref().ok())
     }
 
     /// Where dropped things go. Only called by what exists after the thread was started.
     pub(crate) fn reaper(&self) -> Reaper {
-        self.started().map_or_else(|| Reaper::new().0, |background| background.reaper.clone())
+        self.started()
+            .map_or_else(|| Reaper::new().0, |background| background.reaper.clone())
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -216,7 +250,11 @@ impl Inner {
         crate::lease::keeper::request_timeout(self.request_timeout, ttl)
     }
 
-    pub(crate) async fn ask<O: Operation>(&self, operation: &O, within: Duration) -> Result<O::Reply, StoreError> {
+    pub(crate) async fn ask<O: Operation>(
+        &self,
+        operation: &O,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError> {
         self.store.ask(operation, within).await
     }
 
@@ -243,15 +281,32 @@ impl Inner {
 
     /// Says who this client is, in the background, when that was not said lately.
     pub(crate) fn announce(self: &Arc<Self>) {
-        let Some(background) = self.started() else { return };
+        let Some(background) = self.started() else {
+            return;
+        };
         if self.announced.swap(1, Ordering::SeqCst) != 0 {
             return;
         }
         let inner = Arc::downgrade(self);
         let store = background.store.clone();
         drop(background.handle.spawn(async move {
-            while let Some((record, about)) = inner.upgrade().filter(|inner| inner.is_used()).map(|inner| inner.introduction()) {
-                drop(store.ask(&Announce { record: &record, about: &about, ttl: RECORD_TTL }, OPERATOR_WITHIN).await);
+            while let Some((record, about)) = inner
+                .upgrade()
+                .filter(|inner| inner.is_used())
+                .map(|inner| inner.introduction())
+            {
+                drop(
+                    store
+                        .ask(
+                            &Announce {
+                                record: &record,
+                                about: &about,
+                                ttl: RECORD_TTL,
+                            },
+                            OPERATOR_WITHIN,
+                        )
+                        .await,
+                );
                 tokio::time::sleep(RECORD_EVERY).await;
             }
             if let Some(inner) = inner.upgrade() {
@@ -274,10 +329,22 @@ impl Inner {
 
     /// Leaves the holder's note, in the background.
     pub(crate) fn leave_note(&self, keys: &MutexKeys, token: &Token, why: Option<&str>, ttl: Ttl) {
-        let (Some(text), Some(background)) = (why, self.started()) else { return };
-        let (store, keys, token, text) = (background.store.clone(), keys.clone(), token.clone(), text.to_owned());
+        let (Some(text), Some(background)) = (why, self.started()) else {
+            return;
+        };
+        let (store, keys, token, text) = (
+            background.store.clone(),
+            keys.clone(),
+            token.clone(),
+            text.to_owned(),
+        );
         drop(background.handle.spawn(async move {
-            let note = Note { keys: &keys, token: &token, text: &text, ttl };
+            let note = Note {
+                keys: &keys,
+                token: &token,
+                text: &text,
+                ttl,
+            };
             drop(store.ask(&note, OPERATOR_WITHIN).await); // for people; the lease does not depend on it
         }));
     }
@@ -305,6 +372,8 @@ impl fmt::Debug for Client {
 
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inner").field("id", &self.id.as_str()).finish_non_exhaustive()
+        f.debug_struct("Inner")
+            .field("id", &self.id.as_str())
+            .finish_non_exhaustive()
     }
 }

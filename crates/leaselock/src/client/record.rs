@@ -20,7 +20,10 @@ pub struct Process {
 
 /// What others may see of any text that comes from a store: no control characters, and not endless.
 pub(crate) fn tame(text: &str, most: usize) -> String {
-    text.chars().filter(|c| !c.is_control()).take(most).collect()
+    text.chars()
+        .filter(|c| !c.is_control())
+        .take(most)
+        .collect()
 }
 
 const TEXT_MAX: usize = 200;
@@ -28,7 +31,10 @@ const TEXT_MAX: usize = 200;
 impl Process {
     /// This process, under the name that it wants to be shown with.
     pub(crate) fn this(name: Option<String>) -> Self {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
         let program = || {
             let path = std::env::current_exe().ok()?;
             Some(path.file_name()?.to_string_lossy().into_owned())
@@ -42,7 +48,10 @@ impl Process {
     }
 
     pub(crate) fn encode(&self) -> String {
-        format!("{}\n{}\n{}\n{}", self.host, self.pid, self.name, self.started_unix_ms)
+        format!(
+            "{}\n{}\n{}\n{}",
+            self.host, self.pid, self.name, self.started_unix_ms
+        )
     }
 
     /// `None` for text that no client writes.

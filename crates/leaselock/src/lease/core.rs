@@ -178,14 +178,23 @@ mod tests {
 
     /// Ttl 1000 ms from 0: the deadline is 988 ms.
     fn lease(renews: bool, max_hold: Option<Duration>) -> Core {
-        Core::granted(at(0), at(0), ttl(1000), Drift { ppm: 10_000 }, renews, max_hold)
+        Core::granted(
+            at(0),
+            at(0),
+            ttl(1000),
+            Drift { ppm: 10_000 },
+            renews,
+            max_hold,
+        )
     }
 
     #[test]
     fn renewal_is_due_at_a_third_of_what_is_left_and_only_once() {
         let mut core = lease(true, None);
         assert_eq!(core.deadline(), at(988));
-        let Step::Until(due) = core.step(at(0)) else { panic!() };
+        let Step::Until(due) = core.step(at(0)) else {
+            panic!()
+        };
         assert_eq!(due.as_nanos(), 988 * MS / 3);
         assert_eq!(core.step(due), Step::Renew);
         assert_eq!(core.step(due), Step::Until(at(988)));
@@ -205,7 +214,9 @@ mod tests {
         assert_eq!(core.step(at(400)), Step::Renew);
         core.failed(at(500));
         assert!(core.is_suspect() && core.lost().is_none());
-        let Step::Until(retry) = core.step(at(500)) else { panic!() };
+        let Step::Until(retry) = core.step(at(500)) else {
+            panic!()
+        };
         assert!(retry < at(988));
         assert_eq!(core.step(retry), Step::Renew);
         assert_eq!(core.step(at(988)), Step::Lost(LostReason::OutOfTouch));

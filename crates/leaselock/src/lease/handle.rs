@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use crate::client::Inner;
 use crate::client::record::Announce;
-use crate::error::{ErrorKind, ExtendError, InvalidInput, LostReason, Lost, ReleaseError, StoreError};
+use crate::error::{
+    ErrorKind, ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError,
+};
 use crate::fence::Fence;
 use crate::keys::{self, MutexKeys};
 use crate::lease::kept::Kept;
@@ -42,7 +44,10 @@ impl Handle {
     /// One line of text, `ll1.…`, that [`FromStr`] reads back.
     pub fn to_secret_string(&self) -> String {
         let fence = self.fence.map_or(0, Fence::get);
-        let (name, token) = (token::base64url(self.name.as_str().as_bytes()), token::base64url(self.token.secret().as_bytes()));
+        let (name, token) = (
+            token::base64url(self.name.as_str().as_bytes()),
+            token::base64url(self.token.secret().as_bytes()),
+        );
         format!("{VERSION}.{name}.{token}.{fence}")
     }
 }
@@ -64,13 +69,21 @@ fn parse(text: &str) -> Option<Handle> {
     let (name, token) = (decoded()?, decoded()?);
     let fence = parts.next()?.parse().ok()?;
     let whole = version == VERSION && parts.next().is_none();
-    let handle = Handle { name: Name::new(name).ok()?, token: Token::parse(&token)?, fence: Fence::from_answer(fence) };
+    let handle = Handle {
+        name: Name::new(name).ok()?,
+        token: Token::parse(&token)?,
+        fence: Fence::from_answer(fence),
+    };
     whole.then_some(handle)
 }
 
 impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("name", &self.name).field("token", &self.token).field("fence", &self.fence).finish()
+        f.debug_struct("Handle")
+            .field("name", &self.name)
+            .field("token", &self.token)
+            .field("fence", &self.fence)
+            .finish()
     }
 }
 
@@ -88,18 +101,35 @@ pub(crate) async fn detach(inner: &Arc<Inner>, kept: &Kept) -> Result<Handle, Ex
     let successor = Token::random(&client, kept.fence.is_some()).map_err(no_random)?;
     let store = |source: StoreError| {
         if source.maybe_applied() {
-            ExtendError::Unknown { name: name(), source }
+            ExtendError::Unknown {
+                name: name(),
+                source,
+            }
         } else {
-            ExtendError::Store { name: name(), source }
+            ExtendError::Store {
+                name: name(),
+                source,
+            }
         }
     };
-    let step = Detach { keys: &kept.keys, token: &kept.token, successor: &successor, ttl };
+    let step = Detach {
+        keys: &kept.keys,
+        token: &kept.token,
+        successor: &successor,
+        ttl,
+    };
     // A second try after a lost answer finds the successor there and answers the same.
     let answer = match inner.ask(&step, within).await {
         Err(error) if error.maybe_applied() => inner.ask(&step, within).await,
         answer => answer,
     };
-    let lost = |reason| ExtendError::from(Lost { name: name(), fence: kept.fence, reason });
+    let lost = |reason| {
+        ExtendError::from(Lost {
+            name: name(),
+            fence: kept.fence,
+            reason,
+        })
+    };
     match answer.map_err(store)? {
         Detached::Passed => {}
         Detached::Expired => return Err(lost(LostReason::Vanished)),
@@ -108,11 +138,38 @@ pub(crate) async fn detach(inner: &Arc<Inner>, kept: &Kept) -> Result<Handle, Ex
     let record = keys::client_record(&inner.prefix, client.as_str());
     let about = inner.about.encode();
     // For onlookers only: the lease is detached whether or not they can read who took it.
-    drop(inner.ask(&Announce { record: &record, about: &about, ttl }, within).await);
+    drop(
+        inner
+            .ask(
+                &Announce {
+                    record: &record,
+                    about: &about,
+                    ttl,
+                },
+                within,
+            )
+            .await,
+    );
     if let Some(text) = &kept.why {
-        drop(inner.ask(&Note { keys: &kept.keys, token: &successor, text, ttl }, within).await);
+        drop(
+            inner
+                .ask(
+                    &Note {
+                        keys: &kept.keys,
+                        token: &successor,
+                        text,
+                        ttl,
+                    },
+                    within,
+                )
+                .await,
+        );
     }
-    Ok(Handle { name: name(), token: successor, fence: kept.fence })
+    Ok(Handle {
+        name: name(),
+        token: successor,
+        fence: kept.fence,
+    })
 }
 
 /// A lease that was taken elsewhere and is known by its [`Handle`]. It is not renewed and not released on drop.
@@ -151,30 +208,69 @@ impl DetachedLease {
     pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
         let (ttl, keys, name) = (Ttl::new(ttl)?, self.keys()?, || self.handle.name.clone());
         let within = self.inner.request_timeout(ttl);
-        let lost = |reason| Err(Lost { name: name(), fence: self.handle.fence, reason }.into());
-        match self.inner.ask(&Extend { keys: &keys, token: &self.handle.token, ttl }, within).await {
+        let lost = |reason| {
+            Err(Lost {
+                name: name(),
+                fence: self.handle.fence,
+                reason,
+            }
+            .into())
+        };
+        match self
+            .inner
+            .ask(
+                &Extend {
+                    keys: &keys,
+                    token: &self.handle.token,
+                    ttl,
+                },
+                within,
+            )
+            .await
+        {
             Ok(Extended::Extended { .. }) => {
                 self.keep_record(ttl, within).await;
                 Ok(())
             }
             Ok(Extended::Expired) => lost(LostReason::Vanished),
             Ok(Extended::Taken) => lost(LostReason::TakenOver),
-            Err(source) if source.maybe_applied() => Err(ExtendError::Unknown { name: name(), source }),
-            Err(source) => Err(ExtendError::Store { name: name(), source }),
+            Err(source) if source.maybe_applied() => Err(ExtendError::Unknown {
+                name: name(),
+                source,
+            }),
+            Err(source) => Err(ExtendError::Store {
+                name: name(),
+                source,
+            }),
         }
     }
 
     /// Onlookers shall know as long as the lease lasts who took it.
     async fn keep_record(&self, ttl: Ttl, within: Duration) {
         if let Some((record, about)) = self.record(within).await {
-            drop(self.inner.ask(&Announce { record: &record, about: &about, ttl }, within).await);
+            drop(
+                self.inner
+                    .ask(
+                        &Announce {
+                            record: &record,
+                            about: &about,
+                            ttl,
+                        },
+                        within,
+                    )
+                    .await,
+            );
         }
     }
 
     async fn record(&self, within: Duration) -> Option<(String, String)> {
         let client = token::client_of(self.handle.token.secret().as_bytes())?;
         let record = keys::client_record(&self.inner.prefix, client);
-        let about = self.inner.ask(&crate::client::record::Who { record: &record }, within).await.ok()??;
+        let about = self
+            .inner
+            .ask(&crate::client::record::Who { record: &record }, within)
+            .await
+            .ok()??;
         Some((record, about))
     }
 
@@ -192,12 +288,22 @@ impl DetachedLease {
             source: StoreError::refused(ErrorKind::Unsupported, error.to_string()),
         })?;
         let within = self.inner.request_timeout(crate::options::DEFAULT_TTL);
-        let outcome = crate::lease::release(&self.inner, name, &keys, &self.handle.token, within).await;
+        let outcome =
+            crate::lease::release(&self.inner, name, &keys, &self.handle.token, within).await;
         if let Some(client) = token::client_of(self.handle.token.secret().as_bytes()) {
             let record = keys::client_record(&self.inner.prefix, client);
-            let gone = Announce { record: &record, about: "", ttl: crate::options::DEFAULT_TTL };
+            let gone = Announce {
+                record: &record,
+                about: "",
+                ttl: crate::options::DEFAULT_TTL,
+            };
             drop(self.inner.ask(&gone, within).await); // for onlookers only
-            let erase = Note { keys: &keys, token: &self.handle.token, text: "", ttl: crate::options::DEFAULT_TTL };
+            let erase = Note {
+                keys: &keys,
+                token: &self.handle.token,
+                text: "",
+                ttl: crate::options::DEFAULT_TTL,
+            };
             drop(self.inner.ask(&erase, within).await);
         }
         outcome
@@ -210,22 +316,41 @@ mod tests {
 
     fn handle() -> Handle {
         let client = ClientId::random().unwrap();
-        Handle { name: Name::new("jobs/α.1").unwrap(), token: Token::random(&client, true).unwrap(), fence: Some(Fence::new(7)) }
+        Handle {
+            name: Name::new("jobs/α.1").unwrap(),
+            token: Token::random(&client, true).unwrap(),
+            fence: Some(Fence::new(7)),
+        }
     }
 
     #[test]
     fn a_handle_survives_the_way_through_text() {
         let handle = handle();
-        assert_eq!(format!(" {}\n", handle.to_secret_string()).parse::<Handle>().unwrap(), handle);
+        assert_eq!(
+            format!(" {}\n", handle.to_secret_string())
+                .parse::<Handle>()
+                .unwrap(),
+            handle
+        );
     }
 
     #[test]
     fn what_is_no_handle_is_refused_without_being_repeated() {
         let good = handle().to_secret_string();
-        let bad = [String::new(), "ll1".into(), good.replace("ll1", "ll2"), format!("{good}.x"), good[..good.len() - 3].to_owned() + "..", "ll1.a.b.c".into()];
+        let bad = [
+            String::new(),
+            "ll1".into(),
+            good.replace("ll1", "ll2"),
+            format!("{good}.x"),
+            good[..good.len() - 3].to_owned() + "..",
+            "ll1.a.b.c".into(),
+        ];
         for bad in bad {
             let refusal = bad.parse::<Handle>().unwrap_err().to_string();
-            assert!(refusal.contains("ll1.") && (bad.len() < 10 || !refusal.contains(&bad)), "{bad}");
+            assert!(
+                refusal.contains("ll1.") && (bad.len() < 10 || !refusal.contains(&bad)),
+                "{bad}"
+            );
         }
     }
 

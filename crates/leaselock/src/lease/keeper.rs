@@ -84,7 +84,15 @@ impl Keeper {
         skew: Arc<Skew>,
     ) -> Self {
         let (table, changed) = (Mutex::default(), Notify::new());
-        Keeper { table, changed, store, clock, request_timeout, reaper, skew }
+        Keeper {
+            table,
+            changed,
+            store,
+            clock,
+            request_timeout,
+            reaper,
+            skew,
+        }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -120,9 +128,16 @@ impl Keeper {
     /// Everything that is held, oldest first.
     pub(crate) fn held(&self) -> Vec<Arc<Kept>> {
         let table = self.table();
-        let mut leases: Vec<_> = table.leases.iter().map(|(id, entry)| (*id, &entry.kept)).collect();
+        let mut leases: Vec<_> = table
+            .leases
+            .iter()
+            .map(|(id, entry)| (*id, &entry.kept))
+            .collect();
         leases.sort_by_key(|(id, _)| *id);
-        leases.into_iter().map(|(_, kept)| Arc::clone(kept)).collect()
+        leases
+            .into_iter()
+            .map(|(_, kept)| Arc::clone(kept))
+            .collect()
     }
 
     /// Something happened to the store: every lease is verified by a renewal now.
@@ -130,7 +145,10 @@ impl Keeper {
         let now = self.clock.now();
         let ids: Vec<u64> = {
             let table = self.table();
-            table.leases.values().for_each(|entry| entry.kept.core().doubt(now));
+            table
+                .leases
+                .values()
+                .for_each(|entry| entry.kept.core().doubt(now));
             table.leases.keys().copied().collect()
         };
         ids.into_iter().for_each(|id| self.look_again(id));
@@ -181,7 +199,11 @@ impl Keeper {
     /// At the end of the longest hold the store still holds the key: the lease is given up for the holder.
     fn give_back_after_hold(&self, kept: &Kept, reason: LostReason) {
         if reason == LostReason::HoldOver {
-            self.reaper.take(Owed::release(kept.keys.clone(), kept.token.clone(), self.clock.now()));
+            self.reaper.take(Owed::release(
+                kept.keys.clone(),
+                kept.token.clone(),
+                self.clock.now(),
+            ));
         }
     }
 
@@ -191,13 +213,24 @@ impl Keeper {
             (core.ttl(), core.deadline())
         };
         let t0 = self.clock.now();
-        let within = deadline.saturating_since(t0).min(request_timeout(self.request_timeout, ttl));
-        let extend = Extend { keys: &kept.keys, token: &kept.token, ttl };
+        let within = deadline
+            .saturating_since(t0)
+            .min(request_timeout(self.request_timeout, ttl));
+        let extend = Extend {
+            keys: &kept.keys,
+            token: &kept.token,
+            ttl,
+        };
         let answer = self.store.ask(&extend, within).await;
         self.report(&kept, t0, ttl, answer);
         self.look_again(id);
         if let Some(why) = &kept.why {
-            let note = Note { keys: &kept.keys, token: &kept.token, text: why, ttl };
+            let note = Note {
+                keys: &kept.keys,
+                token: &kept.token,
+                text: why,
+                ttl,
+            };
             drop(self.store.ask(&note, within).await); // a note for people; the lease does not depend on it
         }
     }

@@ -37,7 +37,17 @@ impl Kept {
         core: Core,
     ) -> Self {
         let (core, hook) = (Mutex::new(core), Mutex::new(None));
-        Kept { name, keys, token, fence, why, clock, latch: Latch::default(), core, hook }
+        Kept {
+            name,
+            keys,
+            token,
+            fence,
+            why,
+            clock,
+            latch: Latch::default(),
+            core,
+            hook,
+        }
     }
 
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
@@ -54,7 +64,11 @@ impl Kept {
     }
 
     pub(crate) fn loss(&self, reason: LostReason) -> Lost {
-        Lost { name: self.name.clone(), fence: self.fence, reason }
+        Lost {
+            name: self.name.clone(),
+            fence: self.fence,
+            reason,
+        }
     }
 
     /// The loss, judged by the clock and not only by what was noticed so far.
@@ -67,7 +81,12 @@ impl Kept {
             self.step(now);
         }
         let reason = self.core().lost()?;
-        Some(self.latch.get().cloned().unwrap_or_else(|| self.loss(reason)))
+        Some(
+            self.latch
+                .get()
+                .cloned()
+                .unwrap_or_else(|| self.loss(reason)),
+        )
     }
 
     /// Ends the lease for a reason known from outside.
@@ -85,7 +104,11 @@ impl Kept {
     }
 
     pub(crate) fn tell_hook(&self) {
-        let hook = self.hook.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let hook = self
+            .hook
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         if let Some(hook) = hook {
             let deadline = self.core().deadline();
             hook(deadline);

@@ -82,7 +82,9 @@ impl Clone for Losing {
 
 impl fmt::Debug for Losing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Losing").field("lost", &self.kept.latch.get()).finish_non_exhaustive()
+        f.debug_struct("Losing")
+            .field("lost", &self.kept.latch.get())
+            .finish_non_exhaustive()
     }
 }
 

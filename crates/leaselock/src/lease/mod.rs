@@ -53,7 +53,12 @@ pub struct Lease {
 
 impl Lease {
     pub(crate) fn new(inner: Arc<Inner>, kept: Arc<Kept>, id: u64) -> Self {
-        Lease { inner, kept, id, given_up: false }
+        Lease {
+            inner,
+            kept,
+            id,
+            given_up: false,
+        }
     }
 
     /// The name that it is for.
@@ -102,7 +107,9 @@ impl Lease {
 
     /// A view for other tasks: it can look, but not extend or release, and does not keep the lease.
     pub fn view(&self) -> Held {
-        Held { kept: Arc::clone(&self.kept) }
+        Held {
+            kept: Arc::clone(&self.kept),
+        }
     }
 
     /// Calls `hook` with the present deadline at once, and with each new one on the client's own thread. It must not
@@ -128,8 +135,15 @@ impl Lease {
             return Err(lost.into());
         }
         let t0 = self.inner.clock.now();
-        let extend = Extend { keys: &self.kept.keys, token: &self.kept.token, ttl };
-        let answer = self.inner.ask(&extend, self.inner.request_timeout(ttl)).await;
+        let extend = Extend {
+            keys: &self.kept.keys,
+            token: &self.kept.token,
+            ttl,
+        };
+        let answer = self
+            .inner
+            .ask(&extend, self.inner.request_timeout(ttl))
+            .await;
         let name = || self.kept.name.clone();
         match answer {
             Ok(Extended::Extended { .. }) => {
@@ -138,19 +152,29 @@ impl Lease {
                 self.kept.core().set_ttl(ttl);
                 self.kept.tell_hook();
                 self.inner.look_again(self.id);
-                self.kept.lost_by_now().map_or(Ok(()), |lost| Err(lost.into()))
+                self.kept
+                    .lost_by_now()
+                    .map_or(Ok(()), |lost| Err(lost.into()))
             }
             Ok(Extended::Expired) => Err(self.end(LostReason::Vanished).into()),
             Ok(Extended::Taken) => Err(self.end(LostReason::TakenOver).into()),
-            Err(source) if source.maybe_applied() => Err(ExtendError::Unknown { name: name(), source }),
-            Err(source) => Err(ExtendError::Store { name: name(), source }),
+            Err(source) if source.maybe_applied() => Err(ExtendError::Unknown {
+                name: name(),
+                source,
+            }),
+            Err(source) => Err(ExtendError::Store {
+                name: name(),
+                source,
+            }),
         }
     }
 
     fn end(&self, reason: LostReason) -> Lost {
         self.kept.end(reason);
         self.inner.look_again(self.id);
-        self.kept.lost_by_now().unwrap_or_else(|| self.kept.loss(reason))
+        self.kept
+            .lost_by_now()
+            .unwrap_or_else(|| self.kept.loss(reason))
     }
 
     /// Gives the lease back and says whether it was still ours. The next in line has it in the same step.
@@ -166,7 +190,14 @@ impl Lease {
     pub async fn release(mut self) -> Result<(), ReleaseError> {
         let debt = self.give_up();
         let (inner, kept) = (Arc::clone(&self.inner), Arc::clone(&self.kept));
-        let outcome = release(&inner, &kept.name, &kept.keys, &kept.token, inner.request_timeout(kept.core().ttl())).await;
+        let outcome = release(
+            &inner,
+            &kept.name,
+            &kept.keys,
+            &kept.token,
+            inner.request_timeout(kept.core().ttl()),
+        )
+        .await;
         if matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. })) {
             debt.settle();
         }
@@ -213,16 +244,33 @@ pub(crate) async fn release(
 ) -> Result<(), ReleaseError> {
     let release = Release { keys, token };
     let first = inner.ask(&release, within).await;
-    let again = first.as_ref().is_err_and(crate::error::StoreError::maybe_applied);
-    let answer = if again { inner.ask(&release, within).await } else { first };
-    let not_held = |why| Err(ReleaseError::NotHeld { name: name.clone(), why });
+    let again = first
+        .as_ref()
+        .is_err_and(crate::error::StoreError::maybe_applied);
+    let answer = if again {
+        inner.ask(&release, within).await
+    } else {
+        first
+    };
+    let not_held = |why| {
+        Err(ReleaseError::NotHeld {
+            name: name.clone(),
+            why,
+        })
+    };
     match answer {
         Ok(Released::Released) => Ok(()),
         Ok(Released::Expired | Released::Taken) if again => Ok(()),
         Ok(Released::Expired) => not_held(NotHeld::Expired),
         Ok(Released::Taken) => not_held(NotHeld::Taken),
-        Err(source) if again || source.maybe_applied() => Err(ReleaseError::Unknown { name: name.clone(), source }),
-        Err(source) => Err(ReleaseError::Store { name: name.clone(), source }),
+        Err(source) if again || source.maybe_applied() => Err(ReleaseError::Unknown {
+            name: name.clone(),
+            source,
+        }),
+        Err(source) => Err(ReleaseError::Store {
+            name: name.clone(),
+            source,
+        }),
     }
 }
 
@@ -289,6 +337,9 @@ impl Held {
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("name", &self.kept.name).field("fence", &self.kept.fence).finish_non_exhaustive()
+        f.debug_struct("Held")
+            .field("name", &self.kept.name)
+            .field("fence", &self.kept.fence)
+            .finish_non_exhaustive()
     }
 }

@@ -38,12 +38,22 @@ pub(crate) struct Owed {
 impl Owed {
     /// A lease that was given up; no request of it is on its way.
     pub(crate) fn release(keys: MutexKeys, token: Token, until: Moment) -> Self {
-        Owed { keys, token, until, in_flight: false }
+        Owed {
+            keys,
+            token,
+            until,
+            in_flight: false,
+        }
     }
 
     /// An acquisition that may have succeeded or may yet succeed.
     pub(crate) fn acquisition(keys: MutexKeys, token: Token, until: Moment) -> Self {
-        Owed { keys, token, until, in_flight: true }
+        Owed {
+            keys,
+            token,
+            until,
+            in_flight: true,
+        }
     }
 }
 
@@ -74,7 +84,16 @@ impl Reaper {
     pub(crate) fn new() -> (Self, Reaping) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let tally = Arc::new(Tally::default());
-        (Reaper { queue: sender, tally: Arc::clone(&tally) }, Reaping { queue: receiver, tally })
+        (
+            Reaper {
+                queue: sender,
+                tally: Arc::clone(&tally),
+            },
+            Reaping {
+                queue: receiver,
+                tally,
+            },
+        )
     }
 
     pub(crate) fn take(&self, owed: Owed) {
@@ -134,14 +153,26 @@ impl Reaping {
 }
 
 async fn cancel(owed: &Owed, store: &Store) -> Result<Cancelled, StoreError> {
-    store.ask(&Cancel { keys: &owed.keys, token: &owed.token }, TRY_WITHIN).await
+    store
+        .ask(
+            &Cancel {
+                keys: &owed.keys,
+                token: &owed.token,
+            },
+            TRY_WITHIN,
+        )
+        .await
 }
 
 /// True once the store has confirmed that nothing is left.
 async fn pay(owed: &Owed, store: &Store, clock: &Clock, tally: &Tally) -> bool {
     let give_up_at = owed.until.plus(PATIENCE_BEYOND);
     for round in 0.. {
-        let pause = PAUSES_MS.get(round).or(PAUSES_MS.last()).copied().unwrap_or(0);
+        let pause = PAUSES_MS
+            .get(round)
+            .or(PAUSES_MS.last())
+            .copied()
+            .unwrap_or(0);
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(pause)) => {}
             () = tally.hurry.notified() => {}
@@ -169,7 +200,10 @@ pub(crate) struct Debt {
 
 impl Debt {
     pub(crate) fn new(reaper: Reaper, owed: Owed) -> Self {
-        Debt { reaper, owed: Some(owed) }
+        Debt {
+            reaper,
+            owed: Some(owed),
+        }
     }
 
     /// What may exist on the server ends at the latest then.

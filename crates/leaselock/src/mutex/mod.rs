@@ -54,7 +54,11 @@ pub enum RunError {
 
 impl Mutex {
     pub(crate) fn new(inner: Arc<Inner>, name: String, options: Options) -> Self {
-        Mutex { inner, name: Name::new(name), options }
+        Mutex {
+            inner,
+            name: Name::new(name),
+            options,
+        }
     }
 
     setters!(options);
@@ -138,7 +142,11 @@ impl Mutex {
         let clock = &self.inner.clock;
         let (mut left, delay, percent, end) = match self.options.wait {
             Wait::No | Wait::Forever => (Some(0), Duration::ZERO, 0, None),
-            Wait::Retries { count, delay, jitter_percent } => (count, delay, jitter_percent, None),
+            Wait::Retries {
+                count,
+                delay,
+                jitter_percent,
+            } => (count, delay, jitter_percent, None),
             Wait::Within(limit) => (None, CHECK_EVERY, 20, Some(clock.now().plus(limit))),
         };
         loop {
@@ -147,13 +155,16 @@ impl Mutex {
                 Holding::Held(holder) => holder,
                 Holding::NotALock { kind } => Holder::not_a_lock(&kind),
             };
-            let pause = looks::jittered(delay, percent).min(holder.remaining.map_or(delay, |rest| rest + AFTER_END));
+            let pause = looks::jittered(delay, percent)
+                .min(holder.remaining.map_or(delay, |rest| rest + AFTER_END));
             let next = clock.now().plus(pause);
             if left == Some(0) || end.is_some_and(|end| clock.now() >= end) {
                 return Ok(Some(holder));
             }
             left = left.map(|left| left - 1);
-            clock.sleep_until(end.map_or(next, |end| next.min(end))).await;
+            clock
+                .sleep_until(end.map_or(next, |end| next.min(end)))
+                .await;
         }
     }
 
@@ -202,6 +213,9 @@ const AFTER_END: Duration = Duration::from_millis(2);
 
 impl fmt::Debug for Mutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mutex").field("name", &self.name).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Mutex")
+            .field("name", &self.name)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }

@@ -44,9 +44,17 @@ impl Operation for Acquire<'_> {
     const SCRIPT: fn() -> &'static Script = || script!("mutex/acquire", with "fence", with "line");
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock).key(&self.keys.line).key(&self.keys.waiters).key(&self.keys.fence);
-        call.arg(self.token.secret()).arg(self.ttl.as_ms()).arg(self.passed.as_ms());
-        call.arg(u8::from(self.waits)).arg(self.priority).arg(self.channel).arg(u8::from(self.fencing));
+        call.key(&self.keys.lock)
+            .key(&self.keys.line)
+            .key(&self.keys.waiters)
+            .key(&self.keys.fence);
+        call.arg(self.token.secret())
+            .arg(self.ttl.as_ms())
+            .arg(self.passed.as_ms());
+        call.arg(u8::from(self.waits))
+            .arg(self.priority)
+            .arg(self.channel)
+            .arg(u8::from(self.fencing));
     }
 
     fn decode(answer: &Tagged) -> Result<Acquired, Malformed> {
@@ -55,8 +63,13 @@ impl Operation for Acquire<'_> {
                 fence: Fence::from_answer(answer.number(0)?),
                 time_us: answer.number(1)?,
             }),
-            "waiting" => Ok(Acquired::Waiting { seen: seen(answer)?, place: answer.number(3)? }),
-            "busy" => Ok(Acquired::Busy { seen: seen(answer)? }),
+            "waiting" => Ok(Acquired::Waiting {
+                seen: seen(answer)?,
+                place: answer.number(3)?,
+            }),
+            "busy" => Ok(Acquired::Busy {
+                seen: seen(answer)?,
+            }),
             _ => Err(Malformed),
         }
     }
@@ -65,7 +78,9 @@ impl Operation for Acquire<'_> {
 fn seen(answer: &Tagged) -> Result<Seen, Malformed> {
     let holder = answer.text(1)?;
     Ok(Seen {
-        remaining: u64::try_from(answer.signed(0)?).ok().map(Duration::from_millis),
+        remaining: u64::try_from(answer.signed(0)?)
+            .ok()
+            .map(Duration::from_millis),
         holder: (!holder.is_empty()).then(|| holder.to_owned()),
         time_us: answer.number(2)?,
     })
@@ -97,7 +112,9 @@ impl Operation for Extend<'_> {
 
     fn decode(answer: &Tagged) -> Result<Extended, Malformed> {
         match answer.tag() {
-            "extended" => Ok(Extended::Extended { time_us: answer.number(1)? }),
+            "extended" => Ok(Extended::Extended {
+                time_us: answer.number(1)?,
+            }),
             "expired" => Ok(Extended::Expired),
             "taken" => Ok(Extended::Taken),
             _ => Err(Malformed),
@@ -124,7 +141,10 @@ impl Operation for Release<'_> {
     const SCRIPT: fn() -> &'static Script = || script!("mutex/release", with "fence", with "line");
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock).key(&self.keys.line).key(&self.keys.waiters).key(&self.keys.fence);
+        call.key(&self.keys.lock)
+            .key(&self.keys.line)
+            .key(&self.keys.waiters)
+            .key(&self.keys.fence);
         call.arg(self.token.secret());
     }
 
@@ -157,7 +177,10 @@ impl Operation for Cancel<'_> {
     const SCRIPT: fn() -> &'static Script = || script!("mutex/cancel", with "fence", with "line");
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock).key(&self.keys.line).key(&self.keys.waiters).key(&self.keys.fence);
+        call.key(&self.keys.lock)
+            .key(&self.keys.line)
+            .key(&self.keys.waiters)
+            .key(&self.keys.fence);
         call.arg(self.token.secret());
     }
 
@@ -193,7 +216,9 @@ impl Operation for Detach<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock);
-        call.arg(self.token.secret()).arg(self.successor.secret()).arg(self.ttl.as_ms());
+        call.arg(self.token.secret())
+            .arg(self.successor.secret())
+            .arg(self.ttl.as_ms());
     }
 
     fn decode(answer: &Tagged) -> Result<Detached, Malformed> {

@@ -21,8 +21,15 @@ pub(crate) struct Inspected {
 pub(crate) enum InspectedState {
     Free,
     /// `value` is a secret: the holder's token.
-    Held { value: Vec<u8>, pttl_ms: Option<u64>, fence: Option<Fence>, why: Vec<u8> },
-    Other { kind: String },
+    Held {
+        value: Vec<u8>,
+        pttl_ms: Option<u64>,
+        fence: Option<Fence>,
+        why: Vec<u8>,
+    },
+    Other {
+        kind: String,
+    },
 }
 
 impl Operation for Inspect<'_> {
@@ -31,7 +38,9 @@ impl Operation for Inspect<'_> {
         || script!("mutex/inspect", with "fence", with "line"; reads_only);
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock).key(&self.keys.line).key(&self.keys.waiters);
+        call.key(&self.keys.lock)
+            .key(&self.keys.line)
+            .key(&self.keys.waiters);
         call.key(&self.keys.fence).key(&self.keys.why);
     }
 
@@ -44,10 +53,15 @@ impl Operation for Inspect<'_> {
                 fence: Fence::from_answer(answer.number(4)?),
                 why: answer.bytes(5)?.to_vec(),
             },
-            "other" => InspectedState::Other { kind: answer.text(2)?.to_owned() },
+            "other" => InspectedState::Other {
+                kind: answer.text(2)?.to_owned(),
+            },
             _ => return Err(Malformed),
         };
-        Ok(Inspected { state, line: line(answer.array(1)?)? })
+        Ok(Inspected {
+            state,
+            line: line(answer.array(1)?)?,
+        })
     }
 }
 
@@ -57,7 +71,14 @@ fn line(items: &[Value]) -> Result<Vec<(String, i32)>, Malformed> {
         Value::Nil | Value::Int(_) | Value::Array(_) => Err(Malformed),
     };
     let pairs = items.chunks_exact(2);
-    pairs.map(|pair| Ok((text(&pair[0])?, text(&pair[1])?.parse().map_err(|_| Malformed)?))).collect()
+    pairs
+        .map(|pair| {
+            Ok((
+                text(&pair[0])?,
+                text(&pair[1])?.parse().map_err(|_| Malformed)?,
+            ))
+        })
+        .collect()
 }
 
 /// Takes the mutex away. Runs `lua/mutex/break.lua`.
@@ -70,10 +91,15 @@ pub(crate) struct Break<'a> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Broke {
-    Broken { holder: Option<String>, fence: Option<Fence> },
+    Broken {
+        holder: Option<String>,
+        fence: Option<Fence>,
+    },
     Free,
     Foreign,
-    Changed { fence: Fence },
+    Changed {
+        fence: Fence,
+    },
 }
 
 impl Operation for Break<'_> {
@@ -81,8 +107,14 @@ impl Operation for Break<'_> {
     const SCRIPT: fn() -> &'static Script = || script!("mutex/break", with "fence", with "line");
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock).key(&self.keys.line).key(&self.keys.waiters).key(&self.keys.fence);
-        call.arg(self.only.map_or_else(String::new, |fence| fence.to_string()));
+        call.key(&self.keys.lock)
+            .key(&self.keys.line)
+            .key(&self.keys.waiters)
+            .key(&self.keys.fence);
+        call.arg(
+            self.only
+                .map_or_else(String::new, |fence| fence.to_string()),
+        );
         call.arg(u8::from(self.foreign));
     }
 
@@ -97,7 +129,9 @@ impl Operation for Break<'_> {
             }
             "free" => Ok(Broke::Free),
             "foreign" => Ok(Broke::Foreign),
-            "changed" => Ok(Broke::Changed { fence: Fence::new(answer.number(0)?) }),
+            "changed" => Ok(Broke::Changed {
+                fence: Fence::new(answer.number(0)?),
+            }),
             _ => Err(Malformed),
         }
     }
@@ -118,7 +152,9 @@ impl Operation for Note<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.why);
-        call.arg(self.token.secret()).arg(self.text).arg(self.ttl.as_ms());
+        call.arg(self.token.secret())
+            .arg(self.text)
+            .arg(self.ttl.as_ms());
     }
 
     fn decode(answer: &Tagged) -> Result<(), Malformed> {
@@ -149,7 +185,12 @@ impl Operation for Survey<'_> {
     fn decode(answer: &Tagged) -> Result<Vec<usize>, Malformed> {
         match answer.tag() {
             "locks" => (0..answer.values().len())
-                .map(|at| usize::try_from(answer.number(at)?).ok().and_then(|i| i.checked_sub(1)).ok_or(Malformed))
+                .map(|at| {
+                    usize::try_from(answer.number(at)?)
+                        .ok()
+                        .and_then(|i| i.checked_sub(1))
+                        .ok_or(Malformed)
+                })
                 .collect(),
             _ => Err(Malformed),
         }

@@ -46,15 +46,33 @@ enum Outcome {
 }
 
 impl<'a> Acquisition<'a> {
-    pub(crate) fn new(inner: &'a Arc<Inner>, name: &'a Name, options: &'a Options) -> Result<Self, AcquireError> {
+    pub(crate) fn new(
+        inner: &'a Arc<Inner>,
+        name: &'a Name,
+        options: &'a Options,
+    ) -> Result<Self, AcquireError> {
         let ttl = options.check()?.ttl;
         let keys = MutexKeys::new(&inner.prefix, name)?;
-        let internal = |source| AcquireError::Store { name: name.clone(), source };
+        let internal = |source| AcquireError::Store {
+            name: name.clone(),
+            source,
+        };
         let background = inner.background().map_err(internal)?;
         let token = Token::random(&inner.id, options.fencing).map_err(|error| {
-            internal(StoreError::refused(ErrorKind::Internal, format!("no random numbers: {error}")))
+            internal(StoreError::refused(
+                ErrorKind::Internal,
+                format!("no random numbers: {error}"),
+            ))
         })?;
-        Ok(Acquisition { inner, background, name, keys, options, ttl, token })
+        Ok(Acquisition {
+            inner,
+            background,
+            name,
+            keys,
+            options,
+            ttl,
+            token,
+        })
     }
 
     /// Follows the wait policy. `Ok(None)`: others held it to the end; with whom, in the second part.
@@ -62,7 +80,11 @@ impl<'a> Acquisition<'a> {
         let start = self.inner.clock.now();
         match wait {
             Wait::No => self.retry(start, Some(0), Duration::ZERO, 0).await,
-            Wait::Retries { count, delay, jitter_percent } => self.retry(start, count, delay, jitter_percent).await,
+            Wait::Retries {
+                count,
+                delay,
+                jitter_percent,
+            } => self.retry(start, count, delay, jitter_percent).await,
             Wait::Within(limit) => self.stand_in_line(start, Some(start.plus(limit))).await,
             Wait::Forever => self.stand_in_line(start, None).await,
         }
@@ -95,22 +117,34 @@ impl<'a> Acquisition<'a> {
                 return Err(error);
             }
             left = left.map(|left| left - 1);
-            self.inner.clock.sleep(looks::jittered(delay, jitter_percent)).await;
+            self.inner
+                .clock
+                .sleep(looks::jittered(delay, jitter_percent))
+                .await;
             self.renew_token()?;
         }
     }
 
     fn renew_token(&mut self) -> Result<(), AcquireError> {
-        self.token = Token::random(&self.inner.id, self.options.fencing).map_err(|error| AcquireError::Store {
-            name: self.name.clone(),
-            source: StoreError::refused(ErrorKind::Internal, format!("no random numbers: {error}")),
+        self.token = Token::random(&self.inner.id, self.options.fencing).map_err(|error| {
+            AcquireError::Store {
+                name: self.name.clone(),
+                source: StoreError::refused(
+                    ErrorKind::Internal,
+                    format!("no random numbers: {error}"),
+                ),
+            }
         })?;
         Ok(())
     }
 
     /// Gets in line and waits for a wake-up, a look or the end. Subscribes before getting in line, so that the first
     /// grant cannot be missed; a message is only a reason to look, and the look's answer decides.
-    async fn stand_in_line(self, start: Moment, end: Option<Moment>) -> Result<Lease, AcquireError> {
+    async fn stand_in_line(
+        self,
+        start: Moment,
+        end: Option<Moment>,
+    ) -> Result<Lease, AcquireError> {
         let debt = self.debt();
         let place = self.background.wakeups.place(&self.token);
         let mut answered: Option<Seen> = None;
@@ -138,7 +172,9 @@ impl<'a> Acquisition<'a> {
                     failures += 1;
                     let patient_until = start.plus(NEVER_ANSWERED);
                     let never_answered = answered.is_none() && end.is_none();
-                    if !source.may_pass() || (never_answered && self.inner.clock.now() >= patient_until) {
+                    if !source.may_pass()
+                        || (never_answered && self.inner.clock.now() >= patient_until)
+                    {
                         return Err(self.failed(debt, source));
                     }
                     if answered.is_none() && end.is_some_and(|end| self.inner.clock.now() >= end) {
@@ -157,8 +193,17 @@ impl<'a> Acquisition<'a> {
     async fn channel(&self, in_line: bool) -> String {
         let wakeups = &self.background.wakeups;
         let can = self.inner.store.capabilities().wakes;
-        let listens = can && if in_line { wakeups.is_listening() } else { self.wait_for_wakeups().await };
-        if listens { self.inner.channel.clone() } else { String::new() }
+        let listens = can
+            && if in_line {
+                wakeups.is_listening()
+            } else {
+                self.wait_for_wakeups().await
+            };
+        if listens {
+            self.inner.channel.clone()
+        } else {
+            String::new()
+        }
     }
 
     async fn wait_for_wakeups(&self) -> bool {
@@ -169,7 +214,10 @@ impl<'a> Acquisition<'a> {
     /// False when the wait is over.
     async fn nap(&self, place: &Place, pause: Duration, end: Option<Moment>) -> bool {
         let clock = &self.inner.clock;
-        let look_at = clock.now().plus(looks::jittered(pause, 2)).max(clock.now().plus(pause));
+        let look_at = clock
+            .now()
+            .plus(looks::jittered(pause, 2))
+            .max(clock.now().plus(pause));
         let until = end.map_or(look_at, |end| end.min(look_at));
         tokio::select! {
             () = place.woken() => return true,
@@ -190,19 +238,34 @@ impl<'a> Acquisition<'a> {
 
     /// Out of line, and only then "busy": an entry that stayed could still be granted.
     async fn leave(self, debt: Debt, start: Moment, answered: Option<Seen>) -> AcquireError {
-        let cancel = Cancel { keys: &self.keys, token: &self.token };
-        match self.inner.ask(&cancel, self.inner.request_timeout(self.ttl)).await {
+        let cancel = Cancel {
+            keys: &self.keys,
+            token: &self.token,
+        };
+        match self
+            .inner
+            .ask(&cancel, self.inner.request_timeout(self.ttl))
+            .await
+        {
             Ok(_) => {
                 debt.settle();
                 self.still_busy(start, answered)
             }
-            Err(source) => AcquireError::Unknown { name: self.name.clone(), clear_in: self.ttl.as_duration(), source },
+            Err(source) => AcquireError::Unknown {
+                name: self.name.clone(),
+                clear_in: self.ttl.as_duration(),
+                source,
+            },
         }
     }
 
     /// One request. The caller owes the token until it knows better.
     async fn request(&self, waits: bool, channel: &str) -> Result<Outcome, StoreError> {
-        let passed = if self.options.renewal { self.ttl.min(Ttl::whole_ms(PASSED_MS).unwrap_or(self.ttl)) } else { self.ttl };
+        let passed = if self.options.renewal {
+            self.ttl.min(Ttl::whole_ms(PASSED_MS).unwrap_or(self.ttl))
+        } else {
+            self.ttl
+        };
         let acquire = Acquire {
             keys: &self.keys,
             token: &self.token,
@@ -215,11 +278,19 @@ impl<'a> Acquisition<'a> {
         };
         self.inner.announce();
         let t0 = self.inner.clock.now();
-        let answer = self.inner.ask(&acquire, self.inner.request_timeout(self.ttl)).await?;
+        let answer = self
+            .inner
+            .ask(&acquire, self.inner.request_timeout(self.ttl))
+            .await?;
         let now = self.inner.clock.now();
         let (Acquired::Granted { time_us, .. }
-        | Acquired::Waiting { seen: Seen { time_us, .. }, .. }
-        | Acquired::Busy { seen: Seen { time_us, .. } }) = &answer;
+        | Acquired::Waiting {
+            seen: Seen { time_us, .. },
+            ..
+        }
+        | Acquired::Busy {
+            seen: Seen { time_us, .. },
+        }) = &answer;
         self.inner.note_time(t0, now, *time_us);
         match answer {
             Acquired::Granted { fence, .. } => self.granted(t0, now, fence),
@@ -229,12 +300,27 @@ impl<'a> Acquisition<'a> {
     }
 
     /// An answer that arrives after the deadline is no grant: the lease may be another's by now.
-    fn granted(&self, t0: Moment, now: Moment, fence: Option<Fence>) -> Result<Outcome, StoreError> {
+    fn granted(
+        &self,
+        t0: Moment,
+        now: Moment,
+        fence: Option<Fence>,
+    ) -> Result<Outcome, StoreError> {
         let drift = self.inner.drift;
         if now >= drift.deadline(t0, self.ttl) {
-            return Err(StoreError::unknown(ErrorKind::TimedOut, "the grant arrived after its own deadline"));
+            return Err(StoreError::unknown(
+                ErrorKind::TimedOut,
+                "the grant arrived after its own deadline",
+            ));
         }
-        let core = Core::granted(t0, now, self.ttl, drift, self.options.renewal, self.options.max_hold);
+        let core = Core::granted(
+            t0,
+            now,
+            self.ttl,
+            drift,
+            self.options.renewal,
+            self.options.max_hold,
+        );
         let kept = Arc::new(Kept::new(
             self.name.clone(),
             self.keys.clone(),
@@ -246,7 +332,12 @@ impl<'a> Acquisition<'a> {
         ));
         let id = self.background.keeper.keep(Arc::clone(&kept));
         let lease = Lease::new(Arc::clone(self.inner), kept, id);
-        self.inner.leave_note(&self.keys, &self.token, self.options.why.as_deref(), self.ttl);
+        self.inner.leave_note(
+            &self.keys,
+            &self.token,
+            self.options.why.as_deref(),
+            self.ttl,
+        );
         Ok(Outcome::Granted(lease))
     }
 
@@ -261,7 +352,11 @@ impl<'a> Acquisition<'a> {
         let name = self.name.clone();
         if source.maybe_applied() {
             drop(debt);
-            return AcquireError::Unknown { name, clear_in: self.ttl.as_duration(), source };
+            return AcquireError::Unknown {
+                name,
+                clear_in: self.ttl.as_duration(),
+                source,
+            };
         }
         debt.settle();
         AcquireError::Store { name, source }
@@ -269,14 +364,20 @@ impl<'a> Acquisition<'a> {
 
     fn still_busy(&self, start: Moment, seen: Option<Seen>) -> AcquireError {
         let waited = self.inner.clock.now().saturating_since(start);
-        AcquireError::StillBusy { name: self.name.clone(), waited, holder: seen.and_then(|seen| seen.holder) }
+        AcquireError::StillBusy {
+            name: self.name.clone(),
+            waited,
+            holder: seen.and_then(|seen| seen.holder),
+        }
     }
 }
 
 fn may_pass(error: &AcquireError) -> bool {
     match error {
         AcquireError::StillBusy { .. } => true,
-        AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => source.may_pass(),
+        AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {
+            source.may_pass()
+        }
         AcquireError::Invalid(_) | AcquireError::Closed => false,
     }
 }

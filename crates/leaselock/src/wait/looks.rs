@@ -24,7 +24,11 @@ const LEAST: Duration = Duration::from_millis(2);
 pub(crate) fn next_look(seen: &Seen, place: u64, rung: bool, store_most: Duration) -> Duration {
     let by_end = seen.remaining.map_or(HEAD_MOST, |rest| rest + JUST_AFTER);
     let wait = if place <= 1 {
-        let most = if rung && seen.holder.is_some() { HEAD_MOST } else { UNRUNG_MOST };
+        let most = if rung && seen.holder.is_some() {
+            HEAD_MOST
+        } else {
+            UNRUNG_MOST
+        };
         by_end.min(most)
     } else {
         let places = u32::try_from(place - 1).unwrap_or(u32::MAX);
@@ -56,7 +60,11 @@ mod tests {
 
     fn seen(remaining_ms: Option<u64>, ours: bool) -> Seen {
         let holder = ours.then(|| "AAAAAAAA".to_owned());
-        Seen { remaining: remaining_ms.map(Duration::from_millis), holder, time_us: 0 }
+        Seen {
+            remaining: remaining_ms.map(Duration::from_millis),
+            holder,
+            time_us: 0,
+        }
     }
 
     fn look(seen: &Seen, place: u64) -> u128 {
@@ -74,7 +82,10 @@ mod tests {
     #[test]
     fn behind_a_foreign_holder_or_without_wake_ups_the_head_looks_twice_a_second() {
         assert_eq!(look(&seen(Some(60_000), false), 1), 500);
-        assert_eq!(next_look(&seen(Some(60_000), true), 1, false, Duration::from_secs(60)).as_millis(), 500);
+        assert_eq!(
+            next_look(&seen(Some(60_000), true), 1, false, Duration::from_secs(60)).as_millis(),
+            500
+        );
     }
 
     #[test]
@@ -86,7 +97,10 @@ mod tests {
 
     #[test]
     fn a_store_can_ask_for_more_looks() {
-        assert_eq!(next_look(&seen(Some(60_000), true), 9, true, Duration::from_secs(1)).as_millis(), 1_000);
+        assert_eq!(
+            next_look(&seen(Some(60_000), true), 9, true, Duration::from_secs(1)).as_millis(),
+            1_000
+        );
     }
 
     #[test]
@@ -95,7 +109,10 @@ mod tests {
             let pause = jittered(Duration::from_millis(50), 50);
             assert!((25..=75).contains(&pause.as_millis()), "{pause:?}");
         }
-        assert_eq!(jittered(Duration::from_millis(50), 0), Duration::from_millis(50));
+        assert_eq!(
+            jittered(Duration::from_millis(50), 0),
+            Duration::from_millis(50)
+        );
         assert_eq!(jittered(Duration::ZERO, 100), Duration::ZERO);
     }
 }

@@ -31,7 +31,12 @@ pub(crate) struct Place {
 impl Wakeups {
     pub(crate) fn new(reaper: Reaper) -> Self {
         let (places, listening) = (Mutex::default(), watch::Sender::new(false));
-        Wakeups { places, listening, wanted: Notify::new(), reaper }
+        Wakeups {
+            places,
+            listening,
+            wanted: Notify::new(),
+            reaper,
+        }
     }
 
     fn places(&self) -> MutexGuard<'_, HashMap<String, Arc<Notify>>> {
@@ -42,7 +47,9 @@ impl Wakeups {
     pub(crate) async fn run(self: Arc<Self>, store: Store, channel: String) {
         self.wanted.notified().await;
         let wakeups = Arc::clone(&self);
-        store.listen(&channel, Box::new(move |event| wakeups.hear(event))).await;
+        store
+            .listen(&channel, Box::new(move |event| wakeups.hear(event)))
+            .await;
     }
 
     fn hear(&self, event: Event) {
@@ -60,7 +67,9 @@ impl Wakeups {
     /// The message says which token was granted; the waiter's look finds out the rest. A token that nobody waits for
     /// any more is owed to the reaper already, which is told to hurry.
     fn wake(&self, message: &[u8]) {
-        let token = std::str::from_utf8(message).ok().and_then(|text| text.rsplit(' ').next());
+        let token = std::str::from_utf8(message)
+            .ok()
+            .and_then(|text| text.rsplit(' ').next());
         let woken = token.and_then(|token| self.places().get(token).cloned());
         match woken {
             Some(woken) => woken.notify_one(),
@@ -72,7 +81,9 @@ impl Wakeups {
     pub(crate) async fn ready(&self, within: Duration) -> bool {
         self.wanted.notify_one();
         let mut listening = self.listening.subscribe();
-        tokio::time::timeout(within, listening.wait_for(|on| *on)).await.is_ok_and(|on| on.is_ok())
+        tokio::time::timeout(within, listening.wait_for(|on| *on))
+            .await
+            .is_ok_and(|on| on.is_ok())
     }
 
     pub(crate) fn is_listening(&self) -> bool {
@@ -82,7 +93,11 @@ impl Wakeups {
     pub(crate) fn place(self: &Arc<Self>, token: &Token) -> Place {
         let (token, woken) = (token.secret().to_owned(), Arc::new(Notify::new()));
         self.places().insert(token.clone(), Arc::clone(&woken));
-        Place { wakeups: Arc::clone(self), token, woken }
+        Place {
+            wakeups: Arc::clone(self),
+            token,
+            woken,
+        }
     }
 
     pub(crate) fn is_anybody_waiting(&self) -> bool {

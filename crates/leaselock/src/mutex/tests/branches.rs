@@ -11,8 +11,13 @@ fn a_free_mutex_is_granted_and_a_held_one_is_busy() {
     on_every_engine(async |lab| {
         let (keys, holder, other) = (keys("job"), token(), token());
         assert!(lab.granted(&keys, &holder, &TRY).await.is_some());
-        let Acquired::Busy { seen } = lab.acquire(&keys, &other, &TRY).await else { panic!() };
-        assert_eq!(seen.holder.as_deref(), crate::token::client_of(holder.secret().as_bytes()));
+        let Acquired::Busy { seen } = lab.acquire(&keys, &other, &TRY).await else {
+            panic!()
+        };
+        assert_eq!(
+            seen.holder.as_deref(),
+            crate::token::client_of(holder.secret().as_bytes())
+        );
         assert!(seen.remaining.unwrap().as_millis() > 20_000);
         assert_eq!(lab.line_length(&keys).await, 0);
     });
@@ -22,9 +27,20 @@ fn a_free_mutex_is_granted_and_a_held_one_is_busy() {
 fn a_replayed_acquire_gets_the_same_fence_and_a_whole_ttl() {
     on_every_engine(async |lab| {
         let (keys, holder) = (keys("job"), token());
-        let fence = lab.granted(&keys, &holder, &How { ttl_ms: 20_000, ..TRY }).await;
+        let fence = lab
+            .granted(
+                &keys,
+                &holder,
+                &How {
+                    ttl_ms: 20_000,
+                    ..TRY
+                },
+            )
+            .await;
         assert_eq!(lab.granted(&keys, &holder, &TRY).await, fence);
-        let Value::Int(left) = lab.meddle(&TTL_OF, &keys.lock, &[]).await[0] else { panic!() };
+        let Value::Int(left) = lab.meddle(&TTL_OF, &keys.lock, &[]).await[0] else {
+            panic!()
+        };
         assert!(left > 20_000, "{left}");
     });
 }
@@ -33,10 +49,16 @@ fn a_replayed_acquire_gets_the_same_fence_and_a_whole_ttl() {
 fn without_fencing_no_number_is_minted_and_no_fence_key_is_made() {
     on_every_engine(async |lab| {
         let (keys, holder) = (keys("job"), token());
-        let unfenced = How { fencing: false, ..TRY };
+        let unfenced = How {
+            fencing: false,
+            ..TRY
+        };
         assert_eq!(lab.granted(&keys, &holder, &unfenced).await, None);
         assert_eq!(lab.granted(&keys, &holder, &unfenced).await, None);
-        assert_eq!(lab.meddle(&TYPE_OF, &keys.fence, &[]).await, [Value::Bytes(b"none".to_vec())]);
+        assert_eq!(
+            lab.meddle(&TYPE_OF, &keys.fence, &[]).await,
+            [Value::Bytes(b"none".to_vec())]
+        );
     });
 }
 
@@ -62,7 +84,8 @@ fn fences_grow_with_every_grant_and_after_the_key_was_lost() {
 fn a_fence_ahead_of_the_clock_still_grows() {
     on_every_engine(async |lab| {
         let keys = keys("job");
-        lab.meddle(&SET, &keys.fence, &["8000000000000000:8000000000000007"]).await;
+        lab.meddle(&SET, &keys.fence, &["8000000000000000:8000000000000007"])
+            .await;
         let fence = lab.granted(&keys, &token(), &TRY).await.unwrap();
         assert_eq!(fence.get(), 8_000_000_000_000_008);
     });
@@ -73,15 +96,27 @@ fn waiters_stand_in_line_by_priority_and_then_by_arrival() {
     on_every_engine(async |lab| {
         let keys = keys("job");
         lab.granted(&keys, &token(), &TRY).await;
-        let urgent = How { priority: 5, ..WAIT };
-        let lowly = How { priority: -5, ..WAIT };
+        let urgent = How {
+            priority: 5,
+            ..WAIT
+        };
+        let lowly = How {
+            priority: -5,
+            ..WAIT
+        };
         let (a, b, c, d) = (token(), token(), token(), token());
         assert_eq!(lab.waiting(&keys, &a, &WAIT).await, 1);
         assert_eq!(lab.waiting(&keys, &b, &lowly).await, 2);
         assert_eq!(lab.waiting(&keys, &c, &WAIT).await, 2);
         assert_eq!(lab.waiting(&keys, &d, &urgent).await, 1);
         assert_eq!(lab.waiting(&keys, &a, &WAIT).await, 2);
-        let priorities: Vec<i32> = lab.inspect(&keys).await.line.into_iter().map(|(_, p)| p).collect();
+        let priorities: Vec<i32> = lab
+            .inspect(&keys)
+            .await
+            .line
+            .into_iter()
+            .map(|(_, p)| p)
+            .collect();
         assert_eq!(priorities, [5, 0, 0, -5]);
     });
 }
@@ -107,11 +142,21 @@ fn extend_makes_time_whole_never_shortens_and_never_creates() {
         let (keys, holder, other) = (keys("job"), token(), token());
         assert_eq!(lab.extend(&keys, &holder, 1_000).await, Extended::Expired);
         lab.granted(&keys, &holder, &TRY).await;
-        assert!(matches!(lab.extend(&keys, &holder, 1_000).await, Extended::Extended { .. }));
-        let Value::Int(left) = lab.meddle(&TTL_OF, &keys.lock, &[]).await[0] else { panic!() };
+        assert!(matches!(
+            lab.extend(&keys, &holder, 1_000).await,
+            Extended::Extended { .. }
+        ));
+        let Value::Int(left) = lab.meddle(&TTL_OF, &keys.lock, &[]).await[0] else {
+            panic!()
+        };
         assert!(left > 25_000, "shortened to {left}");
-        assert!(matches!(lab.extend(&keys, &holder, 60_000).await, Extended::Extended { .. }));
-        let Value::Int(left) = lab.meddle(&TTL_OF, &keys.lock, &[]).await[0] else { panic!() };
+        assert!(matches!(
+            lab.extend(&keys, &holder, 60_000).await,
+            Extended::Extended { .. }
+        ));
+        let Value::Int(left) = lab.meddle(&TTL_OF, &keys.lock, &[]).await[0] else {
+            panic!()
+        };
         assert!(left > 55_000, "not extended: {left}");
         assert_eq!(lab.extend(&keys, &other, 1_000).await, Extended::Taken);
         lab.meddle(&EXPIRE, &keys.lock, &[]).await;
@@ -147,7 +192,10 @@ fn cancel_undoes_a_wait_or_a_grant_and_nothing_else() {
         assert_eq!(lab.cancel(&keys, &waiter).await, Cancelled::Absent);
         assert!(lab.holds(&keys, &holder).await && lab.line_length(&keys).await == 0);
         assert_eq!(lab.cancel(&keys, &holder).await, Cancelled::Released);
-        assert!(matches!(lab.inspect(&keys).await.state, InspectedState::Free));
+        assert!(matches!(
+            lab.inspect(&keys).await.state,
+            InspectedState::Free
+        ));
     });
 }
 
@@ -155,12 +203,27 @@ fn cancel_undoes_a_wait_or_a_grant_and_nothing_else() {
 fn detach_passes_the_lease_to_another_token_and_can_be_replayed() {
     on_every_engine(async |lab| {
         let (keys, holder, successor) = (keys("job"), token(), token());
-        let detach = |from, to| Detach { keys: &keys, token: from, successor: to, ttl: ttl(60_000) };
-        assert_eq!(lab.ask(&detach(&holder, &successor)).await, Detached::Expired);
+        let (stranger, its_successor) = (token(), token());
+        let detach = |from, to| Detach {
+            keys: &keys,
+            token: from,
+            successor: to,
+            ttl: ttl(60_000),
+        };
+        assert_eq!(
+            lab.ask(&detach(&holder, &successor)).await,
+            Detached::Expired
+        );
         lab.granted(&keys, &holder, &TRY).await;
-        assert_eq!(lab.ask(&detach(&token(), &token())).await, Detached::Taken);
+        assert_eq!(
+            lab.ask(&detach(&stranger, &its_successor)).await,
+            Detached::Taken
+        );
         for _ in 0..2 {
-            assert_eq!(lab.ask(&detach(&holder, &successor)).await, Detached::Passed);
+            assert_eq!(
+                lab.ask(&detach(&holder, &successor)).await,
+                Detached::Passed
+            );
             assert!(lab.holds(&keys, &successor).await);
         }
         assert_eq!(lab.release(&keys, &holder).await, Released::Taken);
@@ -172,18 +235,44 @@ fn detach_passes_the_lease_to_another_token_and_can_be_replayed() {
 fn break_takes_away_what_its_terms_allow() {
     on_every_engine(async |lab| {
         let (keys, holder) = (keys("job"), token());
-        let terms = |only, foreign| Break { keys: &keys, only, foreign };
+        let terms = |only, foreign| Break {
+            keys: &keys,
+            only,
+            foreign,
+        };
         assert_eq!(lab.ask(&terms(None, false)).await, Broke::Free);
         let fence = lab.granted(&keys, &holder, &TRY).await.unwrap();
         let older = crate::Fence::new(fence.get() - 1);
-        assert_eq!(lab.ask(&terms(Some(older), false)).await, Broke::Changed { fence });
+        assert_eq!(
+            lab.ask(&terms(Some(older), false)).await,
+            Broke::Changed { fence }
+        );
         assert!(lab.holds(&keys, &holder).await);
-        let Broke::Broken { holder: who, fence: broken } = lab.ask(&terms(Some(fence), false)).await else { panic!() };
-        assert_eq!((who.as_deref(), broken), (crate::token::client_of(holder.secret().as_bytes()), Some(fence)));
-        lab.meddle(&SET, &keys.lock, &["f47ac10b-58cc-4372-a567-0e02b2c3d479"]).await;
+        let Broke::Broken {
+            holder: who,
+            fence: broken,
+        } = lab.ask(&terms(Some(fence), false)).await
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (who.as_deref(), broken),
+            (
+                crate::token::client_of(holder.secret().as_bytes()),
+                Some(fence)
+            )
+        );
+        lab.meddle(&SET, &keys.lock, &["f47ac10b-58cc-4372-a567-0e02b2c3d479"])
+            .await;
         assert_eq!(lab.ask(&terms(None, false)).await, Broke::Foreign);
-        assert!(matches!(lab.ask(&terms(None, true)).await, Broke::Broken { holder: None, .. }));
-        assert!(matches!(lab.inspect(&keys).await.state, InspectedState::Free));
+        assert!(matches!(
+            lab.ask(&terms(None, true)).await,
+            Broke::Broken { holder: None, .. }
+        ));
+        assert!(matches!(
+            lab.inspect(&keys).await.state,
+            InspectedState::Free
+        ));
     });
 }
 
@@ -192,12 +281,16 @@ fn a_foreign_value_is_busy_and_is_left_alone() {
     on_every_engine(async |lab| {
         let (keys, ours) = (keys("job"), token());
         lab.meddle(&SET, &keys.lock, &["x"]).await;
-        let Acquired::Busy { seen } = lab.acquire(&keys, &ours, &TRY).await else { panic!() };
+        let Acquired::Busy { seen } = lab.acquire(&keys, &ours, &TRY).await else {
+            panic!()
+        };
         assert_eq!(seen.holder, None);
         assert_eq!(lab.release(&keys, &ours).await, Released::Taken);
         assert_eq!(lab.extend(&keys, &ours, 1_000).await, Extended::Taken);
         assert_eq!(lab.cancel(&keys, &ours).await, Cancelled::Absent);
-        let InspectedState::Held { value, fence, .. } = lab.inspect(&keys).await.state else { panic!() };
+        let InspectedState::Held { value, fence, .. } = lab.inspect(&keys).await.state else {
+            panic!()
+        };
         assert_eq!((value.as_slice(), fence), (b"x".as_slice(), None));
     });
 }
@@ -208,15 +301,33 @@ fn another_type_under_any_key_is_an_error_and_is_left_alone() {
         let (keys, ours) = (keys("job"), token());
         for key in [&keys.lock, &keys.line, &keys.fence] {
             lab.meddle(&ADD_HASH, key, &[]).await;
-            let error = lab.store.ask(&acquire(&keys, &ours, &WAIT), WITHIN).await.unwrap_err();
-            assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::WrongType, false), "{key}: {error}");
-            assert_eq!(lab.meddle(&TYPE_OF, key, &[]).await, [Value::Bytes(b"hash".to_vec())]);
+            let error = lab
+                .store
+                .ask(&acquire(&keys, &ours, &WAIT), WITHIN)
+                .await
+                .unwrap_err();
+            assert_eq!(
+                (error.kind(), error.maybe_applied()),
+                (ErrorKind::WrongType, false),
+                "{key}: {error}"
+            );
+            assert_eq!(
+                lab.meddle(&TYPE_OF, key, &[]).await,
+                [Value::Bytes(b"hash".to_vec())]
+            );
             lab.meddle(&DELETE, key, &[]).await;
         }
         lab.meddle(&SET, &keys.waiters, &["x"]).await;
-        let error = lab.store.ask(&acquire(&keys, &ours, &WAIT), WITHIN).await.unwrap_err();
+        let error = lab
+            .store
+            .ask(&acquire(&keys, &ours, &WAIT), WITHIN)
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WrongType, "{error}");
-        assert_eq!(lab.meddle(&TYPE_OF, &keys.lock, &[]).await, [Value::Bytes(b"none".to_vec())]);
+        assert_eq!(
+            lab.meddle(&TYPE_OF, &keys.lock, &[]).await,
+            [Value::Bytes(b"none".to_vec())]
+        );
     });
 }
 
@@ -224,16 +335,37 @@ fn another_type_under_any_key_is_an_error_and_is_left_alone() {
 fn inspect_tells_free_held_and_other() {
     on_every_engine(async |lab| {
         let (keys, holder) = (keys("job"), token());
-        assert!(matches!(lab.inspect(&keys).await.state, InspectedState::Free));
+        assert!(matches!(
+            lab.inspect(&keys).await.state,
+            InspectedState::Free
+        ));
         let fence = lab.granted(&keys, &holder, &TRY).await;
-        let note = |text| Note { keys: &keys, token: &holder, text, ttl: ttl(60_000) };
+        let note = |text| Note {
+            keys: &keys,
+            token: &holder,
+            text,
+            ttl: ttl(60_000),
+        };
         lab.ask(&note("month end")).await;
-        let InspectedState::Held { value, pttl_ms, fence: shown, why } = lab.inspect(&keys).await.state else { panic!() };
-        assert_eq!((value.as_slice(), shown, why.as_slice()), (holder.secret().as_bytes(), fence, b"month end".as_slice()));
+        let InspectedState::Held {
+            value,
+            pttl_ms,
+            fence: shown,
+            why,
+        } = lab.inspect(&keys).await.state
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (value.as_slice(), shown, why.as_slice()),
+            (holder.secret().as_bytes(), fence, b"month end".as_slice())
+        );
         assert!(pttl_ms.unwrap() > 20_000);
         lab.release(&keys, &holder).await;
         lab.meddle(&ADD_HASH, &keys.lock, &[]).await;
-        assert!(matches!(lab.inspect(&keys).await.state, InspectedState::Other { kind } if kind == "hash"));
+        assert!(
+            matches!(lab.inspect(&keys).await.state, InspectedState::Other { kind } if kind == "hash")
+        );
     });
 }
 
@@ -242,16 +374,30 @@ fn a_note_is_shown_only_for_the_lease_that_left_it() {
     on_every_engine(async |lab| {
         let (keys, first, second) = (keys("job"), token(), token());
         lab.granted(&keys, &first, &TRY).await;
-        let note = |token, text| Note { keys: &keys, token, text, ttl: ttl(60_000) };
+        let note = |token, text| Note {
+            keys: &keys,
+            token,
+            text,
+            ttl: ttl(60_000),
+        };
         lab.ask(&note(&first, "mine")).await;
         lab.release(&keys, &first).await;
         lab.granted(&keys, &second, &TRY).await;
-        let InspectedState::Held { why, .. } = lab.inspect(&keys).await.state else { panic!() };
+        let InspectedState::Held { why, .. } = lab.inspect(&keys).await.state else {
+            panic!()
+        };
         assert!(why.is_empty());
         lab.ask(&note(&second, "")).await;
-        assert_ne!(lab.meddle(&TYPE_OF, &keys.why, &[]).await, [Value::Bytes(b"none".to_vec())], "not its own note");
+        assert_ne!(
+            lab.meddle(&TYPE_OF, &keys.why, &[]).await,
+            [Value::Bytes(b"none".to_vec())],
+            "not its own note"
+        );
         lab.ask(&note(&first, "")).await;
-        assert_eq!(lab.meddle(&TYPE_OF, &keys.why, &[]).await, [Value::Bytes(b"none".to_vec())]);
+        assert_eq!(
+            lab.meddle(&TYPE_OF, &keys.why, &[]).await,
+            [Value::Bytes(b"none".to_vec())]
+        );
     });
 }
 
@@ -262,13 +408,32 @@ fn survey_finds_locks_among_other_keys() {
         lab.granted(&one, &token(), &TRY).await;
         let per_call = lab.store.capabilities().keys_per_call;
         if per_call > 1 {
-            lab.meddle(&SET, "two", &["not a token but thirty-one long"]).await;
+            lab.meddle(&SET, "two", &["not a token but thirty-one long"])
+                .await;
             lab.meddle(&ADD_HASH, "three", &[]).await;
             let candidates = ["three", "none", "one", "two"].map(str::to_owned);
-            assert_eq!(lab.ask(&Survey { candidates: &candidates }).await, [2]);
+            assert_eq!(
+                lab.ask(&Survey {
+                    candidates: &candidates
+                })
+                .await,
+                [2]
+            );
         }
-        assert_eq!(lab.ask(&Survey { candidates: &["one".to_owned()] }).await, [0]);
-        assert_eq!(lab.ask(&Survey { candidates: &["none".to_owned()] }).await, [0; 0]);
+        assert_eq!(
+            lab.ask(&Survey {
+                candidates: &["one".to_owned()]
+            })
+            .await,
+            [0]
+        );
+        assert_eq!(
+            lab.ask(&Survey {
+                candidates: &["none".to_owned()]
+            })
+            .await,
+            [0; 0]
+        );
     });
 }
 
@@ -279,13 +444,30 @@ fn a_client_says_who_it_is_and_takes_it_back() {
         let (record, about) = ("ll:client:abcdefgh", Process::this(None).encode());
         assert_eq!(lab.ask(&Who { record }).await, None);
         for _ in 0..2 {
-            lab.ask(&Announce { record, about: &about, ttl: ttl(60_000) }).await;
+            lab.ask(&Announce {
+                record,
+                about: &about,
+                ttl: ttl(60_000),
+            })
+            .await;
             assert_eq!(lab.ask(&Who { record }).await.as_ref(), Some(&about));
         }
-        lab.ask(&Announce { record, about: &about, ttl: ttl(10) }).await;
-        let Value::Int(left) = lab.meddle(&TTL_OF, record, &[]).await[0] else { panic!() };
+        lab.ask(&Announce {
+            record,
+            about: &about,
+            ttl: ttl(10),
+        })
+        .await;
+        let Value::Int(left) = lab.meddle(&TTL_OF, record, &[]).await[0] else {
+            panic!()
+        };
         assert!(left > 50_000, "shortened to {left}");
-        lab.ask(&Announce { record, about: "", ttl: ttl(10) }).await;
+        lab.ask(&Announce {
+            record,
+            about: "",
+            ttl: ttl(10),
+        })
+        .await;
         assert_eq!(lab.ask(&Who { record }).await, None);
     });
 }
@@ -296,9 +478,23 @@ fn every_key_that_a_lock_leaves_has_a_ttl() {
         let (keys, holder) = (keys("job"), token());
         lab.granted(&keys, &holder, &TRY).await;
         lab.waiting(&keys, &token(), &WAIT).await;
-        lab.ask(&Note { keys: &keys, token: &holder, text: "x", ttl: ttl(1_000) }).await;
-        for key in [&keys.lock, &keys.line, &keys.waiters, &keys.fence, &keys.why] {
-            let Value::Int(left) = lab.meddle(&TTL_OF, key, &[]).await[0] else { panic!() };
+        lab.ask(&Note {
+            keys: &keys,
+            token: &holder,
+            text: "x",
+            ttl: ttl(1_000),
+        })
+        .await;
+        for key in [
+            &keys.lock,
+            &keys.line,
+            &keys.waiters,
+            &keys.fence,
+            &keys.why,
+        ] {
+            let Value::Int(left) = lab.meddle(&TTL_OF, key, &[]).await[0] else {
+                panic!()
+            };
             assert!(left > 0, "{key}: {left}");
         }
     });

@@ -8,7 +8,10 @@ fn a_release_hands_over_to_the_first_in_line_with_a_larger_fence_and_one_message
     on_every_engine(async |lab| {
         let (keys, holder, first, second) = (keys("job"), token(), token(), token());
         let ear = lab.listen("here").await;
-        let wait = How { channel: "here", ..WAIT };
+        let wait = How {
+            channel: "here",
+            ..WAIT
+        };
         let before = lab.granted(&keys, &holder, &TRY).await.unwrap();
         lab.waiting(&keys, &first, &wait).await;
         lab.waiting(&keys, &second, &wait).await;
@@ -16,7 +19,10 @@ fn a_release_hands_over_to_the_first_in_line_with_a_larger_fence_and_one_message
         assert!(lab.holds(&keys, &first).await && lab.line_length(&keys).await == 1);
         let message = ear.heard(&first).await;
         let fence = lab.granted(&keys, &first, &wait).await.unwrap();
-        assert!(fence > before && message.starts_with(&format!("grant {fence} ")), "{message}");
+        assert!(
+            fence > before && message.starts_with(&format!("grant {fence} ")),
+            "{message}"
+        );
         assert_eq!(lab.release(&keys, &first).await, Released::Released);
         ear.heard(&second).await;
         assert_eq!(ear.count(), 2);
@@ -29,7 +35,10 @@ fn a_handed_over_lease_is_short_until_its_waiter_confirms_it() {
         let (keys, holder, waiter) = (keys("job"), token(), token());
         let _ear = lab.listen("here").await;
         lab.granted(&keys, &holder, &TRY).await;
-        let wait = How { channel: "here", ..WAIT };
+        let wait = How {
+            channel: "here",
+            ..WAIT
+        };
         lab.waiting(&keys, &waiter, &wait).await;
         lab.release(&keys, &holder).await;
         let left = |values: Vec<crate::script::Value>| match values[0] {
@@ -47,7 +56,10 @@ fn a_grant_for_a_cancelled_waiter_goes_to_the_next() {
     on_every_engine(async |lab| {
         let (keys, holder, gone, next) = (keys("job"), token(), token(), token());
         let ear = lab.listen("here").await;
-        let wait = How { channel: "here", ..WAIT };
+        let wait = How {
+            channel: "here",
+            ..WAIT
+        };
         lab.granted(&keys, &holder, &TRY).await;
         lab.waiting(&keys, &gone, &wait).await;
         lab.waiting(&keys, &next, &wait).await;
@@ -65,11 +77,31 @@ fn a_waiter_without_receivers_is_skipped_keeps_its_place_and_is_served_later() {
         let (keys, holder, away, there) = (keys("job"), token(), token(), token());
         let _ear = lab.listen("here").await;
         lab.granted(&keys, &holder, &TRY).await;
-        lab.waiting(&keys, &away, &How { channel: "away", ..WAIT }).await;
-        lab.waiting(&keys, &there, &How { channel: "here", ..WAIT }).await;
+        lab.waiting(
+            &keys,
+            &away,
+            &How {
+                channel: "away",
+                ..WAIT
+            },
+        )
+        .await;
+        lab.waiting(
+            &keys,
+            &there,
+            &How {
+                channel: "here",
+                ..WAIT
+            },
+        )
+        .await;
         lab.release(&keys, &holder).await;
         assert!(lab.holds(&keys, &there).await, "the absent one was granted");
-        assert_eq!(lab.line_length(&keys).await, 1, "the absent one lost its place");
+        assert_eq!(
+            lab.line_length(&keys).await,
+            1,
+            "the absent one lost its place"
+        );
         let _back = lab.listen("away").await;
         lab.release(&keys, &there).await;
         assert!(lab.holds(&keys, &away).await);
@@ -81,7 +113,15 @@ fn when_nobody_in_line_is_there_the_lock_is_free_and_a_newcomer_takes_it() {
     on_every_engine(async |lab| {
         let (keys, holder, away, newcomer) = (keys("job"), token(), token(), token());
         lab.granted(&keys, &holder, &TRY).await;
-        lab.waiting(&keys, &away, &How { channel: "away", ..WAIT }).await;
+        lab.waiting(
+            &keys,
+            &away,
+            &How {
+                channel: "away",
+                ..WAIT
+            },
+        )
+        .await;
         lab.release(&keys, &holder).await;
         assert!(lab.granted(&keys, &newcomer, &TRY).await.is_some());
         assert_eq!(lab.line_length(&keys).await, 1);
@@ -93,7 +133,10 @@ fn a_look_helps_the_first_in_line_and_not_itself() {
     on_every_engine(async |lab| {
         let (keys, holder, first, second) = (keys("job"), token(), token(), token());
         let ear = lab.listen("here").await;
-        let wait = How { channel: "here", ..WAIT };
+        let wait = How {
+            channel: "here",
+            ..WAIT
+        };
         lab.granted(&keys, &holder, &TRY).await;
         lab.waiting(&keys, &first, &wait).await;
         lab.waiting(&keys, &second, &wait).await;
@@ -110,9 +153,20 @@ fn a_try_on_a_free_lock_with_a_line_goes_to_the_line() {
         let (keys, holder, first, barger) = (keys("job"), token(), token(), token());
         let _ear = lab.listen("here").await;
         lab.granted(&keys, &holder, &TRY).await;
-        lab.waiting(&keys, &first, &How { channel: "here", ..WAIT }).await;
+        lab.waiting(
+            &keys,
+            &first,
+            &How {
+                channel: "here",
+                ..WAIT
+            },
+        )
+        .await;
         lab.meddle(&EXPIRE, &keys.lock, &[]).await;
-        assert!(matches!(lab.acquire(&keys, &barger, &TRY).await, Acquired::Busy { .. }));
+        assert!(matches!(
+            lab.acquire(&keys, &barger, &TRY).await,
+            Acquired::Busy { .. }
+        ));
         assert!(lab.holds(&keys, &first).await);
     });
 }
@@ -123,9 +177,26 @@ fn a_newcomer_of_higher_priority_goes_before_the_head_of_the_line() {
         let (keys, holder, first, urgent) = (keys("job"), token(), token(), token());
         let _ear = lab.listen("here").await;
         lab.granted(&keys, &holder, &TRY).await;
-        lab.waiting(&keys, &first, &How { channel: "here", ..WAIT }).await;
+        lab.waiting(
+            &keys,
+            &first,
+            &How {
+                channel: "here",
+                ..WAIT
+            },
+        )
+        .await;
         lab.meddle(&EXPIRE, &keys.lock, &[]).await;
-        lab.granted(&keys, &urgent, &How { channel: "here", priority: 1, ..WAIT }).await;
+        lab.granted(
+            &keys,
+            &urgent,
+            &How {
+                channel: "here",
+                priority: 1,
+                ..WAIT
+            },
+        )
+        .await;
         assert_eq!(lab.line_length(&keys).await, 1);
     });
 }
@@ -135,7 +206,10 @@ fn a_lost_waiters_hash_or_line_blocks_nobody() {
     on_every_engine(async |lab| {
         let (keys, holder, waiter) = (keys("job"), token(), token());
         let _ear = lab.listen("here").await;
-        let wait = How { channel: "here", ..WAIT };
+        let wait = How {
+            channel: "here",
+            ..WAIT
+        };
         for lost in [&keys.waiters, &keys.line] {
             lab.granted(&keys, &holder, &TRY).await;
             lab.waiting(&keys, &waiter, &wait).await;
@@ -156,7 +230,15 @@ fn a_name_and_the_same_name_in_braces_have_lines_of_their_own() {
         let _ear = lab.listen("here").await;
         lab.granted(&plain, &a, &TRY).await;
         lab.granted(&tagged, &b, &TRY).await;
-        lab.waiting(&plain, &waiter, &How { channel: "here", ..WAIT }).await;
+        lab.waiting(
+            &plain,
+            &waiter,
+            &How {
+                channel: "here",
+                ..WAIT
+            },
+        )
+        .await;
         assert_eq!(lab.line_length(&tagged).await, 0);
         lab.release(&tagged, &b).await;
         assert!(lab.holds(&plain, &a).await && !lab.holds(&tagged, &waiter).await);
@@ -172,9 +254,25 @@ fn a_line_longer_than_one_look_is_served_past_those_who_are_away() {
         let _ear = lab.listen("here").await;
         lab.granted(&keys, &holder, &TRY).await;
         for _ in 0..40 {
-            lab.waiting(&keys, &token(), &How { channel: "away", ..WAIT }).await;
+            lab.waiting(
+                &keys,
+                &token(),
+                &How {
+                    channel: "away",
+                    ..WAIT
+                },
+            )
+            .await;
         }
-        lab.waiting(&keys, &there, &How { channel: "here", ..WAIT }).await;
+        lab.waiting(
+            &keys,
+            &there,
+            &How {
+                channel: "here",
+                ..WAIT
+            },
+        )
+        .await;
         lab.release(&keys, &holder).await;
         assert!(lab.holds(&keys, &there).await);
         assert_eq!(lab.line_length(&keys).await, 40);

@@ -31,31 +31,56 @@ pub(super) struct Lab {
 
 pub(super) fn redis() -> Lab {
     let server = Server::start();
-    let Target::Redis(at) = url::parse(&server.url()).unwrap() else { panic!("a redis URL") };
+    let Target::Redis(at) = url::parse(&server.url()).unwrap() else {
+        panic!("a redis URL")
+    };
     let store = Store::Redis(RedisStore::from_url(at));
-    Lab { engine: "redis", store, server: Some(server), _folder: None }
+    Lab {
+        engine: "redis",
+        store,
+        server: Some(server),
+        _folder: None,
+    }
 }
 
 pub(super) fn memory() -> Lab {
     let store = Store::Embedded(EmbeddedStore::memory("", Clock::boot()));
-    Lab { engine: "mem", store, server: None, _folder: None }
+    Lab {
+        engine: "mem",
+        store,
+        server: None,
+        _folder: None,
+    }
 }
 
 pub(super) fn folder() -> Lab {
     let folder = tempfile::tempdir().unwrap();
     let client = ClientId::random().unwrap();
-    let store = EmbeddedStore::folder(Some(folder.path().to_owned()), Clock::boot(), &client, false);
-    Lab { engine: "file", store: Store::Embedded(store), server: None, _folder: Some(folder) }
+    let store = EmbeddedStore::folder(
+        Some(folder.path().to_owned()),
+        Clock::boot(),
+        &client,
+        false,
+    );
+    Lab {
+        engine: "file",
+        store: Store::Embedded(store),
+        server: None,
+        _folder: Some(folder),
+    }
 }
 
-pub(super) fn every_engine() -> [Lab; 3] {
-    [memory(), folder(), redis()]
+pub(super) fn every_engine() -> Vec<Lab> {
+    vec![memory(), folder(), redis()]
 }
 
 /// Runs the same test on every engine.
 pub(super) fn on_every_engine(test: impl AsyncFn(&Lab)) {
     for lab in every_engine() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         println!("engine: {}", lab.engine);
         runtime.block_on(test(&lab));
     }
@@ -82,12 +107,22 @@ pub(super) struct How<'a> {
     pub(super) fencing: bool,
 }
 
-pub(super) const TRY: How<'static> = How { ttl_ms: 30_000, waits: false, priority: 0, channel: "", fencing: true };
+pub(super) const TRY: How<'static> = How {
+    ttl_ms: 30_000,
+    waits: false,
+    priority: 0,
+    channel: "",
+    fencing: true,
+};
 pub(super) const WAIT: How<'static> = How { waits: true, ..TRY };
 
 /// Does something to keys that no script of ours does: what an operator, an eviction or time may do.
 #[derive(Debug)]
-pub(super) struct Meddle<'a>(pub(super) &'static Script, pub(super) &'a str, pub(super) &'a [&'a str]);
+pub(super) struct Meddle<'a>(
+    pub(super) &'static Script,
+    pub(super) &'a str,
+    pub(super) &'a [&'a str],
+);
 
 impl Operation for Meddle<'_> {
     type Reply = Vec<crate::script::Value>;
@@ -100,7 +135,11 @@ impl Operation for Meddle<'_> {
         Ok(answer.values().to_vec())
     }
     fn call(&self) -> Call {
-        let mut call = Call { script: self.0, keys: Vec::new(), args: Vec::new() };
+        let mut call = Call {
+            script: self.0,
+            keys: Vec::new(),
+            args: Vec::new(),
+        };
         self.encode(&mut call);
         call
     }
@@ -121,17 +160,31 @@ macro_rules! meddling {
 }
 meddling!(DELETE, "redis.call('DEL', KEYS[1]) return {'ok'}");
 meddling!(EXPIRE, "redis.call('PEXPIRE', KEYS[1], 0) return {'ok'}");
-meddling!(SET, "redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000) return {'ok'}");
-meddling!(ADD_HASH, "redis.call('HSET', KEYS[1], 'a', 'b') return {'ok'}");
+meddling!(
+    SET,
+    "redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000) return {'ok'}"
+);
+meddling!(
+    ADD_HASH,
+    "redis.call('HSET', KEYS[1], 'a', 'b') return {'ok'}"
+);
 meddling!(TTL_OF, "return {'ok', redis.call('PTTL', KEYS[1])}");
-meddling!(TYPE_OF, "local t = redis.call('TYPE', KEYS[1]) return {'ok', type(t) == 'table' and t.ok or t}");
+meddling!(
+    TYPE_OF,
+    "local t = redis.call('TYPE', KEYS[1]) return {'ok', type(t) == 'table' and t.ok or t}"
+);
 
 impl Lab {
     pub(super) async fn ask<O: Operation>(&self, operation: &O) -> O::Reply {
         self.store.ask(operation, WITHIN).await.unwrap()
     }
 
-    pub(super) async fn meddle(&self, script: &'static Script, key: &str, args: &[&str]) -> Vec<crate::script::Value> {
+    pub(super) async fn meddle(
+        &self,
+        script: &'static Script,
+        key: &str,
+        args: &[&str],
+    ) -> Vec<crate::script::Value> {
         self.ask(&Meddle(script, key, args)).await
     }
 
@@ -140,7 +193,12 @@ impl Lab {
     }
 
     /// Takes a lock that is known to be free; its fence.
-    pub(super) async fn granted(&self, keys: &MutexKeys, token: &Token, how: &How<'_>) -> Option<Fence> {
+    pub(super) async fn granted(
+        &self,
+        keys: &MutexKeys,
+        token: &Token,
+        how: &How<'_>,
+    ) -> Option<Fence> {
         match self.acquire(keys, token, how).await {
             Acquired::Granted { fence, .. } => fence,
             other => panic!("{}: {other:?}", self.engine),
@@ -163,7 +221,12 @@ impl Lab {
     }
 
     pub(super) async fn extend(&self, keys: &MutexKeys, token: &Token, ms: u64) -> Extended {
-        self.ask(&Extend { keys, token, ttl: ttl(ms) }).await
+        self.ask(&Extend {
+            keys,
+            token,
+            ttl: ttl(ms),
+        })
+        .await
     }
 
     pub(super) async fn inspect(&self, keys: &MutexKeys) -> Inspected {
@@ -185,12 +248,19 @@ impl Lab {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let (ready, mut is_ready) = tokio::sync::mpsc::unbounded_channel();
         let task = tokio::spawn({
-            let (store, channel, heard) = (self.store.another_lane(), channel.to_owned(), Arc::clone(&heard));
+            let (store, channel, heard) = (
+                self.store.another_lane(),
+                channel.to_owned(),
+                Arc::clone(&heard),
+            );
             async move {
                 let sink = move |event| match event {
                     Event::Ready => drop(ready.send(())),
                     Event::Gap => {}
-                    Event::Message(message) => heard.lock().unwrap().push(String::from_utf8(message).unwrap()),
+                    Event::Message(message) => heard
+                        .lock()
+                        .unwrap()
+                        .push(String::from_utf8(message).unwrap()),
                 };
                 store.listen(&channel, Box::new(sink)).await;
             }
@@ -223,7 +293,13 @@ impl Listener {
     /// Waits for a message that names this token, and how many came in all.
     pub(super) async fn heard(&self, token: &Token) -> String {
         for _ in 0..5_000 {
-            let found = self.heard.lock().unwrap().iter().find(|m| m.ends_with(token.secret())).cloned();
+            let found = self
+                .heard
+                .lock()
+                .unwrap()
+                .iter()
+                .find(|m| m.ends_with(token.secret()))
+                .cloned();
             if let Some(message) = found {
                 return message;
             }

@@ -35,12 +35,17 @@ fn fenced(actor: usize) -> bool {
 
 #[derive(Debug, Clone)]
 enum Op {
-    Acquire { actor: usize, waits: bool },
+    Acquire {
+        actor: usize,
+        waits: bool,
+    },
     Extend(usize),
     Release(usize),
     Cancel(usize),
     Detach(usize),
-    Break { foreign: bool },
+    Break {
+        foreign: bool,
+    },
     /// The lease runs out.
     Expire,
     /// Another library takes the lock, whoever had it.
@@ -103,7 +108,10 @@ impl Model {
 
     fn enqueue(&mut self, actor: usize) {
         if self.place(actor).is_none() {
-            let at = self.line.iter().position(|waiter| priority(*waiter) < priority(actor));
+            let at = self
+                .line
+                .iter()
+                .position(|waiter| priority(*waiter) < priority(actor));
             self.line.insert(at.unwrap_or(self.line.len()), actor);
         }
     }
@@ -118,7 +126,10 @@ impl Model {
     fn not_granted(&self, actor: usize, waits: bool) -> Answer {
         let holder = self.holder_actor();
         match self.place(actor).filter(|_| waits) {
-            Some(place) => Answer::Waiting { place: place as u64 + 1, holder },
+            Some(place) => Answer::Waiting {
+                place: place as u64 + 1,
+                holder,
+            },
             None => Answer::Busy { holder },
         }
     }
@@ -131,7 +142,11 @@ impl Model {
             self.enqueue(actor);
         }
         if self.holder == Holder::Nobody {
-            let first = self.line.iter().copied().find(|waiter| *waiter == actor || is_there(*waiter));
+            let first = self
+                .line
+                .iter()
+                .copied()
+                .find(|waiter| *waiter == actor || is_there(*waiter));
             let next = first.unwrap_or(actor);
             self.leave(next);
             self.holder = Holder::Actor(next);
@@ -178,7 +193,11 @@ impl Model {
             }
             Op::Detach(actor) => {
                 let successor = Holder::Actor(actor + ACTORS);
-                let said = if self.holder == successor { "yes" } else { self.as_holder(actor, "yes") };
+                let said = if self.holder == successor {
+                    "yes"
+                } else {
+                    self.as_holder(actor, "yes")
+                };
                 if said == "yes" {
                     self.holder = successor;
                 }
@@ -226,7 +245,11 @@ impl Subject<'_> {
         assert_eq!(fence.is_some(), fenced(actor));
         match (replay, self.present) {
             (true, Some(present)) => assert_eq!(fence, Some(present), "a replay has another fence"),
-            _ if fence.is_some() => assert!(fence > self.highest, "{fence:?} is not above {:?}", self.highest),
+            _ if fence.is_some() => assert!(
+                fence > self.highest,
+                "{fence:?} is not above {:?}",
+                self.highest
+            ),
             _ => {}
         }
         self.highest = self.highest.max(fence);
@@ -235,12 +258,28 @@ impl Subject<'_> {
     }
 
     async fn acquire(&mut self, actor: usize, waits: bool, replay: bool) -> Answer {
-        let how = How { waits, channel: channel(actor), priority: priority(actor), fencing: fenced(actor), ..TRY };
-        let holder = |subject: &Self, seen: &Seen| seen.holder.as_deref().map(|client| subject.who(client));
-        match self.lab.acquire(&self.keys, &self.tokens[actor], &how).await {
+        let how = How {
+            waits,
+            channel: channel(actor),
+            priority: priority(actor),
+            fencing: fenced(actor),
+            ..TRY
+        };
+        let holder =
+            |subject: &Self, seen: &Seen| seen.holder.as_deref().map(|client| subject.who(client));
+        match self
+            .lab
+            .acquire(&self.keys, &self.tokens[actor], &how)
+            .await
+        {
             Acquired::Granted { fence, .. } => self.granted(fence, actor, replay),
-            Acquired::Waiting { seen, place } => Answer::Waiting { place, holder: holder(self, &seen) },
-            Acquired::Busy { seen } => Answer::Busy { holder: holder(self, &seen) },
+            Acquired::Waiting { seen, place } => Answer::Waiting {
+                place,
+                holder: holder(self, &seen),
+            },
+            Acquired::Busy { seen } => Answer::Busy {
+                holder: holder(self, &seen),
+            },
         }
     }
 
@@ -248,16 +287,20 @@ impl Subject<'_> {
         let (lab, keys) = (self.lab, self.keys.clone());
         match *op {
             Op::Acquire { actor, waits } => self.acquire(actor, waits, replay).await,
-            Op::Extend(actor) => Answer::Said(match lab.extend(&keys, &self.tokens[actor], 30_000).await {
-                Extended::Extended { .. } => "yes",
-                Extended::Expired => "expired",
-                Extended::Taken => "taken",
-            }),
-            Op::Release(actor) => Answer::Said(match lab.release(&keys, &self.tokens[actor]).await {
-                Released::Released => "yes",
-                Released::Expired => "expired",
-                Released::Taken => "taken",
-            }),
+            Op::Extend(actor) => {
+                Answer::Said(match lab.extend(&keys, &self.tokens[actor], 30_000).await {
+                    Extended::Extended { .. } => "yes",
+                    Extended::Expired => "expired",
+                    Extended::Taken => "taken",
+                })
+            }
+            Op::Release(actor) => {
+                Answer::Said(match lab.release(&keys, &self.tokens[actor]).await {
+                    Released::Released => "yes",
+                    Released::Expired => "expired",
+                    Released::Taken => "taken",
+                })
+            }
             Op::Cancel(actor) => Answer::Said(match lab.cancel(&keys, &self.tokens[actor]).await {
                 Cancelled::Left => "left",
                 Cancelled::Released => "released",
@@ -265,15 +308,29 @@ impl Subject<'_> {
             }),
             Op::Detach(actor) => {
                 let (token, successor) = (&self.tokens[actor], &self.tokens[actor + ACTORS]);
-                let step = Detach { keys: &keys, token, successor, ttl: ttl(30_000) };
+                let step = Detach {
+                    keys: &keys,
+                    token,
+                    successor,
+                    ttl: ttl(30_000),
+                };
                 Answer::Said(match lab.ask(&step).await {
                     Detached::Passed => "yes",
                     Detached::Expired => "expired",
                     Detached::Taken => "taken",
                 })
             }
-            Op::Break { foreign } => match lab.ask(&Break { keys: &keys, only: None, foreign }).await {
-                Broke::Broken { holder, .. } => Answer::Broken(holder.map(|client| self.who(&client))),
+            Op::Break { foreign } => match lab
+                .ask(&Break {
+                    keys: &keys,
+                    only: None,
+                    foreign,
+                })
+                .await
+            {
+                Broke::Broken { holder, .. } => {
+                    Answer::Broken(holder.map(|client| self.who(&client)))
+                }
                 Broke::Free => Answer::Said("free"),
                 Broke::Foreign => Answer::Said("foreign"),
                 Broke::Changed { .. } => Answer::Said("changed"),
@@ -287,7 +344,12 @@ impl Subject<'_> {
         }
     }
 
-    async fn meddle(&self, script: &'static crate::script::Script, key: &str, args: &[&str]) -> Answer {
+    async fn meddle(
+        &self,
+        script: &'static crate::script::Script,
+        key: &str,
+        args: &[&str],
+    ) -> Answer {
         self.lab.meddle(script, key, args).await;
         Answer::Said("done")
     }
@@ -302,19 +364,33 @@ impl Subject<'_> {
             }
             InspectedState::Other { kind } => panic!("{kind} under the lock"),
         };
-        (holder, seen.line.iter().map(|(client, _)| self.who(client)).collect())
+        (
+            holder,
+            seen.line
+                .iter()
+                .map(|(client, _)| self.who(client))
+                .collect(),
+        )
     }
 }
 
 async fn same_answers(labs: &[Lab], name: &str, ops: &[Op]) {
     for lab in labs {
-        let mut model = Model { holder: Holder::Nobody, line: Vec::new() };
+        let mut model = Model {
+            holder: Holder::Nobody,
+            line: Vec::new(),
+        };
         let tokens = (0..2 * ACTORS).map(|actor| {
             let client = crate::token::ClientId::random().unwrap();
             Token::random(&client, fenced(actor % ACTORS)).unwrap()
         });
-        let mut subject =
-            Subject { lab, keys: keys(name), tokens: tokens.collect(), highest: None, present: None };
+        let mut subject = Subject {
+            lab,
+            keys: keys(name),
+            tokens: tokens.collect(),
+            highest: None,
+            present: None,
+        };
         for (step, op) in ops.iter().enumerate() {
             let holder_before = model.holder;
             let expected = model.apply(op);
@@ -322,17 +398,27 @@ async fn same_answers(labs: &[Lab], name: &str, ops: &[Op]) {
             let answer = subject.apply(op, replay).await;
             assert_eq!(answer, expected, "{}: step {step}, {op:?}", lab.engine);
             if model.holder != holder_before {
-                subject.present = subject.present.filter(|_| matches!(expected, Answer::Granted { .. }));
+                subject.present = subject
+                    .present
+                    .filter(|_| matches!(expected, Answer::Granted { .. }));
             }
             let state = subject.state().await;
-            assert_eq!(state, (model.holder, model.line.clone()), "{}: after step {step}, {op:?}", lab.engine);
+            assert_eq!(
+                state,
+                (model.holder, model.line.clone()),
+                "{}: after step {step}, {op:?}",
+                lab.engine
+            );
         }
     }
 }
 
 #[test]
 fn a_model_the_embedded_stores_and_a_server_give_the_same_answers() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let labs = every_engine();
     let _ears = runtime.block_on(async {
         let mut ears = Vec::new();
@@ -342,13 +428,16 @@ fn a_model_the_embedded_stores_and_a_server_give_the_same_answers() {
         }
         ears
     });
-    let mut case = 0;
-    let mut runner = TestRunner::new(Config { cases: CASES, ..Config::default() });
+    let case = std::cell::Cell::new(0);
+    let mut runner = TestRunner::new(Config {
+        cases: CASES,
+        ..Config::default()
+    });
     let outcome = runner.run(&ops(), |ops| {
-        case += 1;
-        runtime.block_on(same_answers(&labs, &format!("case-{case}"), &ops));
+        case.set(case.get() + 1);
+        runtime.block_on(same_answers(&labs, &format!("case-{}", case.get()), &ops));
         Ok(())
     });
     outcome.unwrap();
-    println!("{case} cases on {} stores", labs.len());
+    println!("{} cases on {} stores", case.get(), labs.len());
 }
