@@ -314,6 +314,9 @@ impl<'a> Acquisition<'a> {
                 "the grant arrived after its own deadline",
             ));
         }
+        if let Some(longest) = self.options.max_hold {
+            self.inner.store.limit_session(t0.plus(longest));
+        }
         let core = Core::granted(
             t0,
             now,

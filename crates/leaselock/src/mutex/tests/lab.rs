@@ -56,12 +56,7 @@ pub(super) fn memory() -> Lab {
 pub(super) fn folder() -> Lab {
     let folder = tempfile::tempdir().unwrap();
     let client = ClientId::random().unwrap();
-    let store = EmbeddedStore::folder(
-        Some(folder.path().to_owned()),
-        Clock::boot(),
-        &client,
-        false,
-    );
+    let store = EmbeddedStore::folder(folder.path(), Clock::boot(), &client, false);
     Lab {
         engine: "file",
         store: Store::Embedded(store),
