@@ -1,7 +1,7 @@
 //! Locks in a folder of files, or in memory: the same scripts as on Redis, run here.
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +41,10 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use folder::default_folder;
+/// Where locks lie when nobody says.
+pub(crate) fn default_folder() -> Result<PathBuf, StoreError> {
+    folder::default_path()
+}
 
 /// An embedded store. Clones share everything.
 #[derive(Debug, Clone)]

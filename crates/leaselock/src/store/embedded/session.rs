@@ -160,21 +160,10 @@ pub(super) fn remove(folder: &OwnedFd, client: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsRawFd;
-    use std::process::Command;
-
-    use super::super::testing::Scratch;
+    use super::super::testing::{Job, Scratch};
     use super::*;
 
     const PRIVATE: Mode = Mode::from_raw_mode(0o600);
-
-    /// A job that has the descriptor and nothing else of ours.
-    fn job(session: &Session) -> std::process::Child {
-        let descriptor = session.descriptor().unwrap();
-        let job = Command::new("sleep").arg("60").spawn().unwrap();
-        assert!(descriptor.as_raw_fd() > 2);
-        job
-    }
 
     #[test]
     fn a_session_tells_process_job_and_nobody_apart() {
@@ -184,11 +173,10 @@ mod tests {
         assert!(exists(&folder, "client01") && session.is_linked());
         assert_eq!(look(&folder, "client01"), Left::Process);
         session.limit(Moment::from_nanos(77)).unwrap();
-        let mut job = job(&session);
+        let job = Job::inheriting(|| session.descriptor());
         drop(session);
         assert_eq!(look(&folder, "client01"), Left::Job(Some(Moment::from_nanos(77))));
-        job.kill().unwrap();
-        job.wait().unwrap();
+        drop(job);
         assert_eq!(look(&folder, "client01"), Left::Nobody);
         remove(&folder, "client01");
         assert!(!exists(&folder, "client01"));
