@@ -3,7 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, flock, openat, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
 
 use super::lockfile;
@@ -37,7 +39,9 @@ impl Anchor {
     pub(super) fn check(&mut self, root: &OwnedFd) -> Result<u64, Trouble> {
         let file = identity(root).ok_or(Trouble::Gone)?;
         if file != self.file {
-            let meta = read(root).ok_or(Trouble::Gone)?.map_err(|_| Trouble::Gone)?;
+            let meta = read(root)
+                .ok_or(Trouble::Gone)?
+                .map_err(|_| Trouble::Gone)?;
             if meta.boot != time::boot_id() || meta.anchor_us != self.us {
                 return Err(Trouble::Gone);
             }
@@ -53,7 +57,10 @@ impl Anchor {
         }
         self.last_us = now_us;
         if let (Ok(_lock), Some(Ok(meta))) = (locked(root, mode), read(root)) {
-            let meta = Meta { last_us: now_us.max(meta.last_us), ..meta };
+            let meta = Meta {
+                last_us: now_us.max(meta.last_us),
+                ..meta
+            };
             // Without waiting for the disk: what a power cut loses here, the fences in the lock files make up for.
             if write(root, &meta, mode, false).is_ok() {
                 self.file = identity(root).unwrap_or(self.file);
@@ -92,30 +99,47 @@ pub(super) fn load(
         _ => traces(path, locks).anchor(clock::wall_us(), boot_us),
     };
     let last_us = anchor_us.saturating_add(boot_us);
-    let meta = Meta { boot: time::boot_id(), anchor_us, last_us, namespace: time::namespace() };
+    let meta = Meta {
+        boot: time::boot_id(),
+        anchor_us,
+        last_us,
+        namespace: time::namespace(),
+    };
     write(root, &meta, mode, true).map_err(|error| system("write", &path.join(META), error))?;
     in_use(root, &meta)
 }
 
 fn in_use(root: &OwnedFd, meta: &Meta) -> Result<Anchor, Trouble> {
     let file = identity(root).ok_or(Trouble::Gone)?;
-    Ok(Anchor { us: meta.anchor_us, last_us: meta.last_us, file })
+    Ok(Anchor {
+        us: meta.anchor_us,
+        last_us: meta.last_us,
+        file,
+    })
 }
 
 /// What was read, when it is of this boot; an error when it must not be touched.
-fn usable(path: &Path, found: Option<Result<Meta, Unreadable>>) -> Result<Option<Meta>, StoreError> {
+fn usable(
+    path: &Path,
+    found: Option<Result<Meta, Unreadable>>,
+) -> Result<Option<Meta>, StoreError> {
     let shown = path.display();
     let message = match found {
         Some(Ok(meta)) if meta.boot != time::boot_id() => return Ok(None),
         Some(Ok(meta)) => match time::namespace() {
-            here if here == meta.namespace || here.is_empty() || meta.namespace.is_empty() => return Ok(Some(meta)),
+            here if here == meta.namespace || here.is_empty() || meta.namespace.is_empty() => {
+                return Ok(Some(meta));
+            }
             _ => format!(
                 "the folder {shown} is used from another time namespace, where the clock differs; \
                  use a server instead: redis://host"
             ),
         },
         Some(Err(Unreadable::Format(format))) => {
-            format!("the folder {shown} has format {format}, this leaselock knows format {}", time::FORMAT)
+            format!(
+                "the folder {shown} has format {format}, this leaselock knows format {}",
+                time::FORMAT
+            )
         }
         Some(Err(Unreadable::Damaged)) | None => return Ok(None),
     };
@@ -123,10 +147,20 @@ fn usable(path: &Path, found: Option<Result<Meta, Unreadable>>) -> Result<Option
 }
 
 fn read(root: &OwnedFd) -> Option<Result<Meta, Unreadable>> {
-    let file = openat(root, META, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()).ok()?;
+    let file = openat(
+        root,
+        META,
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+    )
+    .ok()?;
     let mut text = [0; 512];
     let length = rustix::io::pread(&file, &mut text, 0).ok()?;
-    Some(std::str::from_utf8(&text[..length]).map_err(|_| Unreadable::Damaged).and_then(Meta::parse))
+    Some(
+        std::str::from_utf8(&text[..length])
+            .map_err(|_| Unreadable::Damaged)
+            .and_then(Meta::parse),
+    )
 }
 
 /// The lock that whoever writes `meta` holds. It goes with the descriptor.
@@ -153,7 +187,11 @@ fn write(root: &OwnedFd, meta: &Meta, mode: Mode, durable: bool) -> Result<(), E
         let file = create(root, name, mode)?;
         rustix::fs::ftruncate(&file, 0)?;
         rustix::io::pwrite(&file, meta.text().as_bytes(), 0)?;
-        if durable { rustix::fs::fsync(&file) } else { Ok(()) }
+        if durable {
+            rustix::fs::fsync(&file)
+        } else {
+            Ok(())
+        }
     };
     put(META_NEW)?;
     match renameat(root, META_NEW, root, META) {
@@ -169,10 +207,19 @@ fn write(root: &OwnedFd, meta: &Meta, mode: Mode, durable: bool) -> Result<(), E
 /// What the lock files know of the anchor.
 fn traces(path: &Path, locks: &OwnedFd) -> Traces {
     let mut traces = Traces::default();
-    let names = std::fs::read_dir(path.join("locks")).into_iter().flatten().flatten().take(ASKED);
+    let names = std::fs::read_dir(path.join("locks"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .take(ASKED);
     for name in names.filter_map(|entry| entry.file_name().into_string().ok()) {
         if let Ok(Some(Found::Current { record, .. })) = lockfile::peek(locks, &name) {
-            traces.add(&time::boot_id(), &record.boot, record.anchor_us, record.boot_us);
+            traces.add(
+                &time::boot_id(),
+                &record.boot,
+                record.anchor_us,
+                record.boot_us,
+            );
         }
     }
     traces

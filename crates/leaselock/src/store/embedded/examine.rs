@@ -15,10 +15,22 @@ const LITTLE_SPACE: u64 = 64 << 20;
 impl FolderStore {
     /// A folder that cannot carry locks is a finding and no error.
     pub(super) async fn examine(&self, within: Duration) -> Result<Vec<Check>, StoreError> {
-        let outcome = self.keep_trying("the folder", within, |folder| checks(folder)).await;
+        let outcome = self
+            .keep_trying("the folder", within, |folder| checks(folder))
+            .await;
         match outcome {
-            Err(error) if matches!(error.kind(), ErrorKind::Unfit | ErrorKind::Forbidden | ErrorKind::CannotCreate) => {
-                Ok(vec![Check::new("folder", error.to_string(), Fit::Unfit, Some("use another folder or a server"))])
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Unfit | ErrorKind::Forbidden | ErrorKind::CannotCreate
+                ) =>
+            {
+                Ok(vec![Check::new(
+                    "folder",
+                    error.to_string(),
+                    Fit::Unfit,
+                    Some("use another folder or a server"),
+                )])
             }
             other => other,
         }
@@ -27,7 +39,12 @@ impl FolderStore {
 
 pub(super) fn memory() -> Vec<Check> {
     let advice = "use file: or a server for locks between processes";
-    vec![Check::new("reach", "this process only", Fit::Fit, Some(advice))]
+    vec![Check::new(
+        "reach",
+        "this process only",
+        Fit::Fit,
+        Some(advice),
+    )]
 }
 
 fn checks(folder: &Folder) -> Result<Vec<Check>, Trouble> {
@@ -35,14 +52,28 @@ fn checks(folder: &Folder) -> Result<Vec<Check>, Trouble> {
     let failed = |error| system("look at", path, error);
     let anchor_us = folder.anchor_us()?;
     let stat = rustix::fs::fstat(&folder.root).map_err(failed)?;
-    let mut checks = vec![Check::new("folder", path.display().to_string(), Fit::Fit, None)];
+    let mut checks = vec![Check::new(
+        "folder",
+        path.display().to_string(),
+        Fit::Fit,
+        None,
+    )];
     #[cfg(target_os = "linux")]
     checks.push(file_system(folder).map_err(failed)?);
     checks.push(permissions(stat.st_uid, stat.st_mode));
     checks.push(space(folder).map_err(failed)?);
-    checks.push(Check::new("format", time::FORMAT.to_string(), Fit::Fit, None));
+    checks.push(Check::new(
+        "format",
+        time::FORMAT.to_string(),
+        Fit::Fit,
+        None,
+    ));
     checks.push(boot(anchor_us, folder.boot_us()));
-    for (topic, name) in [("lock files", "locks"), ("session files", "sessions"), ("wake-up sockets", "wake")] {
+    for (topic, name) in [
+        ("lock files", "locks"),
+        ("session files", "sessions"),
+        ("wake-up sockets", "wake"),
+    ] {
         let count = std::fs::read_dir(path.join(name)).map_or(0, Iterator::count);
         checks.push(Check::new(topic, count.to_string(), Fit::Fit, None));
     }
@@ -54,8 +85,18 @@ fn checks(folder: &Folder) -> Result<Vec<Check>, Trouble> {
 fn file_system(folder: &Folder) -> rustix::io::Result<Check> {
     use super::fitness;
     let kind = fitness::kind(&rustix::fs::fstatfs(&folder.root)?);
-    let advice = (kind == 0x0102_1994).then_some("fencing tokens go on from the wall clock after a reboot");
-    Ok(Check::new("file system", fitness::name(kind), if advice.is_some() { Fit::Warn } else { Fit::Fit }, advice))
+    let advice =
+        (kind == 0x0102_1994).then_some("fencing tokens go on from the wall clock after a reboot");
+    Ok(Check::new(
+        "file system",
+        fitness::name(kind),
+        if advice.is_some() {
+            Fit::Warn
+        } else {
+            Fit::Fit
+        },
+        advice,
+    ))
 }
 
 fn permissions(owner: u32, mode: u32) -> Check {
@@ -64,7 +105,11 @@ fn permissions(owner: u32, mode: u32) -> Check {
         let advice = "everybody can delete the locks of others: chmod 1777";
         return Check::new("permissions", found, Fit::Warn, Some(advice));
     }
-    let shared = if mode & 0o022 != 0 { "shared" } else { "private" };
+    let shared = if mode & 0o022 != 0 {
+        "shared"
+    } else {
+        "private"
+    };
     Check::new("permissions", format!("{found}, {shared}"), Fit::Fit, None)
 }
 
@@ -84,5 +129,10 @@ fn boot(anchor_us: u64, boot_us: u64) -> Check {
     let boot = time::hex(&time::boot_id());
     let (wall_us, store_us) = (crate::clock::wall_us(), anchor_us.saturating_add(boot_us));
     let ahead = store_us.abs_diff(wall_us) / 1_000_000;
-    Check::new("time", format!("boot {boot}, {ahead} s from the wall clock"), Fit::Fit, None)
+    Check::new(
+        "time",
+        format!("boot {boot}, {ahead} s from the wall clock"),
+        Fit::Fit,
+        None,
+    )
 }

@@ -29,7 +29,10 @@ pub(super) fn unfit(kind: u64) -> Option<&'static str> {
 
 /// The type number, which is of a signed type on most machines.
 #[cfg(target_os = "linux")]
-#[expect(clippy::cast_sign_loss, reason = "a bit pattern, of which the lower half counts")]
+#[expect(
+    clippy::cast_sign_loss,
+    reason = "a bit pattern, of which the lower half counts"
+)]
 #[allow(clippy::unnecessary_cast, reason = "its type differs between machines")]
 pub(super) fn kind(found: &rustix::fs::StatFs) -> u64 {
     found.f_type as u64
@@ -56,7 +59,14 @@ mod tests {
 
     #[test]
     fn file_systems_that_several_machines_see_are_unfit() {
-        for kind in [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x517b, 0x6573_5546, 0x0102_1997] {
+        for kind in [
+            0x6969,
+            0xff53_4d42,
+            0xfe53_4d42,
+            0x517b,
+            0x6573_5546,
+            0x0102_1997,
+        ] {
             assert!(unfit(kind).is_some(), "{kind:#x}");
         }
         assert_eq!(unfit(0xffff_ffff_ff53_4d42), Some("CIFS"), "with its sign");
@@ -64,7 +74,15 @@ mod tests {
 
     #[test]
     fn local_file_systems_are_fit() {
-        for kind in [0xef53, 0x5846_5342, 0x9123_683e, 0x2fc1_2fc1, 0x0102_1994, 0x794c_7630, 0x1234] {
+        for kind in [
+            0xef53,
+            0x5846_5342,
+            0x9123_683e,
+            0x2fc1_2fc1,
+            0x0102_1994,
+            0x794c_7630,
+            0x1234,
+        ] {
             assert_eq!(unfit(kind), None, "{kind:#x} {}", name(kind));
         }
     }

@@ -45,7 +45,10 @@ pub(super) struct Folder {
 
 impl Folder {
     /// Creates what is missing. `session` is the one that this client had before the folder was opened again.
-    pub(super) fn open(settings: &Settings, session: Option<Arc<Session>>) -> Result<Self, Trouble> {
+    pub(super) fn open(
+        settings: &Settings,
+        session: Option<Arc<Session>>,
+    ) -> Result<Self, Trouble> {
         let path = &settings.path;
         let root = open_root(path)?;
         let stat = rustix::fs::fstat(&root).map_err(|error| system("look at", path, error))?;
@@ -57,14 +60,27 @@ impl Folder {
         let wakes = Arc::new(subfolder(&root, path, "wake", folder_mode)?);
         let anchor = anchor::load(path, &root, &locks, &settings.clock, file_mode)?;
         let wake = Wake::new(Arc::clone(&wakes)).map_err(|error| {
-            StoreError::refused(ErrorKind::Unreachable, format!("no socket for wake-ups: {error}"))
+            StoreError::refused(
+                ErrorKind::Unreachable,
+                format!("no socket for wake-ups: {error}"),
+            )
         })?;
         let session = match session.filter(|session| session.is_linked()) {
             None if settings.session => Some(begin_session(settings, &sessions, file_mode)?),
             session => session,
         };
         let (settings, anchor) = (settings.clone(), Mutex::new(anchor));
-        Ok(Folder { settings, root, locks, sessions, wakes, wake, file_mode, session, anchor })
+        Ok(Folder {
+            settings,
+            root,
+            locks,
+            sessions,
+            wakes,
+            wake,
+            file_mode,
+            session,
+            anchor,
+        })
     }
 
     /// The store's anchor, or `Gone` when the folder is not the one that was opened.
@@ -92,34 +108,55 @@ impl Surroundings for Folder {
     }
 
     fn has_session(&self, client: &str) -> bool {
-        if client == self.settings.client { self.session.is_some() } else { session::exists(&self.sessions, client) }
+        if client == self.settings.client {
+            self.session.is_some()
+        } else {
+            session::exists(&self.sessions, client)
+        }
     }
 }
 
-fn begin_session(settings: &Settings, sessions: &OwnedFd, mode: Mode) -> Result<Arc<Session>, StoreError> {
+fn begin_session(
+    settings: &Settings,
+    sessions: &OwnedFd,
+    mode: Mode,
+) -> Result<Arc<Session>, StoreError> {
     let session = Session::begin(sessions, &settings.client, mode);
-    session.map(Arc::new).map_err(|error| system("begin a session in", &settings.path, error))
+    session
+        .map(Arc::new)
+        .map_err(|error| system("begin a session in", &settings.path, error))
 }
 
 fn open_root(path: &Path) -> Result<OwnedFd, StoreError> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     match rustix::fs::open(path, flags, Mode::empty()) {
         Err(Errno::NOENT) => {}
-        Err(error @ (Errno::NOTDIR | Errno::LOOP)) => return Err(cannot_create(path, &error.into())),
+        Err(error @ (Errno::NOTDIR | Errno::LOOP)) => {
+            return Err(cannot_create(path, &error.into()));
+        }
         other => return other.map_err(|error| system("open the folder", path, error)),
     }
-    let created = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    let created = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path);
     created.map_err(|error| cannot_create(path, &error))?;
-    rustix::fs::open(path, flags, Mode::empty()).map_err(|error| system("open the folder", path, error))
+    rustix::fs::open(path, flags, Mode::empty())
+        .map_err(|error| system("open the folder", path, error))
 }
 
 fn cannot_create(path: &Path, error: &std::io::Error) -> StoreError {
     let kind = match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::StorageFull,
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            ErrorKind::StorageFull
+        }
         _ => ErrorKind::CannotCreate,
     };
     let path = path.display();
-    StoreError::refused(kind, format!("cannot create the folder {path}: {error}; name another as file:///dir"))
+    StoreError::refused(
+        kind,
+        format!("cannot create the folder {path}: {error}; name another as file:///dir"),
+    )
 }
 
 const OTHERS_WRITE: RawMode = 0o022;
@@ -140,7 +177,8 @@ fn check_owner(path: &Path, owner: u32, mode: RawMode) -> Result<(), StoreError>
 
 #[cfg(target_os = "linux")]
 fn check_file_system(path: &Path, root: &OwnedFd) -> Result<(), StoreError> {
-    let found = rustix::fs::fstatfs(root).map_err(|error| system("look at the file system of", path, error))?;
+    let found = rustix::fs::fstatfs(root)
+        .map_err(|error| system("look at the file system of", path, error))?;
     match super::fitness::unfit(super::fitness::kind(&found)) {
         None => Ok(()),
         Some(name) => {
@@ -186,7 +224,7 @@ fn subfolder(root: &OwnedFd, path: &Path, name: &str, mode: Mode) -> Result<Owne
 
 /// Where locks lie when nobody says: for root `/var/lib/leaselock`, for others in the home folder of the passwd entry,
 /// which unlike `$HOME` is the same under `sudo` and `cron`.
-pub(super) fn default_path() -> Result<PathBuf, StoreError> {
+pub(super) fn default_folder() -> Result<PathBuf, StoreError> {
     if rustix::process::geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/leaselock"));
     }
@@ -194,7 +232,8 @@ pub(super) fn default_path() -> Result<PathBuf, StoreError> {
     match me {
         Ok(Some(user)) if user.dir.is_absolute() => Ok(user.dir.join(".local/state/leaselock")),
         _ => {
-            let message = "this user has no home folder in the passwd database; name a folder as file:///dir";
+            let message =
+                "this user has no home folder in the passwd database; name a folder as file:///dir";
             Err(StoreError::refused(ErrorKind::CannotCreate, message))
         }
     }
@@ -222,7 +261,11 @@ mod tests {
             (0o42770, 0o2770, 0o660),
             (0o41777, 0o1777, 0o666),
         ] {
-            assert_eq!(modes(folder), (Mode::from_raw_mode(folders), Mode::from_raw_mode(files)), "{folder:o}");
+            assert_eq!(
+                modes(folder),
+                (Mode::from_raw_mode(folders), Mode::from_raw_mode(files)),
+                "{folder:o}"
+            );
         }
     }
 
@@ -237,6 +280,6 @@ mod tests {
 
     #[test]
     fn the_default_folder_is_an_absolute_path() {
-        assert!(default_path().unwrap().is_absolute());
+        assert!(default_folder().unwrap().is_absolute());
     }
 }

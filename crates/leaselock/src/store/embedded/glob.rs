@@ -49,9 +49,10 @@ fn class(pattern: &[u8], byte: u8) -> Option<&[u8]> {
             [] => return (hit != negated).then_some(pattern),
             [b']', rest @ ..] => return (hit != negated).then_some(rest),
             [b'\\', literal, rest @ ..] => (hit || *literal == byte, rest),
-            [low, b'-', high, rest @ ..] => {
-                (hit || (*low.min(high)..=*low.max(high)).contains(&byte), rest)
-            }
+            [low, b'-', high, rest @ ..] => (
+                hit || (*low.min(high)..=*low.max(high)).contains(&byte),
+                rest,
+            ),
             [literal, rest @ ..] => (hit || *literal == byte, rest),
         };
     }
@@ -84,13 +85,20 @@ mod tests {
             ("[abc", "b", true),
             ("ä*", "äö", true),
         ] {
-            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+            assert_eq!(
+                matches(pattern.as_bytes(), text.as_bytes()),
+                expected,
+                "{pattern} {text}"
+            );
         }
     }
 
     #[test]
     fn many_stars_do_not_take_for_ever() {
         let pattern = "*a".repeat(200);
-        assert!(!matches(format!("{pattern}b").as_bytes(), "a".repeat(500).as_bytes()));
+        assert!(!matches(
+            format!("{pattern}b").as_bytes(),
+            "a".repeat(500).as_bytes()
+        ));
     }
 }

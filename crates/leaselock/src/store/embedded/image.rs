@@ -101,7 +101,9 @@ pub(super) fn encode(image: &Image, anchor_us: u64) -> Vec<u8> {
             Content::Sorted(_) => 2,
         };
         out.push(kind | if entry.bound { BOUND } else { 0 });
-        let ends = entry.ends_us.map_or(NO_END, |ends_us| ends_us.saturating_sub(anchor_us));
+        let ends = entry
+            .ends_us
+            .map_or(NO_END, |ends_us| ends_us.saturating_sub(anchor_us));
         out.extend_from_slice(&ends.to_le_bytes());
         put(&mut out, entry.key.as_bytes());
         match &entry.content {
@@ -155,7 +157,10 @@ pub(super) fn decode(bytes: &[u8], anchor_us: u64) -> Option<Image> {
                 let mut members = Vec::new();
                 for _ in 0..rest.length()? {
                     let score = f64::from_bits(rest.u64()?);
-                    members.push(Member { score, name: rest.bytes()?.to_vec() });
+                    members.push(Member {
+                        score,
+                        name: rest.bytes()?.to_vec(),
+                    });
                 }
                 Content::Sorted(members)
             }
@@ -186,7 +191,11 @@ impl<'a> Rest<'a> {
     }
 
     fn length(&mut self) -> Option<usize> {
-        self.take(4)?.try_into().ok().map(u32::from_le_bytes).and_then(|n| usize::try_from(n).ok())
+        self.take(4)?
+            .try_into()
+            .ok()
+            .map(u32::from_le_bytes)
+            .and_then(|n| usize::try_from(n).ok())
     }
 
     fn bytes(&mut self) -> Option<&'a [u8]> {
@@ -204,14 +213,31 @@ pub(super) fn sample() -> Image {
         life: Life::Ttl,
         content,
     };
-    let members =
-        [(-1.5, "b"), (0.0, "a")].map(|(score, name)| Member { score, name: name.as_bytes().to_vec() });
+    let members = [(-1.5, "b"), (0.0, "a")].map(|(score, name)| Member {
+        score,
+        name: name.as_bytes().to_vec(),
+    });
     let fields = [(b"field".to_vec(), b"value".to_vec()), (vec![0xff], vec![])];
     Image {
         entries: vec![
-            entry("job", Some(5_000_000), true, Content::Text(b"token".to_vec())),
-            entry("{job}:ll:line", None, false, Content::Sorted(members.to_vec())),
-            entry("{job}:ll:waiters", Some(9_000_000), false, Content::Hash(fields.into())),
+            entry(
+                "job",
+                Some(5_000_000),
+                true,
+                Content::Text(b"token".to_vec()),
+            ),
+            entry(
+                "{job}:ll:line",
+                None,
+                false,
+                Content::Sorted(members.to_vec()),
+            ),
+            entry(
+                "{job}:ll:waiters",
+                Some(9_000_000),
+                false,
+                Content::Hash(fields.into()),
+            ),
         ],
         changed: false,
     }
@@ -225,7 +251,10 @@ mod tests {
     fn an_image_comes_back_from_its_bytes() {
         let image = sample();
         assert_eq!(decode(&encode(&image, 1000), 1000), Some(image));
-        assert_eq!(decode(&encode(&Image::default(), 0), 0), Some(Image::default()));
+        assert_eq!(
+            decode(&encode(&Image::default(), 0), 0),
+            Some(Image::default())
+        );
     }
 
     #[test]

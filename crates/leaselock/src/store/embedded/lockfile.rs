@@ -22,7 +22,13 @@ const TRIES: u32 = 16;
 
 /// The file of a slot tag: readable at the front, unique at the back.
 pub(super) fn file_name(tag: &str) -> String {
-    let safe = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+    let safe = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
+            c
+        } else {
+            '_'
+        }
+    };
     let shown: String = tag.chars().take(SHOWN).map(safe).collect();
     format!("{shown}-{}", hex(&Sha256::digest(tag)[..20]))
 }
@@ -52,7 +58,11 @@ impl Drop for Held<'_> {
 }
 
 /// Locks the file of that name. `None` when it is not there and `create` does not say to make it.
-pub(super) fn lock<'a>(folder: &'a Folder, name: &'a str, create: bool) -> Result<Option<Held<'a>>, Trouble> {
+pub(super) fn lock<'a>(
+    folder: &'a Folder,
+    name: &'a str,
+    create: bool,
+) -> Result<Option<Held<'a>>, Trouble> {
     let failed = |error| Trouble::Store(system("open lock file", &path(folder, name), error));
     for _ in 0..TRIES {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -73,10 +83,17 @@ pub(super) fn lock<'a>(folder: &'a Folder, name: &'a str, create: bool) -> Resul
         let stat = fstat(&file).map_err(failed)?;
         let length = u64::try_from(stat.st_size).unwrap_or(0);
         // From here on it is given back by itself.
-        let held = Held { folder, name, file, length };
+        let held = Held {
+            folder,
+            name,
+            file,
+            length,
+        };
         // Somebody may have removed it between our two steps; a lock on a removed file excludes nobody.
         match statat(&folder.locks, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(now) if (now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino) => return Ok(Some(held)),
+            Ok(now) if (now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino) => {
+                return Ok(Some(held));
+            }
             Ok(_) | Err(Errno::NOENT) => {}
             Err(error) => return Err(failed(error)),
         }
@@ -101,7 +118,12 @@ fn path(folder: &Folder, name: &str) -> PathBuf {
 /// Reads a file without its lock. A writer may be at the older copy just then, which does not disturb; `None` when the
 /// file is not there.
 pub(super) fn peek(locks: &OwnedFd, name: &str) -> Result<Option<Found>, Errno> {
-    let file = match openat(locks, name, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()) {
+    let file = match openat(
+        locks,
+        name,
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+    ) {
         Err(Errno::NOENT) => return Ok(None),
         other => other?,
     };
@@ -110,12 +132,21 @@ pub(super) fn peek(locks: &OwnedFd, name: &str) -> Result<Option<Found>, Errno> 
 }
 
 /// The keys as they are at this moment, without the lock; `None` when that needs the lock.
-pub(super) fn snapshot(folder: &Folder, name: &str, anchor_us: u64, now_us: u64) -> Result<Option<Image>, Trouble> {
+pub(super) fn snapshot(
+    folder: &Folder,
+    name: &str,
+    anchor_us: u64,
+    now_us: u64,
+) -> Result<Option<Image>, Trouble> {
     const TORN_TWICE: u32 = 3;
     for _ in 0..TORN_TWICE {
-        match peek(&folder.locks, name).map_err(|error| system("read", &path(folder, name), error))? {
+        match peek(&folder.locks, name)
+            .map_err(|error| system("read", &path(folder, name), error))?
+        {
             None | Some(Found::Fresh) => return Ok(Some(Image::default())),
-            Some(Found::Current { record, .. }) => return understand(folder, name, &record, anchor_us, now_us).map(Some),
+            Some(Found::Current { record, .. }) => {
+                return understand(folder, name, &record, anchor_us, now_us).map(Some);
+            }
             Some(Found::Damaged(_)) => std::thread::yield_now(),
         }
     }
@@ -125,7 +156,8 @@ pub(super) fn snapshot(folder: &Folder, name: &str, anchor_us: u64, now_us: u64)
 impl Held<'_> {
     pub(super) fn load(&self, anchor_us: u64, now_us: u64) -> Result<(Image, Present), Trouble> {
         let path = || path(self.folder, self.name);
-        let mut found = slots::read(self.file.as_fd(), self.length).map_err(|error| system("read", &path(), error))?;
+        let mut found = slots::read(self.file.as_fd(), self.length)
+            .map_err(|error| system("read", &path(), error))?;
         if matches!(found, Found::Fresh) {
             let empty = self.record(&Image::default(), anchor_us);
             found = slots::prepare(self.file.as_fd(), self.length, empty).map_err(|error| {
@@ -134,9 +166,20 @@ impl Held<'_> {
             })?;
         }
         match found {
-            Found::Current { record, slot, slot_size } => {
+            Found::Current {
+                record,
+                slot,
+                slot_size,
+            } => {
                 let image = understand(self.folder, self.name, &record, anchor_us, now_us)?;
-                Ok((image, Present { record, slot, slot_size }))
+                Ok((
+                    image,
+                    Present {
+                        record,
+                        slot,
+                        slot_size,
+                    },
+                ))
             }
             Found::Fresh => Err(corrupt(&path(), "it cannot be prepared").into()),
             Found::Damaged(what) => Err(corrupt(&path(), what).into()),
@@ -144,7 +187,12 @@ impl Held<'_> {
     }
 
     /// Makes the image the present state. On an error the state before is still the present one.
-    pub(super) fn commit(&self, image: &Image, present: Present, anchor_us: u64) -> Result<(), Trouble> {
+    pub(super) fn commit(
+        &self,
+        image: &Image,
+        present: Present,
+        anchor_us: u64,
+    ) -> Result<(), Trouble> {
         if image.entries.is_empty() && self.remove() {
             return Ok(());
         }
@@ -152,8 +200,15 @@ impl Held<'_> {
             return Ok(());
         }
         let next = self.record(image, anchor_us);
-        let written = slots::write(self.file.as_fd(), present.record, present.slot, present.slot_size, next);
-        written.map_err(|error| system("write lock file", &path(self.folder, self.name), error).into())
+        let written = slots::write(
+            self.file.as_fd(),
+            present.record,
+            present.slot,
+            present.slot_size,
+            next,
+        );
+        written
+            .map_err(|error| system("write lock file", &path(self.folder, self.name), error).into())
     }
 
     /// True when the file is gone. Another user's file in a folder with the sticky bit has to stay.
@@ -163,7 +218,13 @@ impl Held<'_> {
 
     fn record(&self, image: &Image, anchor_us: u64) -> Record {
         let payload = image::encode(image, anchor_us);
-        Record { sequence: 0, boot: this_boot(), anchor_us, boot_us: self.folder.boot_us(), payload }
+        Record {
+            sequence: 0,
+            boot: this_boot(),
+            anchor_us,
+            boot_us: self.folder.boot_us(),
+            payload,
+        }
     }
 }
 
@@ -177,19 +238,29 @@ fn understand(
 ) -> Result<Image, Trouble> {
     let same_boot = record.boot == this_boot();
     // In another boot the machine's clock began anew, so ends count in the store's time of then.
-    let image = image::decode(&record.payload, if same_boot { anchor_us } else { record.anchor_us });
-    let mut image = image.ok_or_else(|| corrupt(&path(folder, name), "its content makes no sense"))?;
+    let image = image::decode(
+        &record.payload,
+        if same_boot {
+            anchor_us
+        } else {
+            record.anchor_us
+        },
+    );
+    let mut image =
+        image.ok_or_else(|| corrupt(&path(folder, name), "its content makes no sense"))?;
     if !same_boot {
-        image.entries.retain(|entry| keys::outlives_reboot(&entry.key));
+        image
+            .entries
+            .retain(|entry| keys::outlives_reboot(&entry.key));
     }
     for entry in image.entries.iter_mut().filter(|entry| entry.bound) {
         let client = entry.text().and_then(token::client_of).map(str::to_owned);
         entry.life = match client.map(|client| folder.look(&client)) {
             Some(Left::Process) | None => Life::Ttl,
             Some(Left::Nobody) => Life::Over,
-            Some(Left::Job(limit)) => {
-                Life::Session { until_us: limit.map(|limit| in_store_us(limit, anchor_us)) }
-            }
+            Some(Left::Job(limit)) => Life::Session {
+                until_us: limit.map(|limit| in_store_us(limit, anchor_us)),
+            },
         };
     }
     image.settle(now_us);

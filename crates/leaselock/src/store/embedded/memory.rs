@@ -54,9 +54,18 @@ impl MemoryStore {
     pub(super) fn named(name: &str, clock: Clock) -> Self {
         static NAMED: Mutex<Option<HashMap<String, Weak<Shared>>>> = Mutex::new(None);
         let boot_us = clock.now().as_nanos() / 1000;
-        let anchor_us =
-            if clock.is_manual() { MANUAL_ANCHOR_US } else { clock::wall_us().saturating_sub(boot_us) };
-        let new = || Arc::new(Shared { anchor_us, images: Mutex::default(), listeners: Mutex::default() });
+        let anchor_us = if clock.is_manual() {
+            MANUAL_ANCHOR_US
+        } else {
+            clock::wall_us().saturating_sub(boot_us)
+        };
+        let new = || {
+            Arc::new(Shared {
+                anchor_us,
+                images: Mutex::default(),
+                listeners: Mutex::default(),
+            })
+        };
         let shared = if name.is_empty() {
             new()
         } else {
@@ -70,7 +79,11 @@ impl MemoryStore {
                 shared
             })
         };
-        MemoryStore { name: name.to_owned(), clock, shared }
+        MemoryStore {
+            name: name.to_owned(),
+            clock,
+            shared,
+        }
     }
 
     fn now_us(&self) -> u64 {
@@ -110,7 +123,10 @@ impl MemoryStore {
 
     pub(super) async fn listen(&self, channel: &str, sink: &Sink) {
         let (sender, mut messages) = mpsc::channel(QUEUE);
-        let mailbox = Arc::new(Mailbox { sender, overflowed: AtomicBool::new(false) });
+        let mailbox = Arc::new(Mailbox {
+            sender,
+            overflowed: AtomicBool::new(false),
+        });
         let _registered = Registered::new(&self.shared, channel, &mailbox);
         sink(Event::Ready);
         while let Some(message) = messages.recv().await {
@@ -129,11 +145,18 @@ impl MemoryStore {
             image.settle(now_us);
             image
         });
-        alive.flat_map(|image| scan::locks_in(&image)).filter(|key| scan::matches(pattern, key)).collect()
+        alive
+            .flat_map(|image| scan::locks_in(&image))
+            .filter(|key| scan::matches(pattern, key))
+            .collect()
     }
 
     pub(super) fn describe(&self) -> String {
-        if self.name.is_empty() { "memory".to_owned() } else { format!("memory `{}`", self.name) }
+        if self.name.is_empty() {
+            "memory".to_owned()
+        } else {
+            format!("memory `{}`", self.name)
+        }
     }
 }
 
@@ -143,7 +166,8 @@ impl Images {
         self.calls_since_sweep += 1;
         if self.calls_since_sweep > self.by_tag.len() + 64 {
             self.calls_since_sweep = 0;
-            self.by_tag.retain(|_, image| image.entries.iter().any(|entry| !entry.is_over(now_us)));
+            self.by_tag
+                .retain(|_, image| image.entries.iter().any(|entry| !entry.is_over(now_us)));
         }
     }
 }
@@ -179,8 +203,15 @@ struct Registered<'a> {
 impl<'a> Registered<'a> {
     fn new(shared: &'a Shared, channel: &str, mailbox: &Arc<Mailbox>) -> Self {
         let channel = channel.as_bytes().to_vec();
-        hold(&shared.listeners).entry(channel.clone()).or_default().push(Arc::clone(mailbox));
-        Registered { shared, channel, mailbox: Arc::clone(mailbox) }
+        hold(&shared.listeners)
+            .entry(channel.clone())
+            .or_default()
+            .push(Arc::clone(mailbox));
+        Registered {
+            shared,
+            channel,
+            mailbox: Arc::clone(mailbox),
+        }
     }
 }
 

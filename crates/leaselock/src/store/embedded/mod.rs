@@ -1,7 +1,7 @@
 //! Locks in a folder of files, or in memory: the same scripts as on Redis, run here.
 
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,11 +41,6 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-/// Where locks lie when nobody says.
-pub(crate) fn default_folder() -> Result<PathBuf, StoreError> {
-    folder::default_path()
-}
-
 /// An embedded store. Clones share everything.
 #[derive(Debug, Clone)]
 pub(crate) struct EmbeddedStore(Kind);
@@ -54,6 +49,8 @@ pub(crate) struct EmbeddedStore(Kind);
 enum Kind {
     Folder(Arc<on_disk::FolderStore>),
     Memory(memory::MemoryStore),
+    /// There is no default folder; every use says why.
+    Nowhere(StoreError),
 }
 
 impl EmbeddedStore {
@@ -61,8 +58,21 @@ impl EmbeddedStore {
     /// with its process and the jobs that inherited the session's descriptor.
     pub(crate) fn folder(path: &Path, clock: Clock, client: &ClientId, session: bool) -> Self {
         let client = client.as_str().to_owned();
-        let settings = folder::Settings { path: path.to_owned(), clock, client, session };
+        let settings = folder::Settings {
+            path: path.to_owned(),
+            clock,
+            client,
+            session,
+        };
         EmbeddedStore(Kind::Folder(Arc::new(on_disk::FolderStore::new(settings))))
+    }
+
+    /// Locks in the user's own default folder.
+    pub(crate) fn default_folder(clock: Clock, client: &ClientId, session: bool) -> Self {
+        match folder::default_folder() {
+            Ok(path) => Self::folder(&path, clock, client, session),
+            Err(none) => EmbeddedStore(Kind::Nowhere(none)),
+        }
     }
 
     /// Locks in this process's memory. Stores of the same name are one store; a store without a name is alone.
@@ -74,6 +84,7 @@ impl EmbeddedStore {
         match &self.0 {
             Kind::Folder(store) => store.run(call, within).await,
             Kind::Memory(store) => store.run(call),
+            Kind::Nowhere(why) => Err(why.clone()),
         }
     }
 
@@ -81,6 +92,7 @@ impl EmbeddedStore {
         match &self.0 {
             Kind::Folder(store) => store.listen(channel, &sink).await,
             Kind::Memory(store) => store.listen(channel, &sink).await,
+            Kind::Nowhere(_) => std::future::pending().await,
         }
     }
 
@@ -94,6 +106,7 @@ impl EmbeddedStore {
         match &self.0 {
             Kind::Folder(store) => store.scan(cursor, pattern, within).await,
             Kind::Memory(store) => Ok((0, store.scan(pattern))),
+            Kind::Nowhere(why) => Err(why.clone()),
         }
     }
 
@@ -101,17 +114,23 @@ impl EmbeddedStore {
         match &self.0 {
             Kind::Folder(store) => store.examine(within).await,
             Kind::Memory(_) => Ok(examine::memory()),
+            Kind::Nowhere(why) => Err(why.clone()),
         }
     }
 
     pub(crate) fn capabilities(&self) -> Capabilities {
-        Capabilities { wakes: true, keys_per_call: 1, look_every: Duration::from_secs(1) }
+        Capabilities {
+            wakes: true,
+            keys_per_call: 1,
+            look_every: Duration::from_secs(1),
+        }
     }
 
     pub(crate) fn describe(&self) -> String {
         match &self.0 {
             Kind::Folder(store) => store.describe(),
             Kind::Memory(store) => store.describe(),
+            Kind::Nowhere(_) => "file:".to_owned(),
         }
     }
 
@@ -120,7 +139,7 @@ impl EmbeddedStore {
     pub(crate) fn session_descriptor(&self) -> Option<OwnedFd> {
         match &self.0 {
             Kind::Folder(store) => store.session_descriptor(),
-            Kind::Memory(_) => None,
+            Kind::Memory(_) | Kind::Nowhere(_) => None,
         }
     }
 

@@ -39,7 +39,12 @@ struct Opened {
 
 impl FolderStore {
     pub(super) fn new(settings: Settings) -> Self {
-        FolderStore { settings, opened: Mutex::default(), sweep: Sweep::default(), listings: Listings::default() }
+        FolderStore {
+            settings,
+            opened: Mutex::default(),
+            sweep: Sweep::default(),
+            listings: Listings::default(),
+        }
     }
 
     fn opened(&self) -> MutexGuard<'_, Opened> {
@@ -63,7 +68,11 @@ impl FolderStore {
 
     fn forget(&self, gone: &Arc<Folder>) {
         let mut opened = self.opened();
-        if opened.folder.as_ref().is_some_and(|folder| Arc::ptr_eq(folder, gone)) {
+        if opened
+            .folder
+            .as_ref()
+            .is_some_and(|folder| Arc::ptr_eq(folder, gone))
+        {
             opened.folder = None;
         }
     }
@@ -104,7 +113,9 @@ impl FolderStore {
     pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, StoreError> {
         let name = lockfile::file_name(one_tag(call)?);
         let what = format!("lock file {name}");
-        let answer = self.keep_trying(&what, within, |folder| attempt(folder, &name, call)).await?;
+        let answer = self
+            .keep_trying(&what, within, |folder| attempt(folder, &name, call))
+            .await?;
         if self.sweep.is_due()
             && let Ok(folder) = self.folder()
         {
@@ -143,7 +154,13 @@ impl FolderStore {
                 }
             };
             match folder.anchor_us() {
-                Ok(_) => return Listener::bind(Arc::clone(&folder.wakes), channel.as_bytes(), folder.file_mode),
+                Ok(_) => {
+                    return Listener::bind(
+                        Arc::clone(&folder.wakes),
+                        channel.as_bytes(),
+                        folder.file_mode,
+                    );
+                }
                 Err(_) => self.forget(&folder),
             }
         }
@@ -155,7 +172,10 @@ impl FolderStore {
     }
 
     pub(super) fn session_descriptor(&self) -> Option<OwnedFd> {
-        self.opened().session.as_ref().and_then(|session| session.descriptor())
+        self.opened()
+            .session
+            .as_ref()
+            .and_then(|session| session.descriptor())
     }
 
     pub(super) fn limit_session(&self, until: Moment) {
@@ -205,7 +225,9 @@ fn attempt(folder: &Arc<Folder>, name: &str, call: &Call) -> Result<Tagged, Trou
         };
         return Ok(engine::execute(call, step(folder, call, image, now_us))?.0);
     }
-    let Some(held) = lockfile::lock(folder, name, true)? else { return Err(Trouble::Gone) };
+    let Some(held) = lockfile::lock(folder, name, true)? else {
+        return Err(Trouble::Gone);
+    };
     // Time is read again under the lock, so that it is in the order of the commits.
     let now_us = folder.boot_us().saturating_add(anchor_us);
     let (image, present) = held.load(anchor_us, now_us)?;

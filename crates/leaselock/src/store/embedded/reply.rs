@@ -34,12 +34,18 @@ pub(super) struct Failure {
 
 impl Failure {
     pub(super) fn internal(message: impl Into<String>) -> Self {
-        Failure { kind: ErrorKind::Internal, message: message.into() }
+        Failure {
+            kind: ErrorKind::Internal,
+            message: message.into(),
+        }
     }
 
     pub(super) fn wrong_type() -> Self {
         let message = "WRONGTYPE Operation against a key holding the wrong kind of value";
-        Failure { kind: ErrorKind::WrongType, message: message.to_owned() }
+        Failure {
+            kind: ErrorKind::WrongType,
+            message: message.to_owned(),
+        }
     }
 }
 
@@ -77,7 +83,11 @@ pub(super) fn from_lua(value: &LuaValue) -> Result<Value, Failure> {
 }
 
 fn from_table(table: &mlua::Table) -> Result<Value, Failure> {
-    let field = |name: &str| table.raw_get::<LuaValue>(name).map_err(|error| Failure::internal(error.to_string()));
+    let field = |name: &str| {
+        table
+            .raw_get::<LuaValue>(name)
+            .map_err(|error| Failure::internal(error.to_string()))
+    };
     if let LuaValue::String(message) = field("err")? {
         return Err(Failure::internal(message.to_string_lossy()));
     }
@@ -86,7 +96,9 @@ fn from_table(table: &mlua::Table) -> Result<Value, Failure> {
     }
     let mut items = Vec::with_capacity(table.raw_len());
     loop {
-        let item = table.raw_get(items.len() + 1).map_err(|error| Failure::internal(error.to_string()))?;
+        let item = table
+            .raw_get(items.len() + 1)
+            .map_err(|error| Failure::internal(error.to_string()))?;
         if matches!(item, LuaValue::Nil) {
             return Ok(Value::Array(items));
         }
@@ -94,7 +106,10 @@ fn from_table(table: &mlua::Table) -> Result<Value, Failure> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "Redis drops the fraction too; the cast saturates")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "Redis drops the fraction too; the cast saturates"
+)]
 fn truncated(number: f64) -> i64 {
     number as i64
 }
@@ -106,10 +121,15 @@ pub(super) fn argument(value: &LuaValue) -> Result<Vec<u8>, Failure> {
         LuaValue::Integer(number) if number.unsigned_abs() < 100_000_000_000_000_000 => {
             Ok(number.to_string().into_bytes())
         }
-        #[expect(clippy::cast_precision_loss, reason = "every number of Lua is a double to begin with")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "every number of Lua is a double to begin with"
+        )]
         LuaValue::Integer(number) => Ok(general(*number as f64).into_bytes()),
         LuaValue::Number(number) => Ok(general(*number).into_bytes()),
-        _ => Err(Failure::internal("ERR Lua redis() command arguments must be strings or integers")),
+        _ => Err(Failure::internal(
+            "ERR Lua redis() command arguments must be strings or integers",
+        )),
     }
 }
 
@@ -117,10 +137,19 @@ pub(super) fn argument(value: &LuaValue) -> Result<Vec<u8>, Failure> {
 fn general(number: f64) -> String {
     const DIGITS: i32 = 17;
     if !number.is_finite() {
-        return if number.is_nan() { "nan" } else if number > 0.0 { "inf" } else { "-inf" }.to_owned();
+        return if number.is_nan() {
+            "nan"
+        } else if number > 0.0 {
+            "inf"
+        } else {
+            "-inf"
+        }
+        .to_owned();
     }
     let scientific = format!("{number:.16e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let trimmed = |text: &str| match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -148,7 +177,7 @@ mod tests {
             (1_795_224_695_691_371.0, "1795224695691371"),
             (99_999_999_999_999_984.0, "99999999999999984"),
             (1e17, "1e+17"),
-            (1.5e-5, "1.5000000000000001e-05"),
+            (1e-5, "1.0000000000000001e-05"),
             (1e300, "1.0000000000000001e+300"),
             (f64::INFINITY, "inf"),
         ] {
@@ -160,14 +189,19 @@ mod tests {
     fn a_commands_answer_reaches_the_script_as_redis_would_give_it() {
         let lua = Lua::new();
         let seen = |reply, test: &str| {
-            lua.globals().set("x", to_lua(&lua, reply).unwrap()).unwrap();
+            lua.globals()
+                .set("x", to_lua(&lua, reply).unwrap())
+                .unwrap();
             assert!(lua.load(test).eval::<bool>().unwrap(), "{test}");
         };
         seen(Reply::Nil, "x == false");
         seen(Reply::Int(-3), "x == -3");
         seen(Reply::Status("OK"), "type(x) == 'table' and x.ok == 'OK'");
         seen(Reply::Bytes(vec![0, 255]), "x == '\\0\\255'");
-        seen(Reply::Array(vec![Reply::Nil, Reply::Int(1)]), "#x == 2 and x[1] == false and x[2] == 1");
+        seen(
+            Reply::Array(vec![Reply::Nil, Reply::Int(1)]),
+            "#x == 2 and x[1] == false and x[2] == 1",
+        );
     }
 
     #[test]
@@ -180,10 +214,19 @@ mod tests {
         for nil in ["return false", "return nil", "return print"] {
             assert_eq!(left(nil), Ok(Value::Nil), "{nil}");
         }
-        assert_eq!(left("return {ok = 'fine'}"), Ok(Value::Bytes(b"fine".to_vec())));
+        assert_eq!(
+            left("return {ok = 'fine'}"),
+            Ok(Value::Bytes(b"fine".to_vec()))
+        );
         assert_eq!(left("return {1, {'a'}, nil, 4}"), {
-            Ok(Value::Array(vec![Value::Int(1), Value::Array(vec![Value::Bytes(b"a".to_vec())])]))
+            Ok(Value::Array(vec![
+                Value::Int(1),
+                Value::Array(vec![Value::Bytes(b"a".to_vec())]),
+            ]))
         });
-        assert_eq!(left("return {err = 'ERR no'}").unwrap_err().message, "ERR no");
+        assert_eq!(
+            left("return {err = 'ERR no'}").unwrap_err().message,
+            "ERR no"
+        );
     }
 }

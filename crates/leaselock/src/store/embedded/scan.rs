@@ -40,8 +40,10 @@ impl Listings {
             let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
             system("list", &path, errno)
         })?;
-        let mut names: Vec<String> =
-            entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
         names.sort_unstable();
         let names = Arc::new(names);
         *last = last.wrapping_add(1).max(1);
@@ -53,7 +55,11 @@ impl Listings {
     }
 
     fn end(&self, number: u32) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).kept.remove(&number);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .kept
+            .remove(&number);
     }
 }
 
@@ -74,7 +80,10 @@ impl FolderStore {
         self.keep_trying("the folder", within, |folder| {
             let (number, names) = self.listings.get(number, folder)?;
             let page = names.iter().skip(place).take(PAGE);
-            let locks = page.flat_map(|name| locks_in_file(folder, name)).filter(|key| matches(pattern, key)).collect();
+            let locks = page
+                .flat_map(|name| locks_in_file(folder, name))
+                .filter(|key| matches(pattern, key))
+                .collect();
             if names.len() > place.saturating_add(PAGE) {
                 return Ok((cursor(number, place + PAGE), locks));
             }
@@ -91,14 +100,21 @@ pub(super) fn matches(pattern: &str, key: &str) -> bool {
 
 /// A file that cannot be read has no locks to show; using them says why.
 fn locks_in_file(folder: &Folder, name: &str) -> Vec<String> {
-    let Ok(anchor_us) = folder.anchor_us() else { return Vec::new() };
+    let Ok(anchor_us) = folder.anchor_us() else {
+        return Vec::new();
+    };
     let now_us = folder.boot_us().saturating_add(anchor_us);
-    let image = lockfile::snapshot(folder, name, anchor_us, now_us).ok().flatten();
+    let image = lockfile::snapshot(folder, name, anchor_us, now_us)
+        .ok()
+        .flatten();
     image.map_or_else(Vec::new, |image| locks_in(&image))
 }
 
 /// The keys whose value is one of our tokens.
 pub(super) fn locks_in(image: &Image) -> Vec<String> {
-    let locks = image.entries.iter().filter(|entry| entry.text().and_then(token::client_of).is_some());
+    let locks = image
+        .entries
+        .iter()
+        .filter(|entry| entry.text().and_then(token::client_of).is_some());
     locks.map(|entry| entry.key.clone()).collect()
 }

@@ -38,7 +38,11 @@ impl Record {
         out.extend_from_slice(MAGIC);
         out.push(VERSION);
         out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&u32::try_from(self.payload.len()).unwrap_or(u32::MAX).to_le_bytes());
+        out.extend_from_slice(
+            &u32::try_from(self.payload.len())
+                .unwrap_or(u32::MAX)
+                .to_le_bytes(),
+        );
         out.extend_from_slice(&self.sequence.to_le_bytes());
         out.extend_from_slice(&self.boot);
         out.extend_from_slice(&self.anchor_us.to_le_bytes());
@@ -53,8 +57,18 @@ impl Record {
     /// The record at the start of a slot; `None` when it is not whole.
     fn parse(slot: &[u8]) -> Option<Self> {
         let header = slot.get(..HEADER)?;
-        let number = |from: usize| header[from..from + 8].try_into().map(u64::from_le_bytes).ok();
-        let short = |from: usize| header[from..from + 4].try_into().map(u32::from_le_bytes).ok();
+        let number = |from: usize| {
+            header[from..from + 8]
+                .try_into()
+                .map(u64::from_le_bytes)
+                .ok()
+        };
+        let short = |from: usize| {
+            header[from..from + 4]
+                .try_into()
+                .map(u32::from_le_bytes)
+                .ok()
+        };
         if header[..7] != *MAGIC || header[7] != VERSION {
             return None;
         }
@@ -77,7 +91,11 @@ impl Record {
 pub(super) enum Found {
     /// Just created, and perhaps its creator died before it wrote anything: nothing was ever held here.
     Fresh,
-    Current { record: Record, slot: u64, slot_size: u64 },
+    Current {
+        record: Record,
+        slot: u64,
+        slot_size: u64,
+    },
     /// Both slots are bad.
     Damaged(&'static str),
 }
@@ -87,16 +105,26 @@ pub(super) fn read(file: BorrowedFd<'_>, length: u64) -> Result<Found, Errno> {
     let slot_size = slot_size(length);
     let bytes = read_at(file, 0, 2 * slot_size.min(2 * FIRST_SLOT))?;
     if length < FIRST_FILE {
-        return Ok(if all_zero(&read_at(file, 0, length)?) { Found::Fresh } else { Found::Damaged("too short") });
+        return Ok(if all_zero(&read_at(file, 0, length)?) {
+            Found::Fresh
+        } else {
+            Found::Damaged("too short")
+        });
     }
     let slots = if slot_size <= 2 * FIRST_SLOT {
-        let (first, second) = bytes.split_at(bytes.len().min(usize::try_from(slot_size).unwrap_or(usize::MAX)));
+        let (first, second) = bytes.split_at(
+            bytes
+                .len()
+                .min(usize::try_from(slot_size).unwrap_or(usize::MAX)),
+        );
         [Record::parse(first), Record::parse(second)]
     } else {
         [read_slot(file, 0)?, read_slot(file, slot_size)?]
     };
     Ok(match slots {
-        [Some(first), Some(second)] if second.sequence > first.sequence => current(second, 1, slot_size),
+        [Some(first), Some(second)] if second.sequence > first.sequence => {
+            current(second, 1, slot_size)
+        }
         [Some(first), _] => current(first, 0, slot_size),
         [None, Some(second)] => current(second, 1, slot_size),
         // The very first write puts an empty state into one slot, so real data never lies beside an untouched slot.
@@ -109,7 +137,11 @@ pub(super) fn read(file: BorrowedFd<'_>, length: u64) -> Result<Found, Errno> {
 }
 
 fn current(record: Record, slot: u64, slot_size: u64) -> Found {
-    Found::Current { record, slot, slot_size }
+    Found::Current {
+        record,
+        slot,
+        slot_size,
+    }
 }
 
 fn slot_size(length: u64) -> u64 {
@@ -144,14 +176,22 @@ fn read_at(file: BorrowedFd<'_>, offset: u64, length: u64) -> Result<Vec<u8>, Er
 /// Of a large slot only as much as it says it uses.
 fn read_slot(file: BorrowedFd<'_>, offset: u64) -> Result<Option<Record>, Errno> {
     let header = read_at(file, offset, HEADER as u64)?;
-    let Some(length) = header.get(12..16).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes) else {
+    let Some(length) = header
+        .get(12..16)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map(u32::from_le_bytes)
+    else {
         return Ok(None);
     };
     const LARGEST: u32 = 1 << 30;
     if length > LARGEST {
         return Ok(None);
     }
-    Ok(Record::parse(&read_at(file, offset, HEADER as u64 + u64::from(length))?))
+    Ok(Record::parse(&read_at(
+        file,
+        offset,
+        HEADER as u64 + u64::from(length),
+    )?))
 }
 
 fn write_at(file: BorrowedFd<'_>, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
@@ -183,7 +223,11 @@ fn reserve(file: BorrowedFd<'_>, from: u64, to: u64) -> Result<(), Errno> {
 }
 
 /// Makes a fresh file ready: space for both slots, and an empty state in the second.
-pub(super) fn prepare(file: BorrowedFd<'_>, length: u64, mut empty: Record) -> Result<Found, Errno> {
+pub(super) fn prepare(
+    file: BorrowedFd<'_>,
+    length: u64,
+    mut empty: Record,
+) -> Result<Found, Errno> {
     if length != FIRST_FILE {
         rustix::fs::ftruncate(file, 0)?;
         reserve(file, 0, FIRST_FILE)?;

@@ -2,8 +2,8 @@
 //! call pays for all of history.
 
 use std::fs::ReadDir;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::folder::Folder;
 use super::lockfile;
@@ -23,11 +23,15 @@ pub(super) struct Sweep {
 
 impl Sweep {
     pub(super) fn is_due(&self) -> bool {
-        self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY)
+        self.calls
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(EVERY)
     }
 
     pub(super) fn step(&self, folder: &Folder) {
-        let Ok(mut places) = self.places.try_lock() else { return };
+        let Ok(mut places) = self.places.try_lock() else {
+            return;
+        };
         for (place, name) in places.iter_mut().zip(["locks", "sessions", "wake"]) {
             for file in next(place, folder, name) {
                 match name {
@@ -52,7 +56,9 @@ fn next(place: &mut Option<ReadDir>, folder: &Folder, name: &str) -> Vec<String>
         *place = std::fs::read_dir(folder.settings.path.join(name)).ok();
     }
     let entries = place.iter_mut().flatten().take(AT_ONCE).flatten();
-    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
     if names.len() < AT_ONCE {
         *place = None;
     }
@@ -61,7 +67,9 @@ fn next(place: &mut Option<ReadDir>, folder: &Folder, name: &str) -> Vec<String>
 
 /// A busy or damaged file is left alone.
 fn lock_file(folder: &Folder, name: &str) {
-    let Ok(anchor_us) = folder.anchor_us() else { return };
+    let Ok(anchor_us) = folder.anchor_us() else {
+        return;
+    };
     let now_us = folder.boot_us().saturating_add(anchor_us);
     if let Ok(Some(held)) = lockfile::lock(folder, name, false)
         && let Ok((image, _)) = held.load(anchor_us, now_us)

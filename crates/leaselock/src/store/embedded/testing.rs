@@ -44,9 +44,14 @@ impl Job {
     /// One at a time, so that no other job inherits the same descriptor by accident.
     pub(super) fn inheriting(descriptor: impl FnOnce() -> Option<OwnedFd>) -> Self {
         static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-        let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _one = ONE
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let _inherited = descriptor().unwrap();
-        Job(std::process::Command::new("sleep").arg("60").spawn().unwrap())
+        Job(std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap())
     }
 }
 

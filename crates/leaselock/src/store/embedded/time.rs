@@ -22,12 +22,15 @@ pub(super) fn boot_id() -> BootId {
 /// The time namespace of this process, in which the machine's clock may be shifted; empty when unknown.
 pub(super) fn namespace() -> String {
     let link = std::fs::read_link("/proc/self/ns/time");
-    link.map(|link| link.to_string_lossy().into_owned()).unwrap_or_default()
+    link.map(|link| link.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 /// The anchor for a boot: the wall clock decides, unless that would not lie after the last time recorded.
 pub(super) fn fix(wall_us: u64, boot_us: u64, last_us: u64) -> u64 {
-    wall_us.max(last_us.saturating_add(1)).saturating_sub(boot_us)
+    wall_us
+        .max(last_us.saturating_add(1))
+        .saturating_sub(boot_us)
 }
 
 /// What the `meta` file says.
@@ -60,7 +63,9 @@ impl Meta {
 
     pub(super) fn parse(text: &str) -> Result<Self, Unreadable> {
         let mut lines = text.lines();
-        let format = lines.next().and_then(|line| line.strip_prefix("leaselock folder "));
+        let format = lines
+            .next()
+            .and_then(|line| line.strip_prefix("leaselock folder "));
         match format.map(|format| (format, format.parse())) {
             Some((_, Ok(FORMAT))) => {}
             Some((format, Ok(_))) => return Err(Unreadable::Format(format.to_owned())),
@@ -68,11 +73,14 @@ impl Meta {
         }
         let mut field = |name: &str| {
             let line = lines.next().and_then(|line| line.strip_prefix(name));
-            line.map(|value| value.trim_start().to_owned()).ok_or(Unreadable::Damaged)
+            line.map(|value| value.trim_start().to_owned())
+                .ok_or(Unreadable::Damaged)
         };
         let meta = Meta {
             boot: parse_hex(&field("boot")?).ok_or(Unreadable::Damaged)?,
-            anchor_us: field("anchor_us")?.parse().map_err(|_| Unreadable::Damaged)?,
+            anchor_us: field("anchor_us")?
+                .parse()
+                .map_err(|_| Unreadable::Damaged)?,
             last_us: field("last_us")?.parse().map_err(|_| Unreadable::Damaged)?,
             namespace: field("time_namespace")?,
         };
@@ -99,7 +107,8 @@ impl Traces {
     }
 
     pub(super) fn anchor(&self, wall_us: u64, boot_us: u64) -> u64 {
-        self.anchor_us.unwrap_or_else(|| fix(wall_us, boot_us, self.last_us))
+        self.anchor_us
+            .unwrap_or_else(|| fix(wall_us, boot_us, self.last_us))
     }
 }
 
@@ -108,7 +117,9 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 fn parse_hex(text: &str) -> Option<BootId> {
-    let number = u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32)?;
+    let number = u128::from_str_radix(text, 16)
+        .ok()
+        .filter(|_| text.len() == 32)?;
     Some(number.to_be_bytes())
 }
 
@@ -117,7 +128,12 @@ mod tests {
     use super::*;
 
     fn meta() -> Meta {
-        Meta { boot: [9; 16], anchor_us: 17, last_us: 42, namespace: "time:[4026531834]".to_owned() }
+        Meta {
+            boot: [9; 16],
+            anchor_us: 17,
+            last_us: 42,
+            namespace: "time:[4026531834]".to_owned(),
+        }
     }
 
     #[test]
@@ -125,10 +141,17 @@ mod tests {
         let text = meta().text();
         assert_eq!(Meta::parse(&text), Ok(meta()));
         for length in 0..text.len() - 1 {
-            assert_eq!(Meta::parse(&text[..length]), Err(Unreadable::Damaged), "{length}");
+            assert_eq!(
+                Meta::parse(&text[..length]),
+                Err(Unreadable::Damaged),
+                "{length}"
+            );
         }
         let unknown = text.replace("folder 1", "folder 2");
-        assert_eq!(Meta::parse(&unknown), Err(Unreadable::Format("2".to_owned())));
+        assert_eq!(
+            Meta::parse(&unknown),
+            Err(Unreadable::Format("2".to_owned()))
+        );
     }
 
     #[test]

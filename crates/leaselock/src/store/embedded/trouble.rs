@@ -30,7 +30,8 @@ pub(super) fn system(doing: &str, path: &Path, error: Errno) -> StoreError {
         Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::LOOP => ErrorKind::Forbidden,
         _ => ErrorKind::Unreachable,
     };
-    StoreError::refused(kind, format!("cannot {doing} {}: {error}", path.display())).with_source(error)
+    StoreError::refused(kind, format!("cannot {doing} {}: {error}", path.display()))
+        .with_source(error)
 }
 
 pub(super) fn corrupt(path: &Path, what: &str) -> StoreError {

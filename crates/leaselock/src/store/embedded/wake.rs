@@ -52,7 +52,11 @@ impl Wake {
         sender.set_nonblocking(true)?;
         let probe = UnixDatagram::unbound()?;
         probe.set_nonblocking(true)?;
-        Ok(Wake { folder, sender, probe: Mutex::new(probe) })
+        Ok(Wake {
+            folder,
+            sender,
+            probe: Mutex::new(probe),
+        })
     }
 
     /// Somebody listens, or it cannot be told: who is wrongly taken for absent would be passed over for ever.
@@ -62,11 +66,16 @@ impl Wake {
 
     fn is_alive(&self, name: &str) -> bool {
         let probe = self.probe.lock().unwrap_or_else(PoisonError::into_inner);
-        !probe.connect(address(&self.folder, name)).is_err_and(|error| is_absence(&error))
+        !probe
+            .connect(address(&self.folder, name))
+            .is_err_and(|error| is_absence(&error))
     }
 
     pub(super) fn send(&self, channel: &[u8], message: &[u8]) {
-        if let Err(error) = self.sender.send_to(message, address(&self.folder, &file_name(channel))) {
+        if let Err(error) = self
+            .sender
+            .send_to(message, address(&self.folder, &file_name(channel)))
+        {
             // The receiver sees the change at its next look.
             tracing::debug!(%error, "a wake-up was not delivered");
         }
@@ -74,7 +83,10 @@ impl Wake {
 
     /// Removes the socket of a listener that is dead.
     pub(super) fn sweep(&self, name: &str) {
-        let identity = || statat(&*self.folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| (stat.st_dev, stat.st_ino));
+        let identity = || {
+            statat(&*self.folder, name, AtFlags::SYMLINK_NOFOLLOW)
+                .map(|stat| (stat.st_dev, stat.st_ino))
+        };
         let before = identity();
         if before.is_ok() && !self.is_alive(name) && identity() == before {
             unlinkat(&*self.folder, name, AtFlags::empty()).ok();
@@ -107,7 +119,12 @@ impl Listener {
         socket.set_nonblocking(true)?;
         rustix::fs::chmodat(&*folder, name.as_str(), mode, AtFlags::empty())?;
         let inode = statat(&*folder, name.as_str(), AtFlags::SYMLINK_NOFOLLOW)?.st_ino;
-        Ok(Listener { folder, name, inode, socket: tokio::net::UnixDatagram::from_std(socket)? })
+        Ok(Listener {
+            folder,
+            name,
+            inode,
+            socket: tokio::net::UnixDatagram::from_std(socket)?,
+        })
     }
 
     fn is_linked(&self) -> bool {

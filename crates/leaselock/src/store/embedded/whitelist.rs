@@ -40,7 +40,10 @@ mod tests {
             }
             let text = std::fs::read_to_string(&path).unwrap();
             for call in ["redis.call('", "redis.pcall('"] {
-                let names = text.split(call).skip(1).filter_map(|rest| rest.split('\'').next());
+                let names = text
+                    .split(call)
+                    .skip(1)
+                    .filter_map(|rest| rest.split('\'').next());
                 found.extend(names.map(str::to_owned));
             }
         }
@@ -49,7 +52,10 @@ mod tests {
     #[test]
     fn the_whitelist_is_exactly_what_the_scripts_use() {
         let mut found = BTreeSet::new();
-        commands_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("lua"), &mut found);
+        commands_in(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("lua"),
+            &mut found,
+        );
         let listed: BTreeSet<String> = WHITELIST.iter().map(ToString::to_string).collect();
         assert_eq!(listed, found);
     }

@@ -16,13 +16,19 @@ fn folder(scratch: &Scratch) -> PathBuf {
 }
 
 fn lock_file(scratch: &Scratch) -> File {
-    let path = folder(scratch).join("locks").join(super::super::lockfile::file_name("job"));
+    let path = folder(scratch)
+        .join("locks")
+        .join(super::super::lockfile::file_name("job"));
     File::options().read(true).write(true).open(path).unwrap()
 }
 
 fn newest(file: &File) -> (slots::Record, u64, u64) {
     match slots::read(file.as_fd(), file.metadata().unwrap().len()).unwrap() {
-        Found::Current { record, slot, slot_size } => (record, slot, slot_size),
+        Found::Current {
+            record,
+            slot,
+            slot_size,
+        } => (record, slot, slot_size),
         other => panic!("{other:?}"),
     }
 }
@@ -31,7 +37,10 @@ fn newest(file: &File) -> (slots::Record, u64, u64) {
 async fn a_grant_that_was_torn_never_was_and_no_fence_is_repeated() {
     let scratch = Scratch::new();
     let clock = Clock::boot();
-    let (one, two) = (Peer::on(&scratch, &clock, false), Peer::on(&scratch, &clock, false));
+    let (one, two) = (
+        Peer::on(&scratch, &clock, false),
+        Peer::on(&scratch, &clock, false),
+    );
     let token = one.token();
     let mut fences = vec![one.take(&token, 60_000).await.unwrap()];
     one.run(&release("job", &token)).await.unwrap();
@@ -40,15 +49,23 @@ async fn a_grant_that_was_torn_never_was_and_no_fence_is_repeated() {
     let (_, slot, slot_size) = newest(&file);
     for kept in [0, 1, 8, 63, 64, 100] {
         let mut bytes = vec![0; usize::try_from(slot_size).unwrap()];
-        file.read_exact_at(&mut bytes[..kept], slot * slot_size).unwrap();
+        file.read_exact_at(&mut bytes[..kept], slot * slot_size)
+            .unwrap();
         file.write_all_at(&bytes, slot * slot_size).unwrap();
         let token = two.token();
-        fences.push(two.take(&token, 60_000).await.expect("free, as before the torn write"));
+        fences.push(
+            two.take(&token, 60_000)
+                .await
+                .expect("free, as before the torn write"),
+        );
         two.run(&release("job", &token)).await.unwrap();
         two.take(&token, 60_000).await.unwrap();
         two.run(&release("job", &token)).await.unwrap();
     }
-    assert!(fences.is_sorted_by(|a, b| a < b) && fences[1] > torn, "{fences:?} {torn}");
+    assert!(
+        fences.is_sorted_by(|a, b| a < b) && fences[1] > torn,
+        "{fences:?} {torn}"
+    );
 }
 
 #[tokio::test]
@@ -57,11 +74,16 @@ async fn a_file_damaged_in_both_copies_is_reported_and_never_free() {
     let peer = Peer::on(&scratch, &Clock::boot(), false);
     peer.take(&peer.token(), 60_000).await.unwrap();
     lock_file(&scratch).write_all_at(b"damage", 70).unwrap();
-    lock_file(&scratch).write_all_at(b"damage", 2048 + 20).unwrap();
+    lock_file(&scratch)
+        .write_all_at(b"damage", 2048 + 20)
+        .unwrap();
     for call in [acquire("job", &peer.token(), 1000), inspect("job")] {
         let error = peer.run(&call).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
-        assert!(error.to_string().contains("/locks/job-") && error.to_string().contains("delete"), "{error}");
+        assert!(
+            error.to_string().contains("/locks/job-") && error.to_string().contains("delete"),
+            "{error}"
+        );
     }
 }
 
@@ -71,17 +93,33 @@ async fn another_boot_voids_leases_and_lines_and_keeps_fences() {
     let clock = Clock::boot();
     let peer = Peer::on(&scratch, &clock, false);
     let first = peer.take(&peer.token(), 60_000).await.unwrap();
-    peer.run(&enqueue("job", &peer.token(), 60_000, "channel")).await.unwrap();
+    peer.run(&enqueue("job", &peer.token(), 60_000, "channel"))
+        .await
+        .unwrap();
     let file = lock_file(&scratch);
     let (record, slot, slot_size) = newest(&file);
     // As if it had been written in another boot, whose time was far ahead.
     let ahead_us = 3_600_000_000;
-    let before = slots::Record { boot: [1; 16], anchor_us: record.anchor_us + ahead_us, ..record.clone() };
+    let before = slots::Record {
+        boot: [1; 16],
+        anchor_us: record.anchor_us + ahead_us,
+        ..record.clone()
+    };
     slots::write(file.as_fd(), record, slot, slot_size, before).unwrap();
     let fence_key = mutex_keys("job").fence;
-    let kept = peer.run(&made_up("return { 'x', redis.call('PTTL', KEYS[1]) }", &[&fence_key], &[])).await.unwrap();
+    let kept = peer
+        .run(&made_up(
+            "return { 'x', redis.call('PTTL', KEYS[1]) }",
+            &[&fence_key],
+            &[],
+        ))
+        .await
+        .unwrap();
     let week_ms = 7 * 24 * 3600 * 1000;
-    assert!(kept.signed(0).unwrap() > week_ms + 3_500_000, "its end counts in the time of then");
+    assert!(
+        kept.signed(0).unwrap() > week_ms + 3_500_000,
+        "its end counts in the time of then"
+    );
     let free = peer.run(&inspect("job")).await.unwrap();
     assert_eq!((free.tag(), free.array(1).unwrap().len()), ("free", 0));
     assert!(peer.take(&peer.token(), 60_000).await.unwrap() > first);
@@ -102,7 +140,11 @@ async fn time_goes_on_when_meta_is_lost_while_locks_are_there() {
         let earlier = peer.time().await;
         for other in [&peer, &Peer::on(&scratch, &clock, false)] {
             assert!(other.time().await >= earlier);
-            assert_eq!(other.take(&other.token(), 1000).await, None, "the lease is still there");
+            assert_eq!(
+                other.take(&other.token(), 1000).await,
+                None,
+                "the lease is still there"
+            );
         }
         let now = std::fs::read_to_string(folder(&scratch).join("meta")).unwrap();
         let anchor = |text: &str| Meta::parse(text).unwrap().anchor_us;
@@ -114,7 +156,12 @@ async fn time_goes_on_when_meta_is_lost_while_locks_are_there() {
 async fn time_goes_on_after_a_reboot_with_a_wall_clock_that_is_behind() {
     let scratch = Scratch::new();
     let last_us = crate::clock::wall_us() + 10_000_000_000;
-    let meta = Meta { boot: [3; 16], anchor_us: 5, last_us, namespace: time::namespace() };
+    let meta = Meta {
+        boot: [3; 16],
+        anchor_us: 5,
+        last_us,
+        namespace: time::namespace(),
+    };
     std::fs::create_dir(folder(&scratch)).unwrap();
     std::fs::write(folder(&scratch).join("meta"), meta.text()).unwrap();
     let peer = Peer::on(&scratch, &Clock::boot(), false);
@@ -123,7 +170,12 @@ async fn time_goes_on_after_a_reboot_with_a_wall_clock_that_is_behind() {
 
 #[tokio::test]
 async fn another_format_or_another_time_namespace_is_unfit() {
-    let meta = Meta { boot: time::boot_id(), anchor_us: 5, last_us: 6, namespace: "time:[1]".to_owned() };
+    let meta = Meta {
+        boot: time::boot_id(),
+        anchor_us: 5,
+        last_us: 6,
+        namespace: "time:[1]".to_owned(),
+    };
     let newer = meta.text().replace("folder 1", "folder 2");
     for text in [meta.text(), newer] {
         let scratch = Scratch::new();
@@ -139,7 +191,10 @@ async fn another_format_or_another_time_namespace_is_unfit() {
 async fn a_folder_that_was_emptied_or_removed_is_used_anew() {
     let scratch = Scratch::new();
     let clock = Clock::boot();
-    let (one, two) = (Peer::on(&scratch, &clock, true), Peer::on(&scratch, &clock, true));
+    let (one, two) = (
+        Peer::on(&scratch, &clock, true),
+        Peer::on(&scratch, &clock, true),
+    );
     let mut last = 0;
     for remove_folder in [false, true] {
         let token = one.token();
@@ -153,7 +208,13 @@ async fn a_folder_that_was_emptied_or_removed_is_used_anew() {
         assert!(fence > last);
         last = fence;
         assert_eq!(one.take(&token, 60_000).await, None);
-        assert!(one.store.session_descriptor().is_some() && folder(&scratch).join("sessions").join(one.client.as_str()).exists());
+        assert!(
+            one.store.session_descriptor().is_some()
+                && folder(&scratch)
+                    .join("sessions")
+                    .join(one.client.as_str())
+                    .exists()
+        );
         std::fs::remove_dir_all(folder(&scratch)).unwrap();
     }
 }
@@ -167,11 +228,16 @@ async fn a_file_that_is_removed_and_grown_all_the_time_still_excludes() {
     let give = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return { 'taken' } end
         redis.call('DEL', KEYS[1]) redis.call('DEL', KEYS[2]) return { 'free' }";
     let scratch = Scratch::new();
-    let peers: Vec<Peer> = (0..4).map(|_| Peer::on(&scratch, &Clock::boot(), false)).collect();
+    let peers: Vec<Peer> = (0..4)
+        .map(|_| Peer::on(&scratch, &Clock::boot(), false))
+        .collect();
     let tasks = peers.into_iter().enumerate().map(|(number, peer)| {
         let note = "n".repeat(1500 * (number + 1));
         let token = peer.token();
-        let (take, give) = (made_up(take, &["k", "{k}note"], &[token.secret(), &note]), made_up(give, &["k", "{k}note"], &[token.secret()]));
+        let (take, give) = (
+            made_up(take, &["k", "{k}note"], &[token.secret(), &note]),
+            made_up(give, &["k", "{k}note"], &[token.secret()]),
+        );
         tokio::spawn(async move {
             let mut taken = 0;
             for _ in 0..3000 {

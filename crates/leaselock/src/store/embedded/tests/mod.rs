@@ -31,8 +31,17 @@ struct Peer {
 impl Peer {
     fn on(scratch: &Scratch, clock: &Clock, session: bool) -> Self {
         let client = ClientId::random().unwrap();
-        let store = EmbeddedStore::folder(&scratch.path().join("locks here"), clock.clone(), &client, session);
-        Peer { client, store, clock: clock.clone() }
+        let store = EmbeddedStore::folder(
+            &scratch.path().join("locks here"),
+            clock.clone(),
+            &client,
+            session,
+        );
+        Peer {
+            client,
+            store,
+            clock: clock.clone(),
+        }
     }
 
     fn token(&self) -> Token {
@@ -66,8 +75,15 @@ fn mutex_keys(name: &str) -> MutexKeys {
 
 fn call_on(script: &'static Script, name: &str, args: &[&dyn ToString]) -> Call {
     let keys = mutex_keys(name);
-    let mut call = Call { script, keys: Vec::new(), args: Vec::new() };
-    call.key(&keys.lock).key(&keys.line).key(&keys.waiters).key(&keys.fence);
+    let mut call = Call {
+        script,
+        keys: Vec::new(),
+        args: Vec::new(),
+    };
+    call.key(&keys.lock)
+        .key(&keys.line)
+        .key(&keys.waiters)
+        .key(&keys.fence);
     for arg in args {
         call.arg(arg.to_string());
     }
@@ -76,20 +92,36 @@ fn call_on(script: &'static Script, name: &str, args: &[&dyn ToString]) -> Call 
 
 fn acquire(name: &str, token: &Token, ttl_ms: u64) -> Call {
     let script = script!("mutex/acquire", with "fence", with "line");
-    call_on(script, name, &[&token.secret(), &ttl_ms, &5000, &0, &0, &"", &1])
+    call_on(
+        script,
+        name,
+        &[&token.secret(), &ttl_ms, &5000, &0, &0, &"", &1],
+    )
 }
 
 fn enqueue(name: &str, token: &Token, ttl_ms: u64, channel: &str) -> Call {
     let script = script!("mutex/acquire", with "fence", with "line");
-    call_on(script, name, &[&token.secret(), &ttl_ms, &5000, &1, &0, &channel, &1])
+    call_on(
+        script,
+        name,
+        &[&token.secret(), &ttl_ms, &5000, &1, &0, &channel, &1],
+    )
 }
 
 fn release(name: &str, token: &Token) -> Call {
-    call_on(script!("mutex/release", with "fence", with "line"), name, &[&token.secret()])
+    call_on(
+        script!("mutex/release", with "fence", with "line"),
+        name,
+        &[&token.secret()],
+    )
 }
 
 fn inspect(name: &str) -> Call {
-    let mut call = call_on(script!("mutex/inspect", with "fence", with "line", reads_only), name, &[]);
+    let mut call = call_on(
+        script!("mutex/inspect", with "fence", with "line"; reads_only),
+        name,
+        &[],
+    );
     call.key(&mutex_keys(name).why);
     call
 }
@@ -101,9 +133,18 @@ fn made_up(body: &str, keys: &[&str], args: &[&str]) -> Call {
 
 fn call_of(body: &str, keys: &[&str], args: &[&str], reads_only: bool) -> Call {
     let source = Box::leak(body.to_owned().into_boxed_str());
-    let script = Box::leak(Box::new(Script { name: "test/made-up", source, reads_only, sha1: OnceLock::new() }));
+    let script = Box::leak(Box::new(Script {
+        name: "test/made-up",
+        source,
+        reads_only,
+        sha1: OnceLock::new(),
+    }));
     let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
-    Call { script, keys: owned(keys), args: owned(args) }
+    Call {
+        script,
+        keys: owned(keys),
+        args: owned(args),
+    }
 }
 
 fn bytes(text: &str) -> Value {

@@ -6,7 +6,10 @@ use super::*;
 async fn a_lease_of_a_dead_process_is_free_at_once() {
     let scratch = Scratch::new();
     let clock = Clock::boot();
-    let (one, two) = (Peer::on(&scratch, &clock, true), Peer::on(&scratch, &clock, true));
+    let (one, two) = (
+        Peer::on(&scratch, &clock, true),
+        Peer::on(&scratch, &clock, true),
+    );
     one.take(&one.token(), 3_600_000).await.unwrap();
     assert_eq!(two.take(&two.token(), 1000).await, None);
     assert_eq!(two.tag(&inspect("job")).await, "held");
@@ -19,7 +22,10 @@ async fn a_lease_of_a_dead_process_is_free_at_once() {
 async fn a_lease_without_a_session_stays_until_its_time_is_over() {
     let scratch = Scratch::new();
     let clock = Clock::boot();
-    let (one, two) = (Peer::on(&scratch, &clock, false), Peer::on(&scratch, &clock, true));
+    let (one, two) = (
+        Peer::on(&scratch, &clock, false),
+        Peer::on(&scratch, &clock, true),
+    );
     one.take(&one.token(), 3_600_000).await.unwrap();
     drop(one);
     assert_eq!(two.take(&two.token(), 1000).await, None);
@@ -29,7 +35,10 @@ async fn a_lease_without_a_session_stays_until_its_time_is_over() {
 async fn a_living_process_that_does_not_renew_loses_its_lease() {
     let scratch = Scratch::new();
     let clock = Clock::manual();
-    let (one, two) = (Peer::on(&scratch, &clock, true), Peer::on(&scratch, &clock, true));
+    let (one, two) = (
+        Peer::on(&scratch, &clock, true),
+        Peer::on(&scratch, &clock, true),
+    );
     one.take(&one.token(), 1000).await.unwrap();
     let job = Job::inheriting(|| one.store.session_descriptor());
     clock.advance(Duration::from_secs(2));
@@ -41,16 +50,26 @@ async fn a_living_process_that_does_not_renew_loses_its_lease() {
 async fn a_job_holds_on_when_its_wrapper_dies_until_it_ends_itself() {
     let scratch = Scratch::new();
     let clock = Clock::manual();
-    let (one, two) = (Peer::on(&scratch, &clock, true), Peer::on(&scratch, &clock, true));
+    let (one, two) = (
+        Peer::on(&scratch, &clock, true),
+        Peer::on(&scratch, &clock, true),
+    );
     one.take(&one.token(), 1000).await.unwrap();
     let job = Job::inheriting(|| one.store.session_descriptor());
     drop(one);
     for _ in 0..3 {
         clock.advance(Duration::from_secs(3600));
         let busy = two.run(&acquire("job", &two.token(), 1000)).await.unwrap();
-        assert_eq!((busy.tag(), busy.number(0).unwrap()), ("busy", 1000), "look again in a second");
+        assert_eq!(
+            (busy.tag(), busy.number(0).unwrap()),
+            ("busy", 1000),
+            "look again in a second"
+        );
         // Writing the file must not lose a lease whose time is over.
-        let waiting = two.run(&enqueue("job", &two.token(), 1000, "channel")).await.unwrap();
+        let waiting = two
+            .run(&enqueue("job", &two.token(), 1000, "channel"))
+            .await
+            .unwrap();
         assert_eq!(waiting.tag(), "waiting");
     }
     drop(job);
@@ -61,8 +80,12 @@ async fn a_job_holds_on_when_its_wrapper_dies_until_it_ends_itself() {
 async fn the_longest_hold_ends_a_job_that_goes_on_alone() {
     let scratch = Scratch::new();
     let clock = Clock::manual();
-    let (one, two) = (Peer::on(&scratch, &clock, true), Peer::on(&scratch, &clock, true));
-    one.store.limit_session(clock.now().plus(Duration::from_secs(10)));
+    let (one, two) = (
+        Peer::on(&scratch, &clock, true),
+        Peer::on(&scratch, &clock, true),
+    );
+    one.store
+        .limit_session(clock.now().plus(Duration::from_secs(10)));
     one.take(&one.token(), 1000).await.unwrap();
     let job = Job::inheriting(|| one.store.session_descriptor());
     drop(one);
@@ -84,8 +107,21 @@ async fn a_hand_over_to_a_process_that_died_meanwhile_is_free_at_once() {
     let channel = "ll:wake:two";
     let store = two.store.clone();
     let listener = tokio::spawn(async move { store.listen(channel, Box::new(|_| {})).await });
-    two.run(&enqueue("job", &waiter, 60_000, channel)).await.unwrap();
-    while three.run(&made_up("return { 'x', redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2] }", &["k"], &[channel])).await.unwrap().number(0).unwrap() == 0 {
+    two.run(&enqueue("job", &waiter, 60_000, channel))
+        .await
+        .unwrap();
+    while three
+        .run(&made_up(
+            "return { 'x', redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2] }",
+            &["k"],
+            &[channel],
+        ))
+        .await
+        .unwrap()
+        .number(0)
+        .unwrap()
+        == 0
+    {
         tokio::task::yield_now().await;
     }
     assert_eq!(one.tag(&release("job", &holder)).await, "released");
@@ -101,14 +137,28 @@ async fn a_hand_over_to_a_process_that_died_meanwhile_is_free_at_once() {
 async fn what_dead_processes_left_is_swept() {
     let scratch = Scratch::new();
     let clock = Clock::boot();
-    let (one, two) = (Peer::on(&scratch, &clock, true), Peer::on(&scratch, &clock, true));
+    let (one, two) = (
+        Peer::on(&scratch, &clock, true),
+        Peer::on(&scratch, &clock, true),
+    );
     one.take(&one.token(), 1000).await.unwrap();
     let job = Job::inheriting(|| one.store.session_descriptor());
     let client = one.client.clone();
     drop(one);
     drop(job);
-    let files = [client.as_str().to_owned(), format!("{}.main", client.as_str())];
-    let left = || files.iter().any(|file| scratch.path().join("locks here/sessions").join(file).exists());
+    let files = [
+        client.as_str().to_owned(),
+        format!("{}.main", client.as_str()),
+    ];
+    let left = || {
+        files.iter().any(|file| {
+            scratch
+                .path()
+                .join("locks here/sessions")
+                .join(file)
+                .exists()
+        })
+    };
     assert!(left());
     for _ in 0..600 {
         two.run(&inspect("job")).await.unwrap();

@@ -23,6 +23,9 @@ async fn the_cost_of_an_uncontended_call_is_shown() {
         for _ in 0..ROUNDS {
             store.run(&inspect("job"), WITHIN).await.unwrap();
         }
-        eprintln!("{name}: {:?} per inspect", clock.now().saturating_since(began) / ROUNDS);
+        eprintln!(
+            "{name}: {:?} per inspect",
+            clock.now().saturating_since(began) / ROUNDS
+        );
     }
 }
