@@ -79,6 +79,10 @@ pub(super) fn from_line(line: &str) -> StoreError {
         let certainty = if raised || line.contains(FORBIDDEN[2]) { StoreError::unknown } else { StoreError::refused };
         return certainty(ErrorKind::Forbidden, message);
     }
+    if line.contains("command called from") {
+        let message = explained("a script needs a command that the server does not know", line);
+        return StoreError::unknown(ErrorKind::Unsupported, message);
+    }
     let by_phrase = || PHRASES.iter().find(|phrase| line.contains(phrase.word));
     if let Some(meaning) = by_word(line).or_else(by_phrase) {
         return StoreError::refused(meaning.kind, explained(meaning.advice, line));
@@ -93,8 +97,8 @@ pub(super) fn from_line(line: &str) -> StoreError {
 
 /// The first code word, wherever it stands: old servers wrap it in the place in the script where it was raised.
 fn by_word(line: &str) -> Option<&'static Meaning> {
-    let words = line.split([' ', ':']).map(|word| word.trim_start_matches('-'));
-    words.into_iter().find_map(|word| REFUSALS.iter().find(|meaning| meaning.word == word))
+    let mut words = line.split([' ', ':']).map(|word| word.trim_start_matches('-'));
+    words.find_map(|word| REFUSALS.iter().find(|meaning| meaning.word == word))
 }
 
 /// The advice and the server's own words.

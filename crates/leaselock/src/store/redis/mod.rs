@@ -180,3 +180,6 @@ impl fmt::Debug for RedisStore {
         write!(f, "RedisStore({})", self.describe())
     }
 }
+
+#[cfg(test)]
+mod tests;
