@@ -66,7 +66,11 @@ impl Store {
     }
 
     /// Runs an operation and understands its answer.
-    pub(crate) async fn ask<O: Operation>(&self, operation: &O, within: Duration) -> Result<O::Reply, StoreError> {
+    pub(crate) async fn ask<O: Operation>(
+        &self,
+        operation: &O,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError> {
         O::read(&self.run(&operation.call(), within).await?)
     }
 

@@ -47,9 +47,16 @@ const ESCAPES: &str = "special characters in a user or password are written as %
 
 /// What the URL names, or a message that says what would be right.
 pub(crate) fn parse(url: &str) -> Result<Target, InvalidInput> {
-    for unsupported in ["redis+sentinel:", "rediss+sentinel:", "redis+cluster:", "rediss+cluster:"] {
+    for unsupported in [
+        "redis+sentinel:",
+        "rediss+sentinel:",
+        "redis+cluster:",
+        "rediss+cluster:",
+    ] {
         if url.starts_with(unsupported) {
-            return refuse("this version speaks to single servers: Sentinel and cluster URLs are not supported");
+            return refuse(
+                "this version speaks to single servers: Sentinel and cluster URLs are not supported",
+            );
         }
     }
     if let Some(rest) = url.strip_prefix("redis://") {
@@ -67,7 +74,9 @@ pub(crate) fn parse(url: &str) -> Result<Target, InvalidInput> {
     } else if let Some(name) = url.strip_prefix("mem:") {
         memory(name)
     } else {
-        refuse(&format!("this is none of the URLs that name a store: {FORMS}"))
+        refuse(&format!(
+            "this is none of the URLs that name a store: {FORMS}"
+        ))
     }
 }
 
@@ -76,16 +85,26 @@ fn refuse<T>(message: &str) -> Result<T, InvalidInput> {
 }
 
 fn redis_is_built_in() -> Result<(), InvalidInput> {
-    if cfg!(feature = "redis") { Ok(()) } else { refuse("this build has no Redis in it: switch on the feature `redis`") }
+    if cfg!(feature = "redis") {
+        Ok(())
+    } else {
+        refuse("this build has no Redis in it: switch on the feature `redis`")
+    }
 }
 
 fn tls_is_built_in() -> Result<(), InvalidInput> {
-    if cfg!(feature = "tls") { Ok(()) } else { refuse("this build has no TLS in it: switch on the feature `tls`") }
+    if cfg!(feature = "tls") {
+        Ok(())
+    } else {
+        refuse("this build has no TLS in it: switch on the feature `tls`")
+    }
 }
 
 /// `[user[:password]@]host[:port][/db]`
 fn network(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
-    let (rest, fragment) = rest.split_once('#').map_or((rest, None), |(rest, fragment)| (rest, Some(fragment)));
+    let (rest, fragment) = rest
+        .split_once('#')
+        .map_or((rest, None), |(rest, fragment)| (rest, Some(fragment)));
     match fragment {
         None => {}
         Some("insecure") => {
@@ -99,25 +118,38 @@ fn network(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     for (key, _) in pairs(query) {
         if key != "protocol" {
-            return refuse(&format!("options after a ? are known for redis+unix:// only; {ESCAPES}"));
+            return refuse(&format!(
+                "options after a ? are known for redis+unix:// only; {ESCAPES}"
+            ));
         }
     }
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (login, place) = authority.rsplit_once('@').unwrap_or(("", authority));
     let (user, password) = login_of(login)?;
     let (host, port) = host_and_port(place)?;
-    Ok(RedisUrl { place: Place::Tcp { host, port, tls }, user, password, db: database(path)? })
+    Ok(RedisUrl {
+        place: Place::Tcp { host, port, tls },
+        user,
+        password,
+        db: database(path)?,
+    })
 }
 
 fn login_of(login: &str) -> Result<(Option<String>, Option<String>), InvalidInput> {
     let raw = |c: char| c.is_whitespace() || c.is_control() || c == '@' || c == '[' || c == ']';
     if login.contains(raw) {
-        return refuse(&format!("the user or password has a character that must be escaped; {ESCAPES}"));
+        return refuse(&format!(
+            "the user or password has a character that must be escaped; {ESCAPES}"
+        ));
     }
     let (user, password) = match login.split_once(':') {
         Some((user, password)) => (decoded(user)?, decoded(password)?),
         None if login.is_empty() => return Ok((None, None)),
-        None => return refuse("the URL has a user without a password: write user:password@host, or :password@host"),
+        None => {
+            return refuse(
+                "the URL has a user without a password: write user:password@host, or :password@host",
+            );
+        }
     };
     Ok(match (user.is_empty(), password.is_empty()) {
         (true, true) => (None, None),
@@ -127,20 +159,35 @@ fn login_of(login: &str) -> Result<(Option<String>, Option<String>), InvalidInpu
 }
 
 fn host_and_port(place: &str) -> Result<(String, u16), InvalidInput> {
-    let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, rest)) if address.parse::<Ipv6Addr>().is_ok() => (address, rest.strip_prefix(':').or(non_empty(rest))),
-        Some(_) => return refuse("the brackets must hold an IPv6 address, as in redis://[::1]:6379"),
-        None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
+    let (host, port) = match place
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+    {
+        Some((address, rest)) if address.parse::<Ipv6Addr>().is_ok() => {
+            (address, rest.strip_prefix(':').or(non_empty(rest)))
+        }
+        Some(_) => {
+            return refuse("the brackets must hold an IPv6 address, as in redis://[::1]:6379");
+        }
+        None => place
+            .split_once(':')
+            .map_or((place, None), |(host, port)| (host, Some(port))),
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if host.is_empty() || host.len() > 253 || !(place.starts_with('[') || host.chars().all(plain)) {
-        return refuse(&format!("the URL needs a host name or address, as in redis://host:6379; {ESCAPES}"));
+        return refuse(&format!(
+            "the URL needs a host name or address, as in redis://host:6379; {ESCAPES}"
+        ));
     }
     let port = match port {
         None => DEFAULT_PORT,
         Some(digits) => match digits.parse() {
             Ok(port) if port > 0 && all_digits(digits) => port,
-            _ => return refuse(&format!("the port must be a number from 1 to 65535; {ESCAPES}")),
+            _ => {
+                return refuse(&format!(
+                    "the port must be a number from 1 to 65535; {ESCAPES}"
+                ));
+            }
         },
     };
     Ok((host.to_owned(), port))
@@ -158,25 +205,39 @@ fn all_digits(text: &str) -> bool {
 fn database(path: &str) -> Result<u32, InvalidInput> {
     match path {
         "" => Ok(0),
-        digits if all_digits(digits) && digits.len() <= 6 => {
-            digits.parse().or_else(|_| refuse("the database must be a number"))
-        }
-        _ => refuse(&format!("what follows the host must be the number of a database, as in redis://host/0; {ESCAPES}")),
+        digits if all_digits(digits) && digits.len() <= 6 => digits
+            .parse()
+            .or_else(|_| refuse("the database must be a number")),
+        _ => refuse(&format!(
+            "what follows the host must be the number of a database, as in redis://host/0; {ESCAPES}"
+        )),
     }
 }
 
 /// `/path[?db=N&user=U&pass=P]`
 fn unix(rest: &str) -> Result<RedisUrl, InvalidInput> {
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let path = absolute(path, "redis+unix:// needs the absolute path of a socket, as in redis+unix:///run/redis.sock")?;
-    let mut url = RedisUrl { place: Place::Unix(path), user: None, password: None, db: 0 };
+    let path = absolute(
+        path,
+        "redis+unix:// needs the absolute path of a socket, as in redis+unix:///run/redis.sock",
+    )?;
+    let mut url = RedisUrl {
+        place: Place::Unix(path),
+        user: None,
+        password: None,
+        db: 0,
+    };
     for (key, value) in pairs(query) {
         match key {
             "db" => url.db = database(value)?,
             "user" => url.user = Some(decoded(value)?),
             "pass" => url.password = Some(decoded(value)?),
             "protocol" => {}
-            _ => return refuse(&format!("redis+unix:// knows the options db, user and pass; {ESCAPES}, %26 for &")),
+            _ => {
+                return refuse(&format!(
+                    "redis+unix:// knows the options db, user and pass; {ESCAPES}, %26 for &"
+                ));
+            }
         }
     }
     if url.user.is_some() && url.password.is_none() {
@@ -186,7 +247,10 @@ fn unix(rest: &str) -> Result<RedisUrl, InvalidInput> {
 }
 
 fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
-    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+    query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
 fn folder(rest: &str) -> Result<Target, InvalidInput> {
@@ -205,7 +269,9 @@ fn memory(name: &str) -> Result<Target, InvalidInput> {
     if name.len() <= 128 && name.chars().all(plain) {
         Ok(Target::Memory(name.to_owned()))
     } else {
-        refuse("a store in memory is mem: or mem:name, the name at most 128 letters, digits, dots, dashes and underscores")
+        refuse(
+            "a store in memory is mem: or mem:name, the name at most 128 letters, digits, dots, dashes and underscores",
+        )
     }
 }
 
@@ -214,12 +280,18 @@ fn absolute(path: &str, wrong: &str) -> Result<PathBuf, InvalidInput> {
     if path.contains(['?', '#']) {
         return refuse(&format!("{wrong}; ? is written as %3F and # as %23"));
     }
-    bytes.map(|bytes| PathBuf::from(OsString::from_vec(bytes))).ok_or_else(|| InvalidInput::new(wrong.to_owned()))
+    bytes
+        .map(|bytes| PathBuf::from(OsString::from_vec(bytes)))
+        .ok_or_else(|| InvalidInput::new(wrong.to_owned()))
 }
 
 fn decoded(text: &str) -> Result<String, InvalidInput> {
     let bytes = unescaped(text).and_then(|bytes| String::from_utf8(bytes).ok());
-    bytes.ok_or_else(|| InvalidInput::new(format!("a % in the URL is not followed by two hex digits of UTF-8; {ESCAPES}")))
+    bytes.ok_or_else(|| {
+        InvalidInput::new(format!(
+            "a % in the URL is not followed by two hex digits of UTF-8; {ESCAPES}"
+        ))
+    })
 }
 
 /// `%41` becomes `A`. A plus sign stays one.
@@ -243,7 +315,11 @@ impl fmt::Display for RedisUrl {
         match &self.place {
             Place::Tcp { host, port, tls } => {
                 let scheme = if *tls { "rediss" } else { "redis" };
-                let (open, close) = if host.contains(':') { ("[", "]") } else { ("", "") };
+                let (open, close) = if host.contains(':') {
+                    ("[", "]")
+                } else {
+                    ("", "")
+                };
                 write!(f, "{scheme}://{open}{host}{close}:{port}/{}", self.db)
             }
             Place::Unix(path) => write!(f, "redis+unix://{}?db={}", path.display(), self.db),

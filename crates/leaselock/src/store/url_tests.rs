@@ -12,7 +12,11 @@ fn redis(url: &str) -> RedisUrl {
 }
 
 fn tcp(host: &str, port: u16) -> Place {
-    Place::Tcp { host: host.to_owned(), port, tls: false }
+    Place::Tcp {
+        host: host.to_owned(),
+        port,
+        tls: false,
+    }
 }
 
 fn refusal(url: &str) -> String {
@@ -23,7 +27,15 @@ fn refusal(url: &str) -> String {
 #[test]
 fn a_host_alone_means_the_usual_port_and_database_zero() {
     let url = redis("redis://localhost");
-    assert_eq!(url, RedisUrl { place: tcp("localhost", 6379), user: None, password: None, db: 0 });
+    assert_eq!(
+        url,
+        RedisUrl {
+            place: tcp("localhost", 6379),
+            user: None,
+            password: None,
+            db: 0
+        }
+    );
     assert_eq!(redis("redis://localhost/"), url);
     assert_eq!(redis("redis://@localhost:6379/0?protocol=resp3"), url);
     assert_eq!(redis("redis://:@localhost"), url);
@@ -34,11 +46,17 @@ fn a_host_alone_means_the_usual_port_and_database_zero() {
 fn every_part_of_a_network_url_is_read() {
     let url = redis("redis://us%65r:p%40s%2Fs:+@10.0.0.1:7000/12");
     assert_eq!(url.place, tcp("10.0.0.1", 7000));
-    assert_eq!((url.user.as_deref(), url.password.as_deref()), (Some("user"), Some("p@s/s:+")));
+    assert_eq!(
+        (url.user.as_deref(), url.password.as_deref()),
+        (Some("user"), Some("p@s/s:+"))
+    );
     assert_eq!(url.db, 12);
     assert_eq!(redis("redis://[::1]").place, tcp("::1", 6379));
     assert_eq!(redis("redis://[::1]:7000/").place, tcp("::1", 7000));
-    assert_eq!(redis("redis://:secret@h").password.as_deref(), Some("secret"));
+    assert_eq!(
+        redis("redis://:secret@h").password.as_deref(),
+        Some("secret")
+    );
     assert_eq!(redis("redis://nopass:@h").password.as_deref(), Some(""));
 }
 
@@ -47,8 +65,16 @@ fn every_part_of_a_network_url_is_read() {
 fn a_unix_socket_takes_its_options_after_a_question_mark() {
     let url = redis("redis+unix:///run/my%20redis.sock?db=3&user=me&pass=a%26b+c");
     assert_eq!(url.place, Place::Unix("/run/my redis.sock".into()));
-    assert_eq!((url.user.as_deref(), url.password.as_deref(), url.db), (Some("me"), Some("a&b+c"), 3));
-    for wrong in ["redis+unix://", "redis+unix://run/x", "redis+unix:///x?user=me", "redis+unix:///x?host=y"] {
+    assert_eq!(
+        (url.user.as_deref(), url.password.as_deref(), url.db),
+        (Some("me"), Some("a&b+c"), 3)
+    );
+    for wrong in [
+        "redis+unix://",
+        "redis+unix://run/x",
+        "redis+unix:///x?user=me",
+        "redis+unix:///x?host=y",
+    ] {
         refusal(wrong);
     }
 }
@@ -56,20 +82,45 @@ fn a_unix_socket_takes_its_options_after_a_question_mark() {
 #[test]
 fn folders_and_memory_have_a_default_and_a_name() {
     assert_eq!(parse("file:").unwrap(), Target::Folder(None));
-    assert_eq!(parse("file:///srv/my%20locks").unwrap(), Target::Folder(Some("/srv/my locks".into())));
+    assert_eq!(
+        parse("file:///srv/my%20locks").unwrap(),
+        Target::Folder(Some("/srv/my locks".into()))
+    );
     assert_eq!(parse("mem:").unwrap(), Target::Memory(String::new()));
-    assert_eq!(parse("mem:tests.1").unwrap(), Target::Memory("tests.1".to_owned()));
-    for wrong in ["file://host/x", "file:x", "file:/x", "file:///a%0", "file:///a%00", "mem://x", "mem:a b"] {
+    assert_eq!(
+        parse("mem:tests.1").unwrap(),
+        Target::Memory("tests.1".to_owned())
+    );
+    for wrong in [
+        "file://host/x",
+        "file:x",
+        "file:/x",
+        "file:///a%0",
+        "file:///a%00",
+        "mem://x",
+        "mem:a b",
+    ] {
         refusal(wrong);
     }
 }
 
 #[test]
 fn what_is_not_supported_says_so() {
-    for url in ["redis+sentinel://a:1,b:2/name", "redis+cluster://a:1", "rediss+cluster://a:1"] {
+    for url in [
+        "redis+sentinel://a:1,b:2/name",
+        "redis+cluster://a:1",
+        "rediss+cluster://a:1",
+    ] {
         assert!(refusal(url).contains("not supported"), "{url}");
     }
-    for url in ["", "host:6379", "http://host", "redis:host", "REDIS://host", "postgres://h"] {
+    for url in [
+        "",
+        "host:6379",
+        "http://host",
+        "redis:host",
+        "REDIS://host",
+        "postgres://h",
+    ] {
         assert!(refusal(url).contains("redis+unix:///path"), "{url}");
     }
 }
@@ -77,7 +128,14 @@ fn what_is_not_supported_says_so() {
 #[cfg(feature = "tls")]
 #[test]
 fn tls_is_a_scheme_of_its_own_and_is_never_unchecked() {
-    assert_eq!(redis("rediss://h:7000").place, Place::Tcp { host: "h".to_owned(), port: 7000, tls: true });
+    assert_eq!(
+        redis("rediss://h:7000").place,
+        Place::Tcp {
+            host: "h".to_owned(),
+            port: 7000,
+            tls: true
+        }
+    );
     assert!(refusal("rediss://h#insecure").contains("SSL_CERT_FILE"));
 }
 
@@ -125,11 +183,23 @@ fn malformed_urls_are_refused_without_repeating_a_secret() {
 #[test]
 fn neither_debug_nor_display_shows_the_login() {
     let url = redis("redis://marvin:hunter2@h:1/2");
-    for shown in [format!("{url:?}"), url.to_string(), format!("{:?}", Target::Redis(url))] {
-        assert!(shown.contains("redis://h:1/2") && !shown.contains("hunter2") && !shown.contains("marvin"), "{shown}");
+    for shown in [
+        format!("{url:?}"),
+        url.to_string(),
+        format!("{:?}", Target::Redis(url)),
+    ] {
+        assert!(
+            shown.contains("redis://h:1/2")
+                && !shown.contains("hunter2")
+                && !shown.contains("marvin"),
+            "{shown}"
+        );
     }
     assert_eq!(redis("redis://[::1]").to_string(), "redis://[::1]:6379/0");
-    assert_eq!(redis("redis+unix:///s?db=1&pass=hunter2").to_string(), "redis+unix:///s?db=1");
+    assert_eq!(
+        redis("redis+unix:///s?db=1&pass=hunter2").to_string(),
+        "redis+unix:///s?db=1"
+    );
 }
 
 proptest! {

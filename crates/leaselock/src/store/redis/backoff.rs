@@ -18,7 +18,9 @@ impl Backoff {
 
     /// The pause after one more failure: between half and all of the step.
     pub(super) fn next(&mut self) -> Duration {
-        let step = FIRST.saturating_mul(1 << self.failures.min(10)).min(LONGEST);
+        let step = FIRST
+            .saturating_mul(1 << self.failures.min(10))
+            .min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         // Without a random source there is no jitter, which is no reason to fail.
         step / 2 + part(step / 2, getrandom::u32().unwrap_or(u32::MAX))

@@ -85,7 +85,10 @@ impl Endpoint {
     /// For tests that bring an authority of their own.
     #[cfg(all(test, feature = "tls"))]
     pub(super) fn trusting(url: RedisUrl, tls: Arc<tokio_rustls::rustls::ClientConfig>) -> Self {
-        Endpoint(Arc::new(Inner { url, tls: OnceLock::from(tls) }))
+        Endpoint(Arc::new(Inner {
+            url,
+            tls: OnceLock::from(tls),
+        }))
     }
 
     pub(super) fn url(&self) -> &RedisUrl {
@@ -95,7 +98,9 @@ impl Endpoint {
     /// What an error line of this server means. A server may repeat what it was sent: never the password.
     pub(super) fn explain(&self, line: &str) -> StoreError {
         match self.0.url.password.as_deref() {
-            Some(password) if !password.is_empty() => fault::from_line(&line.replace(password, "…")),
+            Some(password) if !password.is_empty() => {
+                fault::from_line(&line.replace(password, "…"))
+            }
             _ => fault::from_line(line),
         }
     }
@@ -105,8 +110,16 @@ impl Endpoint {
         within(ATTEMPT_MAX, self, async {
             // The login is sent by `greet`, because the client hides what the server says to it.
             let anonymous = RedisConnectionInfo::default().set_skip_set_lib_name();
-            let Raw { connection, leash, driver } = self.open(&anonymous, AsyncConnectionConfig::new()).await?;
-            let mut raw = Raw { connection, leash, driver: Running::start(driver) };
+            let Raw {
+                connection,
+                leash,
+                driver,
+            } = self.open(&anonymous, AsyncConnectionConfig::new()).await?;
+            let mut raw = Raw {
+                connection,
+                leash,
+                driver: Running::start(driver),
+            };
             self.greet(&mut raw.connection).await?;
             Ok(raw)
         })
@@ -114,8 +127,13 @@ impl Endpoint {
     }
 
     /// A connection that receives messages. Its driver is not spawned: it ends with the future that polls it.
-    pub(super) async fn for_messages(&self, sender: impl AsyncPushSender) -> Result<Raw<Driver>, StoreError> {
-        let mut login = RedisConnectionInfo::default().set_skip_set_lib_name().set_protocol(ProtocolVersion::RESP3);
+    pub(super) async fn for_messages(
+        &self,
+        sender: impl AsyncPushSender,
+    ) -> Result<Raw<Driver>, StoreError> {
+        let mut login = RedisConnectionInfo::default()
+            .set_skip_set_lib_name()
+            .set_protocol(ProtocolVersion::RESP3);
         if let Some(user) = &self.0.url.user {
             login = login.set_username(user);
         }
@@ -134,9 +152,15 @@ impl Endpoint {
         let leash = Arc::new(Leash::default());
         let socket = Socket::new(self.dial().await?, leash.clone());
         // Every call has a deadline of its own; the client's would come first and hide it.
-        let config = config.set_response_timeout(None).set_pipeline_buffer_size(QUEUE);
+        let config = config
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(QUEUE);
         match MultiplexedConnection::new_with_config(login, socket, config).await {
-            Ok((connection, driver)) => Ok(Raw { connection, leash, driver: Box::pin(driver) }),
+            Ok((connection, driver)) => Ok(Raw {
+                connection,
+                leash,
+                driver: Box::pin(driver),
+            }),
             Err(error) => Err(self.connecting(error)),
         }
     }
@@ -157,7 +181,8 @@ impl Endpoint {
             self.say(connection, &auth).await?;
         }
         if url.db > 0 {
-            self.say(connection, redis::cmd("SELECT").arg(url.db)).await?;
+            self.say(connection, redis::cmd("SELECT").arg(url.db))
+                .await?;
         }
         match self.say(connection, &redis::cmd("PING")).await {
             // A user who may not greet may still lock.
@@ -166,9 +191,15 @@ impl Endpoint {
         }
     }
 
-    async fn say(&self, connection: &mut MultiplexedConnection, command: &Cmd) -> Result<(), StoreError> {
+    async fn say(
+        &self,
+        connection: &mut MultiplexedConnection,
+        command: &Cmd,
+    ) -> Result<(), StoreError> {
         match connection.send_packed_command(command).await {
-            Ok(Value::ServerError(reply)) => Err(fault::surely_not(self.explain(&fault::line(&reply)))),
+            Ok(Value::ServerError(reply)) => {
+                Err(fault::surely_not(self.explain(&fault::line(&reply))))
+            }
             Ok(_) => Ok(()),
             Err(error) => Err(self.connecting(error)),
         }
@@ -177,13 +208,21 @@ impl Endpoint {
     async fn dial(&self) -> Result<Stream, StoreError> {
         match &self.0.url.place {
             Place::Unix(path) => {
-                let stream = UnixStream::connect(path).await.map_err(|error| self.unreachable(error))?;
+                let stream = UnixStream::connect(path)
+                    .await
+                    .map_err(|error| self.unreachable(error))?;
                 Ok(Stream::Unix(stream))
             }
             Place::Tcp { host, port, tls } => {
-                let stream = connect(host, *port).await.map_err(|error| self.unreachable(error))?;
+                let stream = connect(host, *port)
+                    .await
+                    .map_err(|error| self.unreachable(error))?;
                 socket::tune(&stream);
-                if *tls { self.wrapped(stream, host).await } else { Ok(Stream::Tcp(stream)) }
+                if *tls {
+                    self.wrapped(stream, host).await
+                } else {
+                    Ok(Stream::Tcp(stream))
+                }
             }
         }
     }
@@ -194,26 +233,40 @@ impl Endpoint {
             Some(config) => config.clone(),
             None => {
                 let read = tokio::task::spawn_blocking(super::tls::system).await;
-                let read = read.map_err(|_| StoreError::refused(ErrorKind::Internal, "the runtime is shutting down"))??;
+                let read = read.map_err(|_| {
+                    StoreError::refused(ErrorKind::Internal, "the runtime is shutting down")
+                })??;
                 self.0.tls.get_or_init(|| read).clone()
             }
         };
-        Ok(Stream::Tls(Box::new(super::tls::wrap(stream, host, config).await?)))
+        Ok(Stream::Tls(Box::new(
+            super::tls::wrap(stream, host, config).await?,
+        )))
     }
 
     /// URLs for TLS are refused without it, so nobody gets here.
     #[cfg(not(feature = "tls"))]
     async fn wrapped(&self, _: TcpStream, _: &str) -> Result<Stream, StoreError> {
-        Err(StoreError::refused(ErrorKind::Unsupported, "this build has no TLS in it: switch on the feature `tls`"))
+        Err(StoreError::refused(
+            ErrorKind::Unsupported,
+            "this build has no TLS in it: switch on the feature `tls`",
+        ))
     }
 
     fn unreachable(&self, error: io::Error) -> StoreError {
-        StoreError::refused(ErrorKind::Unreachable, format!("no connection to {self}: {error}")).with_source(error)
+        StoreError::refused(
+            ErrorKind::Unreachable,
+            format!("no connection to {self}: {error}"),
+        )
+        .with_source(error)
     }
 
     /// No answer while connecting.
     pub(super) fn silent(&self) -> StoreError {
-        StoreError::refused(ErrorKind::TimedOut, format!("no connection to {self} in time"))
+        StoreError::refused(
+            ErrorKind::TimedOut,
+            format!("no connection to {self} in time"),
+        )
     }
 }
 
@@ -222,7 +275,9 @@ async fn within<T>(
     endpoint: &Endpoint,
     attempt: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    timeout(limit, attempt).await.unwrap_or_else(|_| Err(endpoint.silent()))
+    timeout(limit, attempt)
+        .await
+        .unwrap_or_else(|_| Err(endpoint.silent()))
 }
 
 /// The first address that lets us in, in the resolver's order.
@@ -232,7 +287,12 @@ async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
         match timeout(ADDRESS_MAX, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => failure = error,
-            Err(_) => failure = io::Error::new(io::ErrorKind::TimedOut, "no answer to the connection request"),
+            Err(_) => {
+                failure = io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "no answer to the connection request",
+                )
+            }
         }
     }
     Err(failure)

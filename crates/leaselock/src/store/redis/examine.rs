@@ -1,7 +1,7 @@
 //! Is this server fit for locks?
 
 mod facts;
-mod permissions;
+pub(super) mod permissions;
 
 use redis::{Cmd, Value};
 
@@ -13,7 +13,13 @@ use crate::error::StoreError;
 use crate::store::url::Place;
 
 /// Settings that are not in INFO, and one that may be.
-const SETTINGS: [&str; 5] = ["appendfsync", "save", "min-replicas-to-write", "maxmemory-policy", "appendonly"];
+const SETTINGS: [&str; 5] = [
+    "appendfsync",
+    "save",
+    "min-replicas-to-write",
+    "maxmemory-policy",
+    "appendonly",
+];
 const LATENCY_SAMPLES: usize = 5;
 
 /// Looks at everything that matters to locks. A server that does not answer at all is an error; one that refuses to
@@ -43,13 +49,21 @@ pub(super) async fn examine(link: &Link, until: Moment) -> Result<Vec<Check>, St
 }
 
 /// The answer, or the error line that the server sent instead of one.
-async fn ask(link: &Link, command: &Cmd, until: Moment) -> Result<Result<Value, String>, StoreError> {
+async fn ask(
+    link: &Link,
+    command: &Cmd,
+    until: Moment,
+) -> Result<Result<Value, String>, StoreError> {
     match link.ask(command, until).await? {
         Value::ServerError(reply) => {
             let line = fault::line(&reply);
             let error = link.explain(&line);
             // A server that serves nobody cannot be examined; a command that is refused can be done without.
-            if error.may_pass() && !error.maybe_applied() { Err(error) } else { Ok(Err(line)) }
+            if error.may_pass() && !error.maybe_applied() {
+                Err(error)
+            } else {
+                Ok(Err(line))
+            }
         }
         value => Ok(Ok(value)),
     }
@@ -75,7 +89,12 @@ async fn measure(link: &Link, until: Moment) -> Result<Vec<Check>, StoreError> {
             && let (Ok(seconds), Ok(micros)) = (seconds.parse::<i64>(), micros.parse::<i64>())
         {
             let here = wall.saturating_add(u64::try_from(trip.as_micros() / 2).unwrap_or(u64::MAX));
-            offset = Some(seconds.saturating_mul(1_000_000).saturating_add(micros).saturating_sub_unsigned(here));
+            offset = Some(
+                seconds
+                    .saturating_mul(1_000_000)
+                    .saturating_add(micros)
+                    .saturating_sub_unsigned(here),
+            );
         }
     }
     trips.sort_unstable();
@@ -88,21 +107,35 @@ async fn measure(link: &Link, until: Moment) -> Result<Vec<Check>, StoreError> {
 /// Whether others on the way can read tokens and the password.
 fn transport(link: &Link) -> Option<Check> {
     let Link::Own(lane) = link else { return None };
-    let local = |host: &str| host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
+    let local = |host: &str| {
+        host == "localhost"
+            || host
+                .parse()
+                .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+    };
     Some(match &lane.endpoint().url().place {
         Place::Unix(_) => Check::new("transport", "unix socket", Fit::Fit, None),
         Place::Tcp { tls: true, .. } => Check::new("transport", "TLS", Fit::Fit, None),
-        Place::Tcp { host, .. } if local(host) => Check::new("transport", "plain text on this machine", Fit::Fit, None),
+        Place::Tcp { host, .. } if local(host) => {
+            Check::new("transport", "plain text on this machine", Fit::Fit, None)
+        }
         Place::Tcp { .. } => {
             let advice = "whoever can read the network can release your locks: use rediss:// where it is not your own";
-            Check::new("transport", "plain text to another machine", Fit::Warn, Some(advice))
+            Check::new(
+                "transport",
+                "plain text to another machine",
+                Fit::Warn,
+                Some(advice),
+            )
         }
     })
 }
 
 /// Whether anybody gets in without a password.
 async fn login(link: &Link, until: Moment) -> Result<Option<Check>, StoreError> {
-    let Link::Own(lane) = link else { return Ok(None) };
+    let Link::Own(lane) = link else {
+        return Ok(None);
+    };
     let open = if lane.endpoint().url().password.is_none() {
         true
     } else {

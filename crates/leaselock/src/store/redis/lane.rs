@@ -52,7 +52,10 @@ struct Live {
 
 impl Lane {
     pub(super) fn new(endpoint: Endpoint) -> Arc<Self> {
-        Arc::new(Lane { endpoint, state: Mutex::default() })
+        Arc::new(Lane {
+            endpoint,
+            state: Mutex::default(),
+        })
     }
 
     pub(super) fn endpoint(&self) -> &Endpoint {
@@ -60,7 +63,11 @@ impl Lane {
     }
 
     /// Sends one command and returns the server's answer, which may be an error of its own.
-    pub(super) async fn ask(self: &Arc<Self>, command: &Cmd, until: Moment) -> Result<Value, StoreError> {
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        command: &Cmd,
+        until: Moment,
+    ) -> Result<Value, StoreError> {
         let mut live = self.connected(until).await?;
         match timeout(left(until), live.connection.send_packed_command(command)).await {
             Ok(Ok(value)) => {
@@ -75,7 +82,10 @@ impl Lane {
                 // What is still queued must not reach a stalled server later, long after the clean-up.
                 live.leash.abort();
                 self.give_up(&live);
-                Err(StoreError::unknown(ErrorKind::TimedOut, format!("no answer from {} in time", self.endpoint)))
+                Err(StoreError::unknown(
+                    ErrorKind::TimedOut,
+                    format!("no answer from {} in time", self.endpoint),
+                ))
             }
         }
     }
@@ -83,7 +93,11 @@ impl Lane {
     /// The next call makes a new connection. This one closes when the last of its callers has gone.
     fn give_up(&self, live: &Live) {
         let mut state = self.state();
-        if state.live.as_ref().is_some_and(|current| Arc::ptr_eq(&current.running, &live.running)) {
+        if state
+            .live
+            .as_ref()
+            .is_some_and(|current| Arc::ptr_eq(&current.running, &live.running))
+        {
             state.live = None;
         }
         live.running.stop();
@@ -95,7 +109,11 @@ impl Lane {
         }
         match timeout(left(until), self.keep_dialling(until)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(self.state().reason.clone().unwrap_or_else(|| self.endpoint.silent())),
+            Err(_) => Err(self
+                .state()
+                .reason
+                .clone()
+                .unwrap_or_else(|| self.endpoint.silent())),
         }
     }
 
@@ -120,12 +138,20 @@ impl Lane {
             match tokio::spawn(self.clone().dial(outage)).await {
                 Ok(Err(error)) if error.may_pass() => {}
                 Ok(outcome) => return outcome,
-                Err(_) => return Err(StoreError::refused(ErrorKind::Internal, "the runtime is shutting down")),
+                Err(_) => {
+                    return Err(StoreError::refused(
+                        ErrorKind::Internal,
+                        "the runtime is shutting down",
+                    ));
+                }
             }
         }
     }
 
-    async fn dial(self: Arc<Self>, mut outage: OwnedMutexGuard<Outage>) -> Result<Live, StoreError> {
+    async fn dial(
+        self: Arc<Self>,
+        mut outage: OwnedMutexGuard<Outage>,
+    ) -> Result<Live, StoreError> {
         let outcome = self.endpoint.for_requests().await;
         let mut state = self.state();
         state.inside_since = None;
@@ -133,7 +159,11 @@ impl Lane {
             Ok(raw) => {
                 tracing::debug!(server = %self.endpoint, "connected");
                 *outage = Outage::default();
-                let live = Live { connection: raw.connection, leash: raw.leash, running: Arc::new(raw.driver) };
+                let live = Live {
+                    connection: raw.connection,
+                    leash: raw.leash,
+                    running: Arc::new(raw.driver),
+                };
                 state.live = Some(live.clone());
                 state.reason = None;
                 Ok(live)
@@ -150,7 +180,10 @@ impl Lane {
     /// A new gate when somebody is stuck in the old one.
     fn gate(&self) -> Arc<tokio::sync::Mutex<Outage>> {
         let mut state = self.state();
-        if state.inside_since.is_some_and(|since| CLOCK.now().saturating_since(since) > STUCK_AFTER) {
+        if state
+            .inside_since
+            .is_some_and(|since| CLOCK.now().saturating_since(since) > STUCK_AFTER)
+        {
             state.inside_since = None;
             state.gate = Arc::default();
         }
@@ -158,7 +191,10 @@ impl Lane {
     }
 
     fn live(&self) -> Option<Live> {
-        self.state().live.clone().filter(|live| !live.running.is_over())
+        self.state()
+            .live
+            .clone()
+            .filter(|live| !live.running.is_over())
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

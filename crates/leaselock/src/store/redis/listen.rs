@@ -35,13 +35,16 @@ impl Ear {
     fn hear(&self, push: PushInfo) {
         let PushInfo { kind, data } = push;
         let mut data = data.into_iter();
-        let ours = matches!(data.next(), Some(Value::BulkString(name)) if name == self.channel.as_bytes());
+        let ours =
+            matches!(data.next(), Some(Value::BulkString(name)) if name == self.channel.as_bytes());
         match (kind, data.next()) {
             (PushKind::Subscribe, _) if ours => {
                 self.ready.store(true, Ordering::Relaxed);
                 (self.sink)(Event::Ready);
             }
-            (PushKind::Message, Some(Value::BulkString(payload))) if ours => (self.sink)(Event::Message(payload)),
+            (PushKind::Message, Some(Value::BulkString(payload))) if ours => {
+                (self.sink)(Event::Message(payload))
+            }
             _ => {}
         }
     }
@@ -49,7 +52,11 @@ impl Ear {
 
 /// Listens until it is dropped.
 pub(super) async fn listen(endpoint: &Endpoint, channel: &str, sink: Sink) {
-    let ear = Arc::new(Ear { channel: channel.to_owned(), sink, ready: AtomicBool::new(false) });
+    let ear = Arc::new(Ear {
+        channel: channel.to_owned(),
+        sink,
+        ready: AtomicBool::new(false),
+    });
     let mut backoff = Backoff::default();
     let mut told = None;
     loop {
@@ -83,7 +90,11 @@ async fn session(endpoint: &Endpoint, ear: &Arc<Ear>) -> StoreError {
         Ok::<(), ()>(())
     };
     match endpoint.for_messages(sender).await {
-        Ok(Raw { connection, leash: own, driver }) => {
+        Ok(Raw {
+            connection,
+            leash: own,
+            driver,
+        }) => {
             let own = leash.get_or_init(|| own);
             tokio::select! {
                 () = driver => StoreError::refused(ErrorKind::Unreachable, format!("the connection to {endpoint} ended")),
@@ -95,8 +106,18 @@ async fn session(endpoint: &Endpoint, ear: &Arc<Ear>) -> StoreError {
 }
 
 /// Subscribes, then makes sure that the line is alive; returns what ended it.
-async fn stay(endpoint: &Endpoint, ear: &Ear, mut connection: MultiplexedConnection, leash: &Leash) -> StoreError {
-    let silent = || StoreError::refused(ErrorKind::TimedOut, format!("no answer from {endpoint} in time"));
+async fn stay(
+    endpoint: &Endpoint,
+    ear: &Ear,
+    mut connection: MultiplexedConnection,
+    leash: &Leash,
+) -> StoreError {
+    let silent = || {
+        StoreError::refused(
+            ErrorKind::TimedOut,
+            format!("no answer from {endpoint} in time"),
+        )
+    };
     match timeout(PATIENCE, connection.subscribe(&ear.channel)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => return endpoint.connecting(error),

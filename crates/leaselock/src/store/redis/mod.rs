@@ -56,42 +56,72 @@ impl RedisStore {
         let info = client.get_connection_info();
         let login = info.redis_settings();
         let place = match info.addr() {
-            ConnectionAddr::Tcp(host, port) => Place::Tcp { host: host.clone(), port: *port, tls: false },
+            ConnectionAddr::Tcp(host, port) => Place::Tcp {
+                host: host.clone(),
+                port: *port,
+                tls: false,
+            },
             ConnectionAddr::Unix(path) => Place::Unix(path.clone()),
-            ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None } if cfg!(feature = "tls") => {
-                Place::Tcp { host: host.clone(), port: *port, tls: true }
-            }
+            ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: false,
+                tls_params: None,
+            } if cfg!(feature = "tls") => Place::Tcp {
+                host: host.clone(),
+                port: *port,
+                tls: true,
+            },
             _ => {
                 let message = "a client with TLS settings of its own cannot be copied: hand in one of its connections";
                 return Err(InvalidInput::new(message.to_owned()));
             }
         };
-        let db = u32::try_from(login.db())
-            .map_err(|_| InvalidInput::new("the database of the client must not be negative".to_owned()))?;
+        let db = u32::try_from(login.db()).map_err(|_| {
+            InvalidInput::new("the database of the client must not be negative".to_owned())
+        })?;
         let owned = |text: Option<&str>| text.map(str::to_owned);
-        Ok(Self::from_url(RedisUrl { place, user: owned(login.username()), password: owned(login.password()), db }))
+        Ok(Self::from_url(RedisUrl {
+            place,
+            user: owned(login.username()),
+            password: owned(login.password()),
+            db,
+        }))
     }
 
     /// The user's own connection, shared. It cannot listen: waiters have timers only.
-    pub(crate) fn from_connection(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> Self {
+    pub(crate) fn from_connection(
+        connection: impl ConnectionLike + Clone + Send + Sync + 'static,
+    ) -> Self {
         RedisStore(Link::Handed(Arc::new(Theirs(connection))))
     }
 
     pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, StoreError> {
         let until = CLOCK.now().plus(within);
         let script = call.script;
-        let sha1 = script.sha1.get_or_init(|| redis::Script::new(script.source).get_hash().to_owned());
+        let sha1 = script
+            .sha1
+            .get_or_init(|| redis::Script::new(script.source).get_hash().to_owned());
         let mut answer = self.0.ask(&command("EVALSHA", sha1, call), until).await?;
         if is_noscript(&answer) {
-            answer = self.0.ask(&command("EVAL", script.source, call), until).await?;
+            answer = self
+                .0
+                .ask(&command("EVAL", script.source, call), until)
+                .await?;
         }
         if let Value::ServerError(reply) = &answer {
             return Err(self.0.explain(&fault::line(reply)));
         }
-        answer::plain(answer).and_then(Tagged::from_value).map_err(|Malformed| {
-            let message = format!("the answer of {} from {} was not understood", script.name, self.describe());
-            StoreError::unknown(ErrorKind::Malformed, message)
-        })
+        answer::plain(answer)
+            .and_then(Tagged::from_value)
+            .map_err(|Malformed| {
+                let message = format!(
+                    "the answer of {} from {} was not understood",
+                    script.name,
+                    self.describe()
+                );
+                StoreError::unknown(ErrorKind::Malformed, message)
+            })
     }
 
     /// Messages to the channel until dropped; nothing at all over a connection that was handed in.
@@ -109,13 +139,22 @@ impl RedisStore {
         within: Duration,
     ) -> Result<(u64, Vec<String>), StoreError> {
         let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("string");
+        scan.arg(cursor)
+            .arg("MATCH")
+            .arg(pattern)
+            .arg("COUNT")
+            .arg(SCAN_COUNT)
+            .arg("TYPE")
+            .arg("string");
         let answer = self.0.ask(&scan, CLOCK.now().plus(within)).await?;
         if let Value::ServerError(reply) = &answer {
             return Err(self.0.explain(&fault::line(reply)));
         }
         answer::page(&answer).map_err(|Malformed| {
-            let message = format!("the answer of SCAN from {} was not understood", self.describe());
+            let message = format!(
+                "the answer of SCAN from {} was not understood",
+                self.describe()
+            );
             StoreError::refused(ErrorKind::Malformed, message)
         })
     }
@@ -143,7 +182,10 @@ impl RedisStore {
     pub(crate) fn describe(&self) -> String {
         match &self.0 {
             Link::Own(lane) => lane.endpoint().to_string(),
-            Link::Handed(theirs) => format!("a Redis connection that was handed in, database {}", theirs.database()),
+            Link::Handed(theirs) => format!(
+                "a Redis connection that was handed in, database {}",
+                theirs.database()
+            ),
         }
     }
 }
@@ -152,7 +194,9 @@ impl Link {
     async fn ask(&self, command: &Cmd, until: Moment) -> Result<Value, StoreError> {
         match self {
             Link::Own(lane) => lane.ask(command, until).await,
-            Link::Handed(theirs) => handed::ask(&**theirs, command, until.saturating_since(CLOCK.now())).await,
+            Link::Handed(theirs) => {
+                handed::ask(&**theirs, command, until.saturating_since(CLOCK.now())).await
+            }
         }
     }
 
@@ -167,7 +211,11 @@ impl Link {
 
 fn command(verb: &str, script: &str, call: &Call) -> Cmd {
     let mut command = redis::cmd(verb);
-    command.arg(script).arg(call.keys.len()).arg(&call.keys).arg(&call.args);
+    command
+        .arg(script)
+        .arg(call.keys.len())
+        .arg(&call.keys)
+        .arg(&call.args);
     command
 }
 

@@ -121,13 +121,20 @@ macro_rules! poll {
 }
 
 impl AsyncRead for Socket {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = poll!(self, stream => stream.poll_read(cx, buf));
         let read = buf.filled().len() - before;
         if self.leash.unanswered.fetch_add(read, Ordering::Relaxed) + read > UNANSWERED_MAX {
             // Of this kind, because the client takes other kinds for errors that pass.
-            let error = io::Error::new(io::ErrorKind::ConnectionAborted, "the server's answer has no end");
+            let error = io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "the server's answer has no end",
+            );
             return Poll::Ready(Err(error));
         }
         polled
@@ -135,7 +142,11 @@ impl AsyncRead for Socket {
 }
 
 impl AsyncWrite for Socket {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         poll!(self, stream => stream.poll_write(cx, bytes))
     }
 

@@ -14,7 +14,10 @@ pub(super) struct Facts(HashMap<String, String>);
 
 impl Facts {
     pub(super) fn add_info(&mut self, text: &str) {
-        for (name, value) in text.lines().filter_map(|line| line.trim_end().split_once(':')) {
+        for (name, value) in text
+            .lines()
+            .filter_map(|line| line.trim_end().split_once(':'))
+        {
             self.0.insert(name.to_owned(), value.to_owned());
         }
     }
@@ -65,7 +68,12 @@ impl Facts {
         Some(if version >= (6, 2) {
             Check::new("server", found, Fit::Fit, None)
         } else {
-            Check::new("server", found, Fit::Unfit, Some("use Redis 6.2 or later, or Valkey"))
+            Check::new(
+                "server",
+                found,
+                Fit::Unfit,
+                Some("use Redis 6.2 or later, or Valkey"),
+            )
         })
     }
 
@@ -83,7 +91,8 @@ impl Facts {
         Some(match self.get("cluster_enabled")? {
             "0" => Check::new("cluster", "a single server", Fit::Fit, None),
             _ => {
-                let advice = "this version speaks to single servers: use one without cluster-enabled";
+                let advice =
+                    "this version speaks to single servers: use one without cluster-enabled";
                 Check::new("cluster", "a node of a cluster", Fit::Unfit, Some(advice))
             }
         })
@@ -91,29 +100,56 @@ impl Facts {
 
     fn persistence(&self) -> Option<Check> {
         let append_only = self.get("aof_enabled").map(|flag| flag == "1");
-        let append_only = append_only.or_else(|| self.get("appendonly").map(|flag| flag == "yes"))?;
+        let append_only =
+            append_only.or_else(|| self.get("appendonly").map(|flag| flag == "yes"))?;
         let topic = "persistence";
-        Some(match (append_only, self.get("appendfsync"), self.get("save")) {
-            (true, Some("always"), _) => Check::new(topic, "every write is on disk before its answer", Fit::Fit, None),
-            (true, Some("everysec"), _) => {
-                let advice = "a power failure forgets the leases of the last second or two: set appendfsync always";
-                Check::new(topic, "the append-only file is written every second", Fit::Warn, Some(advice))
-            }
-            (true, when, _) => {
-                let found = format!("append-only file, written when: {}", when.unwrap_or("unknown"));
-                Check::new(topic, found, Fit::Warn, Some("set appendfsync always, so that a restart forgets no lease"))
-            }
-            (false, _, save) => {
-                let found = if save.is_some_and(|save| !save.is_empty()) { "snapshots only" } else { "none" };
-                let advice = "a restart forgets leases that are still used, and a second holder gets in: \
+        Some(
+            match (append_only, self.get("appendfsync"), self.get("save")) {
+                (true, Some("always"), _) => Check::new(
+                    topic,
+                    "every write is on disk before its answer",
+                    Fit::Fit,
+                    None,
+                ),
+                (true, Some("everysec"), _) => {
+                    let advice = "a power failure forgets the leases of the last second or two: set appendfsync always";
+                    Check::new(
+                        topic,
+                        "the append-only file is written every second",
+                        Fit::Warn,
+                        Some(advice),
+                    )
+                }
+                (true, when, _) => {
+                    let found = format!(
+                        "append-only file, written when: {}",
+                        when.unwrap_or("unknown")
+                    );
+                    Check::new(
+                        topic,
+                        found,
+                        Fit::Warn,
+                        Some("set appendfsync always, so that a restart forgets no lease"),
+                    )
+                }
+                (false, _, save) => {
+                    let found = if save.is_some_and(|save| !save.is_empty()) {
+                        "snapshots only"
+                    } else {
+                        "none"
+                    };
+                    let advice = "a restart forgets leases that are still used, and a second holder gets in: \
                               set appendonly yes and appendfsync always";
-                Check::new(topic, found, Fit::Warn, Some(advice))
-            }
-        })
+                    Check::new(topic, found, Fit::Warn, Some(advice))
+                }
+            },
+        )
     }
 
     fn eviction(&self) -> Option<Check> {
-        let policy = self.get("maxmemory_policy").or_else(|| self.get("maxmemory-policy"))?;
+        let policy = self
+            .get("maxmemory_policy")
+            .or_else(|| self.get("maxmemory-policy"))?;
         let advice = "when memory is full the server deletes locks that are held: set maxmemory-policy noeviction";
         Some(match (policy, self.number("maxmemory")) {
             ("noeviction", _) => Check::new("eviction policy", policy, Fit::Fit, None),
@@ -128,13 +164,23 @@ impl Facts {
     fn memory(&self) -> Option<Check> {
         let (limit, used) = (self.number("maxmemory")?, self.number("used_memory")?);
         let Some(percent) = used.saturating_mul(100).checked_div(limit) else {
-            return Some(Check::new("memory", "no limit (maxmemory 0)", Fit::Fit, None));
+            return Some(Check::new(
+                "memory",
+                "no limit (maxmemory 0)",
+                Fit::Fit,
+                None,
+            ));
         };
         let found = format!("{percent} % of maxmemory");
         Some(if percent < 90 {
             Check::new("memory", found, Fit::Fit, None)
         } else {
-            Check::new("memory", found, Fit::Warn, Some("a full server grants no locks: raise maxmemory"))
+            Check::new(
+                "memory",
+                found,
+                Fit::Warn,
+                Some("a full server grants no locks: raise maxmemory"),
+            )
         })
     }
 
@@ -160,7 +206,10 @@ impl Facts {
 
 /// `offset_us` is how far the server's clock is ahead of this machine's.
 pub(super) fn clock(offset_us: i64) -> Check {
-    let (amount, sign) = (offset_us.unsigned_abs(), if offset_us < 0 { "behind" } else { "ahead of" });
+    let (amount, sign) = (
+        offset_us.unsigned_abs(),
+        if offset_us < 0 { "behind" } else { "ahead of" },
+    );
     let found = format!("{} ms {sign} this machine", amount / 1000);
     if amount <= 1_000_000 {
         return Check::new("clock", found, Fit::Fit, None);
@@ -171,11 +220,16 @@ pub(super) fn clock(offset_us: i64) -> Check {
 }
 
 pub(super) fn latency(median: Duration) -> Check {
-    let found = format!("{}.{:03} ms per round trip", median.as_millis(), median.subsec_micros() % 1000);
+    let found = format!(
+        "{}.{:03} ms per round trip",
+        median.as_millis(),
+        median.subsec_micros() % 1000
+    );
     if median <= Duration::from_millis(50) {
         return Check::new("latency", found, Fit::Fit, None);
     }
-    let advice = "a request may take a quarter of the ttl at most: choose a long ttl, or a server nearby";
+    let advice =
+        "a request may take a quarter of the ttl at most: choose a long ttl, or a server nearby";
     Check::new("latency", found, Fit::Warn, Some(advice))
 }
 
@@ -186,9 +240,16 @@ pub(super) fn is_open(user: &Value) -> bool {
             .chunks_exact(2)
             .filter_map(|pair| Some((answer::text(&pair[0])?, answer::texts(&pair[1]))))
             .collect(),
-        Value::Map(pairs) => pairs.iter().filter_map(|(k, v)| Some((answer::text(k)?, answer::texts(v)))).collect(),
+        Value::Map(pairs) => pairs
+            .iter()
+            .filter_map(|(k, v)| Some((answer::text(k)?, answer::texts(v))))
+            .collect(),
         _ => Vec::new(),
     };
-    let flags = entries.into_iter().find(|(name, _)| name == "flags").map(|(_, flags)| flags).unwrap_or_default();
+    let flags = entries
+        .into_iter()
+        .find(|(name, _)| name == "flags")
+        .map(|(_, flags)| flags)
+        .unwrap_or_default();
     flags.iter().any(|flag| flag == "on") && flags.iter().any(|flag| flag == "nopass")
 }

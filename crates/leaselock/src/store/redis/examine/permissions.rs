@@ -38,26 +38,53 @@ pub(super) const USED: &[&[&str]] = &[
 ];
 
 /// Nothing at all when the server is too old to be asked, or when only administrators may ask.
-pub(super) async fn check(link: &Link, asks: bool, until: Moment) -> Result<Option<Check>, StoreError> {
+pub(super) async fn check(
+    link: &Link,
+    asks: bool,
+    until: Moment,
+) -> Result<Option<Check>, StoreError> {
     if !asks {
         return Ok(None);
     }
-    let Ok(user) = ask(link, redis::cmd("ACL").arg("WHOAMI"), until).await? else { return Ok(None) };
-    let Some(user) = answer::text(&user) else { return Ok(None) };
+    let Ok(user) = ask(link, redis::cmd("ACL").arg("WHOAMI"), until).await? else {
+        return Ok(None);
+    };
+    let Some(user) = answer::text(&user) else {
+        return Ok(None);
+    };
     let mut denied = Vec::new();
     for command in USED {
-        match ask(link, redis::cmd("ACL").arg("DRYRUN").arg(&user).arg(command), until).await? {
+        match ask(
+            link,
+            redis::cmd("ACL").arg("DRYRUN").arg(&user).arg(command),
+            until,
+        )
+        .await?
+        {
             Ok(verdict) if is_denied(&verdict) => denied.push(command[0]),
             Ok(_) => {}
             Err(_) => return Ok(None),
         }
     }
     Ok(Some(if denied.is_empty() {
-        Check::new("permissions", "every command that is needed", Fit::Fit, None)
+        Check::new(
+            "permissions",
+            "every command that is needed",
+            Fit::Fit,
+            None,
+        )
     } else {
-        let rights: Vec<String> = denied.iter().map(|command| format!("+{}", command.to_lowercase())).collect();
+        let rights: Vec<String> = denied
+            .iter()
+            .map(|command| format!("+{}", command.to_lowercase()))
+            .collect();
         let advice = format!("give the user {}", rights.join(" "));
-        Check::new("permissions", format!("not allowed: {}", denied.join(", ")), Fit::Unfit, Some(&advice))
+        Check::new(
+            "permissions",
+            format!("not allowed: {}", denied.join(", ")),
+            Fit::Unfit,
+            Some(&advice),
+        )
     }))
 }
 

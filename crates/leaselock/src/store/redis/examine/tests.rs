@@ -12,7 +12,9 @@ use crate::error::ErrorKind;
 
 fn fit(checks: &[Check], topic: &str) -> Fit {
     let check = checks.iter().find(|check| check.topic == topic);
-    check.unwrap_or_else(|| panic!("no {topic} in {checks:#?}")).fit
+    check
+        .unwrap_or_else(|| panic!("no {topic} in {checks:#?}"))
+        .fit
 }
 
 fn of(info: &str, settings: &[(&str, &str)]) -> Vec<Check> {
@@ -33,7 +35,10 @@ fn old_servers_are_unfit_and_forks_have_their_own_name() {
     ] {
         assert_eq!(fit(&of(info, &[]), "server"), expected, "{info}");
     }
-    let valkey = of("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\n", &[]);
+    let valkey = of(
+        "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\n",
+        &[],
+    );
     assert_eq!(valkey[0].found, "Valkey 9.1.2");
     assert!(of("", &[]).is_empty(), "nothing is known");
 }
@@ -47,36 +52,71 @@ fn what_a_restart_forgets_is_a_warning() {
         ("0", "always", "3600 1", Fit::Warn),
         ("0", "always", "", Fit::Warn),
     ] {
-        let checks = of(&format!("aof_enabled:{aof}\r\n"), &[("appendfsync", fsync), ("save", save)]);
-        assert_eq!(fit(&checks, "persistence"), expected, "{aof} {fsync} {save}");
+        let checks = of(
+            &format!("aof_enabled:{aof}\r\n"),
+            &[("appendfsync", fsync), ("save", save)],
+        );
+        assert_eq!(
+            fit(&checks, "persistence"),
+            expected,
+            "{aof} {fsync} {save}"
+        );
     }
 }
 
 #[test]
 fn memory_must_not_be_made_by_deleting_locks() {
-    for (policy, expected) in [("noeviction", Fit::Fit), ("volatile-lru", Fit::Unfit), ("allkeys-random", Fit::Unfit)] {
-        let checks = of(&format!("maxmemory:1000\r\nused_memory:10\r\nmaxmemory_policy:{policy}\r\n"), &[]);
+    for (policy, expected) in [
+        ("noeviction", Fit::Fit),
+        ("volatile-lru", Fit::Unfit),
+        ("allkeys-random", Fit::Unfit),
+    ] {
+        let checks = of(
+            &format!("maxmemory:1000\r\nused_memory:10\r\nmaxmemory_policy:{policy}\r\n"),
+            &[],
+        );
         assert_eq!(fit(&checks, "eviction policy"), expected, "{policy}");
         assert_eq!(fit(&checks, "memory"), Fit::Fit);
     }
-    assert_eq!(fit(&of("maxmemory:1000\r\nused_memory:950\r\n", &[]), "memory"), Fit::Warn);
-    assert_eq!(fit(&of("maxmemory:0\r\nused_memory:950\r\n", &[]), "memory"), Fit::Fit);
+    assert_eq!(
+        fit(&of("maxmemory:1000\r\nused_memory:950\r\n", &[]), "memory"),
+        Fit::Warn
+    );
+    assert_eq!(
+        fit(&of("maxmemory:0\r\nused_memory:950\r\n", &[]), "memory"),
+        Fit::Fit
+    );
 }
 
 #[test]
 fn replicas_that_nobody_waits_for_are_a_warning() {
-    for (attached, needed, expected) in [("0", "0", Fit::Fit), ("2", "0", Fit::Warn), ("2", "1", Fit::Fit)] {
-        let checks = of(&format!("connected_slaves:{attached}\r\n"), &[("min-replicas-to-write", needed)]);
+    for (attached, needed, expected) in [
+        ("0", "0", Fit::Fit),
+        ("2", "0", Fit::Warn),
+        ("2", "1", Fit::Fit),
+    ] {
+        let checks = of(
+            &format!("connected_slaves:{attached}\r\n"),
+            &[("min-replicas-to-write", needed)],
+        );
         assert_eq!(fit(&checks, "replicas"), expected);
     }
 }
 
 #[test]
 fn a_clock_that_is_off_by_more_than_a_second_is_a_warning() {
-    for (offset, expected) in [(0, Fit::Fit), (-999_999, Fit::Fit), (1_000_001, Fit::Warn), (i64::MIN, Fit::Warn)] {
+    for (offset, expected) in [
+        (0, Fit::Fit),
+        (-999_999, Fit::Fit),
+        (1_000_001, Fit::Warn),
+        (i64::MIN, Fit::Warn),
+    ] {
         assert_eq!(clock(offset).fit, expected, "{offset}");
     }
-    assert_eq!(latency(Duration::from_micros(1203)).found, "1.203 ms per round trip");
+    assert_eq!(
+        latency(Duration::from_micros(1203)).found,
+        "1.203 ms per round trip"
+    );
     assert_eq!(latency(Duration::from_millis(80)).fit, Fit::Warn);
 }
 
@@ -93,11 +133,18 @@ fn the_list_of_commands_is_that_of_the_scripts() {
                 continue;
             }
             let text = std::fs::read_to_string(path).unwrap();
-            called.extend(text.split("call('").skip(1).map(|rest| rest.split('\'').next().unwrap().to_owned()));
+            called.extend(
+                text.split("call('")
+                    .skip(1)
+                    .map(|rest| rest.split('\'').next().unwrap().to_owned()),
+            );
         }
     }
     let used: BTreeSet<&str> = USED.iter().map(|command| command[0]).collect();
-    let missing: Vec<_> = called.iter().filter(|command| !used.contains(command.as_str())).collect();
+    let missing: Vec<_> = called
+        .iter()
+        .filter(|command| !used.contains(command.as_str()))
+        .collect();
     assert!(!called.is_empty() && missing.is_empty(), "{missing:?}");
 }
 
@@ -105,7 +152,17 @@ fn the_list_of_commands_is_that_of_the_scripts() {
 async fn a_plain_server_is_fit_with_warnings() {
     let server = Server::start();
     let checks = store(&server.url()).examine(PATIENCE).await.unwrap();
-    for topic in ["server", "role", "cluster", "eviction policy", "memory", "replicas", "clock", "latency", "transport"] {
+    for topic in [
+        "server",
+        "role",
+        "cluster",
+        "eviction policy",
+        "memory",
+        "replicas",
+        "clock",
+        "latency",
+        "transport",
+    ] {
         assert_eq!(fit(&checks, topic), Fit::Fit, "{checks:#?}");
     }
     assert_eq!(fit(&checks, "persistence"), Fit::Warn);
@@ -117,7 +174,10 @@ async fn a_plain_server_is_fit_with_warnings() {
 
 #[tokio::test]
 async fn what_is_unfit_is_found_on_a_real_server() {
-    let server = Server::builder().config("cluster-enabled", "yes").config("maxmemory-policy", "allkeys-lru").start();
+    let server = Server::builder()
+        .config("cluster-enabled", "yes")
+        .config("maxmemory-policy", "allkeys-lru")
+        .start();
     let checks = store(&server.url()).examine(PATIENCE).await.unwrap();
     assert_eq!(fit(&checks, "cluster"), Fit::Unfit);
     assert_eq!(fit(&checks, "eviction policy"), Fit::Unfit);
@@ -131,10 +191,15 @@ async fn what_is_unfit_is_found_on_a_real_server() {
 #[tokio::test]
 async fn a_server_that_keeps_things_to_itself_gets_warnings() {
     let server = Server::start();
-    server.cli(&["ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all", "-info", "-config"]);
+    server.cli(&[
+        "ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all", "-info", "-config",
+    ]);
     let url = format!("redis://u:pw@127.0.0.1:{}", server.port());
     let checks = store(&url).examine(PATIENCE).await.unwrap();
-    assert_eq!((fit(&checks, "INFO"), fit(&checks, "CONFIG")), (Fit::Warn, Fit::Warn));
+    assert_eq!(
+        (fit(&checks, "INFO"), fit(&checks, "CONFIG")),
+        (Fit::Warn, Fit::Warn)
+    );
     assert_eq!(fit(&checks, "login"), Fit::Warn, "the default user is open");
     assert_eq!(fit(&checks, "clock"), Fit::Fit);
 }
@@ -142,11 +207,16 @@ async fn a_server_that_keeps_things_to_itself_gets_warnings() {
 #[tokio::test]
 async fn commands_that_are_not_allowed_are_named() {
     let server = Server::start();
-    server.cli(&["ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all", "-zadd", "-publish"]);
+    server.cli(&[
+        "ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all", "-zadd", "-publish",
+    ]);
     let url = format!("redis://u:pw@127.0.0.1:{}", server.port());
     let checks = store(&url).examine(PATIENCE).await.unwrap();
     if let Some(check) = checks.iter().find(|check| check.topic == "permissions") {
-        assert_eq!(check.advice.as_deref(), Some("give the user +publish +zadd"));
+        assert_eq!(
+            check.advice.as_deref(),
+            Some("give the user +publish +zadd")
+        );
     }
 }
 
@@ -154,6 +224,9 @@ async fn commands_that_are_not_allowed_are_named() {
 async fn a_server_that_is_not_there_cannot_be_examined() {
     let server = Server::start();
     server.kill();
-    let error = store(&server.url()).examine(Duration::from_millis(200)).await.unwrap_err();
+    let error = store(&server.url())
+        .examine(Duration::from_millis(200))
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unreachable);
 }

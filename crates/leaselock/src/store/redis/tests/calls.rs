@@ -34,14 +34,22 @@ async fn many_calls_share_one_connection_and_another_lane_has_its_own() {
     for call in calls {
         assert_eq!(call.await.unwrap(), "granted");
     }
-    let connections = || server.cli(&["CLIENT", "LIST", "TYPE", "normal"]).text().unwrap().lines().count() - 1;
+    let connections = || {
+        server
+            .cli(&["CLIENT", "LIST", "TYPE", "normal"])
+            .text()
+            .unwrap()
+            .lines()
+            .count()
+            - 1
+    };
     assert_eq!(connections(), 1);
     assert_eq!(tag(&lane, &release("job7")).await, "released");
     assert_eq!(connections(), 2);
     drop((store, lane));
-    tokio::task::spawn_blocking(move || wait_until(PATIENCE, "unused connections are closed", || connections() == 0))
-        .await
-        .unwrap();
+    wait_until(PATIENCE, "unused connections are closed", || {
+        connections() == 0
+    });
 }
 
 #[test]
@@ -49,7 +57,10 @@ fn a_connection_whose_runtime_is_gone_is_replaced() {
     let server = Server::start();
     let store = store(&server.url());
     for _ in 0..2 {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         assert_eq!(runtime.block_on(tag(&store, &acquire("job"))), "granted");
     }
 }
@@ -72,7 +83,10 @@ async fn scanning_finds_strings_that_match_and_nothing_else() {
             break;
         }
     }
-    assert_eq!(found, (0..700).map(|number| format!("app:{number}")).collect());
+    assert_eq!(
+        found,
+        (0..700).map(|number| format!("app:{number}")).collect()
+    );
 }
 
 #[tokio::test]
@@ -82,7 +96,10 @@ async fn a_client_of_the_user_lends_its_address_and_login() {
     let store = RedisStore::from_client(&client).unwrap();
     assert_eq!(tag(&store, &acquire("job")).await, "granted");
     assert!(store.capabilities().wakes);
-    assert_eq!(store.describe(), format!("redis://127.0.0.1:{}/2", server.port()));
+    assert_eq!(
+        store.describe(),
+        format!("redis://127.0.0.1:{}/2", server.port())
+    );
 }
 
 /// A connection of the user's that counts what is sent on it.
@@ -95,7 +112,12 @@ impl ConnectionLike for Counting {
         self.0.req_packed_command(cmd)
     }
 
-    fn req_packed_commands<'a>(&'a mut self, _: &'a Pipeline, _: usize, _: usize) -> RedisFuture<'a, Vec<redis::Value>> {
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        _: &'a Pipeline,
+        _: usize,
+        _: usize,
+    ) -> RedisFuture<'a, Vec<redis::Value>> {
         unreachable!("one command at a time")
     }
 
@@ -109,20 +131,39 @@ async fn a_connection_of_the_user_runs_scripts_and_cannot_wake_anybody() {
     let server = Server::start();
     let client = redis::Client::open(server.url()).unwrap();
     let count = Arc::new(AtomicUsize::new(0));
-    let connection = Counting(client.get_multiplexed_async_connection().await.unwrap(), count.clone());
+    let connection = Counting(
+        client.get_multiplexed_async_connection().await.unwrap(),
+        count.clone(),
+    );
     let store = RedisStore::from_connection(connection);
     assert_eq!(tag(&store, &acquire("job")).await, "granted");
-    assert_eq!(count.load(Ordering::Relaxed), 2, "the hash, then the whole script");
+    assert_eq!(
+        count.load(Ordering::Relaxed),
+        2,
+        "the hash, then the whole script"
+    );
     assert!(!store.capabilities().wakes);
     let listening = store.listen("channel", Box::new(|event| panic!("{event:?}")));
-    assert!(tokio::time::timeout(Duration::from_millis(50), listening).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), listening)
+            .await
+            .is_err()
+    );
     assert!(!store.examine(PATIENCE).await.unwrap().is_empty());
 
     server.cli(&["DEL", "job"]);
     server.cli(&["LPUSH", "job", "x"]);
-    let error = run(&store.another_lane(), &acquire("job")).await.unwrap_err();
-    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::WrongType, false));
+    let error = run(&store.another_lane(), &acquire("job"))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.kind(), error.maybe_applied()),
+        (ErrorKind::WrongType, false)
+    );
     server.kill();
     let error = run(&store, &acquire("job")).await.unwrap_err();
-    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unreachable, true));
+    assert_eq!(
+        (error.kind(), error.maybe_applied()),
+        (ErrorKind::Unreachable, true)
+    );
 }

@@ -16,7 +16,10 @@ fn fake(greeting: &'static [u8], answer: fn(&mut TcpStream)) -> RedisStore {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let mut bytes = [0; 4096];
-            if stream.read(&mut bytes).is_ok() && stream.write_all(greeting).is_ok() && stream.read(&mut bytes).is_ok() {
+            if stream.read(&mut bytes).is_ok()
+                && stream.write_all(greeting).is_ok()
+                && stream.read(&mut bytes).is_ok()
+            {
                 answer(&mut stream);
             }
         }
@@ -36,9 +39,16 @@ async fn error_of(store: &RedisStore) -> (ErrorKind, bool) {
 
 #[tokio::test]
 async fn what_is_no_redis_server_is_told_at_once() {
-    let store = fake(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", |_| {});
+    let store = fake(
+        b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+        |_| {},
+    );
     let error = run(&store, &acquire("job")).await.unwrap_err();
-    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Malformed, false), "{error}");
+    assert_eq!(
+        (error.kind(), error.maybe_applied()),
+        (ErrorKind::Malformed, false),
+        "{error}"
+    );
     assert!(error.to_string().contains("does not speak"), "{error}");
 }
 
@@ -50,19 +60,28 @@ async fn a_server_that_says_nothing_is_given_up_on_time() {
 
 #[tokio::test]
 async fn a_server_that_is_loading_is_tried_until_the_time_is_up() {
-    let loading = fake(b"-LOADING Redis is loading the dataset in memory\r\n", |_| {});
+    let loading = fake(
+        b"-LOADING Redis is loading the dataset in memory\r\n",
+        |_| {},
+    );
     assert_eq!(error_of(&loading).await, (ErrorKind::Loading, false));
 }
 
 #[tokio::test]
 async fn a_server_that_repeats_the_password_does_not_get_it_into_a_message() {
-    let store = fake(b"-ERR unknown command 'AUTH', with args beginning with: 'hunter2'\r\n", |_| {});
+    let store = fake(
+        b"-ERR unknown command 'AUTH', with args beginning with: 'hunter2'\r\n",
+        |_| {},
+    );
     let url = store.describe().replace("redis://", "redis://:hunter2@");
     let error = run(&super::store(&url), &acquire("job")).await.unwrap_err();
     assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
     let store = fake(b"-ERR hunter2 is wrong\r\n", |_| {});
     let url = store.describe().replace("redis://", "redis://:hunter2@");
-    let error = super::store(&url).run(&acquire("job"), WITHIN).await.unwrap_err();
+    let error = super::store(&url)
+        .run(&acquire("job"), WITHIN)
+        .await
+        .unwrap_err();
     assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
 }
 
@@ -70,14 +89,19 @@ async fn a_server_that_repeats_the_password_does_not_get_it_into_a_message() {
 async fn an_answer_that_was_cut_is_unknown() {
     let cut = fake(b"+PONG\r\n", |stream| say(stream, b"*3\r\n$7\r\ngran"));
     let (kind, maybe) = error_of(&cut).await;
-    assert!(maybe && matches!(kind, ErrorKind::Unreachable | ErrorKind::Malformed), "{kind:?}");
+    assert!(
+        maybe && matches!(kind, ErrorKind::Unreachable | ErrorKind::Malformed),
+        "{kind:?}"
+    );
 }
 
 #[tokio::test]
 async fn an_answer_that_is_no_protocol_is_malformed_and_unknown() {
     let garbage = fake(b"+PONG\r\n", |stream| say(stream, b"?!\r\n"));
     assert_eq!(error_of(&garbage).await, (ErrorKind::Malformed, true));
-    let deep = fake(b"+PONG\r\n", |stream| say(stream, &b"*1\r\n".repeat(100_000)));
+    let deep = fake(b"+PONG\r\n", |stream| {
+        say(stream, &b"*1\r\n".repeat(100_000))
+    });
     assert_eq!(error_of(&deep).await, (ErrorKind::Malformed, true));
 }
 
@@ -91,7 +115,10 @@ async fn an_answer_of_the_wrong_shape_is_malformed_and_unknown() {
         |stream| say(stream, b"%1\r\n+a\r\n+b\r\n"),
         |stream| say(stream, b"*2\r\n$1\r\nx\r\n,1.5\r\n"),
     ] {
-        assert_eq!(error_of(&fake(b"+PONG\r\n", answer)).await, (ErrorKind::Malformed, true));
+        assert_eq!(
+            error_of(&fake(b"+PONG\r\n", answer)).await,
+            (ErrorKind::Malformed, true)
+        );
     }
 }
 
@@ -103,7 +130,11 @@ async fn an_answer_without_end_is_cut_off_before_it_fills_the_memory() {
     };
     let store = fake(b"+PONG\r\n", endless);
     let error = run(&store, &acquire("job")).await.unwrap_err();
-    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unreachable, true), "{error}");
+    assert_eq!(
+        (error.kind(), error.maybe_applied()),
+        (ErrorKind::Unreachable, true),
+        "{error}"
+    );
     assert!(error.to_string().contains("no end"), "{error}");
 }
 
@@ -120,6 +151,9 @@ async fn huge_lengths_wait_for_their_bytes_and_reserve_nothing() {
         },
     ] {
         let (kind, maybe) = error_of(&fake(b"+PONG\r\n", answer)).await;
-        assert!(maybe && matches!(kind, ErrorKind::TimedOut | ErrorKind::Malformed), "{kind:?}");
+        assert!(
+            maybe && matches!(kind, ErrorKind::TimedOut | ErrorKind::Malformed),
+            "{kind:?}"
+        );
     }
 }

@@ -18,11 +18,17 @@ impl Listener {
         let (sender, events) = unbounded_channel();
         let store = store.clone();
         let sink = Box::new(move |event| drop(sender.send(event)));
-        Listener { events, task: tokio::spawn(async move { store.listen("ch", sink).await }) }
+        Listener {
+            events,
+            task: tokio::spawn(async move { store.listen("ch", sink).await }),
+        }
     }
 
     async fn next(&mut self) -> Event {
-        timeout(PATIENCE, self.events.recv()).await.expect("an event").unwrap()
+        timeout(PATIENCE, self.events.recv())
+            .await
+            .expect("an event")
+            .unwrap()
     }
 }
 
@@ -47,13 +53,20 @@ async fn a_listener_is_ready_hears_its_channel_in_order_and_hangs_up_when_droppe
     assert_eq!(listener.next().await, Event::Ready);
     for number in 0..50 {
         server.cli(&["PUBLISH", "other", "x"]);
-        assert_eq!(server.cli(&["PUBLISH", "ch", &number.to_string()]).integer(), Some(1));
+        assert_eq!(
+            server
+                .cli(&["PUBLISH", "ch", &number.to_string()])
+                .integer(),
+            Some(1)
+        );
     }
     for number in 0..50 {
         assert_eq!(listener.next().await, message(&number.to_string()));
     }
     drop(listener);
-    wait_until(PATIENCE, "the listener hangs up", || listeners(&server) == Some(0));
+    wait_until(PATIENCE, "the listener hangs up", || {
+        listeners(&server) == Some(0)
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,7 +91,11 @@ async fn a_listener_waits_for_a_server_that_is_not_there_yet() {
     let server = Server::start();
     server.kill();
     let mut listener = Listener::on(&store(&server.url()));
-    assert!(timeout(Duration::from_millis(100), listener.events.recv()).await.is_err());
+    assert!(
+        timeout(Duration::from_millis(100), listener.events.recv())
+            .await
+            .is_err()
+    );
     server.restart();
     assert_eq!(listener.next().await, Event::Ready);
 }

@@ -30,8 +30,17 @@ pub(super) fn store(url: &str) -> RedisStore {
 }
 
 fn on_lock(script: &'static crate::script::Script, name: &str) -> Call {
-    let keys = [name.to_owned(), format!("{{{name}}}:ll:line"), format!("{{{name}}}:ll:waiters"), format!("{{{name}}}:ll:fence")];
-    Call { script, keys: keys.to_vec(), args: Vec::new() }
+    let keys = [
+        name.to_owned(),
+        format!("{{{name}}}:ll:line"),
+        format!("{{{name}}}:ll:waiters"),
+        format!("{{{name}}}:ll:fence"),
+    ];
+    Call {
+        script,
+        keys: keys.to_vec(),
+        args: Vec::new(),
+    }
 }
 
 /// Takes the lock for a minute, without waiting.

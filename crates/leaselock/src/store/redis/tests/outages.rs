@@ -16,8 +16,15 @@ async fn a_server_that_is_down_is_unreachable_and_is_found_again() {
     // The first may still go to the old connection, and never know what became of it.
     drop(store.run(&acquire("job"), Duration::from_millis(200)).await);
     for _ in 0..3 {
-        let error = store.run(&acquire("job"), Duration::from_millis(200)).await.unwrap_err();
-        assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unreachable, false), "{error}");
+        let error = store
+            .run(&acquire("job"), Duration::from_millis(200))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.maybe_applied()),
+            (ErrorKind::Unreachable, false),
+            "{error}"
+        );
         assert!(error.to_string().contains("refused"), "{error}");
     }
     server.restart();
@@ -41,19 +48,28 @@ async fn a_server_that_is_down_is_not_hammered() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let store = store(&format!("redis://{}", listener.local_addr().unwrap()));
     let tries = std::thread::spawn(move || {
-        listener.incoming().map(|stream| drop(stream.unwrap())).take(30).count();
+        listener
+            .incoming()
+            .map(|stream| drop(stream.unwrap()))
+            .take(30)
+            .count();
     });
     let callers: Vec<_> = (0..50)
         .map(|_| {
             let store = store.clone();
-            tokio::spawn(async move { store.run(&acquire("job"), Duration::from_millis(700)).await })
+            tokio::spawn(
+                async move { store.run(&acquire("job"), Duration::from_millis(700)).await },
+            )
         })
         .collect();
     for caller in callers {
         let error = caller.await.unwrap().unwrap_err();
         assert!(!error.maybe_applied(), "{error:?}");
     }
-    assert!(!tries.is_finished(), "fifty callers made thirty connections in 700 ms");
+    assert!(
+        !tries.is_finished(),
+        "fifty callers made thirty connections in 700 ms"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,12 +83,24 @@ async fn a_connection_killed_in_the_middle_of_a_call_leaves_it_unknown() {
         async move { run(&store, &acquire("job")).await }
     });
     wait_until(PATIENCE, "the call waits", || {
-        server.cli(&["CLIENT", "LIST"]).text().unwrap().contains("cmd=evalsha")
-            && server.cli(&["INFO", "clients"]).text().unwrap().contains("blocked_clients:1")
+        server
+            .cli(&["CLIENT", "LIST"])
+            .text()
+            .unwrap()
+            .contains("cmd=evalsha")
+            && server
+                .cli(&["INFO", "clients"])
+                .text()
+                .unwrap()
+                .contains("blocked_clients:1")
     });
     server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
     let error = call.await.unwrap().unwrap_err();
-    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::Unreachable, true), "{error}");
+    assert_eq!(
+        (error.kind(), error.maybe_applied()),
+        (ErrorKind::Unreachable, true),
+        "{error}"
+    );
     server.cli(&["CLIENT", "UNPAUSE"]);
     assert_eq!(tag(&store, &acquire("job")).await, "granted");
 }
@@ -86,11 +114,18 @@ async fn a_call_to_a_stalled_server_ends_on_time_and_its_clean_up_comes_after_it
     let (began, within) = (Clock::boot().now(), Duration::from_millis(200));
     let error = store.run(&acquire("job"), within).await.unwrap_err();
     let took = Clock::boot().now().saturating_since(began);
-    assert_eq!((error.kind(), error.maybe_applied()), (ErrorKind::TimedOut, true), "{error}");
+    assert_eq!(
+        (error.kind(), error.maybe_applied()),
+        (ErrorKind::TimedOut, true),
+        "{error}"
+    );
     assert!(took >= within && took < within * 5, "{took:?}");
     drop(paused);
     let answer = tag(&store, &release("job")).await;
-    assert!(["released", "expired"].contains(&answer.as_str()), "{answer}");
+    assert!(
+        ["released", "expired"].contains(&answer.as_str()),
+        "{answer}"
+    );
     assert_eq!(server.cli(&["EXISTS", "job"]).integer(), Some(0));
 }
 
@@ -112,8 +147,13 @@ async fn a_connection_without_an_answer_is_reset_so_that_nothing_arrives_late() 
             }
         }
     });
-    let error = store.run(&acquire("job"), Duration::from_millis(100)).await.unwrap_err();
+    let error = store
+        .run(&acquire("job"), Duration::from_millis(100))
+        .await
+        .unwrap_err();
     assert!(error.maybe_applied());
-    let end = tokio::task::spawn_blocking(|| server.join().unwrap()).await.unwrap();
+    let end = tokio::task::spawn_blocking(|| server.join().unwrap())
+        .await
+        .unwrap();
     assert_eq!(end, Some(std::io::ErrorKind::ConnectionReset));
 }

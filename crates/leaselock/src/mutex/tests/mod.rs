@@ -1,0 +1,8 @@
+//! The scripts of the mutex, run directly: every branch of every header, and random sequences against a model, on the
+//! embedded store and on a real server.
+
+mod branches;
+mod interleavings;
+mod lab;
+mod model;
+mod onlookers;
