@@ -157,3 +157,54 @@ async fn huge_lengths_wait_for_their_bytes_and_reserve_nothing() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_command_that_is_renamed_is_named_without_its_arguments() {
+    let renamed = fake(b"+PONG\r\n", |stream| {
+        let line = format!(
+            "-ERR unknown command 'EVALSHA', with args beginning with: 'sha' '4' 'job' '{TOKEN}' \r\n"
+        );
+        say(stream, line.as_bytes());
+    });
+    let error = run(&renamed, &acquire("job")).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.maybe_applied()),
+        (ErrorKind::Unsupported, false),
+        "{error}"
+    );
+    let shown = format!("{error:?}");
+    assert!(
+        shown.contains("EVALSHA") && !shown.contains(&TOKEN[..8]),
+        "{shown}"
+    );
+}
+
+/// The greeting takes longer than any caller waits, so only a try that outlives its caller gets through.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_with_little_time_get_a_slow_connection_in_the_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let store = store(&format!("redis://{}", listener.local_addr().unwrap()));
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut bytes = [0; 4096];
+        let _ping = stream.read(&mut bytes).unwrap();
+        std::thread::sleep(Duration::from_millis(300)); // a long way away
+        say(&mut stream, b"+PONG\r\n");
+        while stream.read(&mut bytes).is_ok_and(|read| read > 0) {
+            say(&mut stream, b"*2\r\n$7\r\nexpired\r\n$1\r\n1\r\n");
+        }
+    });
+    let mut failures = 0;
+    loop {
+        match store.run(&release("job"), Duration::from_millis(100)).await {
+            Ok(answer) => break assert_eq!(answer.tag(), "expired"),
+            Err(error) => assert!(!error.maybe_applied(), "{error}"),
+        }
+        failures += 1;
+    }
+    assert!(failures >= 2, "{failures}");
+    drop(store);
+    tokio::task::spawn_blocking(|| server.join().unwrap())
+        .await
+        .unwrap();
+}

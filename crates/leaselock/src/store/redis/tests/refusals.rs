@@ -113,22 +113,3 @@ async fn a_server_with_too_many_clients_says_so() {
         assert!(error.to_string().contains("too many clients"), "{error}");
     }
 }
-
-#[tokio::test]
-async fn a_command_that_is_renamed_is_named_without_its_arguments() {
-    let server = Server::builder()
-        .config("rename-command", "EVALSHA hidden")
-        .start();
-    let error = run(&store(&server.url()), &acquire("job"))
-        .await
-        .unwrap_err();
-    assert_eq!(
-        (error.kind(), error.maybe_applied()),
-        (ErrorKind::Unsupported, false),
-        "{error}"
-    );
-    assert!(
-        error.to_string().contains("EVALSHA") && !error.to_string().contains(&TOKEN[..8]),
-        "{error}"
-    );
-}
