@@ -120,8 +120,15 @@ impl Endpoint {
                 leash,
                 driver: Running::start(driver),
             };
-            self.greet(&mut raw.connection).await?;
-            Ok(raw)
+            match self.greet(&mut raw.connection).await {
+                Ok(()) => Ok(raw),
+                Err(error) => Err(match raw.leash.first_error() {
+                    Some(line) if error.kind() == ErrorKind::Unreachable => {
+                        fault::surely_not(self.explain(&line))
+                    }
+                    _ => error,
+                }),
+            }
         })
         .await
     }
