@@ -56,12 +56,7 @@ pub(super) fn memory() -> Lab {
 pub(super) fn folder() -> Lab {
     let folder = tempfile::tempdir().unwrap();
     let client = ClientId::random().unwrap();
-    let store = EmbeddedStore::folder(
-        Some(folder.path().to_owned()),
-        Clock::boot(),
-        &client,
-        false,
-    );
+    let store = EmbeddedStore::folder(folder.path(), Clock::boot(), &client, false);
     Lab {
         engine: "file",
         store: Store::Embedded(store),
@@ -129,7 +124,9 @@ impl Operation for Meddle<'_> {
     const SCRIPT: fn() -> &'static Script = || unreachable!("`call` is overridden");
     fn encode(&self, call: &mut Call) {
         call.key(self.1);
-        self.2.iter().for_each(|arg| drop(call.arg(arg)));
+        for arg in self.2 {
+            call.arg(arg);
+        }
     }
     fn decode(answer: &Tagged) -> Result<Self::Reply, Malformed> {
         Ok(answer.values().to_vec())
