@@ -250,6 +250,5 @@ fn step(folder: &Arc<Folder>, call: &Call, image: Image, now_us: u64) -> Step {
         reads_only: call.script.reads_only,
         surroundings: Arc::clone(folder) as Arc<dyn Surroundings>,
         outbox: Vec::new(),
-        failure: None,
     }
 }
