@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value as LuaValue};
 
 use super::commands::{self, Step};
@@ -71,6 +72,8 @@ impl Machine {
             StdLib::STRING | StdLib::MATH | StdLib::TABLE,
             LuaOptions::default(),
         )?;
+        // Collecting walks over all compiled scripts, so it is done less often; a call leaves a few kilobytes behind.
+        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(1000)));
         let running = Slot::default();
         let globals = lua.globals();
         let names = globals
