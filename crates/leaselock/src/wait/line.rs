@@ -62,6 +62,7 @@ impl Acquisition<'_> {
                     return Ok(lease);
                 }
                 Ok(Outcome::Waiting(seen, position)) => {
+                    place.stands_at(position);
                     self.tell(&seen, position);
                     let most = self.inner.store.capabilities().look_every;
                     let pause = looks::next_look(&seen, position, !channel.is_empty(), most);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::super::{Event, Sink};
 use super::commands::{Step, Surroundings};
+use super::endings::Endings;
 use super::engine;
 use super::folder::{Folder, Settings};
 use super::image::Image;
@@ -131,7 +132,17 @@ impl FolderStore {
             match self.bind(channel) {
                 Ok(listener) => {
                     sink(Event::Ready);
-                    listener.hear(sink).await;
+                    let endings = self
+                        .folder()
+                        .ok()
+                        .and_then(|folder| Endings::watch(&folder.sessions));
+                    tokio::select! {
+                        () = listener.hear(sink) => {}
+                        () = async { match &endings {
+                            Some(endings) => endings.report(sink).await,
+                            None => std::future::pending().await,
+                        }} => {}
+                    }
                     sink(Event::Gap);
                 }
                 Err(error) => {
