@@ -11,12 +11,11 @@ use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, set_parent_process_death_signal, waitid,
 };
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::exit::Exit;
 use crate::guardian::{JobKind, Line, Refusal};
-use crate::process::{SignalSet, before_exec};
+use crate::process::{SignalSet, before_exec, watch_readable};
 use crate::quarry::Quarry;
 
 /// What is to be started, and under which lease.
@@ -184,6 +183,6 @@ fn watch(child: &Child, own_group: bool) -> io::Result<(Quarry, AsyncFd<OwnedFd>
         .and_then(Pid::from_raw)
         .ok_or(Errno::SRCH)?;
     let quarry = Quarry::take(pid, own_group)?;
-    let end = AsyncFd::with_interest(quarry.pidfd().try_clone_to_owned()?, Interest::READABLE)?;
+    let end = watch_readable(quarry.pidfd().try_clone_to_owned()?)?;
     Ok((quarry, end))
 }

@@ -5,7 +5,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "fork, signal masks and close_range have no safe wrapper"
+    reason = "fork, signal masks and their like have no safe wrapper"
 )]
 
 use std::io;
@@ -16,6 +16,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 
 use rustix::process::{Pid, Signal};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 use crate::procfs::Status;
 
@@ -122,6 +124,13 @@ impl SignalSet {
         // SAFETY: the kernel has just given us this descriptor, so nobody else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
+}
+
+/// Makes a descriptor that can be waited for to be readable; inside a runtime.
+pub(crate) fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is open and the same number as long as it exists, and the `AsyncFd`
+    // owns it until its own end.
+    Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
 }
 
 /// Has `step` done in the new process between fork and exec.

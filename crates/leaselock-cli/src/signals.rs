@@ -5,11 +5,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::process::{Signal, getpid, kill_process};
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::job::Job;
-use crate::process::SignalSet;
+use crate::process::{SignalSet, watch_readable};
 use crate::procfs::Status;
 
 /// What ends us while we wait, and is passed on while a job runs.
@@ -51,7 +50,7 @@ impl Signals {
 
     /// Starts to listen; inside a runtime.
     pub(crate) fn listen(self) -> io::Result<Intake> {
-        AsyncFd::with_interest(self.fd, Interest::READABLE).map(Intake)
+        watch_readable(self.fd).map(Intake)
     }
 }
 

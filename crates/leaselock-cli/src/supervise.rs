@@ -2,16 +2,17 @@
 
 use std::future::{Future, pending};
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::guardian::{Guardian, Line, Notice, Plan, Verdict};
 use crate::job::Job;
+use crate::process::watch_readable;
 use crate::signals::{Intake, pass_on};
 
 /// How the job ended.
@@ -47,7 +48,7 @@ pub(crate) async fn supervise(
     lost: impl Future<Output = ()>,
     tell: impl Fn(Trouble),
 ) -> io::Result<Outcome> {
-    let ears = AsyncFd::with_interest(guardian.line(), Interest::READABLE)?;
+    let ears = Ears::listen(guardian.line())?;
     let mut lost = pin!(lost);
     let (mut is_lost, mut alone) = (false, false);
     let mut reserve = Reserve {
@@ -58,7 +59,7 @@ pub(crate) async fn supervise(
         tokio::select! {
             biased;
             ended = job.ended() => break ended?,
-            notice = notice(&ears), if !alone => match notice? {
+            notice = ears.notice(), if !alone => match notice? {
                 Notice::Fired => {
                     if !std::mem::replace(&mut is_lost, true) {
                         tell(Trouble::NotRenewed);
@@ -85,7 +86,7 @@ pub(crate) async fn supervise(
     let status = job.reap()?;
     if verdict == Verdict::Fired {
         // What the job left behind was told to end too, and has until the kill to do so.
-        timeout(plan.kill_after + Duration::from_secs(1), gone(&ears))
+        timeout(plan.kill_after + Duration::from_secs(1), ears.gone())
             .await
             .ok();
     } else {
@@ -130,16 +131,29 @@ impl Reserve {
     }
 }
 
-async fn notice(ears: &AsyncFd<Line>) -> io::Result<Notice> {
-    loop {
-        let mut ready = ears.readable().await?;
-        match ears.get_ref().notice() {
-            Some(notice) => return Ok(notice),
-            None => ready.clear_ready(),
-        }
-    }
+/// Waits for what the guardian says by itself.
+struct Ears {
+    line: Line,
+    readable: AsyncFd<OwnedFd>,
 }
 
-async fn gone(ears: &AsyncFd<Line>) {
-    while !matches!(notice(ears).await, Ok(Notice::Gone) | Err(_)) {}
+impl Ears {
+    fn listen(line: Line) -> io::Result<Ears> {
+        let readable = watch_readable(line.as_fd().try_clone_to_owned()?)?;
+        Ok(Ears { line, readable })
+    }
+
+    async fn notice(&self) -> io::Result<Notice> {
+        loop {
+            let mut ready = self.readable.readable().await?;
+            match self.line.notice() {
+                Some(notice) => return Ok(notice),
+                None => ready.clear_ready(),
+            }
+        }
+    }
+
+    async fn gone(&self) {
+        while !matches!(self.notice().await, Ok(Notice::Gone) | Err(_)) {}
+    }
 }

@@ -19,7 +19,7 @@ mod schedule;
 mod watch;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -184,12 +184,6 @@ impl Line {
         let mut fds = [PollFd::new(&self.0, what)];
         let ready = retry_on_intr(|| poll(&mut fds, Some(&limit))).ok()?;
         (ready > 0).then_some(())
-    }
-}
-
-impl AsRawFd for Line {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
     }
 }
 

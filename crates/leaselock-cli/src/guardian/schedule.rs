@@ -80,7 +80,8 @@ impl Schedule {
 
     /// Whether a job may start: there is a lease, and time before the signal.
     pub(super) fn may_start(&self, now: u64) -> bool {
-        self.stage == Stage::Armed && self.signal_at().is_some_and(|at| now < at)
+        let first = self.signal_at().min(self.kill_at());
+        self.stage == Stage::Armed && first.is_some_and(|at| now < at)
     }
 
     /// Whether the job was told to end.
@@ -104,7 +105,7 @@ impl Schedule {
                 self.stage = Stage::Signalled { kill_at };
                 Next::Signal
             }
-            Stage::Armed => Next::Wait(Some(signal_at)),
+            Stage::Armed => Next::Wait(Some(signal_at.min(kill_at))),
             Stage::Signalled { kill_at } if now >= kill_at => self.kill(),
             Stage::Signalled { kill_at } => Next::Wait(Some(kill_at)),
             Stage::Killed => Next::Wait(None),
@@ -225,7 +226,9 @@ mod tests {
         };
         let mut schedule = Schedule::new(plan);
         schedule.extend(10_000 * MS);
-        assert_eq!(schedule.next(9_900 * MS), Next::Kill);
+        assert!(!schedule.may_start(9_990 * MS));
+        assert_eq!(schedule.next(0), Next::Wait(Some(9_990 * MS)));
+        assert_eq!(schedule.next(9_990 * MS), Next::Kill);
     }
 
     #[test]
