@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Err(error) => match answer(&error) {
             Answer::Asked(text) => print(text.as_bytes()),
             Answer::Wrong(text, exit) => {
-                eprint!("{text}");
+                output::say(&text);
                 exit
             }
         },
@@ -61,6 +61,6 @@ fn print(bytes: &[u8]) -> Exit {
 }
 
 fn complain(wrong: &str, exit: Exit) -> Exit {
-    eprintln!("leaselock: {wrong}");
+    output::say(&format!("leaselock: {wrong}\n"));
     exit
 }

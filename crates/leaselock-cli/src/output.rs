@@ -10,3 +10,8 @@ pub(crate) fn print(bytes: &[u8]) -> io::Result<()> {
         result => result,
     }
 }
+
+/// Tells people something. When nobody can hear it there is nobody to tell that either.
+pub(crate) fn say(text: &str) {
+    io::stderr().lock().write_all(text.as_bytes()).ok();
+}

@@ -118,7 +118,9 @@ impl RunArgs {
                 duration::for_people(ttl)
             ));
         }
-        let (program, arguments) = self.program_and_arguments();
+        let (program, arguments) = self.program_and_arguments().ok_or(
+            "say what to run: leaselock run NAME -- COMMAND, or leaselock run NAME -c SCRIPT",
+        )?;
         let guardian = Plan {
             ttl,
             kill_after,
@@ -131,17 +133,16 @@ impl RunArgs {
         })
     }
 
-    fn program_and_arguments(&self) -> (OsString, Vec<OsString>) {
+    fn program_and_arguments(&self) -> Option<(OsString, Vec<OsString>)> {
         if let Some(script) = &self.script {
             let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
-            return (
+            return Some((
                 shell.unwrap_or("/bin/sh".into()),
                 vec!["-c".into(), script.clone()],
-            );
+            ));
         }
-        let mut words = self.command.iter().cloned();
-        // The parser lets no command line through that has neither a script nor a word here.
-        (words.next().unwrap_or_default(), words.collect())
+        let (program, arguments) = self.command.split_first()?;
+        Some((program.clone(), arguments.to_vec()))
     }
 }
 
@@ -200,6 +201,15 @@ mod tests {
             ["-c", "echo $LEASELOCK_FENCE; exit 3"]
         );
         assert!(Cli::try_parse_from(line.iter().chain(&["--", "date"])).is_err());
+    }
+
+    #[test]
+    fn without_a_command_there_is_nothing_to_run() {
+        let refusal = run("leaselock run job").plan().unwrap_err();
+        assert!(
+            refusal.contains("leaselock run NAME -- COMMAND"),
+            "{refusal}"
+        );
     }
 
     #[test]

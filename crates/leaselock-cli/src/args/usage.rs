@@ -69,11 +69,10 @@ mod tests {
 
     #[test]
     fn a_wrong_line_is_64_and_begins_with_the_name_of_the_program() {
-        let lines: [&[&str]; 9] = [
+        let lines: [&[&str]; 8] = [
             &["leaselock"],
             &["leaselock", "fly"],
             &["leaselock", "run"],
-            &["leaselock", "run", "job"],
             &["leaselock", "run", "-E", "256", "job", "true"],
             &["leaselock", "run", "-E", "-1", "job", "true"],
             &["leaselock", "run", "-n", "-w", "1", "job", "true"],

@@ -7,6 +7,7 @@
 
 // The modules bring their unit tests along, which run elsewhere, and parts for other verbs.
 #![allow(dead_code, unused_imports)]
+#![allow(clippy::unwrap_used)] // A test that panics has failed, which is right.
 
 #[path = "../../src/boottime.rs"]
 mod boottime;

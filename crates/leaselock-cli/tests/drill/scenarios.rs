@@ -342,7 +342,7 @@ fn a_user_signal_reaches_the_command_alone() {
 }
 
 fn a_signal_ignored_at_the_start_stays_ignored() {
-    let script = "echo $$ > job; grep SigIgn /proc/$$/status > ignored; sleep 60";
+    let script = "grep SigIgn /proc/$$/status > ignored; echo $$ > job; sleep 60";
     let mut stage = Stage::behind(LONG, "trap '' HUP; exec \"$@\"", script);
     let job = stage.process("job");
     stage.wrapper_process().signal(Signal::HUP);
