@@ -36,7 +36,6 @@ pub(crate) struct RunArgs {
         value_name = "SCRIPT",
         conflicts_with = "command"
     )]
-    #[arg(required_unless_present = "command")]
     script: Option<OsString>,
 
     /// Do not let the command inherit the lock
