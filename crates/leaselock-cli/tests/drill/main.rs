@@ -32,6 +32,7 @@ mod signals;
 #[path = "../../src/supervise.rs"]
 mod supervise;
 
+mod listener;
 mod scenarios;
 mod stage;
 mod wrapper;
@@ -45,6 +46,9 @@ fn main() -> ExitCode {
     let first = arguments.next();
     if first.as_deref() == Some(wrapper::PART.as_ref()) {
         return wrapper::play(arguments);
+    }
+    if first.as_deref() == Some(listener::PART.as_ref()) {
+        return listener::play();
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
     let filter = words

@@ -2,9 +2,9 @@
 
 use rustix::process::Signal;
 
-use crate::boottime;
 use crate::stage::{Stage, lines, type_keys, until, until_moment};
 use crate::wrapper::{Lease, PLAN, is_free};
+use crate::{boottime, listener};
 
 macro_rules! scenarios {
     ($($name:ident)*) => { &[$((stringify!($name), $name as fn())),*] };
@@ -38,6 +38,7 @@ pub(crate) const ALL: &[(&str, fn())] = scenarios! {
     a_signal_ignored_at_the_start_stays_ignored
     the_job_learns_its_lease_and_no_secret
     on_a_terminal_job_and_wrapper_share_the_group_and_hear_a_key_once
+    on_a_terminal_a_stopped_foreground_group_does_not_keep_the_job_alive
     on_a_terminal_a_lost_lease_ends_the_job_and_its_descendants
 };
 
@@ -209,12 +210,22 @@ fn a_job_that_was_told_to_end_is_killed_although_the_wrapper_died_and_it_holds_t
 }
 
 fn what_the_job_leaves_in_its_group_is_dead_when_the_wrapper_exits() {
-    let script = "sh -c \"trap '' TERM; echo \\$\\$ > left; while :; do sleep 0.1; done\" & wait";
-    let mut stage = Stage::script(SHORT, script);
-    let left_behind = stage.process("left");
-    assert_eq!(stage.code(), Some(79));
-    assert!(left_behind.has_ended());
-    assert!(boottime::now() < stage.deadline());
+    // The inner parentheses end at once, so that only the group tells whose the rest is.
+    let script =
+        "(sh -c \"trap '' TERM; echo \\$\\$ > left; while :; do sleep 0.1; done\" &); sleep 60";
+    for lease in [
+        SHORT,
+        Lease {
+            lost_ms: 1_000,
+            ..LONG
+        },
+    ] {
+        let mut stage = Stage::script(lease, script);
+        let left_behind = stage.process("left");
+        assert_eq!(stage.code(), Some(79));
+        assert!(left_behind.has_ended());
+        assert!(boottime::now() < stage.deadline());
+    }
 }
 
 fn a_descendant_that_left_the_group_is_killed_too() {
@@ -261,6 +272,7 @@ fn a_job_does_not_start_under_a_lease_that_is_about_to_end() {
     );
     assert_eq!(stage.code(), Some(79));
     assert!(!stage.has("started"));
+    assert_eq!(stage.log(), "", "it was not even made a job");
 }
 
 fn a_job_does_not_run_on_without_its_guardian() {
@@ -342,7 +354,9 @@ fn a_user_signal_reaches_the_command_alone() {
 }
 
 fn a_signal_ignored_at_the_start_stays_ignored() {
-    let script = "grep SigIgn /proc/$$/status > ignored; echo $$ > job; sleep 60";
+    // A job that sets the signal's effect anew would show that it was passed on.
+    let script = "grep SigIgn /proc/$$/status > ignored
+                  exec env --default-signal=HUP sh -c 'echo $$ > job; sleep 60'";
     let mut stage = Stage::behind(LONG, "trap '' HUP; exec \"$@\"", script);
     let job = stage.process("job");
     stage.wrapper_process().signal(Signal::HUP);
@@ -367,31 +381,54 @@ fn the_job_learns_its_lease_and_no_secret() {
 }
 
 fn on_a_terminal_job_and_wrapper_share_the_group_and_hear_a_key_once() {
-    let script = "trap \"echo heard >> keys\" INT; echo $$ > job; while :; do sleep 0.1; done";
-    let (mut stage, mut keys) = Stage::terminal(LONG, script);
+    let (mut stage, mut keys) = Stage::terminal(LONG, &[listener::PART]);
     let job = stage.process("job");
-    let wrapper = crate::procfs::Stat::of(job.pid.as_raw_pid())
-        .unwrap()
-        .parent;
-    assert_eq!(crate::procfs::Stat::of(wrapper).unwrap().group, job.group());
+    let wrapper = stage.parent_of(&job);
+    assert_eq!(wrapper.group(), job.group());
+    let heard = stage.folder.join("heard");
     for presses in 1..=3 {
         type_keys(&mut keys, "\u{3}");
-        until("the key", || lines(&stage.folder.join("keys")) == presses);
+        until("the key", || lines(&heard) >= presses);
     }
     // From another process it is meant for us, and so for the job.
-    let wrapper = rustix::process::Pid::from_raw(wrapper).unwrap();
-    rustix::process::kill_process(wrapper, Signal::INT).unwrap();
-    until("the signal", || lines(&stage.folder.join("keys")) == 4);
+    wrapper.signal(Signal::INT);
+    until("the signal", || lines(&heard) >= 4);
+    let heard = std::fs::read_to_string(heard).unwrap();
+    assert_eq!(heard, "key\nkey\nkey\nprocess\n");
     job.signal(Signal::KILL);
     assert_eq!(stage.code(), Some(137));
+}
+
+fn on_a_terminal_a_stopped_foreground_group_does_not_keep_the_job_alive() {
+    let lease = Lease {
+        renew_ms: 200,
+        ..SHORT
+    };
+    let (mut stage, _keys) = Stage::terminal(lease, &["sh", "-c", &quoted(IGNORES_TERM)]);
+    let job = stage.process("job");
+    let wrapper = stage.parent_of(&job);
+    let group = rustix::process::Pid::from_raw(wrapper.group()).unwrap();
+    rustix::process::kill_process_group(group, Signal::STOP).unwrap();
+    until("a stopped wrapper", || wrapper.is_stopped());
+    let last_deadline = boottime::now() + SHORT.length_ms * 1_000_000;
+    assert!(job.end() < last_deadline);
+    // script(1) stopped with its child, and continues it when it is continued.
+    stage.wrapper_process().signal(Signal::CONT);
+    wrapper.signal(Signal::CONT);
+    assert_eq!(stage.code(), Some(79));
 }
 
 fn on_a_terminal_a_lost_lease_ends_the_job_and_its_descendants() {
     let script = "echo $$ > job; sh -c \"trap : TERM; echo \\$\\$ > child; while :; do sleep 0.1; \
                   done\" & wait";
-    let (mut stage, _keys) = Stage::terminal(SHORT, script);
+    let (mut stage, _keys) = Stage::terminal(SHORT, &["sh", "-c", &quoted(script)]);
     let (job, child) = (stage.process("job"), stage.process("child"));
     assert!(job.end() < stage.deadline());
     assert!(child.end() < stage.deadline());
     assert_eq!(stage.code(), Some(79));
+}
+
+/// A word for the shell that `script` starts.
+fn quoted(script: &str) -> String {
+    format!("'{}'", script.replace('\'', r"'\''"))
 }

@@ -10,9 +10,9 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::boottime;
 use crate::procfs::{self, Stat};
 use crate::wrapper::{Lease, PART};
+use crate::{boottime, listener};
 
 /// Far beyond what anything here takes: reached only by a test that fails.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -50,13 +50,14 @@ impl Stage {
     }
 
     /// A wrapper and a job on a terminal; what is written to the pipe is typed.
-    pub(crate) fn terminal(lease: Lease, script: &str) -> (Stage, ChildStdin) {
-        let mut line = vec![
-            std::env::current_exe().unwrap().display().to_string(),
-            PART.into(),
-        ];
+    pub(crate) fn terminal(lease: Lease, job: &[&str]) -> (Stage, ChildStdin) {
+        let program = std::env::current_exe().unwrap().display().to_string();
+        let mut line = vec![program.clone(), PART.into()];
         line.extend(lease.arguments());
-        line.extend(["sh".into(), "-c".into(), format!("'{script}'")]);
+        if job == [listener::PART] {
+            line.push(program);
+        }
+        line.extend(job.iter().map(|word| (*word).to_owned()));
         let mut command = Command::new("script");
         command
             .args(["-qec", &line.join(" "), "/dev/null"])
@@ -124,6 +125,11 @@ impl Stage {
     pub(crate) fn wrapper_process(&mut self) -> Process {
         let pid = i32::try_from(self.wrapper.id()).unwrap();
         self.hold(pid)
+    }
+
+    pub(crate) fn parent_of(&mut self, process: &Process) -> Process {
+        let parent = Stat::of(process.pid.as_raw_pid()).unwrap().parent;
+        self.hold(parent)
     }
 
     fn hold(&mut self, pid: i32) -> Process {
