@@ -1,0 +1,25 @@
+-- mutex/cancel: undo an acquire whose caller went away: out of line, and on to the next if it was granted.
+--
+-- KEYS[1] lock       string; the holder's token
+-- KEYS[2] line       sorted set; waiters in order (lua/line.lua)
+-- KEYS[3] waiters    hash; token to what its grant needs
+-- KEYS[4] fence      string; 'first:last' of the latest grant
+-- ARGV[1] token      the caller's proof of ownership
+--
+-- Returns {"left", time_us}        was in line and is not any more
+--         {"released", time_us}    held the lock, which is free or the next waiter's now
+--         {"absent", time_us}      neither held nor waited; nothing was changed
+-- Replay  "absent": the first call did the work
+-- Writes  lock, line, waiters, fence
+local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local token = ARGV[1]
+
+local now_us = clock_us()
+local held = redis.call('GET', lock)
+local waiting = line_entry(token, redis.call('HGET', waiters, token))
+if waiting then line_drop(line, waiters, waiting) end
+if held == token then
+  line_pass_on(lock, line, waiters, fence, now_us)
+  return { 'released', whole(now_us) }
+end
+return { waiting and 'left' or 'absent', whole(now_us) }

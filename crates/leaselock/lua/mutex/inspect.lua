@@ -1,0 +1,32 @@
+-- mutex/inspect: who holds the mutex, why, and who waits. Changes nothing.
+--
+-- KEYS[1] lock       string; the holder's token
+-- KEYS[2] line       sorted set; waiters in order (lua/line.lua)
+-- KEYS[3] waiters    hash; token to what its grant needs
+-- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[5] why        string; the holder's token and its note
+--
+-- Returns {"free", time_us, line}                                  line: client, priority, client, priority, …
+--         {"held", time_us, line, value, pttl_ms, fence, why}      value: the holder's token, ours or foreign;
+--                                                                  pttl_ms -1: it never ends; fence '0': this lease has none
+--         {"other", time_us, line, type}                           something that is no lock lies under the key
+-- Replay  the same answer
+-- Writes  nothing
+local lock, line, waiters, fence, why = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+
+local now_us = clock_us()
+local queue = {}
+for _, place in ipairs((line_read(line, waiters, 0, HEAD_MAX - 1))) do
+  queue[#queue + 1] = client_of(place.token)
+  queue[#queue + 1] = whole(place.priority or 0)
+end
+local kind = redis.call('TYPE', lock)
+kind = type(kind) == 'table' and kind.ok or kind
+if kind == 'none' then return { 'free', whole(now_us), queue } end
+if kind ~= 'string' then return { 'other', whole(now_us), queue, kind } end
+local held = redis.call('GET', lock)
+local noted = redis.call('GET', why) or ''
+noted = string.sub(noted, 1, #held) == held and string.sub(noted, #held + 1) or ''
+local _, last_fence = fence_read(fence)
+if string.sub(held, 23, 23) ~= '.' or client_of(held) == '' then last_fence = 0 end
+return { 'held', whole(now_us), queue, held, redis.call('PTTL', lock), whole(last_fence), noted }

@@ -1,0 +1,15 @@
+-- mutex/survey: which of these keys hold one of our tokens. Changes nothing.
+--
+-- KEYS[…] candidates  any keys, at most 256
+--
+-- Returns {"locks", index, …}    counted from 1
+-- Replay  the same answer
+-- Writes  nothing
+local candidates = KEYS
+
+local answer = { 'locks' }
+for i, key in ipairs(candidates) do
+  local length = redis.pcall('STRLEN', key) -- an error for what is not a string
+  if length == 31 and client_of(redis.call('GET', key)) ~= '' then answer[#answer + 1] = i end
+end
+return answer

@@ -1,0 +1,224 @@
+//! The one place where a clock is read.
+//!
+//! Deadlines use a clock that goes on counting while the machine sleeps (`CLOCK_BOOTTIME` on Linux), because a lease
+//! on a server runs out during that time too. `std::time::Instant` stops there, and wall time steps; both are refused
+//! by a lint everywhere else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// A point on the clock that counts suspended time, in nanoseconds.
+///
+/// Moments of different processes on one machine can be compared; those of different machines cannot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// From nanoseconds of `CLOCK_BOOTTIME`.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Moment(nanos)
+    }
+
+    /// As nanoseconds of `CLOCK_BOOTTIME`.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero when it is not.
+    pub const fn saturating_since(self, earlier: Moment) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// This much later; the end of time when that is not far enough away.
+    #[must_use]
+    pub fn plus(self, by: Duration) -> Moment {
+        Moment(self.0.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// This much earlier; the start of time when that is too early.
+    #[must_use]
+    pub fn minus(self, by: Duration) -> Moment {
+        Moment(self.0.saturating_sub(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// Where a client reads the time: the machine's own clock, or one that a test moves by hand.
+#[derive(Debug, Clone)]
+pub struct Clock(Source);
+
+#[derive(Debug, Clone)]
+enum Source {
+    Boot,
+    Manual(Arc<watch::Sender<u64>>),
+}
+
+/// The manual clock starts here and not at zero, so that arithmetic towards the past has room.
+const MANUAL_START_NANOS: u64 = 1_000_000_000_000;
+
+impl Clock {
+    /// The machine's clock. It counts suspended time.
+    pub const fn boot() -> Self {
+        Clock(Source::Boot)
+    }
+
+    /// A clock that stands still until [`advance`](Clock::advance) moves it, for tests of your own code.
+    /// Clones share the time.
+    pub fn manual() -> Self {
+        Clock(Source::Manual(Arc::new(watch::Sender::new(MANUAL_START_NANOS))))
+    }
+
+    /// Moves a manual clock and wakes whoever waits on it. The machine's clock cannot be moved: nothing happens.
+    pub fn advance(&self, by: Duration) {
+        if let Source::Manual(nanos) = &self.0 {
+            nanos.send_modify(|now| *now = Moment(*now).plus(by).as_nanos());
+        }
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Moment {
+        match &self.0 {
+            Source::Boot => boot_now(),
+            Source::Manual(nanos) => Moment(*nanos.borrow()),
+        }
+    }
+
+    pub(crate) fn is_manual(&self) -> bool {
+        matches!(self.0, Source::Manual(_))
+    }
+
+    /// Waits until `moment`. On the machine's clock this is a timer that may be late after a suspend, so whoever
+    /// decides something reads the clock again.
+    pub(crate) async fn sleep_until(&self, moment: Moment) {
+        match &self.0 {
+            Source::Boot => tokio::time::sleep(moment.saturating_since(boot_now())).await,
+            Source::Manual(nanos) => {
+                let mut moved = nanos.subscribe();
+                while *moved.borrow_and_update() < moment.0 {
+                    if moved.changed().await.is_err() {
+                        std::future::pending::<()>().await;
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn sleep(&self, by: Duration) {
+        self.sleep_until(self.now().plus(by)).await;
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn boot_now() -> Moment {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+    Moment(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+}
+
+/// Other systems are not tested. Their monotonic clock may stop while the machine sleeps.
+#[cfg(not(target_os = "linux"))]
+fn boot_now() -> Moment {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+    Moment(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+}
+
+/// Wall time in microseconds since 1970, for people and for the embedded store's anchor. Never for a deadline.
+pub(crate) fn wall_us() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0) / 1000)
+}
+
+/// An alarm for the client's own thread that rings on time after a suspend too (a timerfd on the same clock).
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    clock: Clock,
+    #[cfg(target_os = "linux")]
+    timer: Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>>,
+}
+
+impl Alarm {
+    /// Must be called on a runtime with I/O. Without a timerfd (descriptors used up) it falls back to a plain timer.
+    pub(crate) fn new(clock: Clock) -> Self {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+            let timer = (!clock.is_manual())
+                .then(|| timerfd_create(TimerfdClockId::Boottime, flags).ok())
+                .flatten()
+                .and_then(|fd| tokio::io::unix::AsyncFd::new(fd).ok());
+            Alarm { clock, timer }
+        }
+        #[cfg(not(target_os = "linux"))]
+        Alarm { clock }
+    }
+
+    /// Waits until `moment`.
+    pub(crate) async fn ring_at(&self, moment: Moment) {
+        #[cfg(target_os = "linux")]
+        if let Some(timer) = &self.timer
+            && set_timer(timer.get_ref(), moment).is_ok()
+        {
+            while self.clock.now() < moment {
+                match timer.readable().await {
+                    Ok(mut ready) if self.clock.now() < moment => ready.clear_ready(),
+                    Ok(_) => return,
+                    Err(_) => break,
+                }
+            }
+        }
+        self.clock.sleep_until(moment).await;
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn set_timer(timer: &std::os::fd::OwnedFd, moment: Moment) -> rustix::io::Result<()> {
+    use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
+    let at = Timespec {
+        tv_sec: i64::try_from(moment.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(u32::try_from(moment.as_nanos() % 1_000_000_000).unwrap_or(0)),
+    };
+    let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let spec = Itimerspec { it_interval: never, it_value: at };
+    timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &spec).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_never_wrap() {
+        let end = Moment::from_nanos(u64::MAX);
+        assert_eq!(end.plus(Duration::MAX), end);
+        assert_eq!(Moment::from_nanos(5).minus(Duration::from_secs(1)), Moment::from_nanos(0));
+        assert_eq!(Moment::from_nanos(5).saturating_since(end), Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn a_manual_clock_wakes_sleepers_when_it_is_moved() {
+        let clock = Clock::manual();
+        let sleeper = tokio::spawn({
+            let clock = clock.clone();
+            let until = clock.now().plus(Duration::from_secs(60));
+            async move { clock.sleep_until(until).await }
+        });
+        clock.advance(Duration::from_secs(59));
+        tokio::task::yield_now().await;
+        assert!(!sleeper.is_finished());
+        clock.advance(Duration::from_secs(1));
+        sleeper.await.unwrap();
+    }
+
+    #[test]
+    fn boot_time_does_not_go_back() {
+        let clock = Clock::boot();
+        let first = clock.now();
+        assert!(clock.now() >= first && first > Moment::from_nanos(0));
+    }
+}

@@ -1,0 +1,382 @@
+//! Errors: one small enum per operation. Every variant says what it means for what you hold.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fence::Fence;
+use crate::name::Name;
+
+/// Input that was refused before anything was sent. The message says what would be right. Nothing changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct InvalidInput {
+    message: String,
+}
+
+impl InvalidInput {
+    pub(crate) fn new(message: String) -> Self {
+        InvalidInput { message }
+    }
+}
+
+/// What kind of trouble the store is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No connection, or it broke.
+    Unreachable,
+    /// No answer within the request time-out.
+    TimedOut,
+    /// The server is loading its data (`LOADING`).
+    Loading,
+    /// The server is over its memory limit and refuses writes (`OOM`).
+    OutOfMemory,
+    /// A replica, or a primary that was demoted (`READONLY`).
+    ReadOnly,
+    /// Fewer replicas than `min-replicas-to-write` (`NOREPLICAS`).
+    NoReplicas,
+    /// The cluster does not serve this slot (`CLUSTERDOWN`, `MOVED`, `TRYAGAIN` …).
+    ClusterDown,
+    /// The server answers but does not serve for another reason (`BUSY`, `MISCONF`, `MASTERDOWN`, too many clients).
+    NotServing,
+    /// Authentication is missing or wrong (`NOAUTH`, `WRONGPASS`).
+    Auth,
+    /// The user may not do this (`NOPERM`), or the folder's permissions forbid it.
+    Forbidden,
+    /// Something that is no lock lies under one of the keys. It was not touched.
+    WrongType,
+    /// A lock file is damaged in both its copies. It is never taken for a free lock.
+    Corrupt,
+    /// No space for a new lock file.
+    StorageFull,
+    /// The folder for lock files cannot be created or found.
+    CannotCreate,
+    /// The folder lies on a file system that cannot carry locks.
+    Unfit,
+    /// The answer was not understood.
+    Malformed,
+    /// This store cannot do that.
+    Unsupported,
+    /// A fault of leaselock itself.
+    Internal,
+}
+
+/// What the store said. `kind()` is for decisions, the message and `source()` are for people.
+///
+/// Whether the request may have taken effect is part of each operation's own error: `Unknown` there means it may have.
+#[derive(Clone)]
+pub struct StoreError(Arc<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    /// The request may have been carried out although no answer came.
+    maybe_applied: bool,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl StoreError {
+    /// The request surely had no effect.
+    pub(crate) fn refused(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self::build(kind, message.into(), false, None)
+    }
+
+    /// The request may have had its effect.
+    pub(crate) fn unknown(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self::build(kind, message.into(), true, None)
+    }
+
+    pub(crate) fn with_source(
+        self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::build(self.0.kind, self.0.message.clone(), self.0.maybe_applied, Some(source.into()))
+    }
+
+    fn build(
+        kind: ErrorKind,
+        message: String,
+        maybe_applied: bool,
+        source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        StoreError(Arc::new(Inner { kind, message, maybe_applied, source }))
+    }
+
+    /// What kind of trouble.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    pub(crate) fn maybe_applied(&self) -> bool {
+        self.0.maybe_applied
+    }
+
+    /// Trying the same again later makes sense; the others need a person.
+    pub(crate) fn may_pass(&self) -> bool {
+        use ErrorKind as K;
+        matches!(
+            self.0.kind,
+            K::Unreachable
+                | K::TimedOut
+                | K::Loading
+                | K::OutOfMemory
+                | K::ReadOnly
+                | K::NoReplicas
+                | K::ClusterDown
+                | K::NotServing
+                | K::StorageFull
+        )
+    }
+}
+
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreError({:?}: {})", self.0.kind, self.0.message)
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| &**source as _)
+    }
+}
+
+/// Why an acquisition ended without a lease.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// A name, ttl or other option is out of its range. Nothing was sent; nothing is held.
+    #[error(transparent)]
+    Invalid(#[from] InvalidInput),
+
+    /// The wait ended while others held it. Nothing is held; the place in line was given up.
+    #[error("`{name}` is still held by another after waiting {waited:?}")]
+    StillBusy {
+        /// The lock's name.
+        name: Name,
+        /// How long the wait was.
+        waited: Duration,
+        /// The id of the client that held it at the last look; `None` when a foreign library did.
+        holder: Option<String>,
+    },
+
+    /// No usable answer came. **A lease may exist on the server** for up to `clear_in`; nobody acts on it, and it is
+    /// being cleaned up in the background.
+    #[error("`{name}`: outcome unknown: {source}")]
+    Unknown {
+        /// The lock's name.
+        name: Name,
+        /// After this long the store holds nothing of this attempt.
+        clear_in: Duration,
+        /// What went wrong.
+        source: StoreError,
+    },
+
+    /// The store refused. Nothing is held.
+    #[error("`{name}`: {source}")]
+    Store {
+        /// The lock's name.
+        name: Name,
+        /// What the store said.
+        source: StoreError,
+    },
+
+    /// The client was closed. Nothing is held.
+    #[error("the client is closed")]
+    Closed,
+}
+
+/// Why an extension failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExtendError {
+    /// The ttl is out of its range. Nothing was sent; the lease is as it was.
+    #[error(transparent)]
+    Invalid(#[from] InvalidInput),
+
+    /// The lease is gone. Stop work on what it protects.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+
+    /// No usable answer came. The lease holds until its old deadline at least; it may have been extended.
+    #[error("`{name}`: extension unknown: {source}")]
+    Unknown {
+        /// The lock's name.
+        name: Name,
+        /// What went wrong.
+        source: StoreError,
+    },
+
+    /// The store refused. The lease holds until its old deadline.
+    #[error("`{name}`: {source}")]
+    Store {
+        /// The lock's name.
+        name: Name,
+        /// What the store said.
+        source: StoreError,
+    },
+}
+
+/// Why a release was not confirmed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// The lease had ended before: others may have held the lock meanwhile. Nothing is held.
+    #[error("`{name}` was not held any more: {why}")]
+    NotHeld {
+        /// The lock's name.
+        name: Name,
+        /// What was found instead.
+        why: NotHeld,
+    },
+
+    /// No usable answer came. The lease is not used any more; it is being released in the background and ends by
+    /// itself at its ttl at the latest.
+    #[error("`{name}`: release unknown: {source}")]
+    Unknown {
+        /// The lock's name.
+        name: Name,
+        /// What went wrong.
+        source: StoreError,
+    },
+
+    /// The store refused. The lease is not used any more and ends by itself at its ttl at the latest.
+    #[error("`{name}`: not released: {source}")]
+    Store {
+        /// The lock's name.
+        name: Name,
+        /// What the store said.
+        source: StoreError,
+    },
+}
+
+/// What a release found instead of the lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotHeld {
+    /// Nothing: it ran out, or somebody deleted it.
+    Expired,
+    /// Another holder.
+    Taken,
+}
+
+impl fmt::Display for NotHeld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotHeld::Expired => "it had run out or was deleted",
+            NotHeld::Taken => "another holds it",
+        })
+    }
+}
+
+/// Why looking failed. Looking changes nothing.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum InspectError {
+    /// The name or pattern is not well-formed. Nothing was sent.
+    #[error(transparent)]
+    Invalid(#[from] InvalidInput),
+
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why nothing was broken.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum BreakError {
+    /// The name is not well-formed. Nothing was sent.
+    #[error(transparent)]
+    Invalid(#[from] InvalidInput),
+
+    /// Nobody held it. Nothing was changed.
+    #[error("`{name}` is not held")]
+    NotHeld {
+        /// The lock's name.
+        name: Name,
+    },
+
+    /// Another library holds it, and the terms did not allow that. Nothing was changed.
+    #[error("`{name}` is held by another library")]
+    Foreign {
+        /// The lock's name.
+        name: Name,
+    },
+
+    /// The holder has another fencing token by now. Nothing was changed.
+    #[error("`{name}` is held under fencing token {fence} by now")]
+    Changed {
+        /// The lock's name.
+        name: Name,
+        /// The fencing token of the present holder.
+        fence: Fence,
+    },
+
+    /// The store did not answer. The holder may have been broken.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The lease cannot be relied on any more. Stop work on what it protects.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("lease on `{name}` lost: {reason}")]
+pub struct Lost {
+    /// The lock's name.
+    pub name: Name,
+    /// The fencing token of the lost lease.
+    pub fence: Option<Fence>,
+    /// What happened.
+    pub reason: LostReason,
+}
+
+/// What happened to a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The deadline passed; renewal was off, or this process did not run in time.
+    RanOut,
+    /// Another holder's token is there.
+    TakenOver,
+    /// The key is gone: it expired early, was deleted or evicted, or the server lost it.
+    Vanished,
+    /// Nobody answered until the deadline passed. The key may still exist for a moment.
+    OutOfTouch,
+    /// The longest hold that was asked for is over.
+    HoldOver,
+    /// The holder itself gave it up (release, drop, detach or close).
+    GivenUp,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LostReason::RanOut => "its time ran out",
+            LostReason::TakenOver => "another holder has it",
+            LostReason::Vanished => "it is gone from the store",
+            LostReason::OutOfTouch => "the store could not be reached in time",
+            LostReason::HoldOver => "the longest hold allowed is over",
+            LostReason::GivenUp => "it was given up",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_error_keeps_its_cause() {
+        let cause = std::io::Error::other("broken pipe");
+        let error = StoreError::unknown(ErrorKind::Unreachable, "connection lost").with_source(cause);
+        assert_eq!(std::error::Error::source(&error).map(ToString::to_string).as_deref(), Some("broken pipe"));
+        assert!(error.maybe_applied() && error.may_pass());
+        assert!(!StoreError::refused(ErrorKind::Auth, "no password").may_pass());
+    }
+}

@@ -1,0 +1,194 @@
+//! One value per `.lua` file: its text, what goes in, what comes out.
+
+use std::sync::OnceLock;
+
+use crate::error::{ErrorKind, StoreError};
+
+/// A script: one file under `lua/`, joined with the fragments it uses.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) name: &'static str,
+    pub(crate) source: &'static str,
+    /// Changes nothing, so a store may run it without its lock.
+    pub(crate) reads_only: bool,
+    /// The SHA-1 by which a Redis server knows it, computed on first use.
+    pub(crate) sha1: OnceLock<String>,
+}
+
+/// Joins `prelude.lua`, the named fragments and the script itself at compile time.
+macro_rules! script {
+    ($name:literal $(, with $fragment:literal)* $(, $reads_only:ident)?) => {{
+        static SCRIPT: $crate::script::Script = $crate::script::Script {
+            name: $name,
+            source: concat!(
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/prelude.lua")),
+                $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $fragment, ".lua")),)*
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".lua")),
+            ),
+            reads_only: script!(@flag $($reads_only)?),
+            sha1: std::sync::OnceLock::new(),
+        };
+        &SCRIPT
+    }};
+    (@flag) => { false };
+    (@flag reads_only) => { true };
+}
+pub(crate) use script;
+
+/// One call of one script: what a store gets to run.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) script: &'static Script,
+    pub(crate) keys: Vec<String>,
+    pub(crate) args: Vec<String>,
+}
+
+/// Arguments hold tokens, so they are not shown.
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Call({} {:?}, {} args)", self.script.name, self.keys, self.args.len())
+    }
+}
+
+impl Call {
+    pub(crate) fn key(&mut self, key: &str) -> &mut Self {
+        self.keys.push(key.to_owned());
+        self
+    }
+
+    pub(crate) fn arg(&mut self, arg: impl ToString) -> &mut Self {
+        self.args.push(arg.to_string());
+        self
+    }
+}
+
+/// A value that a script returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Value {
+    Nil,
+    Int(i64),
+    Bytes(Vec<u8>),
+    Array(Vec<Value>),
+}
+
+/// An answer: a tag and what comes with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tagged {
+    tag: String,
+    rest: Vec<Value>,
+}
+
+/// An answer that no version of this script gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+impl Tagged {
+    pub(crate) fn from_value(value: Value) -> Result<Self, Malformed> {
+        let Value::Array(mut items) = value else { return Err(Malformed) };
+        if items.is_empty() {
+            return Err(Malformed);
+        }
+        let rest = items.split_off(1);
+        match items.pop() {
+            Some(Value::Bytes(tag)) => {
+                Ok(Tagged { tag: String::from_utf8(tag).map_err(|_| Malformed)?, rest })
+            }
+            _ => Err(Malformed),
+        }
+    }
+
+    pub(crate) fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    pub(crate) fn values(&self) -> &[Value] {
+        &self.rest
+    }
+
+    fn at(&self, index: usize) -> Result<&Value, Malformed> {
+        self.rest.get(index).ok_or(Malformed)
+    }
+
+    /// A whole number that is not negative, sent as an integer or as digits.
+    pub(crate) fn number(&self, index: usize) -> Result<u64, Malformed> {
+        u64::try_from(self.signed(index)?).map_err(|_| Malformed)
+    }
+
+    pub(crate) fn signed(&self, index: usize) -> Result<i64, Malformed> {
+        match self.at(index)? {
+            Value::Int(number) => Ok(*number),
+            Value::Bytes(digits) => std::str::from_utf8(digits).ok().and_then(|d| d.parse().ok()).ok_or(Malformed),
+            Value::Nil | Value::Array(_) => Err(Malformed),
+        }
+    }
+
+    pub(crate) fn bytes(&self, index: usize) -> Result<&[u8], Malformed> {
+        match self.at(index)? {
+            Value::Bytes(bytes) => Ok(bytes),
+            Value::Nil | Value::Int(_) | Value::Array(_) => Err(Malformed),
+        }
+    }
+
+    pub(crate) fn text(&self, index: usize) -> Result<&str, Malformed> {
+        std::str::from_utf8(self.bytes(index)?).map_err(|_| Malformed)
+    }
+
+    pub(crate) fn array(&self, index: usize) -> Result<&[Value], Malformed> {
+        match self.at(index)? {
+            Value::Array(items) => Ok(items),
+            Value::Nil | Value::Int(_) | Value::Bytes(_) => Err(Malformed),
+        }
+    }
+}
+
+/// An atomic step of a primitive.
+pub(crate) trait Operation {
+    type Reply;
+    const SCRIPT: fn() -> &'static Script;
+    /// Keys and arguments in the order of the script's header.
+    fn encode(&self, call: &mut Call);
+    /// Every tag of the header, and no other.
+    fn decode(answer: &Tagged) -> Result<Self::Reply, Malformed>;
+
+    fn call(&self) -> Call {
+        let mut call = Call { script: Self::SCRIPT(), keys: Vec::new(), args: Vec::new() };
+        self.encode(&mut call);
+        call
+    }
+
+    /// An answer that is not understood may come from a step that was taken.
+    fn read(answer: &Tagged) -> Result<Self::Reply, StoreError> {
+        Self::decode(answer).map_err(|Malformed| {
+            let script = Self::SCRIPT().name;
+            StoreError::unknown(ErrorKind::Malformed, format!("the answer of {script} was not understood"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(text: &str) -> Value {
+        Value::Bytes(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn an_answer_without_a_tag_is_malformed() {
+        for bad in [Value::Nil, Value::Int(1), bytes("busy"), Value::Array(vec![]), Value::Array(vec![Value::Int(0)])] {
+            assert_eq!(Tagged::from_value(bad), Err(Malformed));
+        }
+    }
+
+    #[test]
+    fn numbers_come_as_integers_or_as_digits_and_nothing_else() {
+        let answer = Value::Array(vec![bytes("t"), Value::Int(-1), bytes("1795224695691371"), bytes("1e15"), Value::Nil]);
+        let answer = Tagged::from_value(answer).unwrap();
+        assert_eq!(answer.signed(0), Ok(-1));
+        assert_eq!(answer.number(0), Err(Malformed));
+        assert_eq!(answer.number(1), Ok(1_795_224_695_691_371));
+        for missing in [2, 3, 9] {
+            assert_eq!(answer.number(missing), Err(Malformed));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Where leases live. A store does two things: it runs a script atomically on its declared keys, and it delivers
+//! wake-up messages, saying when it may have missed some. It never learns which primitive it serves.
+
+use std::time::Duration;
+
+use crate::doctor::Check;
+use crate::error::StoreError;
+use crate::script::{Call, Operation, Tagged};
+
+#[cfg(feature = "embedded")]
+pub(crate) mod embedded;
+#[cfg(feature = "redis")]
+pub(crate) mod redis;
+pub(crate) mod url;
+
+/// What a listener hears.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Messages from now on arrive. Whatever was sent before may have been missed.
+    Ready,
+    /// Messages may be missed until the next `Ready`.
+    Gap,
+    /// A message to the channel.
+    Message(Vec<u8>),
+}
+
+/// Receives events; called on the client's own thread, must not block.
+pub(crate) type Sink = Box<dyn Fn(Event) + Send + Sync>;
+
+/// What differs between stores, for those above.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Capabilities {
+    /// Waiters can be woken by messages. Without, they have timers only.
+    pub(crate) wakes: bool,
+    /// How many keys of different names one call may have.
+    pub(crate) keys_per_call: usize,
+    /// Waiters look at least this often, whatever else they know.
+    pub(crate) look_every: Duration,
+}
+
+/// One of the stores. Clones share everything; `another_lane` has a connection of its own.
+#[derive(Debug, Clone)]
+pub(crate) enum Store {
+    #[cfg(feature = "redis")]
+    Redis(redis::RedisStore),
+    #[cfg(feature = "embedded")]
+    Embedded(embedded::EmbeddedStore),
+}
+
+/// Runs the same expression on whichever store this is.
+macro_rules! each {
+    ($store:expr, $inner:ident => $body:expr) => {
+        match $store {
+            #[cfg(feature = "redis")]
+            Store::Redis($inner) => $body,
+            #[cfg(feature = "embedded")]
+            Store::Embedded($inner) => $body,
+        }
+    };
+}
+
+impl Store {
+    /// Runs a script once, or says whether it may have run. Returns within `within`, give or take scheduling.
+    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, StoreError> {
+        each!(self, store => store.run(call, within).await)
+    }
+
+    /// Runs an operation and understands its answer.
+    pub(crate) async fn ask<O: Operation>(&self, operation: &O, within: Duration) -> Result<O::Reply, StoreError> {
+        O::read(&self.run(&operation.call(), within).await?)
+    }
+
+    /// Listens on a channel for ever, across reconnects; stops when dropped.
+    pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
+        each!(self, store => store.listen(channel, sink).await)
+    }
+
+    /// Some keys that may be locks and match the glob pattern, from `cursor` on (0 to begin), and the next cursor
+    /// (0 at the end).
+    pub(crate) async fn scan(
+        &self,
+        cursor: u64,
+        pattern: &str,
+        within: Duration,
+    ) -> Result<(u64, Vec<String>), StoreError> {
+        each!(self, store => store.scan(cursor, pattern, within).await)
+    }
+
+    /// What an operator should know about the store, and whether it is fit for locks.
+    pub(crate) async fn examine(&self, within: Duration) -> Result<Vec<Check>, StoreError> {
+        each!(self, store => store.examine(within).await)
+    }
+
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        each!(self, store => store.capabilities())
+    }
+
+    /// The same store over a connection of its own.
+    pub(crate) fn another_lane(&self) -> Store {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => Store::Redis(store.another_lane()),
+            #[cfg(feature = "embedded")]
+            Store::Embedded(store) => Store::Embedded(store.clone()),
+        }
+    }
+
+    /// The store in words, without secrets.
+    pub(crate) fn describe(&self) -> String {
+        each!(self, store => store.describe())
+    }
+}

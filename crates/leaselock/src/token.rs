@@ -1,0 +1,155 @@
+//! The proof of ownership.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+const RANDOM_BYTES: usize = 16;
+const CLIENT_BYTES: usize = 6;
+/// 22 characters of random, a separator, 8 characters of client.
+const LENGTH: usize = 31;
+
+/// Who a client is, in short: 48 random bits, 8 characters. Not a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ClientId(String);
+
+impl ClientId {
+    pub(crate) fn random() -> Result<Self, getrandom::Error> {
+        Ok(ClientId(base64url(&random::<CLIENT_BYTES>()?)))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// 128 random bits from the operating system and the client's id, new for every acquisition. A secret: whoever knows
+/// it can release the lease, so it never appears in `Debug`, logs or errors.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Token(String);
+
+impl Token {
+    /// A lease without a fencing token says so in its token, which costs nothing and lets `inspect` tell.
+    pub(crate) fn random(client: &ClientId, fencing: bool) -> Result<Self, getrandom::Error> {
+        let separator = if fencing { '.' } else { '~' };
+        Ok(Token(format!("{}{separator}{}", base64url(&random::<RANDOM_BYTES>()?), client.0)))
+    }
+
+    /// One of ours, or `None`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        client_of(text.as_bytes()).map(|_| Token(text.to_owned()))
+    }
+
+    pub(crate) fn secret(&self) -> &str {
+        &self.0
+    }
+
+    /// Eight hex digits of a hash: enough to correlate, useless to release.
+    pub(crate) fn digest(&self) -> String {
+        digest(self.0.as_bytes())
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token(#{})", self.digest())
+    }
+}
+
+/// The client inside one of our tokens; `None` for the value of another library.
+pub(crate) fn client_of(value: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(value).ok().filter(|text| text.len() == LENGTH)?;
+    let (secret, client) = text.split_at_checked(22)?;
+    let client = client.strip_prefix(['.', '~'])?;
+    let plain = |part: &str| part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    (plain(secret) && plain(client)).then_some(client)
+}
+
+/// Eight hex digits of SHA-256.
+pub(crate) fn digest(secret: &[u8]) -> String {
+    Sha256::digest(secret).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn random<const N: usize>() -> Result<[u8; N], getrandom::Error> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Unpadded base64 with `-` and `_` (RFC 4648, section 5).
+pub(crate) fn base64url(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let group = chunk.iter().fold(0u32, |all, byte| all << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for digit in 0..=chunk.len() {
+            text.push(char::from(DIGITS[(group >> (18 - 6 * digit) & 63) as usize]));
+        }
+    }
+    text
+}
+
+/// The reverse; `None` for anything that `base64url` does not write.
+pub(crate) fn from_base64url(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    for chunk in text.as_bytes().chunks(4) {
+        let mut group = 0u32;
+        for digit in chunk {
+            let value = match digit {
+                b'A'..=b'Z' => digit - b'A',
+                b'a'..=b'z' => digit - b'a' + 26,
+                b'0'..=b'9' => digit - b'0' + 52,
+                b'-' => 62,
+                b'_' => 63,
+                _ => return None,
+            };
+            group = group << 6 | u32::from(value);
+        }
+        group <<= 6 * (4 - chunk.len());
+        bytes.extend_from_slice(&group.to_be_bytes()[1..chunk.len().max(1)]);
+    }
+    (base64url(&bytes) == text).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_new_every_time_and_name_their_client() {
+        let client = ClientId::random().unwrap();
+        let (one, two) = (Token::random(&client, true).unwrap(), Token::random(&client, false).unwrap());
+        assert_ne!(one, two);
+        for token in [&one, &two] {
+            assert_eq!(token.secret().len(), LENGTH);
+            assert_eq!(client_of(token.secret().as_bytes()), Some(client.as_str()));
+            assert_eq!(Token::parse(token.secret()).as_ref(), Some(token));
+        }
+    }
+
+    #[test]
+    fn debug_shows_a_digest_and_never_the_secret() {
+        let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
+        let shown = format!("{token:?}");
+        assert!(!shown.contains(&token.secret()[..8]), "{shown}");
+    }
+
+    #[test]
+    fn values_of_other_libraries_are_not_taken_for_ours() {
+        for foreign in ["", "x", "f47ac10b-58cc-4372-a567-0e02b2c3d479", "0123456789012345678901x12345678"] {
+            assert_eq!(client_of(foreign.as_bytes()), None, "{foreign}");
+        }
+        assert_eq!(client_of(&[0xff; 31]), None);
+    }
+
+    #[test]
+    fn base64url_is_reversible_and_refuses_other_text() {
+        for length in 0..40u8 {
+            let bytes: Vec<u8> = (0..length).map(|i| i.wrapping_mul(71)).collect();
+            assert_eq!(from_base64url(&base64url(&bytes)), Some(bytes));
+        }
+        for bad in ["A", "=", "AB==", "A B", "AAAB="] {
+            assert_eq!(from_base64url(bad), None, "{bad}");
+        }
+    }
+}
