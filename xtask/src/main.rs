@@ -1,2 +1,40 @@
-//! x
-fn main() {}
+//! The repository's tasks. `cargo xtask test` is all that CI does, and all that a contributor needs.
+
+mod clock;
+mod complaint;
+mod files;
+mod lex;
+mod lua;
+mod test;
+mod tidy;
+
+use std::env;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask test [--fast]   every check there is, cheap ones first; --fast ends before the tests
+cargo xtask lua [--write]   compares script headers with scripts; --write renews lua/README.md
+cargo xtask tidy            the repository's rules that no compiler knows";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match args[..] {
+        ["test"] => test::run(false),
+        ["test", "--fast"] => test::run(true),
+        ["lua"] => lua::run(false),
+        ["lua", "--write"] => lua::run(true),
+        ["tidy"] => tidy::run(),
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(summary) => {
+            println!("{summary}");
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
+}

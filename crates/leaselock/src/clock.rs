@@ -34,13 +34,19 @@ impl Moment {
     /// This much later; the end of time when that is not far enough away.
     #[must_use]
     pub fn plus(self, by: Duration) -> Moment {
-        Moment(self.0.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
+        Moment(
+            self.0
+                .saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)),
+        )
     }
 
     /// This much earlier; the start of time when that is too early.
     #[must_use]
     pub fn minus(self, by: Duration) -> Moment {
-        Moment(self.0.saturating_sub(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
+        Moment(
+            self.0
+                .saturating_sub(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)),
+        )
     }
 }
 
@@ -66,7 +72,9 @@ impl Clock {
     /// A clock that stands still until [`advance`](Clock::advance) moves it, for tests of your own code.
     /// Clones share the time.
     pub fn manual() -> Self {
-        Clock(Source::Manual(Arc::new(watch::Sender::new(MANUAL_START_NANOS))))
+        Clock(Source::Manual(Arc::new(watch::Sender::new(
+            MANUAL_START_NANOS,
+        ))))
     }
 
     /// Moves a manual clock and wakes whoever waits on it. The machine's clock cannot be moved: nothing happens.
@@ -130,7 +138,9 @@ fn boot_now() -> Moment {
 pub(crate) fn wall_us() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0) / 1000)
+    seconds
+        .saturating_mul(1_000_000)
+        .saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0) / 1000)
 }
 
 /// An alarm for the client's own thread that rings on time after a suspend too (a timerfd on the same clock).
@@ -151,7 +161,7 @@ impl Alarm {
             let timer = (!clock.is_manual())
                 .then(|| timerfd_create(TimerfdClockId::Boottime, flags).ok())
                 .flatten()
-                .and_then(|fd| tokio::io::unix::AsyncFd::new(fd).ok());
+                .and_then(watched);
             Alarm { clock, timer }
         }
         #[cfg(not(target_os = "linux"))]
@@ -176,6 +186,18 @@ impl Alarm {
     }
 }
 
+/// Registers a timer with the runtime that polls it.
+#[cfg(target_os = "linux")]
+#[expect(
+    unsafe_code,
+    reason = "the descriptor must stay the same one for as long as it is registered"
+)]
+fn watched(timer: std::os::fd::OwnedFd) -> Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>> {
+    // SAFETY: `register` asks that the value goes on owning one and the same open descriptor. An `OwnedFd` does: it is
+    // moved in here, never taken out or replaced, and closes only after `AsyncFd` has deregistered it.
+    unsafe { tokio::io::unix::AsyncFd::register(timer) }.ok()
+}
+
 #[cfg(target_os = "linux")]
 fn set_timer(timer: &std::os::fd::OwnedFd, moment: Moment) -> rustix::io::Result<()> {
     use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
@@ -183,8 +205,14 @@ fn set_timer(timer: &std::os::fd::OwnedFd, moment: Moment) -> rustix::io::Result
         tv_sec: i64::try_from(moment.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX),
         tv_nsec: i64::from(u32::try_from(moment.as_nanos() % 1_000_000_000).unwrap_or(0)),
     };
-    let never = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let spec = Itimerspec { it_interval: never, it_value: at };
+    let never = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let spec = Itimerspec {
+        it_interval: never,
+        it_value: at,
+    };
     timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &spec).map(|_| ())
 }
 
@@ -196,7 +224,10 @@ mod tests {
     fn moments_never_wrap() {
         let end = Moment::from_nanos(u64::MAX);
         assert_eq!(end.plus(Duration::MAX), end);
-        assert_eq!(Moment::from_nanos(5).minus(Duration::from_secs(1)), Moment::from_nanos(0));
+        assert_eq!(
+            Moment::from_nanos(5).minus(Duration::from_secs(1)),
+            Moment::from_nanos(0)
+        );
         assert_eq!(Moment::from_nanos(5).saturating_since(end), Duration::ZERO);
     }
 

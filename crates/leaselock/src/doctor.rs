@@ -26,8 +26,18 @@ pub struct Check {
 }
 
 impl Check {
-    pub(crate) fn new(topic: &str, found: impl Into<String>, fit: Fit, advice: Option<&str>) -> Self {
-        Check { topic: topic.to_owned(), found: found.into(), fit, advice: advice.map(str::to_owned) }
+    pub(crate) fn new(
+        topic: &str,
+        found: impl Into<String>,
+        fit: Fit,
+        advice: Option<&str>,
+    ) -> Self {
+        Check {
+            topic: topic.to_owned(),
+            found: found.into(),
+            fit,
+            advice: advice.map(str::to_owned),
+        }
     }
 }
 

@@ -91,7 +91,12 @@ impl StoreError {
         self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self::build(self.0.kind, self.0.message.clone(), self.0.maybe_applied, Some(source.into()))
+        Self::build(
+            self.0.kind,
+            self.0.message.clone(),
+            self.0.maybe_applied,
+            Some(source.into()),
+        )
     }
 
     fn build(
@@ -100,7 +105,12 @@ impl StoreError {
         maybe_applied: bool,
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        StoreError(Arc::new(Inner { kind, message, maybe_applied, source }))
+        StoreError(Arc::new(Inner {
+            kind,
+            message,
+            maybe_applied,
+            source,
+        }))
     }
 
     /// What kind of trouble.
@@ -374,8 +384,14 @@ mod tests {
     #[test]
     fn a_store_error_keeps_its_cause() {
         let cause = std::io::Error::other("broken pipe");
-        let error = StoreError::unknown(ErrorKind::Unreachable, "connection lost").with_source(cause);
-        assert_eq!(std::error::Error::source(&error).map(ToString::to_string).as_deref(), Some("broken pipe"));
+        let error =
+            StoreError::unknown(ErrorKind::Unreachable, "connection lost").with_source(cause);
+        assert_eq!(
+            std::error::Error::source(&error)
+                .map(ToString::to_string)
+                .as_deref(),
+            Some("broken pipe")
+        );
         assert!(error.maybe_applied() && error.may_pass());
         assert!(!StoreError::refused(ErrorKind::Auth, "no password").may_pass());
     }

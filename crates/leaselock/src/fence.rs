@@ -23,7 +23,11 @@ impl Fence {
 
     /// What scripts answer: `0` stands for a lease without fencing.
     pub(crate) const fn from_answer(number: u64) -> Option<Self> {
-        if number == 0 { None } else { Some(Fence(number)) }
+        if number == 0 {
+            None
+        } else {
+            Some(Fence(number))
+        }
     }
 }
 

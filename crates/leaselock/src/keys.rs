@@ -22,7 +22,11 @@ impl MutexKeys {
     pub(crate) fn new(prefix: &str, name: &Name) -> Result<Self, InvalidInput> {
         let lock = format!("{prefix}{name}");
         name::check_key(&lock)?;
-        let base = if lock.contains('{') { format!("{lock}:ll:t:") } else { format!("{{{lock}}}:ll:") };
+        let base = if lock.contains('{') {
+            format!("{lock}:ll:t:")
+        } else {
+            format!("{{{lock}}}:ll:")
+        };
         Ok(MutexKeys {
             line: format!("{base}line"),
             waiters: format!("{base}waiters"),
@@ -48,13 +52,17 @@ pub(crate) fn wake_channel(prefix: &str, client: &ClientId) -> String {
 /// Fences outlive a reboot of the machine that the embedded store is on; leases and lines do not.
 #[cfg(feature = "embedded")]
 pub(crate) fn outlives_reboot(key: &str) -> bool {
-    key.rsplit_once(':').is_some_and(|(base, last)| last == FENCE && base.contains(":ll"))
+    key.rsplit_once(':')
+        .is_some_and(|(base, last)| last == FENCE && base.contains(":ll"))
 }
 
 /// What keys of one call have in common: the part in braces, or the whole key.
 #[cfg(feature = "embedded")]
 pub(crate) fn slot_tag(key: &str) -> &str {
-    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
+    let tag = key
+        .split_once('{')
+        .and_then(|(_, rest)| rest.split_once('}'))
+        .map(|(tag, _)| tag);
     tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
@@ -69,14 +77,25 @@ mod tests {
     #[test]
     fn the_lock_is_exactly_the_users_key() {
         assert_eq!(keys("job").lock, "job");
-        assert_eq!(MutexKeys::new("app:", &Name::new("job").unwrap()).unwrap().lock, "app:job");
+        assert_eq!(
+            MutexKeys::new("app:", &Name::new("job").unwrap())
+                .unwrap()
+                .lock,
+            "app:job"
+        );
     }
 
     #[test]
     fn a_name_and_the_same_name_in_braces_share_no_key() {
         let (plain, tagged) = (keys("foo"), keys("{foo}"));
         let all = |k: &MutexKeys| {
-            [k.lock.clone(), k.line.clone(), k.waiters.clone(), k.fence.clone(), k.why.clone()]
+            [
+                k.lock.clone(),
+                k.line.clone(),
+                k.waiters.clone(),
+                k.fence.clone(),
+                k.why.clone(),
+            ]
         };
         for key in all(&plain) {
             assert!(!all(&tagged).contains(&key), "{key}");
@@ -88,7 +107,13 @@ mod tests {
     fn all_keys_of_one_lock_share_a_slot() {
         for name in ["foo", "{foo}", "a{foo}b"] {
             let keys = keys(name);
-            for key in [&keys.lock, &keys.line, &keys.waiters, &keys.fence, &keys.why] {
+            for key in [
+                &keys.lock,
+                &keys.line,
+                &keys.waiters,
+                &keys.fence,
+                &keys.why,
+            ] {
                 assert_eq!(slot_tag(key), "foo".trim_start_matches(' '), "{key}");
             }
         }
@@ -97,7 +122,12 @@ mod tests {
     #[cfg(feature = "embedded")]
     #[test]
     fn only_fences_outlive_a_reboot() {
-        for (key, outlives) in [("{a}:ll:fence", true), ("{a}x:ll:t:fence", true), ("a:fence", false), ("a", false)] {
+        for (key, outlives) in [
+            ("{a}:ll:fence", true),
+            ("{a}x:ll:t:fence", true),
+            ("a:fence", false),
+            ("a", false),
+        ] {
             assert_eq!(outlives_reboot(key), outlives, "{key}");
         }
         assert!(!outlives_reboot("{a}:ll:line"));

@@ -29,6 +29,12 @@ impl Name {
         }
     }
 
+    /// For an error that comes before the name was looked at.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn placeholder() -> Self {
+        Name("(refused name)".to_owned())
+    }
+
     /// The name as given.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -45,7 +51,10 @@ impl fmt::Display for Name {
 pub(crate) fn check_prefix(prefix: &str) -> Result<(), InvalidInput> {
     match fault(prefix) {
         None => Ok(()),
-        Some(fault) => Err(InvalidInput::new(format!("prefix {}: {fault}", shown(prefix)))),
+        Some(fault) => Err(InvalidInput::new(format!(
+            "prefix {}: {fault}",
+            shown(prefix)
+        ))),
     }
 }
 
@@ -53,19 +62,27 @@ pub(crate) fn check_prefix(prefix: &str) -> Result<(), InvalidInput> {
 pub(crate) fn check_key(key: &str) -> Result<(), InvalidInput> {
     match fault(key) {
         None => Ok(()),
-        Some(fault) => Err(InvalidInput::new(format!("key {} (prefix and name): {fault}", shown(key)))),
+        Some(fault) => Err(InvalidInput::new(format!(
+            "key {} (prefix and name): {fault}",
+            shown(key)
+        ))),
     }
 }
 
 fn fault(text: &str) -> Option<String> {
     if text.len() > LENGTH_MAX {
-        return Some(format!("{} bytes are too many; at most {LENGTH_MAX}", text.len()));
+        return Some(format!(
+            "{} bytes are too many; at most {LENGTH_MAX}",
+            text.len()
+        ));
     }
     if text.chars().any(char::is_control) {
         return Some("control characters are not allowed".to_owned());
     }
     if text.contains(RESERVED) || text.starts_with(RESERVED_START) {
-        return Some("`:ll:` inside and `ll:` in front are leaselock's own; leave them out".to_owned());
+        return Some(
+            "`:ll:` inside and `ll:` in front are leaselock's own; leave them out".to_owned(),
+        );
     }
     if !braces_are_one_tag(text) {
         return Some("braces only as one non-empty hash tag, such as `{orders}:42`".to_owned());
@@ -96,7 +113,17 @@ mod tests {
 
     #[test]
     fn good_names_pass_unchanged() {
-        for good in ["a", "invoices/2026-07", "{orders}:42", "x{tag}", "ναι", "a:ll", "all:x", "*?[", "  "] {
+        for good in [
+            "a",
+            "invoices/2026-07",
+            "{orders}:42",
+            "x{tag}",
+            "ναι",
+            "a:ll",
+            "all:x",
+            "*?[",
+            "  ",
+        ] {
             assert_eq!(Name::new(good).unwrap().as_str(), good);
         }
         assert!(Name::new("x".repeat(512)).is_ok());

@@ -17,7 +17,7 @@ pub(crate) struct Script {
 
 /// Joins `prelude.lua`, the named fragments and the script itself at compile time.
 macro_rules! script {
-    ($name:literal $(, with $fragment:literal)* $(, $reads_only:ident)?) => {{
+    ($name:literal $(, with $fragment:literal)* $(; $reads_only:ident)?) => {{
         static SCRIPT: $crate::script::Script = $crate::script::Script {
             name: $name,
             source: concat!(
@@ -46,7 +46,13 @@ pub(crate) struct Call {
 /// Arguments hold tokens, so they are not shown.
 impl std::fmt::Debug for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Call({} {:?}, {} args)", self.script.name, self.keys, self.args.len())
+        write!(
+            f,
+            "Call({} {:?}, {} args)",
+            self.script.name,
+            self.keys,
+            self.args.len()
+        )
     }
 }
 
@@ -84,15 +90,18 @@ pub(crate) struct Malformed;
 
 impl Tagged {
     pub(crate) fn from_value(value: Value) -> Result<Self, Malformed> {
-        let Value::Array(mut items) = value else { return Err(Malformed) };
+        let Value::Array(mut items) = value else {
+            return Err(Malformed);
+        };
         if items.is_empty() {
             return Err(Malformed);
         }
         let rest = items.split_off(1);
         match items.pop() {
-            Some(Value::Bytes(tag)) => {
-                Ok(Tagged { tag: String::from_utf8(tag).map_err(|_| Malformed)?, rest })
-            }
+            Some(Value::Bytes(tag)) => Ok(Tagged {
+                tag: String::from_utf8(tag).map_err(|_| Malformed)?,
+                rest,
+            }),
             _ => Err(Malformed),
         }
     }
@@ -117,7 +126,10 @@ impl Tagged {
     pub(crate) fn signed(&self, index: usize) -> Result<i64, Malformed> {
         match self.at(index)? {
             Value::Int(number) => Ok(*number),
-            Value::Bytes(digits) => std::str::from_utf8(digits).ok().and_then(|d| d.parse().ok()).ok_or(Malformed),
+            Value::Bytes(digits) => std::str::from_utf8(digits)
+                .ok()
+                .and_then(|d| d.parse().ok())
+                .ok_or(Malformed),
             Value::Nil | Value::Array(_) => Err(Malformed),
         }
     }
@@ -151,7 +163,11 @@ pub(crate) trait Operation {
     fn decode(answer: &Tagged) -> Result<Self::Reply, Malformed>;
 
     fn call(&self) -> Call {
-        let mut call = Call { script: Self::SCRIPT(), keys: Vec::new(), args: Vec::new() };
+        let mut call = Call {
+            script: Self::SCRIPT(),
+            keys: Vec::new(),
+            args: Vec::new(),
+        };
         self.encode(&mut call);
         call
     }
@@ -160,7 +176,10 @@ pub(crate) trait Operation {
     fn read(answer: &Tagged) -> Result<Self::Reply, StoreError> {
         Self::decode(answer).map_err(|Malformed| {
             let script = Self::SCRIPT().name;
-            StoreError::unknown(ErrorKind::Malformed, format!("the answer of {script} was not understood"))
+            StoreError::unknown(
+                ErrorKind::Malformed,
+                format!("the answer of {script} was not understood"),
+            )
         })
     }
 }
@@ -175,14 +194,26 @@ mod tests {
 
     #[test]
     fn an_answer_without_a_tag_is_malformed() {
-        for bad in [Value::Nil, Value::Int(1), bytes("busy"), Value::Array(vec![]), Value::Array(vec![Value::Int(0)])] {
+        for bad in [
+            Value::Nil,
+            Value::Int(1),
+            bytes("busy"),
+            Value::Array(vec![]),
+            Value::Array(vec![Value::Int(0)]),
+        ] {
             assert_eq!(Tagged::from_value(bad), Err(Malformed));
         }
     }
 
     #[test]
     fn numbers_come_as_integers_or_as_digits_and_nothing_else() {
-        let answer = Value::Array(vec![bytes("t"), Value::Int(-1), bytes("1795224695691371"), bytes("1e15"), Value::Nil]);
+        let answer = Value::Array(vec![
+            bytes("t"),
+            Value::Int(-1),
+            bytes("1795224695691371"),
+            bytes("1e15"),
+            Value::Nil,
+        ]);
         let answer = Tagged::from_value(answer).unwrap();
         assert_eq!(answer.signed(0), Ok(-1));
         assert_eq!(answer.number(0), Err(Malformed));

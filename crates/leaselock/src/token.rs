@@ -32,7 +32,11 @@ impl Token {
     /// A lease without a fencing token says so in its token, which costs nothing and lets `inspect` tell.
     pub(crate) fn random(client: &ClientId, fencing: bool) -> Result<Self, getrandom::Error> {
         let separator = if fencing { '.' } else { '~' };
-        Ok(Token(format!("{}{separator}{}", base64url(&random::<RANDOM_BYTES>()?), client.0)))
+        Ok(Token(format!(
+            "{}{separator}{}",
+            base64url(&random::<RANDOM_BYTES>()?),
+            client.0
+        )))
     }
 
     /// One of ours, or `None`.
@@ -58,16 +62,25 @@ impl fmt::Debug for Token {
 
 /// The client inside one of our tokens; `None` for the value of another library.
 pub(crate) fn client_of(value: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(value).ok().filter(|text| text.len() == LENGTH)?;
+    let text = std::str::from_utf8(value)
+        .ok()
+        .filter(|text| text.len() == LENGTH)?;
     let (secret, client) = text.split_at_checked(22)?;
     let client = client.strip_prefix(['.', '~'])?;
-    let plain = |part: &str| part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let plain = |part: &str| {
+        part.bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+    };
     (plain(secret) && plain(client)).then_some(client)
 }
 
 /// Eight hex digits of SHA-256.
 pub(crate) fn digest(secret: &[u8]) -> String {
-    Sha256::digest(secret).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(secret)
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn random<const N: usize>() -> Result<[u8; N], getrandom::Error> {
@@ -81,9 +94,14 @@ pub(crate) fn base64url(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let group = chunk.iter().fold(0u32, |all, byte| all << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        let group = chunk
+            .iter()
+            .fold(0u32, |all, byte| all << 8 | u32::from(*byte))
+            << (8 * (3 - chunk.len()));
         for digit in 0..=chunk.len() {
-            text.push(char::from(DIGITS[(group >> (18 - 6 * digit) & 63) as usize]));
+            text.push(char::from(
+                DIGITS[(group >> (18 - 6 * digit) & 63) as usize],
+            ));
         }
     }
     text
@@ -118,7 +136,10 @@ mod tests {
     #[test]
     fn tokens_are_new_every_time_and_name_their_client() {
         let client = ClientId::random().unwrap();
-        let (one, two) = (Token::random(&client, true).unwrap(), Token::random(&client, false).unwrap());
+        let (one, two) = (
+            Token::random(&client, true).unwrap(),
+            Token::random(&client, false).unwrap(),
+        );
         assert_ne!(one, two);
         for token in [&one, &two] {
             assert_eq!(token.secret().len(), LENGTH);
@@ -136,7 +157,12 @@ mod tests {
 
     #[test]
     fn values_of_other_libraries_are_not_taken_for_ours() {
-        for foreign in ["", "x", "f47ac10b-58cc-4372-a567-0e02b2c3d479", "0123456789012345678901x12345678"] {
+        for foreign in [
+            "",
+            "x",
+            "f47ac10b-58cc-4372-a567-0e02b2c3d479",
+            "0123456789012345678901x12345678",
+        ] {
             assert_eq!(client_of(foreign.as_bytes()), None, "{foreign}");
         }
         assert_eq!(client_of(&[0xff; 31]), None);

@@ -25,6 +25,14 @@ impl Ttl {
         }
     }
 
+    pub(crate) const fn whole_ms(ms: u64) -> Option<Self> {
+        if ms >= 10 && ms <= 30 * 24 * 3600 * 1000 {
+            Some(Ttl(ms))
+        } else {
+            None
+        }
+    }
+
     pub(crate) const fn as_ms(self) -> u64 {
         self.0
     }
@@ -67,7 +75,12 @@ mod tests {
 
     #[test]
     fn a_ttl_outside_its_range_is_refused_and_the_range_is_named() {
-        for bad in [Duration::ZERO, Duration::from_millis(9), Duration::from_secs(2_592_001), Duration::MAX] {
+        for bad in [
+            Duration::ZERO,
+            Duration::from_millis(9),
+            Duration::from_secs(2_592_001),
+            Duration::MAX,
+        ] {
             let refusal = Ttl::new(bad).unwrap_err().to_string();
             assert!(refusal.contains("10 ms to 30 days"), "{refusal}");
         }

@@ -1,1 +1,20 @@
-//! x
+//! Real servers, a faulty proxy and a history checker for leaselock's tests.
+//!
+//! Nothing in here knows leaselock, the redis crate or an async runtime: everything runs on plain
+//! threads, so a test's runtime may be starved or stopped and its tools still work.
+//! Helpers panic with a sentence that says what went wrong, because a test has no use for an error.
+
+pub mod clock;
+pub mod history;
+pub mod process;
+pub mod proxy;
+pub mod resp;
+pub mod server;
+
+pub use history::Recorder;
+pub use process::wait_until;
+pub use proxy::{Cut, Fault, Proxy, Way};
+pub use resp::Value;
+pub use server::Server;
+/// A folder that goes away when its value is dropped.
+pub use tempfile::{TempDir, tempdir};

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::clock::Moment;
 use crate::doctor::Check;
 use crate::error::StoreError;
 use crate::script::{Call, Operation, Tagged};
@@ -66,7 +67,11 @@ impl Store {
     }
 
     /// Runs an operation and understands its answer.
-    pub(crate) async fn ask<O: Operation>(&self, operation: &O, within: Duration) -> Result<O::Reply, StoreError> {
+    pub(crate) async fn ask<O: Operation>(
+        &self,
+        operation: &O,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError> {
         O::read(&self.run(&operation.call(), within).await?)
     }
 
@@ -102,6 +107,16 @@ impl Store {
             Store::Redis(store) => Store::Redis(store.another_lane()),
             #[cfg(feature = "embedded")]
             Store::Embedded(store) => Store::Embedded(store.clone()),
+        }
+    }
+
+    /// A job that outlives this process holds no longer than this. Only a store with sessions lets it hold at all.
+    pub(crate) fn limit_session(&self, until: Moment) {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(_) => {}
+            #[cfg(feature = "embedded")]
+            Store::Embedded(store) => store.limit_session(until),
         }
     }
 

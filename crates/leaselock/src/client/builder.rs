@@ -1,0 +1,232 @@
+//! How a client is put together.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use crate::client::record::Process;
+use crate::client::{Client, Inner};
+use crate::clock::Clock;
+use crate::error::InvalidInput;
+use crate::keys;
+use crate::name;
+use crate::options::{DRIFT_PPM, Options};
+use crate::skew::Skew;
+use crate::store::Store;
+#[cfg(feature = "embedded")]
+use crate::store::embedded::EmbeddedStore;
+use crate::store::url::{self, Target};
+use crate::token::ClientId;
+use crate::ttl::Drift;
+
+/// More drift than this leaves little of a lease; a clock that needs it wants mending.
+const DRIFT_PPM_MAX: u32 = 500_000;
+const PROCESS_NAME_MAX: usize = 100;
+
+/// Builds a [`Client`]; nothing is contacted.
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct ClientBuilder {
+    source: Source,
+    prefix: String,
+    defaults: Options,
+    drift_ppm: u32,
+    request_timeout: Option<Duration>,
+    process_name: Option<String>,
+    clock: Clock,
+    session: bool,
+}
+
+enum Source {
+    Url(String),
+    #[cfg(feature = "redis")]
+    Store(Result<Box<crate::store::redis::RedisStore>, InvalidInput>),
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        ClientBuilder {
+            source: Source::Url(String::new()),
+            prefix: String::new(),
+            defaults: Options::default(),
+            drift_ppm: DRIFT_PPM,
+            request_timeout: None,
+            process_name: None,
+            clock: Clock::boot(),
+            session: true,
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// The store: `redis://[user:password@]host[:port][/database]`, `rediss://…`, `redis+unix:///path`, `file:` (the
+    /// default folder), `file:///folder`, `mem:` (private) or `mem:name` (shared within this process).
+    pub fn url(mut self, url: &str) -> Self {
+        self.source = Source::Url(url.to_owned());
+        self
+    }
+
+    /// The server that a redis client points to, over connections of our own.
+    #[cfg(feature = "redis")]
+    pub fn redis_client(mut self, client: &redis::Client) -> Self {
+        self.source =
+            Source::Store(crate::store::redis::RedisStore::from_client(client).map(Box::new));
+        self
+    }
+
+    /// A connection that the program has already. It cannot be subscribed with, so waiters look twice a second instead
+    /// of being woken; the connection must reconnect by itself.
+    #[cfg(feature = "redis")]
+    pub fn redis_connection<C>(mut self, connection: C) -> Self
+    where
+        C: redis::aio::ConnectionLike + Clone + Send + Sync + 'static,
+    {
+        self.source = Source::Store(Ok(Box::new(
+            crate::store::redis::RedisStore::from_connection(connection),
+        )));
+        self
+    }
+
+    /// Stands in front of every name; empty by default. All who share a lock use the same one.
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        self.prefix = prefix.to_owned();
+        self
+    }
+
+    /// Options of every lock that does not set its own.
+    pub fn defaults(mut self, options: Options) -> Self {
+        self.defaults = options;
+        self
+    }
+
+    /// By how much the clocks of this machine and the server may run apart, in millionths; 10 000 (1 %) by default.
+    pub fn drift_ppm(mut self, drift: u32) -> Self {
+        self.drift_ppm = drift;
+        self
+    }
+
+    /// How long one request may take; a second, or a quarter of the ttl when that is less, by default.
+    pub fn request_timeout(mut self, longest: Duration) -> Self {
+        self.request_timeout = Some(longest);
+        self
+    }
+
+    /// What this process is called in `inspect`; the program's file name by default. Not a secret.
+    pub fn process_name(mut self, name: &str) -> Self {
+        self.process_name = Some(name.to_owned());
+        self
+    }
+
+    /// Where the time is read; [`Clock::manual`] is for tests with `mem:`.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Whether leases in a folder store end with this process; on by default. Without, only their ttl ends them.
+    pub fn session(mut self, on: bool) -> Self {
+        self.session = on;
+        self
+    }
+
+    /// The client.
+    ///
+    /// # Errors
+    /// [`InvalidInput`]: an option or the URL is not well-formed. A server that is down is no error here.
+    pub fn build(self) -> Result<Client, InvalidInput> {
+        self.check()?;
+        let no_random =
+            |error| InvalidInput::new(format!("the system gives no random numbers: {error}"));
+        let id = ClientId::random().map_err(no_random)?;
+        let store = self.store(&id)?;
+        let inner = Inner {
+            channel: keys::wake_channel(&self.prefix, &id),
+            record: keys::client_record(&self.prefix, id.as_str()),
+            about: Process::this(self.process_name),
+            prefix: self.prefix,
+            defaults: self.defaults,
+            drift: Drift {
+                ppm: self.drift_ppm,
+            },
+            request_timeout: self.request_timeout,
+            clock: self.clock,
+            store,
+            skew: Arc::new(Skew::default()),
+            background: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            announced: AtomicU64::new(0),
+            id,
+        };
+        Ok(Client::from_inner(inner))
+    }
+
+    fn check(&self) -> Result<(), InvalidInput> {
+        name::check_prefix(&self.prefix)?;
+        self.defaults.check()?;
+        if self.drift_ppm > DRIFT_PPM_MAX {
+            return Err(InvalidInput::new(format!(
+                "drift of {} millionths is out of range: at most {DRIFT_PPM_MAX}; 10000 is the default",
+                self.drift_ppm
+            )));
+        }
+        if self
+            .request_timeout
+            .is_some_and(|timeout| timeout.is_zero())
+        {
+            return Err(InvalidInput::new(
+                "a request time-out of zero leaves no time for an answer".to_owned(),
+            ));
+        }
+        if self
+            .process_name
+            .as_ref()
+            .is_some_and(|name| name.chars().count() > PROCESS_NAME_MAX)
+        {
+            return Err(InvalidInput::new(format!(
+                "process name: at most {PROCESS_NAME_MAX} characters"
+            )));
+        }
+        Ok(())
+    }
+
+    fn store(&self, id: &ClientId) -> Result<Store, InvalidInput> {
+        let url = match &self.source {
+            Source::Url(url) => url,
+            #[cfg(feature = "redis")]
+            Source::Store(Ok(store)) => return Ok(Store::Redis((**store).clone())),
+            #[cfg(feature = "redis")]
+            Source::Store(Err(unusable)) => return Err(unusable.clone()),
+        };
+        match url::parse(url)? {
+            #[cfg(feature = "redis")]
+            Target::Redis(server) => Ok(Store::Redis(crate::store::redis::RedisStore::from_url(
+                server,
+            ))),
+            #[cfg(feature = "embedded")]
+            Target::Folder(folder) => {
+                let clock = self.clock.clone();
+                Ok(Store::Embedded(match folder {
+                    Some(folder) => EmbeddedStore::folder(&folder, clock, id, self.session),
+                    None => EmbeddedStore::default_folder(clock, id, self.session),
+                }))
+            }
+            #[cfg(feature = "embedded")]
+            Target::Memory(name) => Ok(Store::Embedded(EmbeddedStore::memory(
+                &name,
+                self.clock.clone(),
+            ))),
+        }
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("prefix", &self.prefix)
+            .field("defaults", &self.defaults)
+            .field("drift_ppm", &self.drift_ppm)
+            .field("session", &self.session)
+            .finish_non_exhaustive()
+    }
+}

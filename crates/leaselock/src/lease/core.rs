@@ -1,0 +1,273 @@
+//! The life of one lease as a pure state machine: time is an argument, nothing is sent or read here.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::error::LostReason;
+use crate::ttl::{Drift, Ttl};
+
+/// Renewal comes at a third of what is left, so that two more tries fit before the deadline.
+const RENEW_AFTER_SHARE: u32 = 3;
+/// Between two failed renewals there is at least this pause, however little time is left.
+const RETRY_PAUSE_MIN: Duration = Duration::from_millis(5);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Held,
+    Lost(LostReason),
+}
+
+/// What is to be done now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Send one extension and report with `extended`, `refused` or `failed`.
+    Renew,
+    /// The lease has just ended; say so.
+    Lost(LostReason),
+    /// Nothing before this moment.
+    Until(Moment),
+    /// It had ended already.
+    Over,
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    ttl: Ttl,
+    drift: Drift,
+    deadline: Moment,
+    hold_until: Option<Moment>,
+    renews: bool,
+    renew_at: Moment,
+    /// A renewal is on its way.
+    renewing: bool,
+    /// The latest renewal failed.
+    failing: bool,
+    phase: Phase,
+}
+
+impl Core {
+    /// A lease whose request was begun at `t0`.
+    pub(crate) fn granted(
+        t0: Moment,
+        now: Moment,
+        ttl: Ttl,
+        drift: Drift,
+        renews: bool,
+        max_hold: Option<Duration>,
+    ) -> Self {
+        let mut core = Core {
+            ttl,
+            drift,
+            deadline: t0,
+            hold_until: max_hold.map(|hold| t0.plus(hold)),
+            renews,
+            renew_at: t0,
+            renewing: false,
+            failing: false,
+            phase: Phase::Held,
+        };
+        core.extended(t0, now, ttl);
+        core
+    }
+
+    pub(crate) fn deadline(&self) -> Moment {
+        self.deadline
+    }
+
+    pub(crate) fn ttl(&self) -> Ttl {
+        self.ttl
+    }
+
+    /// The latest renewal failed, and the deadline has not passed.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.failing && self.phase == Phase::Held
+    }
+
+    pub(crate) fn lost(&self) -> Option<LostReason> {
+        match self.phase {
+            Phase::Held => None,
+            Phase::Lost(reason) => Some(reason),
+        }
+    }
+
+    /// What is to be done at `now`. `Renew` is answered once; ask again after reporting.
+    pub(crate) fn step(&mut self, now: Moment) -> Step {
+        if let Phase::Lost(_) = self.phase {
+            return Step::Over;
+        }
+        if now >= self.deadline {
+            let reason = self.ran_out();
+            self.phase = Phase::Lost(reason);
+            return Step::Lost(reason);
+        }
+        let at_end = self.hold_until == Some(self.deadline);
+        if !self.renews || self.renewing || at_end {
+            return Step::Until(self.deadline);
+        }
+        if now >= self.renew_at {
+            self.renewing = true;
+            return Step::Renew;
+        }
+        Step::Until(self.renew_at)
+    }
+
+    fn ran_out(&self) -> LostReason {
+        if self.hold_until.is_some_and(|until| self.deadline >= until) {
+            LostReason::HoldOver
+        } else if self.failing || self.renewing {
+            LostReason::OutOfTouch
+        } else {
+            LostReason::RanOut
+        }
+    }
+
+    /// The store holds the lease for `ttl` from a request begun at `t0`. A lost lease stays lost.
+    pub(crate) fn extended(&mut self, t0: Moment, now: Moment, ttl: Ttl) {
+        self.renewing = false;
+        if self.phase != Phase::Held {
+            return;
+        }
+        self.failing = false;
+        // The store never shortens, so the later of both deadlines holds.
+        let end = self.drift.deadline(t0, ttl).max(self.deadline);
+        self.deadline = self.hold_until.map_or(end, |until| end.min(until));
+        self.renew_at = now.plus(self.deadline.saturating_since(now) / RENEW_AFTER_SHARE);
+    }
+
+    /// From now on renewals ask for `ttl`.
+    pub(crate) fn set_ttl(&mut self, ttl: Ttl) {
+        self.ttl = ttl;
+    }
+
+    /// The renewal had no usable answer. That is not a loss: the deadline is.
+    pub(crate) fn failed(&mut self, now: Moment) {
+        self.renewing = false;
+        self.failing = true;
+        let pause = self.deadline.saturating_since(now) / (RENEW_AFTER_SHARE * 2);
+        self.renew_at = now.plus(pause.max(RETRY_PAUSE_MIN));
+    }
+
+    /// A renewal is wanted at once, because something happened to the store.
+    pub(crate) fn doubt(&mut self, now: Moment) {
+        self.renew_at = self.renew_at.min(now);
+    }
+
+    /// The lease is over for a reason known from outside. True for the first reason, which stays.
+    pub(crate) fn end(&mut self, reason: LostReason) -> bool {
+        let first = self.phase == Phase::Held;
+        if first {
+            self.phase = Phase::Lost(reason);
+        }
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_nanos(ms * MS)
+    }
+
+    fn ttl(ms: u64) -> Ttl {
+        Ttl::new(Duration::from_millis(ms)).unwrap()
+    }
+
+    /// Ttl 1000 ms from 0: the deadline is 988 ms.
+    fn lease(renews: bool, max_hold: Option<Duration>) -> Core {
+        Core::granted(
+            at(0),
+            at(0),
+            ttl(1000),
+            Drift { ppm: 10_000 },
+            renews,
+            max_hold,
+        )
+    }
+
+    #[test]
+    fn renewal_is_due_at_a_third_of_what_is_left_and_only_once() {
+        let mut core = lease(true, None);
+        assert_eq!(core.deadline(), at(988));
+        let Step::Until(due) = core.step(at(0)) else {
+            panic!()
+        };
+        assert_eq!(due.as_nanos(), 988 * MS / 3);
+        assert_eq!(core.step(due), Step::Renew);
+        assert_eq!(core.step(due), Step::Until(at(988)));
+    }
+
+    #[test]
+    fn an_extension_counts_from_before_it_was_sent() {
+        let mut core = lease(true, None);
+        assert_eq!(core.step(at(400)), Step::Renew);
+        core.extended(at(400), at(700), ttl(1000));
+        assert_eq!(core.deadline(), at(1388));
+    }
+
+    #[test]
+    fn a_failed_renewal_is_not_a_loss_and_is_tried_again_before_the_deadline() {
+        let mut core = lease(true, None);
+        assert_eq!(core.step(at(400)), Step::Renew);
+        core.failed(at(500));
+        assert!(core.is_suspect() && core.lost().is_none());
+        let Step::Until(retry) = core.step(at(500)) else {
+            panic!()
+        };
+        assert!(retry < at(988));
+        assert_eq!(core.step(retry), Step::Renew);
+        assert_eq!(core.step(at(988)), Step::Lost(LostReason::OutOfTouch));
+    }
+
+    #[test]
+    fn the_deadline_ends_the_lease_whatever_is_still_on_its_way() {
+        let mut core = lease(true, None);
+        assert_eq!(core.step(at(400)), Step::Renew);
+        assert_eq!(core.step(at(988)), Step::Lost(LostReason::OutOfTouch));
+        core.extended(at(400), at(990), ttl(1000));
+        assert_eq!(core.lost(), Some(LostReason::OutOfTouch));
+        assert_eq!(core.step(at(991)), Step::Over);
+    }
+
+    #[test]
+    fn without_renewal_the_lease_runs_out() {
+        let mut core = lease(false, None);
+        assert_eq!(core.step(at(900)), Step::Until(at(988)));
+        assert_eq!(core.step(at(988)), Step::Lost(LostReason::RanOut));
+    }
+
+    #[test]
+    fn the_longest_hold_bounds_every_extension() {
+        let mut core = lease(true, Some(Duration::from_millis(1500)));
+        assert_eq!(core.step(at(400)), Step::Renew);
+        core.extended(at(900), at(900), ttl(1000));
+        assert_eq!(core.deadline(), at(1500));
+        assert_eq!(core.step(at(1499)), Step::Until(at(1500)));
+        assert_eq!(core.step(at(1500)), Step::Lost(LostReason::HoldOver));
+    }
+
+    #[test]
+    fn an_extension_that_asks_for_less_never_shortens() {
+        let mut core = lease(true, None);
+        core.extended(at(100), at(100), ttl(200));
+        assert_eq!(core.deadline(), at(988));
+    }
+
+    #[test]
+    fn the_first_reason_stays() {
+        let mut core = lease(true, None);
+        assert!(core.end(LostReason::TakenOver));
+        assert!(!core.end(LostReason::GivenUp));
+        assert_eq!(core.lost(), Some(LostReason::TakenOver));
+    }
+
+    #[test]
+    fn doubt_makes_a_renewal_due_at_once() {
+        let mut core = lease(true, None);
+        core.doubt(at(10));
+        assert_eq!(core.step(at(10)), Step::Renew);
+    }
+}

@@ -1,0 +1,262 @@
+//! The one task that keeps all leases of a client: renews what is due and says what is lost.
+//!
+//! It runs on the client's own thread over a connection of its own, so a busy executor or a full connection of the
+//! user delays neither renewals nor the news of a loss.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::clock::{Alarm, Clock, Moment};
+use crate::error::{LostReason, StoreError};
+use crate::lease::core::Step;
+use crate::lease::kept::Kept;
+use crate::lease::reaper::{Owed, Reaper};
+use crate::mutex::steps::{Extend, ExtendAnswer};
+use crate::mutex::views::Note;
+use crate::skew::Skew;
+use crate::store::Store;
+use crate::ttl::Ttl;
+
+/// How long the task sleeps when it keeps nothing; it is woken by whatever comes.
+const IDLE: Duration = Duration::from_secs(3600);
+
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    table: Mutex<Table>,
+    changed: Notify,
+    store: Store,
+    clock: Clock,
+    request_timeout: Option<Duration>,
+    reaper: Reaper,
+    skew: Arc<Skew>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    next_id: u64,
+    leases: HashMap<u64, Entry>,
+    due: BinaryHeap<Reverse<(Moment, u64)>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    kept: Arc<Kept>,
+    /// The one entry of `due` that counts; older ones are skipped.
+    alarm: Moment,
+}
+
+impl Table {
+    fn set_alarm(&mut self, id: u64, alarm: Moment) {
+        if let Some(entry) = self.leases.get_mut(&id) {
+            entry.alarm = alarm;
+            self.due.push(Reverse((alarm, id)));
+        }
+    }
+
+    /// The next lease whose alarm is due at `now`, or when the next one is.
+    fn pop_due(&mut self, now: Moment) -> Result<(u64, Arc<Kept>), Option<Moment>> {
+        while let Some(Reverse((alarm, id))) = self.due.peek().copied() {
+            let entry = self.leases.get(&id).filter(|entry| entry.alarm == alarm);
+            if let Some(entry) = entry {
+                if alarm > now {
+                    return Err(Some(alarm));
+                }
+                let kept = Arc::clone(&entry.kept);
+                self.due.pop();
+                return Ok((id, kept));
+            }
+            self.due.pop();
+        }
+        Err(None)
+    }
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        store: Store,
+        clock: Clock,
+        request_timeout: Option<Duration>,
+        reaper: Reaper,
+        skew: Arc<Skew>,
+    ) -> Self {
+        let (table, changed) = (Mutex::default(), Notify::new());
+        Keeper {
+            table,
+            changed,
+            store,
+            clock,
+            request_timeout,
+            reaper,
+            skew,
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a lease from now on. The id takes it back.
+    pub(crate) fn keep(&self, kept: Arc<Kept>) -> u64 {
+        let id = {
+            let mut table = self.table();
+            table.next_id += 1;
+            let id = table.next_id;
+            let alarm = Moment::from_nanos(0); // the task works out the real one
+            table.leases.insert(id, Entry { kept, alarm });
+            table.set_alarm(id, alarm);
+            id
+        };
+        self.changed.notify_one();
+        id
+    }
+
+    /// Stops renewing. A renewal that is on its way changes nothing any more.
+    pub(crate) fn forget(&self, id: u64) {
+        self.table().leases.remove(&id);
+    }
+
+    /// Looks at a lease again, because its deadline moved.
+    pub(crate) fn look_again(&self, id: u64) {
+        self.table().set_alarm(id, Moment::from_nanos(0));
+        self.changed.notify_one();
+    }
+
+    /// Everything that is held, oldest first.
+    pub(crate) fn held(&self) -> Vec<Arc<Kept>> {
+        let table = self.table();
+        let mut leases: Vec<_> = table
+            .leases
+            .iter()
+            .map(|(id, entry)| (*id, &entry.kept))
+            .collect();
+        leases.sort_by_key(|(id, _)| *id);
+        leases
+            .into_iter()
+            .map(|(_, kept)| Arc::clone(kept))
+            .collect()
+    }
+
+    /// Something happened to the store: every lease is verified by a renewal now.
+    pub(crate) fn doubt_all(&self) {
+        let now = self.clock.now();
+        let ids: Vec<u64> = {
+            let table = self.table();
+            table
+                .leases
+                .values()
+                .for_each(|entry| entry.kept.core().doubt(now));
+            table.leases.keys().copied().collect()
+        };
+        ids.into_iter().for_each(|id| self.look_again(id));
+    }
+
+    /// Runs for ever.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let alarm = Alarm::new(self.clock.clone());
+        loop {
+            let next = self.work();
+            tokio::select! {
+                () = alarm.ring_at(next) => {}
+                () = self.changed.notified() => {}
+            }
+        }
+    }
+
+    /// Does all that is due and tells when the next thing is.
+    fn work(self: &Arc<Self>) -> Moment {
+        loop {
+            let now = self.clock.now();
+            let due = self.table().pop_due(now);
+            match due {
+                Ok((id, kept)) => self.step(id, kept, now),
+                Err(next) => return next.unwrap_or_else(|| now.plus(IDLE)),
+            }
+        }
+    }
+
+    fn step(self: &Arc<Self>, id: u64, kept: Arc<Kept>, now: Moment) {
+        match kept.step(now) {
+            Step::Until(next) => self.table().set_alarm(id, next),
+            Step::Renew => {
+                let deadline = kept.core().deadline();
+                self.table().set_alarm(id, deadline);
+                let keeper = Arc::clone(self);
+                drop(tokio::spawn(async move { keeper.renew(id, kept).await }));
+            }
+            Step::Lost(reason) => {
+                tracing::warn!(name = %kept.name, %reason, "lease lost");
+                self.give_back_after_hold(&kept, reason);
+                self.forget(id);
+            }
+            Step::Over => self.forget(id),
+        }
+    }
+
+    /// At the end of the longest hold the store still holds the key: the lease is given up for the holder.
+    fn give_back_after_hold(&self, kept: &Kept, reason: LostReason) {
+        if reason == LostReason::HoldOver {
+            self.reaper.take(Owed::release(
+                kept.keys.clone(),
+                kept.token.clone(),
+                self.clock.now(),
+            ));
+        }
+    }
+
+    async fn renew(self: Arc<Self>, id: u64, kept: Arc<Kept>) {
+        let (ttl, deadline) = {
+            let core = kept.core();
+            (core.ttl(), core.deadline())
+        };
+        let t0 = self.clock.now();
+        let within = deadline
+            .saturating_since(t0)
+            .min(request_timeout(self.request_timeout, ttl));
+        let extend = Extend {
+            keys: &kept.keys,
+            token: &kept.token,
+            ttl,
+        };
+        let answer = self.store.ask(&extend, within).await;
+        self.report(&kept, t0, ttl, answer);
+        self.look_again(id);
+        if let Some(why) = &kept.why {
+            let note = Note {
+                keys: &kept.keys,
+                token: &kept.token,
+                text: why,
+                ttl,
+            };
+            drop(self.store.ask(&note, within).await); // a note for people; the lease does not depend on it
+        }
+    }
+
+    fn report(&self, kept: &Kept, t0: Moment, ttl: Ttl, answer: Result<ExtendAnswer, StoreError>) {
+        let now = self.clock.now();
+        match answer {
+            Ok(ExtendAnswer::Extended { time_us }) => {
+                kept.core().extended(t0, now, ttl);
+                kept.tell_hook();
+                if self.skew.note(t0, now, time_us) {
+                    self.doubt_all();
+                }
+            }
+            Ok(ExtendAnswer::Expired) => kept.end(LostReason::Vanished),
+            Ok(ExtendAnswer::Taken) => kept.end(LostReason::TakenOver),
+            Err(error) => {
+                tracing::debug!(name = %kept.name, %error, "renewal failed");
+                kept.core().failed(now);
+            }
+        }
+    }
+}
+
+/// One request may take a second, or a quarter of the ttl when that is less, so that a renewal can fail twice and a
+/// third still comes before the deadline.
+pub(crate) fn request_timeout(asked: Option<Duration>, ttl: Ttl) -> Duration {
+    asked.unwrap_or_else(|| Duration::from_secs(1).min(ttl.as_duration() / 4))
+}

@@ -1,0 +1,132 @@
+//! What the holder, the renewal task and every `lost()` share of one lease.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::clock::{Clock, Moment};
+use crate::error::{Lost, LostReason};
+use crate::fence::Fence;
+use crate::keys::MutexKeys;
+use crate::lease::core::{Core, Step};
+use crate::lease::losing::Latch;
+use crate::name::Name;
+use crate::token::Token;
+use crate::ttl::Ttl;
+
+type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
+
+pub(crate) struct Kept {
+    pub(crate) name: Name,
+    pub(crate) keys: MutexKeys,
+    pub(crate) token: Token,
+    pub(crate) fence: Option<Fence>,
+    pub(crate) why: Option<String>,
+    pub(crate) clock: Clock,
+    pub(crate) latch: Latch,
+    core: Mutex<Core>,
+    hook: Mutex<Option<Hook>>,
+}
+
+impl Kept {
+    pub(crate) fn new(
+        name: Name,
+        keys: MutexKeys,
+        token: Token,
+        fence: Option<Fence>,
+        why: Option<String>,
+        clock: Clock,
+        core: Core,
+    ) -> Self {
+        let (core, hook) = (Mutex::new(core), Mutex::new(None));
+        Kept {
+            name,
+            keys,
+            token,
+            fence,
+            why,
+            clock,
+            latch: Latch::default(),
+            core,
+            hook,
+        }
+    }
+
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn ttl(&self) -> Ttl {
+        self.core().ttl()
+    }
+
+    /// Takes the next step of the state machine; a loss is latched before this returns.
+    pub(crate) fn step(&self, now: Moment) -> Step {
+        let step = self.core().step(now);
+        if let Step::Lost(reason) = step {
+            self.latch.set(self.loss(reason));
+        }
+        step
+    }
+
+    pub(crate) fn loss(&self, reason: LostReason) -> Lost {
+        Lost {
+            name: self.name.clone(),
+            fence: self.fence,
+            reason,
+        }
+    }
+
+    /// The loss, judged by the clock and not only by what was noticed so far.
+    pub(crate) fn lost_by_now(&self) -> Option<Lost> {
+        if let Some(lost) = self.latch.get() {
+            return Some(lost.clone());
+        }
+        let now = self.clock.now();
+        if now >= self.core().deadline() {
+            self.step(now);
+        }
+        let reason = self.core().lost()?;
+        Some(
+            self.latch
+                .get()
+                .cloned()
+                .unwrap_or_else(|| self.loss(reason)),
+        )
+    }
+
+    /// Ends the lease for a reason known from outside.
+    pub(crate) fn end(&self, reason: LostReason) {
+        if self.core().end(reason) {
+            self.latch.set(self.loss(reason));
+        }
+    }
+
+    /// Tells the hook each new deadline, and the present one at once.
+    pub(crate) fn set_hook(&self, hook: Hook) {
+        *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&hook));
+        let deadline = self.core().deadline();
+        hook(deadline);
+    }
+
+    pub(crate) fn tell_hook(&self) {
+        let hook = self
+            .hook
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if let Some(hook) = hook {
+            let deadline = self.core().deadline();
+            hook(deadline);
+        }
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept")
+            .field("name", &self.name)
+            .field("fence", &self.fence)
+            .field("lost", &self.latch.get())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,339 @@
+//! The lease: the right to hold a name for a bounded time.
+
+pub(crate) mod core;
+pub(crate) mod handle;
+pub(crate) mod keeper;
+pub(crate) mod kept;
+pub(crate) mod losing;
+pub(crate) mod reaper;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::Inner;
+use crate::clock::Moment;
+use crate::error::{ExtendError, Lost, LostReason, NotHeld, ReleaseError};
+use crate::fence::Fence;
+use crate::lease::handle::Handle;
+use crate::lease::kept::Kept;
+use crate::lease::losing::Losing;
+use crate::lease::reaper::{Debt, Owed};
+use crate::mutex::steps::{Extend, ExtendAnswer, Release, ReleaseAnswer};
+use crate::name::Name;
+use crate::ttl::Ttl;
+
+/// Whether a lease can be relied on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseState {
+    /// It is held.
+    Held,
+    /// It is held, but the latest renewal failed: get ready to stop.
+    Suspect,
+    /// It is not held any more.
+    Lost(LostReason),
+}
+
+/// A lease that is held, until its deadline at least; renewed in the background unless that was switched off.
+///
+/// **Dropping it releases soon, not now**: the release happens in the background, on the client's own thread, also
+/// outside a runtime and during a panic. Call [`release`](Lease::release) when it matters, for its answer.
+///
+/// A lease stops you, the caller. It cannot stop a write that is already in flight, nor a process that froze between
+/// its check and its write; only the protected resource can, by checking [`fence`](Lease::fence).
+#[must_use = "dropping a lease gives it up"]
+#[clippy::has_significant_drop]
+pub struct Lease {
+    inner: Arc<Inner>,
+    kept: Arc<Kept>,
+    id: u64,
+    given_up: bool,
+}
+
+impl Lease {
+    pub(crate) fn new(inner: Arc<Inner>, kept: Arc<Kept>, id: u64) -> Self {
+        Lease {
+            inner,
+            kept,
+            id,
+            given_up: false,
+        }
+    }
+
+    /// The name that it is for.
+    pub fn name(&self) -> &Name {
+        &self.kept.name
+    }
+
+    /// The fencing token; `None` when fencing was switched off. The same for the whole life of the lease.
+    pub fn fence(&self) -> Option<Fence> {
+        self.kept.fence
+    }
+
+    /// The length that each renewal asks for.
+    pub fn ttl(&self) -> Duration {
+        self.kept.ttl().as_duration()
+    }
+
+    /// Until when you may act, unless it is extended: counted from before the request was sent, less drift.
+    pub fn deadline(&self) -> Moment {
+        self.kept.core().deadline()
+    }
+
+    /// How long you may still act, unless it is extended; zero when it is lost.
+    pub fn remaining(&self) -> Duration {
+        self.view().remaining()
+    }
+
+    /// Whether you may act now. Reads the clock, so it is exact even when nothing else has run.
+    pub fn is_held(&self) -> bool {
+        self.kept.lost_by_now().is_none()
+    }
+
+    /// Held, suspect or lost.
+    pub fn state(&self) -> LeaseState {
+        match self.kept.lost_by_now() {
+            Some(lost) => LeaseState::Lost(lost.reason),
+            None if self.kept.core().is_suspect() => LeaseState::Suspect,
+            None => LeaseState::Held,
+        }
+    }
+
+    /// Ends when the lease does. See [`Losing`].
+    pub fn lost(&self) -> Losing {
+        Losing::new(Arc::clone(&self.kept))
+    }
+
+    /// A view for other tasks: it can look, but not extend or release, and does not keep the lease.
+    pub fn view(&self) -> Held {
+        Held {
+            kept: Arc::clone(&self.kept),
+        }
+    }
+
+    /// Calls `hook` with the present deadline at once, and with each new one on the client's own thread. It must not
+    /// block. Meant for whoever guards the deadline from outside, such as a watchdog process.
+    pub fn on_deadline(&self, hook: impl Fn(Moment) + Send + Sync + 'static) {
+        self.kept.set_hook(Arc::new(hook));
+    }
+
+    /// Makes the time of the lease whole again with `ttl`, which later renewals keep to. Never shortens the present
+    /// deadline and never brings back a lease that is gone.
+    ///
+    /// # Waiting
+    /// One request, within the request time-out.
+    ///
+    /// # Cancel safety
+    /// When dropped, the extension may have happened; the lease is held until its old deadline at least.
+    ///
+    /// # Errors
+    /// [`ExtendError`]: every variant says what it means for the lease.
+    pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
+        let ttl = Ttl::new(ttl)?;
+        if let Some(lost) = self.kept.lost_by_now() {
+            return Err(lost.into());
+        }
+        let t0 = self.inner.clock.now();
+        let extend = Extend {
+            keys: &self.kept.keys,
+            token: &self.kept.token,
+            ttl,
+        };
+        let answer = self
+            .inner
+            .ask(&extend, self.inner.request_timeout(ttl))
+            .await;
+        let name = || self.kept.name.clone();
+        match answer {
+            Ok(ExtendAnswer::Extended { .. }) => {
+                let now = self.inner.clock.now();
+                self.kept.core().extended(t0, now, ttl);
+                self.kept.core().set_ttl(ttl);
+                self.kept.tell_hook();
+                self.inner.look_again(self.id);
+                self.kept
+                    .lost_by_now()
+                    .map_or(Ok(()), |lost| Err(lost.into()))
+            }
+            Ok(ExtendAnswer::Expired) => Err(self.end(LostReason::Vanished).into()),
+            Ok(ExtendAnswer::Taken) => Err(self.end(LostReason::TakenOver).into()),
+            Err(source) if source.maybe_applied() => Err(ExtendError::Unknown {
+                name: name(),
+                source,
+            }),
+            Err(source) => Err(ExtendError::Store {
+                name: name(),
+                source,
+            }),
+        }
+    }
+
+    fn end(&self, reason: LostReason) -> Lost {
+        self.kept.end(reason);
+        self.inner.look_again(self.id);
+        self.kept
+            .lost_by_now()
+            .unwrap_or_else(|| self.kept.loss(reason))
+    }
+
+    /// Gives the lease back and says whether it was still ours. The next in line has it in the same step.
+    ///
+    /// # Waiting
+    /// Within two request time-outs. A lost answer is asked for again; the same request twice does no harm.
+    ///
+    /// # Cancel safety
+    /// When dropped, the release goes on in the background.
+    ///
+    /// # Errors
+    /// [`ReleaseError`]: nothing is held after any of them; `NotHeld` means that others may have held it meanwhile.
+    pub async fn release(mut self) -> Result<(), ReleaseError> {
+        let debt = self.give_up();
+        let (inner, kept) = (Arc::clone(&self.inner), Arc::clone(&self.kept));
+        let within = inner.request_timeout(kept.ttl());
+        let outcome = release(&inner, &kept.name, &kept.keys, &kept.token, within).await;
+        if matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. })) {
+            debt.settle();
+        }
+        self.inner.erase_note(&kept);
+        outcome
+    }
+
+    /// Turns the lease into a handle with which another process can extend or release it. Its time is made whole, it
+    /// is not renewed any more, and it is not bound to this process.
+    ///
+    /// # Cancel safety
+    /// When dropped, the lease is released in the background.
+    ///
+    /// # Errors
+    /// [`ExtendError`]; the lease is given up then.
+    pub async fn detach(mut self) -> Result<Handle, ExtendError> {
+        if let Some(lost) = self.kept.lost_by_now() {
+            return Err(lost.into());
+        }
+        let debt = self.give_up();
+        let handle = handle::detach(&self.inner, &self.kept).await?;
+        debt.settle();
+        Ok(handle)
+    }
+
+    /// Stops renewal first, so that no renewal follows the release; from here on something is owed.
+    fn give_up(&mut self) -> Debt {
+        self.given_up = true;
+        self.inner.forget(self.id);
+        let until = self.kept.core().deadline();
+        self.kept.end(LostReason::GivenUp);
+        let owed = Owed::release(self.kept.keys.clone(), self.kept.token.clone(), until);
+        Debt::new(self.inner.reaper(), owed)
+    }
+}
+
+/// Releases by token. An answer that was lost is asked for again once: then "not held" means that the first did it.
+pub(crate) async fn release(
+    inner: &Inner,
+    name: &Name,
+    keys: &crate::keys::MutexKeys,
+    token: &crate::token::Token,
+    within: Duration,
+) -> Result<(), ReleaseError> {
+    let release = Release { keys, token };
+    let first = inner.ask(&release, within).await;
+    let again = first
+        .as_ref()
+        .is_err_and(crate::error::StoreError::maybe_applied);
+    let answer = if again {
+        inner.ask(&release, within).await
+    } else {
+        first
+    };
+    let not_held = |why| {
+        Err(ReleaseError::NotHeld {
+            name: name.clone(),
+            why,
+        })
+    };
+    match answer {
+        Ok(ReleaseAnswer::Released) => Ok(()),
+        Ok(ReleaseAnswer::Expired | ReleaseAnswer::Taken) if again => Ok(()),
+        Ok(ReleaseAnswer::Expired) => not_held(NotHeld::Expired),
+        Ok(ReleaseAnswer::Taken) => not_held(NotHeld::Taken),
+        Err(source) if again || source.maybe_applied() => Err(ReleaseError::Unknown {
+            name: name.clone(),
+            source,
+        }),
+        Err(source) => Err(ReleaseError::Store {
+            name: name.clone(),
+            source,
+        }),
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if !self.given_up {
+            drop(self.give_up());
+            self.inner.erase_note(&self.kept);
+        }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("name", &self.kept.name)
+            .field("fence", &self.kept.fence)
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A view of a lease: it can look, but not extend or release. Clones are cheap and `'static`; the lease ends without
+/// regard to them.
+#[derive(Clone)]
+pub struct Held {
+    kept: Arc<Kept>,
+}
+
+impl Held {
+    pub(crate) fn new(kept: Arc<Kept>) -> Self {
+        Held { kept }
+    }
+
+    /// The name that it is for.
+    pub fn name(&self) -> &Name {
+        &self.kept.name
+    }
+
+    /// The fencing token; `None` when fencing was switched off.
+    pub fn fence(&self) -> Option<Fence> {
+        self.kept.fence
+    }
+
+    /// How long the holder may still act, unless it is extended; zero when it is lost.
+    pub fn remaining(&self) -> Duration {
+        if self.kept.lost_by_now().is_some() {
+            return Duration::ZERO;
+        }
+        let deadline = self.kept.core().deadline();
+        deadline.saturating_since(self.kept.clock.now())
+    }
+
+    /// Whether the holder may act now.
+    pub fn is_held(&self) -> bool {
+        self.kept.lost_by_now().is_none()
+    }
+
+    /// Ends when the lease does. See [`Losing`].
+    pub fn lost(&self) -> Losing {
+        Losing::new(Arc::clone(&self.kept))
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("name", &self.kept.name)
+            .field("fence", &self.kept.fence)
+            .finish_non_exhaustive()
+    }
+}

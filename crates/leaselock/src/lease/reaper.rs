@@ -1,0 +1,228 @@
+//! Cleans up after callers who went away: dropped leases, cancelled acquisitions, requests whose outcome is unknown.
+//!
+//! Whatever might exist on the server is remembered before the request is sent and is paid off in the background,
+//! never by the caller's own deadline, until it cannot matter any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+
+use crate::clock::{Clock, Moment};
+use crate::error::StoreError;
+use crate::keys::MutexKeys;
+use crate::mutex::steps::{Cancel, Cancelled};
+use crate::store::Store;
+use crate::token::Token;
+
+/// Pauses between tries while the store does not answer; the last one repeats.
+const PAUSES_MS: [u64; 5] = [0, 50, 200, 1000, 3000];
+/// A request that was cut off may be processed a moment after the first clean-up.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
+/// A stalled server may carry out old requests when it goes on, so trying does not end with the ttl.
+const PATIENCE_BEYOND: Duration = Duration::from_secs(60);
+const TRY_WITHIN: Duration = Duration::from_secs(1);
+
+/// Something that may exist on the server and that nobody uses.
+#[derive(Debug)]
+pub(crate) struct Owed {
+    keys: MutexKeys,
+    token: Token,
+    /// By this moment it has ended by itself.
+    until: Moment,
+    /// A request of it may still be on its way.
+    in_flight: bool,
+}
+
+impl Owed {
+    /// A lease that was given up; no request of it is on its way.
+    pub(crate) fn release(keys: MutexKeys, token: Token, until: Moment) -> Self {
+        Owed {
+            keys,
+            token,
+            until,
+            in_flight: false,
+        }
+    }
+
+    /// An acquisition that may have succeeded or may yet succeed.
+    pub(crate) fn acquisition(keys: MutexKeys, token: Token, until: Moment) -> Self {
+        Owed {
+            keys,
+            token,
+            until,
+            in_flight: true,
+        }
+    }
+}
+
+/// Takes what is owed, from any thread, without blocking.
+#[derive(Debug, Clone)]
+pub(crate) struct Reaper {
+    queue: mpsc::UnboundedSender<Owed>,
+    tally: Arc<Tally>,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    open: AtomicUsize,
+    paid: AtomicUsize,
+    given_up: AtomicUsize,
+    changed: Notify,
+    hurry: Notify,
+}
+
+/// The receiving end, to be run on the client's thread.
+#[derive(Debug)]
+pub(crate) struct Reaping {
+    queue: mpsc::UnboundedReceiver<Owed>,
+    tally: Arc<Tally>,
+}
+
+impl Reaper {
+    pub(crate) fn new() -> (Self, Reaping) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let tally = Arc::new(Tally::default());
+        (
+            Reaper {
+                queue: sender,
+                tally: Arc::clone(&tally),
+            },
+            Reaping {
+                queue: receiver,
+                tally,
+            },
+        )
+    }
+
+    pub(crate) fn take(&self, owed: Owed) {
+        self.tally.open.fetch_add(1, Ordering::SeqCst);
+        if self.queue.send(owed).is_err() {
+            self.tally.settle(false); // the thread is gone with the process; the ttl is the last line
+        }
+    }
+
+    /// The store is back: what waits for its next try goes now.
+    pub(crate) fn hurry(&self) {
+        self.tally.hurry.notify_waiters();
+    }
+
+    /// Waits until nothing is owed; (paid, not confirmed) so far.
+    pub(crate) async fn drained(&self, clock: &Clock, within: Duration) -> (usize, usize) {
+        let end = clock.now().plus(within);
+        loop {
+            let changed = self.tally.changed.notified();
+            let open = self.tally.open.load(Ordering::SeqCst);
+            if open == 0 || clock.now() >= end {
+                let paid = self.tally.paid.load(Ordering::SeqCst);
+                return (paid, open + self.tally.given_up.load(Ordering::SeqCst));
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep(Duration::from_millis(50)) => {}
+            }
+        }
+    }
+}
+
+impl Tally {
+    fn settle(&self, paid: bool) {
+        let counter = if paid { &self.paid } else { &self.given_up };
+        counter.fetch_add(1, Ordering::SeqCst);
+        self.open.fetch_sub(1, Ordering::SeqCst);
+        self.changed.notify_waiters();
+    }
+}
+
+impl Reaping {
+    /// Runs until no one can owe anything any more.
+    pub(crate) async fn run(mut self, store: Store, clock: Clock) {
+        while let Some(owed) = self.queue.recv().await {
+            let (store, clock, tally) = (store.clone(), clock.clone(), Arc::clone(&self.tally));
+            drop(tokio::spawn(async move {
+                let paid = pay(&owed, &store, &clock, &tally).await;
+                tally.settle(paid);
+                if owed.in_flight && paid {
+                    tokio::time::sleep(SECOND_LOOK).await;
+                    drop(cancel(&owed, &store).await);
+                }
+            }));
+        }
+    }
+}
+
+async fn cancel(owed: &Owed, store: &Store) -> Result<Cancelled, StoreError> {
+    store
+        .ask(
+            &Cancel {
+                keys: &owed.keys,
+                token: &owed.token,
+            },
+            TRY_WITHIN,
+        )
+        .await
+}
+
+/// True once the store has confirmed that nothing is left.
+async fn pay(owed: &Owed, store: &Store, clock: &Clock, tally: &Tally) -> bool {
+    let give_up_at = owed.until.plus(PATIENCE_BEYOND);
+    for round in 0.. {
+        let pause = PAUSES_MS
+            .get(round)
+            .or(PAUSES_MS.last())
+            .copied()
+            .unwrap_or(0);
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(pause)) => {}
+            () = tally.hurry.notified() => {}
+        }
+        match cancel(owed, store).await {
+            Ok(_) => return true,
+            Err(error) => {
+                tracing::debug!(lock = %owed.keys.lock, %error, "clean-up will be tried again");
+                if !error.may_pass() && !error.maybe_applied() || clock.now() >= give_up_at {
+                    return false;
+                }
+            }
+        }
+    }
+    false
+}
+
+/// Owes something until it is settled: made before a request is sent, so that no drop, panic or error in between
+/// leaves a lock behind.
+#[derive(Debug)]
+pub(crate) struct Debt {
+    reaper: Reaper,
+    owed: Option<Owed>,
+}
+
+impl Debt {
+    pub(crate) fn new(reaper: Reaper, owed: Owed) -> Self {
+        Debt {
+            reaper,
+            owed: Some(owed),
+        }
+    }
+
+    /// What may exist on the server ends at the latest then.
+    pub(crate) fn lasts_until(&mut self, until: Moment) {
+        if let Some(owed) = &mut self.owed {
+            owed.until = owed.until.max(until);
+        }
+    }
+
+    /// Nothing is owed: the store said so, or the lease has an owner now.
+    pub(crate) fn settle(mut self) {
+        self.owed = None;
+    }
+}
+
+impl Drop for Debt {
+    fn drop(&mut self) {
+        if let Some(owed) = self.owed.take() {
+            self.reaper.take(owed);
+        }
+    }
+}

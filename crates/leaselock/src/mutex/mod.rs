@@ -1,0 +1,221 @@
+//! The mutex: one holder at a time.
+
+pub(crate) mod steps;
+#[cfg(all(test, feature = "redis", feature = "embedded"))]
+mod tests;
+pub(crate) mod views;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::Inner;
+use crate::error::{AcquireError, InspectError, InvalidInput, Lost, ReleaseError};
+use crate::inspect::{self, Holder, Holding};
+use crate::lease::{Held, Lease};
+use crate::name::Name;
+use crate::options::{Options, Wait, setters};
+use crate::wait::acquisition::Acquisition;
+use crate::wait::looks;
+
+/// A lock on one name: at most one lease at a time, first come, first served within a priority.
+///
+/// A value without state: clone it, share it, keep it. Options are set by value.
+#[derive(Clone)]
+#[must_use = "a mutex does nothing until it is acquired"]
+pub struct Mutex {
+    inner: Arc<Inner>,
+    name: Result<Name, InvalidInput>,
+    pub(crate) options: Options,
+}
+
+/// What a body under a lease came to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Ran<T> {
+    /// What the body returned.
+    pub value: T,
+    /// Whether the release was confirmed. After `NotHeld`, others may have held the lock before the body had ended.
+    pub released: Result<(), ReleaseError>,
+}
+
+/// Why a body under a lease did not end by itself.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The lease was not had; the body did not begin.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The lease was lost; the body was stopped where it stood.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+impl Mutex {
+    pub(crate) fn new(inner: Arc<Inner>, name: String, options: Options) -> Self {
+        Mutex {
+            inner,
+            name: Name::new(name),
+            options,
+        }
+    }
+
+    setters!(options);
+
+    /// For errors that name the lock before its name was checked.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn shown_name(&self) -> Name {
+        self.name.clone().unwrap_or_else(|_| Name::placeholder())
+    }
+
+    fn acquisition(&self) -> Result<Acquisition<'_>, AcquireError> {
+        if self.inner.is_closed() {
+            return Err(AcquireError::Closed);
+        }
+        let name = self.name.as_ref().map_err(Clone::clone)?;
+        Acquisition::new(&self.inner, name, &self.options)
+    }
+
+    /// Takes the lock if it is free and nobody is ahead in line; `Ok(None)` when it is busy.
+    ///
+    /// # Waiting
+    /// One request, within the request time-out. Never gets in line.
+    ///
+    /// # Cancel safety
+    /// Safe: a grant that nobody takes is given back in the background.
+    ///
+    /// # Errors
+    /// [`AcquireError`]; busy is not an error.
+    pub async fn try_acquire(&self) -> Result<Option<Lease>, AcquireError> {
+        match self.acquisition()?.run(Wait::No).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(AcquireError::StillBusy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the lock, waiting as the options say: for ever in line, unless set otherwise.
+    ///
+    /// # Waiting
+    /// In line, first come, first served within a priority. The holder's release and this grant are one step on the
+    /// store. Fails after 2 s when the store never answered.
+    ///
+    /// # Cancel safety
+    /// Safe: a future that is dropped leaves the line in the background, and a grant that nobody takes goes to the
+    /// next. The place in line is lost.
+    ///
+    /// # Errors
+    /// [`AcquireError`]: every variant says what it means for what you hold.
+    pub async fn acquire(&self) -> Result<Lease, AcquireError> {
+        self.acquisition()?.run(self.options.wait).await
+    }
+
+    /// Takes the lock, waiting in line for at most `limit`.
+    ///
+    /// # Waiting
+    /// Returns within `limit` and one request time-out, whatever the network does.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Mutex::acquire).
+    ///
+    /// # Errors
+    /// [`AcquireError::StillBusy`] when others held it to the end; nothing of ours is in line then.
+    pub async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
+        self.acquisition()?.run(Wait::Within(limit)).await
+    }
+
+    /// Looks whether anybody holds the lock, and never takes it. `Ok(None)`: nobody did.
+    ///
+    /// # Waiting
+    /// With [`Wait::Retries`], looks again while it is held, as often as the policy says; with [`Wait::Within`] until
+    /// the time is over; otherwise one look. `Ok(Some(_))` is whoever held it at the last look.
+    ///
+    /// # Cancel safety
+    /// Safe: looking changes nothing.
+    ///
+    /// # Errors
+    /// [`InspectError`]: it is not known whether anybody holds it.
+    pub async fn check(&self) -> Result<Option<Holder>, InspectError> {
+        let name = self.name.as_ref().map_err(Clone::clone)?;
+        self.options.check()?;
+        let clock = &self.inner.clock;
+        let (mut left, delay, percent, end) = match self.options.wait {
+            Wait::No | Wait::Forever => (Some(0), Duration::ZERO, 0, None),
+            Wait::Retries {
+                count,
+                delay,
+                jitter_percent,
+            } => (count, delay, jitter_percent, None),
+            Wait::Within(limit) => (None, CHECK_EVERY, 20, Some(clock.now().plus(limit))),
+        };
+        loop {
+            let holder = match inspect::inspect(&self.inner, name).await?.state {
+                Holding::Free => return Ok(None),
+                Holding::Held(holder) => holder,
+                Holding::NotALock { kind } => Holder::not_a_lock(&kind),
+            };
+            let pause = looks::jittered(delay, percent)
+                .min(holder.remaining.map_or(delay, |rest| rest + AFTER_END));
+            let next = clock.now().plus(pause);
+            if left == Some(0) || end.is_some_and(|end| clock.now() >= end) {
+                return Ok(Some(holder));
+            }
+            left = left.map(|left| left - 1);
+            clock
+                .sleep_until(end.map_or(next, |end| next.min(end)))
+                .await;
+        }
+    }
+
+    /// Runs `body` under a lease: takes it as [`acquire`](Mutex::acquire) does, stops the body when the lease is
+    /// lost, and releases on success, on an early return inside the body and on panic.
+    ///
+    /// # Cancel safety
+    /// Safe: the body is dropped and the lease is released in the background.
+    ///
+    /// # Errors
+    /// [`RunError::Acquire`]: the body did not begin. [`RunError::Lost`]: it was stopped.
+    ///
+    /// # Examples
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let client = leaselock::Client::connect("mem:")?;
+    /// let ran = client.mutex("invoices").run(|lease| async move { lease.fence() }).await?;
+    /// assert!(ran.value.is_some() && ran.released.is_ok());
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn run<T, F, Fut>(&self, body: F) -> Result<Ran<T>, RunError>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        let lease = self.acquire().await?;
+        let outcome = {
+            let body = std::pin::pin!(body(lease.view()));
+            tokio::select! {
+                biased;
+                lost = lease.lost() => Err(lost),
+                value = body => Ok(value),
+            }
+        };
+        let value = outcome?;
+        let released = lease.release().await;
+        Ok(Ran { value, released })
+    }
+}
+
+/// How often [`Mutex::check`] looks while it waits for a time.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
+/// A key is gone one millisecond after its time.
+const AFTER_END: Duration = Duration::from_millis(2);
+
+impl fmt::Debug for Mutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mutex")
+            .field("name", &self.name)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,232 @@
+//! The atomic steps of a holder and a waiter: one value per script under `lua/mutex/`.
+
+use std::time::Duration;
+
+use crate::fence::Fence;
+use crate::keys::MutexKeys;
+use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::token::Token;
+use crate::ttl::Ttl;
+
+/// Takes the mutex, or gets in line. Runs `lua/mutex/acquire.lua`.
+#[derive(Debug)]
+pub(crate) struct Acquire<'a> {
+    pub(crate) keys: &'a MutexKeys,
+    pub(crate) token: &'a Token,
+    pub(crate) ttl: Ttl,
+    /// The lease when it is handed over later, until the waiter confirms it.
+    pub(crate) passed: Ttl,
+    pub(crate) waits: bool,
+    pub(crate) priority: i32,
+    pub(crate) channel: &'a str,
+    pub(crate) fencing: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Acquired {
+    Granted { fence: Option<Fence>, time_us: u64 },
+    Waiting { seen: Seen, place: u64 },
+    Busy { seen: Seen },
+}
+
+/// What a look tells about the holder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Until the holder's lease ends by itself; `None` when it has no end.
+    pub(crate) remaining: Option<Duration>,
+    /// The holder's client; `None` for a foreign one.
+    pub(crate) holder: Option<String>,
+    pub(crate) time_us: u64,
+}
+
+impl Operation for Acquire<'_> {
+    type Reply = Acquired;
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/acquire", with "fence", with "line");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.keys.lock)
+            .key(&self.keys.line)
+            .key(&self.keys.waiters)
+            .key(&self.keys.fence);
+        call.arg(self.token.secret())
+            .arg(self.ttl.as_ms())
+            .arg(self.passed.as_ms());
+        call.arg(u8::from(self.waits))
+            .arg(self.priority)
+            .arg(self.channel)
+            .arg(u8::from(self.fencing));
+    }
+
+    fn decode(answer: &Tagged) -> Result<Acquired, Malformed> {
+        match answer.tag() {
+            "granted" => Ok(Acquired::Granted {
+                fence: Fence::from_answer(answer.number(0)?),
+                time_us: answer.number(1)?,
+            }),
+            "waiting" => Ok(Acquired::Waiting {
+                seen: seen(answer)?,
+                place: answer.number(3)?,
+            }),
+            "busy" => Ok(Acquired::Busy {
+                seen: seen(answer)?,
+            }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+fn seen(answer: &Tagged) -> Result<Seen, Malformed> {
+    let holder = answer.text(1)?;
+    Ok(Seen {
+        remaining: u64::try_from(answer.signed(0)?)
+            .ok()
+            .map(Duration::from_millis),
+        holder: (!holder.is_empty()).then(|| holder.to_owned()),
+        time_us: answer.number(2)?,
+    })
+}
+
+/// Makes a lease's time whole. Runs `lua/mutex/extend.lua`.
+#[derive(Debug)]
+pub(crate) struct Extend<'a> {
+    pub(crate) keys: &'a MutexKeys,
+    pub(crate) token: &'a Token,
+    pub(crate) ttl: Ttl,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExtendAnswer {
+    Extended { time_us: u64 },
+    Expired,
+    Taken,
+}
+
+impl Operation for Extend<'_> {
+    type Reply = ExtendAnswer;
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/extend");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.keys.lock);
+        call.arg(self.token.secret()).arg(self.ttl.as_ms());
+    }
+
+    fn decode(answer: &Tagged) -> Result<ExtendAnswer, Malformed> {
+        match answer.tag() {
+            "extended" => Ok(ExtendAnswer::Extended {
+                time_us: answer.number(1)?,
+            }),
+            "expired" => Ok(ExtendAnswer::Expired),
+            "taken" => Ok(ExtendAnswer::Taken),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Gives the mutex back, to the next in line. Runs `lua/mutex/release.lua`.
+#[derive(Debug)]
+pub(crate) struct Release<'a> {
+    pub(crate) keys: &'a MutexKeys,
+    pub(crate) token: &'a Token,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReleaseAnswer {
+    Released,
+    Expired,
+    Taken,
+}
+
+impl Operation for Release<'_> {
+    type Reply = ReleaseAnswer;
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/release", with "fence", with "line");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.keys.lock)
+            .key(&self.keys.line)
+            .key(&self.keys.waiters)
+            .key(&self.keys.fence);
+        call.arg(self.token.secret());
+    }
+
+    fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {
+        match answer.tag() {
+            "released" => Ok(ReleaseAnswer::Released),
+            "expired" => Ok(ReleaseAnswer::Expired),
+            "taken" => Ok(ReleaseAnswer::Taken),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Undoes an acquisition whose caller went away. Runs `lua/mutex/cancel.lua`.
+#[derive(Debug)]
+pub(crate) struct Cancel<'a> {
+    pub(crate) keys: &'a MutexKeys,
+    pub(crate) token: &'a Token,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cancelled {
+    Left,
+    Released,
+    Absent,
+}
+
+impl Operation for Cancel<'_> {
+    type Reply = Cancelled;
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/cancel", with "fence", with "line");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.keys.lock)
+            .key(&self.keys.line)
+            .key(&self.keys.waiters)
+            .key(&self.keys.fence);
+        call.arg(self.token.secret());
+    }
+
+    fn decode(answer: &Tagged) -> Result<Cancelled, Malformed> {
+        match answer.tag() {
+            "left" => Ok(Cancelled::Left),
+            "released" => Ok(Cancelled::Released),
+            "absent" => Ok(Cancelled::Absent),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Gives a lease a new proof of ownership. Runs `lua/mutex/detach.lua`.
+#[derive(Debug)]
+pub(crate) struct Detach<'a> {
+    pub(crate) keys: &'a MutexKeys,
+    pub(crate) token: &'a Token,
+    pub(crate) successor: &'a Token,
+    pub(crate) ttl: Ttl,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detached {
+    Passed,
+    Expired,
+    Taken,
+}
+
+impl Operation for Detach<'_> {
+    type Reply = Detached;
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/detach");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.keys.lock);
+        call.arg(self.token.secret())
+            .arg(self.successor.secret())
+            .arg(self.ttl.as_ms());
+    }
+
+    fn decode(answer: &Tagged) -> Result<Detached, Malformed> {
+        match answer.tag() {
+            "passed" => Ok(Detached::Passed),
+            "expired" => Ok(Detached::Expired),
+            "taken" => Ok(Detached::Taken),
+            _ => Err(Malformed),
+        }
+    }
+}

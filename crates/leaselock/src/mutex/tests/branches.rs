@@ -1,0 +1,324 @@
+//! One test per answer of each script's header, and per line of its replay.
+
+use super::lab::*;
+use crate::error::ErrorKind;
+use crate::mutex::steps::*;
+use crate::mutex::views::*;
+use crate::script::Value;
+
+#[test]
+fn a_free_mutex_is_granted_and_a_held_one_is_busy() {
+    on_every_engine(async |lab| {
+        let (keys, holder, other) = (keys("job"), token(), token());
+        assert!(lab.granted(&keys, &holder, &TRY).await.is_some());
+        let Acquired::Busy { seen } = lab.acquire(&keys, &other, &TRY).await else {
+            panic!()
+        };
+        assert_eq!(
+            seen.holder.as_deref(),
+            crate::token::client_of(holder.secret().as_bytes())
+        );
+        assert!(seen.remaining.unwrap().as_millis() > 20_000);
+        assert_eq!(lab.line_length(&keys).await, 0);
+    });
+}
+
+#[test]
+fn a_replayed_acquire_gets_the_same_fence_and_a_whole_ttl() {
+    on_every_engine(async |lab| {
+        let (keys, holder) = (keys("job"), token());
+        let fence = lab
+            .granted(
+                &keys,
+                &holder,
+                &How {
+                    ttl_ms: 20_000,
+                    ..TRY
+                },
+            )
+            .await;
+        assert_eq!(lab.granted(&keys, &holder, &TRY).await, fence);
+        let Value::Int(left) = lab.meddle(&TTL_OF, &keys.lock, &[]).await[0] else {
+            panic!()
+        };
+        assert!(left > 20_000, "{left}");
+    });
+}
+
+#[test]
+fn without_fencing_no_number_is_minted_and_no_fence_key_is_made() {
+    on_every_engine(async |lab| {
+        let (keys, holder) = (keys("job"), token());
+        let unfenced = How {
+            fencing: false,
+            ..TRY
+        };
+        assert_eq!(lab.granted(&keys, &holder, &unfenced).await, None);
+        assert_eq!(lab.granted(&keys, &holder, &unfenced).await, None);
+        assert_eq!(
+            lab.meddle(&TYPE_OF, &keys.fence, &[]).await,
+            [Value::Bytes(b"none".to_vec())]
+        );
+    });
+}
+
+#[test]
+fn fences_grow_with_every_grant_and_after_the_key_was_lost() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        let mut last = None;
+        for round in 0..5 {
+            let holder = token();
+            let fence = lab.granted(&keys, &holder, &TRY).await;
+            assert!(fence > last, "{fence:?} after {last:?}");
+            last = fence;
+            assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Released);
+            if round == 2 {
+                lab.meddle(&DELETE, &keys.fence, &[]).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_fence_ahead_of_the_clock_still_grows() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        lab.meddle(&SET, &keys.fence, &["8000000000000000:8000000000000007"])
+            .await;
+        let fence = lab.granted(&keys, &token(), &TRY).await.unwrap();
+        assert_eq!(fence.get(), 8_000_000_000_000_008);
+    });
+}
+
+#[test]
+fn waiters_stand_in_line_by_priority_and_then_by_arrival() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        lab.granted(&keys, &token(), &TRY).await;
+        let urgent = How {
+            priority: 5,
+            ..WAIT
+        };
+        let lowly = How {
+            priority: -5,
+            ..WAIT
+        };
+        let (a, b, c, d) = (token(), token(), token(), token());
+        assert_eq!(lab.waiting(&keys, &a, &WAIT).await, 1);
+        assert_eq!(lab.waiting(&keys, &b, &lowly).await, 2);
+        assert_eq!(lab.waiting(&keys, &c, &WAIT).await, 2);
+        assert_eq!(lab.waiting(&keys, &d, &urgent).await, 1);
+        assert_eq!(lab.waiting(&keys, &a, &WAIT).await, 2);
+        let priorities: Vec<i32> = lab
+            .inspect(&keys)
+            .await
+            .line
+            .into_iter()
+            .map(|(_, p)| p)
+            .collect();
+        assert_eq!(priorities, [5, 0, 0, -5]);
+    });
+}
+
+#[test]
+fn a_replayed_wait_keeps_its_place_and_adds_no_second_entry() {
+    on_every_engine(async |lab| {
+        let (keys, first, second) = (keys("job"), token(), token());
+        lab.granted(&keys, &token(), &TRY).await;
+        lab.waiting(&keys, &first, &WAIT).await;
+        lab.waiting(&keys, &second, &WAIT).await;
+        for _ in 0..3 {
+            assert_eq!(lab.waiting(&keys, &first, &WAIT).await, 1);
+            assert_eq!(lab.waiting(&keys, &second, &WAIT).await, 2);
+        }
+        assert_eq!(lab.line_length(&keys).await, 2);
+    });
+}
+
+#[test]
+fn extend_makes_time_whole_never_shortens_and_never_creates() {
+    on_every_engine(async |lab| {
+        let (keys, holder, other) = (keys("job"), token(), token());
+        assert_eq!(
+            lab.extend(&keys, &holder, 1_000).await,
+            ExtendAnswer::Expired
+        );
+        lab.granted(&keys, &holder, &TRY).await;
+        assert!(matches!(
+            lab.extend(&keys, &holder, 1_000).await,
+            ExtendAnswer::Extended { .. }
+        ));
+        let Value::Int(left) = lab.meddle(&TTL_OF, &keys.lock, &[]).await[0] else {
+            panic!()
+        };
+        assert!(left > 25_000, "shortened to {left}");
+        assert!(matches!(
+            lab.extend(&keys, &holder, 60_000).await,
+            ExtendAnswer::Extended { .. }
+        ));
+        let Value::Int(left) = lab.meddle(&TTL_OF, &keys.lock, &[]).await[0] else {
+            panic!()
+        };
+        assert!(left > 55_000, "not extended: {left}");
+        assert_eq!(lab.extend(&keys, &other, 1_000).await, ExtendAnswer::Taken);
+        lab.meddle(&EXPIRE, &keys.lock, &[]).await;
+        assert_eq!(
+            lab.extend(&keys, &holder, 1_000).await,
+            ExtendAnswer::Expired
+        );
+        assert!(!lab.holds(&keys, &holder).await);
+    });
+}
+
+#[test]
+fn release_is_for_the_holder_alone_and_happens_once() {
+    on_every_engine(async |lab| {
+        let (keys, holder, other) = (keys("job"), token(), token());
+        assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Expired);
+        lab.granted(&keys, &holder, &TRY).await;
+        assert_eq!(lab.release(&keys, &other).await, ReleaseAnswer::Taken);
+        assert!(lab.holds(&keys, &holder).await);
+        assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Released);
+        assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Expired);
+        lab.granted(&keys, &other, &TRY).await;
+        assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Taken);
+        assert!(lab.holds(&keys, &other).await);
+    });
+}
+
+#[test]
+fn cancel_undoes_a_wait_or_a_grant_and_nothing_else() {
+    on_every_engine(async |lab| {
+        let (keys, holder, waiter, other) = (keys("job"), token(), token(), token());
+        lab.granted(&keys, &holder, &TRY).await;
+        lab.waiting(&keys, &waiter, &WAIT).await;
+        assert_eq!(lab.cancel(&keys, &other).await, Cancelled::Absent);
+        assert_eq!(lab.cancel(&keys, &waiter).await, Cancelled::Left);
+        assert_eq!(lab.cancel(&keys, &waiter).await, Cancelled::Absent);
+        assert!(lab.holds(&keys, &holder).await && lab.line_length(&keys).await == 0);
+        assert_eq!(lab.cancel(&keys, &holder).await, Cancelled::Released);
+        assert!(matches!(
+            lab.inspect(&keys).await.state,
+            InspectedState::Free
+        ));
+    });
+}
+
+#[test]
+fn detach_passes_the_lease_to_another_token_and_can_be_replayed() {
+    on_every_engine(async |lab| {
+        let (keys, holder, successor) = (keys("job"), token(), token());
+        let (stranger, its_successor) = (token(), token());
+        let detach = |from, to| Detach {
+            keys: &keys,
+            token: from,
+            successor: to,
+            ttl: ttl(60_000),
+        };
+        assert_eq!(
+            lab.ask(&detach(&holder, &successor)).await,
+            Detached::Expired
+        );
+        lab.granted(&keys, &holder, &TRY).await;
+        assert_eq!(
+            lab.ask(&detach(&stranger, &its_successor)).await,
+            Detached::Taken
+        );
+        for _ in 0..2 {
+            assert_eq!(
+                lab.ask(&detach(&holder, &successor)).await,
+                Detached::Passed
+            );
+            assert!(lab.holds(&keys, &successor).await);
+        }
+        assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Taken);
+        assert_eq!(
+            lab.release(&keys, &successor).await,
+            ReleaseAnswer::Released
+        );
+    });
+}
+
+#[test]
+fn a_foreign_value_is_busy_and_is_left_alone() {
+    on_every_engine(async |lab| {
+        let (keys, ours) = (keys("job"), token());
+        lab.meddle(&SET, &keys.lock, &["x"]).await;
+        let Acquired::Busy { seen } = lab.acquire(&keys, &ours, &TRY).await else {
+            panic!()
+        };
+        assert_eq!(seen.holder, None);
+        assert_eq!(lab.release(&keys, &ours).await, ReleaseAnswer::Taken);
+        assert_eq!(lab.extend(&keys, &ours, 1_000).await, ExtendAnswer::Taken);
+        assert_eq!(lab.cancel(&keys, &ours).await, Cancelled::Absent);
+        let InspectedState::Held { value, fence, .. } = lab.inspect(&keys).await.state else {
+            panic!()
+        };
+        assert_eq!((value.as_slice(), fence), (b"x".as_slice(), None));
+    });
+}
+
+#[test]
+fn another_type_under_any_key_is_an_error_and_is_left_alone() {
+    on_every_engine(async |lab| {
+        let (keys, ours) = (keys("job"), token());
+        for key in [&keys.lock, &keys.line, &keys.fence] {
+            lab.meddle(&ADD_HASH, key, &[]).await;
+            let error = lab
+                .store
+                .ask(&acquire(&keys, &ours, &WAIT), WITHIN)
+                .await
+                .unwrap_err();
+            assert_eq!(
+                (error.kind(), error.maybe_applied()),
+                (ErrorKind::WrongType, false),
+                "{key}: {error}"
+            );
+            assert_eq!(
+                lab.meddle(&TYPE_OF, key, &[]).await,
+                [Value::Bytes(b"hash".to_vec())]
+            );
+            lab.meddle(&DELETE, key, &[]).await;
+        }
+        lab.meddle(&SET, &keys.waiters, &["x"]).await;
+        let error = lab
+            .store
+            .ask(&acquire(&keys, &ours, &WAIT), WITHIN)
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WrongType, "{error}");
+        assert_eq!(
+            lab.meddle(&TYPE_OF, &keys.lock, &[]).await,
+            [Value::Bytes(b"none".to_vec())]
+        );
+    });
+}
+
+#[test]
+fn every_key_that_a_lock_leaves_has_a_ttl() {
+    on_every_engine(async |lab| {
+        let (keys, holder) = (keys("job"), token());
+        lab.granted(&keys, &holder, &TRY).await;
+        lab.waiting(&keys, &token(), &WAIT).await;
+        lab.ask(&Note {
+            keys: &keys,
+            token: &holder,
+            text: "x",
+            ttl: ttl(1_000),
+        })
+        .await;
+        for key in [
+            &keys.lock,
+            &keys.line,
+            &keys.waiters,
+            &keys.fence,
+            &keys.why,
+        ] {
+            let Value::Int(left) = lab.meddle(&TTL_OF, key, &[]).await[0] else {
+                panic!()
+            };
+            assert!(left > 0, "{key}: {left}");
+        }
+    });
+}

@@ -1,0 +1,317 @@
+//! Stores to run scripts on, and the scripts' calls in short.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use testkit::Server;
+
+use crate::clock::Clock;
+use crate::fence::Fence;
+use crate::keys::MutexKeys;
+use crate::mutex::steps::*;
+use crate::mutex::views::*;
+use crate::name::Name;
+use crate::script::{Call, Malformed, Operation, Script, Tagged};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::redis::RedisStore;
+use crate::store::url::{self, Target};
+use crate::store::{Event, Store};
+use crate::token::{ClientId, Token};
+use crate::ttl::Ttl;
+
+pub(super) const WITHIN: Duration = Duration::from_secs(5);
+
+/// One store, with what keeps it alive.
+pub(super) struct Lab {
+    pub(super) engine: &'static str,
+    pub(super) store: Store,
+    _server: Option<Server>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+pub(super) fn redis() -> Lab {
+    let server = Server::start();
+    let Target::Redis(at) = url::parse(&server.url()).unwrap() else {
+        panic!("a redis URL")
+    };
+    let store = Store::Redis(RedisStore::from_url(at));
+    Lab {
+        engine: "redis",
+        store,
+        _server: Some(server),
+        _folder: None,
+    }
+}
+
+pub(super) fn memory() -> Lab {
+    let store = Store::Embedded(EmbeddedStore::memory("", Clock::boot()));
+    Lab {
+        engine: "mem",
+        store,
+        _server: None,
+        _folder: None,
+    }
+}
+
+pub(super) fn folder() -> Lab {
+    let folder = tempfile::tempdir().unwrap();
+    let client = ClientId::random().unwrap();
+    let store = EmbeddedStore::folder(folder.path(), Clock::boot(), &client, false);
+    Lab {
+        engine: "file",
+        store: Store::Embedded(store),
+        _server: None,
+        _folder: Some(folder),
+    }
+}
+
+pub(super) fn every_engine() -> Vec<Lab> {
+    vec![memory(), folder(), redis()]
+}
+
+/// Runs the same test on every engine.
+pub(super) fn on_every_engine(test: impl AsyncFn(&Lab)) {
+    for lab in every_engine() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        println!("engine: {}", lab.engine);
+        runtime.block_on(test(&lab));
+    }
+}
+
+pub(super) fn keys(name: &str) -> MutexKeys {
+    MutexKeys::new("", &Name::new(name).unwrap()).unwrap()
+}
+
+pub(super) fn token() -> Token {
+    Token::random(&ClientId::random().unwrap(), true).unwrap()
+}
+
+pub(super) fn ttl(ms: u64) -> Ttl {
+    Ttl::new(Duration::from_millis(ms)).unwrap()
+}
+
+/// How an acquire is to be made; the rest has defaults.
+pub(super) struct How<'a> {
+    pub(super) ttl_ms: u64,
+    pub(super) waits: bool,
+    pub(super) priority: i32,
+    pub(super) channel: &'a str,
+    pub(super) fencing: bool,
+}
+
+pub(super) const TRY: How<'static> = How {
+    ttl_ms: 30_000,
+    waits: false,
+    priority: 0,
+    channel: "",
+    fencing: true,
+};
+pub(super) const WAIT: How<'static> = How { waits: true, ..TRY };
+
+/// Does something to keys that no script of ours does: what an operator, an eviction or time may do.
+#[derive(Debug)]
+pub(super) struct Meddle<'a>(
+    pub(super) &'static Script,
+    pub(super) &'a str,
+    pub(super) &'a [&'a str],
+);
+
+impl Operation for Meddle<'_> {
+    type Reply = Vec<crate::script::Value>;
+    const SCRIPT: fn() -> &'static Script = || unreachable!("`call` is overridden");
+    fn encode(&self, call: &mut Call) {
+        call.key(self.1);
+        for arg in self.2 {
+            call.arg(arg);
+        }
+    }
+    fn decode(answer: &Tagged) -> Result<Self::Reply, Malformed> {
+        Ok(answer.values().to_vec())
+    }
+    fn call(&self) -> Call {
+        let mut call = Call {
+            script: self.0,
+            keys: Vec::new(),
+            args: Vec::new(),
+        };
+        self.encode(&mut call);
+        call
+    }
+    fn read(answer: &Tagged) -> Result<Self::Reply, crate::error::StoreError> {
+        Ok(Self::decode(answer).unwrap_or_default())
+    }
+}
+
+macro_rules! meddling {
+    ($name:ident, $source:literal) => {
+        pub(super) static $name: Script = Script {
+            name: stringify!($name),
+            source: $source,
+            reads_only: false,
+            sha1: std::sync::OnceLock::new(),
+        };
+    };
+}
+meddling!(DELETE, "redis.call('DEL', KEYS[1]) return {'ok'}");
+meddling!(EXPIRE, "redis.call('PEXPIRE', KEYS[1], 0) return {'ok'}");
+meddling!(
+    SET,
+    "redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000) return {'ok'}"
+);
+meddling!(
+    ADD_HASH,
+    "redis.call('HSET', KEYS[1], 'a', 'b') return {'ok'}"
+);
+meddling!(TTL_OF, "return {'ok', redis.call('PTTL', KEYS[1])}");
+meddling!(
+    TYPE_OF,
+    "local t = redis.call('TYPE', KEYS[1]) return {'ok', type(t) == 'table' and t.ok or t}"
+);
+
+impl Lab {
+    pub(super) async fn ask<O: Operation>(&self, operation: &O) -> O::Reply {
+        self.store.ask(operation, WITHIN).await.unwrap()
+    }
+
+    pub(super) async fn meddle(
+        &self,
+        script: &'static Script,
+        key: &str,
+        args: &[&str],
+    ) -> Vec<crate::script::Value> {
+        self.ask(&Meddle(script, key, args)).await
+    }
+
+    pub(super) async fn acquire(&self, keys: &MutexKeys, token: &Token, how: &How<'_>) -> Acquired {
+        self.ask(&acquire(keys, token, how)).await
+    }
+
+    /// Takes a lock that is known to be free; its fence.
+    pub(super) async fn granted(
+        &self,
+        keys: &MutexKeys,
+        token: &Token,
+        how: &How<'_>,
+    ) -> Option<Fence> {
+        match self.acquire(keys, token, how).await {
+            Acquired::Granted { fence, .. } => fence,
+            other => panic!("{}: {other:?}", self.engine),
+        }
+    }
+
+    pub(super) async fn waiting(&self, keys: &MutexKeys, token: &Token, how: &How<'_>) -> u64 {
+        match self.acquire(keys, token, how).await {
+            Acquired::Waiting { place, .. } => place,
+            other => panic!("{}: {other:?}", self.engine),
+        }
+    }
+
+    pub(super) async fn release(&self, keys: &MutexKeys, token: &Token) -> ReleaseAnswer {
+        self.ask(&Release { keys, token }).await
+    }
+
+    pub(super) async fn cancel(&self, keys: &MutexKeys, token: &Token) -> Cancelled {
+        self.ask(&Cancel { keys, token }).await
+    }
+
+    pub(super) async fn extend(&self, keys: &MutexKeys, token: &Token, ms: u64) -> ExtendAnswer {
+        self.ask(&Extend {
+            keys,
+            token,
+            ttl: ttl(ms),
+        })
+        .await
+    }
+
+    pub(super) async fn inspect(&self, keys: &MutexKeys) -> Inspected {
+        self.ask(&Inspect { keys }).await
+    }
+
+    /// Whether this token is the one that holds.
+    pub(super) async fn holds(&self, keys: &MutexKeys, token: &Token) -> bool {
+        matches!(self.inspect(keys).await.state,
+            InspectedState::Held { value, .. } if value == token.secret().as_bytes())
+    }
+
+    pub(super) async fn line_length(&self, keys: &MutexKeys) -> usize {
+        self.inspect(keys).await.line.len()
+    }
+
+    /// Listens on a channel until dropped; returns once it does.
+    pub(super) async fn listen(&self, channel: &str) -> Listener {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let (ready, mut is_ready) = tokio::sync::mpsc::unbounded_channel();
+        let task = tokio::spawn({
+            let (store, channel, heard) = (
+                self.store.another_lane(),
+                channel.to_owned(),
+                Arc::clone(&heard),
+            );
+            async move {
+                let sink = move |event| match event {
+                    Event::Ready => drop(ready.send(())),
+                    Event::Gap => {}
+                    Event::Message(message) => heard
+                        .lock()
+                        .unwrap()
+                        .push(String::from_utf8(message).unwrap()),
+                };
+                store.listen(&channel, Box::new(sink)).await;
+            }
+        });
+        is_ready.recv().await.unwrap();
+        Listener { heard, task }
+    }
+}
+
+pub(super) fn acquire<'a>(keys: &'a MutexKeys, token: &'a Token, how: &How<'a>) -> Acquire<'a> {
+    Acquire {
+        keys,
+        token,
+        ttl: ttl(how.ttl_ms),
+        passed: ttl(how.ttl_ms.min(5_000)),
+        waits: how.waits,
+        priority: how.priority,
+        channel: how.channel,
+        fencing: how.fencing,
+    }
+}
+
+/// A subscriber in the test itself.
+pub(super) struct Listener {
+    heard: Arc<Mutex<Vec<String>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Listener {
+    /// Waits for a message that names this token, and how many came in all.
+    pub(super) async fn heard(&self, token: &Token) -> String {
+        for _ in 0..5_000 {
+            let found = self
+                .heard
+                .lock()
+                .unwrap()
+                .iter()
+                .find(|m| m.ends_with(token.secret()))
+                .cloned();
+            if let Some(message) = found {
+                return message;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await; // the condition is checked each millisecond
+        }
+        panic!("no grant was heard for {token:?}");
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.heard.lock().unwrap().len()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

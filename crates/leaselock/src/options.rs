@@ -1,0 +1,225 @@
+//! What a lock can be asked for, as plain values. Defaults are constants, each with its reason.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::InvalidInput;
+use crate::ttl::Ttl;
+
+/// 10 s: long enough that a pause of the process or the network does not lose the lease, short enough to wait for
+/// after a crash. What most lock libraries use.
+pub const TTL: Duration = Duration::from_secs(10);
+pub(crate) const DEFAULT_TTL: Ttl = match Ttl::whole_ms(10_000) {
+    Some(ttl) => ttl,
+    None => panic!("the default ttl is in range"),
+};
+/// 50 ms between two tries of the retry policy, with half of it as jitter, so that hosts started by the same clock do
+/// not try in step.
+pub const RETRY_DELAY: Duration = Duration::from_millis(50);
+/// Half the delay, either way.
+pub const RETRY_JITTER_PERCENT: u8 = 50;
+/// 1 %: a clock that runs one part in a hundred fast or slow is broken; quartz is a thousand times better.
+pub const DRIFT_PPM: u32 = 10_000;
+/// A note is for people; more belongs into a log.
+const WHY_MAX: usize = 200;
+
+/// How long an acquisition waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// Tries again, without a place in line: newcomers and waiters in line go first.
+    Retries {
+        /// How often after the first try; `None` for ever.
+        count: Option<u32>,
+        /// The pause between two tries.
+        delay: Duration,
+        /// By how much of the delay the pause varies either way, 0 to 100.
+        jitter_percent: u8,
+    },
+    /// In line, for so long.
+    Within(Duration),
+    /// In line, for ever. Fails after 2 s when the store never answered.
+    Forever,
+}
+
+impl Wait {
+    /// Tries `count` times more, with the default delay and jitter.
+    pub const fn retries(count: u32) -> Self {
+        Wait::Retries {
+            count: Some(count),
+            delay: RETRY_DELAY,
+            jitter_percent: RETRY_JITTER_PERCENT,
+        }
+    }
+}
+
+/// Told at every look while an acquisition waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// Place in line; 1 is next.
+    pub place: usize,
+    /// The client that holds it; `None` when a foreign library does.
+    pub holder_client: Option<String>,
+    /// Until the holder's lease ends by itself, if it is not extended.
+    pub remaining: Option<Duration>,
+}
+
+type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
+
+/// Options of a lock, by value. [`Default`] has the defaults; every setter returns the changed options.
+#[derive(Clone)]
+#[must_use = "options do nothing until a lock is taken with them"]
+pub struct Options {
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Wait,
+    pub(crate) priority: i32,
+    pub(crate) renewal: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) why: Option<String>,
+    pub(crate) fencing: bool,
+    pub(crate) on_wait: Option<OnWait>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            ttl: TTL,
+            wait: Wait::Forever,
+            priority: 0,
+            renewal: true,
+            max_hold: None,
+            why: None,
+            fencing: true,
+            on_wait: None,
+        }
+    }
+}
+
+/// Writes the same setters for `Options` and for whatever carries options.
+macro_rules! setters {
+    ($($field:ident).*) => {
+        /// How long the lease lasts without renewal: 10 ms to 30 days, 10 s by default. Longer survives longer pauses;
+        /// shorter frees the lock sooner after a crash.
+        pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
+            self$(.$field)*.ttl = ttl;
+            self
+        }
+
+        /// How long to wait while another holds it; for ever by default.
+        pub fn wait(mut self, wait: $crate::options::Wait) -> Self {
+            self$(.$field)*.wait = wait;
+            self
+        }
+
+        /// Larger goes first in line; 0 by default. A stream of high priorities starves low ones.
+        pub fn priority(mut self, priority: i32) -> Self {
+            self$(.$field)*.priority = priority;
+            self
+        }
+
+        /// Whether the lease is renewed in the background; on by default, because work takes longer than one thinks.
+        pub fn renewal(mut self, on: bool) -> Self {
+            self$(.$field)*.renewal = on;
+            self
+        }
+
+        /// The longest time to hold it, renewals and extensions included; without limit by default.
+        pub fn max_hold(mut self, longest: std::time::Duration) -> Self {
+            self$(.$field)*.max_hold = Some(longest);
+            self
+        }
+
+        /// A note that others see while the lease is held: at most 200 characters, no secret.
+        pub fn why(mut self, note: impl Into<String>) -> Self {
+            self$(.$field)*.why = Some(note.into());
+            self
+        }
+
+        /// Whether a fencing token is issued; on by default, because a lock alone cannot stop a late write.
+        pub fn fencing(mut self, on: bool) -> Self {
+            self$(.$field)*.fencing = on;
+            self
+        }
+
+        /// Called at every look while an acquisition waits in line. It must not block.
+        pub fn on_wait(mut self, told: impl Fn(&$crate::options::Waiting) + Send + Sync + 'static) -> Self {
+            self$(.$field)*.on_wait = Some(std::sync::Arc::new(told));
+            self
+        }
+    };
+}
+pub(crate) use setters;
+
+impl Options {
+    setters!();
+
+    /// The ttl, once everything is known to be in range.
+    pub(crate) fn check(&self) -> Result<Ttl, InvalidInput> {
+        if let Wait::Retries { jitter_percent, .. } = self.wait
+            && jitter_percent > 100
+        {
+            return Err(InvalidInput::new(format!(
+                "jitter of {jitter_percent} % is out of range: 0 to 100"
+            )));
+        }
+        if self.max_hold.is_some_and(|hold| hold < self.ttl) {
+            return Err(InvalidInput::new(format!(
+                "max_hold {:?} is shorter than the ttl {:?}; make it at least as long",
+                self.max_hold.unwrap_or_default(),
+                self.ttl
+            )));
+        }
+        if let Some(why) = &self.why
+            && (why.chars().count() > WHY_MAX || why.chars().any(char::is_control))
+        {
+            return Err(InvalidInput::new(format!(
+                "why: at most {WHY_MAX} characters and no control characters"
+            )));
+        }
+        Ttl::new(self.ttl)
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("ttl", &self.ttl)
+            .field("wait", &self.wait)
+            .field("priority", &self.priority)
+            .field("renewal", &self.renewal)
+            .field("max_hold", &self.max_hold)
+            .field("why", &self.why)
+            .field("fencing", &self.fencing)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_out_of_range_are_refused_with_what_would_be_right() {
+        let second = Duration::from_secs(1);
+        let jitter = Wait::Retries {
+            count: None,
+            delay: second,
+            jitter_percent: 101,
+        };
+        for (options, says) in [
+            (Options::default().ttl(Duration::ZERO), "10 ms to 30 days"),
+            (Options::default().max_hold(second), "at least as long"),
+            (Options::default().why("x".repeat(201)), "at most 200"),
+            (Options::default().why("a\nb"), "control"),
+            (Options::default().wait(jitter), "0 to 100"),
+        ] {
+            let refusal = options.check().unwrap_err().to_string();
+            assert!(refusal.contains(says), "{refusal}");
+        }
+        assert!(Options::default().check().is_ok());
+    }
+}

@@ -1,0 +1,311 @@
+//! One server: where it is, how to log in, and how a connection to it is made.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+#[cfg(feature = "tls")]
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use redis::aio::{AsyncPushSender, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, RedisConnectionInfo, Value};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use super::fault;
+use super::socket::{self, Leash, Socket, Stream};
+use crate::error::{ErrorKind, StoreError};
+use crate::store::url::{Place, RedisUrl};
+
+/// No attempt lasts longer, so that a host that swallows packets does not keep a better try waiting.
+const ATTEMPT_MAX: Duration = Duration::from_secs(3);
+/// A host name with several addresses gets to the next one after this.
+const ADDRESS_MAX: Duration = Duration::from_secs(1);
+/// Many tasks share a connection; the client's own default makes the fifty-first wait.
+const QUEUE: usize = 1024;
+
+/// Whoever shares it shares what was read for TLS.
+#[derive(Clone)]
+pub(super) struct Endpoint(Arc<Inner>);
+
+struct Inner {
+    url: RedisUrl,
+    #[cfg(feature = "tls")]
+    tls: OnceLock<Arc<tokio_rustls::rustls::ClientConfig>>,
+}
+
+/// What moves the bytes of a connection while it is polled.
+pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A connection and its socket's leash, with `D`, which moves its bytes.
+pub(super) struct Raw<D> {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) leash: Arc<Leash>,
+    pub(super) driver: D,
+}
+
+/// A driver on the runtime that made it. Dropping this closes the socket, even when answers are still owed: the
+/// client's own clean-up would wait for them for ever.
+#[derive(Debug)]
+pub(super) struct Running(AbortHandle);
+
+impl Running {
+    fn start(driver: Driver) -> Self {
+        Running(tokio::spawn(driver).abort_handle())
+    }
+
+    /// Closes the socket as soon as its runtime gets to it.
+    pub(super) fn stop(&self) {
+        self.0.abort();
+    }
+
+    /// The connection broke, or its runtime is gone.
+    pub(super) fn is_over(&self) -> bool {
+        self.0.is_finished()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Endpoint {
+    pub(super) fn new(url: RedisUrl) -> Self {
+        Endpoint(Arc::new(Inner {
+            url,
+            #[cfg(feature = "tls")]
+            tls: OnceLock::new(),
+        }))
+    }
+
+    /// For tests that bring an authority of their own.
+    #[cfg(all(test, feature = "tls"))]
+    pub(super) fn trusting(url: RedisUrl, tls: Arc<tokio_rustls::rustls::ClientConfig>) -> Self {
+        Endpoint(Arc::new(Inner {
+            url,
+            tls: OnceLock::from(tls),
+        }))
+    }
+
+    pub(super) fn url(&self) -> &RedisUrl {
+        &self.0.url
+    }
+
+    /// What an error line of this server means. A server may repeat what it was sent: never the password.
+    pub(super) fn explain(&self, line: &str) -> StoreError {
+        match self.0.url.password.as_deref() {
+            Some(password) if !password.is_empty() => {
+                fault::from_line(&line.replace(password, "…"))
+            }
+            _ => fault::from_line(line),
+        }
+    }
+
+    /// A connection for requests, logged in and answering.
+    pub(super) async fn for_requests(&self) -> Result<Raw<Running>, StoreError> {
+        within(ATTEMPT_MAX, self, async {
+            // The login is sent by `greet`, because the client hides what the server says to it.
+            let anonymous = RedisConnectionInfo::default().set_skip_set_lib_name();
+            let Raw {
+                connection,
+                leash,
+                driver,
+            } = self.open(&anonymous, AsyncConnectionConfig::new()).await?;
+            let mut raw = Raw {
+                connection,
+                leash,
+                driver: Running::start(driver),
+            };
+            self.greet(&mut raw.connection).await?;
+            Ok(raw)
+        })
+        .await
+    }
+
+    /// A connection that receives messages. Its driver is not spawned: it ends with the future that polls it.
+    pub(super) async fn for_messages(
+        &self,
+        sender: impl AsyncPushSender,
+    ) -> Result<Raw<Driver>, StoreError> {
+        let mut login = RedisConnectionInfo::default()
+            .set_skip_set_lib_name()
+            .set_protocol(ProtocolVersion::RESP3);
+        if let Some(user) = &self.0.url.user {
+            login = login.set_username(user);
+        }
+        if let Some(password) = &self.0.url.password {
+            login = login.set_password(password);
+        }
+        let config = AsyncConnectionConfig::new().set_push_sender(sender);
+        within(ATTEMPT_MAX, self, self.open(&login, config)).await
+    }
+
+    async fn open(
+        &self,
+        login: &RedisConnectionInfo,
+        config: AsyncConnectionConfig,
+    ) -> Result<Raw<Driver>, StoreError> {
+        let leash = Arc::new(Leash::default());
+        let socket = Socket::new(self.dial().await?, leash.clone());
+        // Every call has a deadline of its own; the client's would come first and hide it.
+        let config = config
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(QUEUE);
+        match MultiplexedConnection::new_with_config(login, socket, config).await {
+            Ok((connection, driver)) => Ok(Raw {
+                connection,
+                leash,
+                driver: Box::pin(driver),
+            }),
+            Err(error) => Err(self.connecting(error)),
+        }
+    }
+
+    pub(super) fn connecting(&self, error: redis::RedisError) -> StoreError {
+        match redis::ServerError::try_from(error) {
+            Ok(reply) => fault::surely_not(self.explain(&fault::line(&reply))),
+            Err(error) => fault::from_connecting(error, &self.to_string()),
+        }
+    }
+
+    /// Logs in, chooses the database, and finds out whether the server serves.
+    async fn greet(&self, connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
+        let url = &self.0.url;
+        if let Some(password) = &url.password {
+            let mut auth = redis::cmd("AUTH");
+            auth.arg(url.user.as_deref()).arg(password);
+            self.say(connection, &auth).await?;
+        }
+        if url.db > 0 {
+            self.say(connection, redis::cmd("SELECT").arg(url.db))
+                .await?;
+        }
+        match self.say(connection, &redis::cmd("PING")).await {
+            // A user who may not greet may still lock.
+            Err(error) if error.to_string().contains("NOPERM") => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    async fn say(
+        &self,
+        connection: &mut MultiplexedConnection,
+        command: &Cmd,
+    ) -> Result<(), StoreError> {
+        match connection.send_packed_command(command).await {
+            Ok(Value::ServerError(reply)) => {
+                Err(fault::surely_not(self.explain(&fault::line(&reply))))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.connecting(error)),
+        }
+    }
+
+    async fn dial(&self) -> Result<Stream, StoreError> {
+        match &self.0.url.place {
+            Place::Unix(path) => {
+                let stream = UnixStream::connect(path)
+                    .await
+                    .map_err(|error| self.unreachable(error))?;
+                Ok(Stream::Unix(stream))
+            }
+            Place::Tcp { host, port, tls } => {
+                let stream = connect(host, *port)
+                    .await
+                    .map_err(|error| self.unreachable(error))?;
+                socket::tune(&stream);
+                if *tls {
+                    self.wrapped(stream, host).await
+                } else {
+                    Ok(Stream::Tcp(stream))
+                }
+            }
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    async fn wrapped(&self, stream: TcpStream, host: &str) -> Result<Stream, StoreError> {
+        let config = match self.0.tls.get() {
+            Some(config) => config.clone(),
+            None => {
+                let read = tokio::task::spawn_blocking(super::tls::system).await;
+                let read = read.map_err(|_| {
+                    StoreError::refused(ErrorKind::Internal, "the runtime is shutting down")
+                })??;
+                self.0.tls.get_or_init(|| read).clone()
+            }
+        };
+        Ok(Stream::Tls(Box::new(
+            super::tls::wrap(stream, host, config).await?,
+        )))
+    }
+
+    /// URLs for TLS are refused without it, so nobody gets here.
+    #[cfg(not(feature = "tls"))]
+    async fn wrapped(&self, _: TcpStream, _: &str) -> Result<Stream, StoreError> {
+        Err(StoreError::refused(
+            ErrorKind::Unsupported,
+            "this build has no TLS in it: switch on the feature `tls`",
+        ))
+    }
+
+    fn unreachable(&self, error: io::Error) -> StoreError {
+        StoreError::refused(
+            ErrorKind::Unreachable,
+            format!("no connection to {self}: {error}"),
+        )
+        .with_source(error)
+    }
+
+    /// No answer while connecting.
+    pub(super) fn silent(&self) -> StoreError {
+        StoreError::refused(
+            ErrorKind::TimedOut,
+            format!("no connection to {self} in time"),
+        )
+    }
+}
+
+async fn within<T>(
+    limit: Duration,
+    endpoint: &Endpoint,
+    attempt: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    timeout(limit, attempt)
+        .await
+        .unwrap_or_else(|_| Err(endpoint.silent()))
+}
+
+/// The first address that lets us in, in the resolver's order.
+async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
+    for address in tokio::net::lookup_host((host, port)).await? {
+        match timeout(ADDRESS_MAX, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => failure = error,
+            Err(_) => {
+                failure = io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "no answer to the connection request",
+                )
+            }
+        }
+    }
+    Err(failure)
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.url.fmt(f)
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Endpoint({self})")
+    }
+}

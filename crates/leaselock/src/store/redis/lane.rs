@@ -1,0 +1,208 @@
+//! One connection that many tasks share: made when it is needed, given up when it is in doubt.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout;
+
+use super::backoff::Backoff;
+use super::endpoint::{Endpoint, Running};
+use super::fault;
+use super::socket::Leash;
+use crate::clock::{Clock, Moment};
+use crate::error::{ErrorKind, StoreError};
+
+const CLOCK: Clock = Clock::boot();
+/// One pause and one attempt are shorter. Whoever takes longer sits on a runtime that nobody drives any more.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+
+/// The connection of a lane, when there is one.
+#[derive(Debug)]
+pub(super) struct Lane {
+    endpoint: Endpoint,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    live: Option<Live>,
+    /// The latest failure of the present outage: the reason for those whose time ends while another is trying.
+    reason: Option<StoreError>,
+    /// Held by whoever makes a connection, so that many callers make one. With it comes when the next try may be.
+    gate: Arc<tokio::sync::Mutex<Outage>>,
+    /// When the gate was last passed by somebody who has not come out yet.
+    inside_since: Option<Moment>,
+}
+
+#[derive(Debug, Default)]
+struct Outage {
+    backoff: Backoff,
+    retry_at: Option<Moment>,
+}
+
+#[derive(Debug, Clone)]
+struct Live {
+    connection: MultiplexedConnection,
+    leash: Arc<Leash>,
+    running: Arc<Running>,
+}
+
+impl Lane {
+    pub(super) fn new(endpoint: Endpoint) -> Arc<Self> {
+        Arc::new(Lane {
+            endpoint,
+            state: Mutex::default(),
+        })
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Sends one command and returns the server's answer, which may be an error of its own.
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        command: &Cmd,
+        until: Moment,
+    ) -> Result<Value, StoreError> {
+        let mut live = self.connected(until).await?;
+        match timeout(left(until), live.connection.send_packed_command(command)).await {
+            Ok(Ok(value)) => {
+                live.leash.answered();
+                Ok(value)
+            }
+            Ok(Err(error)) => {
+                self.give_up(&live);
+                Err(fault::from_connection(error, &self.endpoint.to_string()))
+            }
+            Err(_) => {
+                // What is still queued must not reach a stalled server later, long after the clean-up.
+                live.leash.abort();
+                self.give_up(&live);
+                Err(StoreError::unknown(
+                    ErrorKind::TimedOut,
+                    format!("no answer from {} in time", self.endpoint),
+                ))
+            }
+        }
+    }
+
+    /// The next call makes a new connection. This one closes when the last of its callers has gone.
+    fn give_up(&self, live: &Live) {
+        let mut state = self.state();
+        if state
+            .live
+            .as_ref()
+            .is_some_and(|current| Arc::ptr_eq(&current.running, &live.running))
+        {
+            state.live = None;
+        }
+        live.running.stop();
+    }
+
+    async fn connected(self: &Arc<Self>, until: Moment) -> Result<Live, StoreError> {
+        if let Some(live) = self.live() {
+            return Ok(live);
+        }
+        match timeout(left(until), self.keep_dialling(until)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self
+                .state()
+                .reason
+                .clone()
+                .unwrap_or_else(|| self.endpoint.silent())),
+        }
+    }
+
+    /// Tries until it succeeds, until only a person can help, or until the next try would come too late.
+    async fn keep_dialling(self: &Arc<Self>, until: Moment) -> Result<Live, StoreError> {
+        loop {
+            let mut outage = self.gate().lock_owned().await;
+            self.state().inside_since = Some(CLOCK.now());
+            if let Some(live) = self.live() {
+                return Ok(live);
+            }
+            if let Some(at) = outage.retry_at {
+                let reason = self.state().reason.clone();
+                if let Some(reason) = reason.filter(|_| at >= until) {
+                    return Err(reason);
+                }
+                CLOCK.sleep_until(at).await;
+                outage.retry_at = None;
+            }
+            // In a task of its own: a caller who goes away early leaves a connection for the next one, who may have
+            // as little time.
+            match tokio::spawn(self.clone().dial(outage)).await {
+                Ok(Err(error)) if error.may_pass() => {}
+                Ok(outcome) => return outcome,
+                Err(_) => {
+                    return Err(StoreError::refused(
+                        ErrorKind::Internal,
+                        "the runtime is shutting down",
+                    ));
+                }
+            }
+        }
+    }
+
+    async fn dial(
+        self: Arc<Self>,
+        mut outage: OwnedMutexGuard<Outage>,
+    ) -> Result<Live, StoreError> {
+        let outcome = self.endpoint.for_requests().await;
+        let mut state = self.state();
+        state.inside_since = None;
+        match outcome {
+            Ok(raw) => {
+                tracing::debug!(server = %self.endpoint, "connected");
+                *outage = Outage::default();
+                let live = Live {
+                    connection: raw.connection,
+                    leash: raw.leash,
+                    running: Arc::new(raw.driver),
+                };
+                state.live = Some(live.clone());
+                state.reason = None;
+                Ok(live)
+            }
+            Err(error) => {
+                tracing::debug!(server = %self.endpoint, %error, "not connected");
+                outage.retry_at = Some(CLOCK.now().plus(outage.backoff.next()));
+                state.reason = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// A new gate when somebody is stuck in the old one.
+    fn gate(&self) -> Arc<tokio::sync::Mutex<Outage>> {
+        let mut state = self.state();
+        if state
+            .inside_since
+            .is_some_and(|since| CLOCK.now().saturating_since(since) > STUCK_AFTER)
+        {
+            state.inside_since = None;
+            state.gate = Arc::default();
+        }
+        state.gate.clone()
+    }
+
+    fn live(&self) -> Option<Live> {
+        self.state()
+            .live
+            .clone()
+            .filter(|live| !live.running.is_over())
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        // Nothing panics while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn left(until: Moment) -> Duration {
+    until.saturating_since(CLOCK.now())
+}

@@ -1,0 +1,233 @@
+//! Leases on one Redis or Valkey server. The only folder that names `redis::`.
+//!
+//! A script is sent by its hash, and as a whole when the server does not have it; never loaded beforehand. Every call
+//! has one deadline, which covers connecting too. What a failure says about the request is decided in `fault`.
+
+mod answer;
+mod backoff;
+mod endpoint;
+mod examine;
+mod fault;
+mod handed;
+mod lane;
+mod listen;
+mod socket;
+#[cfg(feature = "tls")]
+mod tls;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::ConnectionLike;
+use redis::{Cmd, ConnectionAddr, Value};
+
+use self::endpoint::Endpoint;
+use self::handed::{Handed, Theirs};
+use self::lane::Lane;
+use crate::clock::{Clock, Moment};
+use crate::doctor::Check;
+use crate::error::{ErrorKind, InvalidInput, StoreError};
+use crate::script::{Call, Malformed, Tagged};
+use crate::store::url::{Place, RedisUrl};
+use crate::store::{Capabilities, Sink};
+
+const CLOCK: Clock = Clock::boot();
+const SCAN_COUNT: u32 = 500;
+
+/// One server, over a connection of ours or of the user's. Clones share the connection.
+#[derive(Clone)]
+pub(crate) struct RedisStore(Link);
+
+#[derive(Clone)]
+enum Link {
+    Own(Arc<Lane>),
+    Handed(Arc<dyn Handed>),
+}
+
+impl RedisStore {
+    /// Connects when it is needed for the first time.
+    pub(crate) fn from_url(url: RedisUrl) -> Self {
+        RedisStore(Link::Own(Lane::new(Endpoint::new(url))))
+    }
+
+    /// Connections of our own to where the client points.
+    pub(crate) fn from_client(client: &redis::Client) -> Result<Self, InvalidInput> {
+        let info = client.get_connection_info();
+        let login = info.redis_settings();
+        let place = match info.addr() {
+            ConnectionAddr::Tcp(host, port) => Place::Tcp {
+                host: host.clone(),
+                port: *port,
+                tls: false,
+            },
+            ConnectionAddr::Unix(path) => Place::Unix(path.clone()),
+            ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: false,
+                tls_params: None,
+            } if cfg!(feature = "tls") => Place::Tcp {
+                host: host.clone(),
+                port: *port,
+                tls: true,
+            },
+            _ => {
+                let message = "a client with TLS settings of its own cannot be copied: hand in one of its connections";
+                return Err(InvalidInput::new(message.to_owned()));
+            }
+        };
+        let db = u32::try_from(login.db()).map_err(|_| {
+            InvalidInput::new("the database of the client must not be negative".to_owned())
+        })?;
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        Ok(Self::from_url(RedisUrl {
+            place,
+            user: owned(login.username()),
+            password: owned(login.password()),
+            db,
+        }))
+    }
+
+    /// The user's own connection, shared. It cannot listen: waiters have timers only.
+    pub(crate) fn from_connection(
+        connection: impl ConnectionLike + Clone + Send + Sync + 'static,
+    ) -> Self {
+        RedisStore(Link::Handed(Arc::new(Theirs(connection))))
+    }
+
+    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, StoreError> {
+        let until = CLOCK.now().plus(within);
+        let script = call.script;
+        let sha1 = script
+            .sha1
+            .get_or_init(|| redis::Script::new(script.source).get_hash().to_owned());
+        let mut answer = self.0.ask(&command("EVALSHA", sha1, call), until).await?;
+        if is_noscript(&answer) {
+            answer = self
+                .0
+                .ask(&command("EVAL", script.source, call), until)
+                .await?;
+        }
+        if let Value::ServerError(reply) = &answer {
+            return Err(self.0.explain(&fault::line(reply)));
+        }
+        answer::plain(answer)
+            .and_then(Tagged::from_value)
+            .map_err(|Malformed| {
+                let message = format!(
+                    "the answer of {} from {} was not understood",
+                    script.name,
+                    self.describe()
+                );
+                StoreError::unknown(ErrorKind::Malformed, message)
+            })
+    }
+
+    /// Messages to the channel until dropped; nothing at all over a connection that was handed in.
+    pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
+        match &self.0 {
+            Link::Own(lane) => listen::listen(lane.endpoint(), channel, sink).await,
+            Link::Handed(_) => std::future::pending().await,
+        }
+    }
+
+    pub(crate) async fn scan(
+        &self,
+        cursor: u64,
+        pattern: &str,
+        within: Duration,
+    ) -> Result<(u64, Vec<String>), StoreError> {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor)
+            .arg("MATCH")
+            .arg(pattern)
+            .arg("COUNT")
+            .arg(SCAN_COUNT)
+            .arg("TYPE")
+            .arg("string");
+        let answer = self.0.ask(&scan, CLOCK.now().plus(within)).await?;
+        if let Value::ServerError(reply) = &answer {
+            return Err(self.0.explain(&fault::line(reply)));
+        }
+        answer::page(&answer).map_err(|Malformed| {
+            let message = format!(
+                "the answer of SCAN from {} was not understood",
+                self.describe()
+            );
+            StoreError::refused(ErrorKind::Malformed, message)
+        })
+    }
+
+    pub(crate) async fn examine(&self, within: Duration) -> Result<Vec<Check>, StoreError> {
+        examine::examine(&self.0, CLOCK.now().plus(within)).await
+    }
+
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            wakes: matches!(self.0, Link::Own(_)),
+            keys_per_call: 200,
+            look_every: Duration::from_secs(5),
+        }
+    }
+
+    /// The same server over a connection of its own. There is only one that was handed in.
+    pub(crate) fn another_lane(&self) -> Self {
+        match &self.0 {
+            Link::Own(lane) => RedisStore(Link::Own(Lane::new(lane.endpoint().clone()))),
+            Link::Handed(_) => self.clone(),
+        }
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        match &self.0 {
+            Link::Own(lane) => lane.endpoint().to_string(),
+            Link::Handed(theirs) => format!(
+                "a Redis connection that was handed in, database {}",
+                theirs.database()
+            ),
+        }
+    }
+}
+
+impl Link {
+    async fn ask(&self, command: &Cmd, until: Moment) -> Result<Value, StoreError> {
+        match self {
+            Link::Own(lane) => lane.ask(command, until).await,
+            Link::Handed(theirs) => {
+                handed::ask(&**theirs, command, until.saturating_since(CLOCK.now())).await
+            }
+        }
+    }
+
+    /// What an error line of the server means.
+    fn explain(&self, line: &str) -> StoreError {
+        match self {
+            Link::Own(lane) => lane.endpoint().explain(line),
+            Link::Handed(_) => fault::from_line(line),
+        }
+    }
+}
+
+fn command(verb: &str, script: &str, call: &Call) -> Cmd {
+    let mut command = redis::cmd(verb);
+    command
+        .arg(script)
+        .arg(call.keys.len())
+        .arg(&call.keys)
+        .arg(&call.args);
+    command
+}
+
+fn is_noscript(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(reply) if reply.code() == "NOSCRIPT")
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisStore({})", self.describe())
+    }
+}
+
+#[cfg(test)]
+mod tests;

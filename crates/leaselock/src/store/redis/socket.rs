@@ -1,0 +1,160 @@
+//! The socket of a connection: opened by us, so that we decide how it ends.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+/// An answer of ours is some kilobytes; a server that sends this much without completing one is no server of ours.
+const UNANSWERED_MAX: usize = 4 << 20;
+/// How long sent bytes may stay unacknowledged, and how soon an idle line is probed: a silently dead peer is noticed
+/// even by a connection that nobody uses.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_MAX_MS: u32 = 10_000;
+const PROBE_AFTER: Duration = Duration::from_secs(15);
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+const PROBES: u32 = 3;
+
+/// The transport of one connection.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<tokio_rustls::client::TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Stream::Tcp(stream) => Some(stream),
+            Stream::Unix(_) => None,
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => Some(stream.get_ref().0),
+        }
+    }
+}
+
+/// No delay, because requests are small and wait for answers; and probes, because a peer may vanish.
+pub(super) fn tune(stream: &TcpStream) {
+    use rustix::net::sockopt;
+    ignore(stream.set_nodelay(true));
+    ignore(sockopt::set_socket_keepalive(stream, true));
+    ignore(sockopt::set_tcp_keepidle(stream, PROBE_AFTER));
+    ignore(sockopt::set_tcp_keepintvl(stream, PROBE_EVERY));
+    ignore(sockopt::set_tcp_keepcnt(stream, PROBES));
+    #[cfg(target_os = "linux")]
+    ignore(sockopt::set_tcp_user_timeout(stream, UNACKNOWLEDGED_MAX_MS));
+}
+
+/// Options are a courtesy of the system: a connection without them still works.
+fn ignore<E>(_: Result<(), E>) {}
+
+/// What the owner of a connection keeps while the socket itself belongs to the driver.
+#[derive(Debug, Default)]
+pub(super) struct Leash {
+    abort: AtomicBool,
+    unanswered: AtomicUsize,
+}
+
+impl Leash {
+    /// The socket's end will throw away what it has not sent yet, so that a request that nobody waits for any more
+    /// does not reach a stalled server later.
+    pub(super) fn abort(&self) {
+        self.abort.store(true, Ordering::Release);
+    }
+
+    /// An answer was complete.
+    pub(super) fn answered(&self) {
+        self.unanswered.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A transport on a leash.
+#[derive(Debug)]
+pub(super) struct Socket {
+    stream: Stream,
+    leash: Arc<Leash>,
+}
+
+impl Socket {
+    pub(super) fn new(stream: Stream, leash: Arc<Leash>) -> Self {
+        Socket { stream, leash }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if self.leash.abort.load(Ordering::Acquire)
+            && let Some(stream) = self.stream.tcp()
+        {
+            // When it fails the socket is closed already, or will be without a reset.
+            ignore(stream.set_zero_linger());
+        }
+    }
+}
+
+/// Runs the same poll on whichever transport this is.
+macro_rules! poll {
+    ($socket:expr, $stream:ident => $body:expr) => {
+        match &mut $socket.stream {
+            Stream::Tcp(stream) => {
+                let $stream = Pin::new(stream);
+                $body
+            }
+            Stream::Unix(stream) => {
+                let $stream = Pin::new(stream);
+                $body
+            }
+            #[cfg(feature = "tls")]
+            Stream::Tls(stream) => {
+                let $stream = Pin::new(&mut **stream);
+                $body
+            }
+        }
+    };
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let polled = poll!(self, stream => stream.poll_read(cx, buf));
+        let read = buf.filled().len() - before;
+        if self.leash.unanswered.fetch_add(read, Ordering::Relaxed) + read > UNANSWERED_MAX {
+            // Of this kind, because the client takes other kinds for errors that pass.
+            let error = io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "the server's answer has no end",
+            );
+            return Poll::Ready(Err(error));
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        poll!(self, stream => stream.poll_write(cx, bytes))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        poll!(self, stream => stream.poll_flush(cx))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        poll!(self, stream => stream.poll_shutdown(cx))
+    }
+}

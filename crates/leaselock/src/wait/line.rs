@@ -1,0 +1,167 @@
+//! Standing in line: subscribe, get in, look when woken, leave.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::error::{AcquireError, StoreError};
+use crate::lease::Lease;
+use crate::lease::reaper::Debt;
+use crate::mutex::steps::{Cancel, Seen};
+use crate::options::Waiting;
+use crate::wait::acquisition::{Acquisition, Outcome};
+use crate::wait::looks;
+use crate::wait::wakeups::Place;
+
+/// An acquisition that never had an answer is given up after this, even if the caller would wait for ever: waiting for
+/// a holder is one thing, waiting for a server that was never there another.
+const NEVER_ANSWERED: Duration = Duration::from_secs(2);
+/// What a wait has come to so far.
+#[derive(Default)]
+struct SoFar {
+    /// The latest answer.
+    seen: Option<Seen>,
+    in_line: bool,
+    /// Failures since the latest answer.
+    failures: u32,
+    /// A request had no usable answer: it may have put us in line, or granted.
+    ambiguous: bool,
+}
+
+impl SoFar {
+    fn answered(&mut self, seen: Seen) {
+        self.seen = Some(seen);
+        self.failures = 0;
+    }
+
+    /// How long to pause before the next try.
+    fn failed(&mut self, source: &StoreError) -> Duration {
+        self.ambiguous |= source.maybe_applied();
+        self.failures += 1;
+        looks::after_error(self.failures)
+    }
+}
+
+impl Acquisition<'_> {
+    /// Gets in line and waits for a wake-up, a look or the end. The first request of a client that listens to nothing
+    /// yet is a plain try; it subscribes before it gets in line, so that its grant cannot be missed. A message is only
+    /// a reason to look, and the look's answer decides.
+    pub(super) async fn stand_in_line(
+        self,
+        start: Moment,
+        end: Option<Moment>,
+    ) -> Result<Lease, AcquireError> {
+        let mut debt = self.debt();
+        let place = self.background.wakeups.place(&self.token);
+        let mut so_far = SoFar::default();
+        loop {
+            debt.lasts_until(self.ends_at_latest());
+            let (waits, channel) = self.channel(&so_far).await;
+            let pause = match self.request(waits, &channel).await {
+                Ok(Outcome::Granted(lease)) => {
+                    debt.settle();
+                    return Ok(lease);
+                }
+                Ok(Outcome::Waiting(seen, position)) => {
+                    self.tell(&seen, position);
+                    let most = self.inner.store.capabilities().look_every;
+                    let pause = looks::next_look(&seen, position, !channel.is_empty(), most);
+                    so_far.answered(seen);
+                    so_far.in_line = true;
+                    pause
+                }
+                Ok(Outcome::Busy(seen)) => {
+                    so_far.answered(seen);
+                    if !waits {
+                        continue; // now get in line
+                    }
+                    looks::after_error(0)
+                }
+                Err(source) => {
+                    let patience = end.unwrap_or(start.plus(NEVER_ANSWERED));
+                    let too_long = so_far.seen.is_none() && self.inner.clock.now() >= patience;
+                    if !source.may_pass() || too_long {
+                        return Err(self.failed(debt, source));
+                    }
+                    looks::jittered(so_far.failed(&source), 50)
+                }
+            };
+            if !self.nap(&place, pause, end).await {
+                return Err(self.leave(debt, start, so_far).await);
+            }
+        }
+    }
+
+    /// Whether to get in line with the next request, and where this client listens: nowhere (an empty channel) while
+    /// it cannot, and then there are only looks.
+    async fn channel(&self, so_far: &SoFar) -> (bool, String) {
+        let wakeups = &self.background.wakeups;
+        if !self.inner.store.capabilities().wakes {
+            return (true, String::new());
+        }
+        let alive = so_far.seen.is_some();
+        let listens =
+            wakeups.is_listening() || (alive && !so_far.in_line && self.subscribe().await);
+        let channel = if listens {
+            self.inner.channel.clone()
+        } else {
+            String::new()
+        };
+        (listens || alive, channel)
+    }
+
+    async fn subscribe(&self) -> bool {
+        self.background
+            .wakeups
+            .ready(self.inner.request_timeout(self.ttl))
+            .await
+    }
+
+    /// False when the wait is over.
+    async fn nap(&self, place: &Place, pause: Duration, end: Option<Moment>) -> bool {
+        let clock = &self.inner.clock;
+        let look_at = clock
+            .now()
+            .plus(looks::jittered(pause, 2))
+            .max(clock.now().plus(pause));
+        let until = end.map_or(look_at, |end| end.min(look_at));
+        tokio::select! {
+            () = place.woken() => return true,
+            () = clock.sleep_until(until) => {}
+        }
+        end.is_none_or(|end| clock.now() < end)
+    }
+
+    fn tell(&self, seen: &Seen, position: u64) {
+        if let Some(told) = &self.options.on_wait {
+            told(&Waiting {
+                place: usize::try_from(position).unwrap_or(usize::MAX),
+                holder_client: seen.holder.clone(),
+                remaining: seen.remaining,
+            });
+        }
+    }
+
+    /// Out of line, and only then "busy": an entry that stayed could still be granted.
+    async fn leave(self, debt: Debt, start: Moment, so_far: SoFar) -> AcquireError {
+        let cancel = Cancel {
+            keys: &self.keys,
+            token: &self.token,
+        };
+        match self
+            .inner
+            .ask(&cancel, self.inner.request_timeout(self.ttl))
+            .await
+        {
+            Ok(_) => {
+                debt.settle();
+                self.still_busy(start, so_far.seen)
+            }
+            Err(source) if so_far.seen.is_none() && !so_far.ambiguous => self.failed(debt, source),
+            Err(source) => AcquireError::Unknown {
+                name: self.name.clone(),
+                clear_in: self.ttl.as_duration(),
+                source,
+            },
+        }
+    }
+}

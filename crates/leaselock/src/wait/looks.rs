@@ -1,0 +1,118 @@
+//! When a waiter looks without having been woken. Pure arithmetic.
+//!
+//! Messages can be lost, and neither a holder that ran out nor a foreign library rings anybody, so everyone looks now
+//! and then: the head of the line when the lease ends, the others rarely.
+
+use std::time::Duration;
+
+use crate::mutex::steps::Seen;
+
+/// The head looks at least this often.
+const HEAD_MOST: Duration = Duration::from_secs(5);
+/// Nobody rings when a foreign holder lets go, nor can a waiter without wake-ups be rung.
+const UNRUNG_MOST: Duration = Duration::from_millis(500);
+/// The others look this often: three such looks fit into the 45 s after which an entry counts as abandoned.
+const OTHERS_MOST: Duration = Duration::from_secs(15);
+/// Later places look a little later than the head when a lease ends, in case the head is gone.
+const PER_PLACE: Duration = Duration::from_millis(100);
+/// A key is gone one millisecond after its time at the earliest.
+const JUST_AFTER: Duration = Duration::from_millis(1);
+/// However short the rest of a lease, looks are not closer than this.
+const LEAST: Duration = Duration::from_millis(2);
+
+/// How long to wait for a wake-up before the next look.
+pub(crate) fn next_look(seen: &Seen, place: u64, rung: bool, store_most: Duration) -> Duration {
+    let by_end = seen.remaining.map_or(HEAD_MOST, |rest| rest + JUST_AFTER);
+    let wait = if place <= 1 {
+        let most = if rung && seen.holder.is_some() {
+            HEAD_MOST
+        } else {
+            UNRUNG_MOST
+        };
+        by_end.min(most)
+    } else {
+        let places = u32::try_from(place - 1).unwrap_or(u32::MAX);
+        (by_end + PER_PLACE.saturating_mul(places)).clamp(HEAD_MOST, OTHERS_MOST)
+    };
+    wait.min(store_most).max(LEAST)
+}
+
+/// The wait before trying again after the store did not answer: doubling from 20 ms to 500 ms.
+pub(crate) fn after_error(failures: u32) -> Duration {
+    Duration::from_millis(20 << failures.min(5)).min(Duration::from_millis(500))
+}
+
+/// `base`, more or less by at most `percent`, so that many waiters do not move in step.
+pub(crate) fn jittered(base: Duration, percent: u8) -> Duration {
+    let mut bytes = [0; 4];
+    if getrandom::fill(&mut bytes).is_err() {
+        return base; // without random numbers no token can be made either; the pause is the least problem
+    }
+    let span = base * u32::from(percent) / 100;
+    let nanos = u64::try_from((span * 2).as_nanos()).unwrap_or(u64::MAX);
+    let share = u128::from(nanos) * u128::from(u32::from_le_bytes(bytes)) / u128::from(u32::MAX);
+    base.saturating_sub(span) + Duration::from_nanos(u64::try_from(share).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(remaining_ms: Option<u64>, ours: bool) -> Seen {
+        let holder = ours.then(|| "AAAAAAAA".to_owned());
+        Seen {
+            remaining: remaining_ms.map(Duration::from_millis),
+            holder,
+            time_us: 0,
+        }
+    }
+
+    fn look(seen: &Seen, place: u64) -> u128 {
+        next_look(seen, place, true, Duration::from_secs(60)).as_millis()
+    }
+
+    #[test]
+    fn the_head_looks_just_after_the_lease_ends_and_at_least_every_five_seconds() {
+        assert_eq!(look(&seen(Some(700), true), 1), 701);
+        assert_eq!(look(&seen(Some(60_000), true), 1), 5_000);
+        assert_eq!(look(&seen(None, true), 1), 5_000);
+        assert_eq!(look(&seen(Some(0), true), 1), 2);
+    }
+
+    #[test]
+    fn behind_a_foreign_holder_or_without_wake_ups_the_head_looks_twice_a_second() {
+        assert_eq!(look(&seen(Some(60_000), false), 1), 500);
+        assert_eq!(
+            next_look(&seen(Some(60_000), true), 1, false, Duration::from_secs(60)).as_millis(),
+            500
+        );
+    }
+
+    #[test]
+    fn the_others_look_rarely() {
+        assert_eq!(look(&seen(Some(100), true), 2), 5_000);
+        assert_eq!(look(&seen(Some(60_000), true), 7), 15_000);
+        assert_eq!(look(&seen(Some(9_000), true), 3), 9_201);
+    }
+
+    #[test]
+    fn a_store_can_ask_for_more_looks() {
+        assert_eq!(
+            next_look(&seen(Some(60_000), true), 9, true, Duration::from_secs(1)).as_millis(),
+            1_000
+        );
+    }
+
+    #[test]
+    fn jitter_stays_within_its_share() {
+        for _ in 0..1000 {
+            let pause = jittered(Duration::from_millis(50), 50);
+            assert!((25..=75).contains(&pause.as_millis()), "{pause:?}");
+        }
+        assert_eq!(
+            jittered(Duration::from_millis(50), 0),
+            Duration::from_millis(50)
+        );
+        assert_eq!(jittered(Duration::ZERO, 100), Duration::ZERO);
+    }
+}

@@ -1,0 +1,119 @@
+//! One shared subscription per client: a message wakes the one waiter whose token it names.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use crate::lease::reaper::Reaper;
+use crate::store::{Event, Store};
+use crate::token::Token;
+
+#[derive(Debug)]
+pub(crate) struct Wakeups {
+    places: Mutex<HashMap<String, Arc<Notify>>>,
+    /// Messages arrive at present.
+    listening: watch::Sender<bool>,
+    wanted: Notify,
+    reaper: Reaper,
+}
+
+/// One waiter's place, registered before its request is sent, so that no order between an answer and a message
+/// matters. Dropping it unregisters.
+#[derive(Debug)]
+pub(crate) struct Place {
+    wakeups: Arc<Wakeups>,
+    token: String,
+    woken: Arc<Notify>,
+}
+
+impl Wakeups {
+    pub(crate) fn new(reaper: Reaper) -> Self {
+        let (places, listening) = (Mutex::default(), watch::Sender::new(false));
+        Wakeups {
+            places,
+            listening,
+            wanted: Notify::new(),
+            reaper,
+        }
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<String, Arc<Notify>>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Subscribes once somebody waits, and for good. To be run on the client's thread.
+    pub(crate) async fn run(self: Arc<Self>, store: Store, channel: String) {
+        self.wanted.notified().await;
+        let wakeups = Arc::clone(&self);
+        store
+            .listen(&channel, Box::new(move |event| wakeups.hear(event)))
+            .await;
+    }
+
+    fn hear(&self, event: Event) {
+        match event {
+            Event::Ready => {
+                self.listening.send_replace(true);
+                self.reaper.hurry();
+                self.places().values().for_each(|woken| woken.notify_one());
+            }
+            Event::Gap => drop(self.listening.send_replace(false)),
+            Event::Message(message) => self.wake(&message),
+        }
+    }
+
+    /// The message says which token was granted; the waiter's look finds out the rest. A token that nobody waits for
+    /// any more is owed to the reaper already, which is told to hurry.
+    fn wake(&self, message: &[u8]) {
+        let token = std::str::from_utf8(message)
+            .ok()
+            .and_then(|text| text.rsplit(' ').next());
+        let woken = token.and_then(|token| self.places().get(token).cloned());
+        match woken {
+            Some(woken) => woken.notify_one(),
+            None => self.reaper.hurry(),
+        }
+    }
+
+    /// Waits until messages arrive, at most for `within`; tells whether they do.
+    pub(crate) async fn ready(&self, within: Duration) -> bool {
+        self.wanted.notify_one();
+        let mut listening = self.listening.subscribe();
+        tokio::time::timeout(within, listening.wait_for(|on| *on))
+            .await
+            .is_ok_and(|on| on.is_ok())
+    }
+
+    pub(crate) fn is_listening(&self) -> bool {
+        *self.listening.borrow()
+    }
+
+    pub(crate) fn place(self: &Arc<Self>, token: &Token) -> Place {
+        let (token, woken) = (token.secret().to_owned(), Arc::new(Notify::new()));
+        self.places().insert(token.clone(), Arc::clone(&woken));
+        Place {
+            wakeups: Arc::clone(self),
+            token,
+            woken,
+        }
+    }
+
+    pub(crate) fn is_anybody_waiting(&self) -> bool {
+        !self.places().is_empty()
+    }
+}
+
+impl Place {
+    /// Ends with the next wake-up; one that came since the last call counts.
+    pub(crate) async fn woken(&self) {
+        self.woken.notified().await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.wakeups.places().remove(&self.token);
+    }
+}

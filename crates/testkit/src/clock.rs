@@ -1,0 +1,16 @@
+//! The one clock of the tests.
+//!
+//! `CLOCK_MONOTONIC` is the same for all processes of a machine, which makes it a global clock:
+//! histories written by several processes can be laid side by side.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Time since some fixed point in the past, the same point for every process of this machine.
+pub fn now() -> Duration {
+    let time = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).expect("CLOCK_MONOTONIC is never negative");
+    let nanos = u32::try_from(time.tv_nsec).expect("nanoseconds are below one second");
+    Duration::new(seconds, nanos)
+}

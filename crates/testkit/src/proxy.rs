@@ -1,0 +1,180 @@
+//! A TCP proxy in front of a server that can do to a connection what networks do.
+//!
+//! ```no_run
+//! use testkit::{Cut, Fault, Proxy, Server, Way};
+//!
+//! let server = Server::start();
+//! let proxy = Proxy::to(server.port());
+//! // The request arrives and takes effect, its answer does not come back:
+//! proxy.set(Way::ToClient, Fault::CutAfter { bytes: 0, how: Cut::Reset });
+//! ```
+
+mod fault;
+mod link;
+
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+use self::fault::Faults;
+pub use self::fault::{Cut, Fault, Way};
+use self::link::Link;
+
+/// Forwards to a port of this machine, with faults that can be set and healed while it runs.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+/// What the proxy, its acceptor and its links have in common.
+#[derive(Debug)]
+struct Shared {
+    server: u16,
+    stopping: AtomicBool,
+    faults: Mutex<Faults>,
+    /// Rings when a fault changes or a link closes: somebody may hold bytes back.
+    changed: Condvar,
+    links: Mutex<Vec<Weak<Link>>>,
+    accepted: AtomicU64,
+    duplicated: AtomicU64,
+    passed: [AtomicU64; 2],
+}
+
+impl Proxy {
+    /// A faultless proxy in front of 127.0.0.1:`server`.
+    pub fn to(server: u16) -> Proxy {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port exists");
+        let port = listener
+            .local_addr()
+            .expect("a bound socket has an address")
+            .port();
+        let shared = Arc::new(Shared {
+            server,
+            stopping: AtomicBool::new(false),
+            faults: Mutex::default(),
+            changed: Condvar::new(),
+            links: Mutex::default(),
+            accepted: AtomicU64::new(0),
+            duplicated: AtomicU64::new(0),
+            passed: [AtomicU64::new(0), AtomicU64::new(0)],
+        });
+        let acceptor = std::thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || accept(&listener, &shared)
+        });
+        Proxy {
+            port,
+            shared,
+            acceptor: Some(acceptor),
+        }
+    }
+
+    /// The proxy's own port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `redis://127.0.0.1:PORT/`; put the password in by hand if the server wants one.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// Sets the fault of one way, or of both, in place of the one before.
+    pub fn set(&self, way: Way, fault: Fault) {
+        self.shared.faults().set(way, fault);
+        if fault == Fault::HalfOpen {
+            self.shared
+                .links()
+                .iter()
+                .for_each(|link| link.forsake(way));
+        }
+        self.shared.changed.notify_all();
+    }
+
+    /// Takes all faults away; bytes that were held or delayed leave at once, in order.
+    pub fn heal(&self) {
+        *self.shared.faults() = Faults::default();
+        self.shared.changed.notify_all();
+    }
+
+    /// Cuts every connection of this moment.
+    pub fn cut(&self, how: Cut) {
+        self.shared.links().iter().for_each(|link| link.cut(how));
+    }
+
+    /// Connections taken so far.
+    pub fn connections(&self) -> u64 {
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Connections open now.
+    pub fn open(&self) -> usize {
+        self.shared
+            .links()
+            .iter()
+            .filter(|link| !link.is_closed())
+            .count()
+    }
+
+    /// Bytes that came through so far.
+    pub fn bytes(&self, way: Way) -> u64 {
+        way.indices()
+            .iter()
+            .map(|way| self.shared.passed[*way].load(Ordering::SeqCst))
+            .sum()
+    }
+
+    /// Requests that [`Fault::Duplicate`] has delivered a second time and got an answer for.
+    pub fn duplicates(&self) -> u64 {
+        self.shared.duplicated.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        // The acceptor sleeps in `accept`; a connection of our own wakes it.
+        drop(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)));
+        if let Some(acceptor) = self.acceptor.take() {
+            drop(acceptor.join());
+        }
+        self.cut(Cut::Close);
+    }
+}
+
+impl Shared {
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn links(&self) -> Vec<Arc<Link>> {
+        let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn register(&self, link: &Arc<Link>) {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|link| link.strong_count() > 0);
+        links.push(Arc::downgrade(link));
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    for client in listener.incoming() {
+        if shared.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        let Ok(client) = client else { continue };
+        shared.accepted.fetch_add(1, Ordering::SeqCst);
+        // With the server away, the client's connection closes: what a refused port looks like.
+        if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, shared.server)) {
+            Link::start(shared, client, server);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

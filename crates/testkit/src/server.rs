@@ -1,0 +1,163 @@
+//! A real Redis or Valkey server of a test's own: a free port, a folder of its own, gone on drop.
+
+mod binary;
+mod builder;
+mod launch;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+pub use self::binary::find as find_binary;
+pub use self::builder::Builder;
+use self::launch::Launch;
+use crate::process::{self, Signal, wait_until};
+use crate::resp::{Connection, Value};
+
+/// How long a server may take for what it does at once on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running server. It can be paused, killed and started again on the same port; it dies on drop.
+#[derive(Debug)]
+pub struct Server {
+    launch: Launch,
+    port: u16,
+    dir: TempDir,
+    child: Mutex<Child>,
+}
+
+impl Server {
+    /// Starts a server that keeps nothing on disk.
+    pub fn start() -> Server {
+        Server::builder().start()
+    }
+
+    /// Starts one that differs.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// `redis://127.0.0.1:PORT/`, with the password if there is one.
+    pub fn url(&self) -> String {
+        let user = self
+            .launch
+            .password
+            .as_ref()
+            .map(|password| format!(":{password}@"));
+        format!(
+            "redis://{}127.0.0.1:{}/",
+            user.unwrap_or_default(),
+            self.port
+        )
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The unix socket, if one was asked for.
+    pub fn socket(&self) -> Option<&Path> {
+        self.launch.socket.as_deref()
+    }
+
+    /// The folder with the server's log, and its append-only file if there is one.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The program that runs.
+    pub fn binary(&self) -> &PathBuf {
+        &self.launch.binary
+    }
+
+    /// The process that runs now, or the one that was killed last.
+    pub fn pid(&self) -> u32 {
+        self.child().id()
+    }
+
+    /// Runs one command on a connection of its own; panics when no answer comes.
+    #[track_caller]
+    pub fn cli(&self, args: &[&str]) -> Value {
+        match self.try_cli(args) {
+            Ok(value) => value,
+            Err(error) => panic!("{args:?} on port {}: {error}", self.port),
+        }
+    }
+
+    /// As [`Server::cli`], for a server that may be down.
+    pub fn try_cli(&self, args: &[&str]) -> io::Result<Value> {
+        self.connect()?.call(args)
+    }
+
+    /// A connection that is logged in, for commands that belong together.
+    pub fn connect(&self) -> io::Result<Connection> {
+        launch::connect(self.port, self.launch.password.as_deref())
+    }
+
+    /// Stops the process in its tracks until the guard is dropped. Connections stay open.
+    pub fn pause(&self) -> Paused<'_> {
+        let pid = self.pid();
+        assert!(process::signal(pid, Signal::STOP), "server {pid} is gone");
+        // The signal has an effect some time after it was sent.
+        wait_until(PATIENCE, "the server stops", || {
+            process::state(pid) == Some('T')
+        });
+        Paused { server: self }
+    }
+
+    /// Lets a paused server run on.
+    pub fn resume(&self) {
+        process::signal(self.pid(), Signal::CONT);
+    }
+
+    /// Kills the process with SIGKILL and waits for its end: nothing more is written or answered.
+    pub fn kill(&self) {
+        let mut child = self.child();
+        // Both fail only when the process has ended already, which is what is wanted.
+        drop(child.kill());
+        drop(child.wait());
+    }
+
+    /// Kills the process if it still runs, and starts a new one on the same port and folder.
+    pub fn restart(&self) {
+        self.kill();
+        // Somebody's outgoing connection may sit on the port for a moment.
+        wait_until(PATIENCE, "the server is back on its port", || {
+            if let Ok(child) = self.launch.spawn(self.port, self.dir.path()) {
+                *self.child() = child;
+            }
+            process::is_alive(self.pid())
+        });
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A paused server; it runs on when this is dropped.
+#[derive(Debug)]
+#[must_use = "dropping the guard lets the server run on"]
+pub struct Paused<'a> {
+    server: &'a Server,
+}
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        self.server.resume();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! Which server program the tests use.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
+
+/// `LEASELOCK_TEST_SERVER`, else one on `PATH`, else the one that `cargo xtask test` fetched.
+///
+/// # Panics
+///
+/// When there is none: a test that cannot run must not look like one that passed.
+pub fn find() -> PathBuf {
+    if let Some(path) = env::var_os("LEASELOCK_TEST_SERVER") {
+        return path.into();
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
+    folders.push(fetched());
+    in_folders(&folders).unwrap_or_else(|| {
+        panic!(
+            "no redis-server or valkey-server on PATH: install one, run `cargo xtask test` once, \
+             or name one in LEASELOCK_TEST_SERVER"
+        )
+    })
+}
+
+fn in_folders(folders: &[PathBuf]) -> Option<PathBuf> {
+    let mut candidates = folders
+        .iter()
+        .flat_map(|folder| NAMES.map(|name| folder.join(name)));
+    candidates.find(|path| path.is_file())
+}
+
+fn fetched() -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
+        PathBuf::from,
+    );
+    target.join("test-servers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn earlier_folder_wins_and_folders_are_not_programs() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders = ["a", "b", "c"].map(|name| dir.path().join(name));
+        std::fs::create_dir_all(folders[0].join("redis-server")).unwrap();
+        for folder in &folders[1..] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("valkey-server"), "").unwrap();
+        }
+        assert_eq!(in_folders(&folders), Some(folders[1].join("valkey-server")));
+        assert_eq!(in_folders(&folders[..1]), None);
+    }
+}

@@ -1,0 +1,99 @@
+//! What a test may want different about its server.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use super::launch::Launch;
+use super::{Server, binary};
+
+/// Another process may take a free port before the server does; ten times in a row it will not.
+const ATTEMPTS: usize = 10;
+
+/// A server to be. See [`Server::builder`].
+#[derive(Debug, Default)]
+#[must_use = "a builder does nothing before `start`"]
+pub struct Builder {
+    binary: Option<PathBuf>,
+    config: Vec<String>,
+    unix_socket: bool,
+    password: Option<String>,
+}
+
+impl Builder {
+    /// Runs this program rather than the one that [`super::find_binary`] finds.
+    pub fn binary(mut self, path: impl Into<PathBuf>) -> Builder {
+        self.binary = Some(path.into());
+        self
+    }
+
+    /// One directive of redis.conf, such as `config("maxmemory", "2mb")`.
+    pub fn config(mut self, directive: &str, value: &str) -> Builder {
+        self.config
+            .extend([format!("--{directive}"), value.to_owned()]);
+        self
+    }
+
+    /// Listens on a unix socket too; see [`Server::socket`].
+    pub fn unix_socket(mut self) -> Builder {
+        self.unix_socket = true;
+        self
+    }
+
+    /// Asks every client for this password. Letters and digits only: it goes into a URL as it is.
+    pub fn password(mut self, password: &str) -> Builder {
+        assert!(
+            password.bytes().all(|byte| byte.is_ascii_alphanumeric()),
+            "letters and digits"
+        );
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// Keeps an append-only file, so that [`Server::restart`] finds the keys again.
+    /// Each write is on disk before its answer leaves.
+    pub fn append_only(self) -> Builder {
+        self.config("appendonly", "yes")
+            .config("appendfsync", "always")
+    }
+
+    /// Starts the server and waits until it answers.
+    ///
+    /// # Panics
+    ///
+    /// With the server's log, when it does not come up.
+    pub fn start(self) -> Server {
+        let dir = tempfile::tempdir().expect("a temporary folder can be made");
+        let launch = Launch {
+            binary: self.binary.unwrap_or_else(binary::find),
+            config: self.config,
+            socket: self.unix_socket.then(|| dir.path().join("server.sock")),
+            password: self.password,
+        };
+        let mut problem = String::new();
+        for _ in 0..ATTEMPTS {
+            let port = free_port();
+            match launch.spawn(port, dir.path()) {
+                Ok(child) => {
+                    return Server {
+                        launch,
+                        port,
+                        dir,
+                        child: Mutex::new(child),
+                    };
+                }
+                Err(reason) => problem = reason,
+            }
+        }
+        panic!("{} does not start: {problem}", launch.binary.display());
+    }
+}
+
+/// A port nobody listens on at this moment. The kernel picks it from the ephemeral range.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port exists");
+    listener
+        .local_addr()
+        .expect("a bound socket has an address")
+        .port()
+}

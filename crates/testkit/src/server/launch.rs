@@ -1,0 +1,92 @@
+//! Starting the process, and being sure that it is ours that answers.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::PATIENCE;
+use crate::clock;
+use crate::resp::{Connection, Value};
+
+/// What stays the same when a server is started again.
+#[derive(Debug)]
+pub(super) struct Launch {
+    pub(super) binary: PathBuf,
+    pub(super) config: Vec<String>,
+    pub(super) socket: Option<PathBuf>,
+    pub(super) password: Option<String>,
+}
+
+impl Launch {
+    /// Starts the server and waits until it answers; the error is its log.
+    pub(super) fn spawn(&self, port: u16, dir: &Path) -> Result<Child, String> {
+        let log = dir.join("server.log");
+        let mut command = Command::new(&self.binary);
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+        ]);
+        command
+            .arg("--dir")
+            .arg(dir)
+            .arg("--logfile")
+            .arg(&log)
+            .args(&self.config);
+        if let Some(socket) = &self.socket {
+            command.arg("--unixsocket").arg(socket);
+        }
+        if let Some(password) = &self.password {
+            command.args(["--requirepass", password]);
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        if self.comes_up(&mut child, port) {
+            return Ok(child);
+        }
+        // Both fail only when the process has ended already.
+        drop(child.kill());
+        drop(child.wait());
+        Err(fs::read_to_string(&log).unwrap_or_else(|error| format!("no log: {error}")))
+    }
+
+    fn comes_up(&self, child: &mut Child, port: u16) -> bool {
+        let deadline = clock::now() + PATIENCE;
+        while clock::now() < deadline && matches!(child.try_wait(), Ok(None)) {
+            if self.is_ours(child.id(), port).unwrap_or(false) {
+                return true;
+            }
+            // A server needs some milliseconds to come up.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        false
+    }
+
+    /// A stranger may listen on the port: only the server whose process number is right counts.
+    /// PING fails while an append-only file is being loaded; INFO does not.
+    fn is_ours(&self, pid: u32, port: u16) -> io::Result<bool> {
+        let mut connection = connect(port, self.password.as_deref())?;
+        let info = connection.call(&["INFO", "server"])?;
+        let line = format!("process_id:{pid}");
+        let ours = info
+            .text()
+            .is_some_and(|text| text.lines().any(|l| l.trim_end() == line));
+        Ok(ours && connection.call(&["PING"])? == Value::Status("PONG".into()))
+    }
+}
+
+pub(super) fn connect(port: u16, password: Option<&str>) -> io::Result<Connection> {
+    let mut connection = Connection::open(port, Duration::from_secs(5))?;
+    if let Some(password) = password {
+        connection.call(&["AUTH", password])?;
+    }
+    Ok(connection)
+}

