@@ -7,6 +7,7 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
 
+use leaselock::{AcquireError, BreakError, ErrorKind, ExtendError, InspectError, ReleaseError};
 use rustix::process::Signal;
 
 /// What the process answers to whoever started it.
@@ -49,6 +50,80 @@ impl Exit {
         Exit::by_signal_number(signal.as_raw())
     }
 
+    /// The store's trouble, by what can be done about it: wait (69), look (65), make room (73),
+    /// ask for permission (77), report a fault (70).
+    pub(crate) fn of_store(kind: ErrorKind) -> Exit {
+        match kind {
+            ErrorKind::Unreachable
+            | ErrorKind::TimedOut
+            | ErrorKind::Loading
+            | ErrorKind::OutOfMemory
+            | ErrorKind::ReadOnly
+            | ErrorKind::NoReplicas
+            | ErrorKind::ClusterDown
+            | ErrorKind::NotServing
+            // Whatever answers there is no server that can serve locks.
+            | ErrorKind::Malformed
+            | ErrorKind::Unsupported => Exit::UNAVAILABLE,
+            ErrorKind::Auth | ErrorKind::Forbidden | ErrorKind::Unfit => Exit::REFUSED,
+            ErrorKind::WrongType | ErrorKind::Corrupt => Exit::FOREIGN_DATA,
+            ErrorKind::StorageFull | ErrorKind::CannotCreate => Exit::CANNOT_CREATE,
+            _ => Exit::INTERNAL,
+        }
+    }
+
+    /// `busy` is what the user wants to see when somebody else holds the lock.
+    pub(crate) fn of_acquire(error: &AcquireError, busy: Exit) -> Exit {
+        match error {
+            AcquireError::Invalid(_) => Exit::USAGE,
+            AcquireError::StillBusy { .. } => busy,
+            AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {
+                Exit::of_store(source.kind())
+            }
+            _ => Exit::INTERNAL,
+        }
+    }
+
+    pub(crate) fn of_extend(error: &ExtendError) -> Exit {
+        match error {
+            ExtendError::Invalid(_) => Exit::USAGE,
+            ExtendError::Lost(_) => Exit::LOST,
+            ExtendError::Unknown { source, .. } | ExtendError::Store { source, .. } => {
+                Exit::of_store(source.kind())
+            }
+            _ => Exit::INTERNAL,
+        }
+    }
+
+    pub(crate) fn of_release(error: &ReleaseError) -> Exit {
+        match error {
+            ReleaseError::NotHeld { .. } => Exit::LOST,
+            ReleaseError::Unknown { source, .. } | ReleaseError::Store { source, .. } => {
+                Exit::of_store(source.kind())
+            }
+            _ => Exit::INTERNAL,
+        }
+    }
+
+    pub(crate) fn of_inspect(error: &InspectError) -> Exit {
+        match error {
+            InspectError::Invalid(_) => Exit::USAGE,
+            InspectError::Store(source) => Exit::of_store(source.kind()),
+            _ => Exit::INTERNAL,
+        }
+    }
+
+    /// A lease that is gone, or another than the one named, is none that may be broken.
+    pub(crate) fn of_break(error: &BreakError) -> Exit {
+        match error {
+            BreakError::Invalid(_) => Exit::USAGE,
+            BreakError::NotHeld { .. } | BreakError::Changed { .. } => Exit::LOST,
+            BreakError::Foreign { .. } => Exit::REFUSED,
+            BreakError::Store(source) => Exit::of_store(source.kind()),
+            _ => Exit::INTERNAL,
+        }
+    }
+
     /// As the job did: its own code, or 128 + n when signal n ended it.
     pub(crate) fn of_job(status: ExitStatus) -> Exit {
         match (status.code(), status.signal()) {
@@ -89,6 +164,7 @@ Exit codes:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     const TABLE: [(Exit, u8); 11] = [
         (Exit::UNFIT, 1),
@@ -114,6 +190,60 @@ mod tests {
         for (exit, number) in TABLE {
             assert_eq!(exit, Exit(number));
         }
+    }
+
+    #[test]
+    fn every_trouble_of_the_store_has_the_code_that_says_what_to_do() {
+        use ErrorKind as K;
+        let rows: [(Exit, &[ErrorKind]); 5] = [
+            (
+                Exit::UNAVAILABLE,
+                &[K::Unreachable, K::TimedOut, K::Loading, K::OutOfMemory],
+            ),
+            (
+                Exit::UNAVAILABLE,
+                &[K::ReadOnly, K::NoReplicas, K::ClusterDown, K::NotServing],
+            ),
+            (Exit::REFUSED, &[K::Auth, K::Forbidden, K::Unfit]),
+            (Exit::FOREIGN_DATA, &[K::WrongType, K::Corrupt]),
+            (Exit::CANNOT_CREATE, &[K::StorageFull, K::CannotCreate]),
+        ];
+        for (exit, kinds) in rows {
+            for kind in kinds {
+                assert_eq!(Exit::of_store(*kind), exit, "{kind:?}");
+            }
+        }
+        assert_eq!(Exit::of_store(K::Internal), Exit::INTERNAL);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn errors_of_the_operations_keep_their_meaning() {
+        let client = leaselock::Client::connect("mem:").unwrap();
+        let holder = client.mutex("job").try_acquire().await.unwrap().unwrap();
+
+        let other = client
+            .mutex("job")
+            .wait(leaselock::Wait::Within(Duration::from_millis(20)));
+        let busy = other.acquire().await.unwrap_err();
+        assert_eq!(Exit::of_acquire(&busy, Exit::chosen(5)), Exit(5));
+        let invalid = client.mutex("").try_acquire().await.unwrap_err();
+        assert_eq!(Exit::of_acquire(&invalid, Exit::BUSY), Exit::USAGE);
+        let invalid = client.inspect("").await.unwrap_err();
+        assert_eq!(Exit::of_inspect(&invalid), Exit::USAGE);
+
+        let terms = leaselock::BreakTerms::default();
+        client.break_lease("job", terms).await.unwrap();
+        let gone = client.break_lease("job", terms).await.unwrap_err();
+        assert_eq!(Exit::of_break(&gone), Exit::LOST);
+        let lost = holder.extend(Duration::from_secs(5)).await.unwrap_err();
+        assert_eq!(Exit::of_extend(&lost), Exit::LOST);
+
+        let next = client.mutex("job").try_acquire().await.unwrap().unwrap();
+        client.break_lease("job", terms).await.unwrap();
+        assert_eq!(
+            Exit::of_release(&next.release().await.unwrap_err()),
+            Exit::LOST
+        );
     }
 
     #[test]
