@@ -68,6 +68,13 @@ pub(crate) fn ignore(signals: &[Signal]) {
     }
 }
 
+/// Has the kernel keep the ends of our children until we ask. Whoever started us may have ignored
+/// the signal that tells of them, which is inherited and would have them forgotten.
+pub(crate) fn keep_ends_of_children() {
+    // SAFETY: restores the default action, which runs no code of ours.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
 /// Signals that are blocked, or to be read from a descriptor.
 #[derive(Clone, Copy)]
 pub(crate) struct SignalSet(libc::sigset_t);

@@ -8,7 +8,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use tokio::io::unix::AsyncFd;
 
 use crate::job::Job;
-use crate::process::{SignalSet, watch_readable};
+use crate::process::{SignalSet, keep_ends_of_children, watch_readable};
 use crate::procfs::Status;
 
 /// What ends us while we wait, and is passed on while a job runs.
@@ -35,6 +35,7 @@ impl Signals {
     /// the guardian was forked. What we were started to ignore, by nohup(1) or by a shell's `&`,
     /// stays ignored, here and in the job.
     pub(crate) fn block(status: &Status) -> io::Result<Signals> {
+        keep_ends_of_children();
         let ours = ENDING.iter().chain(&OTHERS).copied();
         let heard: Vec<Signal> = ours.filter(|signal| !status.ignores(*signal)).collect();
         let set = SignalSet::of(&heard);

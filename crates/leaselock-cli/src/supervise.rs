@@ -84,12 +84,9 @@ pub(crate) async fn supervise(
     }
     let verdict = guardian.dismiss();
     let status = job.reap()?;
-    if verdict == Verdict::Fired {
-        // What the job left behind was told to end too, and has until the kill to do so.
-        timeout(plan.kill_after + Duration::from_secs(1), ears.gone())
-            .await
-            .ok();
-    } else {
+    // What the job left behind was told to end too, and has until the kill to do so.
+    let limit = plan.kill_after + Duration::from_secs(1);
+    if verdict != Verdict::Fired || timeout(limit, ears.gone()).await.is_ok() {
         guardian.wait();
     }
     Ok(match verdict {

@@ -100,6 +100,12 @@ impl Guardian {
         retry_on_intr(|| waitpid(Some(self.pid), WaitOptions::empty())).ok();
     }
 
+    /// Sends the guardian home when there has been no job.
+    pub(crate) fn retire(self) {
+        self.dismiss();
+        self.wait();
+    }
+
     fn ask_for_verdict(&self) -> Option<Verdict> {
         self.line.send_within(Message::Done, PATIENCE)?;
         loop {

@@ -36,6 +36,7 @@ pub(crate) const ALL: &[(&str, fn())] = scenarios! {
     term_reaches_the_whole_job_and_the_job_decides
     a_user_signal_reaches_the_command_alone
     a_signal_ignored_at_the_start_stays_ignored
+    a_starter_that_ignores_its_children_does_not_hide_the_jobs_end
     the_job_learns_its_lease_and_no_secret
     on_a_terminal_job_and_wrapper_share_the_group_and_hear_a_key_once
     on_a_terminal_a_stopped_foreground_group_does_not_keep_the_job_alive
@@ -367,6 +368,11 @@ fn a_signal_ignored_at_the_start_stays_ignored() {
     let ignored = std::fs::read_to_string(stage.folder.join("ignored")).unwrap();
     let bits = u64::from_str_radix(ignored.split_whitespace().last().unwrap(), 16).unwrap();
     assert_eq!(bits & 1, 1);
+}
+
+fn a_starter_that_ignores_its_children_does_not_hide_the_jobs_end() {
+    let mut stage = Stage::behind(LONG, "exec env --ignore-signal=CHLD \"$@\"", "exit 9");
+    assert_eq!(stage.code(), Some(9));
 }
 
 fn the_job_learns_its_lease_and_no_secret() {

@@ -115,7 +115,10 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
     };
     let job = match Job::start(&order, guardian.line(), mask) {
         Ok(job) => job,
-        Err(refusal) => return refusal.exit(),
+        Err(refusal) => {
+            guardian.retire();
+            return refusal.exit();
+        }
     };
     drop(order);
     let lost = async {
