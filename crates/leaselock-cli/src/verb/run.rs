@@ -14,7 +14,7 @@ use crate::process::SignalSet;
 use crate::procfs::Status;
 use crate::signals::{Intake, Signals};
 use crate::supervise::{Outcome, Trouble, supervise};
-use crate::{output, session};
+use crate::{output, session, signal_name};
 
 /// Guardian first, while there is one thread; then the lock; then the job.
 pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
@@ -146,10 +146,16 @@ impl Scene<'_> {
     }
 
     fn tell(&self, trouble: Trouble, lost: Option<Lost>, name: &str) {
+        let signal = signal_name::name(self.plan.guardian.signal);
         let (event, text) = match trouble {
             Trouble::Lost => {
                 let why = lost.map_or(LostReason::OutOfTouch, |lost| lost.reason);
-                ("lost", format!("lost `{name}`: {why}; the job is ended"))
+                (
+                    "lost",
+                    format!(
+                        "lost `{name}`: {why}; the job gets SIG{signal} and, if need be, SIGKILL"
+                    ),
+                )
             }
             Trouble::NotRenewed => (
                 "lost",
