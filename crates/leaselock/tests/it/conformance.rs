@@ -35,7 +35,7 @@ macro_rules! conformance {
 }
 
 conformance! {
-    [redis redis_prefixed redis_unix redis_handed]
+    [mem file redis redis_prefixed redis_unix redis_handed]
     {
         taking:
             a_busy_lock_is_refused_at_once_and_a_free_one_is_taken

@@ -1,5 +1,7 @@
 //! The stores that the suite runs on, each with what keeps it alive.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use leaselock::{Client, ClientBuilder};
 use testkit::{Server, TempDir};
 
@@ -26,6 +28,20 @@ impl Engine {
             server,
             _folder,
         }
+    }
+
+    pub(crate) fn mem() -> Engine {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let own = COUNT.fetch_add(1, Ordering::Relaxed);
+        Engine::on(Target::Url(format!("mem:of-one-test-{own}")), None)
+    }
+
+    pub(crate) fn file() -> Engine {
+        let folder = testkit::tempdir().unwrap();
+        let url = format!("file://{}", folder.path().display());
+        let mut engine = Engine::on(Target::Url(url), None);
+        engine._folder = Some(folder);
+        engine
     }
 
     pub(crate) fn redis() -> Engine {
