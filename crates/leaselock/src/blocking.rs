@@ -56,13 +56,8 @@ impl Client {
         &self,
         future: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        Ok(self
-            .client
-            .inner()
-            .background()?
-            .handle
-            .clone()
-            .block_on(future)?)
+        let handle = self.client.inner().background()?.handle.clone();
+        handle.block_on(future)
     }
 
     /// The lock of this name.

@@ -161,7 +161,7 @@ impl Alarm {
             let timer = (!clock.is_manual())
                 .then(|| timerfd_create(TimerfdClockId::Boottime, flags).ok())
                 .flatten()
-                .and_then(|fd| tokio::io::unix::AsyncFd::new(fd).ok());
+                .and_then(watched);
             Alarm { clock, timer }
         }
         #[cfg(not(target_os = "linux"))]
@@ -184,6 +184,18 @@ impl Alarm {
         }
         self.clock.sleep_until(moment).await;
     }
+}
+
+/// Registers a timer with the runtime that polls it.
+#[cfg(target_os = "linux")]
+#[expect(
+    unsafe_code,
+    reason = "the descriptor must stay the same one for as long as it is registered"
+)]
+fn watched(timer: std::os::fd::OwnedFd) -> Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>> {
+    // SAFETY: `register` asks that the value goes on owning one and the same open descriptor. An `OwnedFd` does: it is
+    // moved in here, never taken out or replaced, and closes only after `AsyncFd` has deregistered it.
+    unsafe { tokio::io::unix::AsyncFd::register(timer) }.ok()
 }
 
 #[cfg(target_os = "linux")]

@@ -154,17 +154,11 @@ macro_rules! setters {
 }
 pub(crate) use setters;
 
-/// The options once they are known to be in range.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Checked {
-    pub(crate) ttl: Ttl,
-    pub(crate) wait: Wait,
-}
-
 impl Options {
     setters!();
 
-    pub(crate) fn check(&self) -> Result<Checked, InvalidInput> {
+    /// The ttl, once everything is known to be in range.
+    pub(crate) fn check(&self) -> Result<Ttl, InvalidInput> {
         if let Wait::Retries { jitter_percent, .. } = self.wait
             && jitter_percent > 100
         {
@@ -186,10 +180,7 @@ impl Options {
                 "why: at most {WHY_MAX} characters and no control characters"
             )));
         }
-        Ok(Checked {
-            ttl: Ttl::new(self.ttl)?,
-            wait: self.wait,
-        })
+        Ttl::new(self.ttl)
     }
 }
 

@@ -15,6 +15,8 @@ use crate::name;
 use crate::options::{DRIFT_PPM, Options};
 use crate::skew::Skew;
 use crate::store::Store;
+#[cfg(feature = "embedded")]
+use crate::store::embedded::EmbeddedStore;
 use crate::store::url::{self, Target};
 use crate::token::ClientId;
 use crate::ttl::Drift;
@@ -203,18 +205,17 @@ impl ClientBuilder {
             ))),
             #[cfg(feature = "embedded")]
             Target::Folder(folder) => {
-                let store = crate::store::embedded::EmbeddedStore::folder(
-                    folder,
-                    self.clock.clone(),
-                    id,
-                    self.session,
-                );
-                Ok(Store::Embedded(store))
+                let clock = self.clock.clone();
+                Ok(Store::Embedded(match folder {
+                    Some(folder) => EmbeddedStore::folder(&folder, clock, id, self.session),
+                    None => EmbeddedStore::default_folder(clock, id, self.session),
+                }))
             }
             #[cfg(feature = "embedded")]
-            Target::Memory(name) => Ok(Store::Embedded(
-                crate::store::embedded::EmbeddedStore::memory(&name, self.clock.clone()),
-            )),
+            Target::Memory(name) => Ok(Store::Embedded(EmbeddedStore::memory(
+                &name,
+                self.clock.clone(),
+            ))),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::error::{
 use crate::fence::Fence;
 use crate::keys::{self, MutexKeys};
 use crate::lease::kept::Kept;
-use crate::mutex::steps::{Detach, Detached, Extend, Extended};
+use crate::mutex::steps::{Detach, Detached, Extend, ExtendAnswer};
 use crate::mutex::views::Note;
 use crate::name::Name;
 use crate::token::{self, ClientId, Token};
@@ -91,7 +91,7 @@ impl fmt::Debug for Handle {
 /// other leases matter to it.
 pub(crate) async fn detach(inner: &Arc<Inner>, kept: &Kept) -> Result<Handle, ExtendError> {
     let name = || kept.name.clone();
-    let ttl = kept.core().ttl();
+    let ttl = kept.ttl();
     let within = inner.request_timeout(ttl);
     let no_random = |error: getrandom::Error| ExtendError::Store {
         name: name(),
@@ -228,12 +228,12 @@ impl DetachedLease {
             )
             .await
         {
-            Ok(Extended::Extended { .. }) => {
+            Ok(ExtendAnswer::Extended { .. }) => {
                 self.keep_record(ttl, within).await;
                 Ok(())
             }
-            Ok(Extended::Expired) => lost(LostReason::Vanished),
-            Ok(Extended::Taken) => lost(LostReason::TakenOver),
+            Ok(ExtendAnswer::Expired) => lost(LostReason::Vanished),
+            Ok(ExtendAnswer::Taken) => lost(LostReason::TakenOver),
             Err(source) if source.maybe_applied() => Err(ExtendError::Unknown {
                 name: name(),
                 source,

@@ -15,7 +15,7 @@ use crate::error::{LostReason, StoreError};
 use crate::lease::core::Step;
 use crate::lease::kept::Kept;
 use crate::lease::reaper::{Owed, Reaper};
-use crate::mutex::steps::{Extend, Extended};
+use crate::mutex::steps::{Extend, ExtendAnswer};
 use crate::mutex::views::Note;
 use crate::skew::Skew;
 use crate::store::Store;
@@ -235,18 +235,18 @@ impl Keeper {
         }
     }
 
-    fn report(&self, kept: &Kept, t0: Moment, ttl: Ttl, answer: Result<Extended, StoreError>) {
+    fn report(&self, kept: &Kept, t0: Moment, ttl: Ttl, answer: Result<ExtendAnswer, StoreError>) {
         let now = self.clock.now();
         match answer {
-            Ok(Extended::Extended { time_us }) => {
+            Ok(ExtendAnswer::Extended { time_us }) => {
                 kept.core().extended(t0, now, ttl);
                 kept.tell_hook();
                 if self.skew.note(t0, now, time_us) {
                     self.doubt_all();
                 }
             }
-            Ok(Extended::Expired) => kept.end(LostReason::Vanished),
-            Ok(Extended::Taken) => kept.end(LostReason::TakenOver),
+            Ok(ExtendAnswer::Expired) => kept.end(LostReason::Vanished),
+            Ok(ExtendAnswer::Taken) => kept.end(LostReason::TakenOver),
             Err(error) => {
                 tracing::debug!(name = %kept.name, %error, "renewal failed");
                 kept.core().failed(now);

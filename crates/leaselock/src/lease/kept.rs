@@ -11,6 +11,7 @@ use crate::lease::core::{Core, Step};
 use crate::lease::losing::Latch;
 use crate::name::Name;
 use crate::token::Token;
+use crate::ttl::Ttl;
 
 type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
 
@@ -52,6 +53,10 @@ impl Kept {
 
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn ttl(&self) -> Ttl {
+        self.core().ttl()
     }
 
     /// Takes the next step of the state machine; a loss is latched before this returns.

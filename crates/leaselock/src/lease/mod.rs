@@ -19,7 +19,7 @@ use crate::lease::handle::Handle;
 use crate::lease::kept::Kept;
 use crate::lease::losing::Losing;
 use crate::lease::reaper::{Debt, Owed};
-use crate::mutex::steps::{Extend, Extended, Release, Released};
+use crate::mutex::steps::{Extend, ExtendAnswer, Release, ReleaseAnswer};
 use crate::name::Name;
 use crate::ttl::Ttl;
 
@@ -73,7 +73,7 @@ impl Lease {
 
     /// The length that each renewal asks for.
     pub fn ttl(&self) -> Duration {
-        self.kept.core().ttl().as_duration()
+        self.kept.ttl().as_duration()
     }
 
     /// Until when you may act, unless it is extended: counted from before the request was sent, less drift.
@@ -146,7 +146,7 @@ impl Lease {
             .await;
         let name = || self.kept.name.clone();
         match answer {
-            Ok(Extended::Extended { .. }) => {
+            Ok(ExtendAnswer::Extended { .. }) => {
                 let now = self.inner.clock.now();
                 self.kept.core().extended(t0, now, ttl);
                 self.kept.core().set_ttl(ttl);
@@ -156,8 +156,8 @@ impl Lease {
                     .lost_by_now()
                     .map_or(Ok(()), |lost| Err(lost.into()))
             }
-            Ok(Extended::Expired) => Err(self.end(LostReason::Vanished).into()),
-            Ok(Extended::Taken) => Err(self.end(LostReason::TakenOver).into()),
+            Ok(ExtendAnswer::Expired) => Err(self.end(LostReason::Vanished).into()),
+            Ok(ExtendAnswer::Taken) => Err(self.end(LostReason::TakenOver).into()),
             Err(source) if source.maybe_applied() => Err(ExtendError::Unknown {
                 name: name(),
                 source,
@@ -190,14 +190,8 @@ impl Lease {
     pub async fn release(mut self) -> Result<(), ReleaseError> {
         let debt = self.give_up();
         let (inner, kept) = (Arc::clone(&self.inner), Arc::clone(&self.kept));
-        let outcome = release(
-            &inner,
-            &kept.name,
-            &kept.keys,
-            &kept.token,
-            inner.request_timeout(kept.core().ttl()),
-        )
-        .await;
+        let within = inner.request_timeout(kept.ttl());
+        let outcome = release(&inner, &kept.name, &kept.keys, &kept.token, within).await;
         if matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. })) {
             debt.settle();
         }
@@ -259,10 +253,10 @@ pub(crate) async fn release(
         })
     };
     match answer {
-        Ok(Released::Released) => Ok(()),
-        Ok(Released::Expired | Released::Taken) if again => Ok(()),
-        Ok(Released::Expired) => not_held(NotHeld::Expired),
-        Ok(Released::Taken) => not_held(NotHeld::Taken),
+        Ok(ReleaseAnswer::Released) => Ok(()),
+        Ok(ReleaseAnswer::Expired | ReleaseAnswer::Taken) if again => Ok(()),
+        Ok(ReleaseAnswer::Expired) => not_held(NotHeld::Expired),
+        Ok(ReleaseAnswer::Taken) => not_held(NotHeld::Taken),
         Err(source) if again || source.maybe_applied() => Err(ReleaseError::Unknown {
             name: name.clone(),
             source,

@@ -95,14 +95,14 @@ pub(crate) struct Extend<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extended {
+pub(crate) enum ExtendAnswer {
     Extended { time_us: u64 },
     Expired,
     Taken,
 }
 
 impl Operation for Extend<'_> {
-    type Reply = Extended;
+    type Reply = ExtendAnswer;
     const SCRIPT: fn() -> &'static Script = || script!("mutex/extend");
 
     fn encode(&self, call: &mut Call) {
@@ -110,13 +110,13 @@ impl Operation for Extend<'_> {
         call.arg(self.token.secret()).arg(self.ttl.as_ms());
     }
 
-    fn decode(answer: &Tagged) -> Result<Extended, Malformed> {
+    fn decode(answer: &Tagged) -> Result<ExtendAnswer, Malformed> {
         match answer.tag() {
-            "extended" => Ok(Extended::Extended {
+            "extended" => Ok(ExtendAnswer::Extended {
                 time_us: answer.number(1)?,
             }),
-            "expired" => Ok(Extended::Expired),
-            "taken" => Ok(Extended::Taken),
+            "expired" => Ok(ExtendAnswer::Expired),
+            "taken" => Ok(ExtendAnswer::Taken),
             _ => Err(Malformed),
         }
     }
@@ -130,14 +130,14 @@ pub(crate) struct Release<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Released {
+pub(crate) enum ReleaseAnswer {
     Released,
     Expired,
     Taken,
 }
 
 impl Operation for Release<'_> {
-    type Reply = Released;
+    type Reply = ReleaseAnswer;
     const SCRIPT: fn() -> &'static Script = || script!("mutex/release", with "fence", with "line");
 
     fn encode(&self, call: &mut Call) {
@@ -148,11 +148,11 @@ impl Operation for Release<'_> {
         call.arg(self.token.secret());
     }
 
-    fn decode(answer: &Tagged) -> Result<Released, Malformed> {
+    fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {
         match answer.tag() {
-            "released" => Ok(Released::Released),
-            "expired" => Ok(Released::Expired),
-            "taken" => Ok(Released::Taken),
+            "released" => Ok(ReleaseAnswer::Released),
+            "expired" => Ok(ReleaseAnswer::Expired),
+            "taken" => Ok(ReleaseAnswer::Taken),
             _ => Err(Malformed),
         }
     }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::clock::Moment;
 use crate::doctor::Check;
 use crate::error::StoreError;
 use crate::script::{Call, Operation, Tagged};
@@ -106,6 +107,16 @@ impl Store {
             Store::Redis(store) => Store::Redis(store.another_lane()),
             #[cfg(feature = "embedded")]
             Store::Embedded(store) => Store::Embedded(store.clone()),
+        }
+    }
+
+    /// A job that outlives this process holds no longer than this. Only a store with sessions lets it hold at all.
+    pub(crate) fn limit_session(&self, until: Moment) {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(_) => {}
+            #[cfg(feature = "embedded")]
+            Store::Embedded(store) => store.limit_session(until),
         }
     }
 

@@ -51,7 +51,7 @@ impl<'a> Acquisition<'a> {
         name: &'a Name,
         options: &'a Options,
     ) -> Result<Self, AcquireError> {
-        let ttl = options.check()?.ttl;
+        let ttl = options.check()?;
         let keys = MutexKeys::new(&inner.prefix, name)?;
         let internal = |source| AcquireError::Store {
             name: name.clone(),
@@ -145,11 +145,12 @@ impl<'a> Acquisition<'a> {
         start: Moment,
         end: Option<Moment>,
     ) -> Result<Lease, AcquireError> {
-        let debt = self.debt();
+        let mut debt = self.debt();
         let place = self.background.wakeups.place(&self.token);
         let mut answered: Option<Seen> = None;
         let mut failures = 0;
         loop {
+            debt.lasts_until(self.ends_at_latest());
             let channel = self.channel(answered.is_some()).await;
             let pause = match self.request(true, &channel).await {
                 Ok(Outcome::Granted(lease)) => {
@@ -313,6 +314,9 @@ impl<'a> Acquisition<'a> {
                 "the grant arrived after its own deadline",
             ));
         }
+        if let Some(longest) = self.options.max_hold {
+            self.inner.store.limit_session(t0.plus(longest));
+        }
         let core = Core::granted(
             t0,
             now,
@@ -342,9 +346,14 @@ impl<'a> Acquisition<'a> {
     }
 
     fn debt(&self) -> Debt {
-        let until = self.inner.clock.now().plus(self.ttl.as_duration());
-        let owed = Owed::acquisition(self.keys.clone(), self.token.clone(), until);
+        let (keys, token) = (self.keys.clone(), self.token.clone());
+        let owed = Owed::acquisition(keys, token, self.ends_at_latest());
         Debt::new(self.background.reaper.clone(), owed)
+    }
+
+    /// When a grant of a request that leaves now has ended by itself.
+    fn ends_at_latest(&self) -> Moment {
+        self.inner.clock.now().plus(self.ttl.as_duration())
     }
 
     /// What is surely not there is not owed; the rest is cleaned up behind the caller's back.

@@ -72,7 +72,7 @@ fn fences_grow_with_every_grant_and_after_the_key_was_lost() {
             let fence = lab.granted(&keys, &holder, &TRY).await;
             assert!(fence > last, "{fence:?} after {last:?}");
             last = fence;
-            assert_eq!(lab.release(&keys, &holder).await, Released::Released);
+            assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Released);
             if round == 2 {
                 lab.meddle(&DELETE, &keys.fence, &[]).await;
             }
@@ -140,11 +140,14 @@ fn a_replayed_wait_keeps_its_place_and_adds_no_second_entry() {
 fn extend_makes_time_whole_never_shortens_and_never_creates() {
     on_every_engine(async |lab| {
         let (keys, holder, other) = (keys("job"), token(), token());
-        assert_eq!(lab.extend(&keys, &holder, 1_000).await, Extended::Expired);
+        assert_eq!(
+            lab.extend(&keys, &holder, 1_000).await,
+            ExtendAnswer::Expired
+        );
         lab.granted(&keys, &holder, &TRY).await;
         assert!(matches!(
             lab.extend(&keys, &holder, 1_000).await,
-            Extended::Extended { .. }
+            ExtendAnswer::Extended { .. }
         ));
         let Value::Int(left) = lab.meddle(&TTL_OF, &keys.lock, &[]).await[0] else {
             panic!()
@@ -152,15 +155,18 @@ fn extend_makes_time_whole_never_shortens_and_never_creates() {
         assert!(left > 25_000, "shortened to {left}");
         assert!(matches!(
             lab.extend(&keys, &holder, 60_000).await,
-            Extended::Extended { .. }
+            ExtendAnswer::Extended { .. }
         ));
         let Value::Int(left) = lab.meddle(&TTL_OF, &keys.lock, &[]).await[0] else {
             panic!()
         };
         assert!(left > 55_000, "not extended: {left}");
-        assert_eq!(lab.extend(&keys, &other, 1_000).await, Extended::Taken);
+        assert_eq!(lab.extend(&keys, &other, 1_000).await, ExtendAnswer::Taken);
         lab.meddle(&EXPIRE, &keys.lock, &[]).await;
-        assert_eq!(lab.extend(&keys, &holder, 1_000).await, Extended::Expired);
+        assert_eq!(
+            lab.extend(&keys, &holder, 1_000).await,
+            ExtendAnswer::Expired
+        );
         assert!(!lab.holds(&keys, &holder).await);
     });
 }
@@ -169,14 +175,14 @@ fn extend_makes_time_whole_never_shortens_and_never_creates() {
 fn release_is_for_the_holder_alone_and_happens_once() {
     on_every_engine(async |lab| {
         let (keys, holder, other) = (keys("job"), token(), token());
-        assert_eq!(lab.release(&keys, &holder).await, Released::Expired);
+        assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Expired);
         lab.granted(&keys, &holder, &TRY).await;
-        assert_eq!(lab.release(&keys, &other).await, Released::Taken);
+        assert_eq!(lab.release(&keys, &other).await, ReleaseAnswer::Taken);
         assert!(lab.holds(&keys, &holder).await);
-        assert_eq!(lab.release(&keys, &holder).await, Released::Released);
-        assert_eq!(lab.release(&keys, &holder).await, Released::Expired);
+        assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Released);
+        assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Expired);
         lab.granted(&keys, &other, &TRY).await;
-        assert_eq!(lab.release(&keys, &holder).await, Released::Taken);
+        assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Taken);
         assert!(lab.holds(&keys, &other).await);
     });
 }
@@ -226,53 +232,11 @@ fn detach_passes_the_lease_to_another_token_and_can_be_replayed() {
             );
             assert!(lab.holds(&keys, &successor).await);
         }
-        assert_eq!(lab.release(&keys, &holder).await, Released::Taken);
-        assert_eq!(lab.release(&keys, &successor).await, Released::Released);
-    });
-}
-
-#[test]
-fn break_takes_away_what_its_terms_allow() {
-    on_every_engine(async |lab| {
-        let (keys, holder) = (keys("job"), token());
-        let terms = |only, foreign| Break {
-            keys: &keys,
-            only,
-            foreign,
-        };
-        assert_eq!(lab.ask(&terms(None, false)).await, Broke::Free);
-        let fence = lab.granted(&keys, &holder, &TRY).await.unwrap();
-        let older = crate::Fence::new(fence.get() - 1);
+        assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Taken);
         assert_eq!(
-            lab.ask(&terms(Some(older), false)).await,
-            Broke::Changed { fence }
+            lab.release(&keys, &successor).await,
+            ReleaseAnswer::Released
         );
-        assert!(lab.holds(&keys, &holder).await);
-        let Broke::Broken {
-            holder: who,
-            fence: broken,
-        } = lab.ask(&terms(Some(fence), false)).await
-        else {
-            panic!()
-        };
-        assert_eq!(
-            (who.as_deref(), broken),
-            (
-                crate::token::client_of(holder.secret().as_bytes()),
-                Some(fence)
-            )
-        );
-        lab.meddle(&SET, &keys.lock, &["f47ac10b-58cc-4372-a567-0e02b2c3d479"])
-            .await;
-        assert_eq!(lab.ask(&terms(None, false)).await, Broke::Foreign);
-        assert!(matches!(
-            lab.ask(&terms(None, true)).await,
-            Broke::Broken { holder: None, .. }
-        ));
-        assert!(matches!(
-            lab.inspect(&keys).await.state,
-            InspectedState::Free
-        ));
     });
 }
 
@@ -285,8 +249,8 @@ fn a_foreign_value_is_busy_and_is_left_alone() {
             panic!()
         };
         assert_eq!(seen.holder, None);
-        assert_eq!(lab.release(&keys, &ours).await, Released::Taken);
-        assert_eq!(lab.extend(&keys, &ours, 1_000).await, Extended::Taken);
+        assert_eq!(lab.release(&keys, &ours).await, ReleaseAnswer::Taken);
+        assert_eq!(lab.extend(&keys, &ours, 1_000).await, ExtendAnswer::Taken);
         assert_eq!(lab.cancel(&keys, &ours).await, Cancelled::Absent);
         let InspectedState::Held { value, fence, .. } = lab.inspect(&keys).await.state else {
             panic!()
@@ -328,147 +292,6 @@ fn another_type_under_any_key_is_an_error_and_is_left_alone() {
             lab.meddle(&TYPE_OF, &keys.lock, &[]).await,
             [Value::Bytes(b"none".to_vec())]
         );
-    });
-}
-
-#[test]
-fn inspect_tells_free_held_and_other() {
-    on_every_engine(async |lab| {
-        let (keys, holder) = (keys("job"), token());
-        assert!(matches!(
-            lab.inspect(&keys).await.state,
-            InspectedState::Free
-        ));
-        let fence = lab.granted(&keys, &holder, &TRY).await;
-        let note = |text| Note {
-            keys: &keys,
-            token: &holder,
-            text,
-            ttl: ttl(60_000),
-        };
-        lab.ask(&note("month end")).await;
-        let InspectedState::Held {
-            value,
-            pttl_ms,
-            fence: shown,
-            why,
-        } = lab.inspect(&keys).await.state
-        else {
-            panic!()
-        };
-        assert_eq!(
-            (value.as_slice(), shown, why.as_slice()),
-            (holder.secret().as_bytes(), fence, b"month end".as_slice())
-        );
-        assert!(pttl_ms.unwrap() > 20_000);
-        lab.release(&keys, &holder).await;
-        lab.meddle(&ADD_HASH, &keys.lock, &[]).await;
-        assert!(
-            matches!(lab.inspect(&keys).await.state, InspectedState::Other { kind } if kind == "hash")
-        );
-    });
-}
-
-#[test]
-fn a_note_is_shown_only_for_the_lease_that_left_it() {
-    on_every_engine(async |lab| {
-        let (keys, first, second) = (keys("job"), token(), token());
-        lab.granted(&keys, &first, &TRY).await;
-        let note = |token, text| Note {
-            keys: &keys,
-            token,
-            text,
-            ttl: ttl(60_000),
-        };
-        lab.ask(&note(&first, "mine")).await;
-        lab.release(&keys, &first).await;
-        lab.granted(&keys, &second, &TRY).await;
-        let InspectedState::Held { why, .. } = lab.inspect(&keys).await.state else {
-            panic!()
-        };
-        assert!(why.is_empty());
-        lab.ask(&note(&second, "")).await;
-        assert_ne!(
-            lab.meddle(&TYPE_OF, &keys.why, &[]).await,
-            [Value::Bytes(b"none".to_vec())],
-            "not its own note"
-        );
-        lab.ask(&note(&first, "")).await;
-        assert_eq!(
-            lab.meddle(&TYPE_OF, &keys.why, &[]).await,
-            [Value::Bytes(b"none".to_vec())]
-        );
-    });
-}
-
-#[test]
-fn survey_finds_locks_among_other_keys() {
-    on_every_engine(async |lab| {
-        let one = keys("one");
-        lab.granted(&one, &token(), &TRY).await;
-        let per_call = lab.store.capabilities().keys_per_call;
-        if per_call > 1 {
-            lab.meddle(&SET, "two", &["not a token but thirty-one long"])
-                .await;
-            lab.meddle(&ADD_HASH, "three", &[]).await;
-            let candidates = ["three", "none", "one", "two"].map(str::to_owned);
-            assert_eq!(
-                lab.ask(&Survey {
-                    candidates: &candidates
-                })
-                .await,
-                [2]
-            );
-        }
-        assert_eq!(
-            lab.ask(&Survey {
-                candidates: &["one".to_owned()]
-            })
-            .await,
-            [0]
-        );
-        assert_eq!(
-            lab.ask(&Survey {
-                candidates: &["none".to_owned()]
-            })
-            .await,
-            [0; 0]
-        );
-    });
-}
-
-#[test]
-fn a_client_says_who_it_is_and_takes_it_back() {
-    use crate::client::record::{Announce, Process, Who};
-    on_every_engine(async |lab| {
-        let (record, about) = ("ll:client:abcdefgh", Process::this(None).encode());
-        assert_eq!(lab.ask(&Who { record }).await, None);
-        for _ in 0..2 {
-            lab.ask(&Announce {
-                record,
-                about: &about,
-                ttl: ttl(60_000),
-            })
-            .await;
-            assert_eq!(lab.ask(&Who { record }).await.as_ref(), Some(&about));
-        }
-        lab.ask(&Announce {
-            record,
-            about: &about,
-            ttl: ttl(10),
-        })
-        .await;
-        let Value::Int(left) = lab.meddle(&TTL_OF, record, &[]).await[0] else {
-            panic!()
-        };
-        assert!(left > 50_000, "shortened to {left}");
-        lab.ask(&Announce {
-            record,
-            about: "",
-            ttl: ttl(10),
-        })
-        .await;
-        assert_eq!(lab.ask(&Who { record }).await, None);
     });
 }
 

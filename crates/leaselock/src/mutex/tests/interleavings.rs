@@ -15,7 +15,7 @@ fn a_release_hands_over_to_the_first_in_line_with_a_larger_fence_and_one_message
         let before = lab.granted(&keys, &holder, &TRY).await.unwrap();
         lab.waiting(&keys, &first, &wait).await;
         lab.waiting(&keys, &second, &wait).await;
-        assert_eq!(lab.release(&keys, &holder).await, Released::Released);
+        assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Released);
         assert!(lab.holds(&keys, &first).await && lab.line_length(&keys).await == 1);
         let message = ear.heard(&first).await;
         let fence = lab.granted(&keys, &first, &wait).await.unwrap();
@@ -23,7 +23,7 @@ fn a_release_hands_over_to_the_first_in_line_with_a_larger_fence_and_one_message
             fence > before && message.starts_with(&format!("grant {fence} ")),
             "{message}"
         );
-        assert_eq!(lab.release(&keys, &first).await, Released::Released);
+        assert_eq!(lab.release(&keys, &first).await, ReleaseAnswer::Released);
         ear.heard(&second).await;
         assert_eq!(ear.count(), 2);
     });
@@ -214,9 +214,9 @@ fn a_lost_waiters_hash_or_line_blocks_nobody() {
             lab.granted(&keys, &holder, &TRY).await;
             lab.waiting(&keys, &waiter, &wait).await;
             lab.meddle(&DELETE, lost, &[]).await;
-            assert_eq!(lab.release(&keys, &holder).await, Released::Released);
+            assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Released);
             lab.granted(&keys, &waiter, &wait).await;
-            assert_eq!(lab.release(&keys, &waiter).await, Released::Released);
+            assert_eq!(lab.release(&keys, &waiter).await, ReleaseAnswer::Released);
             assert_eq!(lab.line_length(&keys).await, 0, "{lost}");
         }
     });

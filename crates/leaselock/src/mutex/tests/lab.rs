@@ -25,7 +25,7 @@ pub(super) const WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct Lab {
     pub(super) engine: &'static str,
     pub(super) store: Store,
-    pub(super) server: Option<Server>,
+    _server: Option<Server>,
     _folder: Option<tempfile::TempDir>,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn redis() -> Lab {
     Lab {
         engine: "redis",
         store,
-        server: Some(server),
+        _server: Some(server),
         _folder: None,
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn memory() -> Lab {
     Lab {
         engine: "mem",
         store,
-        server: None,
+        _server: None,
         _folder: None,
     }
 }
@@ -56,16 +56,11 @@ pub(super) fn memory() -> Lab {
 pub(super) fn folder() -> Lab {
     let folder = tempfile::tempdir().unwrap();
     let client = ClientId::random().unwrap();
-    let store = EmbeddedStore::folder(
-        Some(folder.path().to_owned()),
-        Clock::boot(),
-        &client,
-        false,
-    );
+    let store = EmbeddedStore::folder(folder.path(), Clock::boot(), &client, false);
     Lab {
         engine: "file",
         store: Store::Embedded(store),
-        server: None,
+        _server: None,
         _folder: Some(folder),
     }
 }
@@ -212,7 +207,7 @@ impl Lab {
         }
     }
 
-    pub(super) async fn release(&self, keys: &MutexKeys, token: &Token) -> Released {
+    pub(super) async fn release(&self, keys: &MutexKeys, token: &Token) -> ReleaseAnswer {
         self.ask(&Release { keys, token }).await
     }
 
@@ -220,7 +215,7 @@ impl Lab {
         self.ask(&Cancel { keys, token }).await
     }
 
-    pub(super) async fn extend(&self, keys: &MutexKeys, token: &Token, ms: u64) -> Extended {
+    pub(super) async fn extend(&self, keys: &MutexKeys, token: &Token, ms: u64) -> ExtendAnswer {
         self.ask(&Extend {
             keys,
             token,

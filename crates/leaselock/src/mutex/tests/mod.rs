@@ -5,3 +5,4 @@ mod branches;
 mod interleavings;
 mod lab;
 mod model;
+mod onlookers;

@@ -289,16 +289,16 @@ impl Subject<'_> {
             Op::Acquire { actor, waits } => self.acquire(actor, waits, replay).await,
             Op::Extend(actor) => {
                 Answer::Said(match lab.extend(&keys, &self.tokens[actor], 30_000).await {
-                    Extended::Extended { .. } => "yes",
-                    Extended::Expired => "expired",
-                    Extended::Taken => "taken",
+                    ExtendAnswer::Extended { .. } => "yes",
+                    ExtendAnswer::Expired => "expired",
+                    ExtendAnswer::Taken => "taken",
                 })
             }
             Op::Release(actor) => {
                 Answer::Said(match lab.release(&keys, &self.tokens[actor]).await {
-                    Released::Released => "yes",
-                    Released::Expired => "expired",
-                    Released::Taken => "taken",
+                    ReleaseAnswer::Released => "yes",
+                    ReleaseAnswer::Expired => "expired",
+                    ReleaseAnswer::Taken => "taken",
                 })
             }
             Op::Cancel(actor) => Answer::Said(match lab.cancel(&keys, &self.tokens[actor]).await {

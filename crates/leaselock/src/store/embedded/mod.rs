@@ -1,44 +1,164 @@
-//! stub
-use super::*;
+//! Locks in a folder of files, or in memory: the same scripts as on Redis, run here.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Capabilities, Sink};
+use crate::clock::{Clock, Moment};
+use crate::doctor::Check;
+use crate::error::{ErrorKind, StoreError};
+use crate::keys;
+use crate::script::{Call, Tagged};
+use crate::token::ClientId;
+
+mod anchor;
+mod commands;
+mod engine;
+mod examine;
+#[cfg(target_os = "linux")]
+mod fitness;
+mod folder;
+mod glob;
+mod image;
+mod lockfile;
+mod memory;
+mod on_disk;
+mod reply;
+mod scan;
+mod session;
+mod slots;
+mod sorted;
+mod sweep;
+mod time;
+mod trouble;
+mod wake;
+mod whitelist;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+/// An embedded store. Clones share everything.
 #[derive(Debug, Clone)]
-pub(crate) struct EmbeddedStore;
+pub(crate) struct EmbeddedStore(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Folder(Arc<on_disk::FolderStore>),
+    Memory(memory::MemoryStore),
+    /// There is no default folder; every use says why.
+    Nowhere(StoreError),
+}
+
 impl EmbeddedStore {
-    pub(crate) async fn run(&self, _: &Call, _: Duration) -> Result<Tagged, StoreError> {
-        unimplemented!()
+    /// Locks in a folder. Nothing is read or created before the first use. With a session, what this client holds ends
+    /// with its process and the jobs that inherited the session's descriptor.
+    pub(crate) fn folder(path: &Path, clock: Clock, client: &ClientId, session: bool) -> Self {
+        let client = client.as_str().to_owned();
+        let settings = folder::Settings {
+            path: path.to_owned(),
+            clock,
+            client,
+            session,
+        };
+        EmbeddedStore(Kind::Folder(Arc::new(on_disk::FolderStore::new(settings))))
     }
-    pub(crate) async fn listen(&self, _: &str, _: Sink) {}
+
+    /// Locks in the user's own default folder.
+    pub(crate) fn default_folder(clock: Clock, client: &ClientId, session: bool) -> Self {
+        match folder::default_folder() {
+            Ok(path) => Self::folder(&path, clock, client, session),
+            Err(none) => EmbeddedStore(Kind::Nowhere(none)),
+        }
+    }
+
+    /// Locks in this process's memory. Stores of the same name are one store; a store without a name is alone.
+    pub(crate) fn memory(name: &str, clock: Clock) -> Self {
+        EmbeddedStore(Kind::Memory(memory::MemoryStore::named(name, clock)))
+    }
+
+    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, StoreError> {
+        match &self.0 {
+            Kind::Folder(store) => store.run(call, within).await,
+            Kind::Memory(store) => store.run(call),
+            Kind::Nowhere(why) => Err(why.clone()),
+        }
+    }
+
+    pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
+        match &self.0 {
+            Kind::Folder(store) => store.listen(channel, &sink).await,
+            Kind::Memory(store) => store.listen(channel, &sink).await,
+            Kind::Nowhere(_) => std::future::pending().await,
+        }
+    }
+
+    /// Some locks, each with one of our tokens in it, that match the pattern.
     pub(crate) async fn scan(
         &self,
-        _: u64,
-        _: &str,
-        _: Duration,
+        cursor: u64,
+        pattern: &str,
+        within: Duration,
     ) -> Result<(u64, Vec<String>), StoreError> {
-        unimplemented!()
+        match &self.0 {
+            Kind::Folder(store) => store.scan(cursor, pattern, within).await,
+            Kind::Memory(store) => Ok((0, store.scan(pattern))),
+            Kind::Nowhere(why) => Err(why.clone()),
+        }
     }
-    pub(crate) async fn examine(&self, _: Duration) -> Result<Vec<Check>, StoreError> {
-        unimplemented!()
+
+    pub(crate) async fn examine(&self, within: Duration) -> Result<Vec<Check>, StoreError> {
+        match &self.0 {
+            Kind::Folder(store) => store.examine(within).await,
+            Kind::Memory(_) => Ok(examine::memory()),
+            Kind::Nowhere(why) => Err(why.clone()),
+        }
     }
+
     pub(crate) fn capabilities(&self) -> Capabilities {
-        unimplemented!()
+        Capabilities {
+            wakes: true,
+            keys_per_call: 1,
+            look_every: Duration::from_secs(1),
+        }
     }
+
     pub(crate) fn describe(&self) -> String {
-        unimplemented!()
+        match &self.0 {
+            Kind::Folder(store) => store.describe(),
+            Kind::Memory(store) => store.describe(),
+            Kind::Nowhere(_) => "file:".to_owned(),
+        }
     }
-    pub(crate) fn another_lane(&self) -> Self {
-        self.clone()
+
+    /// A descriptor for a job to inherit: what this client holds stays held until it is closed, even when this process
+    /// dies. `None` without a session, or before the first use.
+    pub(crate) fn session_descriptor(&self) -> Option<OwnedFd> {
+        match &self.0 {
+            Kind::Folder(store) => store.session_descriptor(),
+            Kind::Memory(_) | Kind::Nowhere(_) => None,
+        }
     }
-    pub(crate) fn folder(
-        _: Option<std::path::PathBuf>,
-        _: crate::clock::Clock,
-        _: &crate::token::ClientId,
-        _: bool,
-    ) -> Self {
-        unimplemented!()
+
+    /// A job that goes on alone holds no longer than this.
+    pub(crate) fn limit_session(&self, until: Moment) {
+        if let Kind::Folder(store) = &self.0 {
+            store.limit_session(until);
+        }
     }
-    pub(crate) fn memory(_: &str, _: crate::clock::Clock) -> Self {
-        unimplemented!()
-    }
-    pub(crate) fn session_descriptor(&self) -> Option<std::os::fd::OwnedFd> {
-        unimplemented!()
+}
+
+/// What all keys of a call have in common, and with it the file that they lie in.
+fn one_tag(call: &Call) -> Result<&str, StoreError> {
+    let mut tags = call.keys.iter().map(|key| keys::slot_tag(key));
+    match tags.next() {
+        Some(tag) if tags.all(|other| other == tag) => Ok(tag),
+        _ => {
+            let message = format!("{} needs keys that share one slot", call.script.name);
+            Err(StoreError::refused(ErrorKind::Internal, message))
+        }
     }
 }

@@ -1,0 +1,191 @@
+//! One test per answer of the scripts for operators and onlookers.
+
+use super::lab::*;
+use crate::mutex::views::*;
+use crate::script::Value;
+
+#[test]
+fn break_takes_away_what_its_terms_allow() {
+    on_every_engine(async |lab| {
+        let (keys, holder) = (keys("job"), token());
+        let terms = |only, foreign| Break {
+            keys: &keys,
+            only,
+            foreign,
+        };
+        assert_eq!(lab.ask(&terms(None, false)).await, Broke::Free);
+        let fence = lab.granted(&keys, &holder, &TRY).await.unwrap();
+        let older = crate::Fence::new(fence.get() - 1);
+        assert_eq!(
+            lab.ask(&terms(Some(older), false)).await,
+            Broke::Changed { fence }
+        );
+        assert!(lab.holds(&keys, &holder).await);
+        let Broke::Broken {
+            holder: who,
+            fence: broken,
+        } = lab.ask(&terms(Some(fence), false)).await
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (who.as_deref(), broken),
+            (
+                crate::token::client_of(holder.secret().as_bytes()),
+                Some(fence)
+            )
+        );
+        lab.meddle(&SET, &keys.lock, &["f47ac10b-58cc-4372-a567-0e02b2c3d479"])
+            .await;
+        assert_eq!(lab.ask(&terms(None, false)).await, Broke::Foreign);
+        assert!(matches!(
+            lab.ask(&terms(None, true)).await,
+            Broke::Broken { holder: None, .. }
+        ));
+        assert!(matches!(
+            lab.inspect(&keys).await.state,
+            InspectedState::Free
+        ));
+    });
+}
+
+#[test]
+fn inspect_tells_free_held_and_other() {
+    on_every_engine(async |lab| {
+        let (keys, holder) = (keys("job"), token());
+        assert!(matches!(
+            lab.inspect(&keys).await.state,
+            InspectedState::Free
+        ));
+        let fence = lab.granted(&keys, &holder, &TRY).await;
+        let note = |text| Note {
+            keys: &keys,
+            token: &holder,
+            text,
+            ttl: ttl(60_000),
+        };
+        lab.ask(&note("month end")).await;
+        let InspectedState::Held {
+            value,
+            pttl_ms,
+            fence: shown,
+            why,
+        } = lab.inspect(&keys).await.state
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (value.as_slice(), shown, why.as_slice()),
+            (holder.secret().as_bytes(), fence, b"month end".as_slice())
+        );
+        assert!(pttl_ms.unwrap() > 20_000);
+        lab.release(&keys, &holder).await;
+        lab.meddle(&ADD_HASH, &keys.lock, &[]).await;
+        assert!(
+            matches!(lab.inspect(&keys).await.state, InspectedState::Other { kind } if kind == "hash")
+        );
+    });
+}
+
+#[test]
+fn a_note_is_shown_only_for_the_lease_that_left_it() {
+    on_every_engine(async |lab| {
+        let (keys, first, second) = (keys("job"), token(), token());
+        lab.granted(&keys, &first, &TRY).await;
+        let note = |token, text| Note {
+            keys: &keys,
+            token,
+            text,
+            ttl: ttl(60_000),
+        };
+        lab.ask(&note(&first, "mine")).await;
+        lab.release(&keys, &first).await;
+        lab.granted(&keys, &second, &TRY).await;
+        let InspectedState::Held { why, .. } = lab.inspect(&keys).await.state else {
+            panic!()
+        };
+        assert!(why.is_empty());
+        lab.ask(&note(&second, "")).await;
+        assert_ne!(
+            lab.meddle(&TYPE_OF, &keys.why, &[]).await,
+            [Value::Bytes(b"none".to_vec())],
+            "not its own note"
+        );
+        lab.ask(&note(&first, "")).await;
+        assert_eq!(
+            lab.meddle(&TYPE_OF, &keys.why, &[]).await,
+            [Value::Bytes(b"none".to_vec())]
+        );
+    });
+}
+
+#[test]
+fn survey_finds_locks_among_other_keys() {
+    on_every_engine(async |lab| {
+        let one = keys("one");
+        lab.granted(&one, &token(), &TRY).await;
+        let per_call = lab.store.capabilities().keys_per_call;
+        if per_call > 1 {
+            lab.meddle(&SET, "two", &["not a token but thirty-one long"])
+                .await;
+            lab.meddle(&ADD_HASH, "three", &[]).await;
+            let candidates = ["three", "none", "one", "two"].map(str::to_owned);
+            assert_eq!(
+                lab.ask(&Survey {
+                    candidates: &candidates
+                })
+                .await,
+                [2]
+            );
+        }
+        assert_eq!(
+            lab.ask(&Survey {
+                candidates: &["one".to_owned()]
+            })
+            .await,
+            [0]
+        );
+        assert_eq!(
+            lab.ask(&Survey {
+                candidates: &["none".to_owned()]
+            })
+            .await,
+            [0; 0]
+        );
+    });
+}
+
+#[test]
+fn a_client_says_who_it_is_and_takes_it_back() {
+    use crate::client::record::{Announce, Process, Who};
+    on_every_engine(async |lab| {
+        let (record, about) = ("ll:client:abcdefgh", Process::this(None).encode());
+        assert_eq!(lab.ask(&Who { record }).await, None);
+        for _ in 0..2 {
+            lab.ask(&Announce {
+                record,
+                about: &about,
+                ttl: ttl(60_000),
+            })
+            .await;
+            assert_eq!(lab.ask(&Who { record }).await.as_ref(), Some(&about));
+        }
+        lab.ask(&Announce {
+            record,
+            about: &about,
+            ttl: ttl(10),
+        })
+        .await;
+        let Value::Int(left) = lab.meddle(&TTL_OF, record, &[]).await[0] else {
+            panic!()
+        };
+        assert!(left > 50_000, "shortened to {left}");
+        lab.ask(&Announce {
+            record,
+            about: "",
+            ttl: ttl(10),
+        })
+        .await;
+        assert_eq!(lab.ask(&Who { record }).await, None);
+    });
+}

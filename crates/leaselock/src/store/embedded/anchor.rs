@@ -1,0 +1,226 @@
+//! The `meta` file: fixing the anchor of the store's time once per boot, and noticing when it was changed.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, flock, openat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::lockfile;
+use super::slots::Found;
+use super::time::{self, Meta, Traces, Unreadable};
+use super::trouble::{Trouble, system};
+use crate::clock::{self, Clock};
+use crate::error::{ErrorKind, StoreError};
+
+const META: &str = "meta";
+const META_NEW: &str = "meta.new";
+const META_LOCK: &str = "meta.lock";
+/// How far the store's time may go on before it is recorded again.
+const RECORD_EVERY_US: u64 = 60_000_000;
+/// How many lock files are asked when the `meta` file is lost.
+const ASKED: usize = 256;
+
+/// Inode and time of the last change: another `meta` file has another.
+type Identity = (u64, i64, u64);
+
+/// The anchor that this process uses, and the file that it is from.
+#[derive(Debug)]
+pub(super) struct Anchor {
+    us: u64,
+    last_us: u64,
+    file: Identity,
+}
+
+impl Anchor {
+    /// The anchor, as long as the file says so. The look costs less than a microsecond.
+    pub(super) fn check(&mut self, root: &OwnedFd) -> Result<u64, Trouble> {
+        let file = identity(root).ok_or(Trouble::Gone)?;
+        if file != self.file {
+            let meta = read(root)
+                .ok_or(Trouble::Gone)?
+                .map_err(|_| Trouble::Gone)?;
+            if meta.boot != time::boot_id() || meta.anchor_us != self.us {
+                return Err(Trouble::Gone);
+            }
+            (self.file, self.last_us) = (file, meta.last_us);
+        }
+        Ok(self.us)
+    }
+
+    /// Records the store's time now and then, so that it never goes back over a reboot. Who is late does it.
+    pub(super) fn record(&mut self, root: &OwnedFd, now_us: u64, mode: Mode) {
+        if now_us.saturating_sub(self.last_us) < RECORD_EVERY_US {
+            return;
+        }
+        self.last_us = now_us;
+        if let (Ok(_lock), Some(Ok(meta))) = (locked(root, mode), read(root)) {
+            let meta = Meta {
+                last_us: now_us.max(meta.last_us),
+                ..meta
+            };
+            // Without waiting for the disk: what a power cut loses here, the fences in the lock files make up for.
+            if write(root, &meta, mode, false).is_ok() {
+                self.file = identity(root).unwrap_or(self.file);
+            }
+        }
+    }
+}
+
+fn identity(root: &OwnedFd) -> Option<Identity> {
+    let stat = statat(root, META, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    Some((stat.st_ino, stat.st_mtime, stat.st_mtime_nsec))
+}
+
+/// Reads the anchor, or fixes it when this boot has none.
+pub(super) fn load(
+    path: &Path,
+    root: &OwnedFd,
+    locks: &OwnedFd,
+    clock: &Clock,
+    mode: Mode,
+) -> Result<Anchor, Trouble> {
+    if let Some(meta) = usable(path, read(root))? {
+        return in_use(root, &meta);
+    }
+    let _lock = match locked(root, mode) {
+        Err(Errno::WOULDBLOCK) => return Err(Trouble::Busy),
+        other => other.map_err(|error| system("lock", &path.join(META_LOCK), error))?,
+    };
+    let found = read(root);
+    if let Some(meta) = usable(path, found.clone())? {
+        return in_use(root, &meta);
+    }
+    let boot_us = clock.now().as_nanos() / 1000;
+    let anchor_us = match found {
+        Some(Ok(earlier)) => time::fix(clock::wall_us(), boot_us, earlier.last_us),
+        _ => traces(path, locks).anchor(clock::wall_us(), boot_us),
+    };
+    let last_us = anchor_us.saturating_add(boot_us);
+    let meta = Meta {
+        boot: time::boot_id(),
+        anchor_us,
+        last_us,
+        namespace: time::namespace(),
+    };
+    write(root, &meta, mode, true).map_err(|error| system("write", &path.join(META), error))?;
+    in_use(root, &meta)
+}
+
+fn in_use(root: &OwnedFd, meta: &Meta) -> Result<Anchor, Trouble> {
+    let file = identity(root).ok_or(Trouble::Gone)?;
+    Ok(Anchor {
+        us: meta.anchor_us,
+        last_us: meta.last_us,
+        file,
+    })
+}
+
+/// What was read, when it is of this boot; an error when it must not be touched.
+fn usable(
+    path: &Path,
+    found: Option<Result<Meta, Unreadable>>,
+) -> Result<Option<Meta>, StoreError> {
+    let shown = path.display();
+    let message = match found {
+        Some(Ok(meta)) if meta.boot != time::boot_id() => return Ok(None),
+        Some(Ok(meta)) => match time::namespace() {
+            here if here == meta.namespace || here.is_empty() || meta.namespace.is_empty() => {
+                return Ok(Some(meta));
+            }
+            _ => format!(
+                "the folder {shown} is used from another time namespace, where the clock differs; \
+                 use a server instead: redis://host"
+            ),
+        },
+        Some(Err(Unreadable::Format(format))) => {
+            format!(
+                "the folder {shown} has format {format}, this leaselock knows format {}",
+                time::FORMAT
+            )
+        }
+        Some(Err(Unreadable::Damaged)) | None => return Ok(None),
+    };
+    Err(StoreError::refused(ErrorKind::Unfit, message))
+}
+
+fn read(root: &OwnedFd) -> Option<Result<Meta, Unreadable>> {
+    let file = openat(
+        root,
+        META,
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+    )
+    .ok()?;
+    let mut text = [0; 512];
+    let length = rustix::io::pread(&file, &mut text, 0).ok()?;
+    Some(
+        std::str::from_utf8(&text[..length])
+            .map_err(|_| Unreadable::Damaged)
+            .and_then(Meta::parse),
+    )
+}
+
+/// The lock that whoever writes `meta` holds. It goes with the descriptor.
+fn locked(root: &OwnedFd, mode: Mode) -> Result<OwnedFd, Errno> {
+    let file = create(root, META_LOCK, mode)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}
+
+fn create(root: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    match openat(root, name, flags, Mode::empty()) {
+        Err(Errno::NOENT) => {
+            let file = openat(root, name, flags | OFlags::CREATE, mode)?;
+            rustix::fs::fchmod(&file, mode)?;
+            Ok(file)
+        }
+        other => other,
+    }
+}
+
+fn write(root: &OwnedFd, meta: &Meta, mode: Mode, durable: bool) -> Result<(), Errno> {
+    let put = |name: &str| {
+        let file = create(root, name, mode)?;
+        rustix::fs::ftruncate(&file, 0)?;
+        rustix::io::pwrite(&file, meta.text().as_bytes(), 0)?;
+        if durable {
+            rustix::fs::fsync(&file)
+        } else {
+            Ok(())
+        }
+    };
+    put(META_NEW)?;
+    match renameat(root, META_NEW, root, META) {
+        // In a shared folder with the sticky bit nobody may replace another user's file; a torn one would be mended.
+        Err(Errno::PERM | Errno::ACCESS) => {
+            unlinkat(root, META_NEW, AtFlags::empty()).ok();
+            put(META)
+        }
+        other => other,
+    }
+}
+
+/// What the lock files know of the anchor.
+fn traces(path: &Path, locks: &OwnedFd) -> Traces {
+    let mut traces = Traces::default();
+    let names = std::fs::read_dir(path.join("locks"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .take(ASKED);
+    for name in names.filter_map(|entry| entry.file_name().into_string().ok()) {
+        if let Ok(Some(Found::Current { record, .. })) = lockfile::peek(locks, &name) {
+            traces.add(
+                &time::boot_id(),
+                &record.boot,
+                record.anchor_us,
+                record.boot_us,
+            );
+        }
+    }
+    traces
+}

@@ -1,0 +1,258 @@
+//! The commands of the whitelist, on the image of one file. Each does what Redis does, as far as the scripts ask.
+
+use std::sync::Arc;
+
+use super::image::{Content, Entry, Image, Life};
+use super::reply::{Failure, Reply};
+use super::sorted;
+use crate::token;
+
+/// What commands ask about the world outside of the image.
+pub(super) trait Surroundings: Send + Sync {
+    /// Somebody listens on this channel.
+    fn present(&self, channel: &[u8]) -> bool;
+    /// This client has a session, so what it holds ends with it.
+    fn has_session(&self, client: &str) -> bool;
+}
+
+/// One run of a script: what it works on and what it leaves to be done.
+pub(super) struct Step {
+    pub(super) image: Image,
+    /// The store's time, read once.
+    pub(super) now_us: u64,
+    pub(super) keys: Vec<String>,
+    pub(super) reads_only: bool,
+    pub(super) surroundings: Arc<dyn Surroundings>,
+    /// Channel and message, to be sent once the image is committed.
+    pub(super) outbox: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What the first `redis.call` that raised an error said.
+    pub(super) failure: Option<Failure>,
+}
+
+/// Runs one command. The name comes first, in capitals, as the scripts write it.
+pub(super) fn run(step: &mut Step, words: &[Vec<u8>]) -> Result<Reply, Failure> {
+    let (name, args) = words
+        .split_first()
+        .ok_or_else(|| Failure::internal("ERR a command needs a name"))?;
+    match (name.as_slice(), args) {
+        (b"TIME", []) => Ok(time(step.now_us)),
+        (b"PUBSUB", [what, channels @ ..]) if what == b"NUMSUB" => Ok(receivers(step, channels)),
+        (b"PUBLISH", [channel, message]) => publish(step, channel, message),
+        (command, [key, rest @ ..]) => on_key(step, command, key, rest),
+        _ => Err(unknown(name, args)),
+    }
+}
+
+fn unknown(name: &[u8], args: &[Vec<u8>]) -> Failure {
+    let name = String::from_utf8_lossy(name);
+    Failure::internal(format!(
+        "ERR the embedded store has no command {name} with {} arguments",
+        args.len()
+    ))
+}
+
+fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[Vec<u8>]) -> Result<Reply, Failure> {
+    let key = std::str::from_utf8(key)
+        .ok()
+        .filter(|key| step.keys.iter().any(|declared| declared == key));
+    let key = key.ok_or_else(|| {
+        Failure::internal("ERR a script touched a key that is not among its KEYS")
+    })?;
+    let image = &mut step.image;
+    match (command, args) {
+        (b"GET", []) => Ok(Reply::or_nil(text(image, key)?)),
+        (b"STRLEN", []) => Ok(Reply::count(text(image, key)?.map_or(0, Vec::len))),
+        (b"TYPE", []) => Ok(Reply::Status(kind(image, key))),
+        (b"PTTL", []) => Ok(Reply::Int(remaining_ms(image.find(key), step.now_us))),
+        (b"HGET", [field]) => Ok(Reply::or_nil(
+            fields(image, key)?.and_then(|fields| fields.get(field)),
+        )),
+        (b"HMGET", wanted @ [_, ..]) => {
+            let fields = fields(image, key)?;
+            let value = |field| Reply::or_nil(fields.and_then(|fields| fields.get(field)));
+            Ok(Reply::Array(wanted.iter().map(value).collect()))
+        }
+        (b"ZCARD" | b"ZRANK" | b"ZRANGE" | b"ZREVRANGEBYSCORE", _) => {
+            sorted::read(image, command, key, args)
+        }
+        _ if step.reads_only => {
+            let command = String::from_utf8_lossy(command);
+            Err(Failure::internal(format!(
+                "ERR {command} in a script that says it only reads"
+            )))
+        }
+        (b"SET", [value, px, ttl_ms]) if px == b"PX" => set(step, key, value, ttl_ms),
+        (b"DEL", []) => Ok(Reply::Int(i64::from(image.remove(key)))),
+        (b"PEXPIRE", [ttl_ms]) => expire(step, key, ttl_ms),
+        (b"HSET", [field, value]) => hash_set(image, key, field, value),
+        (b"HDEL", [field]) => hash_del(image, key, field),
+        (b"ZADD" | b"ZREM", _) => sorted::write(image, command, key, args),
+        _ => Err(unknown(command, args)),
+    }
+}
+
+fn time(now_us: u64) -> Reply {
+    let part = |number: u64| Reply::Bytes(number.to_string().into_bytes());
+    Reply::Array(vec![part(now_us / 1_000_000), part(now_us % 1_000_000)])
+}
+
+fn receivers(step: &Step, channels: &[Vec<u8>]) -> Reply {
+    let count = |channel: &Vec<u8>| {
+        [
+            Reply::Bytes(channel.clone()),
+            Reply::Int(i64::from(step.surroundings.present(channel))),
+        ]
+    };
+    Reply::Array(channels.iter().flat_map(count).collect())
+}
+
+fn publish(step: &mut Step, channel: &[u8], message: &[u8]) -> Result<Reply, Failure> {
+    if step.reads_only {
+        return Err(Failure::internal(
+            "ERR PUBLISH in a script that says it only reads",
+        ));
+    }
+    step.outbox.push((channel.to_vec(), message.to_vec()));
+    Ok(Reply::Int(i64::from(step.surroundings.present(channel))))
+}
+
+fn text<'a>(image: &'a Image, key: &str) -> Result<Option<&'a Vec<u8>>, Failure> {
+    match image.find(key).map(|entry| &entry.content) {
+        None => Ok(None),
+        Some(Content::Text(text)) => Ok(Some(text)),
+        Some(Content::Hash(_) | Content::Sorted(_)) => Err(Failure::wrong_type()),
+    }
+}
+
+fn kind(image: &Image, key: &str) -> &'static str {
+    match image.find(key).map(|entry| &entry.content) {
+        None => "none",
+        Some(Content::Text(_)) => "string",
+        Some(Content::Hash(_)) => "hash",
+        Some(Content::Sorted(_)) => "zset",
+    }
+}
+
+/// A lease that only a job's session keeps alive has no known end; a second makes waiters look again soon.
+const SESSION_HELD_MS: u64 = 1000;
+
+/// Rounded down, so that nobody counts on more than there is.
+fn remaining_ms(entry: Option<&Entry>, now_us: u64) -> i64 {
+    let Some(entry) = entry else { return -2 };
+    let left = |ends_us: u64| ends_us.saturating_sub(now_us) / 1000;
+    let ms = match (entry.life, entry.ends_us) {
+        (Life::Session { until_us }, _) => until_us.map_or(SESSION_HELD_MS, |until_us| {
+            left(until_us).min(SESSION_HELD_MS)
+        }),
+        (_, Some(ends_us)) => left(ends_us),
+        (_, None) => return -1,
+    };
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
+pub(super) fn number<T: std::str::FromStr>(word: &[u8]) -> Result<T, Failure> {
+    let parsed = std::str::from_utf8(word)
+        .ok()
+        .and_then(|word| word.parse().ok());
+    parsed.ok_or_else(|| Failure::internal("ERR value is not an integer or out of range"))
+}
+
+fn end_us(now_us: u64, ttl_ms: u64) -> u64 {
+    now_us.saturating_add(ttl_ms.saturating_mul(1000))
+}
+
+fn set(step: &mut Step, key: &str, value: &[u8], ttl_ms: &[u8]) -> Result<Reply, Failure> {
+    let ttl_ms: u64 = number(ttl_ms)?;
+    if ttl_ms == 0 {
+        return Err(Failure::internal(
+            "ERR invalid expire time in 'set' command",
+        ));
+    }
+    let bound = token::client_of(value).is_some_and(|client| step.surroundings.has_session(client));
+    let entry = Entry {
+        key: key.to_owned(),
+        ends_us: Some(end_us(step.now_us, ttl_ms)),
+        bound,
+        life: Life::Ttl,
+        content: Content::Text(value.to_vec()),
+    };
+    match step.image.find_mut(key) {
+        Some(old) => *old = entry,
+        None => step.image.entries.push(entry),
+    }
+    step.image.changed = true;
+    Ok(Reply::Status("OK"))
+}
+
+fn expire(step: &mut Step, key: &str, ttl_ms: &[u8]) -> Result<Reply, Failure> {
+    let ttl_ms: i64 = number(ttl_ms)?;
+    let now_us = step.now_us;
+    let Some(entry) = step.image.find_mut(key) else {
+        return Ok(Reply::Int(0));
+    };
+    match u64::try_from(ttl_ms) {
+        Ok(ttl_ms @ 1..) => entry.ends_us = Some(end_us(now_us, ttl_ms)),
+        _ => {
+            step.image.remove(key);
+        }
+    }
+    step.image.changed = true;
+    Ok(Reply::Int(1))
+}
+
+type Fields = std::collections::BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn fields<'a>(image: &'a Image, key: &str) -> Result<Option<&'a Fields>, Failure> {
+    match image.find(key).map(|entry| &entry.content) {
+        None => Ok(None),
+        Some(Content::Hash(fields)) => Ok(Some(fields)),
+        Some(Content::Text(_) | Content::Sorted(_)) => Err(Failure::wrong_type()),
+    }
+}
+
+/// The content under a key, which is created without an end when it is not there.
+pub(super) fn content_or<'a>(image: &'a mut Image, key: &str, empty: Content) -> &'a mut Content {
+    image.changed = true;
+    let place = image
+        .entries
+        .iter()
+        .position(|entry| entry.key == key)
+        .unwrap_or_else(|| {
+            let key = key.to_owned();
+            image.entries.push(Entry {
+                key,
+                ends_us: None,
+                bound: false,
+                life: Life::Ttl,
+                content: empty,
+            });
+            image.entries.len() - 1
+        });
+    &mut image.entries[place].content
+}
+
+fn hash_set(image: &mut Image, key: &str, field: &[u8], value: &[u8]) -> Result<Reply, Failure> {
+    match content_or(image, key, Content::Hash(Fields::new())) {
+        Content::Hash(fields) => {
+            let before = fields.insert(field.to_vec(), value.to_vec());
+            Ok(Reply::Int(i64::from(before.is_none())))
+        }
+        Content::Text(_) | Content::Sorted(_) => Err(Failure::wrong_type()),
+    }
+}
+
+fn hash_del(image: &mut Image, key: &str, field: &[u8]) -> Result<Reply, Failure> {
+    let Some(entry) = image.find_mut(key) else {
+        return Ok(Reply::Int(0));
+    };
+    let Content::Hash(fields) = &mut entry.content else {
+        return Err(Failure::wrong_type());
+    };
+    let was_there = fields.remove(field).is_some();
+    let empty = fields.is_empty();
+    image.changed |= was_there;
+    if empty {
+        image.remove(key);
+    }
+    Ok(Reply::Int(i64::from(was_there)))
+}

@@ -1,0 +1,192 @@
+//! Runs the scripts: a few Lua machines, each with nothing but arithmetic, text, tables and `redis`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value as LuaValue};
+
+use super::commands::{self, Step};
+use super::reply::{self, Failure, Reply};
+use crate::error::{ErrorKind, StoreError};
+use crate::script::{Call, Script, Tagged};
+
+/// What scripts may use besides `redis`. Anything else would not run the same on every Redis, or reach outside.
+const ALLOWED: &[&str] = &[
+    "string", "math", "table", "ipairs", "pairs", "tonumber", "tostring", "type", "unpack", "error",
+];
+/// The same script must do the same thing twice, and bytecode can break out.
+const FORBIDDEN: &[(&str, &str)] = &[
+    ("string", "dump"),
+    ("math", "random"),
+    ("math", "randomseed"),
+];
+/// Machines kept for the next call; more exist only while more calls run at once.
+const KEPT: usize = 8;
+
+static IDLE: Mutex<Vec<Machine>> = Mutex::new(Vec::new());
+
+type Slot = Arc<Mutex<Option<Step>>>;
+
+struct Machine {
+    lua: Lua,
+    /// The step that the running script works on.
+    step: Slot,
+    /// Compiled scripts by where their text lies.
+    compiled: HashMap<usize, Function>,
+}
+
+/// Runs a call on a step. On an error the step is gone: unlike Redis, nothing of a failed script stays.
+pub(super) fn execute(call: &Call, step: Step) -> Result<(Tagged, Step), StoreError> {
+    let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let mut machine = match idle {
+        Some(machine) => machine,
+        None => Machine::new().map_err(|error| broken(&error))?,
+    };
+    let outcome = machine.run(call, step);
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    if idle.len() < KEPT {
+        idle.push(machine);
+    }
+    outcome
+}
+
+fn broken(error: &mlua::Error) -> StoreError {
+    StoreError::refused(
+        ErrorKind::Internal,
+        format!("the script engine failed: {error}"),
+    )
+}
+
+impl Machine {
+    fn new() -> mlua::Result<Self> {
+        let lua = Lua::new_with(
+            StdLib::STRING | StdLib::MATH | StdLib::TABLE,
+            LuaOptions::default(),
+        )?;
+        let step = Slot::default();
+        let globals = lua.globals();
+        let names = globals
+            .pairs::<String, LuaValue>()
+            .map(|pair| pair.map(|(name, _)| name));
+        for name in names.collect::<mlua::Result<Vec<_>>>()? {
+            if !ALLOWED.contains(&name.as_str()) {
+                globals.raw_set(name, LuaValue::Nil)?;
+            }
+        }
+        for (library, function) in FORBIDDEN {
+            globals
+                .raw_get::<Table>(*library)?
+                .raw_set(*function, LuaValue::Nil)?;
+        }
+        let redis = lua.create_table()?;
+        redis.raw_set("call", caller(&lua, &step, true)?)?;
+        redis.raw_set("pcall", caller(&lua, &step, false)?)?;
+        globals.raw_set("redis", redis)?;
+        seal(&lua, &globals)?;
+        Ok(Machine {
+            lua,
+            step,
+            compiled: HashMap::new(),
+        })
+    }
+
+    fn run(&mut self, call: &Call, step: Step) -> Result<(Tagged, Step), StoreError> {
+        *self.step.lock().unwrap_or_else(PoisonError::into_inner) = Some(step);
+        let outcome = self.evaluate(call);
+        let step = self
+            .step
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let mut step =
+            step.ok_or_else(|| StoreError::refused(ErrorKind::Internal, "a script lost its step"))?;
+        let refuse = |failure: Failure| {
+            StoreError::refused(
+                failure.kind,
+                format!("{}: {}", call.script.name, failure.message),
+            )
+        };
+        let value = outcome.map_err(|error| {
+            refuse(
+                step.failure
+                    .take()
+                    .unwrap_or_else(|| Failure::internal(error.to_string())),
+            )
+        })?;
+        let value = reply::from_lua(&value).map_err(refuse)?;
+        // Nothing is committed yet, so an answer without a tag is a refusal and not a doubt.
+        let answer =
+            Tagged::from_value(value).map_err(|_| refuse(Failure::internal("no tagged answer")))?;
+        Ok((answer, step))
+    }
+
+    fn evaluate(&mut self, call: &Call) -> mlua::Result<LuaValue> {
+        let keys = self
+            .lua
+            .create_sequence_from(call.keys.iter().map(String::as_str))?;
+        let args = self
+            .lua
+            .create_sequence_from(call.args.iter().map(String::as_str))?;
+        self.compile(call.script)?.call((keys, args))
+    }
+
+    fn compile(&mut self, script: &'static Script) -> mlua::Result<Function> {
+        let place = script.source.as_ptr().addr();
+        if let Some(function) = self.compiled.get(&place) {
+            return Ok(function.clone());
+        }
+        // On the first line, so that line numbers in errors stay right.
+        let source = format!("local KEYS, ARGV = ... {}", script.source);
+        let function = self
+            .lua
+            .load(source)
+            .set_name(format!("={}", script.name))
+            .into_function()?;
+        self.compiled.insert(place, function.clone());
+        Ok(function)
+    }
+}
+
+/// A machine serves many calls, so a script that set a global would reach into the next one.
+fn seal(lua: &Lua, globals: &Table) -> mlua::Result<()> {
+    let refuse = |doing: &'static str| {
+        lua.create_function(
+            move |_, (_, name): (LuaValue, LuaValue)| -> mlua::Result<()> {
+                let name = name.to_string().unwrap_or_default();
+                Err(mlua::Error::runtime(format!(
+                    "script tried to {doing} global variable '{name}'"
+                )))
+            },
+        )
+    };
+    let seal = lua.create_table()?;
+    seal.raw_set("__index", refuse("read")?)?;
+    seal.raw_set("__newindex", refuse("create")?)?;
+    globals.set_metatable(Some(seal))
+}
+
+/// `redis.call`, which raises errors, or `redis.pcall`, which returns them as `{err = message}`.
+fn caller(lua: &Lua, step: &Slot, raises: bool) -> mlua::Result<Function> {
+    let step = Arc::clone(step);
+    lua.create_function(move |lua, words: MultiValue| {
+        let words: Result<Vec<Vec<u8>>, Failure> = words.iter().map(reply::argument).collect();
+        let mut guard = step.lock().unwrap_or_else(PoisonError::into_inner);
+        let step = guard
+            .as_mut()
+            .ok_or_else(|| mlua::Error::runtime("no step is running"))?;
+        let answer: Result<Reply, Failure> = words.and_then(|words| commands::run(step, &words));
+        match answer {
+            Ok(answer) => reply::to_lua(lua, answer),
+            Err(failure) if raises => {
+                let message = failure.message.clone();
+                step.failure.get_or_insert(failure);
+                Err(mlua::Error::runtime(message))
+            }
+            Err(failure) => {
+                let table = lua.create_table()?;
+                table.raw_set("err", failure.message)?;
+                Ok(LuaValue::Table(table))
+            }
+        }
+    })
+}

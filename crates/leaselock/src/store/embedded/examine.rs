@@ -1,0 +1,138 @@
+//! What an operator should know about a folder of locks.
+
+use std::time::Duration;
+
+use super::folder::Folder;
+use super::on_disk::FolderStore;
+use super::time;
+use super::trouble::{Trouble, system};
+use crate::doctor::{Check, Fit};
+use crate::error::{ErrorKind, StoreError};
+
+/// Below this a full disk is near. A lock file takes 4 KiB.
+const LITTLE_SPACE: u64 = 64 << 20;
+
+impl FolderStore {
+    /// A folder that cannot carry locks is a finding and no error.
+    pub(super) async fn examine(&self, within: Duration) -> Result<Vec<Check>, StoreError> {
+        let outcome = self
+            .keep_trying("the folder", within, |folder| checks(folder))
+            .await;
+        match outcome {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Unfit | ErrorKind::Forbidden | ErrorKind::CannotCreate
+                ) =>
+            {
+                Ok(vec![Check::new(
+                    "folder",
+                    error.to_string(),
+                    Fit::Unfit,
+                    Some("use another folder or a server"),
+                )])
+            }
+            other => other,
+        }
+    }
+}
+
+pub(super) fn memory() -> Vec<Check> {
+    let advice = "use file: or a server for locks between processes";
+    vec![Check::new(
+        "reach",
+        "this process only",
+        Fit::Fit,
+        Some(advice),
+    )]
+}
+
+fn checks(folder: &Folder) -> Result<Vec<Check>, Trouble> {
+    let path = &folder.settings.path;
+    let failed = |error| system("look at", path, error);
+    let anchor_us = folder.anchor_us()?;
+    let stat = rustix::fs::fstat(&folder.root).map_err(failed)?;
+    let mut checks = vec![Check::new(
+        "folder",
+        path.display().to_string(),
+        Fit::Fit,
+        None,
+    )];
+    #[cfg(target_os = "linux")]
+    checks.push(file_system(folder).map_err(failed)?);
+    checks.push(permissions(stat.st_uid, stat.st_mode));
+    checks.push(space(folder).map_err(failed)?);
+    checks.push(Check::new(
+        "format",
+        time::FORMAT.to_string(),
+        Fit::Fit,
+        None,
+    ));
+    checks.push(boot(anchor_us, folder.boot_us()));
+    for (topic, name) in [
+        ("lock files", "locks"),
+        ("session files", "sessions"),
+        ("wake-up sockets", "wake"),
+    ] {
+        let count = std::fs::read_dir(path.join(name)).map_or(0, Iterator::count);
+        checks.push(Check::new(topic, count.to_string(), Fit::Fit, None));
+    }
+    Ok(checks)
+}
+
+/// An unfit one is refused when the folder is opened, so this one is fit.
+#[cfg(target_os = "linux")]
+fn file_system(folder: &Folder) -> rustix::io::Result<Check> {
+    use super::fitness;
+    let kind = fitness::kind(&rustix::fs::fstatfs(&folder.root)?);
+    let advice =
+        (kind == 0x0102_1994).then_some("fencing tokens go on from the wall clock after a reboot");
+    Ok(Check::new(
+        "file system",
+        fitness::name(kind),
+        if advice.is_some() {
+            Fit::Warn
+        } else {
+            Fit::Fit
+        },
+        advice,
+    ))
+}
+
+fn permissions(owner: u32, mode: u32) -> Check {
+    let found = format!("{:04o}, owned by user {owner}", mode & 0o7777);
+    if mode & 0o002 != 0 && mode & 0o1000 == 0 {
+        let advice = "everybody can delete the locks of others: chmod 1777";
+        return Check::new("permissions", found, Fit::Warn, Some(advice));
+    }
+    let shared = if mode & 0o022 != 0 {
+        "shared"
+    } else {
+        "private"
+    };
+    Check::new("permissions", format!("{found}, {shared}"), Fit::Fit, None)
+}
+
+fn space(folder: &Folder) -> rustix::io::Result<Check> {
+    let found = rustix::fs::fstatvfs(&folder.root)?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let text = format!("{} MiB free, {} inodes free", free >> 20, found.f_favail);
+    let few_inodes = found.f_files > 0 && found.f_favail < 1000;
+    if free < LITTLE_SPACE || few_inodes {
+        let advice = "when it is full, locks can be released but new names cannot be acquired";
+        return Ok(Check::new("space", text, Fit::Warn, Some(advice)));
+    }
+    Ok(Check::new("space", text, Fit::Fit, None))
+}
+
+fn boot(anchor_us: u64, boot_us: u64) -> Check {
+    let boot = time::hex(&time::boot_id());
+    let (wall_us, store_us) = (crate::clock::wall_us(), anchor_us.saturating_add(boot_us));
+    let ahead = store_us.abs_diff(wall_us) / 1_000_000;
+    Check::new(
+        "time",
+        format!("boot {boot}, {ahead} s from the wall clock"),
+        Fit::Fit,
+        None,
+    )
+}

@@ -1,0 +1,285 @@
+//! An open folder of lock files: `locks/`, `sessions/`, `wake/`, and `meta`, which keeps the time.
+//!
+//! A folder that only its owner may write to is private. One that its group or everybody may write to is shared
+//! (`chmod 2770` or `chmod 1777`), and what is created in it gives them the same rights.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{AtFlags, Mode, OFlags, RawMode, chmodat, mkdirat, openat};
+use rustix::io::Errno;
+
+use super::anchor::{self, Anchor};
+use super::commands::Surroundings;
+use super::session::{self, Left, Session};
+use super::time;
+use super::trouble::{Trouble, system};
+use super::wake::Wake;
+use crate::clock::{Clock, Moment};
+use crate::error::{ErrorKind, StoreError};
+
+/// Which folder, for whom.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) path: PathBuf,
+    pub(super) clock: Clock,
+    pub(super) client: String,
+    /// What the client holds ends with its process.
+    pub(super) session: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Folder {
+    pub(super) settings: Settings,
+    pub(super) root: OwnedFd,
+    pub(super) locks: OwnedFd,
+    pub(super) sessions: OwnedFd,
+    pub(super) wakes: Arc<OwnedFd>,
+    pub(super) wake: Wake,
+    pub(super) file_mode: Mode,
+    pub(super) session: Option<Arc<Session>>,
+    pub(super) anchor: Mutex<Anchor>,
+}
+
+impl Folder {
+    /// Creates what is missing. `session` is the one that this client had before the folder was opened again.
+    pub(super) fn open(
+        settings: &Settings,
+        session: Option<Arc<Session>>,
+    ) -> Result<Self, Trouble> {
+        let path = &settings.path;
+        let root = open_root(path)?;
+        let stat = rustix::fs::fstat(&root).map_err(|error| system("look at", path, error))?;
+        check_owner(path, stat.st_uid, stat.st_mode)?;
+        check_file_system(path, &root)?;
+        let (folder_mode, file_mode) = modes(stat.st_mode);
+        let locks = subfolder(&root, path, "locks", folder_mode)?;
+        let sessions = subfolder(&root, path, "sessions", folder_mode)?;
+        let wakes = Arc::new(subfolder(&root, path, "wake", folder_mode)?);
+        let anchor = anchor::load(path, &root, &locks, &settings.clock, file_mode)?;
+        let wake = Wake::new(Arc::clone(&wakes)).map_err(|error| {
+            StoreError::refused(
+                ErrorKind::Unreachable,
+                format!("no socket for wake-ups: {error}"),
+            )
+        })?;
+        let session = match session.filter(|session| session.is_linked()) {
+            None if settings.session => Some(begin_session(settings, &sessions, file_mode)?),
+            session => session,
+        };
+        let (settings, anchor) = (settings.clone(), Mutex::new(anchor));
+        Ok(Folder {
+            settings,
+            root,
+            locks,
+            sessions,
+            wakes,
+            wake,
+            file_mode,
+            session,
+            anchor,
+        })
+    }
+
+    /// The store's anchor, or `Gone` when the folder is not the one that was opened.
+    pub(super) fn anchor_us(&self) -> Result<u64, Trouble> {
+        let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
+        anchor.check(&self.root)
+    }
+
+    pub(super) fn boot_us(&self) -> u64 {
+        self.settings.clock.now().as_nanos() / 1000
+    }
+
+    /// What is left of a client that had a session when it took a lease.
+    pub(super) fn look(&self, client: &str) -> Left {
+        match &self.session {
+            Some(_) if client == self.settings.client => Left::Process,
+            _ => session::look(&self.sessions, client),
+        }
+    }
+}
+
+impl Surroundings for Folder {
+    fn present(&self, channel: &[u8]) -> bool {
+        self.wake.present(channel)
+    }
+
+    fn has_session(&self, client: &str) -> bool {
+        if client == self.settings.client {
+            self.session.is_some()
+        } else {
+            session::exists(&self.sessions, client)
+        }
+    }
+}
+
+fn begin_session(
+    settings: &Settings,
+    sessions: &OwnedFd,
+    mode: Mode,
+) -> Result<Arc<Session>, StoreError> {
+    let session = Session::begin(sessions, &settings.client, mode);
+    session
+        .map(Arc::new)
+        .map_err(|error| system("begin a session in", &settings.path, error))
+}
+
+fn open_root(path: &Path) -> Result<OwnedFd, StoreError> {
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::NOENT) => {}
+        Err(error @ (Errno::NOTDIR | Errno::LOOP)) => {
+            return Err(cannot_create(path, &error.into()));
+        }
+        other => return other.map_err(|error| system("open the folder", path, error)),
+    }
+    let created = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path);
+    created.map_err(|error| cannot_create(path, &error))?;
+    rustix::fs::open(path, flags, Mode::empty())
+        .map_err(|error| system("open the folder", path, error))
+}
+
+fn cannot_create(path: &Path, error: &std::io::Error) -> StoreError {
+    let kind = match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            ErrorKind::StorageFull
+        }
+        _ => ErrorKind::CannotCreate,
+    };
+    let path = path.display();
+    StoreError::refused(
+        kind,
+        format!("cannot create the folder {path}: {error}; name another as file:///dir"),
+    )
+}
+
+const OTHERS_WRITE: RawMode = 0o022;
+
+/// Locks in somebody else's private folder would shut its owner out, or could be taken away by them.
+fn check_owner(path: &Path, owner: u32, mode: RawMode) -> Result<(), StoreError> {
+    let me = rustix::process::geteuid().as_raw();
+    if owner == me || mode & OTHERS_WRITE != 0 {
+        return Ok(());
+    }
+    let path = path.display();
+    let message = format!(
+        "the folder {path} belongs to user {owner} alone; name another as file:///dir, \
+         or let its owner share it with chmod 2770 or chmod 1777"
+    );
+    Err(StoreError::refused(ErrorKind::Forbidden, message))
+}
+
+#[cfg(target_os = "linux")]
+fn check_file_system(path: &Path, root: &OwnedFd) -> Result<(), StoreError> {
+    let found = rustix::fs::fstatfs(root)
+        .map_err(|error| system("look at the file system of", path, error))?;
+    match super::fitness::unfit(super::fitness::kind(&found)) {
+        None => Ok(()),
+        Some(name) => {
+            let path = path.display();
+            let message = format!(
+                "the folder {path} lies on {name}, which cannot carry locks between machines; \
+                 use a server instead: redis://host"
+            );
+            Err(StoreError::refused(ErrorKind::Unfit, message))
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn check_file_system(_path: &Path, _root: &OwnedFd) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// The modes of folders and files within a folder of this mode. Reading a lock file shows tokens, which are secrets,
+/// so only who may write to the folder may read.
+fn modes(folder: RawMode) -> (Mode, Mode) {
+    let (mut folders, mut files) = (0o700 | folder & 0o3000, 0o600);
+    for (write, folder_bits, file_bits) in [(0o020, 0o070, 0o060), (0o002, 0o007, 0o006)] {
+        if folder & write != 0 {
+            folders |= folder_bits;
+            files |= file_bits;
+        }
+    }
+    (Mode::from_raw_mode(folders), Mode::from_raw_mode(files))
+}
+
+fn subfolder(root: &OwnedFd, path: &Path, name: &str, mode: Mode) -> Result<OwnedFd, StoreError> {
+    let failed = |error| system("prepare the folder", &path.join(name), error);
+    match mkdirat(root, name, mode) {
+        // The mask of the process must not hide it from others.
+        Ok(()) => chmodat(root, name, mode, AtFlags::empty()).map_err(failed)?,
+        Err(Errno::EXIST) => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    openat(root, name, flags, Mode::empty()).map_err(failed)
+}
+
+/// Where locks lie when nobody says: for root `/var/lib/leaselock`, for others in the home folder of the passwd entry,
+/// which unlike `$HOME` is the same under `sudo` and `cron`.
+pub(crate) fn default_folder() -> Result<PathBuf, StoreError> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/leaselock"));
+    }
+    let me = nix::unistd::User::from_uid(nix::unistd::geteuid());
+    match me {
+        Ok(Some(user)) if user.dir.is_absolute() => Ok(user.dir.join(".local/state/leaselock")),
+        _ => {
+            let message =
+                "this user has no home folder in the passwd database; name a folder as file:///dir";
+            Err(StoreError::refused(ErrorKind::CannotCreate, message))
+        }
+    }
+}
+
+/// A moment of the machine's clock in the store's time.
+pub(super) fn in_store_us(moment: Moment, anchor_us: u64) -> u64 {
+    (moment.as_nanos() / 1000).saturating_add(anchor_us)
+}
+
+/// The boot that this process lives in.
+pub(super) fn this_boot() -> time::BootId {
+    time::boot_id()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_created_follows_the_folder_and_never_shows_tokens_to_readers() {
+        for (folder, folders, files) in [
+            (0o40700, 0o700, 0o600),
+            (0o40755, 0o700, 0o600),
+            (0o42770, 0o2770, 0o660),
+            (0o41777, 0o1777, 0o666),
+        ] {
+            assert_eq!(
+                modes(folder),
+                (Mode::from_raw_mode(folders), Mode::from_raw_mode(files)),
+                "{folder:o}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_private_folder_of_another_user_is_refused() {
+        let me = rustix::process::geteuid().as_raw();
+        assert!(check_owner(Path::new("/x"), me, 0o700).is_ok());
+        assert!(check_owner(Path::new("/x"), me + 1, 0o1777).is_ok());
+        let error = check_owner(Path::new("/x"), me + 1, 0o755).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Forbidden);
+    }
+
+    #[test]
+    fn the_default_folder_is_an_absolute_path() {
+        assert!(default_folder().unwrap().is_absolute());
+    }
+}

@@ -1,0 +1,277 @@
+//! What one lock file holds: a few keys, each a string, a hash or a sorted set, and how they lie in bytes.
+
+use std::collections::BTreeMap;
+
+/// The keys of one slot tag, in memory while a script works on them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Image {
+    pub(super) entries: Vec<Entry>,
+    /// A script wrote something, so there is something to commit.
+    pub(super) changed: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    /// The last microsecond of its life on the store's clock; `None` has no end.
+    pub(super) ends_us: Option<u64>,
+    /// The client in this token had a session when it was written, so the session decides with the ttl.
+    pub(super) bound: bool,
+    pub(super) life: Life,
+    pub(super) content: Content,
+}
+
+/// What a look at the holder's session said; found anew by every call and never stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Life {
+    /// The ttl decides.
+    #[default]
+    Ttl,
+    /// The process is dead and its job still runs: held until this point of the store's clock, whatever the ttl.
+    Session { until_us: Option<u64> },
+    /// Nobody is left of process and job.
+    Over,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Content {
+    Text(Vec<u8>),
+    Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+    Sorted(Vec<Member>),
+}
+
+/// A member of a sorted set, which is kept in order of score and then name.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Member {
+    pub(super) score: f64,
+    pub(super) name: Vec<u8>,
+}
+
+impl Entry {
+    pub(super) fn is_over(&self, now_us: u64) -> bool {
+        match self.life {
+            Life::Ttl => self.ends_us.is_some_and(|ends_us| now_us > ends_us),
+            Life::Session { until_us } => until_us.is_some_and(|until_us| now_us > until_us),
+            Life::Over => true,
+        }
+    }
+
+    /// The value, when it is text; other types never hold a token.
+    pub(super) fn text(&self) -> Option<&[u8]> {
+        match &self.content {
+            Content::Text(text) => Some(text),
+            Content::Hash(_) | Content::Sorted(_) => None,
+        }
+    }
+}
+
+impl Image {
+    pub(super) fn find(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    pub(super) fn find_mut(&mut self, key: &str) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| entry.key == key)
+    }
+
+    pub(super) fn remove(&mut self, key: &str) -> bool {
+        let before = self.entries.len();
+        self.entries.retain(|entry| entry.key != key);
+        self.changed |= self.entries.len() != before;
+        self.entries.len() != before
+    }
+
+    /// Drops what is over. Time stands still while a script runs, so nothing runs out under it.
+    pub(super) fn settle(&mut self, now_us: u64) {
+        self.entries.retain(|entry| !entry.is_over(now_us));
+    }
+}
+
+const NO_END: u64 = u64::MAX;
+const BOUND: u8 = 0x80;
+
+/// Ends are stored on the machine's own clock (`anchor_us` is the distance), which no loss of the anchor can move.
+pub(super) fn encode(image: &Image, anchor_us: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    put_length(&mut out, image.entries.len());
+    for entry in &image.entries {
+        let kind = match entry.content {
+            Content::Text(_) => 0,
+            Content::Hash(_) => 1,
+            Content::Sorted(_) => 2,
+        };
+        out.push(kind | if entry.bound { BOUND } else { 0 });
+        let ends = entry
+            .ends_us
+            .map_or(NO_END, |ends_us| ends_us.saturating_sub(anchor_us));
+        out.extend_from_slice(&ends.to_le_bytes());
+        put(&mut out, entry.key.as_bytes());
+        match &entry.content {
+            Content::Text(text) => put(&mut out, text),
+            Content::Hash(fields) => {
+                put_length(&mut out, fields.len());
+                for (field, value) in fields {
+                    put(&mut out, field);
+                    put(&mut out, value);
+                }
+            }
+            Content::Sorted(members) => {
+                put_length(&mut out, members.len());
+                for member in members {
+                    out.extend_from_slice(&member.score.to_le_bytes());
+                    put(&mut out, &member.name);
+                }
+            }
+        }
+    }
+    out
+}
+
+fn put_length(out: &mut Vec<u8>, length: usize) {
+    out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
+}
+
+fn put(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_length(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// The reverse; `None` for bytes that `encode` does not write.
+pub(super) fn decode(bytes: &[u8], anchor_us: u64) -> Option<Image> {
+    let mut rest = Rest(bytes);
+    let mut image = Image::default();
+    for _ in 0..rest.length()? {
+        let kind = rest.take(1)?[0];
+        let ends = rest.u64()?;
+        let key = String::from_utf8(rest.bytes()?.to_vec()).ok()?;
+        let content = match kind & !BOUND {
+            0 => Content::Text(rest.bytes()?.to_vec()),
+            1 => {
+                let mut fields = BTreeMap::new();
+                for _ in 0..rest.length()? {
+                    fields.insert(rest.bytes()?.to_vec(), rest.bytes()?.to_vec());
+                }
+                Content::Hash(fields)
+            }
+            2 => {
+                let mut members = Vec::new();
+                for _ in 0..rest.length()? {
+                    let score = f64::from_bits(rest.u64()?);
+                    members.push(Member {
+                        score,
+                        name: rest.bytes()?.to_vec(),
+                    });
+                }
+                Content::Sorted(members)
+            }
+            _ => return None,
+        };
+        image.entries.push(Entry {
+            key,
+            ends_us: (ends != NO_END).then(|| ends.saturating_add(anchor_us)),
+            bound: kind & BOUND != 0,
+            life: Life::Ttl,
+            content,
+        });
+    }
+    rest.0.is_empty().then_some(image)
+}
+
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(length)?;
+        self.0 = tail;
+        Some(head)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take(8)?.try_into().ok().map(u64::from_le_bytes)
+    }
+
+    fn length(&mut self) -> Option<usize> {
+        self.take(4)?
+            .try_into()
+            .ok()
+            .map(u32::from_le_bytes)
+            .and_then(|n| usize::try_from(n).ok())
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.length()?;
+        self.take(length)
+    }
+}
+
+#[cfg(test)]
+pub(super) fn sample() -> Image {
+    let entry = |key: &str, ends_us, bound, content| Entry {
+        key: key.to_owned(),
+        ends_us,
+        bound,
+        life: Life::Ttl,
+        content,
+    };
+    let members = [(-1.5, "b"), (0.0, "a")].map(|(score, name)| Member {
+        score,
+        name: name.as_bytes().to_vec(),
+    });
+    let fields = [(b"field".to_vec(), b"value".to_vec()), (vec![0xff], vec![])];
+    Image {
+        entries: vec![
+            entry(
+                "job",
+                Some(5_000_000),
+                true,
+                Content::Text(b"token".to_vec()),
+            ),
+            entry(
+                "{job}:ll:line",
+                None,
+                false,
+                Content::Sorted(members.to_vec()),
+            ),
+            entry(
+                "{job}:ll:waiters",
+                Some(9_000_000),
+                false,
+                Content::Hash(fields.into()),
+            ),
+        ],
+        changed: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_comes_back_from_its_bytes() {
+        let image = sample();
+        assert_eq!(decode(&encode(&image, 1000), 1000), Some(image));
+        assert_eq!(
+            decode(&encode(&Image::default(), 0), 0),
+            Some(Image::default())
+        );
+    }
+
+    #[test]
+    fn bytes_cut_short_or_with_more_behind_are_not_an_image() {
+        let bytes = encode(&sample(), 0);
+        for length in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..length], 0), None, "{length}");
+        }
+        assert_eq!(decode(&[&bytes[..], &[0]].concat(), 0), None);
+    }
+
+    #[test]
+    fn an_end_is_the_last_moment_of_life() {
+        let mut image = sample();
+        image.settle(5_000_000);
+        assert!(image.find("job").is_some());
+        image.settle(5_000_001);
+        assert!(image.find("job").is_none() && image.find("{job}:ll:line").is_some());
+    }
+}

@@ -1,0 +1,282 @@
+//! One lock file: found or created, locked, read, written, removed.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat, unlinkat};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use super::folder::{Folder, in_store_us, this_boot};
+use super::image::{self, Image, Life};
+use super::session::Left;
+use super::slots::{self, Found, Record};
+use super::time::hex;
+use super::trouble::{Trouble, corrupt, system};
+use crate::{keys, token};
+
+/// How much of a name a file's name shows, for people.
+const SHOWN: usize = 24;
+/// How often a file may vanish between two steps before another try waits.
+const TRIES: u32 = 16;
+
+/// The file of a slot tag: readable at the front, unique at the back.
+pub(super) fn file_name(tag: &str) -> String {
+    let safe = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
+            c
+        } else {
+            '_'
+        }
+    };
+    let shown: String = tag.chars().take(SHOWN).map(safe).collect();
+    format!("{shown}-{}", hex(&Sha256::digest(tag)[..20]))
+}
+
+/// The lock on a file, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Held<'a> {
+    folder: &'a Folder,
+    name: &'a str,
+    file: OwnedFd,
+    length: u64,
+}
+
+/// The state that a write replaces.
+#[derive(Debug)]
+pub(super) struct Present {
+    record: Record,
+    slot: u64,
+    slot_size: u64,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // Closing would do, if no other thread were starting a process just now.
+        flock(&self.file, FlockOperation::Unlock).ok();
+    }
+}
+
+/// Locks the file of that name. `None` when it is not there and `create` does not say to make it.
+pub(super) fn lock<'a>(
+    folder: &'a Folder,
+    name: &'a str,
+    create: bool,
+) -> Result<Option<Held<'a>>, Trouble> {
+    let failed = |error| Trouble::Store(system("open lock file", &path(folder, name), error));
+    for _ in 0..TRIES {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = match openat(&folder.locks, name, flags, Mode::empty()) {
+            Err(Errno::NOENT) if !create => return Ok(None),
+            Err(Errno::NOENT) => match make(folder, name) {
+                Err(Errno::EXIST) => continue,
+                // The folder itself is gone.
+                Err(Errno::NOENT) => return Err(Trouble::Gone),
+                other => other.map_err(failed)?,
+            },
+            other => other.map_err(failed)?,
+        };
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Err(Trouble::Busy),
+            other => other.map_err(failed)?,
+        }
+        let stat = fstat(&file).map_err(failed)?;
+        let length = u64::try_from(stat.st_size).unwrap_or(0);
+        // From here on it is given back by itself.
+        let held = Held {
+            folder,
+            name,
+            file,
+            length,
+        };
+        // Somebody may have removed it between our two steps; a lock on a removed file excludes nobody.
+        match statat(&folder.locks, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(now) if (now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino) => {
+                return Ok(Some(held));
+            }
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Err(Trouble::Busy)
+}
+
+fn make(folder: &Folder, name: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::CREATE | OFlags::EXCL;
+    let file = openat(&folder.locks, name, flags, folder.file_mode)?;
+    if folder.file_mode != Mode::from_raw_mode(0o600) {
+        // The mask of the process must not hide it from others.
+        rustix::fs::fchmod(&file, folder.file_mode)?;
+    }
+    Ok(file)
+}
+
+fn path(folder: &Folder, name: &str) -> PathBuf {
+    folder.settings.path.join("locks").join(name)
+}
+
+/// Reads a file without its lock. A writer may be at the older copy just then, which does not disturb; `None` when the
+/// file is not there.
+pub(super) fn peek(locks: &OwnedFd, name: &str) -> Result<Option<Found>, Errno> {
+    let file = match openat(
+        locks,
+        name,
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+    ) {
+        Err(Errno::NOENT) => return Ok(None),
+        other => other?,
+    };
+    let length = u64::try_from(fstat(&file)?.st_size).unwrap_or(0);
+    slots::read(file.as_fd(), length).map(Some)
+}
+
+/// The keys as they are at this moment, without the lock; `None` when that needs the lock.
+pub(super) fn snapshot(
+    folder: &Folder,
+    name: &str,
+    anchor_us: u64,
+    now_us: u64,
+) -> Result<Option<Image>, Trouble> {
+    const TORN_TWICE: u32 = 3;
+    for _ in 0..TORN_TWICE {
+        match peek(&folder.locks, name)
+            .map_err(|error| system("read", &path(folder, name), error))?
+        {
+            None | Some(Found::Fresh) => return Ok(Some(Image::default())),
+            Some(Found::Current { record, .. }) => {
+                return understand(folder, name, &record, anchor_us, now_us).map(Some);
+            }
+            Some(Found::Damaged(_)) => std::thread::yield_now(),
+        }
+    }
+    Ok(None)
+}
+
+impl Held<'_> {
+    pub(super) fn load(&self, anchor_us: u64, now_us: u64) -> Result<(Image, Present), Trouble> {
+        let path = || path(self.folder, self.name);
+        let mut found = slots::read(self.file.as_fd(), self.length)
+            .map_err(|error| system("read", &path(), error))?;
+        if matches!(found, Found::Fresh) {
+            let empty = self.record(&Image::default(), anchor_us);
+            found = slots::prepare(self.file.as_fd(), self.length, empty).map_err(|error| {
+                self.remove();
+                system("make room for lock file", &path(), error)
+            })?;
+        }
+        match found {
+            Found::Current {
+                record,
+                slot,
+                slot_size,
+            } => {
+                let image = understand(self.folder, self.name, &record, anchor_us, now_us)?;
+                Ok((
+                    image,
+                    Present {
+                        record,
+                        slot,
+                        slot_size,
+                    },
+                ))
+            }
+            Found::Fresh => Err(corrupt(&path(), "it cannot be prepared").into()),
+            Found::Damaged(what) => Err(corrupt(&path(), what).into()),
+        }
+    }
+
+    /// Makes the image the present state. On an error the state before is still the present one.
+    pub(super) fn commit(
+        &self,
+        image: &Image,
+        present: Present,
+        anchor_us: u64,
+    ) -> Result<(), Trouble> {
+        if image.entries.is_empty() && self.remove() {
+            return Ok(());
+        }
+        if !image.changed {
+            return Ok(());
+        }
+        let next = self.record(image, anchor_us);
+        let written = slots::write(
+            self.file.as_fd(),
+            present.record,
+            present.slot,
+            present.slot_size,
+            next,
+        );
+        written
+            .map_err(|error| system("write lock file", &path(self.folder, self.name), error).into())
+    }
+
+    /// True when the file is gone. Another user's file in a folder with the sticky bit has to stay.
+    pub(super) fn remove(&self) -> bool {
+        unlinkat(&self.folder.locks, self.name, AtFlags::empty()).is_ok()
+    }
+
+    fn record(&self, image: &Image, anchor_us: u64) -> Record {
+        let payload = image::encode(image, anchor_us);
+        Record {
+            sequence: 0,
+            boot: this_boot(),
+            anchor_us,
+            boot_us: self.folder.boot_us(),
+            payload,
+        }
+    }
+}
+
+/// The keys in a record that are alive: by their ttl, by their holder's session, and by the machine's boot.
+fn understand(
+    folder: &Folder,
+    name: &str,
+    record: &Record,
+    anchor_us: u64,
+    now_us: u64,
+) -> Result<Image, Trouble> {
+    let same_boot = record.boot == this_boot();
+    // In another boot the machine's clock began anew, so ends count in the store's time of then.
+    let image = image::decode(
+        &record.payload,
+        if same_boot {
+            anchor_us
+        } else {
+            record.anchor_us
+        },
+    );
+    let mut image =
+        image.ok_or_else(|| corrupt(&path(folder, name), "its content makes no sense"))?;
+    if !same_boot {
+        image
+            .entries
+            .retain(|entry| keys::outlives_reboot(&entry.key));
+    }
+    for entry in image.entries.iter_mut().filter(|entry| entry.bound) {
+        let client = entry.text().and_then(token::client_of).map(str::to_owned);
+        entry.life = match client.map(|client| folder.look(&client)) {
+            Some(Left::Process) | None => Life::Ttl,
+            Some(Left::Nobody) => Life::Over,
+            Some(Left::Job(limit)) => Life::Session {
+                until_us: limit.map(|limit| in_store_us(limit, anchor_us)),
+            },
+        };
+    }
+    image.settle(now_us);
+    Ok(image)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_are_safe_readable_and_unique() {
+        let name = file_name("../../etc/passwd\u{e9}");
+        assert!(name.starts_with("______etc_passwd_-"), "{name}");
+        let long = file_name(&"x".repeat(512));
+        assert_eq!(long.len(), SHOWN + 1 + 40);
+        assert_ne!(file_name("a/b"), file_name("a_b"));
+    }
+}

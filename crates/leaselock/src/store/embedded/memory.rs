@@ -1,0 +1,228 @@
+//! The store in this process's memory: for tests of programs that use locks, and for locks within one process.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::mpsc;
+
+use super::super::{Event, Sink};
+use super::commands::{Step, Surroundings};
+use super::image::Image;
+use super::{engine, one_tag, scan};
+use crate::clock::{self, Clock};
+use crate::error::StoreError;
+use crate::script::{Call, Tagged};
+
+/// Messages that a listener may be behind before it misses some.
+const QUEUE: usize = 1024;
+/// The wall time at which a manual clock stands when a test begins, so that tests see the same times in every run.
+const MANUAL_ANCHOR_US: u64 = 1_700_000_000_000_000;
+
+#[derive(Debug, Clone)]
+pub(super) struct MemoryStore {
+    name: String,
+    clock: Clock,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    anchor_us: u64,
+    images: Mutex<Images>,
+    listeners: Mutex<HashMap<Vec<u8>, Vec<Arc<Mailbox>>>>,
+}
+
+#[derive(Debug, Default)]
+struct Images {
+    by_tag: HashMap<String, Image>,
+    calls_since_sweep: usize,
+}
+
+#[derive(Debug)]
+struct Mailbox {
+    sender: mpsc::Sender<Vec<u8>>,
+    overflowed: AtomicBool,
+}
+
+fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl MemoryStore {
+    /// It lives as long as somebody uses it.
+    pub(super) fn named(name: &str, clock: Clock) -> Self {
+        static NAMED: Mutex<Option<HashMap<String, Weak<Shared>>>> = Mutex::new(None);
+        let boot_us = clock.now().as_nanos() / 1000;
+        let anchor_us = if clock.is_manual() {
+            MANUAL_ANCHOR_US
+        } else {
+            clock::wall_us().saturating_sub(boot_us)
+        };
+        let new = || {
+            Arc::new(Shared {
+                anchor_us,
+                images: Mutex::default(),
+                listeners: Mutex::default(),
+            })
+        };
+        let shared = if name.is_empty() {
+            new()
+        } else {
+            let mut named = hold(&NAMED);
+            let named = named.get_or_insert_default();
+            named.retain(|_, shared| shared.strong_count() > 0);
+            let known = named.get(name).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let shared = new();
+                named.insert(name.to_owned(), Arc::downgrade(&shared));
+                shared
+            })
+        };
+        MemoryStore {
+            name: name.to_owned(),
+            clock,
+            shared,
+        }
+    }
+
+    fn now_us(&self) -> u64 {
+        (self.clock.now().as_nanos() / 1000).saturating_add(self.shared.anchor_us)
+    }
+
+    pub(super) fn run(&self, call: &Call) -> Result<Tagged, StoreError> {
+        let tag = one_tag(call)?;
+        let mut images = hold(&self.shared.images);
+        let now_us = self.now_us();
+        // A copy, so that a script that fails leaves no trace.
+        let mut image = images.by_tag.get(tag).cloned().unwrap_or_default();
+        image.settle(now_us);
+        image.changed = false;
+        let step = Step {
+            image,
+            now_us,
+            keys: call.keys.clone(),
+            reads_only: call.script.reads_only,
+            surroundings: Arc::clone(&self.shared) as Arc<dyn Surroundings>,
+            outbox: Vec::new(),
+            failure: None,
+        };
+        let (answer, step) = engine::execute(call, step)?;
+        if step.image.entries.is_empty() {
+            images.by_tag.remove(tag);
+        } else if step.image.changed {
+            images.by_tag.insert(tag.to_owned(), step.image);
+        }
+        images.sweep(now_us);
+        drop(images);
+        for (channel, message) in step.outbox {
+            self.shared.send(&channel, &message);
+        }
+        Ok(answer)
+    }
+
+    pub(super) async fn listen(&self, channel: &str, sink: &Sink) {
+        let (sender, mut messages) = mpsc::channel(QUEUE);
+        let mailbox = Arc::new(Mailbox {
+            sender,
+            overflowed: AtomicBool::new(false),
+        });
+        let _registered = Registered::new(&self.shared, channel, &mailbox);
+        sink(Event::Ready);
+        while let Some(message) = messages.recv().await {
+            sink(Event::Message(message));
+            if mailbox.overflowed.swap(false, Ordering::Relaxed) {
+                sink(Event::Gap);
+                sink(Event::Ready);
+            }
+        }
+    }
+
+    pub(super) fn scan(&self, pattern: &str) -> Vec<String> {
+        let now_us = self.now_us();
+        let images = hold(&self.shared.images);
+        let alive = images.by_tag.values().cloned().map(|mut image| {
+            image.settle(now_us);
+            image
+        });
+        alive
+            .flat_map(|image| scan::locks_in(&image))
+            .filter(|key| scan::matches(pattern, key))
+            .collect()
+    }
+
+    pub(super) fn describe(&self) -> String {
+        if self.name.is_empty() {
+            "memory".to_owned()
+        } else {
+            format!("memory `{}`", self.name)
+        }
+    }
+}
+
+impl Images {
+    /// After as many calls as there are images, so that it costs each call next to nothing.
+    fn sweep(&mut self, now_us: u64) {
+        self.calls_since_sweep += 1;
+        if self.calls_since_sweep > self.by_tag.len() + 64 {
+            self.calls_since_sweep = 0;
+            self.by_tag
+                .retain(|_, image| image.entries.iter().any(|entry| !entry.is_over(now_us)));
+        }
+    }
+}
+
+impl Shared {
+    fn send(&self, channel: &[u8], message: &[u8]) {
+        for mailbox in hold(&self.listeners).get(channel).into_iter().flatten() {
+            if mailbox.sender.try_send(message.to_vec()).is_err() {
+                mailbox.overflowed.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Surroundings for Shared {
+    fn present(&self, channel: &[u8]) -> bool {
+        hold(&self.listeners).contains_key(channel)
+    }
+
+    /// Processes and what they hold in memory end together.
+    fn has_session(&self, _client: &str) -> bool {
+        false
+    }
+}
+
+/// A listener's entry, which goes away with it.
+struct Registered<'a> {
+    shared: &'a Shared,
+    channel: Vec<u8>,
+    mailbox: Arc<Mailbox>,
+}
+
+impl<'a> Registered<'a> {
+    fn new(shared: &'a Shared, channel: &str, mailbox: &Arc<Mailbox>) -> Self {
+        let channel = channel.as_bytes().to_vec();
+        hold(&shared.listeners)
+            .entry(channel.clone())
+            .or_default()
+            .push(Arc::clone(mailbox));
+        Registered {
+            shared,
+            channel,
+            mailbox: Arc::clone(mailbox),
+        }
+    }
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        let mut listeners = hold(&self.shared.listeners);
+        if let Some(mailboxes) = listeners.get_mut(&self.channel) {
+            mailboxes.retain(|mailbox| !Arc::ptr_eq(mailbox, &self.mailbox));
+            if mailboxes.is_empty() {
+                listeners.remove(&self.channel);
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The store in a folder: opens it when needed, takes turns with other processes, and commits what scripts did.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::fs::Mode;
+
+use super::super::{Event, Sink};
+use super::commands::{Step, Surroundings};
+use super::engine;
+use super::folder::{Folder, Settings};
+use super::image::Image;
+use super::lockfile;
+use super::one_tag;
+use super::scan::Listings;
+use super::session::Session;
+use super::sweep::Sweep;
+use super::trouble::Trouble;
+use super::wake::Listener;
+use crate::clock::{Clock, Moment};
+use crate::error::{ErrorKind, StoreError};
+use crate::script::{Call, Tagged};
+
+#[derive(Debug)]
+pub(super) struct FolderStore {
+    settings: Settings,
+    opened: Mutex<Opened>,
+    sweep: Sweep,
+    pub(super) listings: Listings,
+}
+
+#[derive(Debug, Default)]
+struct Opened {
+    folder: Option<Arc<Folder>>,
+    /// Outlives the folder: it goes on in the same folder opened again.
+    session: Option<Arc<Session>>,
+    /// The longest hold, said before there was a session.
+    limit: Option<Moment>,
+}
+
+impl FolderStore {
+    pub(super) fn new(settings: Settings) -> Self {
+        FolderStore {
+            settings,
+            opened: Mutex::default(),
+            sweep: Sweep::default(),
+            listings: Listings::default(),
+        }
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Opened> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The open folder. Whoever finds it gone calls `forget`, and it is opened again.
+    pub(super) fn folder(&self) -> Result<Arc<Folder>, Trouble> {
+        let mut opened = self.opened();
+        if let Some(folder) = &opened.folder {
+            return Ok(Arc::clone(folder));
+        }
+        let folder = Arc::new(Folder::open(&self.settings, opened.session.clone())?);
+        opened.session.clone_from(&folder.session);
+        if let (Some(session), Some(until)) = (&opened.session, opened.limit) {
+            limit(session, until);
+        }
+        opened.folder = Some(Arc::clone(&folder));
+        Ok(folder)
+    }
+
+    fn forget(&self, gone: &Arc<Folder>) {
+        let mut opened = self.opened();
+        if opened
+            .folder
+            .as_ref()
+            .is_some_and(|folder| Arc::ptr_eq(folder, gone))
+        {
+            opened.folder = None;
+        }
+    }
+
+    /// Tries again while others are at it. Nothing is held from one try to the next.
+    pub(super) async fn keep_trying<T>(
+        &self,
+        what: &str,
+        within: Duration,
+        mut attempt: impl FnMut(&Arc<Folder>) -> Result<T, Trouble>,
+    ) -> Result<T, StoreError> {
+        let clock = Clock::boot();
+        let began = clock.now();
+        let mut turn = 0;
+        loop {
+            let outcome = self.folder().and_then(|folder| {
+                let outcome = attempt(&folder);
+                if matches!(outcome, Err(Trouble::Gone)) {
+                    self.forget(&folder);
+                }
+                outcome
+            });
+            match outcome {
+                Ok(value) => return Ok(value),
+                Err(Trouble::Store(error)) => return Err(error),
+                Err(Trouble::Busy | Trouble::Gone) => {}
+            }
+            let waited = clock.now().saturating_since(began);
+            if waited >= within {
+                let message = format!("{what} was held by other processes for {waited:?}");
+                return Err(StoreError::refused(ErrorKind::TimedOut, message));
+            }
+            pause(turn, clock.now()).await;
+            turn += 1;
+        }
+    }
+
+    pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, StoreError> {
+        let name = lockfile::file_name(one_tag(call)?);
+        let what = format!("lock file {name}");
+        let answer = self
+            .keep_trying(&what, within, |folder| attempt(folder, &name, call))
+            .await?;
+        if self.sweep.is_due()
+            && let Ok(folder) = self.folder()
+        {
+            self.sweep.step(&folder);
+        }
+        Ok(answer)
+    }
+
+    pub(super) async fn listen(&self, channel: &str, sink: &Sink) {
+        /// A folder that cannot be used now may be usable later.
+        const AGAIN: Duration = Duration::from_secs(1);
+        loop {
+            match self.bind(channel) {
+                Ok(listener) => {
+                    sink(Event::Ready);
+                    listener.hear(sink).await;
+                    sink(Event::Gap);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot listen for wake-ups");
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+        }
+    }
+
+    fn bind(&self, channel: &str) -> Result<Listener, std::io::Error> {
+        const TRIES: u32 = 100;
+        for _ in 0..TRIES {
+            let folder = match self.folder() {
+                Ok(folder) => folder,
+                Err(Trouble::Store(error)) => return Err(std::io::Error::other(error)),
+                Err(Trouble::Busy | Trouble::Gone) => {
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                }
+            };
+            match folder.anchor_us() {
+                Ok(_) => {
+                    return Listener::bind(
+                        Arc::clone(&folder.wakes),
+                        channel.as_bytes(),
+                        folder.file_mode,
+                    );
+                }
+                Err(_) => self.forget(&folder),
+            }
+        }
+        Err(std::io::ErrorKind::TimedOut.into())
+    }
+
+    pub(super) fn describe(&self) -> String {
+        format!("the folder {}", self.settings.path.display())
+    }
+
+    pub(super) fn session_descriptor(&self) -> Option<OwnedFd> {
+        self.opened()
+            .session
+            .as_ref()
+            .and_then(|session| session.descriptor())
+    }
+
+    pub(super) fn limit_session(&self, until: Moment) {
+        let mut opened = self.opened();
+        opened.limit = Some(until);
+        if let Some(session) = &opened.session {
+            limit(session, until);
+        }
+    }
+}
+
+fn limit(session: &Session, until: Moment) {
+    if let Err(error) = session.limit(until) {
+        tracing::warn!(%error, "the longest hold could not be written; a job that goes on alone is not limited");
+    }
+}
+
+/// Hardly anybody holds a lock file for more than microseconds, so first the processor is offered to others; after
+/// that, sleep. Different lengths keep processes from trying in step.
+async fn pause(turn: u32, now: Moment) {
+    const SPINS: u32 = 4;
+    const YIELDS: u32 = 100;
+    let dice = now.as_nanos() / 16;
+    if turn < SPINS {
+        (0..20 << turn).for_each(|_| std::hint::spin_loop());
+    } else if turn < YIELDS {
+        std::thread::yield_now();
+        if turn % 16 == 0 {
+            tokio::task::yield_now().await;
+        }
+    } else {
+        tokio::time::sleep(Duration::from_micros(500 + dice % 1500)).await;
+    }
+}
+
+/// One try. Everything between taking the file's lock and giving it back happens here, without waiting for anything.
+fn attempt(folder: &Arc<Folder>, name: &str, call: &Call) -> Result<Tagged, Trouble> {
+    let anchor_us = folder.anchor_us()?;
+    let now_us = folder.boot_us().saturating_add(anchor_us);
+    if call.script.reads_only {
+        let image = match lockfile::snapshot(folder, name, anchor_us, now_us)? {
+            Some(image) => image,
+            None => match lockfile::lock(folder, name, false)? {
+                Some(held) => held.load(anchor_us, now_us)?.0,
+                None => Image::default(),
+            },
+        };
+        return Ok(engine::execute(call, step(folder, call, image, now_us))?.0);
+    }
+    let Some(held) = lockfile::lock(folder, name, true)? else {
+        return Err(Trouble::Gone);
+    };
+    // Time is read again under the lock, so that it is in the order of the commits.
+    let now_us = folder.boot_us().saturating_add(anchor_us);
+    let (image, present) = held.load(anchor_us, now_us)?;
+    let (answer, step) = engine::execute(call, step(folder, call, image, now_us))?;
+    held.commit(&step.image, present, anchor_us)?;
+    drop(held);
+    for (channel, message) in &step.outbox {
+        folder.wake.send(channel, message);
+    }
+    let mut anchor = folder.anchor.lock().unwrap_or_else(PoisonError::into_inner);
+    anchor.record(&folder.root, now_us, folder.file_mode);
+    Ok(answer)
+}
+
+fn step(folder: &Arc<Folder>, call: &Call, image: Image, now_us: u64) -> Step {
+    Step {
+        image,
+        now_us,
+        keys: call.keys.clone(),
+        reads_only: call.script.reads_only,
+        surroundings: Arc::clone(folder) as Arc<dyn Surroundings>,
+        outbox: Vec::new(),
+        failure: None,
+    }
+}
+
+/// Private to the user, as files of a private folder are.
+pub(super) const PRIVATE: Mode = Mode::from_raw_mode(0o600);

@@ -1,0 +1,232 @@
+//! What commands answer and how values cross between Lua and commands, by the rules that Redis has for it.
+
+use mlua::{Lua, Value as LuaValue};
+
+use crate::error::ErrorKind;
+use crate::script::Value;
+
+/// The answer of one command.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Reply {
+    Nil,
+    Int(i64),
+    Status(&'static str),
+    Bytes(Vec<u8>),
+    Array(Vec<Reply>),
+}
+
+impl Reply {
+    pub(super) fn count(number: usize) -> Self {
+        Reply::Int(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+
+    pub(super) fn or_nil(bytes: Option<&Vec<u8>>) -> Self {
+        bytes.map_or(Reply::Nil, |bytes| Reply::Bytes(bytes.clone()))
+    }
+}
+
+/// Why a command refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) kind: ErrorKind,
+    pub(super) message: String,
+}
+
+impl Failure {
+    pub(super) fn internal(message: impl Into<String>) -> Self {
+        Failure {
+            kind: ErrorKind::Internal,
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn wrong_type() -> Self {
+        let message = "WRONGTYPE Operation against a key holding the wrong kind of value";
+        Failure {
+            kind: ErrorKind::WrongType,
+            message: message.to_owned(),
+        }
+    }
+}
+
+/// A command's answer for the script: nil becomes false, a status becomes a table with `ok`.
+pub(super) fn to_lua(lua: &Lua, reply: Reply) -> mlua::Result<LuaValue> {
+    Ok(match reply {
+        Reply::Nil => LuaValue::Boolean(false),
+        Reply::Int(number) => LuaValue::Integer(number),
+        Reply::Bytes(bytes) => LuaValue::String(lua.create_string(bytes)?),
+        Reply::Status(text) => {
+            let table = lua.create_table_with_capacity(0, 1)?;
+            table.raw_set("ok", text)?;
+            LuaValue::Table(table)
+        }
+        Reply::Array(items) => {
+            let table = lua.create_table_with_capacity(items.len(), 0)?;
+            for item in items {
+                table.raw_push(to_lua(lua, item)?)?;
+            }
+            LuaValue::Table(table)
+        }
+    })
+}
+
+/// What a script returned. Numbers lose their fraction, tables end at the first nil, false is nil.
+pub(super) fn from_lua(value: &LuaValue) -> Result<Value, Failure> {
+    match value {
+        LuaValue::Boolean(true) => Ok(Value::Int(1)),
+        LuaValue::Integer(number) => Ok(Value::Int(*number)),
+        LuaValue::Number(number) => Ok(Value::Int(truncated(*number))),
+        LuaValue::String(text) => Ok(Value::Bytes(text.as_bytes().to_vec())),
+        LuaValue::Table(table) => from_table(table),
+        _ => Ok(Value::Nil),
+    }
+}
+
+fn from_table(table: &mlua::Table) -> Result<Value, Failure> {
+    let field = |name: &str| {
+        table
+            .raw_get::<LuaValue>(name)
+            .map_err(|error| Failure::internal(error.to_string()))
+    };
+    if let LuaValue::String(message) = field("err")? {
+        return Err(Failure::internal(message.to_string_lossy()));
+    }
+    if let LuaValue::String(status) = field("ok")? {
+        return Ok(Value::Bytes(status.as_bytes().to_vec()));
+    }
+    let mut items = Vec::with_capacity(table.raw_len());
+    loop {
+        let item = table
+            .raw_get(items.len() + 1)
+            .map_err(|error| Failure::internal(error.to_string()))?;
+        if matches!(item, LuaValue::Nil) {
+            return Ok(Value::Array(items));
+        }
+        items.push(from_lua(&item)?);
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "Redis drops the fraction too; the cast saturates"
+)]
+fn truncated(number: f64) -> i64 {
+    number as i64
+}
+
+/// An argument of `redis.call`: text as it is, numbers as C's `%.17g` prints them.
+pub(super) fn argument(value: &LuaValue) -> Result<Vec<u8>, Failure> {
+    match value {
+        LuaValue::String(text) => Ok(text.as_bytes().to_vec()),
+        LuaValue::Integer(number) if number.unsigned_abs() < 100_000_000_000_000_000 => {
+            Ok(number.to_string().into_bytes())
+        }
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "every number of Lua is a double to begin with"
+        )]
+        LuaValue::Integer(number) => Ok(general(*number as f64).into_bytes()),
+        LuaValue::Number(number) => Ok(general(*number).into_bytes()),
+        _ => Err(Failure::internal(
+            "ERR Lua redis() command arguments must be strings or integers",
+        )),
+    }
+}
+
+/// C's `%.17g`: 17 digits, trailing zeros dropped, an exponent only outside of 1e-4 to 1e17.
+fn general(number: f64) -> String {
+    const DIGITS: i32 = 17;
+    if !number.is_finite() {
+        return if number.is_nan() {
+            "nan"
+        } else if number > 0.0 {
+            "inf"
+        } else {
+            "-inf"
+        }
+        .to_owned();
+    }
+    let scientific = format!("{number:.16e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..DIGITS).contains(&exponent) {
+        let places = usize::try_from(DIGITS - 1 - exponent).unwrap_or(0);
+        return trimmed(&format!("{number:.places$}"));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trimmed(digits), exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_print_as_c_prints_them() {
+        for (number, text) in [
+            (0.0, "0"),
+            (-7.0, "-7"),
+            (0.1, "0.10000000000000001"),
+            (1.5, "1.5"),
+            (1_795_224_695_691_371.0, "1795224695691371"),
+            (99_999_999_999_999_984.0, "99999999999999984"),
+            (1e17, "1e+17"),
+            (1.5e-5, "1.5000000000000001e-05"),
+            (1e300, "1.0000000000000001e+300"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(general(number), text);
+        }
+    }
+
+    #[test]
+    fn a_commands_answer_reaches_the_script_as_redis_would_give_it() {
+        let lua = Lua::new();
+        let seen = |reply, test: &str| {
+            lua.globals()
+                .set("x", to_lua(&lua, reply).unwrap())
+                .unwrap();
+            assert!(lua.load(test).eval::<bool>().unwrap(), "{test}");
+        };
+        seen(Reply::Nil, "x == false");
+        seen(Reply::Int(-3), "x == -3");
+        seen(Reply::Status("OK"), "type(x) == 'table' and x.ok == 'OK'");
+        seen(Reply::Bytes(vec![0, 255]), "x == '\\0\\255'");
+        seen(
+            Reply::Array(vec![Reply::Nil, Reply::Int(1)]),
+            "#x == 2 and x[1] == false and x[2] == 1",
+        );
+    }
+
+    #[test]
+    fn a_scripts_answer_leaves_as_redis_would_give_it() {
+        let lua = Lua::new();
+        let left = |script: &str| from_lua(&lua.load(script).eval().unwrap());
+        assert_eq!(left("return 3.99"), Ok(Value::Int(3)));
+        assert_eq!(left("return -3.99"), Ok(Value::Int(-3)));
+        assert_eq!(left("return true"), Ok(Value::Int(1)));
+        for nil in ["return false", "return nil", "return print"] {
+            assert_eq!(left(nil), Ok(Value::Nil), "{nil}");
+        }
+        assert_eq!(
+            left("return {ok = 'fine'}"),
+            Ok(Value::Bytes(b"fine".to_vec()))
+        );
+        assert_eq!(left("return {1, {'a'}, nil, 4}"), {
+            Ok(Value::Array(vec![
+                Value::Int(1),
+                Value::Array(vec![Value::Bytes(b"a".to_vec())]),
+            ]))
+        });
+        assert_eq!(
+            left("return {err = 'ERR no'}").unwrap_err().message,
+            "ERR no"
+        );
+    }
+}

@@ -1,0 +1,230 @@
+//! Sessions bind leases to processes.
+//!
+//! A process holds two locked files as long as it lives: `sessions/<client>`, whose descriptor a job may inherit, and
+//! `sessions/<client>.main`, which nobody inherits. The system drops the locks when the last descriptor is closed, so
+//! whoever looks can tell: process alive, process dead but its job running, or nobody left.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, statat, unlinkat};
+use rustix::io::{Errno, pread, pwrite};
+
+use crate::clock::Moment;
+
+/// What is left of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    Process,
+    /// The process is dead, but a job that it started still has the descriptor. The moment is the longest hold.
+    Job(Option<Moment>),
+    Nobody,
+}
+
+/// This process's own session. Ends when dropped, unless a job goes on.
+#[derive(Debug)]
+pub(super) struct Session {
+    folder: OwnedFd,
+    client: String,
+    shared: Option<OwnedFd>,
+    main: Option<OwnedFd>,
+}
+
+fn main_name(client: &str) -> String {
+    format!("{client}.main")
+}
+
+impl Session {
+    /// Creates and locks both files. The client's id must not have been written anywhere before.
+    pub(super) fn begin(folder: &OwnedFd, client: &str, mode: Mode) -> Result<Self, Errno> {
+        let shared = locked(folder, client, mode)?;
+        let main = locked(folder, &main_name(client), mode)?;
+        Ok(Session {
+            folder: rustix::io::fcntl_dupfd_cloexec(folder, 0)?,
+            client: client.to_owned(),
+            shared: Some(shared),
+            main: Some(main),
+        })
+    }
+
+    /// Others still find these files; they do not after the folder was emptied.
+    pub(super) fn is_linked(&self) -> bool {
+        let linked = |file: &Option<OwnedFd>| {
+            file.as_ref()
+                .and_then(|file| rustix::fs::fstat(file).ok())
+                .is_some_and(|stat| stat.st_nlink > 0)
+        };
+        linked(&self.shared) && linked(&self.main)
+    }
+
+    /// A descriptor for a job to inherit: as long as it is open, what this client holds stays held.
+    pub(super) fn descriptor(&self) -> Option<OwnedFd> {
+        // `dup` leaves out close-on-exec, which is the point.
+        self.shared
+            .as_ref()
+            .and_then(|file| rustix::io::dup(file).ok())
+    }
+
+    /// A job that goes on alone holds no longer than this.
+    pub(super) fn limit(&self, until: Moment) -> Result<(), Errno> {
+        let text = format!("{:020}\n", until.as_nanos());
+        match &self.shared {
+            Some(file) => pwrite(file, text.as_bytes(), 0).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        drop(self.shared.take());
+        drop(self.main.take());
+        // Only when no job has the descriptor; otherwise the sweep removes the files later.
+        remove(&self.folder, &self.client);
+    }
+}
+
+/// Creates and locks a file that a sweep may be removing at this very moment.
+fn locked(folder: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, Errno> {
+    const TRIES: u32 = 200;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    for _ in 0..TRIES {
+        let file = openat(folder, name, flags, mode)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) if rustix::fs::fstat(&file)?.st_nlink > 0 => {
+                // The mask of the process must not hide it from others who share the folder.
+                rustix::fs::fchmod(&file, mode)?;
+                return Ok(file);
+            }
+            Ok(()) => {}
+            // Somebody looks at it, which takes microseconds.
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(std::time::Duration::from_micros(500)),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::WOULDBLOCK)
+}
+
+/// This client has, or just had, a session.
+pub(super) fn exists(folder: &OwnedFd, client: &str) -> bool {
+    statat(folder, main_name(client), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+/// Nobody holds this file's lock; `None` when the file is not there. Who may not look takes it for held.
+fn is_free(folder: &OwnedFd, name: &str) -> (Option<bool>, Option<OwnedFd>) {
+    match openat(
+        folder,
+        name,
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+    ) {
+        Ok(file) => match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => {
+                // Closing would do, if no other thread were starting a process just now.
+                flock(&file, FlockOperation::Unlock).ok();
+                (Some(true), Some(file))
+            }
+            Err(_) => (Some(false), Some(file)),
+        },
+        Err(Errno::NOENT) => (None, None),
+        Err(_) => (Some(false), None),
+    }
+}
+
+/// What is left of a client that had a session.
+pub(super) fn look(folder: &OwnedFd, client: &str) -> Left {
+    if is_free(folder, &main_name(client)).0 == Some(false) {
+        return Left::Process;
+    }
+    match is_free(folder, client) {
+        (Some(false), file) => Left::Job(file.and_then(|file| limit_in(&file))),
+        _ => Left::Nobody,
+    }
+}
+
+fn limit_in(file: &OwnedFd) -> Option<Moment> {
+    let mut text = [0; 20];
+    let length = pread(file, &mut text, 0).ok()?;
+    let nanos = std::str::from_utf8(text.get(..length)?)
+        .ok()?
+        .parse()
+        .ok()?;
+    Some(Moment::from_nanos(nanos))
+}
+
+/// Removes the files of a client of whom nobody is left.
+pub(super) fn remove(folder: &OwnedFd, client: &str) {
+    let free = |name: &str| {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = openat(folder, name, flags, Mode::empty())?;
+        flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive).map(|()| file)
+    };
+    // Both are locked before either goes, so that a session that is just beginning is left alone.
+    let (main, shared) = (free(&main_name(client)), free(client));
+    let gone = |file: &Result<OwnedFd, Errno>| matches!(file, Ok(_) | Err(Errno::NOENT));
+    if gone(&main) && gone(&shared) {
+        for (name, file) in [(main_name(client), main), (client.to_owned(), shared)] {
+            if file.is_ok() {
+                unlinkat(folder, name, AtFlags::empty()).ok();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::process::Command;
+
+    use super::super::testing::Scratch;
+    use super::*;
+
+    const PRIVATE: Mode = Mode::from_raw_mode(0o600);
+
+    /// A job that has the descriptor and nothing else of ours.
+    fn job(session: &Session) -> std::process::Child {
+        let descriptor = session.descriptor().unwrap();
+        let job = Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(descriptor.as_raw_fd() > 2);
+        job
+    }
+
+    #[test]
+    fn a_session_tells_process_job_and_nobody_apart() {
+        let scratch = Scratch::new();
+        let folder = scratch.descriptor();
+        let session = Session::begin(&folder, "client01", PRIVATE).unwrap();
+        assert!(exists(&folder, "client01") && session.is_linked());
+        assert_eq!(look(&folder, "client01"), Left::Process);
+        session.limit(Moment::from_nanos(77)).unwrap();
+        let mut job = job(&session);
+        drop(session);
+        assert_eq!(
+            look(&folder, "client01"),
+            Left::Job(Some(Moment::from_nanos(77)))
+        );
+        job.kill().unwrap();
+        job.wait().unwrap();
+        assert_eq!(look(&folder, "client01"), Left::Nobody);
+        remove(&folder, "client01");
+        assert!(!exists(&folder, "client01"));
+        assert_eq!(look(&folder, "client01"), Left::Nobody);
+    }
+
+    #[test]
+    fn a_session_without_a_job_leaves_no_file_behind() {
+        let scratch = Scratch::new();
+        let folder = scratch.descriptor();
+        drop(Session::begin(&folder, "client01", PRIVATE).unwrap());
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_living_session_is_never_removed() {
+        let scratch = Scratch::new();
+        let folder = scratch.descriptor();
+        let session = Session::begin(&folder, "client01", PRIVATE).unwrap();
+        remove(&folder, "client01");
+        assert!(session.is_linked());
+        assert_eq!(look(&folder, "client01"), Left::Process);
+    }
+}

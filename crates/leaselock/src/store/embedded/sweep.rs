@@ -1,0 +1,85 @@
+//! Tidying up: lock files with nothing alive in them, and what dead processes left. A few files at a time, so that no
+//! call pays for all of history.
+
+use std::fs::ReadDir;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::folder::Folder;
+use super::lockfile;
+use super::session::{self, Left};
+
+/// The first call sweeps, and every so many after it.
+const EVERY: u32 = 256;
+/// How many files of each kind one step looks at.
+const AT_ONCE: usize = 8;
+
+/// How far the sweep is in each folder.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    calls: AtomicU32,
+    places: Mutex<[Option<ReadDir>; 3]>,
+}
+
+impl Sweep {
+    pub(super) fn is_due(&self) -> bool {
+        self.calls.fetch_add(1, Ordering::Relaxed) % EVERY == 0
+    }
+
+    pub(super) fn step(&self, folder: &Folder) {
+        let Ok(mut places) = self.places.try_lock() else {
+            return;
+        };
+        for (place, name) in places.iter_mut().zip(["locks", "sessions", "wake"]) {
+            for file in next(place, folder, name) {
+                match name {
+                    "locks" => lock_file(folder, &file),
+                    "sessions" => session_file(folder, &file),
+                    _ => folder.wake.sweep(&file),
+                }
+            }
+        }
+    }
+
+    /// Begins anew, in every folder.
+    #[cfg(test)]
+    pub(super) fn restart(&self) {
+        *self.places.lock().unwrap() = [None, None, None];
+    }
+}
+
+/// The next few names. After the last one the folder is read anew, at the next step.
+fn next(place: &mut Option<ReadDir>, folder: &Folder, name: &str) -> Vec<String> {
+    if place.is_none() {
+        *place = std::fs::read_dir(folder.settings.path.join(name)).ok();
+    }
+    let entries = place.iter_mut().flatten().take(AT_ONCE).flatten();
+    let names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    if names.len() < AT_ONCE {
+        *place = None;
+    }
+    names
+}
+
+/// A busy or damaged file is left alone.
+fn lock_file(folder: &Folder, name: &str) {
+    let Ok(anchor_us) = folder.anchor_us() else {
+        return;
+    };
+    let now_us = folder.boot_us().saturating_add(anchor_us);
+    if let Ok(Some(held)) = lockfile::lock(folder, name, false)
+        && let Ok((image, _)) = held.load(anchor_us, now_us)
+        && image.entries.is_empty()
+    {
+        held.remove();
+    }
+}
+
+fn session_file(folder: &Folder, name: &str) {
+    let client = name.strip_suffix(".main").unwrap_or(name);
+    if client != folder.settings.client && session::look(&folder.sessions, client) == Left::Nobody {
+        session::remove(&folder.sessions, client);
+    }
+}

@@ -1,0 +1,37 @@
+//! Folders of their own for tests.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+/// A temporary folder that is removed in the end.
+#[derive(Debug)]
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(super) fn new() -> Self {
+        let name = crate::token::ClientId::random().unwrap();
+        let path = std::env::temp_dir().join(format!("leaselock-test-{}", name.as_str()));
+        std::fs::create_dir(&path).unwrap();
+        Scratch(path)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn descriptor(&self) -> OwnedFd {
+        descriptor(&self.0)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+pub(super) fn descriptor(path: &Path) -> OwnedFd {
+    rustix::fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
+}

@@ -1,0 +1,43 @@
+//! What goes wrong with files, in words and kinds.
+
+use std::path::Path;
+
+use rustix::io::Errno;
+
+use crate::error::{ErrorKind, StoreError};
+
+/// Why a step with files was not taken.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// Another process is at it; try again in a moment.
+    Busy,
+    /// The folder was emptied or replaced under us; open it again.
+    Gone,
+    /// It will not get better by itself at once.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Trouble::Store(error)
+    }
+}
+
+/// An error of the system about a file. The request had no effect.
+pub(super) fn system(doing: &str, path: &Path, error: Errno) -> StoreError {
+    let kind = match error {
+        Errno::NOSPC | Errno::DQUOT => ErrorKind::StorageFull,
+        Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::LOOP => ErrorKind::Forbidden,
+        _ => ErrorKind::Unreachable,
+    };
+    StoreError::refused(kind, format!("cannot {doing} {}: {error}", path.display()))
+        .with_source(error)
+}
+
+pub(super) fn corrupt(path: &Path, what: &str) -> StoreError {
+    let path = path.display();
+    let message = format!(
+        "lock file {path} is damaged ({what}); whether somebody holds it is unknown. When nobody does, delete the file"
+    );
+    StoreError::refused(ErrorKind::Corrupt, message)
+}

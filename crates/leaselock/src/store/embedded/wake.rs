@@ -1,0 +1,244 @@
+//! Wake-ups between processes: one Unix datagram socket per channel that somebody listens on, in the folder `wake`.
+//!
+//! Whether somebody listens is asked of the system itself: connecting to a socket whose process died is refused.
+//! A datagram that does not fit is dropped, because listeners also look by themselves every second.
+
+use std::io::ErrorKind as IoKind;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, Mode, statat, unlinkat};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use super::super::{Event, Sink};
+use super::time::hex;
+
+/// Messages are short; what is longer is cut, and then not understood.
+const LONGEST: usize = 1024;
+/// This many at once may have been more than fit.
+const MANY: usize = 64;
+/// How often a listener looks whether its socket is still where others find it.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// The sending half.
+#[derive(Debug)]
+pub(super) struct Wake {
+    folder: Arc<OwnedFd>,
+    sender: UnixDatagram,
+    /// Connected to one listener after the other; only whether that works matters.
+    probe: Mutex<UnixDatagram>,
+}
+
+fn file_name(channel: &[u8]) -> String {
+    hex(&Sha256::digest(channel)[..20])
+}
+
+/// Through the descriptor, since a socket's address has room for 107 bytes only and folders may be deep.
+fn address(folder: &OwnedFd, name: &str) -> PathBuf {
+    if cfg!(target_os = "linux") {
+        PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))
+    } else {
+        PathBuf::from(format!("/dev/fd/{}/{name}", folder.as_raw_fd()))
+    }
+}
+
+impl Wake {
+    pub(super) fn new(folder: Arc<OwnedFd>) -> std::io::Result<Self> {
+        let sender = UnixDatagram::unbound()?;
+        sender.set_nonblocking(true)?;
+        let probe = UnixDatagram::unbound()?;
+        probe.set_nonblocking(true)?;
+        Ok(Wake {
+            folder,
+            sender,
+            probe: Mutex::new(probe),
+        })
+    }
+
+    /// Somebody listens, or it cannot be told: who is wrongly taken for absent would be passed over for ever.
+    pub(super) fn present(&self, channel: &[u8]) -> bool {
+        self.is_alive(&file_name(channel))
+    }
+
+    fn is_alive(&self, name: &str) -> bool {
+        let probe = self.probe.lock().unwrap_or_else(PoisonError::into_inner);
+        !probe
+            .connect(address(&self.folder, name))
+            .is_err_and(|error| is_absence(&error))
+    }
+
+    pub(super) fn send(&self, channel: &[u8], message: &[u8]) {
+        if let Err(error) = self
+            .sender
+            .send_to(message, address(&self.folder, &file_name(channel)))
+        {
+            // The receiver sees the change at its next look.
+            tracing::debug!(%error, "a wake-up was not delivered");
+        }
+    }
+
+    /// Removes the socket of a listener that is dead.
+    pub(super) fn sweep(&self, name: &str) {
+        let identity = || {
+            statat(&*self.folder, name, AtFlags::SYMLINK_NOFOLLOW)
+                .map(|stat| (stat.st_dev, stat.st_ino))
+        };
+        let before = identity();
+        if before.is_ok() && !self.is_alive(name) && identity() == before {
+            unlinkat(&*self.folder, name, AtFlags::empty()).ok();
+        }
+    }
+}
+
+fn is_absence(error: &std::io::Error) -> bool {
+    matches!(error.kind(), IoKind::ConnectionRefused | IoKind::NotFound)
+}
+
+/// The receiving half. Its socket goes away with it.
+#[derive(Debug)]
+pub(super) struct Listener {
+    folder: Arc<OwnedFd>,
+    name: String,
+    inode: u64,
+    socket: tokio::net::UnixDatagram,
+}
+
+impl Listener {
+    /// Messages are kept from now on. A socket that a dead process left under this name is replaced.
+    pub(super) fn bind(folder: Arc<OwnedFd>, channel: &[u8], mode: Mode) -> std::io::Result<Self> {
+        let name = file_name(channel);
+        match unlinkat(&*folder, name.as_str(), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let socket = UnixDatagram::bind(address(&folder, &name))?;
+        socket.set_nonblocking(true)?;
+        rustix::fs::chmodat(&*folder, name.as_str(), mode, AtFlags::empty())?;
+        let inode = statat(&*folder, name.as_str(), AtFlags::SYMLINK_NOFOLLOW)?.st_ino;
+        Ok(Listener {
+            folder,
+            name,
+            inode,
+            socket: tokio::net::UnixDatagram::from_std(socket)?,
+        })
+    }
+
+    fn is_linked(&self) -> bool {
+        let stat = statat(&*self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+        stat.is_ok_and(|stat| stat.st_ino == self.inode)
+    }
+
+    /// Passes messages on until others cannot find the socket any more.
+    pub(super) async fn hear(&self, sink: &Sink) {
+        let many = capacity().min(MANY);
+        loop {
+            match tokio::time::timeout(CHECK_EVERY, self.socket.readable()).await {
+                Err(_) if self.is_linked() => {}
+                Err(_) | Ok(Err(_)) => return,
+                Ok(Ok(())) => self.drain(sink, many),
+            }
+        }
+    }
+
+    fn drain(&self, sink: &Sink, many: usize) {
+        let mut message = [0; LONGEST];
+        let mut received = 0;
+        while let Ok(length) = self.socket.try_recv(&mut message) {
+            sink(Event::Message(message[..length].to_vec()));
+            received += 1;
+            if received == many {
+                // The queue may have been full, so others may have been dropped.
+                sink(Event::Gap);
+                sink(Event::Ready);
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if self.is_linked() {
+            unlinkat(&*self.folder, self.name.as_str(), AtFlags::empty()).ok();
+        }
+    }
+}
+
+/// How many datagrams the system keeps for a receiver.
+fn capacity() -> usize {
+    let text = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap_or_default();
+    text.trim().parse().unwrap_or(10).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::super::testing::Scratch;
+    use super::*;
+
+    const PRIVATE: Mode = Mode::from_raw_mode(0o600);
+
+    fn sink() -> (Sink, mpsc::Receiver<Event>) {
+        let (sender, receiver) = mpsc::channel();
+        (Box::new(move |event| sender.send(event).unwrap()), receiver)
+    }
+
+    #[tokio::test]
+    async fn messages_arrive_even_in_a_folder_with_a_long_path() {
+        let scratch = Scratch::new();
+        let deep = scratch.path().join("d".repeat(200)).join("e".repeat(200));
+        std::fs::create_dir_all(&deep).unwrap();
+        let folder = Arc::new(super::super::testing::descriptor(&deep));
+        let wake = Wake::new(Arc::clone(&folder)).unwrap();
+        assert!(!wake.present(b"channel"));
+        let listener = Listener::bind(folder, b"channel", PRIVATE).unwrap();
+        assert!(wake.present(b"channel") && !wake.present(b"another"));
+        wake.send(b"channel", b"hello");
+        wake.send(b"another", b"nobody hears this");
+        let (sink, events) = sink();
+        tokio::select! {
+            () = listener.hear(&sink) => panic!("the socket is there"),
+            () = async { while events.try_recv() != Ok(Event::Message(b"hello".to_vec())) { tokio::task::yield_now().await } } => {}
+        }
+        drop(listener);
+        assert!(!wake.present(b"channel"));
+        assert_eq!(std::fs::read_dir(&deep).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn who_drains_many_at_once_hears_of_a_gap() {
+        let scratch = Scratch::new();
+        let folder = Arc::new(scratch.descriptor());
+        let wake = Wake::new(Arc::clone(&folder)).unwrap();
+        let listener = Listener::bind(folder, b"channel", PRIVATE).unwrap();
+        for _ in 0..1000 {
+            wake.send(b"channel", b"x");
+        }
+        assert!(wake.present(b"channel"), "a full queue is somebody");
+        let (sink, events) = sink();
+        tokio::select! {
+            () = listener.hear(&sink) => panic!("the socket is there"),
+            () = async { while events.try_iter().all(|event| event != Event::Gap) { tokio::task::yield_now().await } } => {}
+        }
+        assert_eq!(events.try_recv(), Ok(Event::Ready));
+    }
+
+    #[tokio::test]
+    async fn the_socket_of_a_dead_process_is_nobody_and_is_swept() {
+        let scratch = Scratch::new();
+        let folder = Arc::new(scratch.descriptor());
+        let wake = Wake::new(Arc::clone(&folder)).unwrap();
+        let path = address(&folder, &file_name(b"channel"));
+        drop(UnixDatagram::bind(&path).unwrap());
+        assert!(path.exists() && !wake.present(b"channel"));
+        let alive = Listener::bind(Arc::clone(&folder), b"alive", PRIVATE).unwrap();
+        wake.sweep(&file_name(b"channel"));
+        wake.sweep(&file_name(b"alive"));
+        assert!(!path.exists() && alive.is_linked());
+    }
+}

@@ -1,0 +1,62 @@
+//! The commands that the shipped scripts use, and no other: what runs here runs on every Redis too.
+
+/// In alphabetical order. A test compares it with the scripts.
+pub(crate) const WHITELIST: &[&str] = &[
+    "DEL",
+    "GET",
+    "HDEL",
+    "HGET",
+    "HMGET",
+    "HSET",
+    "PEXPIRE",
+    "PTTL",
+    "PUBLISH",
+    "PUBSUB",
+    "SET",
+    "STRLEN",
+    "TIME",
+    "TYPE",
+    "ZADD",
+    "ZCARD",
+    "ZRANGE",
+    "ZRANK",
+    "ZREM",
+    "ZREVRANGEBYSCORE",
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    fn commands_in(folder: &Path, found: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                commands_in(&path, found);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            for call in ["redis.call('", "redis.pcall('"] {
+                let names = text
+                    .split(call)
+                    .skip(1)
+                    .filter_map(|rest| rest.split('\'').next());
+                found.extend(names.map(str::to_owned));
+            }
+        }
+    }
+
+    #[test]
+    fn the_whitelist_is_exactly_what_the_scripts_use() {
+        let mut found = BTreeSet::new();
+        commands_in(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("lua"),
+            &mut found,
+        );
+        let listed: BTreeSet<String> = WHITELIST.iter().map(ToString::to_string).collect();
+        assert_eq!(listed, found);
+    }
+}
