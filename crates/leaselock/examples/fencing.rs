@@ -55,10 +55,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
 
 /// Without renewal a lease is like that of a process which does not run.
 async fn takes_and_freezes(mutex: &Mutex) -> Result<(leaselock::Lease, Fence), Box<dyn Error>> {
-    let frozen = mutex
-        .clone()
-        .ttl(Duration::from_millis(100))
-        .renewal(false);
+    let frozen = mutex.clone().ttl(Duration::from_millis(100)).renewal(false);
     let lease = frozen.acquire_within(Duration::from_secs(1)).await?;
     let fence = lease.fence().ok_or("fencing is on")?;
     Ok((lease, fence))

@@ -64,10 +64,7 @@ async fn the_first_worker_freezes(url: &str, bank: &Bank) -> Result<(), Box<dyn 
     let order = "order-2";
     let mutex = Client::connect(url)?.mutex(format!("pay/{order}"));
     // Without renewal a lease is like that of a process which does not run.
-    let frozen = mutex
-        .clone()
-        .ttl(Duration::from_millis(100))
-        .renewal(false);
+    let frozen = mutex.clone().ttl(Duration::from_millis(100)).renewal(false);
     let first = frozen.acquire_within(Duration::from_secs(1)).await?;
     let first_fence = fence_of(&first)?;
     assert!(!bank.is_paid(order, first_fence)?);

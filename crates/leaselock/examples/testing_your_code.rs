@@ -30,7 +30,11 @@ enum Import {
 
 impl Importer {
     /// Imports row by row, and stops between two rows when the lease is lost.
-    async fn import(&self, rows: &[&str], mut each: impl FnMut(&str)) -> Result<Import, Box<dyn Error>> {
+    async fn import(
+        &self,
+        rows: &[&str],
+        mut each: impl FnMut(&str),
+    ) -> Result<Import, Box<dyn Error>> {
         let Some(lease) = self.mutex.try_acquire().await? else {
             return Ok(Import::SomebodyElse);
         };
@@ -51,7 +55,9 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let client = Client::builder().url(url).clock(clock.clone()).build()?;
     let ttl = Duration::from_secs(10);
     let mutex = client.mutex("import").ttl(ttl).renewal(false);
-    let importer = Importer { mutex: mutex.clone() };
+    let importer = Importer {
+        mutex: mutex.clone(),
+    };
 
     assert_eq!(importer.import(&["a", "b"], |_| {}).await?, Import::Done);
 
