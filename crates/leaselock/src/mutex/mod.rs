@@ -16,7 +16,7 @@ use crate::inspect::{self, Holder, Holding};
 use crate::lease::{Held, Lease};
 use crate::name::Name;
 use crate::options::{Options, Wait, setters};
-use crate::wait::line::Acquisition;
+use crate::wait::acquisition::Acquisition;
 use crate::wait::looks;
 
 /// A lock on one name: at most one lease at a time, first come, first served within a priority.

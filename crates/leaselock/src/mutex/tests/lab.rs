@@ -124,7 +124,9 @@ impl Operation for Meddle<'_> {
     const SCRIPT: fn() -> &'static Script = || unreachable!("`call` is overridden");
     fn encode(&self, call: &mut Call) {
         call.key(self.1);
-        self.2.iter().for_each(|arg| drop(call.arg(arg)));
+        for arg in self.2 {
+            call.arg(arg);
+        }
     }
     fn decode(answer: &Tagged) -> Result<Self::Reply, Malformed> {
         Ok(answer.values().to_vec())

@@ -1,6 +1,8 @@
 //! The scripts of the mutex, run directly: every branch of every header, and random sequences against a model, on the
 //! embedded store and on a real server.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod branches;
 mod interleavings;
 mod lab;

@@ -224,7 +224,7 @@ fn subfolder(root: &OwnedFd, path: &Path, name: &str, mode: Mode) -> Result<Owne
 
 /// Where locks lie when nobody says: for root `/var/lib/leaselock`, for others in the home folder of the passwd entry,
 /// which unlike `$HOME` is the same under `sudo` and `cron`.
-pub(crate) fn default_folder() -> Result<PathBuf, StoreError> {
+pub(super) fn default_folder() -> Result<PathBuf, StoreError> {
     if rustix::process::geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/leaselock"));
     }

@@ -4,8 +4,6 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::Mode;
-
 use super::super::{Event, Sink};
 use super::commands::{Step, Surroundings};
 use super::engine;
@@ -205,7 +203,7 @@ async fn pause(turn: u32, now: Moment) {
         (0..20 << turn).for_each(|_| std::hint::spin_loop());
     } else if turn < YIELDS {
         std::thread::yield_now();
-        if turn % 16 == 0 {
+        if turn.is_multiple_of(16) {
             tokio::task::yield_now().await;
         }
     } else {
@@ -255,6 +253,3 @@ fn step(folder: &Arc<Folder>, call: &Call, image: Image, now_us: u64) -> Step {
         failure: None,
     }
 }
-
-/// Private to the user, as files of a private folder are.
-pub(super) const PRIVATE: Mode = Mode::from_raw_mode(0o600);

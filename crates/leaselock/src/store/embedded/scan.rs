@@ -20,12 +20,18 @@ const KEPT: usize = 4;
 
 /// The listings under way, by number.
 #[derive(Debug, Default)]
-pub(super) struct Listings(Mutex<(u32, BTreeMap<u32, Arc<Vec<String>>>)>);
+pub(super) struct Listings(Mutex<UnderWay>);
+
+#[derive(Debug, Default)]
+struct UnderWay {
+    last: u32,
+    kept: BTreeMap<u32, Arc<Vec<String>>>,
+}
 
 impl Listings {
     fn get(&self, number: u32, folder: &Folder) -> Result<(u32, Arc<Vec<String>>), Trouble> {
         let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (last, kept) = &mut *guard;
+        let UnderWay { last, kept } = &mut *guard;
         if let Some(names) = kept.get(&number) {
             return Ok((number, Arc::clone(names)));
         }
@@ -52,7 +58,7 @@ impl Listings {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .1
+            .kept
             .remove(&number);
     }
 }

@@ -23,7 +23,9 @@ pub(super) struct Sweep {
 
 impl Sweep {
     pub(super) fn is_due(&self) -> bool {
-        self.calls.fetch_add(1, Ordering::Relaxed) % EVERY == 0
+        self.calls
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(EVERY)
     }
 
     pub(super) fn step(&self, folder: &Folder) {

@@ -35,3 +35,29 @@ impl Drop for Scratch {
 pub(super) fn descriptor(path: &Path) -> OwnedFd {
     rustix::fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
 }
+
+/// A process that inherited a descriptor; killed when dropped.
+#[derive(Debug)]
+pub(super) struct Job(std::process::Child);
+
+impl Job {
+    /// One at a time, so that no other job inherits the same descriptor by accident.
+    pub(super) fn inheriting(descriptor: impl FnOnce() -> Option<OwnedFd>) -> Self {
+        static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let _one = ONE
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _inherited = descriptor().unwrap();
+        Job(std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap())
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}

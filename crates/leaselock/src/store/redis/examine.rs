@@ -1,7 +1,7 @@
 //! Is this server fit for locks?
 
 mod facts;
-mod permissions;
+pub(super) mod permissions;
 
 use redis::{Cmd, Value};
 

@@ -1,7 +1,5 @@
 //! What went wrong, in our terms: which kind of trouble, and whether the request may have had its effect.
 
-use std::fmt::Write as _;
-
 use redis::{RedisError, ServerError};
 
 use crate::error::{ErrorKind, StoreError};
@@ -170,6 +168,13 @@ pub(super) fn from_line(line: &str) -> StoreError {
         };
         return certainty(ErrorKind::Forbidden, message);
     }
+    if line.contains("command called from") {
+        let message = explained(
+            "a script needs a command that the server does not know",
+            line,
+        );
+        return StoreError::unknown(ErrorKind::Unsupported, message);
+    }
     let by_phrase = || PHRASES.iter().find(|phrase| line.contains(phrase.word));
     if let Some(meaning) = by_word(line).or_else(by_phrase) {
         return StoreError::refused(meaning.kind, explained(meaning.advice, line));
@@ -184,12 +189,10 @@ pub(super) fn from_line(line: &str) -> StoreError {
 
 /// The first code word, wherever it stands: old servers wrap it in the place in the script where it was raised.
 fn by_word(line: &str) -> Option<&'static Meaning> {
-    let words = line
+    let mut words = line
         .split([' ', ':'])
         .map(|word| word.trim_start_matches('-'));
-    words
-        .into_iter()
-        .find_map(|word| REFUSALS.iter().find(|meaning| meaning.word == word))
+    words.find_map(|word| REFUSALS.iter().find(|meaning| meaning.word == word))
 }
 
 /// The advice and the server's own words.
@@ -234,31 +237,30 @@ pub(super) fn surely_not(error: StoreError) -> StoreError {
 }
 
 fn broken(error: &RedisError, place: &str) -> (ErrorKind, String) {
-    let mut message = match error.kind() {
+    let what = match error.kind() {
         redis::ErrorKind::Parse | redis::ErrorKind::UnexpectedReturnType => {
             let message = format!("what listens at {place} does not speak the Redis protocol");
             return (ErrorKind::Malformed, message);
         }
         redis::ErrorKind::RESP3NotSupported => {
-            return (
-                ErrorKind::Unsupported,
-                format!("the server at {place} is older than Redis 6.2"),
-            );
+            let message = format!("the server at {place} is older than Redis 6.2");
+            return (ErrorKind::Unsupported, message);
         }
         redis::ErrorKind::Io => format!("the connection to {place} broke"),
         _ => format!("the client of {place} failed"),
     };
-    // A broken pipe is what the client says for every end of a connection; it tells people nothing.
-    if !error.is_connection_dropped() || !error.to_string().contains("broken pipe") {
-        // Writing to a string does not fail.
-        drop(write!(message, ": {}", quoted(&error.to_string())));
-    }
     let kind = if error.is_timeout() {
         ErrorKind::TimedOut
     } else {
         ErrorKind::Unreachable
     };
-    (kind, message)
+    let detail = quoted(&error.to_string());
+    // A broken pipe is what the client says for every end of a connection; it tells people nothing.
+    if detail == "broken pipe" {
+        (kind, what)
+    } else {
+        (kind, format!("{what}: {detail}"))
+    }
 }
 
 #[cfg(test)]

@@ -228,3 +228,6 @@ impl fmt::Debug for RedisStore {
         write!(f, "RedisStore({})", self.describe())
     }
 }
+
+#[cfg(test)]
+mod tests;

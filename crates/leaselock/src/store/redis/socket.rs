@@ -14,9 +14,11 @@ use tokio::net::{TcpStream, UnixStream};
 const UNANSWERED_MAX: usize = 4 << 20;
 /// How long sent bytes may stay unacknowledged, and how soon an idle line is probed: a silently dead peer is noticed
 /// even by a connection that nobody uses.
-const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_MAX_MS: u32 = 10_000;
 const PROBE_AFTER: Duration = Duration::from_secs(15);
 const PROBE_EVERY: Duration = Duration::from_secs(5);
+const PROBES: u32 = 3;
 
 /// The transport of one connection.
 #[derive(Debug)]
@@ -38,20 +40,20 @@ impl Stream {
     }
 }
 
-/// Options are a courtesy of the system: a connection without them still works.
+/// No delay, because requests are small and wait for answers; and probes, because a peer may vanish.
 pub(super) fn tune(stream: &TcpStream) {
     use rustix::net::sockopt;
-    drop(stream.set_nodelay(true)); // requests are small and wait for answers
-    drop(sockopt::set_socket_keepalive(stream, true));
-    drop(sockopt::set_tcp_keepidle(stream, PROBE_AFTER));
-    drop(sockopt::set_tcp_keepintvl(stream, PROBE_EVERY));
-    drop(sockopt::set_tcp_keepcnt(stream, 3));
+    ignore(stream.set_nodelay(true));
+    ignore(sockopt::set_socket_keepalive(stream, true));
+    ignore(sockopt::set_tcp_keepidle(stream, PROBE_AFTER));
+    ignore(sockopt::set_tcp_keepintvl(stream, PROBE_EVERY));
+    ignore(sockopt::set_tcp_keepcnt(stream, PROBES));
     #[cfg(target_os = "linux")]
-    drop(sockopt::set_tcp_user_timeout(
-        stream,
-        u32::try_from(UNACKNOWLEDGED_MAX.as_millis()).unwrap_or(0),
-    ));
+    ignore(sockopt::set_tcp_user_timeout(stream, UNACKNOWLEDGED_MAX_MS));
 }
+
+/// Options are a courtesy of the system: a connection without them still works.
+fn ignore<E>(_: Result<(), E>) {}
 
 /// What the owner of a connection keeps while the socket itself belongs to the driver.
 #[derive(Debug, Default)]
@@ -92,7 +94,7 @@ impl Drop for Socket {
             && let Some(stream) = self.stream.tcp()
         {
             // When it fails the socket is closed already, or will be without a reset.
-            drop(stream.set_zero_linger());
+            ignore(stream.set_zero_linger());
         }
     }
 }

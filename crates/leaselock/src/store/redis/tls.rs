@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use crate::error::{ErrorKind, StoreError};
@@ -30,9 +30,10 @@ pub(super) fn system() -> Result<Arc<ClientConfig>, StoreError> {
     trusting(roots)
 }
 
-/// Trusts these authorities alone.
+/// Trusts these authorities alone, for tests.
+#[cfg(test)]
 pub(super) fn only(
-    authorities: Vec<CertificateDer<'static>>,
+    authorities: Vec<rustls::pki_types::CertificateDer<'static>>,
 ) -> Result<Arc<ClientConfig>, StoreError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(authorities);

@@ -9,7 +9,7 @@ use crate::doctor::{Check, Fit};
 use crate::error::StoreError;
 
 /// Every command that our connections send or our scripts call, with arguments of the right number.
-pub(super) const USED: &[&[&str]] = &[
+pub(in super::super) const USED: &[&[&str]] = &[
     &["EVALSHA", "0000000000000000000000000000000000000000", "0"],
     &["EVAL", "return 1", "0"],
     &["PING"],

@@ -1,0 +1,259 @@
+//! What a crash, a reboot, a thoughtless `rm` and damage leave behind, and what other processes make of it.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::super::slots::{self, Found};
+use super::super::time::{self, Meta};
+use super::*;
+use crate::error::ErrorKind;
+
+fn folder(scratch: &Scratch) -> PathBuf {
+    scratch.path().join("locks here")
+}
+
+fn lock_file(scratch: &Scratch) -> File {
+    let path = folder(scratch)
+        .join("locks")
+        .join(super::super::lockfile::file_name("job"));
+    File::options().read(true).write(true).open(path).unwrap()
+}
+
+fn newest(file: &File) -> (slots::Record, u64, u64) {
+    match slots::read(file.as_fd(), file.metadata().unwrap().len()).unwrap() {
+        Found::Current {
+            record,
+            slot,
+            slot_size,
+        } => (record, slot, slot_size),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_grant_that_was_torn_never_was_and_no_fence_is_repeated() {
+    let scratch = Scratch::new();
+    let clock = Clock::boot();
+    let (one, two) = (
+        Peer::on(&scratch, &clock, false),
+        Peer::on(&scratch, &clock, false),
+    );
+    let token = one.token();
+    let mut fences = vec![one.take(&token, 60_000).await.unwrap()];
+    one.run(&release("job", &token)).await.unwrap();
+    let torn = one.take(&one.token(), 60_000).await.unwrap();
+    let file = lock_file(&scratch);
+    let (_, slot, slot_size) = newest(&file);
+    for kept in [0, 1, 8, 63, 64, 100] {
+        let mut bytes = vec![0; usize::try_from(slot_size).unwrap()];
+        file.read_exact_at(&mut bytes[..kept], slot * slot_size)
+            .unwrap();
+        file.write_all_at(&bytes, slot * slot_size).unwrap();
+        let token = two.token();
+        fences.push(
+            two.take(&token, 60_000)
+                .await
+                .expect("free, as before the torn write"),
+        );
+        two.run(&release("job", &token)).await.unwrap();
+        two.take(&token, 60_000).await.unwrap();
+        two.run(&release("job", &token)).await.unwrap();
+    }
+    assert!(
+        fences.is_sorted_by(|a, b| a < b) && fences[1] > torn,
+        "{fences:?} {torn}"
+    );
+}
+
+#[tokio::test]
+async fn a_file_damaged_in_both_copies_is_reported_and_never_free() {
+    let scratch = Scratch::new();
+    let peer = Peer::on(&scratch, &Clock::boot(), false);
+    peer.take(&peer.token(), 60_000).await.unwrap();
+    lock_file(&scratch).write_all_at(b"damage", 70).unwrap();
+    lock_file(&scratch)
+        .write_all_at(b"damage", 2048 + 20)
+        .unwrap();
+    for call in [acquire("job", &peer.token(), 1000), inspect("job")] {
+        let error = peer.run(&call).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(
+            error.to_string().contains("/locks/job-") && error.to_string().contains("delete"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn another_boot_voids_leases_and_lines_and_keeps_fences() {
+    let scratch = Scratch::new();
+    let clock = Clock::boot();
+    let peer = Peer::on(&scratch, &clock, false);
+    let first = peer.take(&peer.token(), 60_000).await.unwrap();
+    peer.run(&enqueue("job", &peer.token(), 60_000, "channel"))
+        .await
+        .unwrap();
+    let file = lock_file(&scratch);
+    let (record, slot, slot_size) = newest(&file);
+    // As if it had been written in another boot, whose time was far ahead.
+    let ahead_us = 3_600_000_000;
+    let before = slots::Record {
+        boot: [1; 16],
+        anchor_us: record.anchor_us + ahead_us,
+        ..record.clone()
+    };
+    slots::write(file.as_fd(), record, slot, slot_size, before).unwrap();
+    let fence_key = mutex_keys("job").fence;
+    let kept = peer
+        .run(&made_up(
+            "return { 'x', redis.call('PTTL', KEYS[1]) }",
+            &[&fence_key],
+            &[],
+        ))
+        .await
+        .unwrap();
+    let week_ms = 7 * 24 * 3600 * 1000;
+    assert!(
+        kept.signed(0).unwrap() > week_ms + 3_500_000,
+        "its end counts in the time of then"
+    );
+    let free = peer.run(&inspect("job")).await.unwrap();
+    assert_eq!((free.tag(), free.array(1).unwrap().len()), ("free", 0));
+    assert!(peer.take(&peer.token(), 60_000).await.unwrap() > first);
+}
+
+#[tokio::test]
+async fn time_goes_on_when_meta_is_lost_while_locks_are_there() {
+    let scratch = Scratch::new();
+    let clock = Clock::boot();
+    let peer = Peer::on(&scratch, &clock, false);
+    peer.take(&peer.token(), 60_000).await.unwrap();
+    let before = std::fs::read_to_string(folder(&scratch).join("meta")).unwrap();
+    for damage in [None, Some(""), Some("leaselock fol"), Some("garbage")] {
+        match damage {
+            None => std::fs::remove_file(folder(&scratch).join("meta")).unwrap(),
+            Some(text) => std::fs::write(folder(&scratch).join("meta"), text).unwrap(),
+        }
+        let earlier = peer.time().await;
+        for other in [&peer, &Peer::on(&scratch, &clock, false)] {
+            assert!(other.time().await >= earlier);
+            assert_eq!(
+                other.take(&other.token(), 1000).await,
+                None,
+                "the lease is still there"
+            );
+        }
+        let now = std::fs::read_to_string(folder(&scratch).join("meta")).unwrap();
+        let anchor = |text: &str| Meta::parse(text).unwrap().anchor_us;
+        assert_eq!(anchor(&now), anchor(&before));
+    }
+}
+
+#[tokio::test]
+async fn time_goes_on_after_a_reboot_with_a_wall_clock_that_is_behind() {
+    let scratch = Scratch::new();
+    let last_us = crate::clock::wall_us() + 10_000_000_000;
+    let meta = Meta {
+        boot: [3; 16],
+        anchor_us: 5,
+        last_us,
+        namespace: time::namespace(),
+    };
+    std::fs::create_dir(folder(&scratch)).unwrap();
+    std::fs::write(folder(&scratch).join("meta"), meta.text()).unwrap();
+    let peer = Peer::on(&scratch, &Clock::boot(), false);
+    assert!(peer.time().await > last_us);
+}
+
+#[tokio::test]
+async fn another_format_or_another_time_namespace_is_unfit() {
+    let meta = Meta {
+        boot: time::boot_id(),
+        anchor_us: 5,
+        last_us: 6,
+        namespace: "time:[1]".to_owned(),
+    };
+    let newer = meta.text().replace("folder 1", "folder 2");
+    for text in [meta.text(), newer] {
+        let scratch = Scratch::new();
+        std::fs::create_dir(folder(&scratch)).unwrap();
+        std::fs::write(folder(&scratch).join("meta"), &text).unwrap();
+        let peer = Peer::on(&scratch, &Clock::boot(), false);
+        let error = peer.run(&inspect("job")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unfit, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_was_emptied_or_removed_is_used_anew() {
+    let scratch = Scratch::new();
+    let clock = Clock::boot();
+    let (one, two) = (
+        Peer::on(&scratch, &clock, true),
+        Peer::on(&scratch, &clock, true),
+    );
+    let mut last = 0;
+    for remove_folder in [false, true] {
+        let token = one.token();
+        one.take(&token, 60_000).await.unwrap();
+        std::fs::remove_dir_all(folder(&scratch)).unwrap();
+        if !remove_folder {
+            std::fs::create_dir(folder(&scratch)).unwrap();
+        }
+        assert_eq!(one.tag(&release("job", &token)).await, "expired");
+        let fence = two.take(&two.token(), 60_000).await.unwrap();
+        assert!(fence > last);
+        last = fence;
+        assert_eq!(one.take(&token, 60_000).await, None);
+        assert!(
+            one.store.session_descriptor().is_some()
+                && folder(&scratch)
+                    .join("sessions")
+                    .join(one.client.as_str())
+                    .exists()
+        );
+        std::fs::remove_dir_all(folder(&scratch)).unwrap();
+    }
+}
+
+/// Without fencing tokens every release removes the file, while others lock it; with a long note it grows each time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_file_that_is_removed_and_grown_all_the_time_still_excludes() {
+    static INSIDE: AtomicU32 = AtomicU32::new(0);
+    let take = "if redis.call('GET', KEYS[1]) then return { 'busy' } end
+        redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000) redis.call('SET', KEYS[2], ARGV[2], 'PX', 60000) return { 'mine' }";
+    let give = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return { 'taken' } end
+        redis.call('DEL', KEYS[1]) redis.call('DEL', KEYS[2]) return { 'free' }";
+    let scratch = Scratch::new();
+    let peers: Vec<Peer> = (0..4)
+        .map(|_| Peer::on(&scratch, &Clock::boot(), false))
+        .collect();
+    let tasks = peers.into_iter().enumerate().map(|(number, peer)| {
+        let note = "n".repeat(1500 * (number + 1));
+        let token = peer.token();
+        let (take, give) = (
+            made_up(take, &["k", "{k}note"], &[token.secret(), &note]),
+            made_up(give, &["k", "{k}note"], &[token.secret()]),
+        );
+        tokio::spawn(async move {
+            let mut taken = 0;
+            for _ in 0..3000 {
+                if peer.tag(&take).await == "mine" {
+                    assert_eq!(INSIDE.fetch_add(1, Ordering::SeqCst), 0);
+                    tokio::task::yield_now().await;
+                    assert_eq!(INSIDE.fetch_sub(1, Ordering::SeqCst), 1);
+                    assert_eq!(peer.tag(&give).await, "free");
+                    taken += 1;
+                }
+            }
+            taken
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    for task in tasks {
+        assert!(task.await.unwrap() > 0);
+    }
+}

@@ -1,0 +1,230 @@
+//! Lock files in ordinary use.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+use crate::doctor::Fit;
+use crate::error::ErrorKind;
+
+#[tokio::test]
+async fn a_lock_excludes_and_its_fence_grows() {
+    let scratch = Scratch::new();
+    let clock = Clock::boot();
+    let (one, two) = (
+        Peer::on(&scratch, &clock, false),
+        Peer::on(&scratch, &clock, false),
+    );
+    let (mine, theirs) = (one.token(), two.token());
+    let first = one.take(&mine, 60_000).await.unwrap();
+    assert_eq!(two.take(&theirs, 60_000).await, None);
+    assert_eq!(one.take(&mine, 60_000).await, Some(first), "a replay");
+    assert_eq!(two.tag(&release("job", &theirs)).await, "taken");
+    assert_eq!(one.tag(&release("job", &mine)).await, "released");
+    let second = two.take(&theirs, 60_000).await.unwrap();
+    assert!(second > first);
+    let held = one.run(&inspect("job")).await.unwrap();
+    assert_eq!(
+        (held.tag(), held.text(2).unwrap(), held.number(4).unwrap()),
+        ("held", theirs.secret(), second)
+    );
+}
+
+#[tokio::test]
+async fn a_lease_ends_with_its_time_on_the_machines_clock() {
+    let scratch = Scratch::new();
+    let clock = Clock::manual();
+    let (one, two) = (
+        Peer::on(&scratch, &clock, false),
+        Peer::on(&scratch, &clock, false),
+    );
+    one.take(&one.token(), 1000).await.unwrap();
+    clock.advance(Duration::from_millis(1000));
+    assert_eq!(two.take(&two.token(), 1000).await, None);
+    clock.advance(Duration::from_millis(1));
+    assert!(two.take(&two.token(), 1000).await.is_some());
+}
+
+#[tokio::test]
+async fn the_folder_and_its_files_are_private_unless_the_folder_is_shared() {
+    let scratch = Scratch::new();
+    let peer = Peer::on(&scratch, &Clock::boot(), false);
+    peer.take(&peer.token(), 1000).await.unwrap();
+    let mode =
+        |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let lock_in = |folder: &std::path::Path| {
+        std::fs::read_dir(folder.join("locks"))
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path()
+    };
+    let folder = scratch.path().join("locks here");
+    assert_eq!((mode(&folder), mode(&lock_in(&folder))), (0o700, 0o600));
+    let shared = scratch.path().join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let store = EmbeddedStore::folder(&shared, Clock::boot(), &peer.client, true);
+    store
+        .run(&acquire("job", &peer.token(), 1000), WITHIN)
+        .await
+        .unwrap();
+    assert_eq!(
+        (mode(&lock_in(&shared)), mode(&shared.join("sessions"))),
+        (0o666, 0o1777)
+    );
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_made_says_how_to_name_another() {
+    let store = EmbeddedStore::folder(
+        "/dev/null/x".as_ref(),
+        Clock::boot(),
+        &ClientId::random().unwrap(),
+        true,
+    );
+    let error = store.run(&inspect("job"), WITHIN).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::CannotCreate);
+    assert!(error.to_string().contains("file:///"), "{error}");
+    let checks = store.examine(WITHIN).await.unwrap();
+    assert!(checks.iter().any(|check| check.fit == Fit::Unfit));
+}
+
+#[tokio::test]
+async fn scanning_finds_our_locks_that_match_and_no_side_keys() {
+    let scratch = Scratch::new();
+    let clock = Clock::manual();
+    let peer = Peer::on(&scratch, &clock, false);
+    for number in 0..600 {
+        peer.run(&acquire(&format!("job:{number}"), &peer.token(), 60_000))
+            .await
+            .unwrap();
+    }
+    peer.run(&acquire("other", &peer.token(), 60_000))
+        .await
+        .unwrap();
+    peer.run(&acquire("job:over", &peer.token(), 10))
+        .await
+        .unwrap();
+    clock.advance(Duration::from_secs(1));
+    peer.run(&made_up(
+        "redis.call('SET', KEYS[1], 'foreign', 'PX', 99999) return { 'x' }",
+        &["job:x"],
+        &[],
+    ))
+    .await
+    .unwrap();
+    let (mut cursor, mut found, mut pages) = (0, Vec::new(), 0);
+    loop {
+        let (next, keys) = peer.store.scan(cursor, "job:*", WITHIN).await.unwrap();
+        found.extend(keys);
+        (cursor, pages) = (next, pages + 1);
+        if cursor == 0 {
+            break;
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!((found.len(), pages), (600, 3));
+}
+
+#[tokio::test]
+async fn a_file_held_by_another_process_is_a_time_out_and_can_be_looked_at() {
+    let scratch = Scratch::new();
+    let peer = Peer::on(&scratch, &Clock::boot(), false);
+    let token = peer.token();
+    peer.take(&token, 60_000).await.unwrap();
+    let path = scratch
+        .path()
+        .join("locks here/locks")
+        .join(super::super::lockfile::file_name("job"));
+    let file = std::fs::File::open(path).unwrap();
+    file.lock().unwrap();
+    let error = peer
+        .store
+        .run(&release("job", &token), Duration::from_millis(20))
+        .await
+        .unwrap_err();
+    assert!(
+        error.kind() == ErrorKind::TimedOut && !error.maybe_applied(),
+        "{error}"
+    );
+    assert_eq!(peer.tag(&inspect("job")).await, "held");
+    file.unlock().unwrap();
+    assert_eq!(peer.tag(&release("job", &token)).await, "released");
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_locks_that_are_over() {
+    let scratch = Scratch::new();
+    let clock = Clock::manual();
+    let peer = Peer::on(&scratch, &clock, false);
+    for number in 0..40 {
+        peer.run(&acquire(&format!("job:{number}"), &peer.token(), 1000))
+            .await
+            .unwrap();
+    }
+    let left = || {
+        std::fs::read_dir(scratch.path().join("locks here/locks"))
+            .unwrap()
+            .count()
+    };
+    assert_eq!(left(), 40);
+    clock.advance(Duration::from_secs(8 * 24 * 3600));
+    // Sweeps come with every 256th call and look at eight files.
+    for _ in 0..256 * 6 {
+        peer.run(&inspect("another")).await.unwrap();
+    }
+    assert_eq!(left(), 0);
+}
+
+#[tokio::test]
+async fn the_doctor_finds_an_ordinary_folder_fit() {
+    let scratch = Scratch::new();
+    let peer = Peer::on(&scratch, &Clock::boot(), true);
+    let checks = peer.store.examine(WITHIN).await.unwrap();
+    assert!(
+        checks.iter().all(|check| check.fit < Fit::Unfit),
+        "{checks:?}"
+    );
+    assert!(
+        checks
+            .iter()
+            .any(|check| check.topic == "session files" && check.found == "2"),
+        "{checks:?}"
+    );
+}
+
+#[tokio::test]
+async fn on_a_full_disk_locks_are_released_and_new_names_are_refused() {
+    let scratch = Scratch::new();
+    let mount = scratch.path().join("locks here");
+    std::fs::create_dir(&mount).unwrap();
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=64k,mode=0700", "tmpfs"])
+        .arg(&mount)
+        .stderr(std::process::Stdio::null())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: mounting a small tmpfs needs root");
+        return;
+    }
+    let peer = Peer::on(&scratch, &Clock::boot(), false);
+    let token = peer.token();
+    peer.take(&token, 60_000).await.unwrap();
+    std::fs::write(mount.join("filler"), vec![1; 1 << 20]).unwrap_err();
+    let refused = peer.run(&acquire("another", &peer.token(), 60_000)).await;
+    let released = peer.run(&release("job", &token)).await;
+    let again = peer.take(&token, 60_000).await;
+    drop(peer);
+    assert!(
+        std::process::Command::new("umount")
+            .arg(&mount)
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::StorageFull);
+    assert_eq!(released.unwrap().tag(), "released");
+    assert!(again.is_some());
+}

@@ -1,0 +1,152 @@
+//! The store as those above see it: calls of the real scripts, and of small ones that try one thing.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::EmbeddedStore;
+use super::testing::{Job, Scratch};
+use crate::clock::Clock;
+use crate::error::StoreError;
+use crate::keys::MutexKeys;
+use crate::name::Name;
+use crate::script::{Call, Script, Tagged, Value, script};
+use crate::token::{ClientId, Token};
+
+mod crashes;
+mod files;
+mod lua;
+mod sessions;
+mod speed;
+mod waking;
+
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// A process, as far as the store can tell: a client with a store of its own.
+struct Peer {
+    client: ClientId,
+    store: EmbeddedStore,
+    clock: Clock,
+}
+
+impl Peer {
+    fn on(scratch: &Scratch, clock: &Clock, session: bool) -> Self {
+        let client = ClientId::random().unwrap();
+        let store = EmbeddedStore::folder(
+            &scratch.path().join("locks here"),
+            clock.clone(),
+            &client,
+            session,
+        );
+        Peer {
+            client,
+            store,
+            clock: clock.clone(),
+        }
+    }
+
+    fn token(&self) -> Token {
+        Token::random(&self.client, true).unwrap()
+    }
+
+    async fn run(&self, call: &Call) -> Result<Tagged, StoreError> {
+        self.store.run(call, WITHIN).await
+    }
+
+    async fn tag(&self, call: &Call) -> String {
+        self.run(call).await.unwrap().tag().to_owned()
+    }
+
+    /// Takes `job` for so long; the fence, or `None` when it is busy.
+    async fn take(&self, token: &Token, ttl_ms: u64) -> Option<u64> {
+        let answer = self.run(&acquire("job", token, ttl_ms)).await.unwrap();
+        (answer.tag() == "granted").then(|| answer.number(0).unwrap())
+    }
+
+    /// Server time as a script sees it.
+    async fn time(&self) -> u64 {
+        let answer = self.run(&inspect("job")).await.unwrap();
+        answer.number(0).unwrap()
+    }
+}
+
+fn mutex_keys(name: &str) -> MutexKeys {
+    MutexKeys::new("", &Name::new(name).unwrap()).unwrap()
+}
+
+fn call_on(script: &'static Script, name: &str, args: &[&dyn ToString]) -> Call {
+    let keys = mutex_keys(name);
+    let mut call = Call {
+        script,
+        keys: Vec::new(),
+        args: Vec::new(),
+    };
+    call.key(&keys.lock)
+        .key(&keys.line)
+        .key(&keys.waiters)
+        .key(&keys.fence);
+    for arg in args {
+        call.arg(arg.to_string());
+    }
+    call
+}
+
+fn acquire(name: &str, token: &Token, ttl_ms: u64) -> Call {
+    let script = script!("mutex/acquire", with "fence", with "line");
+    call_on(
+        script,
+        name,
+        &[&token.secret(), &ttl_ms, &5000, &0, &0, &"", &1],
+    )
+}
+
+fn enqueue(name: &str, token: &Token, ttl_ms: u64, channel: &str) -> Call {
+    let script = script!("mutex/acquire", with "fence", with "line");
+    call_on(
+        script,
+        name,
+        &[&token.secret(), &ttl_ms, &5000, &1, &0, &channel, &1],
+    )
+}
+
+fn release(name: &str, token: &Token) -> Call {
+    call_on(
+        script!("mutex/release", with "fence", with "line"),
+        name,
+        &[&token.secret()],
+    )
+}
+
+fn inspect(name: &str) -> Call {
+    let mut call = call_on(
+        script!("mutex/inspect", with "fence", with "line"; reads_only),
+        name,
+        &[],
+    );
+    call.key(&mutex_keys(name).why);
+    call
+}
+
+/// A script made up for a test.
+fn made_up(body: &str, keys: &[&str], args: &[&str]) -> Call {
+    call_of(body, keys, args, false)
+}
+
+fn call_of(body: &str, keys: &[&str], args: &[&str], reads_only: bool) -> Call {
+    let source = Box::leak(body.to_owned().into_boxed_str());
+    let script = Box::leak(Box::new(Script {
+        name: "test/made-up",
+        source,
+        reads_only,
+        sha1: OnceLock::new(),
+    }));
+    let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+    Call {
+        script,
+        keys: owned(keys),
+        args: owned(args),
+    }
+}
+
+fn bytes(text: &str) -> Value {
+    Value::Bytes(text.as_bytes().to_vec())
+}

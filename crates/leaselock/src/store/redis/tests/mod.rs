@@ -1,0 +1,69 @@
+//! The store against real servers, and against ones that lie.
+
+mod calls;
+mod hostile;
+mod listening;
+mod logins;
+mod outages;
+mod refusals;
+#[cfg(feature = "tls")]
+mod tls;
+
+use std::time::Duration;
+
+pub(super) use testkit::{Server, wait_until};
+
+use super::RedisStore;
+use crate::error::StoreError;
+use crate::script::{Call, Tagged, script};
+use crate::store::url::{Target, parse};
+
+/// For what takes milliseconds, on a machine that does something else at the same time.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const TOKEN: &str = "AAAAAAAAAAAAAAAAAAAAAA.clientid";
+
+pub(super) fn store(url: &str) -> RedisStore {
+    match parse(url).unwrap() {
+        Target::Redis(url) => RedisStore::from_url(url),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn on_lock(script: &'static crate::script::Script, name: &str) -> Call {
+    let keys = [
+        name.to_owned(),
+        format!("{{{name}}}:ll:line"),
+        format!("{{{name}}}:ll:waiters"),
+        format!("{{{name}}}:ll:fence"),
+    ];
+    Call {
+        script,
+        keys: keys.to_vec(),
+        args: Vec::new(),
+    }
+}
+
+/// Takes the lock for a minute, without waiting.
+pub(super) fn acquire(name: &str) -> Call {
+    let mut call = on_lock(script!("mutex/acquire", with "fence", with "line"), name);
+    for arg in [TOKEN, "60000", "5000", "0", "0", "", "1"] {
+        call.arg(arg);
+    }
+    call
+}
+
+pub(super) fn release(name: &str) -> Call {
+    let mut call = on_lock(script!("mutex/release", with "fence", with "line"), name);
+    call.arg(TOKEN);
+    call
+}
+
+/// Runs a call that has all the time it needs.
+pub(super) async fn run(store: &RedisStore, call: &Call) -> Result<Tagged, StoreError> {
+    store.run(call, PATIENCE).await
+}
+
+/// The tag of an answer.
+pub(super) async fn tag(store: &RedisStore, call: &Call) -> String {
+    run(store, call).await.unwrap().tag().to_owned()
+}

@@ -1,0 +1,266 @@
+//! One acquisition: at once, by retries, or in line, and the request that they share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::{Background, Inner};
+use crate::clock::Moment;
+use crate::error::{AcquireError, ErrorKind, StoreError};
+use crate::fence::Fence;
+use crate::keys::MutexKeys;
+use crate::lease::Lease;
+use crate::lease::core::Core;
+use crate::lease::kept::Kept;
+use crate::lease::reaper::{Debt, Owed};
+use crate::mutex::steps::{Acquire, Acquired, Seen};
+use crate::name::Name;
+use crate::options::{Options, Wait};
+use crate::token::Token;
+use crate::ttl::Ttl;
+use crate::wait::looks;
+
+/// A lease that is handed over lasts this long at most until its waiter confirms it, so that a waiter that is frozen
+/// costs the others seconds and not a long ttl.
+const PASSED_MS: u64 = 5_000;
+
+/// One acquisition of one name.
+pub(crate) struct Acquisition<'a> {
+    pub(super) inner: &'a Arc<Inner>,
+    pub(super) background: &'a Background,
+    pub(super) name: &'a Name,
+    pub(super) keys: MutexKeys,
+    pub(super) options: &'a Options,
+    pub(super) ttl: Ttl,
+    pub(super) token: Token,
+}
+
+/// What one request came to.
+pub(super) enum Outcome {
+    Granted(Lease),
+    Waiting(Seen, u64),
+    Busy(Seen),
+}
+
+impl<'a> Acquisition<'a> {
+    pub(crate) fn new(
+        inner: &'a Arc<Inner>,
+        name: &'a Name,
+        options: &'a Options,
+    ) -> Result<Self, AcquireError> {
+        let ttl = options.check()?;
+        let keys = MutexKeys::new(&inner.prefix, name)?;
+        let internal = |source| AcquireError::Store {
+            name: name.clone(),
+            source,
+        };
+        let background = inner.background().map_err(internal)?;
+        let token = Token::random(&inner.id, options.fencing).map_err(|error| {
+            internal(StoreError::refused(
+                ErrorKind::Internal,
+                format!("no random numbers: {error}"),
+            ))
+        })?;
+        Ok(Acquisition {
+            inner,
+            background,
+            name,
+            keys,
+            options,
+            ttl,
+            token,
+        })
+    }
+
+    /// Follows the wait policy. `Ok(None)`: others held it to the end; with whom, in the second part.
+    pub(crate) async fn run(self, wait: Wait) -> Result<Lease, AcquireError> {
+        let start = self.inner.clock.now();
+        match wait {
+            Wait::No => self.retry(start, Some(0), Duration::ZERO, 0).await,
+            Wait::Retries {
+                count,
+                delay,
+                jitter_percent,
+            } => self.retry(start, count, delay, jitter_percent).await,
+            Wait::Within(limit) => self.stand_in_line(start, Some(start.plus(limit))).await,
+            Wait::Forever => self.stand_in_line(start, None).await,
+        }
+    }
+
+    /// Tries without a place in line. Each try has a token of its own.
+    async fn retry(
+        mut self,
+        start: Moment,
+        count: Option<u32>,
+        delay: Duration,
+        jitter_percent: u8,
+    ) -> Result<Lease, AcquireError> {
+        let mut left = count;
+        loop {
+            let debt = self.debt();
+            let outcome = self.request(false, "").await;
+            let error = match outcome {
+                Ok(Outcome::Granted(lease)) => {
+                    debt.settle();
+                    return Ok(lease);
+                }
+                Ok(Outcome::Busy(seen) | Outcome::Waiting(seen, _)) => {
+                    debt.settle();
+                    self.still_busy(start, Some(seen))
+                }
+                Err(source) => self.failed(debt, source),
+            };
+            if left == Some(0) || !may_pass(&error) {
+                return Err(error);
+            }
+            left = left.map(|left| left - 1);
+            self.inner
+                .clock
+                .sleep(looks::jittered(delay, jitter_percent))
+                .await;
+            self.renew_token()?;
+        }
+    }
+
+    fn renew_token(&mut self) -> Result<(), AcquireError> {
+        self.token = Token::random(&self.inner.id, self.options.fencing).map_err(|error| {
+            AcquireError::Store {
+                name: self.name.clone(),
+                source: StoreError::refused(
+                    ErrorKind::Internal,
+                    format!("no random numbers: {error}"),
+                ),
+            }
+        })?;
+        Ok(())
+    }
+
+    /// One request. The caller owes the token until it knows better.
+    pub(super) async fn request(&self, waits: bool, channel: &str) -> Result<Outcome, StoreError> {
+        let passed = if self.options.renewal {
+            self.ttl.min(Ttl::whole_ms(PASSED_MS).unwrap_or(self.ttl))
+        } else {
+            self.ttl
+        };
+        let acquire = Acquire {
+            keys: &self.keys,
+            token: &self.token,
+            ttl: self.ttl,
+            passed,
+            waits,
+            priority: self.options.priority,
+            channel,
+            fencing: self.options.fencing,
+        };
+        self.inner.announce();
+        let t0 = self.inner.clock.now();
+        let answer = self
+            .inner
+            .ask(&acquire, self.inner.request_timeout(self.ttl))
+            .await?;
+        let now = self.inner.clock.now();
+        let (Acquired::Granted { time_us, .. }
+        | Acquired::Waiting {
+            seen: Seen { time_us, .. },
+            ..
+        }
+        | Acquired::Busy {
+            seen: Seen { time_us, .. },
+        }) = &answer;
+        self.inner.note_time(t0, now, *time_us);
+        match answer {
+            Acquired::Granted { fence, .. } => self.granted(t0, now, fence),
+            Acquired::Waiting { seen, place } => Ok(Outcome::Waiting(seen, place)),
+            Acquired::Busy { seen } => Ok(Outcome::Busy(seen)),
+        }
+    }
+
+    /// An answer that arrives after the deadline is no grant: the lease may be another's by now.
+    fn granted(
+        &self,
+        t0: Moment,
+        now: Moment,
+        fence: Option<Fence>,
+    ) -> Result<Outcome, StoreError> {
+        let drift = self.inner.drift;
+        if now >= drift.deadline(t0, self.ttl) {
+            return Err(StoreError::unknown(
+                ErrorKind::TimedOut,
+                "the grant arrived after its own deadline",
+            ));
+        }
+        if let Some(longest) = self.options.max_hold {
+            self.inner.store.limit_session(t0.plus(longest));
+        }
+        let core = Core::granted(
+            t0,
+            now,
+            self.ttl,
+            drift,
+            self.options.renewal,
+            self.options.max_hold,
+        );
+        let kept = Arc::new(Kept::new(
+            self.name.clone(),
+            self.keys.clone(),
+            self.token.clone(),
+            fence,
+            self.options.why.clone(),
+            self.inner.clock.clone(),
+            core,
+        ));
+        let id = self.background.keeper.keep(Arc::clone(&kept));
+        let lease = Lease::new(Arc::clone(self.inner), kept, id);
+        self.inner.leave_note(
+            &self.keys,
+            &self.token,
+            self.options.why.as_deref(),
+            self.ttl,
+        );
+        Ok(Outcome::Granted(lease))
+    }
+
+    pub(super) fn debt(&self) -> Debt {
+        let (keys, token) = (self.keys.clone(), self.token.clone());
+        let owed = Owed::acquisition(keys, token, self.ends_at_latest());
+        Debt::new(self.background.reaper.clone(), owed)
+    }
+
+    /// When a grant of a request that leaves now has ended by itself.
+    pub(super) fn ends_at_latest(&self) -> Moment {
+        self.inner.clock.now().plus(self.ttl.as_duration())
+    }
+
+    /// What is surely not there is not owed; the rest is cleaned up behind the caller's back.
+    pub(super) fn failed(&self, debt: Debt, source: StoreError) -> AcquireError {
+        let name = self.name.clone();
+        if source.maybe_applied() {
+            drop(debt);
+            return AcquireError::Unknown {
+                name,
+                clear_in: self.ttl.as_duration(),
+                source,
+            };
+        }
+        debt.settle();
+        AcquireError::Store { name, source }
+    }
+
+    pub(super) fn still_busy(&self, start: Moment, seen: Option<Seen>) -> AcquireError {
+        let waited = self.inner.clock.now().saturating_since(start);
+        AcquireError::StillBusy {
+            name: self.name.clone(),
+            waited,
+            holder: seen.and_then(|seen| seen.holder),
+        }
+    }
+}
+
+fn may_pass(error: &AcquireError) -> bool {
+    match error {
+        AcquireError::StillBusy { .. } => true,
+        AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {
+            source.may_pass()
+        }
+        AcquireError::Invalid(_) | AcquireError::Closed => false,
+    }
+}
