@@ -205,3 +205,59 @@ async fn the_acl_line_on_the_page_is_enough_and_gives_no_other_key() {
         assert!(shown.contains("other:"), "{shown}");
     }
 }
+
+/// Calls of this command since the last `CONFIG RESETSTAT`.
+fn calls(server: &Server, command: &str) -> u64 {
+    let stats = text(server.cli(&["INFO", "commandstats"])).unwrap();
+    let prefix = format!("cmdstat_{command}:calls=");
+    let line = stats.lines().find_map(|line| line.strip_prefix(&prefix));
+    let digits = line.and_then(|rest| rest.split(',').next());
+    digits.map_or(0, |digits| digits.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn round_trips_are_as_few_as_the_page_about_the_mutex_says() {
+    const TIMES: u64 = 20;
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let mutex = client.mutex("report");
+    // The first use sends the scripts and says who the client is; the first wait subscribes.
+    let lease = mutex.acquire().await.unwrap();
+    let first = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire().await.unwrap().release().await }
+    });
+    wait_until(Duration::from_secs(10), "the first wait", || {
+        server.cli(&["ZCARD", "{report}:ll:line"]) == Value::Integer(1)
+    });
+    lease.release().await.unwrap();
+    first.await.unwrap().unwrap();
+    wait_until(Duration::from_secs(10), "the client's record", || {
+        text(server.cli(&["GET", &format!("ll:client:{}", client.id())])).is_some()
+    });
+
+    server.cli(&["CONFIG", "RESETSTAT"]);
+    for _ in 0..TIMES {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+    assert_eq!(calls(&server, "evalsha"), 2 * TIMES);
+
+    let lease = mutex.acquire().await.unwrap();
+    server.cli(&["CONFIG", "RESETSTAT"]);
+    let waiters: Vec<_> = (0..TIMES)
+        .map(|_| {
+            let mutex = mutex.clone();
+            tokio::spawn(async move { mutex.acquire().await.unwrap().release().await })
+        })
+        .collect();
+    wait_until(Duration::from_secs(10), "everybody is in line", || {
+        server.cli(&["ZCARD", "{report}:ll:line"]) == Value::Integer(20)
+    });
+    lease.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    // Ours is the one release more.
+    assert_eq!(calls(&server, "evalsha"), 3 * TIMES + 1);
+    assert_eq!(calls(&server, "publish"), TIMES);
+}
