@@ -148,7 +148,7 @@ pub(crate) fn wall_us() -> u64 {
 pub(crate) struct Alarm {
     clock: Clock,
     #[cfg(target_os = "linux")]
-    timer: Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>>,
+    timer: Option<tokio::net::unix::pipe::Receiver>,
 }
 
 impl Alarm {
@@ -172,34 +172,28 @@ impl Alarm {
     pub(crate) async fn ring_at(&self, moment: Moment) {
         #[cfg(target_os = "linux")]
         if let Some(timer) = &self.timer
-            && set_timer(timer.get_ref(), moment).is_ok()
+            && set_timer(timer, moment).is_ok()
         {
             while self.clock.now() < moment {
-                match timer.readable().await {
-                    Ok(mut ready) if self.clock.now() < moment => ready.clear_ready(),
-                    Ok(_) => return,
-                    Err(_) => break,
+                if timer.readable().await.is_err() {
+                    break;
                 }
+                timer.try_read(&mut [0; 8]).ok(); // how often it rang; the clock decides
             }
         }
         self.clock.sleep_until(moment).await;
     }
 }
 
-/// Registers a timer with the runtime that polls it.
+/// A timer that the runtime watches. It is no pipe, but it is read like one, and this needs no unsafe registration of a
+/// bare descriptor.
 #[cfg(target_os = "linux")]
-#[expect(
-    unsafe_code,
-    reason = "the descriptor must stay the same one for as long as it is registered"
-)]
-fn watched(timer: std::os::fd::OwnedFd) -> Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>> {
-    // SAFETY: `register` asks that the value goes on owning one and the same open descriptor. An `OwnedFd` does: it is
-    // moved in here, never taken out or replaced, and closes only after `AsyncFd` has deregistered it.
-    unsafe { tokio::io::unix::AsyncFd::register(timer) }.ok()
+fn watched(timer: std::os::fd::OwnedFd) -> Option<tokio::net::unix::pipe::Receiver> {
+    tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(timer).ok()
 }
 
 #[cfg(target_os = "linux")]
-fn set_timer(timer: &std::os::fd::OwnedFd, moment: Moment) -> rustix::io::Result<()> {
+fn set_timer(timer: &tokio::net::unix::pipe::Receiver, moment: Moment) -> rustix::io::Result<()> {
     use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
     let at = Timespec {
         tv_sec: i64::try_from(moment.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX),

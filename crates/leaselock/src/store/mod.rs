@@ -21,6 +21,8 @@ pub(crate) enum Event {
     Ready,
     /// Messages may be missed until the next `Ready`.
     Gap,
+    /// Some holder's process ended without a word: a lock may be free.
+    Ended,
     /// A message to the channel.
     Message(Vec<u8>),
 }

@@ -62,12 +62,13 @@ impl Acquisition<'_> {
                     return Ok(lease);
                 }
                 Ok(Outcome::Waiting(seen, position)) => {
+                    place.stands_at(position);
                     self.tell(&seen, position);
                     let most = self.inner.store.capabilities().look_every;
                     let pause = looks::next_look(&seen, position, !channel.is_empty(), most);
                     so_far.answered(seen);
                     so_far.in_line = true;
-                    pause
+                    looks::spread(pause, position)
                 }
                 Ok(Outcome::Busy(seen)) => {
                     so_far.answered(seen);
@@ -119,10 +120,7 @@ impl Acquisition<'_> {
     /// False when the wait is over.
     async fn nap(&self, place: &Place, pause: Duration, end: Option<Moment>) -> bool {
         let clock = &self.inner.clock;
-        let look_at = clock
-            .now()
-            .plus(looks::jittered(pause, 2))
-            .max(clock.now().plus(pause));
+        let look_at = clock.now().plus(pause);
         let until = end.map_or(look_at, |end| end.min(look_at));
         tokio::select! {
             () = place.woken() => return true,

@@ -37,6 +37,18 @@ pub(crate) fn next_look(seen: &Seen, place: u64, rung: bool, store_most: Duratio
     wait.min(store_most).max(LEAST)
 }
 
+/// A little later than that, so that waiters do not move in step: milliseconds at the head, where a lock stands idle
+/// meanwhile, and a tenth behind it.
+pub(crate) fn spread(wait: Duration, place: u64) -> Duration {
+    const HEAD_SPREAD: Duration = Duration::from_millis(5);
+    let most = if place <= 1 {
+        HEAD_SPREAD.min(wait)
+    } else {
+        wait / 10
+    };
+    wait + jittered(most / 2, 100)
+}
+
 /// The wait before trying again after the store did not answer: doubling from 20 ms to 500 ms.
 pub(crate) fn after_error(failures: u32) -> Duration {
     Duration::from_millis(20 << failures.min(5)).min(Duration::from_millis(500))
@@ -101,6 +113,15 @@ mod tests {
             next_look(&seen(Some(60_000), true), 9, true, Duration::from_secs(1)).as_millis(),
             1_000
         );
+    }
+
+    #[test]
+    fn the_head_is_late_by_milliseconds_only() {
+        for _ in 0..1000 {
+            let late = spread(Duration::from_secs(5), 1) - Duration::from_secs(5);
+            assert!(late <= Duration::from_millis(5), "{late:?}");
+            assert!(spread(Duration::from_secs(10), 2) <= Duration::from_secs(11));
+        }
     }
 
     #[test]

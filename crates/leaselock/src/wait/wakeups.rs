@@ -1,6 +1,7 @@
 //! One shared subscription per client: a message wakes the one waiter whose token it names.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::token::Token;
 
 #[derive(Debug)]
 pub(crate) struct Wakeups {
-    places: Mutex<HashMap<String, Arc<Notify>>>,
+    places: Mutex<HashMap<String, Arc<Spot>>>,
     /// Messages arrive at present.
     listening: watch::Sender<bool>,
     wanted: Notify,
@@ -25,8 +26,18 @@ pub(crate) struct Wakeups {
 pub(crate) struct Place {
     wakeups: Arc<Wakeups>,
     token: String,
-    woken: Arc<Notify>,
+    spot: Arc<Spot>,
 }
+
+#[derive(Debug)]
+struct Spot {
+    woken: Notify,
+    /// Place in line at the latest look.
+    position: AtomicU64,
+}
+
+/// When a holder dies, those who were so near the head at their latest look are woken; the others look soon enough.
+const NEAR: u64 = 2;
 
 impl Wakeups {
     pub(crate) fn new(reaper: Reaper) -> Self {
@@ -39,7 +50,7 @@ impl Wakeups {
         }
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<String, Arc<Notify>>> {
+    fn places(&self) -> MutexGuard<'_, HashMap<String, Arc<Spot>>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -57,11 +68,20 @@ impl Wakeups {
             Event::Ready => {
                 self.listening.send_replace(true);
                 self.reaper.hurry();
-                self.places().values().for_each(|woken| woken.notify_one());
+                self.wake_up_to(u64::MAX);
             }
             Event::Gap => drop(self.listening.send_replace(false)),
+            Event::Ended => self.wake_up_to(NEAR),
             Event::Message(message) => self.wake(&message),
         }
+    }
+
+    fn wake_up_to(&self, position: u64) {
+        let places = self.places();
+        let near = places
+            .values()
+            .filter(|spot| spot.position.load(Ordering::Relaxed) <= position);
+        near.for_each(|spot| spot.woken.notify_one());
     }
 
     /// The message says which token was granted; the waiter's look finds out the rest. A token that nobody waits for
@@ -70,9 +90,9 @@ impl Wakeups {
         let token = std::str::from_utf8(message)
             .ok()
             .and_then(|text| text.rsplit(' ').next());
-        let woken = token.and_then(|token| self.places().get(token).cloned());
-        match woken {
-            Some(woken) => woken.notify_one(),
+        let spot = token.and_then(|token| self.places().get(token).cloned());
+        match spot {
+            Some(spot) => spot.woken.notify_one(),
             None => self.reaper.hurry(),
         }
     }
@@ -91,12 +111,16 @@ impl Wakeups {
     }
 
     pub(crate) fn place(self: &Arc<Self>, token: &Token) -> Place {
-        let (token, woken) = (token.secret().to_owned(), Arc::new(Notify::new()));
-        self.places().insert(token.clone(), Arc::clone(&woken));
+        let token = token.secret().to_owned();
+        let spot = Arc::new(Spot {
+            woken: Notify::new(),
+            position: AtomicU64::new(1),
+        });
+        self.places().insert(token.clone(), Arc::clone(&spot));
         Place {
             wakeups: Arc::clone(self),
             token,
-            woken,
+            spot,
         }
     }
 
@@ -108,7 +132,11 @@ impl Wakeups {
 impl Place {
     /// Ends with the next wake-up; one that came since the last call counts.
     pub(crate) async fn woken(&self) {
-        self.woken.notified().await;
+        self.spot.woken.notified().await;
+    }
+
+    pub(crate) fn stands_at(&self, position: u64) {
+        self.spot.position.store(position, Ordering::Relaxed);
     }
 }
 

@@ -253,7 +253,7 @@ impl Lab {
             async move {
                 let sink = move |event| match event {
                     Event::Ready => drop(ready.send(())),
-                    Event::Gap => {}
+                    Event::Gap | Event::Ended => {}
                     Event::Message(message) => heard
                         .lock()
                         .unwrap()

@@ -24,7 +24,7 @@ const RECORD_EVERY_US: u64 = 60_000_000;
 const ASKED: usize = 256;
 
 /// Inode and time of the last change: another `meta` file has another.
-type Identity = (u64, i64, u64);
+type Identity = (u64, i64, i128);
 
 /// The anchor that this process uses, and the file that it is from.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Anchor {
 
 fn identity(root: &OwnedFd) -> Option<Identity> {
     let stat = statat(root, META, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    Some((stat.st_ino, stat.st_mtime, stat.st_mtime_nsec))
+    Some((stat.st_ino, stat.st_mtime, i128::from(stat.st_mtime_nsec)))
 }
 
 /// Reads the anchor, or fixes it when this boot has none.

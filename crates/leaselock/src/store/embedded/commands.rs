@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::image::{Content, Entry, Image, Life};
 use super::reply::{Failure, Reply};
 use super::sorted;
+use super::whitelist::WHITELIST;
 use crate::token;
 
 /// What commands ask about the world outside of the image.
@@ -25,16 +26,14 @@ pub(super) struct Step {
     pub(super) surroundings: Arc<dyn Surroundings>,
     /// Channel and message, to be sent once the image is committed.
     pub(super) outbox: Vec<(Vec<u8>, Vec<u8>)>,
-    /// What the first `redis.call` that raised an error said.
-    pub(super) failure: Option<Failure>,
 }
 
 /// Runs one command. The name comes first, in capitals, as the scripts write it.
-pub(super) fn run(step: &mut Step, words: &[Vec<u8>]) -> Result<Reply, Failure> {
+pub(super) fn run(step: &mut Step, words: &[&[u8]]) -> Result<Reply, Failure> {
     let (name, args) = words
         .split_first()
         .ok_or_else(|| Failure::internal("ERR a command needs a name"))?;
-    match (name.as_slice(), args) {
+    match (*name, args) {
         (b"TIME", []) => Ok(time(step.now_us)),
         (b"PUBSUB", [what, channels @ ..]) if what == b"NUMSUB" => Ok(receivers(step, channels)),
         (b"PUBLISH", [channel, message]) => publish(step, channel, message),
@@ -43,15 +42,20 @@ pub(super) fn run(step: &mut Step, words: &[Vec<u8>]) -> Result<Reply, Failure> 
     }
 }
 
-fn unknown(name: &[u8], args: &[Vec<u8>]) -> Failure {
+fn unknown(name: &[u8], args: &[&[u8]]) -> Failure {
     let name = String::from_utf8_lossy(name);
+    let what = if WHITELIST.contains(&&*name) {
+        "another form of"
+    } else {
+        "no command"
+    };
+    let count = args.len();
     Failure::internal(format!(
-        "ERR the embedded store has no command {name} with {} arguments",
-        args.len()
+        "ERR the embedded store has {what} {name} ({count} arguments)"
     ))
 }
 
-fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[Vec<u8>]) -> Result<Reply, Failure> {
+fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[&[u8]]) -> Result<Reply, Failure> {
     let key = std::str::from_utf8(key)
         .ok()
         .filter(|key| step.keys.iter().any(|declared| declared == key));
@@ -65,11 +69,11 @@ fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[Vec<u8>]) -> Resu
         (b"TYPE", []) => Ok(Reply::Status(kind(image, key))),
         (b"PTTL", []) => Ok(Reply::Int(remaining_ms(image.find(key), step.now_us))),
         (b"HGET", [field]) => Ok(Reply::or_nil(
-            fields(image, key)?.and_then(|fields| fields.get(field)),
+            fields(image, key)?.and_then(|fields| fields.get(*field)),
         )),
         (b"HMGET", wanted @ [_, ..]) => {
             let fields = fields(image, key)?;
-            let value = |field| Reply::or_nil(fields.and_then(|fields| fields.get(field)));
+            let value = |field: &&[u8]| Reply::or_nil(fields.and_then(|fields| fields.get(*field)));
             Ok(Reply::Array(wanted.iter().map(value).collect()))
         }
         (b"ZCARD" | b"ZRANK" | b"ZRANGE" | b"ZREVRANGEBYSCORE", _) => {
@@ -96,10 +100,10 @@ fn time(now_us: u64) -> Reply {
     Reply::Array(vec![part(now_us / 1_000_000), part(now_us % 1_000_000)])
 }
 
-fn receivers(step: &Step, channels: &[Vec<u8>]) -> Reply {
-    let count = |channel: &Vec<u8>| {
+fn receivers(step: &Step, channels: &[&[u8]]) -> Reply {
+    let count = |channel: &&[u8]| {
         [
-            Reply::Bytes(channel.clone()),
+            Reply::Bytes(channel.to_vec()),
             Reply::Int(i64::from(step.surroundings.present(channel))),
         ]
     };

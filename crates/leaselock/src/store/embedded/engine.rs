@@ -1,12 +1,13 @@
 //! Runs the scripts: a few Lua machines, each with nothing but arithmetic, text, tables and `redis`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value as LuaValue};
 
 use super::commands::{self, Step};
-use super::reply::{self, Failure, Reply};
+use super::reply::{self, Failure, Reply, Words};
 use crate::error::{ErrorKind, StoreError};
 use crate::script::{Call, Script, Tagged};
 
@@ -25,12 +26,20 @@ const KEPT: usize = 8;
 
 static IDLE: Mutex<Vec<Machine>> = Mutex::new(Vec::new());
 
-type Slot = Arc<Mutex<Option<Step>>>;
+type Slot = Arc<Mutex<Running>>;
+
+/// What `redis.call` works on.
+#[derive(Default)]
+struct Running {
+    step: Option<Step>,
+    words: Words,
+    /// What the first `redis.call` that raised an error said.
+    failure: Option<Failure>,
+}
 
 struct Machine {
     lua: Lua,
-    /// The step that the running script works on.
-    step: Slot,
+    running: Slot,
     /// Compiled scripts by where their text lies.
     compiled: HashMap<usize, Function>,
 }
@@ -63,7 +72,9 @@ impl Machine {
             StdLib::STRING | StdLib::MATH | StdLib::TABLE,
             LuaOptions::default(),
         )?;
-        let step = Slot::default();
+        // Collecting walks over all compiled scripts, so it is done less often; a call leaves a few kilobytes behind.
+        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(1000)));
+        let running = Slot::default();
         let globals = lua.globals();
         let names = globals
             .pairs::<String, LuaValue>()
@@ -79,27 +90,23 @@ impl Machine {
                 .raw_set(*function, LuaValue::Nil)?;
         }
         let redis = lua.create_table()?;
-        redis.raw_set("call", caller(&lua, &step, true)?)?;
-        redis.raw_set("pcall", caller(&lua, &step, false)?)?;
+        redis.raw_set("call", caller(&lua, &running, true)?)?;
+        redis.raw_set("pcall", caller(&lua, &running, false)?)?;
         globals.raw_set("redis", redis)?;
         seal(&lua, &globals)?;
         Ok(Machine {
             lua,
-            step,
+            running,
             compiled: HashMap::new(),
         })
     }
 
     fn run(&mut self, call: &Call, step: Step) -> Result<(Tagged, Step), StoreError> {
-        *self.step.lock().unwrap_or_else(PoisonError::into_inner) = Some(step);
+        self.running().step = Some(step);
         let outcome = self.evaluate(call);
-        let step = self
-            .step
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let mut step =
-            step.ok_or_else(|| StoreError::refused(ErrorKind::Internal, "a script lost its step"))?;
+        let mut running = self.running();
+        let (step, raised) = (running.step.take(), running.failure.take());
+        drop(running);
         let refuse = |failure: Failure| {
             StoreError::refused(
                 failure.kind,
@@ -107,17 +114,18 @@ impl Machine {
             )
         };
         let value = outcome.map_err(|error| {
-            refuse(
-                step.failure
-                    .take()
-                    .unwrap_or_else(|| Failure::internal(error.to_string())),
-            )
+            refuse(raised.unwrap_or_else(|| Failure::internal(error.to_string())))
         })?;
         let value = reply::from_lua(&value).map_err(refuse)?;
         // Nothing is committed yet, so an answer without a tag is a refusal and not a doubt.
         let answer =
             Tagged::from_value(value).map_err(|_| refuse(Failure::internal("no tagged answer")))?;
+        let step = step.ok_or_else(|| refuse(Failure::internal("it lost its place")))?;
         Ok((answer, step))
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn evaluate(&mut self, call: &Call) -> mlua::Result<LuaValue> {
@@ -166,20 +174,19 @@ fn seal(lua: &Lua, globals: &Table) -> mlua::Result<()> {
 }
 
 /// `redis.call`, which raises errors, or `redis.pcall`, which returns them as `{err = message}`.
-fn caller(lua: &Lua, step: &Slot, raises: bool) -> mlua::Result<Function> {
-    let step = Arc::clone(step);
+fn caller(lua: &Lua, running: &Slot, raises: bool) -> mlua::Result<Function> {
+    let running = Arc::clone(running);
+    // Made once, because most writes answer nothing else.
+    let fine = lua.create_table()?;
+    fine.raw_set("ok", "OK")?;
     lua.create_function(move |lua, words: MultiValue| {
-        let words: Result<Vec<Vec<u8>>, Failure> = words.iter().map(reply::argument).collect();
-        let mut guard = step.lock().unwrap_or_else(PoisonError::into_inner);
-        let step = guard
-            .as_mut()
-            .ok_or_else(|| mlua::Error::runtime("no step is running"))?;
-        let answer: Result<Reply, Failure> = words.and_then(|words| commands::run(step, &words));
-        match answer {
+        let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
+        match command(&mut running, &words) {
+            Ok(Reply::Status("OK")) => Ok(LuaValue::Table(fine.clone())),
             Ok(answer) => reply::to_lua(lua, answer),
             Err(failure) if raises => {
                 let message = failure.message.clone();
-                step.failure.get_or_insert(failure);
+                running.failure.get_or_insert(failure);
                 Err(mlua::Error::runtime(message))
             }
             Err(failure) => {
@@ -189,4 +196,14 @@ fn caller(lua: &Lua, step: &Slot, raises: bool) -> mlua::Result<Function> {
             }
         }
     })
+}
+
+fn command(running: &mut Running, values: &MultiValue) -> Result<Reply, Failure> {
+    let Running { step, words, .. } = running;
+    words.clear();
+    values.iter().try_for_each(|value| words.push(value))?;
+    let step = step
+        .as_mut()
+        .ok_or_else(|| Failure::internal("no script is running"))?;
+    commands::run(step, &words.all())
 }

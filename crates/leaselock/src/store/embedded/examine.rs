@@ -16,7 +16,7 @@ impl FolderStore {
     /// A folder that cannot carry locks is a finding and no error.
     pub(super) async fn examine(&self, within: Duration) -> Result<Vec<Check>, StoreError> {
         let outcome = self
-            .keep_trying("the folder", within, |folder| checks(folder))
+            .keep_trying("its time", within, |folder| checks(folder))
             .await;
         match outcome {
             Err(error)
@@ -99,7 +99,7 @@ fn file_system(folder: &Folder) -> rustix::io::Result<Check> {
     ))
 }
 
-fn permissions(owner: u32, mode: u32) -> Check {
+fn permissions(owner: u32, mode: rustix::fs::RawMode) -> Check {
     let found = format!("{:04o}, owned by user {owner}", mode & 0o7777);
     if mode & 0o002 != 0 && mode & 0o1000 == 0 {
         let advice = "everybody can delete the locks of others: chmod 1777";

@@ -105,7 +105,6 @@ impl MemoryStore {
             reads_only: call.script.reads_only,
             surroundings: Arc::clone(&self.shared) as Arc<dyn Surroundings>,
             outbox: Vec::new(),
-            failure: None,
         };
         let (answer, step) = engine::execute(call, step)?;
         if step.image.entries.is_empty() {

@@ -15,6 +15,7 @@ use crate::token::ClientId;
 
 mod anchor;
 mod commands;
+mod endings;
 mod engine;
 mod examine;
 #[cfg(target_os = "linux")]

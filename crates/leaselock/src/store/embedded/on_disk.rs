@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::super::{Event, Sink};
 use super::commands::{Step, Surroundings};
+use super::endings::Endings;
 use super::engine;
 use super::folder::{Folder, Settings};
 use super::image::Image;
@@ -102,7 +103,8 @@ impl FolderStore {
             }
             let waited = clock.now().saturating_since(began);
             if waited >= within {
-                let message = format!("{what} was held by other processes for {waited:?}");
+                let path = self.settings.path.display();
+                let message = format!("{path}: {what} was held by other processes for {waited:?}");
                 return Err(StoreError::refused(ErrorKind::TimedOut, message));
             }
             pause(turn, clock.now()).await;
@@ -112,9 +114,8 @@ impl FolderStore {
 
     pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, StoreError> {
         let name = lockfile::file_name(one_tag(call)?);
-        let what = format!("lock file {name}");
         let answer = self
-            .keep_trying(&what, within, |folder| attempt(folder, &name, call))
+            .keep_trying(&name, within, |folder| attempt(folder, &name, call))
             .await?;
         if self.sweep.is_due()
             && let Ok(folder) = self.folder()
@@ -131,7 +132,17 @@ impl FolderStore {
             match self.bind(channel) {
                 Ok(listener) => {
                     sink(Event::Ready);
-                    listener.hear(sink).await;
+                    let endings = self
+                        .folder()
+                        .ok()
+                        .and_then(|folder| Endings::watch(&folder.sessions));
+                    tokio::select! {
+                        () = listener.hear(sink) => {}
+                        () = async { match &endings {
+                            Some(endings) => endings.report(sink).await,
+                            None => std::future::pending().await,
+                        }} => {}
+                    }
                     sink(Event::Gap);
                 }
                 Err(error) => {
@@ -250,6 +261,5 @@ fn step(folder: &Arc<Folder>, call: &Call, image: Image, now_us: u64) -> Step {
         reads_only: call.script.reads_only,
         surroundings: Arc::clone(folder) as Arc<dyn Surroundings>,
         outbox: Vec::new(),
-        failure: None,
     }
 }

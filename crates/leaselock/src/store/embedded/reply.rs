@@ -61,11 +61,9 @@ pub(super) fn to_lua(lua: &Lua, reply: Reply) -> mlua::Result<LuaValue> {
             LuaValue::Table(table)
         }
         Reply::Array(items) => {
-            let table = lua.create_table_with_capacity(items.len(), 0)?;
-            for item in items {
-                table.raw_push(to_lua(lua, item)?)?;
-            }
-            LuaValue::Table(table)
+            let items: mlua::Result<Vec<LuaValue>> =
+                items.into_iter().map(|item| to_lua(lua, item)).collect();
+            LuaValue::Table(lua.create_sequence_from(items?)?)
         }
     })
 }
@@ -88,22 +86,21 @@ fn from_table(table: &mlua::Table) -> Result<Value, Failure> {
             .raw_get::<LuaValue>(name)
             .map_err(|error| Failure::internal(error.to_string()))
     };
-    if let LuaValue::String(message) = field("err")? {
-        return Err(Failure::internal(message.to_string_lossy()));
-    }
-    if let LuaValue::String(status) = field("ok")? {
-        return Ok(Value::Bytes(status.as_bytes().to_vec()));
-    }
-    let mut items = Vec::with_capacity(table.raw_len());
-    loop {
-        let item = table
-            .raw_get(items.len() + 1)
-            .map_err(|error| Failure::internal(error.to_string()))?;
-        if matches!(item, LuaValue::Nil) {
-            return Ok(Value::Array(items));
+    let length = table.raw_len();
+    if length == 0 {
+        if let LuaValue::String(message) = field("err")? {
+            return Err(Failure::internal(message.to_string_lossy()));
         }
+        if let LuaValue::String(status) = field("ok")? {
+            return Ok(Value::Bytes(status.as_bytes().to_vec()));
+        }
+    }
+    let mut items = Vec::with_capacity(length);
+    for item in table.sequence_values::<LuaValue>() {
+        let item = item.map_err(|error| Failure::internal(error.to_string()))?;
         items.push(from_lua(&item)?);
     }
+    Ok(Value::Array(items))
 }
 
 #[expect(
@@ -114,19 +111,49 @@ fn truncated(number: f64) -> i64 {
     number as i64
 }
 
-/// An argument of `redis.call`: text as it is, numbers as C's `%.17g` prints them.
-pub(super) fn argument(value: &LuaValue) -> Result<Vec<u8>, Failure> {
+/// The words of one `redis.call`, one after the other in a buffer that is used again and again.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    buffer: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Words {
+    pub(super) fn clear(&mut self) {
+        self.buffer.clear();
+        self.ends.clear();
+    }
+
+    /// Text as it is, numbers as C's `%.17g` prints them.
+    pub(super) fn push(&mut self, value: &LuaValue) -> Result<(), Failure> {
+        match value {
+            LuaValue::String(text) => self.buffer.extend_from_slice(&text.as_bytes()),
+            other => self.buffer.extend_from_slice(number(other)?.as_bytes()),
+        }
+        self.ends.push(self.buffer.len());
+        Ok(())
+    }
+
+    pub(super) fn all(&self) -> Vec<&[u8]> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        let spans = starts.zip(&self.ends);
+        spans
+            .map(|(start, end)| &self.buffer[*start..*end])
+            .collect()
+    }
+}
+
+fn number(value: &LuaValue) -> Result<String, Failure> {
     match value {
-        LuaValue::String(text) => Ok(text.as_bytes().to_vec()),
         LuaValue::Integer(number) if number.unsigned_abs() < 100_000_000_000_000_000 => {
-            Ok(number.to_string().into_bytes())
+            Ok(number.to_string())
         }
         #[expect(
             clippy::cast_precision_loss,
             reason = "every number of Lua is a double to begin with"
         )]
-        LuaValue::Integer(number) => Ok(general(*number as f64).into_bytes()),
-        LuaValue::Number(number) => Ok(general(*number).into_bytes()),
+        LuaValue::Integer(number) => Ok(general(*number as f64)),
+        LuaValue::Number(number) => Ok(general(*number)),
         _ => Err(Failure::internal(
             "ERR Lua redis() command arguments must be strings or integers",
         )),

@@ -77,7 +77,7 @@ impl FolderStore {
     ) -> Result<(u64, Vec<String>), StoreError> {
         let number = u32::try_from(from >> 32).unwrap_or(0);
         let place = usize::try_from(from & u64::from(u32::MAX)).unwrap_or(usize::MAX);
-        self.keep_trying("the folder", within, |folder| {
+        self.keep_trying("its time", within, |folder| {
             let (number, names) = self.listings.get(number, folder)?;
             let page = names.iter().skip(place).take(PAGE);
             let locks = page

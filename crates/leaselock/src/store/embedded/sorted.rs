@@ -8,7 +8,7 @@ pub(super) fn read(
     image: &Image,
     command: &[u8],
     key: &str,
-    args: &[Vec<u8>],
+    args: &[&[u8]],
 ) -> Result<Reply, Failure> {
     let members = match image.find(key).map(|entry| &entry.content) {
         None => &[][..],
@@ -39,7 +39,7 @@ pub(super) fn write(
     image: &mut Image,
     command: &[u8],
     key: &str,
-    args: &[Vec<u8>],
+    args: &[&[u8]],
 ) -> Result<Reply, Failure> {
     match (command, args) {
         (b"ZADD", [score, name]) => add(image, key, number(score)?, name),

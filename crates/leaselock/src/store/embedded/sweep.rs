@@ -42,12 +42,6 @@ impl Sweep {
             }
         }
     }
-
-    /// Begins anew, in every folder.
-    #[cfg(test)]
-    pub(super) fn restart(&self) {
-        *self.places.lock().unwrap() = [None, None, None];
-    }
 }
 
 /// The next few names. After the last one the folder is read anew, at the next step.

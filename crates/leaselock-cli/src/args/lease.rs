@@ -1,0 +1,101 @@
+//! The arguments of the verbs that take, keep and give back a lease.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::duration;
+use crate::exit::Exit;
+
+/// What a lease is to be like.
+#[derive(Debug, Args)]
+pub(crate) struct LockArgs {
+    /// Length of the lease: how long others wait at most when this holder vanishes
+    ///
+    /// `run` renews it all the time; from `acquire` it counts once. From 10ms to 30d.
+    #[arg(long, value_name = "DUR", default_value = "10s", value_parser = duration::parse)]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) ttl: Duration,
+
+    /// Place in line: a higher number goes first, equal numbers in the order of arrival
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
+    pub(crate) priority: i32,
+
+    /// A note that others see while this lease is held
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) why: Option<String>,
+}
+
+/// How long to wait for a lock that somebody else holds.
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// Do not wait: give up at once when somebody else holds the lock
+    #[arg(short, long, conflicts_with = "wait")]
+    pub(crate) nonblock: bool,
+
+    /// Wait at most this long [default: for ever]
+    #[arg(short, long, value_name = "DUR", value_parser = duration::parse)]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) wait: Option<Duration>,
+
+    /// Exit code when the lock is not free in time, 0 to 255
+    #[arg(short = 'E', long, value_name = "N", default_value_t = 75)]
+    #[arg(allow_negative_numbers = true)]
+    busy_exit_code: u8,
+}
+
+impl WaitArgs {
+    /// The exit code for a lock that was not free in time.
+    pub(crate) fn busy(&self) -> Exit {
+        Exit::chosen(self.busy_exit_code)
+    }
+}
+
+/// Take a lock and print its handle, for extend and release
+///
+/// The lease is not renewed: it ends after its ttl unless `extend` comes in time. Whoever has the
+/// handle can give the lock back, so keep it as you keep a password.
+#[derive(Debug, Args)]
+pub(crate) struct AcquireArgs {
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+
+    /// What the lock protects, for example nightly-report
+    pub(crate) name: String,
+}
+
+/// Where a handle is read from; never from the arguments, which `ps` shows to everybody.
+#[derive(Debug, Args)]
+pub(crate) struct HandleArgs {
+    /// Read the handle from this file [default: LEASELOCK_HANDLE, else standard input]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) handle_file: Option<PathBuf>,
+}
+
+/// Give a lease that acquire took a new ttl, counted from now
+#[derive(Debug, Args)]
+pub(crate) struct ExtendArgs {
+    #[command(flatten)]
+    pub(crate) handle: HandleArgs,
+
+    /// New length of the lease, from 10ms to 30d
+    #[arg(long, value_name = "DUR", default_value = "10s", value_parser = duration::parse)]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) ttl: Duration,
+}
+
+/// Give back a lease that acquire took
+#[derive(Debug, Args)]
+pub(crate) struct ReleaseArgs {
+    #[command(flatten)]
+    pub(crate) handle: HandleArgs,
+}

@@ -1,0 +1,131 @@
+//! The command line: what the user may write, each flag with a text that says what it does.
+//!
+//! This is the first of two stages. Here is validated text that has touched nothing; the second
+//! stage ([`run::RunPlan`]) works out what follows from several flags together. Help, the manual
+//! page and the completions come from the same definitions.
+
+pub(crate) mod lease;
+pub(crate) mod look;
+pub(crate) mod run;
+pub(crate) mod usage;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+/// Run a job under a lock that ends by itself: a lease.
+///
+/// The lock lives in a folder of files on this machine, or on a Redis or Valkey server when
+/// --url or LEASELOCK_URL names one. Whoever waits is served in the order of arrival.
+#[derive(Debug, Parser)]
+#[command(name = "leaselock", version, after_long_help = crate::exit::HELP)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What may stand before or after the verb.
+#[derive(Debug, Args)]
+pub(crate) struct Globals {
+    /// Where the locks live: file: (default), file:///dir, redis://host, rediss://host,
+    /// redis+unix:///path
+    ///
+    /// Without it the locks lie in ~/.local/state/leaselock and exclude only copies run by the
+    /// same user on this machine. `file:///dir` shares them between users, `redis://…` between
+    /// machines. A password is better given in LEASELOCK_URL, because `ps` shows arguments.
+    #[arg(long, global = true, value_name = "URL", env = "LEASELOCK_URL")]
+    #[arg(hide_env_values = true, help_heading = "Global options")]
+    url: Option<String>,
+
+    /// Print one JSON object a line on standard output
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) json: bool,
+
+    /// Say more on standard error; repeat for more still
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Global options")]
+    pub(crate) verbose: u8,
+
+    /// Say nothing on standard error but errors
+    #[arg(
+        short,
+        long,
+        global = true,
+        conflicts_with = "verbose",
+        help_heading = "Global options"
+    )]
+    pub(crate) quiet: bool,
+}
+
+impl Globals {
+    /// The store's URL; an empty one, as from `LEASELOCK_URL=`, counts as not given.
+    pub(crate) fn url(&self) -> &str {
+        self.url
+            .as_deref()
+            .filter(|url| !url.is_empty())
+            .unwrap_or("file:")
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Run(run::RunArgs),
+    Acquire(lease::AcquireArgs),
+    Extend(lease::ExtendArgs),
+    Release(lease::ReleaseArgs),
+    Status(look::StatusArgs),
+    Ls(look::LsArgs),
+    Wait(look::WaitArgs),
+    Break(look::BreakArgs),
+    Doctor(look::DoctorArgs),
+    Completions(look::CompletionsArgs),
+    Man(look::ManArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split(' '))
+    }
+
+    #[test]
+    fn the_definition_contradicts_itself_nowhere() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_flags_stand_before_or_after_the_verb() {
+        for line in [
+            "leaselock --url redis://h --json -v -v status a",
+            "leaselock status a --url redis://h --json -vv",
+            "leaselock --json -v status -v --url redis://h a",
+        ] {
+            let globals = parse(line).unwrap().globals;
+            assert_eq!((globals.url(), globals.json), ("redis://h", true), "{line}");
+        }
+        assert!(parse("leaselock status a -q").unwrap().globals.quiet);
+        assert!(parse("leaselock -q status a").unwrap().globals.quiet);
+    }
+
+    #[test]
+    fn verbose_counts() {
+        assert_eq!(parse("leaselock ls -vvv").unwrap().globals.verbose, 3);
+    }
+
+    #[test]
+    fn every_flag_and_every_verb_has_help() {
+        for verb in std::iter::once(&Cli::command()).chain(Cli::command().get_subcommands()) {
+            assert!(verb.get_about().is_some(), "{}", verb.get_name());
+            for argument in verb.get_arguments() {
+                assert!(
+                    argument.get_help().is_some(),
+                    "{} {}",
+                    verb.get_name(),
+                    argument.get_id()
+                );
+            }
+        }
+    }
+}

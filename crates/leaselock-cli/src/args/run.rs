@@ -1,0 +1,263 @@
+//! The arguments of `run`, and what follows from them together.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Args;
+use rustix::process::Signal;
+
+use super::lease::{LockArgs, WaitArgs};
+use crate::guardian::Plan;
+use crate::{duration, signal_name};
+
+/// Run a command while holding a lock
+///
+/// Waits in line for the lock, runs the command, and releases the lock when the command ends.
+/// The exit code is the command's own. When the lease is lost, for example because the store
+/// cannot be reached for too long, the command is ended before anybody else can get the lock.
+///
+/// The command finds LEASELOCK_NAME, LEASELOCK_FENCE and LEASELOCK_TTL_MS in its environment.
+/// The fence only grows from one holder to the next: pass it on to what the lock protects, so
+/// that a late write of an earlier holder can be turned away.
+#[derive(Debug, Args)]
+#[command(after_long_help = crate::exit::HELP)]
+#[command(
+    override_usage = "leaselock run [OPTIONS] NAME [--] COMMAND [ARG]...\n       \
+                            leaselock run [OPTIONS] NAME -c SCRIPT"
+)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    /// Run SCRIPT with $SHELL -c (/bin/sh when SHELL is not set) in place of a command
+    #[arg(
+        short = 'c',
+        long = "command",
+        value_name = "SCRIPT",
+        conflicts_with = "command"
+    )]
+    script: Option<OsString>,
+
+    /// Do not let the command inherit the lock
+    ///
+    /// In a folder store the command keeps the lock as long as it lives, even when leaselock
+    /// itself is killed. With this flag it is ended instead when leaselock is killed.
+    #[arg(short = 'o', long)]
+    pub(crate) close: bool,
+
+    /// When the lease runs out, send --signal this long before its end
+    ///
+    /// What is still alive close to the end of the lease is killed. Less than half the ttl;
+    /// a fifth of the ttl, at most 2s, when not given.
+    #[arg(short, long, value_name = "DUR", value_parser = duration::parse)]
+    #[arg(allow_negative_numbers = true)]
+    kill_after: Option<Duration>,
+
+    /// The signal that asks the command to end when the lease runs out
+    #[arg(long, value_name = "SIG", default_value = "TERM", value_parser = signal_name::parse)]
+    signal: Signal,
+
+    /// Refused: read-write locks do not exist yet
+    #[arg(short, long)]
+    shared: bool,
+
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+
+    /// Give the lock back after this long, whatever the command does
+    ///
+    /// The lease is not renewed beyond it, and the command is ended as if it had been lost.
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) max_hold: Option<Duration>,
+
+    /// What the lock protects, for example nightly-report
+    pub(crate) name: String,
+
+    /// The command and its arguments, passed on byte for byte and without a shell
+    #[arg(trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+/// What `run` is to do, with all its flags weighed against each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunPlan {
+    pub(crate) program: OsString,
+    pub(crate) arguments: Vec<OsString>,
+    /// What the guardian is told before anything else happens.
+    pub(crate) guardian: Plan,
+}
+
+/// Below this a job would be killed before it was well started.
+const SHORTEST_TTL: Duration = Duration::from_millis(100);
+
+impl RunArgs {
+    /// The second stage: refuses what contradicts itself, in a sentence that says what is right.
+    pub(crate) fn plan(&self) -> Result<RunPlan, String> {
+        if self.shared {
+            return Err("--shared: read-write locks do not exist yet; \
+                        leave the flag away to hold the lock alone"
+                .into());
+        }
+        let ttl = self.lock.ttl;
+        if ttl < SHORTEST_TTL {
+            return Err(format!(
+                "--ttl: {} leaves no time to end the command before the lease ends; \
+                 give 100ms or more",
+                duration::for_people(ttl)
+            ));
+        }
+        let kill_after = self
+            .kill_after
+            .unwrap_or_else(|| Duration::from_secs(2).min(ttl / 5));
+        if kill_after >= ttl / 2 {
+            return Err(format!(
+                "--kill-after: {} is half the ttl of {} or more; give less, or a longer --ttl",
+                duration::for_people(kill_after),
+                duration::for_people(ttl)
+            ));
+        }
+        let (program, arguments) = self.program_and_arguments().ok_or(
+            "say what to run: leaselock run NAME -- COMMAND, or leaselock run NAME -c SCRIPT",
+        )?;
+        let guardian = Plan {
+            ttl,
+            kill_after,
+            signal: self.signal,
+        };
+        Ok(RunPlan {
+            program,
+            arguments,
+            guardian,
+        })
+    }
+
+    fn program_and_arguments(&self) -> Option<(OsString, Vec<OsString>)> {
+        if let Some(script) = &self.script {
+            let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+            return Some((
+                shell.unwrap_or("/bin/sh".into()),
+                vec!["-c".into(), script.clone()],
+            ));
+        }
+        let (program, arguments) = self.command.split_first()?;
+        Some((program.clone(), arguments.to_vec()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Verb};
+    use crate::exit::Exit;
+    use clap::Parser as _;
+
+    fn run(line: &str) -> RunArgs {
+        match Cli::try_parse_from(line.split(' ')).unwrap().verb {
+            Verb::Run(run) => run,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn words(line: &str) -> Vec<String> {
+        let plan = run(line).plan().unwrap();
+        let words = std::iter::once(plan.program).chain(plan.arguments);
+        words.map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn everything_after_the_name_belongs_to_the_command() {
+        assert_eq!(words("leaselock run job date -u"), ["date", "-u"]);
+        assert_eq!(words("leaselock run job -- date -u"), ["date", "-u"]);
+        assert_eq!(
+            words("leaselock run -n job sh -n -v --json"),
+            ["sh", "-n", "-v", "--json"]
+        );
+        assert_eq!(words("leaselock run job env -- -x"), ["env", "--", "-x"]);
+        assert_eq!(words("leaselock run job -n date -n"), ["date", "-n"]);
+        assert!(run("leaselock run job -n date -n").wait.nonblock);
+    }
+
+    #[test]
+    fn a_mistyped_flag_does_not_become_the_command() {
+        assert!(Cli::try_parse_from(["leaselock", "run", "job", "-x", "date"]).is_err());
+    }
+
+    #[test]
+    fn a_script_goes_to_a_shell_and_stands_in_place_of_a_command() {
+        let line = [
+            "leaselock",
+            "run",
+            "job",
+            "-c",
+            "echo $LEASELOCK_FENCE; exit 3",
+        ];
+        let Verb::Run(args) = Cli::try_parse_from(line).unwrap().verb else {
+            panic!()
+        };
+        assert_eq!(
+            args.plan().unwrap().arguments,
+            ["-c", "echo $LEASELOCK_FENCE; exit 3"]
+        );
+        assert!(Cli::try_parse_from(line.iter().chain(&["--", "date"])).is_err());
+    }
+
+    #[test]
+    fn without_a_command_there_is_nothing_to_run() {
+        let refusal = run("leaselock run job").plan().unwrap_err();
+        assert!(
+            refusal.contains("leaselock run NAME -- COMMAND"),
+            "{refusal}"
+        );
+    }
+
+    #[test]
+    fn arguments_need_not_be_text() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let odd = OsString::from_vec(b"a\xffb".to_vec());
+        let line = ["leaselock", "run", "job", "echo"].map(OsString::from);
+        let cli = Cli::try_parse_from(line.into_iter().chain([odd.clone()])).unwrap();
+        let Verb::Run(args) = cli.verb else { panic!() };
+        assert_eq!(args.plan().unwrap().arguments, [odd]);
+    }
+
+    #[test]
+    fn kill_after_is_a_fifth_of_the_ttl_and_two_seconds_at_most() {
+        for (ttl, expected) in [("100ms", 20), ("3s", 600), ("10s", 2_000), ("1h", 2_000)] {
+            let plan = run(&format!("leaselock run --ttl {ttl} job true"))
+                .plan()
+                .unwrap();
+            assert_eq!(plan.guardian.kill_after, Duration::from_millis(expected));
+        }
+    }
+
+    #[test]
+    fn half_the_ttl_or_more_is_refused_as_kill_after() {
+        let with =
+            |kill_after: &str| run(&format!("leaselock run -k {kill_after} job true")).plan();
+        assert!(with("4.999").is_ok());
+        assert!(with("0").is_ok());
+        let refusal = with("5").unwrap_err();
+        assert_eq!(
+            refusal,
+            "--kill-after: 5s is half the ttl of 10s or more; give less, or a longer --ttl"
+        );
+    }
+
+    #[test]
+    fn what_run_cannot_do_is_refused_with_what_would_be_right() {
+        let shared = run("leaselock run -s job true").plan().unwrap_err();
+        assert!(
+            shared.contains("read-write locks do not exist yet"),
+            "{shared}"
+        );
+        let short = run("leaselock run --ttl 99ms job true").plan().unwrap_err();
+        assert!(short.contains("give 100ms or more"), "{short}");
+    }
+
+    #[test]
+    fn the_busy_code_is_any_that_a_process_can_give() {
+        assert_eq!(run("leaselock run -E 0 job true").wait.busy(), Exit::OK);
+        assert_eq!(run("leaselock run job true").wait.busy(), Exit::BUSY);
+    }
+}

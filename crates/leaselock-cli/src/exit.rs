@@ -1,0 +1,266 @@
+//! Every exit code of the command, in one table.
+//!
+//! The numbers from 64 up are those of `sysexits.h`, so that a script which knows them from mail
+//! or from `flock(1)` reads ours without a manual. A job's own code is passed through and may
+//! collide with them: whoever must tell the two apart chooses `--busy-exit-code`.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitCode, ExitStatus};
+
+use leaselock::{AcquireError, BreakError, ErrorKind, ExtendError, InspectError, ReleaseError};
+use rustix::process::Signal;
+
+/// What the process answers to whoever started it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exit(u8);
+
+impl Exit {
+    /// Done.
+    pub(crate) const OK: Exit = Exit(0);
+    /// `doctor` found something unfit for locks.
+    pub(crate) const UNFIT: Exit = Exit(1);
+    /// The command line, a name, a duration or a URL is wrong; nothing was sent.
+    pub(crate) const USAGE: Exit = Exit(64);
+    /// Something that is no lock lies under the name, or its record is damaged.
+    pub(crate) const FOREIGN_DATA: Exit = Exit(65);
+    /// The store cannot be reached, or answers that it does not serve now.
+    pub(crate) const UNAVAILABLE: Exit = Exit(69);
+    /// A fault of this program, or the guardian was killed.
+    pub(crate) const INTERNAL: Exit = Exit(70);
+    /// A folder, a file or a home for the locks cannot be made.
+    pub(crate) const CANNOT_CREATE: Exit = Exit(73);
+    /// Somebody else holds the lock and the wait ran out.
+    pub(crate) const BUSY: Exit = Exit(75);
+    /// The store refuses us: credentials, permission, a file system unfit for locks.
+    pub(crate) const REFUSED: Exit = Exit(77);
+    /// The lease was lost before the job ended, or the lease to change is not ours.
+    pub(crate) const LOST: Exit = Exit(79);
+    /// The job's command was found and cannot be executed.
+    pub(crate) const CANNOT_EXECUTE: Exit = Exit(126);
+    /// The job's command was not found.
+    pub(crate) const NOT_FOUND: Exit = Exit(127);
+
+    /// A code that the user chose, as with `--busy-exit-code`.
+    pub(crate) const fn chosen(code: u8) -> Exit {
+        Exit(code)
+    }
+
+    /// The code of a process ended by a signal, as shells report it.
+    pub(crate) fn by_signal(signal: Signal) -> Exit {
+        Exit::by_signal_number(signal.as_raw())
+    }
+
+    /// The store's trouble, by what can be done about it: wait (69), look (65), make room (73),
+    /// ask for permission (77), report a fault (70).
+    pub(crate) fn of_store(kind: ErrorKind) -> Exit {
+        match kind {
+            ErrorKind::Unreachable
+            | ErrorKind::TimedOut
+            | ErrorKind::Loading
+            | ErrorKind::OutOfMemory
+            | ErrorKind::ReadOnly
+            | ErrorKind::NoReplicas
+            | ErrorKind::ClusterDown
+            | ErrorKind::NotServing
+            // Whatever answers there is no server that can serve locks.
+            | ErrorKind::Malformed
+            | ErrorKind::Unsupported => Exit::UNAVAILABLE,
+            ErrorKind::Auth | ErrorKind::Forbidden | ErrorKind::Unfit => Exit::REFUSED,
+            ErrorKind::WrongType | ErrorKind::Corrupt => Exit::FOREIGN_DATA,
+            ErrorKind::StorageFull | ErrorKind::CannotCreate => Exit::CANNOT_CREATE,
+            _ => Exit::INTERNAL,
+        }
+    }
+
+    /// `busy` is what the user wants to see when somebody else holds the lock.
+    pub(crate) fn of_acquire(error: &AcquireError, busy: Exit) -> Exit {
+        match error {
+            AcquireError::Invalid(_) => Exit::USAGE,
+            AcquireError::StillBusy { .. } => busy,
+            AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {
+                Exit::of_store(source.kind())
+            }
+            _ => Exit::INTERNAL,
+        }
+    }
+
+    pub(crate) fn of_extend(error: &ExtendError) -> Exit {
+        match error {
+            ExtendError::Invalid(_) => Exit::USAGE,
+            ExtendError::Lost(_) => Exit::LOST,
+            ExtendError::Unknown { source, .. } | ExtendError::Store { source, .. } => {
+                Exit::of_store(source.kind())
+            }
+            _ => Exit::INTERNAL,
+        }
+    }
+
+    pub(crate) fn of_release(error: &ReleaseError) -> Exit {
+        match error {
+            ReleaseError::NotHeld { .. } => Exit::LOST,
+            ReleaseError::Unknown { source, .. } | ReleaseError::Store { source, .. } => {
+                Exit::of_store(source.kind())
+            }
+            _ => Exit::INTERNAL,
+        }
+    }
+
+    pub(crate) fn of_inspect(error: &InspectError) -> Exit {
+        match error {
+            InspectError::Invalid(_) => Exit::USAGE,
+            InspectError::Store(source) => Exit::of_store(source.kind()),
+            _ => Exit::INTERNAL,
+        }
+    }
+
+    /// A lease that is gone, or another than the one named, is none that may be broken.
+    pub(crate) fn of_break(error: &BreakError) -> Exit {
+        match error {
+            BreakError::Invalid(_) => Exit::USAGE,
+            BreakError::NotHeld { .. } | BreakError::Changed { .. } => Exit::LOST,
+            BreakError::Foreign { .. } => Exit::REFUSED,
+            BreakError::Store(source) => Exit::of_store(source.kind()),
+            _ => Exit::INTERNAL,
+        }
+    }
+
+    /// As the job did: its own code, or 128 + n when signal n ended it.
+    pub(crate) fn of_job(status: ExitStatus) -> Exit {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => u8::try_from(code).map_or(Exit::INTERNAL, Exit),
+            (None, Some(signal)) => Exit::by_signal_number(signal),
+            // Only a process that was waited for with other options could be neither.
+            (None, None) => Exit::INTERNAL,
+        }
+    }
+
+    fn by_signal_number(signal: i32) -> Exit {
+        u8::try_from(128 + signal).map_or(Exit::INTERNAL, Exit)
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.0)
+    }
+}
+
+/// The section that help and the manual page end with; a test compares it with the codes above.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  the job's own code, or 128 + n when signal n ended it (also when a signal ends the wait)
+  1     doctor: something is not fit for locks
+  64    usage: a flag, name, duration or URL is wrong; nothing was sent
+  65    something that is not a lock lies under the name, or the record is damaged
+  69    the store cannot be reached or does not serve now
+  70    internal fault
+  73    cannot create the folder or file for the locks
+  75    busy: somebody else holds the lock (run and acquire: see --busy-exit-code)
+  77    refused: credentials, permission, or a file system unfit for locks
+  79    the lease was lost before the job ended, or is not the caller's to change
+  126   the job's command cannot be executed
+  127   the job's command was not found";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const TABLE: [(Exit, u8); 11] = [
+        (Exit::UNFIT, 1),
+        (Exit::USAGE, 64),
+        (Exit::FOREIGN_DATA, 65),
+        (Exit::UNAVAILABLE, 69),
+        (Exit::INTERNAL, 70),
+        (Exit::CANNOT_CREATE, 73),
+        (Exit::BUSY, 75),
+        (Exit::REFUSED, 77),
+        (Exit::LOST, 79),
+        (Exit::CANNOT_EXECUTE, 126),
+        (Exit::NOT_FOUND, 127),
+    ];
+
+    #[test]
+    fn the_help_names_exactly_the_codes_that_exist() {
+        let named: Vec<u8> = HELP
+            .lines()
+            .filter_map(|line| line.split_whitespace().next()?.parse().ok())
+            .collect();
+        assert_eq!(named, TABLE.map(|(_, number)| number));
+        for (exit, number) in TABLE {
+            assert_eq!(exit, Exit(number));
+        }
+    }
+
+    #[test]
+    fn every_trouble_of_the_store_has_the_code_that_says_what_to_do() {
+        use ErrorKind as K;
+        let rows: [(Exit, &[ErrorKind]); 5] = [
+            (
+                Exit::UNAVAILABLE,
+                &[K::Unreachable, K::TimedOut, K::Loading, K::OutOfMemory],
+            ),
+            (
+                Exit::UNAVAILABLE,
+                &[K::ReadOnly, K::NoReplicas, K::ClusterDown, K::NotServing],
+            ),
+            (Exit::REFUSED, &[K::Auth, K::Forbidden, K::Unfit]),
+            (Exit::FOREIGN_DATA, &[K::WrongType, K::Corrupt]),
+            (Exit::CANNOT_CREATE, &[K::StorageFull, K::CannotCreate]),
+        ];
+        for (exit, kinds) in rows {
+            for kind in kinds {
+                assert_eq!(Exit::of_store(*kind), exit, "{kind:?}");
+            }
+        }
+        assert_eq!(Exit::of_store(K::Internal), Exit::INTERNAL);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn errors_of_the_operations_keep_their_meaning() {
+        let client = leaselock::Client::connect("mem:").unwrap();
+        let holder = client.mutex("job").try_acquire().await.unwrap().unwrap();
+
+        let other = client
+            .mutex("job")
+            .wait(leaselock::Wait::Within(Duration::from_millis(20)));
+        let busy = other.acquire().await.unwrap_err();
+        assert_eq!(Exit::of_acquire(&busy, Exit::chosen(5)), Exit(5));
+        let invalid = client.mutex("").try_acquire().await.unwrap_err();
+        assert_eq!(Exit::of_acquire(&invalid, Exit::BUSY), Exit::USAGE);
+        let invalid = client.inspect("").await.unwrap_err();
+        assert_eq!(Exit::of_inspect(&invalid), Exit::USAGE);
+
+        let terms = leaselock::BreakTerms::default();
+        client.break_lease("job", terms).await.unwrap();
+        let gone = client.break_lease("job", terms).await.unwrap_err();
+        assert_eq!(Exit::of_break(&gone), Exit::LOST);
+        let lost = holder.extend(Duration::from_secs(5)).await.unwrap_err();
+        assert_eq!(Exit::of_extend(&lost), Exit::LOST);
+
+        let next = client.mutex("job").try_acquire().await.unwrap().unwrap();
+        client.break_lease("job", terms).await.unwrap();
+        assert_eq!(
+            Exit::of_release(&next.release().await.unwrap_err()),
+            Exit::LOST
+        );
+    }
+
+    #[test]
+    fn a_job_that_ended_by_itself_gives_its_own_code() {
+        // The raw status holds the code in its second byte.
+        for code in [0, 1, 75, 255] {
+            assert_eq!(
+                Exit::of_job(ExitStatus::from_raw(i32::from(code) << 8)),
+                Exit(code)
+            );
+        }
+    }
+
+    #[test]
+    fn a_job_ended_by_a_signal_gives_128_and_its_number() {
+        assert_eq!(Exit::of_job(ExitStatus::from_raw(9)), Exit(137));
+        assert_eq!(Exit::of_job(ExitStatus::from_raw(15)), Exit(143));
+        assert_eq!(Exit::by_signal(Signal::INT), Exit(130));
+    }
+}

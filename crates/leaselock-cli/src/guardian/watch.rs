@@ -1,0 +1,242 @@
+//! The guardian's own life, in the process that [`super::Guardian::start`] forked.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit, setsid};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+use super::message::{Heard, JobKind, Message, hear};
+use super::schedule::{Next, Plan, Schedule};
+use crate::quarry::Quarry;
+use crate::{boottime, process};
+
+/// What `ps` and `pkill` see, so that `pkill -9 -x leaselock` leaves the guardian to do its work.
+const NAME: &CStr = c"leaselock-guard";
+
+/// What is meant for the job or the wrapper, and must not take its guardian away from it.
+const DEAF_TO: [Signal; 10] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::TERM,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::PIPE,
+    Signal::ALARM,
+    Signal::TSTP,
+    Signal::TTOU,
+];
+
+/// Pauses between two looks for what is left of a job.
+const FIRST_PAUSE: u64 = 5_000_000;
+const LONGEST_PAUSE: u64 = 100_000_000;
+
+/// Becomes the guardian; comes back when there is nothing left to guard.
+pub(super) fn guard(socket: BorrowedFd<'_>, plan: Plan) -> std::io::Result<()> {
+    process::ignore(&DEAF_TO);
+    // A session of its own: neither the keys of the terminal nor its end reach it.
+    setsid()?;
+    rustix::thread::set_name(NAME)?;
+    process::close_all_but(socket)?;
+    // Whoever reads the wrapper's output waits for its end, and must not wait for ours.
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    // Nor should a file system stay busy because of us.
+    std::env::set_current_dir("/")?;
+    // Every descendant of the job costs a descriptor, at the time when it counts.
+    let most = getrlimit(Resource::Nofile).maximum;
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: most,
+            maximum: most,
+        },
+    )?;
+    let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?;
+    let schedule = Schedule::new(plan);
+    Watch {
+        socket,
+        timer,
+        schedule,
+        plan,
+        wrapper: Wrapper::There,
+        job: None,
+        kept: Vec::new(),
+    }
+    .run()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wrapper {
+    There,
+    /// It said that the job has ended.
+    Finished,
+    /// It died, or was killed, without a word.
+    Dead,
+}
+
+struct Watch<'a> {
+    socket: BorrowedFd<'a>,
+    timer: OwnedFd,
+    schedule: Schedule,
+    plan: Plan,
+    wrapper: Wrapper,
+    job: Option<(Quarry, JobKind)>,
+    /// Closed by our end, which comes after the job's.
+    kept: Vec<OwnedFd>,
+}
+
+impl Watch<'_> {
+    fn run(mut self) -> std::io::Result<()> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            // First the news, then the clock: a deadline that came in time counts even when we
+            // did not get a processor in time.
+            while self.wrapper == Wrapper::There && self.listen() {}
+            if self.is_over() {
+                return Ok(());
+            }
+            let due = self.act();
+            let look = self
+                .must_look()
+                .then(|| boottime::now().saturating_add(pause));
+            if look.is_some() {
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            self.sleep([due, look].into_iter().flatten().min())?;
+        }
+    }
+
+    /// Takes one message; says whether there was one.
+    fn listen(&mut self) -> bool {
+        match hear(self.socket) {
+            Ok(Heard::Message(message, fd)) => {
+                self.kept.extend(fd);
+                self.take(message);
+                true
+            }
+            Ok(Heard::Nothing) => false,
+            Ok(Heard::Closed) | Err(_) => {
+                self.wrapper = Wrapper::Dead;
+                false
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Deadline(at) => self.schedule.extend(at),
+            Message::Lost => self.schedule.lost(boottime::now()),
+            Message::Job(pid, kind) => {
+                self.job = self.adopt(pid, kind);
+                let answer = if self.job.is_some() {
+                    Message::Watching
+                } else {
+                    Message::Refused
+                };
+                self.say(answer);
+            }
+            Message::Done => {
+                self.say(Message::Over {
+                    fired: self.schedule.fired(),
+                });
+                self.wrapper = Wrapper::Finished;
+            }
+            // The descriptor that came along is kept already.
+            Message::Keep => {}
+            Message::Watching | Message::Refused | Message::Fired | Message::Over { .. } => {}
+        }
+    }
+
+    fn adopt(&self, pid: u32, kind: JobKind) -> Option<(Quarry, JobKind)> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+        let in_time = self.schedule.may_start(boottime::now());
+        in_time
+            .then(|| Quarry::take(pid, kind.own_group).ok())?
+            .map(|quarry| (quarry, kind))
+    }
+
+    /// Does what is due; gives the time of what is next.
+    fn act(&mut self) -> Option<u64> {
+        loop {
+            let (job, _) = self.job.as_mut()?;
+            match self.schedule.next(boottime::now()) {
+                Next::Wait(at) => {
+                    if self.schedule.killed() {
+                        job.kill();
+                    }
+                    return at;
+                }
+                Next::Signal => job.ask(self.plan.signal),
+                Next::Kill => job.kill(),
+            }
+            self.say(Message::Fired);
+        }
+    }
+
+    /// Nothing is left to do, or nothing that we may do.
+    fn is_over(&self) -> bool {
+        let Some((job, kind)) = &self.job else {
+            return self.wrapper != Wrapper::There;
+        };
+        match self.wrapper {
+            Wrapper::There => false,
+            Wrapper::Finished => !self.schedule.fired() || job.is_gone(),
+            // A job that holds the lock itself goes on holding it. But what was begun is ended.
+            Wrapper::Dead => (kind.holds_lock && !self.schedule.fired()) || job.is_gone(),
+        }
+    }
+
+    /// Whether to look again soon, since no event will tell that the last of the job has gone.
+    fn must_look(&self) -> bool {
+        let Some((job, _)) = &self.job else {
+            return false;
+        };
+        self.schedule.killed() || (self.wrapper != Wrapper::There && job.leader_ended())
+    }
+
+    fn sleep(&self, until: Option<u64>) -> rustix::io::Result<()> {
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &alarm(until))?;
+        let mut fds = vec![PollFd::new(&self.timer, PollFlags::IN)];
+        if self.wrapper == Wrapper::There {
+            fds.push(PollFd::from_borrowed_fd(self.socket, PollFlags::IN));
+        } else if let Some((job, _)) = self.job.as_ref().filter(|(job, _)| !job.leader_ended()) {
+            fds.push(PollFd::from_borrowed_fd(job.pidfd(), PollFlags::IN));
+        }
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn say(&self, message: Message) {
+        // A wrapper that does not listen will see the job's end, which says as much.
+        message.send(self.socket).ok();
+    }
+}
+
+/// A moment as the timer wants it; zero would disarm, so the first nanosecond stands for "now".
+fn alarm(at: Option<u64>) -> Itimerspec {
+    let part = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let at = at.map_or(0, |at| at.max(1));
+    let moment = Timespec {
+        tv_sec: part(at / 1_000_000_000),
+        tv_nsec: part(at % 1_000_000_000),
+    };
+    Itimerspec {
+        it_interval: Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        },
+        it_value: moment,
+    }
+}

@@ -1,0 +1,188 @@
+//! The user's command: started under the guardian's eyes, signalled as a whole, asked for its end.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, set_parent_process_death_signal, waitid,
+};
+use tokio::io::unix::AsyncFd;
+
+use crate::exit::Exit;
+use crate::guardian::{JobKind, Line, Refusal};
+use crate::process::{SignalSet, before_exec, watch_readable};
+use crate::quarry::Quarry;
+
+/// What is to be started, and under which lease.
+#[derive(Debug)]
+pub(crate) struct Order<'a> {
+    pub(crate) program: &'a OsStr,
+    /// Passed on byte for byte.
+    pub(crate) arguments: &'a [OsString],
+    pub(crate) name: &'a str,
+    pub(crate) fence: Option<u64>,
+    pub(crate) ttl: Duration,
+    /// The descriptor that keeps the lock, open across exec, when the job is to inherit it.
+    pub(crate) session: Option<OwnedFd>,
+}
+
+/// A job that runs, or has ended and is not reaped.
+pub(crate) struct Job {
+    child: Child,
+    quarry: Quarry,
+    end: AsyncFd<OwnedFd>,
+    own_group: bool,
+}
+
+/// Why the command does not run.
+#[derive(Debug)]
+pub(crate) enum CannotStart {
+    NotFound,
+    CannotExecute(io::Error),
+    /// The lease was about to end; the command did not run.
+    TooLate,
+    /// The guardian is dead or does not answer; the command did not run.
+    Unguarded,
+    /// The machine has no room for another process.
+    System(io::Error),
+}
+
+impl CannotStart {
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            CannotStart::NotFound => Exit::NOT_FOUND,
+            CannotStart::CannotExecute(_) => Exit::CANNOT_EXECUTE,
+            CannotStart::TooLate => Exit::LOST,
+            CannotStart::Unguarded | CannotStart::System(_) => Exit::INTERNAL,
+        }
+    }
+
+    fn from_spawn(error: io::Error) -> CannotStart {
+        match Errno::from_io_error(&error) {
+            Some(TOO_LATE) => CannotStart::TooLate,
+            Some(UNGUARDED) => CannotStart::Unguarded,
+            Some(Errno::NOENT) => CannotStart::NotFound,
+            Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) | None => {
+                CannotStart::System(error)
+            }
+            Some(_) => CannotStart::CannotExecute(error),
+        }
+    }
+}
+
+/// From a process that has not become the command yet, only a number comes back. These two are
+/// never given by exec.
+const TOO_LATE: Errno = Errno::CANCELED;
+const UNGUARDED: Errno = Errno::OWNERDEAD;
+
+impl Job {
+    /// Starts the command. From the main thread, because the kernel ties `PR_SET_PDEATHSIG` to
+    /// the life of the thread that forked; and while nobody else reads from `line`.
+    pub(crate) fn start(
+        order: &Order<'_>,
+        line: Line,
+        mask: SignalSet,
+    ) -> Result<Job, CannotStart> {
+        // On a terminal the job must be in the foreground group, which is ours, or it could not
+        // read. Otherwise a group of its own lets us signal it as a whole.
+        let own_group = !io::stdin().is_terminal();
+        let kind = JobKind {
+            own_group,
+            holds_lock: order.session.is_some(),
+        };
+        let mut command = command(order);
+        if own_group {
+            command.process_group(0);
+        }
+        let wrapper = getpid();
+        // Runs between fork and exec: four system calls on plain numbers. The line's counter and
+        // descriptor belong to the parent and are not touched.
+        before_exec(&mut command, move || {
+            if !kind.holds_lock {
+                // A second line of defence, for the case that the guardian dies with the wrapper.
+                set_parent_process_death_signal(Some(Signal::TERM))?;
+                if getppid() != Some(wrapper) {
+                    return Err(UNGUARDED.into());
+                }
+            }
+            line.enlist(kind).map_err(|refusal| match refusal {
+                Refusal::TooLate => TOO_LATE,
+                Refusal::Unguarded => UNGUARDED,
+            })?;
+            // Last, so that a signal that waited for us is the command's and not ours.
+            mask.become_mask();
+            Ok(())
+        });
+        let mut child = command.spawn().map_err(CannotStart::from_spawn)?;
+        match watch(&child, own_group) {
+            Ok((quarry, end)) => Ok(Job {
+                child,
+                quarry,
+                end,
+                own_group,
+            }),
+            Err(error) => {
+                // The command runs already, but nobody could see its end.
+                child.kill().and_then(|()| child.wait()).ok();
+                Err(CannotStart::System(error))
+            }
+        }
+    }
+
+    /// Waits for the end of the command, and leaves it unreaped: its number stays its own.
+    pub(crate) async fn ended(&self) -> io::Result<()> {
+        loop {
+            let mut ready = self.end.readable().await?;
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            if waitid(WaitId::PidFd(self.quarry.pidfd()), options)?.is_some() {
+                return Ok(());
+            }
+            ready.clear_ready();
+        }
+    }
+
+    /// How the command ended. Gives its number back to the kernel.
+    pub(crate) fn reap(mut self) -> io::Result<ExitStatus> {
+        self.child.wait()
+    }
+
+    /// Whether it leads a group of its own, apart from the wrapper's.
+    pub(crate) fn has_own_group(&self) -> bool {
+        self.own_group
+    }
+
+    /// All of it, for signals and for the end.
+    pub(crate) fn quarry(&mut self) -> &mut Quarry {
+        &mut self.quarry
+    }
+}
+
+fn command(order: &Order<'_>) -> Command {
+    let mut command = Command::new(order.program);
+    command.args(order.arguments);
+    command.env("LEASELOCK_NAME", order.name);
+    command.env("LEASELOCK_TTL_MS", order.ttl.as_millis().to_string());
+    match order.fence {
+        Some(fence) => command.env("LEASELOCK_FENCE", fence.to_string()),
+        // One of an outer `run` would be believed to be ours.
+        None => command.env_remove("LEASELOCK_FENCE"),
+    };
+    // A handle is for `extend` and `release`, and lets whoever reads it give a lock away.
+    command.env_remove("LEASELOCK_HANDLE");
+    command
+}
+
+fn watch(child: &Child, own_group: bool) -> io::Result<(Quarry, AsyncFd<OwnedFd>)> {
+    let pid = i32::try_from(child.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or(Errno::SRCH)?;
+    let quarry = Quarry::take(pid, own_group)?;
+    let end = watch_readable(quarry.pidfd().try_clone_to_owned()?)?;
+    Ok((quarry, end))
+}

@@ -1,0 +1,154 @@
+//! The calls that no safe wrapper has: the only unsafe code of the command.
+//!
+//! Each function is safe to call for the reason given at its block; what a caller has to see to
+//! is checked here at run time.
+
+#![expect(
+    unsafe_code,
+    reason = "fork, signal masks and their like have no safe wrapper"
+)]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+
+use rustix::process::{Pid, Signal};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::procfs::Status;
+
+/// Makes a copy of this process that runs `child` and ends with the code that it gives.
+///
+/// There is no exec, so the copy may use only what a single thread can leave in good order: with
+/// a second thread around, a lock could be held for ever by nobody. Hence the check.
+pub(crate) fn fork(status: &Status, child: impl FnOnce() -> u8) -> io::Result<Pid> {
+    if status.threads != 1 {
+        return Err(io::Error::other(
+            "cannot fork: there is a second thread already",
+        ));
+    }
+    // SAFETY: this process has one thread, so its copy is whole: no lock is held by a thread that
+    // the copy lacks, and all of Rust may be used in it.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let code = catch_unwind(AssertUnwindSafe(child)).unwrap_or(70);
+        // SAFETY: ends the copy at once. Neither destructors nor exit handlers of the original
+        // run twice, and the stack that belongs to the original is never returned to.
+        unsafe { libc::_exit(i32::from(code)) }
+    }
+    Pid::from_raw(pid)
+        .filter(|_| pid > 0)
+        .ok_or_else(io::Error::last_os_error)
+}
+
+/// Closes everything but standard input, output and error and `kept`. For a forked copy that
+/// lives on with a few descriptors and must not hold the rest open.
+pub(crate) fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
+    let kept = u32::try_from(kept.as_raw_fd()).map_err(io::Error::other)?;
+    for (first, last) in [(3, kept.saturating_sub(1)), (kept.max(2) + 1, u32::MAX)] {
+        // SAFETY: takes three numbers. Values that own the descriptors closed here exist in the
+        // copy, but it neither uses nor drops them, because `fork` never returns in it.
+        if first <= last && unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Makes this process deaf to these signals.
+pub(crate) fn ignore(signals: &[Signal]) {
+    for signal in signals {
+        // SAFETY: ignoring installs no handler, so no code can run at a bad moment. It fails for
+        // KILL and STOP only, and then changes nothing.
+        unsafe { libc::signal(signal.as_raw(), libc::SIG_IGN) };
+    }
+}
+
+/// Has the kernel keep the ends of our children until we ask. Whoever started us may have ignored
+/// the signal that tells of them, which is inherited and would have them forgotten.
+pub(crate) fn keep_ends_of_children() {
+    // SAFETY: restores the default action, which runs no code of ours.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
+/// Signals that are blocked, or to be read from a descriptor.
+#[derive(Clone, Copy)]
+pub(crate) struct SignalSet(libc::sigset_t);
+
+impl SignalSet {
+    pub(crate) fn of(signals: &[Signal]) -> SignalSet {
+        let mut set = MaybeUninit::uninit();
+        // SAFETY: `sigemptyset` makes the set whole before anything reads it; `sigaddset` changes
+        // it only for numbers that are signals.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in signals {
+                libc::sigaddset(set.as_mut_ptr(), signal.as_raw());
+            }
+            SignalSet(set.assume_init())
+        }
+    }
+
+    /// Blocks these signals in this thread and those it starts; gives the mask of before.
+    pub(crate) fn block(&self) -> SignalSet {
+        self.apply(libc::SIG_BLOCK)
+    }
+
+    pub(crate) fn unblock(&self) {
+        self.apply(libc::SIG_UNBLOCK);
+    }
+
+    /// Makes these, and no others, the blocked signals. Allowed between fork and exec.
+    pub(crate) fn become_mask(&self) {
+        self.apply(libc::SIG_SETMASK);
+    }
+
+    fn apply(&self, how: i32) -> SignalSet {
+        let mut before = SignalSet::of(&[]).0;
+        // SAFETY: both pointers are to whole sets that outlive the call. A mask decides when
+        // signals arrive, no handler of ours runs in any case.
+        unsafe { libc::pthread_sigmask(how, &raw const self.0, &raw mut before) };
+        SignalSet(before)
+    }
+
+    /// A descriptor to read these signals from; they should be blocked.
+    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
+        // SAFETY: the pointer is to a whole set; -1 asks for a new descriptor.
+        let fd = unsafe {
+            libc::signalfd(
+                -1,
+                &raw const self.0,
+                libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
+            )
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just given us this descriptor, so nobody else owns it.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+/// Makes a descriptor that can be waited for to be readable; inside a runtime.
+pub(crate) fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is open and the same number as long as it exists, and the `AsyncFd`
+    // owns it until its own end.
+    Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
+}
+
+/// Has `step` done in the new process between fork and exec.
+///
+/// Other threads exist by then, so `step` may make system calls and nothing else: no allocation,
+/// no lock, no panic. There is one caller, [`crate::job`], which says how it keeps to that.
+pub(crate) fn before_exec(
+    command: &mut Command,
+    step: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+) {
+    // SAFETY: the one step that is ever given makes system calls on numbers it owns, as its
+    // comment shows; `rustix` issues them directly, without locks or allocation.
+    unsafe { command.pre_exec(step) };
+}

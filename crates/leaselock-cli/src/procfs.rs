@@ -1,0 +1,157 @@
+//! What the kernel tells about processes under `/proc`.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal};
+
+/// What this process was started with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) threads: u32,
+    /// Bit n − 1 stands for signal n.
+    ignored: u64,
+}
+
+impl Status {
+    /// This process, now.
+    pub(crate) fn read() -> std::io::Result<Status> {
+        let text = fs::read_to_string("/proc/self/status")?;
+        Status::parse(&text).ok_or_else(|| std::io::Error::other("/proc/self/status is unreadable"))
+    }
+
+    fn parse(text: &str) -> Option<Status> {
+        let field = |name| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(str::trim)
+        };
+        Some(Status {
+            threads: field("Threads:")?.parse().ok()?,
+            ignored: u64::from_str_radix(field("SigIgn:")?, 16).ok()?,
+        })
+    }
+
+    /// Whether the one who started us wants this signal ignored, as nohup(1) does.
+    pub(crate) fn ignores(&self, signal: Signal) -> bool {
+        self.ignored >> (signal.as_raw() - 1) & 1 == 1
+    }
+}
+
+/// One process, as its `stat` line says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stat {
+    /// Neither running nor stopped any more; only its parent has still to ask how it ended.
+    pub(crate) dead: bool,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+    /// Clock ticks since boot; with the pid it names a process for ever.
+    pub(crate) started: u64,
+}
+
+impl Stat {
+    pub(crate) fn of(pid: i32) -> Option<Stat> {
+        // Bytes, because the program's name is whatever its author liked.
+        let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Stat::parse(&line)
+    }
+
+    fn parse(line: &[u8]) -> Option<Stat> {
+        // The name stands in parentheses and may hold blanks and parentheses itself.
+        let end_of_name = line.iter().rposition(|byte| *byte == b')')?;
+        let text = std::str::from_utf8(&line[end_of_name + 1..]).ok()?;
+        let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+        Some(Stat {
+            dead: matches!(*fields.first()?, "Z" | "X"),
+            parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+            started: fields.get(19)?.parse().ok()?,
+        })
+    }
+}
+
+/// The children of all threads of a process.
+pub(crate) fn children(pid: Pid) -> Vec<i32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let lists = tasks
+        .flatten()
+        .filter_map(|task| fs::read(task.path().join("children")).ok());
+    lists.flat_map(|list| numbers(&list)).collect()
+}
+
+/// Every process that this one may see.
+pub(crate) fn everybody() -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+fn numbers(list: &[u8]) -> Vec<i32> {
+    let text = str::from_utf8(list).unwrap_or_default();
+    text.split_ascii_whitespace()
+        .filter_map(|number| number.parse().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, id};
+
+    #[test]
+    fn the_signals_ignored_at_start_are_read_from_their_bits() {
+        let text = "Name:\tx\nThreads:\t3\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000003\n";
+        let status = Status::parse(text).unwrap();
+        assert_eq!(status.threads, 3);
+        assert!(status.ignores(Signal::HUP) && status.ignores(Signal::INT));
+        assert!(!status.ignores(Signal::QUIT) && !status.ignores(Signal::SYS));
+        assert!(Status::read().unwrap().threads >= 1);
+    }
+
+    #[test]
+    fn a_name_with_parentheses_and_blanks_does_not_shift_the_fields() {
+        let line =
+            b"42 (a ) Z 7 (\xff) S 1 40 41 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2\n";
+        let expected = Stat {
+            dead: false,
+            parent: 1,
+            group: 40,
+            started: 98765,
+        };
+        assert_eq!(Stat::parse(line), Some(expected));
+        assert_eq!(Stat::parse(b"42 (x"), None);
+        assert_eq!(Stat::parse(b"42 (x) S 1"), None);
+    }
+
+    #[test]
+    fn a_child_is_found_and_known_as_dead_once_it_ended() {
+        let me = i32::try_from(id()).unwrap();
+        let mut child = Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert!(children(Pid::from_raw(me).unwrap()).contains(&pid));
+        assert!(everybody().contains(&pid));
+        let stat = Stat::of(pid).unwrap();
+        assert!(stat.parent == me && !stat.dead);
+
+        child.kill().unwrap();
+        // Waiting without reaping leaves exactly the state that is asked about.
+        let options =
+            rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        let id = rustix::process::WaitId::Pid(Pid::from_raw(pid).unwrap());
+        rustix::process::waitid(id, options).unwrap();
+        assert_eq!(Stat::of(pid), Some(Stat { dead: true, ..stat }));
+        child.wait().unwrap();
+        assert_eq!(
+            Stat::of(pid).filter(|now| now.started == stat.started),
+            None
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! The job as something to be signalled as a whole: the process, its group, its descendants.
+//!
+//! A pid may be given to another process as soon as its owner is reaped. So every process is held
+//! by a pidfd, which never changes its meaning, and the number of a group is used only while it
+//! cannot have passed to somebody else.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal,
+    test_kill_process_group,
+};
+
+use crate::procfs::{self, Stat};
+
+#[derive(Debug)]
+pub(crate) struct Quarry {
+    leader: Pid,
+    pidfd: OwnedFd,
+    started: u64,
+    own_group: bool,
+    /// Descendants seen so far. Children of a process that dies are adopted by another and could
+    /// not be found again, so they are remembered from the first signal on.
+    strays: BTreeMap<i32, OwnedFd>,
+}
+
+impl Quarry {
+    /// Takes a process that is certain to be neither reaped nor replaced during this call.
+    pub(crate) fn take(leader: Pid, own_group: bool) -> rustix::io::Result<Quarry> {
+        let pidfd = pidfd_open(leader, PidfdFlags::empty())?;
+        let started = Stat::of(leader.as_raw_pid()).ok_or(Errno::SRCH)?.started;
+        Ok(Quarry {
+            leader,
+            pidfd,
+            started,
+            own_group,
+            strays: BTreeMap::new(),
+        })
+    }
+
+    /// Readable once the leader has ended.
+    pub(crate) fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    pub(crate) fn leader_ended(&self) -> bool {
+        ended(&self.pidfd)
+    }
+
+    /// To the leader alone. Whoever has ended misses it, here and below, and need not get it.
+    pub(crate) fn signal_leader(&self, signal: Signal) {
+        pidfd_send_signal(&self.pidfd, signal).ok();
+    }
+
+    /// To all of the job: its group, or leader and descendants when the group is not its own.
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        self.find_strays();
+        if self.own_group {
+            return self.signal_group(signal);
+        }
+        self.signal_leader(signal);
+        self.signal_strays(signal);
+    }
+
+    /// Asks the job to end; a stopped one goes on, so that it can hear that.
+    pub(crate) fn ask(&mut self, signal: Signal) {
+        self.signal(signal);
+        self.signal(Signal::CONT);
+    }
+
+    /// Ends group, leader and every descendant, also those that left the group. To be repeated
+    /// until nothing is left, since a process may make another while we look.
+    pub(crate) fn kill(&mut self) {
+        self.find_strays();
+        if self.own_group {
+            self.signal_group(Signal::KILL);
+        }
+        self.signal_leader(Signal::KILL);
+        self.signal_strays(Signal::KILL);
+    }
+
+    /// Whether nothing of the job runs any more, as far as it can be known.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.leader_ended() && self.strays.values().all(ended) && !self.group_lives()
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        if !self.number_passed_on() {
+            kill_process_group(self.leader, signal).ok();
+        }
+    }
+
+    fn signal_strays(&self, signal: Signal) {
+        for stray in self.strays.values() {
+            pidfd_send_signal(stray, signal).ok();
+        }
+    }
+
+    /// The kernel keeps the number of a group from being given away as long as it has members.
+    /// So the number is another's only when a process other than our leader goes by it.
+    fn number_passed_on(&self) -> bool {
+        self.leader_ended()
+            && Stat::of(self.leader.as_raw_pid()).is_some_and(|stat| stat.started != self.started)
+    }
+
+    /// Whether a member of the group still runs; the dead count as members until they are reaped,
+    /// which in a container may be never.
+    fn group_lives(&self) -> bool {
+        let group = self.leader.as_raw_pid();
+        self.own_group
+            && test_kill_process_group(self.leader) != Err(Errno::SRCH)
+            && !self.number_passed_on()
+            && procfs::everybody()
+                .into_iter()
+                .filter_map(Stat::of)
+                .any(|stat| stat.group == group && !stat.dead)
+    }
+
+    fn find_strays(&mut self) {
+        self.strays.retain(|_, fd| !ended(fd));
+        let mut parents: Vec<i32> = self.strays.keys().copied().collect();
+        parents.push(self.leader.as_raw_pid());
+        while let Some(parent) = parents.pop() {
+            let Some(pid) = Pid::from_raw(parent) else {
+                continue;
+            };
+            for child in procfs::children(pid) {
+                if self.strays.contains_key(&child) {
+                    continue;
+                }
+                let Some(fd) = self.hold(child, parent) else {
+                    continue;
+                };
+                self.strays.insert(child, fd);
+                parents.push(child);
+            }
+        }
+    }
+
+    /// Holds a process if it is a child of this parent of ours.
+    ///
+    /// Both numbers may have passed to others since the list of children was read. So the child is
+    /// asked for its parent after it is held, and the parent whether it lives after that.
+    fn hold(&self, child: i32, parent: i32) -> Option<OwnedFd> {
+        let held = pidfd_open(Pid::from_raw(child)?, PidfdFlags::empty()).ok()?;
+        let parent_fd = self.strays.get(&parent).unwrap_or(&self.pidfd);
+        (Stat::of(child)?.parent == parent && !ended(parent_fd)).then_some(held)
+    }
+}
+
+fn ended(pidfd: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+    poll(
+        &mut fds,
+        Some(&Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        }),
+    )
+    .is_ok_and(|ready| ready > 0)
+}

@@ -1,0 +1,145 @@
+//! Signals to the wrapper: read one by one from a descriptor, so that nothing of ours ever runs
+//! in the middle of something else, and so that each says where it came from.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Signal, getpid, kill_process};
+use tokio::io::unix::AsyncFd;
+
+use crate::job::Job;
+use crate::process::{SignalSet, keep_ends_of_children, watch_readable};
+use crate::procfs::Status;
+
+/// What ends us while we wait, and is passed on while a job runs.
+const ENDING: [Signal; 6] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::TERM,
+    Signal::USR1,
+    Signal::USR2,
+];
+
+/// What is passed on besides.
+const OTHERS: [Signal; 3] = [Signal::TSTP, Signal::CONT, Signal::WINCH];
+
+/// The signals of this process, blocked from now on in this thread and those it starts.
+pub(crate) struct Signals {
+    fd: OwnedFd,
+    before: SignalSet,
+}
+
+impl Signals {
+    /// To be called before there is a second thread, which would not have them blocked, and after
+    /// the guardian was forked. What we were started to ignore, by nohup(1) or by a shell's `&`,
+    /// stays ignored, here and in the job.
+    pub(crate) fn block(status: &Status) -> io::Result<Signals> {
+        keep_ends_of_children();
+        let ours = ENDING.iter().chain(&OTHERS).copied();
+        let heard: Vec<Signal> = ours.filter(|signal| !status.ignores(*signal)).collect();
+        let set = SignalSet::of(&heard);
+        let fd = set.descriptor()?;
+        let before = set.block();
+        Ok(Signals { fd, before })
+    }
+
+    /// The mask that the job starts with: the one that we were started with.
+    pub(crate) fn mask_before(&self) -> SignalSet {
+        self.before
+    }
+
+    /// Starts to listen; inside a runtime.
+    pub(crate) fn listen(self) -> io::Result<Intake> {
+        watch_readable(self.fd).map(Intake)
+    }
+}
+
+/// The signals as they arrive.
+pub(crate) struct Intake(AsyncFd<OwnedFd>);
+
+/// One signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub(crate) signal: Signal,
+    /// The kernel sent it, to the whole foreground group of a terminal, and not another process.
+    pub(crate) from_terminal: bool,
+}
+
+impl Intake {
+    /// The next signal.
+    pub(crate) async fn next(&self) -> io::Result<Arrival> {
+        loop {
+            let mut ready = self.0.readable().await?;
+            let mut record = [0; RECORD];
+            match rustix::io::read(&self.0, &mut record) {
+                Ok(RECORD) => {
+                    if let Some(arrival) = decode(&record) {
+                        return Ok(arrival);
+                    }
+                }
+                Err(rustix::io::Errno::AGAIN) => ready.clear_ready(),
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The next signal that ends a wait. Ctrl-Z stops us meanwhile, as anybody would expect.
+    pub(crate) async fn ending(&self) -> io::Result<Signal> {
+        loop {
+            match self.next().await?.signal {
+                Signal::TSTP => stop_here(),
+                signal if ENDING.contains(&signal) => return Ok(signal),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Gives a job the signal that was meant for it.
+///
+/// On a terminal, job and wrapper share the foreground group, and what the terminal sends has
+/// reached both: a second Ctrl-C would be a different message to many programs.
+pub(crate) fn pass_on(arrival: Arrival, job: &mut Job) {
+    let Arrival {
+        signal,
+        from_terminal,
+    } = arrival;
+    let missed_it = job.has_own_group() || !from_terminal;
+    match signal {
+        Signal::USR1 | Signal::USR2 if missed_it => job.quarry().signal_leader(signal),
+        // What ends or stops the leader alone would leave the rest of the job running.
+        _ if missed_it => job.quarry().signal(signal),
+        _ => {}
+    }
+    if signal == Signal::TSTP {
+        stop_here();
+    }
+}
+
+/// Stops this process as the terminal asked, by the signal's own effect: where no shell could
+/// continue us, the kernel then declines. The lease goes on running; the guardian sees to that.
+fn stop_here() {
+    let stop = SignalSet::of(&[Signal::TSTP]);
+    kill_process(getpid(), Signal::TSTP).ok();
+    stop.unblock();
+    stop.block();
+}
+
+/// Length of the kernel's `struct signalfd_siginfo`.
+const RECORD: usize = 128;
+
+/// `si_code` of what the kernel itself sends, such as the keys of a terminal.
+const SI_KERNEL: i32 = 0x80;
+
+/// The first three fields of a record: signal, error, code.
+fn decode(record: &[u8; RECORD]) -> Option<Arrival> {
+    let (words, _) = record.as_chunks::<4>();
+    let word = |index: usize| i32::from_ne_bytes(words[index]);
+    let signal = Signal::from_named_raw(word(0))?;
+    Some(Arrival {
+        signal,
+        from_terminal: word(2) == SI_KERNEL,
+    })
+}

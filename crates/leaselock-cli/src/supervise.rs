@@ -1,0 +1,156 @@
+//! What happens between the start of the job and its end, whoever holds the lock.
+
+use std::future::{Future, pending};
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use tokio::io::unix::AsyncFd;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::guardian::{Guardian, Line, Notice, Plan, Verdict};
+use crate::job::Job;
+use crate::process::watch_readable;
+use crate::signals::{Intake, pass_on};
+
+/// How the job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// By itself.
+    Ended(ExitStatus),
+    /// It was told to end because the lease was lost or about to be.
+    Lost(ExitStatus),
+    /// It was told to end because the guardian had died and nobody could have ended it in time.
+    Unguarded(ExitStatus),
+}
+
+/// Why the job is being told to end, as soon as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// `lost` completed.
+    Lost,
+    /// The guardian got no new deadline in time.
+    NotRenewed,
+    /// The guardian died.
+    Unguarded,
+}
+
+/// Passes signals on until the job has ended, and sees to it that it ends when it must.
+///
+/// `lost` completes when the lease is no longer ours; `tell` hears of every trouble once.
+pub(crate) async fn supervise(
+    mut job: Job,
+    guardian: Guardian,
+    plan: &Plan,
+    signals: &Intake,
+    lost: impl Future<Output = ()>,
+    tell: impl Fn(Trouble),
+) -> io::Result<Outcome> {
+    let ears = Ears::listen(guardian.line())?;
+    let mut lost = pin!(lost);
+    let (mut is_lost, mut alone) = (false, false);
+    let mut reserve = Reserve {
+        due: None,
+        asked: false,
+    };
+    loop {
+        tokio::select! {
+            biased;
+            ended = job.ended() => break ended?,
+            notice = ears.notice(), if !alone => match notice? {
+                Notice::Fired => {
+                    if !std::mem::replace(&mut is_lost, true) {
+                        tell(Trouble::NotRenewed);
+                    }
+                    reserve.due = None;
+                }
+                Notice::Gone => {
+                    alone = true;
+                    tell(Trouble::Unguarded);
+                    reserve.due = Some(Instant::now());
+                }
+            },
+            () = &mut lost, if !is_lost => {
+                is_lost = true;
+                tell(Trouble::Lost);
+                guardian.line().lost();
+                reserve.due.get_or_insert(Instant::now() + GUARDIAN_FIRST);
+            }
+            () = reserve.due() => reserve.act(&mut job, plan),
+            arrival = signals.next() => pass_on(arrival?, &mut job),
+        }
+    }
+    let verdict = guardian.dismiss();
+    let status = job.reap()?;
+    // What the job left behind was told to end too, and has until the kill to do so.
+    let limit = plan.kill_after + Duration::from_secs(1);
+    if verdict != Verdict::Fired || timeout(limit, ears.gone()).await.is_ok() {
+        guardian.wait();
+    }
+    Ok(match verdict {
+        Verdict::Fired => Outcome::Lost(status),
+        _ if is_lost => Outcome::Lost(status),
+        _ if reserve.asked => Outcome::Unguarded(status),
+        _ => Outcome::Ended(status),
+    })
+}
+
+/// The guardian is asked to end the job before we do it ourselves: it can do it once, at the
+/// right times. It needs microseconds; when it is stopped we need not wait for ever.
+const GUARDIAN_FIRST: Duration = Duration::from_millis(100);
+
+/// The wrapper's own hand, for when the guardian is dead or stopped.
+struct Reserve {
+    due: Option<Instant>,
+    asked: bool,
+}
+
+impl Reserve {
+    async fn due(&self) {
+        match self.due {
+            Some(at) => sleep_until(at).await,
+            None => pending().await,
+        }
+    }
+
+    fn act(&mut self, job: &mut Job, plan: &Plan) {
+        let pause = if self.asked {
+            job.quarry().kill();
+            Duration::from_millis(100)
+        } else {
+            job.quarry().ask(plan.signal);
+            plan.kill_after
+        };
+        self.asked = true;
+        self.due = Some(Instant::now() + pause);
+    }
+}
+
+/// Waits for what the guardian says by itself.
+struct Ears {
+    line: Line,
+    readable: AsyncFd<OwnedFd>,
+}
+
+impl Ears {
+    fn listen(line: Line) -> io::Result<Ears> {
+        let readable = watch_readable(line.as_fd().try_clone_to_owned()?)?;
+        Ok(Ears { line, readable })
+    }
+
+    async fn notice(&self) -> io::Result<Notice> {
+        loop {
+            let mut ready = self.readable.readable().await?;
+            match self.line.notice() {
+                Some(notice) => return Ok(notice),
+                None => ready.clear_ready(),
+            }
+        }
+    }
+
+    async fn gone(&self) {
+        while !matches!(self.notice().await, Ok(Notice::Gone) | Err(_)) {}
+    }
+}

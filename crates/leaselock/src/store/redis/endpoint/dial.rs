@@ -1,0 +1,91 @@
+//! From an address to an open socket.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+
+use super::super::socket::{self, Stream};
+use super::Endpoint;
+use crate::error::{ErrorKind, StoreError};
+use crate::store::url::Place;
+
+/// A host name with several addresses gets to the next one after this.
+const ADDRESS_MAX: Duration = Duration::from_secs(1);
+
+impl Endpoint {
+    pub(super) async fn dial(&self) -> Result<Stream, StoreError> {
+        match &self.0.url.place {
+            Place::Unix(path) => {
+                let stream = UnixStream::connect(path)
+                    .await
+                    .map_err(|error| self.unreachable(error))?;
+                Ok(Stream::Unix(stream))
+            }
+            Place::Tcp { host, port, tls } => {
+                let stream = connect(host, *port)
+                    .await
+                    .map_err(|error| self.unreachable(error))?;
+                socket::tune(&stream);
+                if *tls {
+                    self.wrapped(stream, host).await
+                } else {
+                    Ok(Stream::Tcp(stream))
+                }
+            }
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    async fn wrapped(&self, stream: TcpStream, host: &str) -> Result<Stream, StoreError> {
+        let config = match self.0.tls.get() {
+            Some(config) => config.clone(),
+            None => {
+                let read = tokio::task::spawn_blocking(super::super::tls::system).await;
+                let read = read.map_err(|_| {
+                    StoreError::refused(ErrorKind::Internal, "the runtime is shutting down")
+                })??;
+                self.0.tls.get_or_init(|| read).clone()
+            }
+        };
+        Ok(Stream::Tls(Box::new(
+            super::super::tls::wrap(stream, host, config).await?,
+        )))
+    }
+
+    /// URLs for TLS are refused without it, so nobody gets here.
+    #[cfg(not(feature = "tls"))]
+    async fn wrapped(&self, _: TcpStream, _: &str) -> Result<Stream, StoreError> {
+        Err(StoreError::refused(
+            ErrorKind::Unsupported,
+            "this build has no TLS in it: switch on the feature `tls`",
+        ))
+    }
+
+    fn unreachable(&self, error: io::Error) -> StoreError {
+        StoreError::refused(
+            ErrorKind::Unreachable,
+            format!("no connection to {self}: {error}"),
+        )
+        .with_source(error)
+    }
+}
+
+/// The first address that lets us in, in the resolver's order.
+async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
+    for address in tokio::net::lookup_host((host, port)).await? {
+        match timeout(ADDRESS_MAX, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => failure = error,
+            Err(_) => {
+                failure = io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "no answer to the connection request",
+                )
+            }
+        }
+    }
+    Err(failure)
+}
