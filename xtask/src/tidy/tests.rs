@@ -194,3 +194,19 @@ fn whole_repository_has_its_licences_links_and_readme() {
     let found = repository("link", &files);
     assert_eq!(found[0].wrong, "the link to \"../gone.md\" leads nowhere");
 }
+
+#[test]
+fn links_of_a_page_are_checked_where_it_lies_and_not_where_it_is_linked_to() {
+    let root = std::env::temp_dir().join(format!("xtask-tidy-linked-{}", std::process::id()));
+    fs::create_dir_all(root.join("inner")).unwrap();
+    fs::write(root.join("page.md"), "[l](other.md)").unwrap();
+    fs::write(root.join("other.md"), "").unwrap();
+    std::os::unix::fs::symlink("../page.md", root.join("inner/page.md")).unwrap();
+    let mut found = Vec::new();
+    documents::check(&root, &files::below(&root, ""), &mut found);
+    fs::remove_dir_all(&root).unwrap();
+    assert!(
+        !found.iter().any(|one| one.wrong.contains("other.md")),
+        "{found:?}"
+    );
+}

@@ -1,0 +1,48 @@
+//! How do I take a lock, work under it, and give it back?
+//!
+//! `cargo run -p leaselock --example mutex [URL]`
+
+use std::error::Error;
+use std::time::Duration;
+
+use leaselock::Client;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let url = std::env::args().nth(1);
+    run(url.as_deref().unwrap_or("mem:")).await
+}
+
+pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
+    let client = Client::connect(url)?;
+    let mutex = client
+        .mutex("invoices/2026-07")
+        .ttl(Duration::from_secs(30));
+
+    // Waits in line; from here on the lease is renewed in the background.
+    let lease = mutex.acquire_within(Duration::from_secs(1)).await?;
+    let fence = lease.fence().ok_or("fencing is on by default")?;
+
+    let settled = tokio::select! {
+        settled = settle_invoices() => settled,
+        lost = lease.lost() => return Err(lost.into()), // stop: the lease is gone
+    };
+    assert_eq!(settled, 3);
+
+    // While it is held, nobody else gets it.
+    assert!(mutex.try_acquire().await?.is_none(), "two holders");
+
+    lease.release().await?; // says whether it was still ours
+
+    // The next grant has a larger fencing token.
+    let next = mutex.try_acquire().await?.ok_or("it was released")?;
+    assert!(next.fence() > Some(fence), "fences only grow");
+    next.release().await?;
+    Ok(())
+}
+
+/// The work. What it changes should check the fence: see the example `fencing`.
+async fn settle_invoices() -> u32 {
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    3
+}

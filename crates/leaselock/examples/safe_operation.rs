@@ -1,0 +1,152 @@
+//! What can go wrong while I hold a lock, and what does each error mean for what I hold?
+//!
+//! `cargo run -p leaselock --example safe_operation [URL]`
+
+use std::error::Error;
+use std::future::Future;
+use std::time::Duration;
+
+use leaselock::{
+    AcquireError, BreakTerms, Client, ErrorKind, ExtendError, Fence, LostReason, Mutex,
+    ReleaseError,
+};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let url = std::env::args().nth(1);
+    run(url.as_deref().unwrap_or("mem:")).await
+}
+
+/// How the operation ended, in the words of whoever called for it.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    /// All of it was done, and nobody else held the lock before it was.
+    Done,
+    /// All of it was done, but others may have held the lock before the end: look whether that did harm.
+    DoneTooLate,
+    /// It did not begin, and nothing is held. Try again later.
+    NotNow(Reason),
+    /// It was stopped where it stood, because the lease was lost.
+    Stopped(LostReason),
+    /// It did not begin. Trying again does not help: a person has to change something.
+    Wrong,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Reason {
+    Busy,
+    Store(ErrorKind),
+    Unknown,
+}
+
+/// Does `work` under the lock and deals with all that can happen.
+async fn operate<W>(mutex: &Mutex, work: impl FnOnce(Fence) -> W) -> Outcome
+where
+    W: Future<Output = ()>,
+{
+    let lease = match mutex.acquire().await {
+        Ok(lease) => lease,
+        // Others held it to the end of the wait. Nothing is held, and nothing is in line.
+        Err(AcquireError::StillBusy { .. }) => return Outcome::NotNow(Reason::Busy),
+        // The store refused or cannot be reached. Nothing is held.
+        Err(AcquireError::Store { source, .. }) => {
+            return Outcome::NotNow(Reason::Store(source.kind()));
+        }
+        // The answer was lost. A lease may be there that nobody uses; it is cleaned up in the background.
+        Err(AcquireError::Unknown { .. }) => return Outcome::NotNow(Reason::Unknown),
+        // Bad input, or a client that was closed. Nothing was sent.
+        Err(AcquireError::Invalid(_) | AcquireError::Closed) => return Outcome::Wrong,
+        // Errors of later versions: nothing is held after any of them.
+        Err(_) => return Outcome::NotNow(Reason::Unknown),
+    };
+    let Some(fence) = lease.fence() else {
+        return Outcome::Wrong; // fencing was switched off: then nothing can refuse a late write
+    };
+    tokio::select! {
+        biased;
+        // Dropping the work at its next await is all that can be done from here. A write that is on its way already
+        // is stopped by the fence alone.
+        lost = lease.lost() => return Outcome::Stopped(lost.reason),
+        () = work(fence) => {}
+    }
+    match lease.release().await {
+        Ok(()) => Outcome::Done,
+        // The work was done, and yet the lease was over: by a clock that jumped, or an operator.
+        Err(ReleaseError::NotHeld { .. }) => Outcome::DoneTooLate,
+        // It was held when the work ended. It is released in the background, or ends at its ttl.
+        Err(ReleaseError::Unknown { .. } | ReleaseError::Store { .. }) => Outcome::Done,
+        Err(_) => Outcome::Done,
+    }
+}
+
+pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
+    let client = Client::connect(url)?;
+    let mutex = client
+        .mutex("operation")
+        .ttl(Duration::from_millis(600))
+        .wait(leaselock::Wait::Within(Duration::from_millis(50)));
+    let quick = |_| async {};
+
+    assert_eq!(operate(&mutex, quick).await, Outcome::Done);
+
+    let other = mutex.acquire().await?;
+    let busy = Outcome::NotNow(Reason::Busy);
+    assert_eq!(operate(&mutex, quick).await, busy);
+    extensions(&other).await;
+    other.release().await?;
+
+    // An operator takes the lock away. The holder learns of it at its next renewal, and the work is stopped.
+    let slow = |fence| {
+        let client = client.clone();
+        async move {
+            let terms = BreakTerms::default().only(fence);
+            assert!(client.break_lease("operation", terms).await.is_ok());
+            std::future::pending::<()>().await;
+        }
+    };
+    let stopped = operate(&mutex, slow).await;
+    assert_eq!(stopped, Outcome::Stopped(LostReason::Vanished));
+
+    // The same, but the work ends before the holder has learned of it.
+    let unaware = |fence| {
+        let client = client.clone();
+        async move {
+            let terms = BreakTerms::default().only(fence);
+            assert!(client.break_lease("operation", terms).await.is_ok());
+        }
+    };
+    assert_eq!(operate(&mutex, unaware).await, Outcome::DoneTooLate);
+
+    // Refused before anything is sent: the message says what would be right.
+    let nameless = client.mutex("two\nlines");
+    assert_eq!(operate(&nameless, quick).await, Outcome::Wrong);
+
+    // Nobody listens on port 1. Without a wait that is known at once.
+    let nobody = Client::connect("redis://127.0.0.1:1/")?;
+    let mutex_of_nobody = nobody.mutex("operation").wait(leaselock::Wait::No);
+    let down = Outcome::NotNow(Reason::Store(ErrorKind::Unreachable));
+    assert_eq!(operate(&mutex_of_nobody, quick).await, down);
+
+    client.close().await;
+    assert_eq!(operate(&mutex, quick).await, Outcome::Wrong);
+    Ok(())
+}
+
+/// What an extension can come to.
+async fn extensions(lease: &leaselock::Lease) {
+    let long = Duration::from_secs(2);
+    match lease.extend(long).await {
+        Ok(()) => assert!(lease.remaining() > Duration::from_secs(1)),
+        // Stop: the lease is gone. `lost()` says the same.
+        Err(ExtendError::Lost(lost)) => panic!("{lost}"),
+        // Go on: the lease holds until its old deadline at least, and renewals go on too.
+        Err(ExtendError::Unknown { source, .. } | ExtendError::Store { source, .. }) => {
+            panic!("{source}")
+        }
+        // The ttl is out of range. Nothing was sent.
+        Err(ExtendError::Invalid(error)) => panic!("{error}"),
+        Err(error) => panic!("{error}"),
+    }
+    let too_long = lease.extend(leaselock::TTL_MAX * 2).await;
+    assert!(matches!(too_long, Err(ExtendError::Invalid(_))));
+}

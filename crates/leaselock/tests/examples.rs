@@ -1,0 +1,59 @@
+//! Every example, on the store in memory and on a real server: what an example asserts is what the documents promise.
+
+use std::error::Error;
+use std::future::Future;
+
+use testkit::Server;
+
+/// The example as it is; only its `main`, which reads the command line, has no use here.
+macro_rules! example {
+    ($name:ident, $path:literal) => {
+        #[path = $path]
+        #[allow(dead_code, reason = "`main` is for the command line")]
+        mod $name;
+    };
+}
+
+example!(mutex, "../examples/mutex.rs");
+example!(fencing, "../examples/fencing.rs");
+example!(payment_once, "../examples/payment_once.rs");
+example!(daily_report, "../examples/daily_report.rs");
+example!(safe_operation, "../examples/safe_operation.rs");
+example!(counter, "../examples/counter.rs");
+example!(testing_your_code, "../examples/testing_your_code.rs");
+
+fn block_on(example: impl Future<Output = Result<(), Box<dyn Error>>>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    if let Err(error) = runtime.block_on(example) {
+        panic!("{error}");
+    }
+}
+
+/// Both stores for one example. A store in memory has a name, so that several clients can share it.
+macro_rules! on_both {
+    ($($name:ident)*) => {
+        mod memory {
+            $(#[test]
+            fn $name() {
+                super::block_on(super::$name::run(concat!("mem:example-", stringify!($name))));
+            })*
+        }
+        mod server {
+            $(#[test]
+            fn $name() {
+                let server = super::Server::start();
+                super::block_on(super::$name::run(&server.url()));
+            })*
+        }
+    };
+}
+
+on_both!(mutex fencing payment_once daily_report safe_operation counter);
+
+#[test]
+fn testing_your_code_needs_no_server_and_no_sleep() {
+    block_on(testing_your_code::run("mem:"));
+}

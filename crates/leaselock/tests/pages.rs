@@ -1,0 +1,263 @@
+//! What the pages in docs/ say, tried out: their code and their tables are read from the pages themselves.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leaselock::{BreakTerms, Client};
+use testkit::{Server, Value, wait_until};
+
+const FENCING: &str = include_str!("../../../docs/fencing.md");
+const KEYSPACE: &str = include_str!("../../../docs/keyspace.md");
+
+/// The fenced code on a page that contains this text.
+fn code<'a>(page: &'a str, containing: &str) -> &'a str {
+    let blocks = page.split("```").skip(1).step_by(2);
+    let mut bodies = blocks.filter_map(|block| block.split_once('\n').map(|(_, body)| body));
+    bodies
+        .find(|body| body.contains(containing))
+        .unwrap_or_else(|| panic!("no code with {containing:?} on the page"))
+}
+
+fn texts(value: Value) -> Vec<Option<String>> {
+    let Value::List(items) = value else {
+        panic!("not an array: {value:?}")
+    };
+    items.into_iter().map(text).collect()
+}
+
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::Bytes(bytes) => Some(String::from_utf8(bytes).unwrap()),
+        Value::Status(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// One resource under a checker: `Ok` with the value, or `Err` when the caller is stale.
+trait Checked {
+    fn ask(&self, fence: u64, owner: &str, value: Option<&str>) -> Result<String, ()>;
+}
+
+/// The story that every checker must end well.
+fn turns_stale_holders_away(resource: &dyn Checked) {
+    assert_eq!(resource.ask(33, "a", None), Ok("0".into()));
+    // The next holder has only read, and the one before is out.
+    assert_eq!(resource.ask(34, "b", None), Ok("0".into()));
+    assert_eq!(resource.ask(33, "a", Some("100")), Err(()));
+    assert_eq!(resource.ask(33, "a", None), Err(()));
+    assert_eq!(resource.ask(34, "b", Some("7")), Ok("7".into()));
+    assert_eq!(resource.ask(34, "b", Some("8")), Ok("8".into()));
+    // The same number in other hands.
+    assert_eq!(resource.ask(34, "twin", Some("0")), Err(()));
+    assert_eq!(resource.ask(34, "twin", None), Err(()));
+    // Numbers as large as they come.
+    let (now, next) = (1_795_235_630_317_910, 1_795_235_630_317_911);
+    assert_eq!(resource.ask(next, "d", None), Ok("8".into()));
+    assert_eq!(resource.ask(now, "c", Some("0")), Err(()));
+    assert_eq!(resource.ask(next, "d", None), Ok("8".into()));
+}
+
+struct InRedis(Server);
+
+impl Checked for InRedis {
+    fn ask(&self, fence: u64, owner: &str, value: Option<&str>) -> Result<String, ()> {
+        let (script, fence) = (code(FENCING, "HMGET"), fence.to_string());
+        let mut call = vec!["EVAL", script, "1", "account", &fence, owner];
+        call.extend(value);
+        let answer = texts(self.0.cli(&call));
+        match answer[0].as_deref() {
+            Some("ok") => Ok(answer[1].clone().unwrap_or_else(|| "0".into())),
+            Some("stale") => Err(()),
+            _ => panic!("{answer:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_redis_checker_turns_stale_holders_away() {
+    turns_stale_holders_away(&InRedis(Server::start()));
+}
+
+struct InSql(rusqlite::Connection);
+
+impl Checked for InSql {
+    fn ask(&self, fence: u64, owner: &str, value: Option<&str>) -> Result<String, ()> {
+        let fence = i64::try_from(fence).unwrap();
+        let column = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+        let row = match value {
+            None => self.0.query_row(
+                code(FENCING, "-- read"),
+                rusqlite::named_params! {":fence": fence, ":owner": owner, ":id": 1},
+                column,
+            ),
+            Some(value) => self.0.query_row(
+                code(FENCING, "-- write"),
+                rusqlite::named_params! {":fence": fence, ":owner": owner, ":id": 1, ":value": value},
+                column,
+            ),
+        };
+        row.map_err(|error| assert_eq!(error, rusqlite::Error::QueryReturnedNoRows))
+    }
+}
+
+#[test]
+fn the_sql_checker_turns_stale_holders_away() {
+    let database = rusqlite::Connection::open_in_memory().unwrap();
+    let table =
+        "CREATE TABLE account (id INTEGER PRIMARY KEY, value TEXT, fence BIGINT, owner TEXT);
+                 INSERT INTO account VALUES (1, '0', 0, '')";
+    database.execute_batch(table).unwrap();
+    turns_stale_holders_away(&InSql(database));
+}
+
+/// Key and type of the rows of the keyspace page, the key as it is for this name and client.
+fn keys_on_the_page(lock: &str, prefix: &str, client: &str) -> BTreeMap<String, String> {
+    let rows = KEYSPACE.lines().filter(|line| line.starts_with("| "));
+    let mut keys = BTreeMap::new();
+    for row in rows {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let kind = cells[2];
+        if !["string", "hash", "sorted set"].contains(&kind) {
+            continue;
+        }
+        let key = cells[1].replace('`', "").replace('K', lock);
+        let key = key.replace("*prefix*", prefix).replace("*id*", client);
+        keys.insert(key, kind.replace("sorted set", "zset"));
+    }
+    keys
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_keys_on_a_server_are_those_on_the_page() {
+    let server = Server::start();
+    let client = Client::builder()
+        .url(&server.url())
+        .prefix("app:")
+        .build()
+        .unwrap();
+    let mutex = client.mutex("report").why("a note");
+    let lease = mutex.acquire().await.unwrap();
+    let waiter = tokio::spawn(async move { mutex.acquire_within(Duration::from_secs(20)).await });
+
+    let expected = keys_on_the_page("app:report", "app:", client.id());
+    assert_eq!(expected.len(), 6, "{expected:?}");
+    let on_server = || texts(server.cli(&["KEYS", "*"])).len();
+    wait_until(Duration::from_secs(10), "the note and the waiter", || {
+        on_server() == expected.len()
+    });
+    for (key, kind) in &expected {
+        assert_eq!(
+            text(server.cli(&["TYPE", key])).as_ref(),
+            Some(kind),
+            "{key}"
+        );
+        let Value::Integer(pttl) = server.cli(&["PTTL", key]) else {
+            panic!("{key}")
+        };
+        assert!(pttl > 0, "{key} has no ttl");
+    }
+    lease.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_acl_line_on_the_page_is_enough_and_gives_no_other_key() {
+    let server = Server::start();
+    let line = code(KEYSPACE, "ACL SETUSER").trim();
+    server.cli(&line.split(' ').collect::<Vec<_>>());
+    let url = server.url().replace("redis://", "redis://locker:PASSWORD@") + "1";
+    let client = Client::builder().url(&url).prefix("app:").build().unwrap();
+    let mutex = client.mutex("report").why("a note");
+
+    let lease = mutex.acquire().await.unwrap();
+    let waiting = mutex.clone();
+    let waiter = tokio::spawn(async move { waiting.acquire_within(Duration::from_secs(20)).await });
+    let in_line = async || client.inspect("report").await.unwrap().line.len();
+    while in_line().await == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(client.list("*").await.unwrap().len(), 1);
+    lease.extend(Duration::from_secs(20)).await.unwrap();
+    lease.release().await.unwrap();
+    let handle = waiter.await.unwrap().unwrap().detach().await.unwrap();
+    let detached = client.attach(handle);
+    detached.extend(Duration::from_secs(20)).await.unwrap();
+    detached.release().await.unwrap();
+    let broken = mutex.acquire().await.unwrap();
+    let terms = BreakTerms::default();
+    client.break_lease("report", terms).await.unwrap();
+    drop(broken);
+
+    let elsewhere = Client::builder()
+        .url(&url)
+        .prefix("other:")
+        .build()
+        .unwrap();
+    assert!(elsewhere.mutex("report").try_acquire().await.is_err());
+    client.close().await;
+
+    // Nothing was refused but the other prefix.
+    let Value::List(refusals) = server.cli(&["ACL", "LOG"]) else {
+        panic!()
+    };
+    for refusal in refusals {
+        let shown = format!("{:?}", texts(refusal));
+        assert!(shown.contains("other:"), "{shown}");
+    }
+}
+
+/// Calls of this command since the last `CONFIG RESETSTAT`.
+fn calls(server: &Server, command: &str) -> u64 {
+    let stats = text(server.cli(&["INFO", "commandstats"])).unwrap();
+    let prefix = format!("cmdstat_{command}:calls=");
+    let line = stats.lines().find_map(|line| line.strip_prefix(&prefix));
+    let digits = line.and_then(|rest| rest.split(',').next());
+    digits.map_or(0, |digits| digits.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn round_trips_are_as_few_as_the_page_about_the_mutex_says() {
+    const TIMES: u64 = 20;
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let mutex = client.mutex("report");
+    // The first use sends the scripts and says who the client is; the first wait subscribes.
+    let lease = mutex.acquire().await.unwrap();
+    let first = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire().await.unwrap().release().await }
+    });
+    wait_until(Duration::from_secs(10), "the first wait", || {
+        server.cli(&["ZCARD", "{report}:ll:line"]) == Value::Integer(1)
+    });
+    lease.release().await.unwrap();
+    first.await.unwrap().unwrap();
+    wait_until(Duration::from_secs(10), "the client's record", || {
+        text(server.cli(&["GET", &format!("ll:client:{}", client.id())])).is_some()
+    });
+
+    server.cli(&["CONFIG", "RESETSTAT"]);
+    for _ in 0..TIMES {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+    assert_eq!(calls(&server, "evalsha"), 2 * TIMES);
+
+    let lease = mutex.acquire().await.unwrap();
+    server.cli(&["CONFIG", "RESETSTAT"]);
+    let waiters: Vec<_> = (0..TIMES)
+        .map(|_| {
+            let mutex = mutex.clone();
+            tokio::spawn(async move { mutex.acquire().await.unwrap().release().await })
+        })
+        .collect();
+    wait_until(Duration::from_secs(10), "everybody is in line", || {
+        server.cli(&["ZCARD", "{report}:ll:line"]) == Value::Integer(20)
+    });
+    lease.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    // Ours is the one release more.
+    assert_eq!(calls(&server, "evalsha"), 3 * TIMES + 1);
+    assert_eq!(calls(&server, "publish"), TIMES);
+}
