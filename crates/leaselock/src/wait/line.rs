@@ -15,6 +15,9 @@ use crate::wait::wakeups::Place;
 /// An acquisition that never had an answer is given up after this, even if the caller would wait for ever: waiting for
 /// a holder is one thing, waiting for a server that was never there another.
 const NEVER_ANSWERED: Duration = Duration::from_secs(2);
+/// With less time a request would only hide the true trouble behind one of time.
+const SHORTEST_REQUEST: Duration = Duration::from_millis(100);
+
 /// What a wait has come to so far.
 #[derive(Default)]
 struct SoFar {
@@ -70,10 +73,20 @@ impl Acquisition<'_> {
                 longest.min(last.saturating_since(self.inner.clock.now()))
             })
         };
+        let patience = end.unwrap_or(start.plus(NEVER_ANSWERED));
         loop {
             debt.lasts_until(self.ends_at_latest());
             let (waits, channel) = self.channel(&so_far, within()).await;
-            let pause = match self.request(waits, &channel, within()).await {
+            let mut time = within();
+            // The first request has its whole time, because it may need a connection first. While none was ever
+            // answered, the others end with the caller's patience.
+            if let (None, Some(trouble)) = (&so_far.seen, &so_far.trouble) {
+                time = time.min(patience.saturating_since(self.inner.clock.now()));
+                if time < SHORTEST_REQUEST {
+                    return Err(self.failed(debt, trouble.clone(), so_far.owes()));
+                }
+            }
+            let pause = match self.request(waits, &channel, time).await {
                 Ok(Outcome::Granted(lease)) => {
                     debt.settle();
                     return Ok(lease);
@@ -95,7 +108,6 @@ impl Acquisition<'_> {
                     looks::after_error(0)
                 }
                 Err(source) => {
-                    let patience = end.unwrap_or(start.plus(NEVER_ANSWERED));
                     let too_long = so_far.seen.is_none() && self.inner.clock.now() >= patience;
                     if !source.may_pass() || too_long {
                         return Err(self.failed(debt, source, so_far.owes()));
@@ -164,6 +176,9 @@ impl Acquisition<'_> {
             token: &self.token,
         };
         let owes = so_far.owes();
+        if let (None, false, Some(source)) = (&so_far.seen, owes, &so_far.trouble) {
+            return self.failed(debt, source.clone(), false); // nothing of ours can be there
+        }
         match self.inner.ask(&cancel, within).await {
             Ok(_) => match so_far.trouble.filter(|_| so_far.seen.is_none()) {
                 Some(source) => self.failed(debt, source, so_far.ambiguous),
