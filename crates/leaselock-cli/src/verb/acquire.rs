@@ -55,7 +55,8 @@ pub(crate) fn mutex(client: &Client, name: &str, lock: &LockArgs) -> Mutex {
 /// What waiting for a lock came to.
 pub(crate) enum Obtained {
     Lease(Lease),
-    /// A signal ended the wait; the line was left.
+    /// There is no lease and nothing to say: a signal ended the wait, or -q keeps quiet. The line
+    /// was left.
     Ended(Exit),
 }
 
@@ -90,26 +91,18 @@ pub(crate) async fn obtain(
     };
     match outcome {
         Ok(lease) => Ok(Obtained::Lease(lease)),
+        // Busy is an answer and no error, so -q keeps quiet about it.
+        Err(AcquireError::StillBusy { .. }) if globals.quiet => Ok(Obtained::Ended(wait.busy())),
         Err(error @ AcquireError::StillBusy { .. }) => {
-            Err(busy(client, &name, &error, wait.busy(), globals).await)
+            Err(busy(client, &name, &error, wait.busy()).await)
         }
         Err(error) => Err(Failure::acquire(&error, wait.busy())),
     }
 }
 
-/// Says who holds it, when somebody reads that.
-async fn busy(
-    client: &Client,
-    name: &str,
-    error: &AcquireError,
-    exit: Exit,
-    globals: &Globals,
-) -> Failure {
-    let seen = if globals.quiet {
-        None
-    } else {
-        client.inspect(name).await.ok()
-    };
+/// Says who holds it.
+async fn busy(client: &Client, name: &str, error: &AcquireError, exit: Exit) -> Failure {
+    let seen = client.inspect(name).await.ok();
     match seen.map(|seen| seen.state) {
         Some(leaselock::Holding::Held(holder)) => Failure::new(
             format!("`{name}` is held by {}", show::holder(&holder)),

@@ -22,6 +22,8 @@ fn while_one_holds_a_second_without_patience_is_busy_and_does_not_run() {
             .run(&["run", "-w", "50ms", "job", "--", "touch", "ran"])
             .gives(75);
         assert!(!store.path("ran").exists());
+        let silent = store.run(&[&second[..2], &["-q"], &second[2..]].concat());
+        assert_eq!(silent.gives(75).err, "");
         holder.end().gives(0);
         store.run(&second).gives(0);
         assert!(store.path("ran").exists());

@@ -74,8 +74,8 @@ async fn by_trying(link: &Link, until: Moment) -> Result<Check, StoreError> {
         let mut request = redis::cmd(command[0]);
         request.arg(&command[1..]);
         if HARMLESS.contains(&command[0])
-            && let Err(refusal) = ask(link, &request, until).await?
-            && refusal.starts_with("NOPERM")
+            && let Value::ServerError(reply) = link.ask(&request, until).await?
+            && reply.code() == "NOPERM"
         {
             denied.push(command[0]);
         }
