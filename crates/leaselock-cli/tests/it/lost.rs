@@ -1,7 +1,8 @@
 //! A lease that cannot be kept, on a server: the job is dead before anybody else can get the lock.
 //!
 //! Jobs here ignore TERM and write a beat every few milliseconds. A second client waits in line and
-//! writes to the same file when it starts: no beat may stand behind that line.
+//! writes to the same file when it starts: no beat may stand behind that line. Jobs end with their
+//! folder, so a test that fails leaves none behind.
 
 use testkit::process::{Signal, children, is_alive, signal};
 
@@ -9,7 +10,7 @@ use crate::common::{Running, Store, seconds, until, uptime};
 
 const TTL: f64 = 3.0;
 const BEATS: &str = "trap '' TERM; echo $$ > job; \
-                     while :; do echo beat $(cat /proc/uptime) >> log; sleep 0.01; done";
+                     while echo beat $(cat /proc/uptime) >> log; do sleep 0.01; done";
 
 struct Scene {
     store: Store,

@@ -12,7 +12,7 @@ fn a_killed_wrapper_leaves_the_lock_to_its_job_until_the_last_descriptor_is_clos
     let store = Store::file();
     // The job leaves a second process behind, which lives until its input is closed.
     let script = "exec 3<&0; { cat <&3; echo last ends >> log; } & echo $$ > job; \
-                  while [ ! -e go ]; do sleep 0.02; done; echo first ends >> log; echo > gone";
+                  while [ -e job ] && [ ! -e go ]; do sleep 0.02; done; echo first ends >> log; echo > gone";
     let run = [&["run"], &LONG[..], &["job", "--", "sh", "-c", script]].concat();
     let mut wrapper = store.start(&run);
     let job: u32 = store.line_in("job").parse().unwrap();
@@ -39,7 +39,7 @@ fn a_killed_wrapper_leaves_the_lock_to_its_job_until_the_last_descriptor_is_clos
 #[test]
 fn a_job_that_must_not_keep_the_lock_is_dead_before_the_next_starts() {
     let store = Store::file();
-    let beats = "trap '' TERM; echo $$ > job; while :; do echo beat >> log; sleep 0.01; done";
+    let beats = "trap '' TERM; echo $$ > job; while echo beat >> log; do sleep 0.01; done";
     let run = ["run", "-o", "--ttl", "2s", "job", "--", "sh", "-c", beats];
     let mut wrapper = store.start(&run);
     store.line_in("job");

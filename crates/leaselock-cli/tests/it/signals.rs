@@ -32,8 +32,7 @@ fn a_signal_while_waiting_leaves_the_line() {
 #[test]
 fn a_signal_while_the_job_runs_is_the_jobs_to_decide() {
     on_both(|store| {
-        let script =
-            "trap 'echo heard > heard; exit 5' TERM; echo > ready; while :; do sleep 0.02; done";
+        let script = "trap 'echo heard > heard; exit 5' TERM; echo > ready; while [ -e ready ]; do sleep 0.02; done";
         let run = store.start(&["run", "job", "--", "sh", "-c", script]);
         store.line_in("ready");
         run.signal(Signal::TERM);
@@ -79,7 +78,7 @@ fn a_hangup_that_was_ignored_at_the_start_stays_ignored_by_waiter_and_job() {
 #[test]
 fn a_wrapper_that_is_told_to_end_waits_for_its_job_and_keeps_the_lock() {
     on_both(|store| {
-        let script = "trap : TERM; echo > ready; while [ ! -e go ]; do sleep 0.02; done; exit 8";
+        let script = "trap : TERM; echo > ready; while [ -e ready ] && [ ! -e go ]; do sleep 0.02; done; exit 8";
         let run = store.start(&["run", "job", "--", "sh", "-c", script]);
         store.line_in("ready");
         run.signal(Signal::TERM);
