@@ -164,8 +164,12 @@ async fn waiters_survive_a_restart_of_the_server() {
     in_line(&holder, "job", 3).await;
     server.restart();
     proxy.cut(Cut::Reset);
-    for next in waiting {
-        soon(next).await.unwrap().unwrap().release().await.unwrap();
+    // The line was forgotten with everything else, so in which order they are served is open.
+    let served = waiting.into_iter().map(|next| {
+        tokio::spawn(async { soon(next).await.unwrap().unwrap().release().await.unwrap() })
+    });
+    for one in served.collect::<Vec<_>>() {
+        one.await.unwrap();
     }
     assert!(
         lease.release().await.is_err(),
