@@ -1,21 +1,13 @@
 //! Holders and lines, for people and as JSON. The JSON fields are a contract; the text is not.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use leaselock::{Fence, Holder, Holding, InLine, Inspection, Process};
 use serde_json::{Value, json};
 
+use crate::boottime;
 use crate::duration::for_people;
 use crate::output::tame;
-
-/// Milliseconds since 1970, for ages that people read and for nothing else.
-#[expect(clippy::disallowed_methods, reason = "an age to show, not a deadline")]
-fn now_unix_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
 
 /// `report[1234] on db1`, or the client's id when nothing more is known.
 pub(crate) fn who(process: Option<&Process>, client: Option<&str>) -> String {
@@ -29,7 +21,7 @@ pub(crate) fn who(process: Option<&Process>, client: Option<&str>) -> String {
 pub(crate) fn holder(holder: &Holder) -> String {
     let mut text = who(holder.process.as_ref(), holder.client.as_deref());
     if let Some(since) = holder.since_unix_ms {
-        let age = Duration::from_millis(now_unix_ms().saturating_sub(since));
+        let age = Duration::from_millis(boottime::unix_ms().saturating_sub(since));
         text.push_str(&format!(" for {}", for_people(whole(age))));
     }
     match holder.remaining {

@@ -245,7 +245,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let give_up = boottime::now() + boottime::nanoseconds(LIMIT);
     while !is_so() {
         assert!(boottime::now() < give_up, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2)); // between two looks at the condition
     }
 }
 
