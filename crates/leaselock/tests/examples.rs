@@ -1,5 +1,10 @@
 //! Every example, on the store in memory and on a real server: what an example asserts is what the documents promise.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that panics has failed, which is right"
+)]
+
 use std::error::Error;
 use std::future::Future;
 
