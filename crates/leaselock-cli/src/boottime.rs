@@ -1,6 +1,7 @@
-//! The clock of deadlines: nanoseconds since boot, with the time the machine slept.
+//! The one place where the command reads a clock. Deadlines count nanoseconds since boot, with the time the machine
+//! slept; ages for people count from 1970.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -17,4 +18,18 @@ pub(crate) fn now() -> u64 {
 /// A duration in nanoseconds; what does not fit is for ever.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Milliseconds since 1970, for ages that people read and for nothing else.
+#[expect(clippy::disallowed_methods, reason = "an age to show, not a deadline")]
+pub(crate) fn unix_ms() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A point for the runtime's alarm clocks, which ring and decide nothing.
+pub(crate) fn alarm_in(pause: Duration) -> tokio::time::Instant {
+    tokio::time::Instant::now() + pause
 }

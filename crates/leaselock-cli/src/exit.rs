@@ -45,6 +45,11 @@ impl Exit {
         Exit(code)
     }
 
+    /// The number, for messages.
+    pub(crate) const fn code(self) -> u8 {
+        self.0
+    }
+
     /// The code of a process ended by a signal, as shells report it.
     pub(crate) fn by_signal(signal: Signal) -> Exit {
         Exit::by_signal_number(signal.as_raw())

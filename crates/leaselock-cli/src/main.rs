@@ -1,7 +1,5 @@
 //! The `leaselock` command: runs a job under a lease, and shows and settles who holds what.
 
-#![expect(dead_code, reason = "the verbs that need a store are not there yet")]
-
 #[cfg(not(target_os = "linux"))]
 compile_error!("the command needs Linux: its guardian stands on pidfd and timerfd");
 
@@ -9,16 +7,20 @@ mod args;
 mod boottime;
 mod duration;
 mod exit;
+mod failure;
 mod guardian;
 mod job;
 mod output;
 mod process;
 mod procfs;
 mod quarry;
+mod session;
+mod show;
 mod signal_name;
 mod signals;
 mod supervise;
 mod verb;
+mod wait_line;
 
 use std::process::ExitCode;
 
@@ -27,12 +29,16 @@ use clap::Parser as _;
 use args::usage::{Answer, answer};
 use args::{Cli, Verb};
 use exit::Exit;
+use failure::Failure;
 
 fn main() -> ExitCode {
     let exit = match Cli::try_parse() {
-        Ok(cli) => obey(&cli),
+        Ok(cli) => obey(&cli).unwrap_or_else(|failure| {
+            failure.say(cli.globals.json);
+            failure.exit
+        }),
         Err(error) => match answer(&error) {
-            Answer::Asked(text) => print(text.as_bytes()),
+            Answer::Asked(text) => print(text.as_bytes()).unwrap_or_else(|failure| failure.exit),
             Answer::Wrong(text, exit) => {
                 output::say(&text);
                 exit
@@ -42,25 +48,27 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-fn obey(cli: &Cli) -> Exit {
+fn obey(cli: &Cli) -> Result<Exit, Failure> {
+    let globals = &cli.globals;
+    session::trace(globals.verbose);
     match &cli.verb {
+        Verb::Run(args) => verb::run::run(args, globals),
+        Verb::Acquire(args) => verb::acquire::run(args, globals),
+        Verb::Extend(args) => verb::handle::extend(args, globals),
+        Verb::Release(args) => verb::handle::release(args, globals),
+        Verb::Status(args) => verb::status::run(args, globals),
+        Verb::Ls(args) => verb::ls::run(args, globals),
+        Verb::Wait(args) => verb::wait::run(args, globals),
+        Verb::Break(args) => verb::break_::run(args, globals),
+        Verb::Doctor(_) => verb::doctor::run(globals),
         Verb::Completions(args) => print(&verb::completions::text(args)),
-        Verb::Man(args) => match verb::man::text(args) {
-            Ok(page) => print(&page),
-            Err(wrong) => complain(&wrong, Exit::USAGE),
-        },
-        _ => complain("this verb is not built yet", Exit::INTERNAL),
+        Verb::Man(args) => {
+            print(&verb::man::text(args).map_err(|wrong| Failure::new(wrong, Exit::USAGE))?)
+        }
     }
 }
 
-fn print(bytes: &[u8]) -> Exit {
-    match output::print(bytes) {
-        Ok(()) => Exit::OK,
-        Err(error) => complain(&format!("standard output: {error}"), Exit::INTERNAL),
-    }
-}
-
-fn complain(wrong: &str, exit: Exit) -> Exit {
-    output::say(&format!("leaselock: {wrong}\n"));
-    exit
+fn print(bytes: &[u8]) -> Result<Exit, Failure> {
+    output::print(bytes)?;
+    Ok(Exit::OK)
 }

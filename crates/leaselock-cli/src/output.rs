@@ -4,14 +4,40 @@ use std::io::{self, Write as _};
 
 /// Prints what was asked for. A reader that has seen enough, as `head` does, is no error.
 pub(crate) fn print(bytes: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    match try_print(bytes) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
 }
 
+/// Prints what must not get lost: a reader that is gone is an error.
+pub(crate) fn try_print(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush())
+}
+
 /// Tells people something. When nobody can hear it there is nobody to tell that either.
 pub(crate) fn say(text: &str) {
     io::stderr().lock().write_all(text.as_bytes()).ok();
+}
+
+/// Names and notes come from others: what could move the cursor or colour the terminal is left
+/// out, and nothing is endless.
+pub(crate) fn tame(text: &str) -> String {
+    const MOST: usize = 1000;
+    text.chars()
+        .filter(|c| !c.is_control())
+        .take(MOST)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_from_others_reaches_the_terminal_as_a_command() {
+        assert_eq!(tame("a\x1b[31mb\r\n\u{9b}c"), "a[31mbc");
+        assert_eq!(tame(&"x".repeat(5000)).len(), 1000);
+    }
 }

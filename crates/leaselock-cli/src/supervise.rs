@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::boottime::alarm_in;
 use crate::guardian::{Guardian, Line, Notice, Plan, Verdict};
 use crate::job::Job;
 use crate::process::watch_readable;
@@ -69,14 +70,14 @@ pub(crate) async fn supervise(
                 Notice::Gone => {
                     alone = true;
                     tell(Trouble::Unguarded);
-                    reserve.due = Some(Instant::now());
+                    reserve.due = Some(alarm_in(Duration::ZERO));
                 }
             },
             () = &mut lost, if !is_lost => {
                 is_lost = true;
                 tell(Trouble::Lost);
                 guardian.line().lost();
-                reserve.due.get_or_insert(Instant::now() + GUARDIAN_FIRST);
+                reserve.due.get_or_insert(alarm_in(GUARDIAN_FIRST));
             }
             () = reserve.due() => reserve.act(&mut job, plan),
             arrival = signals.next() => pass_on(arrival?, &mut job),
@@ -124,7 +125,7 @@ impl Reserve {
             plan.kill_after
         };
         self.asked = true;
-        self.due = Some(Instant::now() + pause);
+        self.due = Some(alarm_in(pause));
     }
 }
 

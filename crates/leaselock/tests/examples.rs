@@ -1,9 +1,6 @@
 //! Every example, on the store in memory and on a real server: what an example asserts is what the documents promise.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that panics has failed, which is right"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::error::Error;
 use std::future::Future;

@@ -1,9 +1,6 @@
 //! What the pages in docs/ say, tried out: their code and their tables are read from the pages themselves.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that panics has failed, which is right"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -13,7 +13,7 @@ pub mod server;
 
 pub use history::Recorder;
 pub use process::wait_until;
-pub use proxy::{Cut, Fault, Proxy, Way};
+pub use proxy::{Aim, Cut, Fault, Proxy, Way};
 pub use resp::Value;
 pub use server::Server;
 /// A folder that goes away when its value is dropped.

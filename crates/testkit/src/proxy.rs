@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use self::fault::Faults;
-pub use self::fault::{Cut, Fault, Way};
+pub use self::fault::{Aim, Cut, Fault, Way};
 use self::link::Link;
 
 /// Forwards to a port of this machine, with faults that can be set and healed while it runs.
@@ -86,11 +86,19 @@ impl Proxy {
     pub fn set(&self, way: Way, fault: Fault) {
         self.shared.faults().set(way, fault);
         if fault == Fault::HalfOpen {
+            let aim = self.shared.faults().aim;
             self.shared
                 .links()
                 .iter()
+                .filter(|link| aim.hits(link.is_listener()))
                 .for_each(|link| link.forsake(way));
         }
+        self.shared.changed.notify_all();
+    }
+
+    /// Faults, those of now and those to come, are for these connections only, until [`Proxy::heal`].
+    pub fn aim(&self, aim: Aim) {
+        self.shared.faults().aim = aim;
         self.shared.changed.notify_all();
     }
 

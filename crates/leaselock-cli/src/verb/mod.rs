@@ -1,4 +1,12 @@
-//! The verbs, one file each.
+//! One file for each verb.
 
+pub(crate) mod acquire;
+pub(crate) mod break_;
 pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod handle;
+pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod run;
+pub(crate) mod status;
+pub(crate) mod wait;

@@ -59,8 +59,10 @@ impl Stage {
         }
         line.extend(job.iter().map(|word| (*word).to_owned()));
         let mut command = Command::new("script");
+        // script(1) may miss the end of a child that was stopped before, so the code goes to a file.
+        let line = format!("{}; echo $? > code", line.join(" "));
         command
-            .args(["-qec", &line.join(" "), "/dev/null"])
+            .args(["-qec", &line, "/dev/null"])
             .stdin(Stdio::piped());
         let mut stage = Stage::start_with(command);
         let keys = stage.wrapper.stdin.take().unwrap();
@@ -165,6 +167,18 @@ impl Stage {
         self.end().code()
     }
 
+    /// The exit code of a wrapper on a terminal.
+    pub(crate) fn code_on_terminal(&mut self) -> i32 {
+        let path = self.folder.join("code");
+        let mut code = None;
+        until("an exit code", || {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            code = text.strip_suffix('\n').and_then(|text| text.parse().ok());
+            code.is_some()
+        });
+        code.unwrap()
+    }
+
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap()
     }
@@ -231,7 +245,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let give_up = boottime::now() + boottime::nanoseconds(LIMIT);
     while !is_so() {
         assert!(boottime::now() < give_up, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2)); // between two looks at the condition
     }
 }
 

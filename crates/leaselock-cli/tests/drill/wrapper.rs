@@ -96,6 +96,7 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
         let line = guardian.line();
         std::thread::spawn(move || {
             loop {
+                // The made-up lease is renewed so often.
                 std::thread::sleep(Duration::from_millis(lease.renew_ms));
                 line.deadline(boottime::now() + lease.length_ms * 1_000_000);
             }
@@ -124,6 +125,7 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
     let lost = async {
         match lease.lost_ms {
             0 => std::future::pending().await,
+            // The scenario says when it is lost.
             ms => tokio::time::sleep(Duration::from_millis(ms)).await,
         }
     };

@@ -15,8 +15,8 @@ local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token = ARGV[1]
 
 local now_us = clock_us()
-local held = redis.call('GET', lock)
 local waiting = line_entry(token, redis.call('HGET', waiters, token))
+local held = redis.pcall('GET', lock) -- an error for what is no lock, which is no reason to stay in line
 if waiting then line_drop(line, waiters, waiting) end
 if held == token then
   line_pass_on(lock, line, waiters, fence, now_us)

@@ -1,18 +1,19 @@
 -- mutex/note: leave a note for others beside a lease, or take it away.
 --
--- KEYS[1] why        string; the holder's token and its note, shown only while that token holds
+-- KEYS[1] lock       string; the holder's token
+-- KEYS[2] why        string; the holder's token and its note, shown only while that token holds
 -- ARGV[1] token      the holder's token
 -- ARGV[2] text       the note; '' takes it away
 -- ARGV[3] ttl_ms     integer > 0; as long as the lease
 --
 -- Returns {"noted"}     the note is there
---         {"erased"}    it is not
+--         {"erased"}    it is not: taken away, or the token does not hold, and another's note was not touched
 -- Replay  the same answer
 -- Writes  why
-local why = KEYS[1]
+local lock, why = KEYS[1], KEYS[2]
 local token, text, ttl_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
-if text ~= '' then
+if text ~= '' and redis.call('GET', lock) == token then
   redis.call('SET', why, token .. text, 'PX', ttl_ms)
   return { 'noted' }
 end

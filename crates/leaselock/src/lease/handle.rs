@@ -13,6 +13,7 @@ use crate::error::{
 use crate::fence::Fence;
 use crate::keys::{self, MutexKeys};
 use crate::lease::kept::Kept;
+use crate::lease::reaper::{Debt, Owed};
 use crate::mutex::steps::{Detach, Detached, Extend, ExtendAnswer};
 use crate::mutex::views::Note;
 use crate::name::Name;
@@ -118,6 +119,10 @@ pub(crate) async fn detach(inner: &Arc<Inner>, kept: &Kept) -> Result<Handle, Ex
         successor: &successor,
         ttl,
     };
+    // From here on the successor may hold, and until the caller has the handle nobody knows it.
+    let until = inner.clock.now().plus(ttl.as_duration());
+    let owed = Owed::acquisition(kept.keys.clone(), successor.clone(), until);
+    let debt = Debt::new(inner.reaper(), owed);
     // A second try after a lost answer finds the successor there and answers the same.
     let answer = match inner.ask(&step, within).await {
         Err(error) if error.maybe_applied() => inner.ask(&step, within).await,
@@ -165,6 +170,7 @@ pub(crate) async fn detach(inner: &Arc<Inner>, kept: &Kept) -> Result<Handle, Ex
                 .await,
         );
     }
+    debt.settle();
     Ok(Handle {
         name: name(),
         token: successor,

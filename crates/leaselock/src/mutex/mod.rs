@@ -63,6 +63,11 @@ impl Mutex {
 
     setters!(options);
 
+    /// The name; `None` when it is not well-formed, which the first operation reports.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_ref().ok().map(Name::as_str)
+    }
+
     /// For errors that name the lock before its name was checked.
     #[cfg(feature = "blocking")]
     pub(crate) fn shown_name(&self) -> Name {

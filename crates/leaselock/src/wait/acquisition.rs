@@ -97,7 +97,8 @@ impl<'a> Acquisition<'a> {
         let mut left = count;
         loop {
             let debt = self.debt();
-            let outcome = self.request(false, "").await;
+            let within = self.inner.request_timeout(self.ttl);
+            let outcome = self.request(false, "", within).await;
             let error = match outcome {
                 Ok(Outcome::Granted(lease)) => {
                     debt.settle();
@@ -107,7 +108,7 @@ impl<'a> Acquisition<'a> {
                     debt.settle();
                     self.still_busy(start, Some(seen))
                 }
-                Err(source) => self.failed(debt, source),
+                Err(source) => self.failed(debt, source, false),
             };
             if left == Some(0) || !may_pass(&error) {
                 return Err(error);
@@ -135,7 +136,12 @@ impl<'a> Acquisition<'a> {
     }
 
     /// One request. The caller owes the token until it knows better.
-    pub(super) async fn request(&self, waits: bool, channel: &str) -> Result<Outcome, StoreError> {
+    pub(super) async fn request(
+        &self,
+        waits: bool,
+        channel: &str,
+        within: Duration,
+    ) -> Result<Outcome, StoreError> {
         let passed = if self.options.renewal {
             self.ttl.min(Ttl::whole_ms(PASSED_MS).unwrap_or(self.ttl))
         } else {
@@ -153,10 +159,7 @@ impl<'a> Acquisition<'a> {
         };
         self.inner.announce();
         let t0 = self.inner.clock.now();
-        let answer = self
-            .inner
-            .ask(&acquire, self.inner.request_timeout(self.ttl))
-            .await?;
+        let answer = self.inner.ask(&acquire, within).await?;
         let now = self.inner.clock.now();
         let (Acquired::Granted { time_us, .. }
         | Acquired::Waiting {
@@ -230,10 +233,11 @@ impl<'a> Acquisition<'a> {
         self.inner.clock.now().plus(self.ttl.as_duration())
     }
 
-    /// What is surely not there is not owed; the rest is cleaned up behind the caller's back.
-    pub(super) fn failed(&self, debt: Debt, source: StoreError) -> AcquireError {
+    /// What is surely not there is not owed; the rest is cleaned up behind the caller's back. `owes`: an earlier
+    /// request of the same token may have had its effect, however surely this one had none.
+    pub(super) fn failed(&self, debt: Debt, source: StoreError, owes: bool) -> AcquireError {
         let name = self.name.clone();
-        if source.maybe_applied() {
+        if owes || source.maybe_applied() {
             drop(debt);
             return AcquireError::Unknown {
                 name,

@@ -25,19 +25,28 @@ struct SoFar {
     failures: u32,
     /// A request had no usable answer: it may have put us in line, or granted.
     ambiguous: bool,
+    /// What the latest request failed with.
+    trouble: Option<StoreError>,
 }
 
 impl SoFar {
     fn answered(&mut self, seen: Seen) {
         self.seen = Some(seen);
         self.failures = 0;
+        self.trouble = None;
     }
 
     /// How long to pause before the next try.
     fn failed(&mut self, source: &StoreError) -> Duration {
         self.ambiguous |= source.maybe_applied();
+        self.trouble = Some(source.clone());
         self.failures += 1;
         looks::after_error(self.failures)
+    }
+
+    /// Something of ours may be on the server, whatever the latest request came to.
+    fn owes(&self) -> bool {
+        self.in_line || self.ambiguous
     }
 }
 
@@ -53,10 +62,18 @@ impl Acquisition<'_> {
         let mut debt = self.debt();
         let place = self.background.wakeups.place(&self.token);
         let mut so_far = SoFar::default();
+        let longest = self.inner.request_timeout(self.ttl);
+        // A bounded wait overshoots by one request, however many are made at its end.
+        let last_moment = end.map(|end| end.plus(longest));
+        let within = || {
+            last_moment.map_or(longest, |last| {
+                longest.min(last.saturating_since(self.inner.clock.now()))
+            })
+        };
         loop {
             debt.lasts_until(self.ends_at_latest());
-            let (waits, channel) = self.channel(&so_far).await;
-            let pause = match self.request(waits, &channel).await {
+            let (waits, channel) = self.channel(&so_far, within()).await;
+            let pause = match self.request(waits, &channel, within()).await {
                 Ok(Outcome::Granted(lease)) => {
                     debt.settle();
                     return Ok(lease);
@@ -81,40 +98,34 @@ impl Acquisition<'_> {
                     let patience = end.unwrap_or(start.plus(NEVER_ANSWERED));
                     let too_long = so_far.seen.is_none() && self.inner.clock.now() >= patience;
                     if !source.may_pass() || too_long {
-                        return Err(self.failed(debt, source));
+                        return Err(self.failed(debt, source, so_far.owes()));
                     }
                     looks::jittered(so_far.failed(&source), 50)
                 }
             };
             if !self.nap(&place, pause, end).await {
-                return Err(self.leave(debt, start, so_far).await);
+                let within = within();
+                return Err(self.leave(debt, start, so_far, within).await);
             }
         }
     }
 
     /// Whether to get in line with the next request, and where this client listens: nowhere (an empty channel) while
     /// it cannot, and then there are only looks.
-    async fn channel(&self, so_far: &SoFar) -> (bool, String) {
+    async fn channel(&self, so_far: &SoFar, within: Duration) -> (bool, String) {
         let wakeups = &self.background.wakeups;
         if !self.inner.store.capabilities().wakes {
             return (true, String::new());
         }
         let alive = so_far.seen.is_some();
         let listens =
-            wakeups.is_listening() || (alive && !so_far.in_line && self.subscribe().await);
+            wakeups.is_listening() || (alive && !so_far.in_line && wakeups.ready(within).await);
         let channel = if listens {
             self.inner.channel.clone()
         } else {
             String::new()
         };
         (listens || alive, channel)
-    }
-
-    async fn subscribe(&self) -> bool {
-        self.background
-            .wakeups
-            .ready(self.inner.request_timeout(self.ttl))
-            .await
     }
 
     /// False when the wait is over.
@@ -139,27 +150,31 @@ impl Acquisition<'_> {
         }
     }
 
-    /// Out of line, and only then "busy": an entry that stayed could still be granted.
-    async fn leave(self, debt: Debt, start: Moment, so_far: SoFar) -> AcquireError {
+    /// Out of line, and only then "busy": an entry that stayed could still be granted. Nor is it "busy" when nobody
+    /// ever said so.
+    async fn leave(
+        self,
+        debt: Debt,
+        start: Moment,
+        so_far: SoFar,
+        within: Duration,
+    ) -> AcquireError {
         let cancel = Cancel {
             keys: &self.keys,
             token: &self.token,
         };
-        match self
-            .inner
-            .ask(&cancel, self.inner.request_timeout(self.ttl))
-            .await
-        {
-            Ok(_) => {
-                debt.settle();
-                self.still_busy(start, so_far.seen)
-            }
-            Err(source) if so_far.seen.is_none() && !so_far.ambiguous => self.failed(debt, source),
-            Err(source) => AcquireError::Unknown {
-                name: self.name.clone(),
-                clear_in: self.ttl.as_duration(),
-                source,
+        let owes = so_far.owes();
+        match self.inner.ask(&cancel, within).await {
+            Ok(_) => match so_far.trouble.filter(|_| so_far.seen.is_none()) {
+                Some(source) => self.failed(debt, source, so_far.ambiguous),
+                None => {
+                    if !so_far.ambiguous {
+                        debt.settle(); // otherwise a late request is still to be undone
+                    }
+                    self.still_busy(start, so_far.seen)
+                }
             },
+            Err(source) => self.failed(debt, source, owes),
         }
     }
 }

@@ -23,6 +23,7 @@ const LEAST: Duration = Duration::from_millis(2);
 /// How long to wait for a wake-up before the next look.
 pub(crate) fn next_look(seen: &Seen, place: u64, rung: bool, store_most: Duration) -> Duration {
     let by_end = seen.remaining.map_or(HEAD_MOST, |rest| rest + JUST_AFTER);
+    let places = u32::try_from(place.saturating_sub(1)).unwrap_or(u32::MAX);
     let wait = if place <= 1 {
         let most = if rung && seen.holder.is_some() {
             HEAD_MOST
@@ -30,9 +31,11 @@ pub(crate) fn next_look(seen: &Seen, place: u64, rung: bool, store_most: Duratio
             UNRUNG_MOST
         };
         by_end.min(most)
-    } else {
-        let places = u32::try_from(place - 1).unwrap_or(u32::MAX);
+    } else if rung {
         (by_end + PER_PLACE.saturating_mul(places)).clamp(HEAD_MOST, OTHERS_MOST)
+    } else {
+        // Whoever cannot be rung does not learn that it has become the head, except by looking.
+        (UNRUNG_MOST + PER_PLACE.saturating_mul(places)).min(HEAD_MOST)
     };
     wait.min(store_most).max(LEAST)
 }
@@ -98,6 +101,13 @@ mod tests {
             next_look(&seen(Some(60_000), true), 1, false, Duration::from_secs(60)).as_millis(),
             500
         );
+    }
+
+    #[test]
+    fn without_wake_ups_the_others_look_often_too() {
+        let most = Duration::from_secs(60);
+        let wait = |place| next_look(&seen(Some(60_000), true), place, false, most).as_millis();
+        assert_eq!((wait(2), wait(3), wait(200)), (600, 700, 5_000));
     }
 
     #[test]

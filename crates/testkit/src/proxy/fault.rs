@@ -60,9 +60,34 @@ pub enum Fault {
     Duplicate,
 }
 
+/// Which connections faults are for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Aim {
+    /// All.
+    #[default]
+    All,
+    /// Those that have subscribed to something.
+    Listeners,
+    /// Those that have not.
+    Requests,
+}
+
+impl Aim {
+    pub(super) fn hits(self, listener: bool) -> bool {
+        match self {
+            Aim::All => true,
+            Aim::Listeners => listener,
+            Aim::Requests => !listener,
+        }
+    }
+}
+
 /// At most one fault for each way.
 #[derive(Debug, Default)]
-pub(super) struct Faults([Option<Fault>; 2]);
+pub(super) struct Faults {
+    ways: [Option<Fault>; 2],
+    pub(super) aim: Aim,
+}
 
 impl Faults {
     pub(super) fn set(&mut self, way: Way, fault: Fault) {
@@ -70,27 +95,33 @@ impl Faults {
         assert!(possible, "only requests can be delivered twice");
         way.indices()
             .iter()
-            .for_each(|way| self.0[*way] = Some(fault));
+            .for_each(|way| self.ways[*way] = Some(fault));
     }
 
-    pub(super) fn of(&self, way: usize) -> Option<Fault> {
-        self.0[way]
+    /// What is wrong with one way of a connection.
+    pub(super) fn of(&self, way: usize, listener: bool) -> Option<Fault> {
+        self.ways[way].filter(|_| self.aim.hits(listener))
     }
 
     /// Counts a chunk that is about to pass against [`Fault::CutAfter`]. If the cut falls within
     /// the chunk, says how much of it still passes, and the fault is over.
-    pub(super) fn count_down(&mut self, way: usize, length: usize) -> Option<(usize, Cut)> {
-        let Some(Fault::CutAfter { bytes, how }) = self.0[way] else {
+    pub(super) fn count_down(
+        &mut self,
+        way: usize,
+        listener: bool,
+        length: usize,
+    ) -> Option<(usize, Cut)> {
+        let Some(Fault::CutAfter { bytes, how }) = self.of(way, listener) else {
             return None;
         };
         if length < bytes {
-            self.0[way] = Some(Fault::CutAfter {
+            self.ways[way] = Some(Fault::CutAfter {
                 bytes: bytes - length,
                 how,
             });
             return None;
         }
-        self.0[way] = None;
+        self.ways[way] = None;
         Some((bytes, how))
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Link {
     /// Where each way leads: the server, the client.
     ends: [TcpStream; 2],
     forsaken: [AtomicBool; 2],
+    /// The client has asked for messages.
+    listener: AtomicBool,
     /// Set for each way that has ended, or for both by a cut.
     ended: [AtomicBool; 2],
 }
@@ -41,11 +43,12 @@ impl Link {
             shared: Arc::clone(shared),
             ends: [server, client],
             forsaken: Default::default(),
+            listener: AtomicBool::new(false),
             ended: Default::default(),
         });
         shared.register(&link);
         for way in 0..2 {
-            if shared.faults().of(way) == Some(Fault::HalfOpen) {
+            if shared.faults().of(way, false) == Some(Fault::HalfOpen) {
                 link.forsaken[way].store(true, Ordering::SeqCst);
             }
             let (sender, receiver) = channel();
@@ -59,6 +62,10 @@ impl Link {
         way.indices()
             .iter()
             .for_each(|way| self.forsaken[*way].store(true, Ordering::SeqCst));
+    }
+
+    pub(super) fn is_listener(&self) -> bool {
+        self.listener.load(Ordering::SeqCst)
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -94,6 +101,9 @@ impl Link {
                 at: clock::now(),
                 bytes: buffer[..length].to_vec(),
             };
+            if way == 0 && subscribes(&chunk.bytes) {
+                self.listener.store(true, Ordering::SeqCst);
+            }
             if sender.send(chunk).is_err() || length == 0 {
                 return;
             }
@@ -141,7 +151,7 @@ impl Link {
     fn wait_for_turn(&self, way: usize, at: Duration) -> Option<Fault> {
         let mut faults = self.shared.faults();
         loop {
-            let fault = faults.of(way);
+            let fault = faults.of(way, self.is_listener());
             let wait = match fault {
                 Some(Fault::Hold) => Duration::from_secs(3600),
                 Some(Fault::Delay(delay)) => (at + delay).saturating_sub(clock::now()),
@@ -156,7 +166,10 @@ impl Link {
     }
 
     fn put_counted(&self, way: usize, bytes: &[u8]) -> bool {
-        let cut = self.shared.faults().count_down(way, bytes.len());
+        let cut = self
+            .shared
+            .faults()
+            .count_down(way, self.is_listener(), bytes.len());
         let Some((still, how)) = cut else {
             return self.put(way, bytes);
         };
@@ -187,4 +200,12 @@ impl Link {
             }
         }
     }
+}
+
+/// A client sends its subscription in one piece.
+fn subscribes(bytes: &[u8]) -> bool {
+    let word = b"SUBSCRIBE\r\n";
+    bytes
+        .windows(word.len())
+        .any(|window| window.eq_ignore_ascii_case(word))
 }

@@ -193,3 +193,20 @@ fn server_that_is_down_looks_like_a_closed_connection() {
     server.restart();
     connect(&proxy, LONG).call(&["PING"]).unwrap();
 }
+
+#[test]
+fn aimed_faults_hit_listeners_or_the_others() {
+    let (server, proxy) = rig();
+    let (mut listener, mut other) = (connect(&proxy, SHORT), connect(&proxy, SHORT));
+    listener.call(&["SUBSCRIBE", "c"]).unwrap();
+    proxy.aim(Aim::Listeners);
+    proxy.set(Way::ToClient, Fault::Hold);
+    server.cli(&["PUBLISH", "c", "m"]);
+    assert_eq!(other.call(&["SET", "k", "v"]).unwrap(), ok());
+    assert!(listener.receive().is_err());
+    proxy.aim(Aim::Requests);
+    assert!(listener.receive().is_ok());
+    assert!(other.call(&["SET", "k", "v"]).is_err());
+    proxy.heal();
+    assert_eq!(other.receive().unwrap(), ok());
+}

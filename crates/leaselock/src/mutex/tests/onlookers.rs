@@ -116,6 +116,12 @@ fn a_note_is_shown_only_for_the_lease_that_left_it() {
             lab.meddle(&TYPE_OF, &keys.why, &[]).await,
             [Value::Bytes(b"none".to_vec())]
         );
+        lab.ask(&note(&second, "ours")).await;
+        lab.ask(&note(&first, "late")).await; // sent while it held, carried out when it does not any more
+        let InspectedState::Held { why, .. } = lab.inspect(&keys).await.state else {
+            panic!()
+        };
+        assert_eq!(why, b"ours");
     });
 }
 

@@ -29,3 +29,47 @@ async fn the_cost_of_an_uncontended_call_is_shown() {
         );
     }
 }
+
+/// Four clients hand one lock around; each gets in line again before it gives the lock back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_pace_of_hand_overs_is_shown() {
+    const EACH: u32 = 500;
+    let scratch = Scratch::new();
+    let clock = Clock::boot();
+    let began = clock.now();
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let peer = Peer::on(&scratch, &clock, true);
+            tokio::spawn(async move {
+                let channel = format!("ll:wake:{}", peer.client.as_str());
+                let (sender, mut grants) = tokio::sync::mpsc::unbounded_channel();
+                let (store, heard) = (peer.store.clone(), channel.clone());
+                let listener = tokio::spawn(async move {
+                    let sink = move |event| drop(sender.send(event));
+                    store.listen(&heard, Box::new(sink)).await;
+                });
+                while grants.recv().await != Some(crate::store::Event::Ready) {}
+                for _ in 0..EACH {
+                    let token = peer.token();
+                    let call = enqueue("job", &token, 60_000, &channel);
+                    while peer.tag(&call).await == "waiting" {
+                        // A message that was lost is made up for by a look.
+                        let heard = tokio::time::timeout(Duration::from_secs(1), grants.recv());
+                        if let Ok(Some(crate::store::Event::Message(message))) = heard.await
+                            && message.ends_with(token.secret().as_bytes())
+                        {
+                            break;
+                        }
+                    }
+                    assert_eq!(peer.tag(&release("job", &token)).await, "released");
+                }
+                listener.abort();
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let each = clock.now().saturating_since(began) / (4 * EACH);
+    eprintln!("folder: {each:?} per contended turn");
+}

@@ -24,6 +24,7 @@ async fn next(events: &mpsc::Receiver<Event>) -> Event {
     loop {
         match events.try_recv() {
             Ok(event) => return event,
+            // Between two looks at the condition.
             Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
         }
     }

@@ -147,6 +147,7 @@ async fn huge_lengths_wait_for_their_bytes_and_reserve_nothing() {
         }) as fn(&mut TcpStream),
         |stream| {
             say(stream, b"%9223372036854775807\r\n");
+            // Longer than the caller waits: the rest never comes.
             std::thread::sleep(WITHIN * 2);
         },
     ] {

@@ -1,0 +1,119 @@
+//! Holders and lines, for people and as JSON. The JSON fields are a contract; the text is not.
+
+use std::time::Duration;
+
+use leaselock::{Fence, Holder, Holding, InLine, Inspection, Process};
+use serde_json::{Value, json};
+
+use crate::boottime;
+use crate::duration::for_people;
+use crate::output::tame;
+
+/// `report[1234] on db1`, or the client's id when nothing more is known.
+pub(crate) fn who(process: Option<&Process>, client: Option<&str>) -> String {
+    match (process, client) {
+        (Some(p), _) => format!("{}[{}] on {}", tame(&p.name), p.pid, tame(&p.host)),
+        (None, Some(client)) => format!("client {}", tame(client)),
+        (None, None) => "another lock library".to_owned(),
+    }
+}
+
+pub(crate) fn holder(holder: &Holder) -> String {
+    let mut text = who(holder.process.as_ref(), holder.client.as_deref());
+    if let Some(since) = holder.since_unix_ms {
+        let age = Duration::from_millis(boottime::unix_ms().saturating_sub(since));
+        text.push_str(&format!(" for {}", for_people(whole(age))));
+    }
+    match holder.remaining {
+        Some(rest) => text.push_str(&format!(", {} left", for_people(whole(rest)))),
+        None => text.push_str(", without an end"),
+    }
+    if let Some(fence) = holder.fence {
+        text.push_str(&format!(", fence {fence}"));
+    }
+    if let Some(why) = &holder.why {
+        text.push_str(&format!(", why: {}", tame(why)));
+    }
+    text
+}
+
+/// People need no nanoseconds.
+fn whole(duration: Duration) -> Duration {
+    if duration > Duration::from_secs(10) {
+        Duration::from_secs(duration.as_secs())
+    } else {
+        Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// One lock: a line, and one more for each who waits.
+pub(crate) fn text(seen: &Inspection) -> String {
+    let name = tame(&seen.name);
+    let mut text = match &seen.state {
+        Holding::Held(by) => format!("{name}: held by {}\n", holder(by)),
+        Holding::NotALock { kind } => {
+            format!(
+                "{name}: not a lock: a {} lies under this name\n",
+                tame(kind)
+            )
+        }
+        _ => format!("{name}: free\n"),
+    };
+    for place in &seen.line {
+        let who = who(place.process.as_ref(), Some(&place.client));
+        let priority = match place.priority {
+            0 => String::new(),
+            priority => format!(", priority {priority}"),
+        };
+        text.push_str(&format!("  {}. {who}{priority}\n", place.place));
+    }
+    text
+}
+
+/// One lock as one object.
+pub(crate) fn json(seen: &Inspection) -> Value {
+    let (state, held) = match &seen.state {
+        Holding::Held(by) => ("held", holder_json(by)),
+        Holding::NotALock { kind } => ("other", json!({ "type": tame(kind) })),
+        _ => ("free", Value::Null),
+    };
+    let key = if state == "other" { "found" } else { "holder" };
+    let line: Vec<Value> = seen.line.iter().map(in_line_json).collect();
+    json!({ "name": seen.name, "state": state, key: held, "line": line })
+}
+
+pub(crate) fn holder_json(holder: &Holder) -> Value {
+    json!({
+        "foreign": holder.foreign,
+        "client": holder.client,
+        "process": holder.process.as_ref().map(process_json),
+        "why": holder.why,
+        "fence": holder.fence.map(Fence::get),
+        "since_unix_ms": holder.since_unix_ms,
+        "remaining_ms": holder.remaining.map(ms),
+        "digest": holder.digest,
+    })
+}
+
+fn in_line_json(place: &InLine) -> Value {
+    json!({
+        "place": place.place,
+        "client": place.client,
+        "process": place.process.as_ref().map(process_json),
+        "priority": place.priority,
+    })
+}
+
+pub(crate) fn process_json(process: &Process) -> Value {
+    json!({
+        "host": process.host,
+        "pid": process.pid,
+        "name": process.name,
+        "started_unix_ms": process.started_unix_ms,
+    })
+}
+
+/// Whole milliseconds.
+pub(crate) fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

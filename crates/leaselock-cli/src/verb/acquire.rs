@@ -1,0 +1,120 @@
+//! `leaselock acquire NAME`
+
+use leaselock::{AcquireError, Client, Fence, Lease, Mutex, Wait};
+use serde_json::json;
+
+use crate::args::Globals;
+use crate::args::lease::{AcquireArgs, LockArgs, WaitArgs};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::procfs::Status;
+use crate::signals::{Intake, Signals};
+use crate::wait_line::Watch;
+use crate::{output, session, show};
+
+/// Takes the lock and prints its handle. A handle that nobody could read is given back.
+pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure> {
+    let client = session::client_without_session(globals)?;
+    let signals = Signals::block(&Status::read()?)?;
+    session::block_on(async {
+        let intake = signals.listen()?;
+        let mutex = mutex(&client, &args.name, &args.lock).renewal(false);
+        let lease = match obtain(&client, mutex, &args.wait, globals, &intake).await? {
+            Obtained::Lease(lease) => lease,
+            Obtained::Ended(exit) => return Ok(exit),
+        };
+        let (fence, ttl) = (lease.fence(), lease.ttl());
+        let handle = lease.detach().await?;
+        let secret = handle.to_secret_string();
+        let line = if globals.json {
+            let fence = fence.map(Fence::get);
+            json!({ "name": args.name, "fence": fence, "ttl_ms": show::ms(ttl), "handle": secret })
+                .to_string()
+        } else {
+            secret
+        };
+        if let Err(error) = output::try_print(format!("{line}\n").as_bytes()) {
+            client.attach(handle).release().await.ok();
+            return Err(Failure::internal(format!(
+                "standard output: {error}; the lock was given back"
+            )));
+        }
+        Ok(Exit::OK)
+    })
+}
+
+/// The lock as the flags describe it.
+pub(crate) fn mutex(client: &Client, name: &str, lock: &LockArgs) -> Mutex {
+    let mutex = client.mutex(name).ttl(lock.ttl).priority(lock.priority);
+    match &lock.why {
+        Some(why) => mutex.why(why),
+        None => mutex,
+    }
+}
+
+/// What waiting for a lock came to.
+pub(crate) enum Obtained {
+    Lease(Lease),
+    /// A signal ended the wait; the line was left.
+    Ended(Exit),
+}
+
+/// Waits for the lock as long as the flags say, or until a signal comes.
+pub(crate) async fn obtain(
+    client: &Client,
+    mutex: Mutex,
+    wait: &WaitArgs,
+    globals: &Globals,
+    signals: &Intake,
+) -> Result<Obtained, Failure> {
+    let watch = Watch::default();
+    let name = mutex.name().unwrap_or_default().to_owned();
+    let policy = match (wait.nonblock, wait.wait) {
+        (true, _) => Wait::No,
+        (false, Some(limit)) => Wait::Within(limit),
+        (false, None) => Wait::Forever,
+    };
+    let told = watch.clone();
+    let mutex = mutex
+        .wait(policy)
+        .on_wait(move |waiting| told.tell(waiting));
+    let outcome = tokio::select! {
+        biased;
+        lease = mutex.acquire() => lease,
+        signal = signals.ending() => {
+            let exit = Exit::by_signal(signal?);
+            client.close().await; // out of line, before anybody is granted to us
+            return Ok(Obtained::Ended(exit));
+        }
+        () = watch.show(client, &name, globals) => unreachable!("it never ends"),
+    };
+    match outcome {
+        Ok(lease) => Ok(Obtained::Lease(lease)),
+        Err(error @ AcquireError::StillBusy { .. }) => {
+            Err(busy(client, &name, &error, wait.busy(), globals).await)
+        }
+        Err(error) => Err(Failure::acquire(&error, wait.busy())),
+    }
+}
+
+/// Says who holds it, when somebody reads that.
+async fn busy(
+    client: &Client,
+    name: &str,
+    error: &AcquireError,
+    exit: Exit,
+    globals: &Globals,
+) -> Failure {
+    let seen = if globals.quiet {
+        None
+    } else {
+        client.inspect(name).await.ok()
+    };
+    match seen.map(|seen| seen.state) {
+        Some(leaselock::Holding::Held(holder)) => Failure::new(
+            format!("`{name}` is held by {}", show::holder(&holder)),
+            exit,
+        ),
+        _ => Failure::acquire(error, exit),
+    }
+}

@@ -1,0 +1,186 @@
+//! `leaselock run NAME -- COMMAND`
+
+use leaselock::{Client, Lease, Lost, LostReason};
+use serde_json::json;
+
+use super::acquire::{Obtained, mutex, obtain};
+use crate::args::Globals;
+use crate::args::run::{RunArgs, RunPlan};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::guardian::Guardian;
+use crate::job::{CannotStart, Job, Order};
+use crate::process::SignalSet;
+use crate::procfs::Status;
+use crate::signals::{Intake, Signals};
+use crate::supervise::{Outcome, Trouble, supervise};
+use crate::{output, session, signal_name};
+
+/// Guardian first, while there is one thread; then the lock; then the job.
+pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
+    let plan = args
+        .plan()
+        .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
+    let client = session::client(globals)?;
+    let status = Status::read()?;
+    let guardian = Guardian::start(&status, plan.guardian)
+        .map_err(|error| Failure::internal(format!("cannot start the guardian: {error}")))?;
+    let signals = Signals::block(&status)?;
+    let mask = signals.mask_before();
+    session::block_on(async {
+        let intake = signals.listen()?;
+        let mut lock = mutex(&client, &args.name, &args.lock);
+        if let Some(longest) = args.max_hold {
+            lock = lock.max_hold(longest);
+        }
+        match obtain(&client, lock, &args.wait, globals, &intake).await {
+            Ok(Obtained::Lease(lease)) => {
+                let scene = Scene {
+                    args,
+                    globals,
+                    plan: &plan,
+                    client: &client,
+                    intake: &intake,
+                };
+                scene.hold(lease, guardian, mask).await
+            }
+            Ok(Obtained::Ended(exit)) => {
+                guardian.retire();
+                Ok(exit)
+            }
+            Err(failure) => {
+                guardian.retire();
+                Err(failure)
+            }
+        }
+    })
+}
+
+struct Scene<'a> {
+    args: &'a RunArgs,
+    globals: &'a Globals,
+    plan: &'a RunPlan,
+    client: &'a Client,
+    intake: &'a Intake,
+}
+
+impl Scene<'_> {
+    async fn hold(
+        &self,
+        lease: Lease,
+        guardian: Guardian,
+        mask: SignalSet,
+    ) -> Result<Exit, Failure> {
+        let line = guardian.line();
+        lease.on_deadline(move |deadline| line.deadline(deadline.as_nanos()));
+        let job = match self.start(&lease, &guardian, mask) {
+            Ok(job) => job,
+            Err(reason) => {
+                guardian.retire();
+                lease.release().await.ok();
+                return Err(self.not_started(&reason));
+            }
+        };
+        let losing = lease.lost();
+        let (name, lost) = (self.args.name.clone(), lease.lost());
+        let tell = |trouble| self.tell(trouble, losing.check().err(), &name);
+        let lost = async { drop(lost.await) };
+        let outcome =
+            supervise(job, guardian, &self.plan.guardian, self.intake, lost, tell).await?;
+        let released = lease.release().await;
+        self.client.close().await;
+        match outcome {
+            Outcome::Ended(status) => {
+                if let Err(error) = released {
+                    self.say("not-released", &format!("the job has ended, but {error}"));
+                }
+                Ok(Exit::of_job(status))
+            }
+            Outcome::Lost(_) => Ok(Exit::LOST),
+            Outcome::Unguarded(_) => Ok(Exit::INTERNAL),
+        }
+    }
+
+    /// With `-o` the guardian keeps the lock's descriptor, so that the lock is not free before the
+    /// job is dead; otherwise the job has it.
+    fn start(
+        &self,
+        lease: &Lease,
+        guardian: &Guardian,
+        mask: SignalSet,
+    ) -> Result<Job, CannotStart> {
+        let mut session = self.client.session_descriptor();
+        if self.args.close
+            && let Some(descriptor) = session.take()
+        {
+            guardian
+                .line()
+                .keep(descriptor)
+                .map_err(CannotStart::System)?;
+        }
+        let order = Order {
+            program: &self.plan.program,
+            arguments: &self.plan.arguments,
+            name: &self.args.name,
+            fence: lease.fence().map(leaselock::Fence::get),
+            ttl: self.args.lock.ttl,
+            session,
+        };
+        Job::start(&order, guardian.line(), mask)
+    }
+
+    fn not_started(&self, reason: &CannotStart) -> Failure {
+        let program = self.plan.program.to_string_lossy();
+        let text = match reason {
+            CannotStart::NotFound => format!("{program}: not found"),
+            CannotStart::CannotExecute(error) => format!("{program}: {error}"),
+            CannotStart::TooLate => {
+                "the lease was about to end, so the job was not started".to_owned()
+            }
+            CannotStart::Unguarded => {
+                "the guardian does not answer, so the job was not started".to_owned()
+            }
+            CannotStart::System(error) => format!("cannot start a process: {error}"),
+        };
+        Failure::new(text, reason.exit())
+    }
+
+    fn tell(&self, trouble: Trouble, lost: Option<Lost>, name: &str) {
+        let signal = signal_name::name(self.plan.guardian.signal);
+        let (event, text) = match trouble {
+            Trouble::Lost => {
+                let why = lost.map_or(LostReason::OutOfTouch, |lost| lost.reason);
+                (
+                    "lost",
+                    format!(
+                        "lost `{name}`: {why}; the job gets SIG{signal} and, if need be, SIGKILL"
+                    ),
+                )
+            }
+            Trouble::NotRenewed => (
+                "lost",
+                format!(
+                    "`{name}` could not be renewed in time; the job is ended before its lease is"
+                ),
+            ),
+            Trouble::Unguarded => (
+                "unguarded",
+                "the guardian died; the job is ended".to_owned(),
+            ),
+        };
+        self.say(event, &text);
+    }
+
+    /// Said even with `-q`: it is an error.
+    fn say(&self, event: &str, text: &str) {
+        let text = output::tame(text);
+        if self.globals.json {
+            output::say(&format!(
+                "{}\n",
+                json!({ "event": event, "name": self.args.name, "text": text })
+            ));
+        } else {
+            output::say(&format!("leaselock: {text}\n"));
+        }
+    }
+}

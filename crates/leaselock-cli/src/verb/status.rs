@@ -1,0 +1,29 @@
+//! `leaselock status NAME…`
+
+use crate::args::Globals;
+use crate::args::look::StatusArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::{output, session, show};
+
+/// Each lock in the order asked for. One that cannot be looked at does not hide the others.
+pub(crate) fn run(args: &StatusArgs, globals: &Globals) -> Result<Exit, Failure> {
+    let client = session::client(globals)?;
+    session::block_on(async {
+        let mut failed = Ok(Exit::OK);
+        for name in &args.names {
+            match client.inspect(name).await {
+                Ok(seen) if globals.json => {
+                    output::print(format!("{}\n", show::json(&seen)).as_bytes())?
+                }
+                Ok(seen) => output::print(show::text(&seen).as_bytes())?,
+                Err(error) => {
+                    if let Err(before) = std::mem::replace(&mut failed, Err(Failure::from(error))) {
+                        before.say(globals.json);
+                    }
+                }
+            }
+        }
+        failed
+    })
+}

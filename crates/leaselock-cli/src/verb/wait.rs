@@ -1,0 +1,45 @@
+//! `leaselock wait NAME`
+
+use std::time::Duration;
+
+use leaselock::Wait;
+use serde_json::json;
+
+use crate::args::Globals;
+use crate::args::look::WaitArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::{output, session, show};
+
+/// Between two looks at a lock that stays held.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Looks until nobody holds it.
+pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
+    let client = session::client(globals)?;
+    let policy = match (args.nonblock, args.wait) {
+        (true, _) => Wait::No,
+        (false, Some(limit)) => Wait::Within(limit),
+        (false, None) => Wait::Retries {
+            count: None,
+            delay: LOOK_EVERY,
+            jitter_percent: 20,
+        },
+    };
+    session::block_on(async {
+        let holder = client.mutex(&args.name).wait(policy).check().await?;
+        if globals.json {
+            let by = holder.as_ref().map(show::holder_json);
+            let object = json!({ "name": args.name, "held": holder.is_some(), "holder": by });
+            output::print(format!("{object}\n").as_bytes())?;
+        }
+        match holder {
+            None => Ok(Exit::OK),
+            Some(_) if globals.json || globals.quiet => Ok(Exit::BUSY),
+            Some(holder) => {
+                let text = format!("`{}` is held by {}", args.name, show::holder(&holder));
+                Err(Failure::new(text, Exit::BUSY))
+            }
+        }
+    })
+}

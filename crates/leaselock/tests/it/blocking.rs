@@ -1,0 +1,120 @@
+//! The front for programs without async: the same words, with the same meaning.
+
+use std::sync::mpsc::channel;
+
+use leaselock::blocking::Client;
+use leaselock::{AcquireError, BreakTerms, Holding, LostReason, RunError};
+use testkit::{Server, wait_until};
+
+use crate::support::{LONG, PATIENCE, leftovers, millis};
+
+fn rig() -> (Server, Client, Client) {
+    let server = Server::start();
+    let client = || Client::connect(&server.url()).unwrap();
+    let (one, two) = (client(), client());
+    (server, one, two)
+}
+
+#[test]
+fn the_words_of_the_async_front_mean_the_same() {
+    let (server, one, two) = rig();
+    let mutex = one.mutex("job").ttl(LONG).why("a note");
+    let lease = mutex.try_acquire().unwrap().unwrap();
+    assert!(two.mutex("job").try_acquire().unwrap().is_none());
+    let busy = two.mutex("job").acquire_within(millis(10)).unwrap_err();
+    assert!(matches!(busy, AcquireError::StillBusy { .. }), "{busy:?}");
+    assert_eq!(
+        two.mutex("job").check().unwrap().unwrap().fence,
+        lease.fence()
+    );
+    assert!(matches!(
+        two.inspect("job").unwrap().state,
+        Holding::Held(_)
+    ));
+    assert_eq!((two.list("*").unwrap().len(), one.held().len()), (1, 1));
+    assert!(lease.is_held() && lease.view().is_held() && lease.remaining() > LONG / 2);
+    lease.extend(2 * LONG).unwrap();
+    let handle = lease.detach().unwrap();
+    let attached = two.attach(handle);
+    attached.extend(LONG).unwrap();
+    attached.release().unwrap();
+    let lease = one.mutex("job").acquire().unwrap();
+    two.break_lease("job", BreakTerms::default()).unwrap();
+    assert!(lease.release().is_err());
+    drop(one.mutex("job").ttl(LONG).acquire().unwrap());
+    assert!(one.close().unconfirmed == 0 && leftovers(&server).is_empty());
+    assert!(matches!(
+        one.mutex("job").acquire(),
+        Err(AcquireError::Closed)
+    ));
+    assert!(!two.doctor().unwrap().checks.is_empty());
+}
+
+#[test]
+fn a_thread_that_waits_in_line_is_served_by_the_release() {
+    let (_server, one, two) = rig();
+    let lease = one.mutex("job").ttl(LONG).acquire().unwrap();
+    let fence = lease.fence();
+    let waiting = std::thread::spawn({
+        let two = two.clone();
+        move || two.mutex("job").ttl(LONG).acquire().unwrap()
+    });
+    wait_until(PATIENCE, "it is in line", || {
+        one.inspect("job").unwrap().line.len() == 1
+    });
+    lease.release().unwrap();
+    let next = waiting.join().unwrap();
+    assert!(next.fence() > fence);
+    next.release().unwrap();
+}
+
+#[test]
+fn lost_within_waits_for_the_loss_and_no_longer() {
+    let (_server, one, two) = rig();
+    let lease = one.mutex("job").ttl(millis(900)).acquire().unwrap();
+    assert_eq!(lease.lost_within(millis(10)), None);
+    let (told, hears) = channel();
+    lease.on_lost(move |lost| told.send(lost).unwrap());
+    two.break_lease("job", BreakTerms::default()).unwrap();
+    let lost = lease.lost_within(PATIENCE).unwrap();
+    assert_eq!(lost.reason, LostReason::Vanished);
+    assert_eq!(hears.recv_timeout(PATIENCE).unwrap(), lost);
+    assert_eq!(lease.lost_within(LONG), Some(lost), "it stays lost");
+}
+
+#[test]
+fn on_lost_is_called_for_a_release_too_and_once() {
+    let (_server, one, _two) = rig();
+    let lease = one.mutex("job").ttl(LONG).acquire().unwrap();
+    let (told, hears) = channel();
+    lease.on_lost(move |lost| told.send(lost.reason).unwrap());
+    lease.release().unwrap();
+    assert_eq!(hears.recv_timeout(PATIENCE), Ok(LostReason::GivenUp));
+    assert!(
+        hears.recv_timeout(PATIENCE).is_err(),
+        "and then its sender is gone"
+    );
+}
+
+#[test]
+fn run_releases_after_the_body_and_says_when_the_lease_was_gone() {
+    let (server, one, two) = rig();
+    let mutex = one.mutex("job").ttl(millis(900));
+    let ran = mutex.run(|lease| lease.is_held()).unwrap();
+    assert!(ran.value && ran.released.is_ok());
+    let lost = mutex.run(|lease| {
+        two.break_lease("job", BreakTerms::default()).unwrap();
+        wait_until(PATIENCE, "the body sees it", || !lease.is_held());
+    });
+    assert!(matches!(lost, Err(RunError::Lost(lost)) if lost.reason == LostReason::Vanished));
+    let panics =
+        std::panic::AssertUnwindSafe(|| mutex.run(|_| std::panic::panic_any("on purpose")));
+    assert!(
+        std::panic::catch_unwind(panics)
+            .map(|ran: Result<leaselock::Ran<()>, _>| ran.is_ok())
+            .is_err()
+    );
+    wait_until(PATIENCE, "the panic released it", || {
+        leftovers(&server).is_empty()
+    });
+}

@@ -1,0 +1,73 @@
+//! The same promises on every store: each pair of promise and store is a test of its own.
+
+mod holding;
+mod in_line;
+mod letting_go;
+mod looking;
+mod taking;
+
+use crate::engine::Engine;
+
+fn on(engine: Engine, promise: impl AsyncFn(&Engine)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(promise(&engine));
+}
+
+macro_rules! on_engine {
+    ($engine:ident { $($theme:ident: $($promise:ident)*;)* }) => {
+        mod $engine {
+            $($(
+                #[test]
+                fn $promise() {
+                    super::on(super::Engine::$engine(), super::$theme::$promise);
+                }
+            )*)*
+        }
+    };
+}
+
+macro_rules! conformance {
+    ([$($engine:ident)*] $suite:tt) => { $(on_engine!($engine $suite);)* };
+}
+
+conformance! {
+    [mem file redis redis_prefixed redis_unix redis_handed]
+    {
+        taking:
+            a_busy_lock_is_refused_at_once_and_a_free_one_is_taken
+            a_bounded_wait_ends_with_busy_and_names_the_holder
+            retries_take_the_lock_once_it_is_free
+            fences_grow_across_releases_and_clients_and_end_with_fencing_off
+            names_in_braces_and_without_are_two_locks
+            what_is_out_of_range_is_refused_and_nothing_is_sent;
+        holding:
+            renewal_keeps_a_lease_beyond_several_ttls
+            without_renewal_the_lease_is_lost_by_its_own_deadline
+            the_longest_hold_ends_a_lease_that_is_renewed
+            an_extension_makes_the_time_whole_and_keeps_the_fence
+            a_detached_lease_is_extended_and_released_by_another_client
+            a_body_runs_under_a_lease_and_the_release_is_confirmed
+            a_body_is_stopped_when_its_lease_is_broken;
+        letting_go:
+            a_release_says_when_the_lease_was_not_held_any_more
+            a_dropped_lease_is_released
+            a_lease_dropped_outside_a_runtime_is_released
+            a_panic_releases_the_lease
+            close_drains_what_was_dropped_and_refuses_what_is_new
+            held_lists_the_leases_of_one_client_and_empties;
+        in_line:
+            a_waiter_is_told_its_place_and_who_holds
+            the_first_in_line_is_served_first_and_a_higher_priority_before_it
+            a_waiter_that_goes_away_leaves_the_line
+            every_waiter_is_served;
+        looking:
+            inspect_shows_who_holds_why_and_who_waits
+            list_finds_the_held_locks_of_a_pattern_under_the_clients_prefix
+            check_looks_and_never_takes
+            a_break_takes_the_lock_from_its_holder_and_only_under_the_terms;
+    }
+}

@@ -1,0 +1,152 @@
+//! What a lease is worth while it is held.
+
+use leaselock::{BreakTerms, Clock, ExtendError, LeaseState, LostReason, RunError};
+
+use crate::engine::Engine;
+use crate::support::{LONG, eventually, is_free, millis, soon};
+
+/// Time is what this is about: the condition is a deadline that has moved by several ttls.
+pub(super) async fn renewal_keeps_a_lease_beyond_several_ttls(engine: &Engine) {
+    let (one, two) = (engine.client().await, engine.client().await);
+    let ttl = millis(600);
+    let lease = one.mutex("job").ttl(ttl).acquire().await.unwrap();
+    let (first, fence) = (lease.deadline(), lease.fence());
+    eventually("it was renewed for three ttls", async || {
+        assert!(lease.is_held(), "{:?}", lease.state());
+        assert!(two.mutex("job").try_acquire().await.unwrap().is_none());
+        Clock::boot().now() > first.plus(3 * ttl)
+    })
+    .await;
+    assert_eq!((lease.fence(), lease.state()), (fence, LeaseState::Held));
+    lease.release().await.unwrap();
+}
+
+pub(super) async fn without_renewal_the_lease_is_lost_by_its_own_deadline(engine: &Engine) {
+    let client = engine.client().await;
+    let mutex = client.mutex("job").ttl(millis(300)).renewal(false);
+    let lease = mutex.acquire().await.unwrap();
+    let deadline = lease.deadline();
+    let lost = soon(lease.lost()).await;
+    assert!(Clock::boot().now() >= deadline);
+    assert_eq!(
+        (lease.deadline(), lost.reason),
+        (deadline, LostReason::RanOut)
+    );
+    assert_eq!((lost.name.as_str(), lost.fence), ("job", lease.fence()));
+    assert!(!lease.is_held() && lease.remaining().is_zero());
+    let late = lease.extend(LONG).await.unwrap_err();
+    assert!(matches!(late, ExtendError::Lost(known) if known == lost));
+    let next = soon(client.mutex("job").acquire()).await.unwrap();
+    assert!(next.fence() > lost.fence);
+}
+
+pub(super) async fn the_longest_hold_ends_a_lease_that_is_renewed(engine: &Engine) {
+    let client = engine.client().await;
+    let mutex = client.mutex("job").ttl(millis(600)).max_hold(millis(900));
+    let lease = mutex.acquire().await.unwrap();
+    let first = lease.deadline();
+    let lost = soon(lease.lost()).await;
+    assert_eq!(lost.reason, LostReason::HoldOver);
+    assert!(lease.deadline() > first, "it was renewed before");
+    eventually("it is given back for its holder", async || {
+        is_free(&client, "job").await
+    })
+    .await;
+}
+
+pub(super) async fn an_extension_makes_the_time_whole_and_keeps_the_fence(engine: &Engine) {
+    let (one, two) = (engine.client().await, engine.client().await);
+    let lease = one
+        .mutex("job")
+        .ttl(LONG)
+        .renewal(false)
+        .acquire()
+        .await
+        .unwrap();
+    let (before, fence) = (lease.deadline(), lease.fence());
+    lease.extend(2 * LONG).await.unwrap();
+    assert!(lease.deadline() > before.plus(LONG / 2) && lease.ttl() == 2 * LONG);
+    let long = lease.deadline();
+    lease.extend(LONG).await.unwrap();
+    assert_eq!(
+        (lease.deadline(), lease.fence()),
+        (long, fence),
+        "never shorter"
+    );
+    assert!(matches!(
+        lease.extend(millis(1)).await,
+        Err(ExtendError::Invalid(_))
+    ));
+    two.break_lease("job", BreakTerms::default()).await.unwrap();
+    let gone = lease.extend(LONG).await.unwrap_err();
+    assert!(matches!(gone, ExtendError::Lost(lost) if lost.reason == LostReason::Vanished));
+    assert!(
+        is_free(&two, "job").await,
+        "an extension brings nothing back"
+    );
+}
+
+pub(super) async fn a_detached_lease_is_extended_and_released_by_another_client(engine: &Engine) {
+    let (one, two) = (engine.client().await, engine.client().await);
+    let mutex = one.mutex("job").ttl(LONG).why("a note");
+    let lease = mutex.acquire().await.unwrap();
+    let (fence, losing) = (lease.fence(), lease.lost());
+    let handle = lease.detach().await.unwrap();
+    assert_eq!(soon(losing).await.reason, LostReason::GivenUp);
+    assert_eq!(one.held().len(), 0);
+    one.close().await;
+    let text = handle.to_secret_string();
+    let attached = two.attach(text.parse().unwrap());
+    assert_eq!((attached.name().as_str(), attached.fence()), ("job", fence));
+    assert!(two.mutex("job").try_acquire().await.unwrap().is_none());
+    attached.extend(2 * LONG).await.unwrap();
+    let seen = two.inspect("job").await.unwrap();
+    let leaselock::Holding::Held(holder) = seen.state else {
+        panic!("{seen:?}")
+    };
+    assert!(holder.remaining.unwrap() > LONG, "{holder:?}");
+    assert_eq!(
+        (holder.fence, holder.why.as_deref()),
+        (fence, Some("a note"))
+    );
+    assert_eq!(holder.process.unwrap().pid, std::process::id());
+    attached.release().await.unwrap();
+    assert!(is_free(&two, "job").await);
+    let again = two.attach(handle).release().await.unwrap_err();
+    assert!(
+        again.to_string().contains("run out or was deleted"),
+        "{again}"
+    );
+}
+
+pub(super) async fn a_body_runs_under_a_lease_and_the_release_is_confirmed(engine: &Engine) {
+    let client = engine.client().await;
+    let mutex = client.mutex("job").ttl(LONG);
+    let rival = client.clone();
+    let ran = mutex
+        .run(|lease| async move {
+            assert!(lease.is_held());
+            assert!(rival.mutex("job").try_acquire().await.unwrap().is_none());
+            lease.fence()
+        })
+        .await
+        .unwrap();
+    assert!(ran.value.is_some() && ran.released.is_ok());
+    assert!(is_free(&client, "job").await);
+    let failed: Result<(), &str> = mutex.run(|_| async { Err("no") }).await.unwrap().value;
+    assert_eq!(failed, Err("no"));
+    assert!(is_free(&client, "job").await);
+}
+
+pub(super) async fn a_body_is_stopped_when_its_lease_is_broken(engine: &Engine) {
+    let (one, two) = (engine.client().await, engine.client().await);
+    let mutex = one.mutex("job").ttl(millis(600));
+    let body = tokio::spawn(async move { mutex.run(|_| std::future::pending::<()>()).await });
+    eventually("it is held", async || !is_free(&two, "job").await).await;
+    two.break_lease("job", BreakTerms::default()).await.unwrap();
+    let stopped = soon(body).await.unwrap().unwrap_err();
+    let RunError::Lost(lost) = stopped else {
+        panic!("{stopped:?}")
+    };
+    assert_eq!(lost.reason, LostReason::Vanished);
+}

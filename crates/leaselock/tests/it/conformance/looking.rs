@@ -1,0 +1,122 @@
+//! What others see, and what an operator may do.
+
+use leaselock::{BreakError, BreakTerms, Fence, Holding, LostReason, Wait};
+
+use crate::engine::Engine;
+use crate::support::{LONG, eventually, in_line, is_free, millis, soon, waiter};
+
+pub(super) async fn inspect_shows_who_holds_why_and_who_waits(engine: &Engine) {
+    let named = engine.builder().await.process_name("nightly");
+    let (one, two) = (named.build().unwrap(), engine.client().await);
+    assert_eq!(two.inspect("job").await.unwrap().state, Holding::Free);
+    let mutex = one.mutex("job").ttl(LONG).why("month end");
+    let lease = mutex.acquire().await.unwrap();
+    let _waiting = waiter(&two, "job", LONG);
+    in_line(&one, "job", 1).await;
+    let look = async || {
+        let seen = two.inspect("job").await.unwrap();
+        match seen.state.clone() {
+            Holding::Held(holder) => (seen, holder),
+            other => panic!("{other:?}"),
+        }
+    };
+    eventually("who they are and why was said", async || {
+        let (seen, holder) = look().await;
+        holder.process.is_some() && holder.why.is_some() && seen.line[0].process.is_some()
+    })
+    .await;
+    let (seen, holder) = look().await;
+    let process = holder.process.unwrap();
+    assert_eq!(
+        (process.name.as_str(), process.pid),
+        ("nightly", std::process::id())
+    );
+    assert!(!process.host.is_empty() && process.started_unix_ms > 0);
+    assert_eq!(
+        (holder.why.as_deref(), holder.fence),
+        (Some("month end"), lease.fence())
+    );
+    assert_eq!(holder.client.as_deref(), Some(one.id()));
+    assert!(holder.remaining.unwrap() <= LONG && holder.since_unix_ms.is_some());
+    assert!(!holder.foreign && holder.digest.len() == 8);
+    let at = &seen.line[0];
+    assert_eq!(
+        (at.place, at.client.as_str(), at.priority),
+        (1, two.id(), 0)
+    );
+}
+
+pub(super) async fn list_finds_the_held_locks_of_a_pattern_under_the_clients_prefix(
+    engine: &Engine,
+) {
+    let client = engine.client().await;
+    let mut leases = Vec::new();
+    for name in ["jobs/a", "jobs/b", "mail/a"] {
+        leases.push(client.mutex(name).ttl(LONG).acquire().await.unwrap());
+    }
+    let found = async |pattern: &str| {
+        let all = client.list(pattern).await.unwrap();
+        let mut names: Vec<String> = all.into_iter().map(|seen| seen.name).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(found("*").await, ["jobs/a", "jobs/b", "mail/a"]);
+    assert_eq!(found("jobs/*").await, ["jobs/a", "jobs/b"]);
+    assert_eq!(found("*/[ab]").await.len(), 3);
+    assert_eq!(found("jobs/?").await.len(), 2);
+    let other = engine.builder().await.prefix("elsewhere:").build().unwrap();
+    assert_eq!(other.list("*").await.unwrap().len(), 0);
+    for lease in leases {
+        lease.release().await.unwrap();
+    }
+    assert!(found("*").await.is_empty());
+}
+
+pub(super) async fn check_looks_and_never_takes(engine: &Engine) {
+    let (one, two) = (engine.client().await, engine.client().await);
+    let mutex = two.mutex("job");
+    assert!(mutex.check().await.unwrap().is_none());
+    let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let holder = mutex.check().await.unwrap().unwrap();
+    assert_eq!(
+        (holder.client.as_deref(), holder.fence),
+        (Some(one.id()), lease.fence())
+    );
+    let within = mutex.clone().wait(Wait::Within(millis(20)));
+    assert!(within.check().await.unwrap().is_some());
+    let retries = Wait::Retries {
+        count: None,
+        delay: millis(5),
+        jitter_percent: 50,
+    };
+    let patient = mutex.clone().wait(retries);
+    let checking = tokio::spawn(async move { patient.check().await });
+    lease.release().await.unwrap();
+    assert!(soon(checking).await.unwrap().unwrap().is_none());
+    assert!(is_free(&one, "job").await);
+}
+
+pub(super) async fn a_break_takes_the_lock_from_its_holder_and_only_under_the_terms(
+    engine: &Engine,
+) {
+    let (one, two) = (engine.client().await, engine.client().await);
+    let free = two.break_lease("job", BreakTerms::default()).await;
+    assert!(matches!(free, Err(BreakError::NotHeld { .. })), "{free:?}");
+    let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let next = waiter(&two, "job", LONG);
+    in_line(&one, "job", 1).await;
+    let another = BreakTerms::default().only(Fence::new(1));
+    let refused = two.break_lease("job", another).await.unwrap_err();
+    assert!(matches!(refused, BreakError::Changed { fence, .. } if Some(fence) == lease.fence()));
+    let exact = BreakTerms::default().only(lease.fence().unwrap());
+    let broken = two.break_lease("job", exact).await.unwrap();
+    assert_eq!(
+        (broken.client.as_deref(), broken.fence),
+        (Some(one.id()), lease.fence())
+    );
+    let next = soon(next).await.unwrap().unwrap();
+    assert!(next.fence() > lease.fence(), "it went to the next in line");
+    let gone = lease.extend(LONG).await.unwrap_err();
+    assert!(gone.to_string().contains("another holder"), "{gone}");
+    assert_eq!(soon(lease.lost()).await.reason, LostReason::TakenOver);
+}

@@ -1,0 +1,154 @@
+//! What errors are, and what neither they nor anything else shows.
+
+use std::error::Error;
+
+use leaselock::*;
+use testkit::Server;
+
+use crate::support::{LONG, millis, soon};
+
+fn is_an_error<E: Error + Send + Sync + 'static>() {}
+
+#[test]
+fn every_public_error_is_an_error_that_can_be_carried_anywhere() {
+    is_an_error::<InvalidInput>();
+    is_an_error::<StoreError>();
+    is_an_error::<AcquireError>();
+    is_an_error::<ExtendError>();
+    is_an_error::<ReleaseError>();
+    is_an_error::<InspectError>();
+    is_an_error::<BreakError>();
+    is_an_error::<RunError>();
+    is_an_error::<Lost>();
+    fn carried<T: From<Lost> + From<InvalidInput>>() {}
+    carried::<Box<dyn Error + Send + Sync>>();
+}
+
+/// An error and its causes, in both ways of showing them.
+fn all_of(error: &(dyn Error + 'static)) -> String {
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        text += &format!("{error} {error:?} {error:#?}\n");
+        next = error.source();
+    }
+    text
+}
+
+#[tokio::test]
+async fn errors_about_a_lock_name_it() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let mutex = client.mutex("nightly/report").ttl(LONG);
+    let free = client
+        .break_lease("nightly/report", BreakTerms::default())
+        .await;
+    let held = mutex.acquire().await.unwrap();
+    let busy = mutex.acquire_within(millis(1)).await;
+    let terms = BreakTerms::default().only(Fence::new(1));
+    let changed = client.break_lease("nightly/report", terms).await;
+    server.cli(&["SET", "nightly/report", "theirs"]);
+    let foreign = client
+        .break_lease("nightly/report", BreakTerms::default())
+        .await;
+    let extended = held.extend(LONG).await;
+    let lost = soon(held.lost()).await;
+    let released = held.release().await;
+    server.kill();
+    let down = mutex.try_acquire().await;
+    for text in [
+        free.unwrap_err().to_string(),
+        busy.unwrap_err().to_string(),
+        changed.unwrap_err().to_string(),
+        foreign.unwrap_err().to_string(),
+        extended.unwrap_err().to_string(),
+        lost.to_string(),
+        released.unwrap_err().to_string(),
+        down.unwrap_err().to_string(),
+    ] {
+        assert!(text.contains("`nightly/report`"), "{text}");
+    }
+}
+
+const PASSWORD: &str = "hunter2hunter2";
+
+/// Everything that can be shown of a client that has a password in its URL, and of the lease that it holds.
+#[tokio::test]
+async fn neither_password_nor_token_is_ever_shown() {
+    let server = Server::builder().password(PASSWORD).start();
+    let builder = Client::builder().url(&server.url());
+    let mut shown = format!("{builder:?} {builder:#?}");
+    let client = builder.build().unwrap();
+    let mutex = client.mutex("job").ttl(LONG).why("a note");
+    shown += &format!("{client:?} {client:#?} {mutex:?} {mutex:#?}");
+    let lease = mutex.acquire().await.unwrap();
+    let token = server.cli(&["GET", "job"]).text().unwrap().to_owned();
+    shown += &format!("{lease:?} {lease:#?} {:?} {:?}", lease.view(), lease.lost());
+    shown += &format!("{:?}", client.held());
+    shown += &format!(
+        "{:?} {:?}",
+        client.inspect("job").await,
+        client.list("*").await
+    );
+    shown += &format!("{:?}", client.doctor().await);
+    let busy = client
+        .mutex("job")
+        .acquire_within(millis(1))
+        .await
+        .unwrap_err();
+    shown += &all_of(&busy);
+    server.cli(&["SET", "job", "theirs", "PX", "60000"]);
+    shown += &all_of(&lease.extend(LONG).await.unwrap_err());
+    shown += &all_of(&soon(lease.lost()).await);
+    shown += &all_of(&lease.release().await.unwrap_err());
+    let lease = client.mutex("other").ttl(LONG).acquire().await.unwrap();
+    let handle = lease.detach().await.unwrap();
+    let detached = server.cli(&["GET", "other"]).text().unwrap().to_owned();
+    shown += &format!("{handle:?} {handle:#?} {:?}", client.attach(handle.clone()));
+    let broken_handle = handle.to_secret_string() + ".";
+    shown += &all_of(&broken_handle.parse::<Handle>().unwrap_err());
+    server.kill();
+    shown += &all_of(&client.mutex("job").try_acquire().await.unwrap_err());
+    shown += &all_of(&client.attach(handle).release().await.unwrap_err());
+    shown += &all_of(&client.inspect("job").await.unwrap_err());
+    for secret in [PASSWORD, &token[..22], &detached[..22]] {
+        assert!(!shown.contains(secret), "{secret} in {shown}");
+    }
+    assert!(
+        shown.contains(&server.port().to_string()),
+        "the server itself is named"
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_not_repeated() {
+    let server = Server::builder().password("right").start();
+    for url in [
+        format!("redis://:{PASSWORD}@127.0.0.1:{}/", server.port()),
+        format!("redis://somebody:{PASSWORD}@127.0.0.1:{}/", server.port()),
+    ] {
+        let refused = Client::connect(&url)
+            .unwrap()
+            .mutex("job")
+            .try_acquire()
+            .await
+            .unwrap_err();
+        let shown = all_of(&refused);
+        assert!(
+            shown.contains("job") && !shown.contains(PASSWORD),
+            "{shown}"
+        );
+    }
+    for bad in [
+        format!("redis://:{PASSWORD}@127.0.0.1:99999/"),
+        format!("redis://:{PASSWORD}@[::1/0"),
+        format!("redis://:{PASSWORD}@host:1/x"),
+        format!("rediss://:{PASSWORD}@host:1/0#insecure"),
+        format!("http://:{PASSWORD}@host/"),
+        format!("redis+cluster://:{PASSWORD}@host:1,host:2"),
+        format!(":{PASSWORD}@host:1"),
+    ] {
+        let shown = all_of(&Client::connect(&bad).unwrap_err());
+        assert!(!shown.contains(PASSWORD), "{shown}");
+    }
+}

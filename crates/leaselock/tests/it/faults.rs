@@ -1,0 +1,8 @@
+//! What goes wrong with servers, networks and keys, and what a caller is told.
+
+mod bytes;
+mod frozen;
+mod meddled;
+mod refusals;
+mod silent;
+mod unreachable;

@@ -1,0 +1,226 @@
+//! Servers that answer but refuse: each refusal is an error of its own kind, at once, and never "busy".
+
+use leaselock::{AcquireError, Client, ErrorKind, ReleaseError};
+use testkit::Server;
+
+use crate::support::{LONG, eventually, in_line, leftovers, soon, waiter};
+
+/// Every way of acquiring meets the same refusal.
+async fn refused_as(client: &Client, kind: ErrorKind) {
+    let mutex = client.mutex("job").ttl(LONG);
+    for outcome in [
+        soon(mutex.try_acquire()).await.map(drop),
+        soon(mutex.acquire()).await.map(drop),
+        soon(mutex.acquire_within(crate::support::millis(50)))
+            .await
+            .map(drop),
+    ] {
+        match outcome {
+            Err(AcquireError::Store { name, source }) => {
+                assert_eq!((name.as_str(), source.kind()), ("job", kind), "{source}");
+            }
+            other => panic!("{kind:?} was expected: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_over_its_memory_limit_refuses_acquisitions_but_extends_and_releases() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let held = client.mutex("held").ttl(LONG).acquire().await.unwrap();
+    let next = waiter(&client, "held", LONG);
+    in_line(&client, "held", 1).await;
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    refused_as(&client, ErrorKind::OutOfMemory).await;
+    held.extend(2 * LONG).await.unwrap();
+    held.release().await.unwrap();
+    // Handed over although memory is used up: something was freed before.
+    soon(next).await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(leftovers(&server), [""; 0]);
+    server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    client
+        .mutex("job")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_replica_refuses_as_read_only_and_a_lease_survives_until_it_is_primary_again() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let held = client.mutex("held").ttl(LONG).acquire().await.unwrap();
+    server.cli(&["REPLICAOF", "127.0.0.1", "1"]);
+    refused_as(&client, ErrorKind::ReadOnly).await;
+    let extension = held.extend(2 * LONG).await.unwrap_err();
+    assert!(extension.to_string().contains("replica"), "{extension}");
+    assert!(held.is_held(), "an error is not a loss");
+    server.cli(&["REPLICAOF", "NO", "ONE"]);
+    held.extend(2 * LONG).await.unwrap();
+    held.release().await.unwrap();
+}
+
+/// Each key is loaded with a delay, and the server answers others in between.
+#[tokio::test]
+async fn a_server_that_loads_its_data_refuses_as_loading_and_serves_those_who_wait() {
+    let server = Server::builder()
+        .config("enable-debug-command", "yes")
+        .config("loading-process-events-interval-bytes", "1024")
+        .start();
+    server.cli(&["DEBUG", "POPULATE", "100000", "filler", "100"]);
+    server.cli(&["CONFIG", "SET", "key-load-delay", "500"]);
+    let client = Client::connect(&server.url()).unwrap();
+    assert!(client.mutex("other").try_acquire().await.unwrap().is_some());
+    let mut loading = server.connect().unwrap();
+    loading.send(&["DEBUG", "RELOAD"]).unwrap();
+    eventually("it loads", async || {
+        matches!(server.try_cli(&["GET", "x"]), Ok(testkit::Value::Error(text)) if text.starts_with("LOADING"))
+    })
+    .await;
+    let refused = client.mutex("job").try_acquire().await.unwrap_err();
+    let AcquireError::Store { source, .. } = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(source.kind(), ErrorKind::Loading);
+    let waiting = client.mutex("job").ttl(LONG);
+    let waiting = tokio::spawn(async move { waiting.acquire_within(LONG).await });
+    server.cli(&["CONFIG", "SET", "key-load-delay", "0"]);
+    soon(waiting)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_missing_and_a_wrong_password_are_told_from_a_server_that_is_down() {
+    let server = Server::builder().password("opensesame").start();
+    let port = server.port();
+    for url in [
+        format!("redis://127.0.0.1:{port}/"),
+        format!("redis://:wrong@127.0.0.1:{port}/"),
+        format!("redis://nobody:wrong@127.0.0.1:{port}/"),
+    ] {
+        refused_as(&Client::connect(&url).unwrap(), ErrorKind::Auth).await;
+    }
+    let right = Client::connect(&server.url()).unwrap();
+    right
+        .mutex("job")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_user_without_rights_is_refused_as_forbidden() {
+    let server = Server::start();
+    for (user, rules) in [
+        ("keyless", ["~other:*", "+@all", "&*"]),
+        ("scriptless", ["~*", "+@all", "-@scripting"]),
+    ] {
+        let mut command = vec!["ACL", "SETUSER", user, "on", ">secret"];
+        command.extend(rules);
+        assert!(!server.cli(&command).is_error());
+        let url = format!("redis://{user}:secret@127.0.0.1:{}/", server.port());
+        refused_as(&Client::connect(&url).unwrap(), ErrorKind::Forbidden).await;
+    }
+    // A right that only a script misses is missed in the middle of it: forbidden, and nobody knows what was done before.
+    server.cli(&[
+        "ACL",
+        "SETUSER",
+        "writeless",
+        "on",
+        ">secret",
+        "~*",
+        "+@all",
+        "-set",
+    ]);
+    let url = format!("redis://writeless:secret@127.0.0.1:{}/", server.port());
+    let client = Client::connect(&url).unwrap();
+    let refused = soon(client.mutex("job").acquire()).await.unwrap_err();
+    let AcquireError::Unknown { source, .. } = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(source.kind(), ErrorKind::Forbidden);
+    assert_eq!(leftovers(&server), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_foreign_type_under_the_key_is_refused_and_never_destroyed() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    server.cli(&["RPUSH", "job", "theirs"]);
+    refused_as(&client, ErrorKind::WrongType).await;
+    let seen = client.inspect("job").await.unwrap();
+    assert!(matches!(seen.state, leaselock::Holding::NotALock { kind } if kind == "list"));
+    let broken = client
+        .break_lease("job", leaselock::BreakTerms::default().foreign(true))
+        .await;
+    assert!(broken.is_err(), "{broken:?}");
+    assert_eq!(
+        server.cli(&["LRANGE", "job", "0", "-1"]),
+        testkit::Value::List(vec!["theirs".into()])
+    );
+}
+
+#[tokio::test]
+async fn a_foreign_value_under_the_key_is_a_holder_and_is_never_destroyed() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    server.cli(&["SET", "job", "theirs"]);
+    assert!(client.mutex("job").try_acquire().await.unwrap().is_none());
+    let holder = client.mutex("job").check().await.unwrap().unwrap();
+    assert!(holder.foreign && holder.client.is_none() && holder.remaining.is_none());
+    let next = waiter(&client, "job", LONG);
+    in_line(&client, "job", 1).await;
+    next.abort();
+    in_line(&client, "job", 0).await;
+    let refused = client
+        .break_lease("job", leaselock::BreakTerms::default())
+        .await;
+    assert!(
+        matches!(refused, Err(leaselock::BreakError::Foreign { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(server.cli(&["GET", "job"]), "theirs".into());
+    let next = waiter(&client, "job", LONG);
+    in_line(&client, "job", 1).await;
+    server.cli(&["DEL", "job"]);
+    soon(next).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// The key turns into something else while somebody waits for it and somebody holds it.
+#[tokio::test]
+async fn a_waiter_that_is_refused_in_line_leaves_the_line() {
+    let server = Server::start();
+    let (one, two) = (
+        Client::connect(&server.url()).unwrap(),
+        Client::connect(&server.url()).unwrap(),
+    );
+    let held = one.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let waiting = waiter(&two, "job", LONG);
+    in_line(&one, "job", 1).await;
+    server.cli(&["DEL", "job"]);
+    server.cli(&["RPUSH", "job", "theirs"]);
+    let refused = soon(waiting).await.unwrap().unwrap_err();
+    let (AcquireError::Store { source, .. } | AcquireError::Unknown { source, .. }) = &refused
+    else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(source.kind(), ErrorKind::WrongType);
+    in_line(&one, "job", 0).await;
+    let released = held.release().await.unwrap_err();
+    assert!(
+        matches!(released, ReleaseError::Store { source, .. } if source.kind() == ErrorKind::WrongType)
+    );
+    assert_eq!(server.cli(&["LLEN", "job"]).integer(), Some(1));
+}

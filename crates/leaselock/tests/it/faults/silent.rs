@@ -1,0 +1,195 @@
+//! Answers and requests that vanish, come twice, come in pieces, or come too late.
+
+use leaselock::{AcquireError, Client, LostReason};
+use testkit::{Fault, Proxy, Server, Way};
+
+use crate::support::{LONG, eventually, is_free, leftovers, millis, pttl, soon};
+
+async fn rig() -> (Server, Proxy, Client, Client) {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let client = Client::builder()
+        .url(&proxy.url())
+        .request_timeout(millis(300))
+        .build()
+        .unwrap();
+    let rival = Client::connect(&server.url()).unwrap();
+    client
+        .mutex("warm")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    (server, proxy, client, rival)
+}
+
+/// The grant exists, its holder does not know: it is cleaned up long before it would end.
+#[tokio::test]
+async fn an_acquire_whose_answer_vanished_is_unknown_and_is_cleaned_up() {
+    for fault in [Fault::Swallow, Fault::HalfOpen] {
+        let (server, proxy, client, rival) = rig().await;
+        proxy.set(Way::ToClient, fault);
+        let unknown = soon(client.mutex("job").ttl(LONG).try_acquire())
+            .await
+            .unwrap_err();
+        assert!(matches!(unknown, AcquireError::Unknown { clear_in, .. } if clear_in <= LONG));
+        assert_eq!(leftovers(&server), ["job"], "the request had its effect");
+        proxy.heal();
+        eventually("it is cleaned up", async || is_free(&rival, "job").await).await;
+        client
+            .mutex("job")
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    }
+}
+
+/// Requests are thrown away: nothing happened, but nobody can know.
+#[tokio::test]
+async fn an_acquire_whose_request_vanished_is_unknown_and_has_no_late_effect() {
+    for fault in [Fault::Swallow, Fault::HalfOpen] {
+        let (server, proxy, client, rival) = rig().await;
+        proxy.set(Way::ToServer, fault);
+        let unknown = soon(client.mutex("job").ttl(LONG).try_acquire())
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(unknown, AcquireError::Unknown { .. }),
+            "{unknown:?}"
+        );
+        proxy.heal();
+        let lease = soon(client.mutex("job").ttl(LONG).acquire()).await.unwrap();
+        assert!(rival.mutex("job").try_acquire().await.unwrap().is_none());
+        client.close().await; // the clean-up of the first attempt is over
+        assert!(
+            lease.is_held() && leftovers(&server) == ["job"],
+            "and it did not touch the second"
+        );
+        lease.release().await.unwrap();
+    }
+}
+
+/// A request that was held back arrives after its sender has given up and cleaned up: the ghost goes too.
+#[tokio::test]
+async fn a_request_that_arrives_after_the_clean_up_leaves_no_lock_behind() {
+    let (server, proxy, client, rival) = rig().await;
+    proxy.aim(testkit::Aim::Requests);
+    proxy.set(Way::ToServer, Fault::Hold);
+    let unknown = soon(client.mutex("job").ttl(LONG).try_acquire())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(unknown, AcquireError::Unknown { .. }),
+        "{unknown:?}"
+    );
+    proxy.heal();
+    eventually("nothing is left", async || leftovers(&server).is_empty()).await;
+    assert!(rival.mutex("job").try_acquire().await.unwrap().is_some());
+}
+
+/// S8. The answer comes when the lease has ended on the server already: another holds the lock by then.
+#[tokio::test]
+async fn a_grant_whose_answer_comes_after_its_deadline_is_no_grant() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let client = Client::builder()
+        .url(&proxy.url())
+        .request_timeout(LONG)
+        .build()
+        .unwrap();
+    let rival = Client::connect(&server.url()).unwrap();
+    client
+        .mutex("warm")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    proxy.set(Way::ToClient, Fault::Hold);
+    let mutex = client.mutex("job").ttl(millis(300)).renewal(false);
+    let late = tokio::spawn(async move { mutex.try_acquire().await });
+    eventually("it is granted", async || pttl(&server, "job") > 0).await;
+    let lease = soon(rival.mutex("job").ttl(LONG).acquire()).await.unwrap();
+    proxy.heal();
+    let refused = soon(late).await.unwrap().unwrap_err();
+    assert!(
+        matches!(refused, AcquireError::Unknown { .. }),
+        "{refused:?}"
+    );
+    assert!(refused.to_string().contains("deadline"), "{refused}");
+    client.close().await;
+    lease.extend(LONG).await.unwrap(); // the clean-up of the late grant touched its own token only
+    lease.release().await.unwrap();
+}
+
+/// S6. The holder is cut off, its key lives on: it is told before the server could give the lock to another. The drift
+/// is set high, so that there is room between the two for a slow machine.
+#[tokio::test]
+async fn a_holder_that_is_cut_off_is_told_before_the_lock_can_be_anothers() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let builder = Client::builder().url(&proxy.url()).drift_ppm(300_000);
+    let client = builder.build().unwrap();
+    let lease = client
+        .mutex("job")
+        .ttl(millis(2_000))
+        .acquire()
+        .await
+        .unwrap();
+    proxy.set(Way::Both, Fault::HalfOpen);
+    let lost = soon(lease.lost()).await;
+    let left = pttl(&server, "job");
+    assert!(left > 0, "{left} ms left on the server");
+    assert_eq!(lost.reason, LostReason::OutOfTouch);
+    assert!(!lease.is_held() && lease.extend(LONG).await.is_err());
+}
+
+#[tokio::test]
+async fn requests_that_are_delivered_twice_take_effect_once() {
+    let (server, proxy, client, rival) = rig().await;
+    proxy.set(Way::ToServer, Fault::Duplicate);
+    let mut last = None;
+    for _ in 0..10 {
+        let lease = client.mutex("job").ttl(LONG).acquire().await.unwrap();
+        assert!(lease.fence() > last);
+        last = lease.fence();
+        let holder = rival.mutex("job").check().await.unwrap().unwrap();
+        assert_eq!(holder.fence, lease.fence(), "no second fence was minted");
+        lease.extend(LONG).await.unwrap();
+        lease.release().await.unwrap();
+        assert!(is_free(&rival, "job").await);
+    }
+    let held = rival.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let waiting = crate::support::waiter(&client, "job", LONG);
+    crate::support::in_line(&rival, "job", 1).await;
+    held.release().await.unwrap();
+    soon(waiting)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    assert!(proxy.duplicates() > 30, "{}", proxy.duplicates());
+    assert_eq!(leftovers(&server), [""; 0]);
+}
+
+#[tokio::test]
+async fn bytes_that_come_one_by_one_change_nothing() {
+    let (server, proxy, client, rival) = rig().await;
+    proxy.set(Way::Both, Fault::Slice);
+    let held = rival.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let waiting = crate::support::waiter(&client, "job", LONG);
+    crate::support::in_line(&rival, "job", 1).await;
+    held.release().await.unwrap();
+    let lease = soon(waiting).await.unwrap().unwrap();
+    lease.extend(LONG).await.unwrap();
+    lease.release().await.unwrap();
+    assert_eq!(leftovers(&server), [""; 0]);
+}

@@ -1,0 +1,4 @@
+//! Many processes on one name, and what they saw laid side by side.
+
+pub(crate) mod counter;
+pub(crate) mod nemesis;

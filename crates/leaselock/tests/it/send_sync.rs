@@ -1,0 +1,68 @@
+//! Every public type and future can go to another thread. Whether it can is decided by the compiler: what fails here
+//! fails to build.
+
+use std::future::Future;
+use std::time::Duration;
+
+use leaselock::*;
+
+fn is_send<F: Future + Send>(future: F) {
+    drop(future); // not polled: nothing happens
+}
+
+fn is_everything<T: Send + Sync + 'static>() {}
+
+#[test]
+fn every_type_is_send_sync_and_static() {
+    is_everything::<Client>();
+    is_everything::<Mutex>();
+    is_everything::<Lease>();
+    is_everything::<Held>();
+    is_everything::<Losing>();
+    is_everything::<Handle>();
+    is_everything::<DetachedLease>();
+    is_everything::<(Options, Wait, Waiting, Name, Fence, Clock, Moment)>();
+    is_everything::<(Inspection, Holding, Holder, InLine, Process)>();
+    is_everything::<(BreakTerms, Broken, Closed, LeaseState, LostReason, NotHeld)>();
+    is_everything::<(Report, Check, Fit, ErrorKind)>();
+    is_everything::<Ran<()>>();
+}
+
+/// A builder may carry a connection of the user's own; it goes to another thread too.
+#[test]
+fn a_builder_is_send() {
+    fn sent<T: Send + 'static>() {}
+    sent::<ClientBuilder>();
+}
+
+#[tokio::test]
+async fn every_future_is_send() {
+    let client = Client::connect("mem:").unwrap();
+    let mutex = client.mutex("job");
+    is_send(mutex.try_acquire());
+    is_send(mutex.acquire());
+    is_send(mutex.acquire_within(Duration::ZERO));
+    is_send(mutex.check());
+    is_send(mutex.run(|lease| async move { lease.fence() }));
+    is_send(client.inspect("job"));
+    is_send(client.list("*"));
+    is_send(client.break_lease("job", BreakTerms::default()));
+    is_send(client.doctor());
+    is_send(client.close());
+    let lease = mutex.acquire().await.unwrap();
+    is_send(lease.lost());
+    is_send(lease.extend(TTL));
+    is_send(lease.detach());
+    let lease = client.mutex("other").acquire().await.unwrap();
+    is_send(lease.release());
+    let handle = client
+        .mutex("third")
+        .acquire()
+        .await
+        .unwrap()
+        .detach()
+        .await
+        .unwrap();
+    is_send(client.attach(handle.clone()).extend(TTL));
+    is_send(client.attach(handle).release());
+}

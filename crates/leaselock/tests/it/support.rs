@@ -1,0 +1,91 @@
+//! What many tests need: waiting for something to be so, and looking at what is left behind.
+
+use std::future::Future;
+use std::time::Duration;
+
+use leaselock::{AcquireError, Client, Lease};
+use testkit::{Server, clock};
+use tokio::task::JoinHandle;
+
+/// How long anything may take that happens at once on an idle machine. Shorter than [`LONG`], so that what is seen
+/// within it was not brought about by an expiry.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// A lease that does not end by itself while a test runs, and that outlives every timer of a waiter.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// Polls until the condition holds; panics with `what` when it does not in time.
+#[track_caller]
+pub(crate) fn eventually(
+    what: &str,
+    mut condition: impl AsyncFnMut() -> bool,
+) -> impl Future<Output = ()> {
+    let caller = std::panic::Location::caller();
+    async move {
+        let end = clock::now() + PATIENCE;
+        while !condition().await {
+            assert!(
+                clock::now() < end,
+                "{caller}: not within {PATIENCE:?}: {what}"
+            );
+            tokio::time::sleep(Duration::from_millis(2)).await; // between two looks at the condition
+        }
+    }
+}
+
+/// Fails rather than hangs.
+#[track_caller]
+pub(crate) fn soon<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
+    let caller = std::panic::Location::caller();
+    async move {
+        match tokio::time::timeout(PATIENCE, future).await {
+            Ok(value) => value,
+            Err(_) => panic!("{caller}: not within {PATIENCE:?}"),
+        }
+    }
+}
+
+/// Waits in line in a task of its own.
+pub(crate) fn waiter(
+    client: &Client,
+    name: &str,
+    ttl: Duration,
+) -> JoinHandle<Result<Lease, AcquireError>> {
+    let mutex = client.mutex(name).ttl(ttl);
+    tokio::spawn(async move { mutex.acquire().await })
+}
+
+/// Until so many stand in line.
+pub(crate) async fn in_line(client: &Client, name: &str, count: usize) {
+    eventually("the waiters are in line", async || {
+        client.inspect(name).await.unwrap().line.len() == count
+    })
+    .await;
+}
+
+pub(crate) async fn is_free(client: &Client, name: &str) -> bool {
+    let seen = client.inspect(name).await.unwrap();
+    seen.state == leaselock::Holding::Free && seen.line.is_empty()
+}
+
+/// Keys that belong to a lease or a place in line. Fences and what clients say about themselves may stay.
+pub(crate) fn leftovers(server: &Server) -> Vec<String> {
+    let keys = server.cli(&["SCAN", "0", "COUNT", "100000"]);
+    let text = |key: &testkit::Value| key.text().unwrap().to_owned();
+    let mut left: Vec<String> = keys.list().unwrap()[1]
+        .list()
+        .unwrap()
+        .iter()
+        .map(text)
+        .collect();
+    left.retain(|key| !key.ends_with(":fence") && !key.contains("ll:client:"));
+    left
+}
+
+/// Milliseconds until the key ends; negative as `PTTL` has it.
+pub(crate) fn pttl(server: &Server, key: &str) -> i64 {
+    server.cli(&["PTTL", key]).integer().unwrap()
+}
+
+pub(crate) fn millis(count: u64) -> Duration {
+    Duration::from_millis(count)
+}

@@ -1,0 +1,5 @@
+//! The line under everything that can happen to its messages.
+
+mod crowd;
+mod messages;
+mod presence;

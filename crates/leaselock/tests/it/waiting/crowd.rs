@@ -1,0 +1,75 @@
+//! Many waiters on one name.
+
+use std::sync::{Arc, Mutex};
+
+use leaselock::Client;
+use testkit::{Server, clock};
+
+use crate::support::{LONG, PATIENCE, in_line, leftovers, soon};
+
+const WAITERS: usize = 128;
+const CLIENTS: usize = 4;
+
+/// They get in line one after the other; each writes its number down before it lets go. The lease is longer than the
+/// test, so only hand-overs move the line, and a lost one would break the order or take a look's time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_waiters_are_served_in_exactly_the_order_in_which_they_came() {
+    let server = Server::start();
+    let clients: Vec<Client> = (0..CLIENTS)
+        .map(|_| Client::connect(&server.url()).unwrap())
+        .collect();
+    let lease = clients[0].mutex("job").ttl(LONG).acquire().await.unwrap();
+    let served = Arc::new(Mutex::new(Vec::with_capacity(WAITERS)));
+    let mut waiters = Vec::new();
+    for number in 0..WAITERS {
+        let mutex = clients[number % CLIENTS].mutex("job").ttl(LONG);
+        let served = Arc::clone(&served);
+        waiters.push(tokio::spawn(async move {
+            let lease = mutex.acquire().await.unwrap();
+            served
+                .lock()
+                .unwrap()
+                .push((number, lease.fence().unwrap()));
+            lease.release().await.unwrap();
+        }));
+        in_line(&clients[0], "job", number + 1).await;
+    }
+    server.cli(&["CONFIG", "RESETSTAT"]);
+    let start = clock::now();
+    lease.release().await.unwrap();
+    for waiter in waiters {
+        soon(waiter).await.unwrap();
+    }
+    let took = clock::now() - start;
+    let (order, fences): (Vec<_>, Vec<_>) = served.lock().unwrap().iter().copied().unzip();
+    assert_eq!(order, (0..WAITERS).collect::<Vec<_>>());
+    assert!(fences.is_sorted(), "{fences:?}");
+    assert!(took < PATIENCE);
+    let scripts = calls(&server, "evalsha") + calls(&server, "eval");
+    // A look (to confirm) and a release each; the release of the first holder; and rare looks by timer.
+    println!(
+        "{WAITERS} hand-overs in {took:?}, {scripts} scripts, {:.2} each",
+        per(scripts)
+    );
+    assert!(
+        scripts >= 2 * WAITERS && scripts <= 4 * WAITERS,
+        "{scripts}"
+    );
+    assert_eq!(leftovers(&server), [""; 0]);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+fn per(scripts: usize) -> f64 {
+    scripts as f64 / WAITERS as f64
+}
+
+fn calls(server: &Server, command: &str) -> usize {
+    let stats = server.cli(&["INFO", "commandstats"]);
+    let head = format!("cmdstat_{command}:calls=");
+    let count = stats
+        .text()
+        .unwrap()
+        .lines()
+        .find_map(|line| line.strip_prefix(&head));
+    count.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+}

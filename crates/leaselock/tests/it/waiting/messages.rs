@@ -1,0 +1,175 @@
+//! Messages that are lost, late, refused or early. A message is only a reason to look, so each waiter is served.
+
+use leaselock::{Client, Lease};
+use testkit::{Aim, Cut, Fault, Proxy, Server, Way};
+
+use crate::support::{LONG, eventually, in_line, is_free, leftovers, soon, waiter};
+
+/// A holder that reaches the server directly, and a client for waiters behind a proxy.
+async fn rig() -> (Server, Proxy, Client, Client, Lease) {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let holder = Client::connect(&server.url()).unwrap();
+    let waiters = Client::connect(&proxy.url()).unwrap();
+    let lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
+    (server, proxy, holder, waiters, lease)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hand_over_whose_message_is_swallowed_is_found_by_a_look() {
+    let (server, proxy, holder, waiters, lease) = rig().await;
+    let next = waiter(&waiters, "job", LONG);
+    in_line(&holder, "job", 1).await;
+    proxy.aim(Aim::Listeners);
+    proxy.set(Way::ToClient, Fault::Swallow);
+    lease.release().await.unwrap();
+    assert_eq!(
+        leftovers(&server),
+        ["job"],
+        "it was handed over: out of line, and held"
+    );
+    soon(next).await.unwrap().unwrap().release().await.unwrap();
+    assert!(is_free(&holder, "job").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_while_the_listener_is_cut_off_is_found_when_it_is_back() {
+    let (server, _proxy, holder, waiters, lease) = rig().await;
+    let next = waiter(&waiters, "job", LONG);
+    in_line(&holder, "job", 1).await;
+    server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    lease.release().await.unwrap();
+    soon(next).await.unwrap().unwrap().release().await.unwrap();
+    assert!(is_free(&holder, "job").await);
+}
+
+/// The answer that says "in line" comes after the message that says "granted".
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_is_heard_before_the_answer_to_its_request_counts() {
+    let (_server, proxy, holder, waiters, lease) = rig().await;
+    // The client listens and is connected before the fault begins.
+    waiters
+        .mutex("other")
+        .ttl(LONG)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let warm = waiter(&waiters, "job", LONG);
+    in_line(&holder, "job", 1).await;
+    warm.abort();
+    in_line(&holder, "job", 0).await;
+    proxy.aim(Aim::Requests);
+    proxy.set(Way::ToClient, Fault::Hold);
+    let heard = proxy.bytes(Way::ToClient);
+    let next = waiter(&waiters, "job", LONG);
+    in_line(&holder, "job", 1).await;
+    lease.release().await.unwrap();
+    eventually("the message has passed", async || {
+        proxy.bytes(Way::ToClient) > heard
+    })
+    .await;
+    proxy.heal();
+    soon(next).await.unwrap().unwrap().release().await.unwrap();
+    assert!(is_free(&holder, "job").await);
+}
+
+/// The message is late by more than the answer and finds nobody: the lease that a look had found stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_is_heard_after_a_look_has_found_it_changes_nothing() {
+    let (server, proxy, holder, waiters, lease) = rig().await;
+    let next = waiter(&waiters, "job", LONG);
+    in_line(&holder, "job", 1).await;
+    proxy.aim(Aim::Listeners);
+    proxy.set(Way::ToClient, Fault::Hold);
+    lease.release().await.unwrap();
+    let lease = soon(next).await.unwrap().unwrap();
+    let heard = proxy.bytes(Way::ToClient);
+    proxy.heal();
+    eventually("the late message has passed", async || {
+        proxy.bytes(Way::ToClient) > heard
+    })
+    .await;
+    lease.extend(LONG).await.unwrap();
+    assert!(lease.is_held() && leftovers(&server) == ["job"]);
+    lease.release().await.unwrap();
+}
+
+/// The holder may not publish: its release succeeds, and the waiter finds the free lock by a look.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_may_not_publish_succeeds_and_the_waiter_is_served() {
+    let server = Server::start();
+    server.cli(&[
+        "ACL",
+        "SETUSER",
+        "mute",
+        "on",
+        ">secret",
+        "~*",
+        "+@all",
+        "resetchannels",
+    ]);
+    let url = format!("redis://mute:secret@127.0.0.1:{}/", server.port());
+    let mute = Client::connect(&url).unwrap();
+    let other = Client::connect(&server.url()).unwrap();
+    let lease = mute.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let next = waiter(&other, "job", LONG);
+    in_line(&other, "job", 1).await;
+    lease.release().await.unwrap();
+    assert!(
+        !leftovers(&server).contains(&"job".to_owned()),
+        "the grant was taken back"
+    );
+    soon(next).await.unwrap().unwrap().release().await.unwrap();
+    // And it may wait, although it may not listen.
+    let lease = other.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let next = waiter(&mute, "job", LONG);
+    in_line(&other, "job", 1).await;
+    lease.release().await.unwrap();
+    soon(next).await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(leftovers(&server), [""; 0]);
+}
+
+/// Each command finds the cache empty: while it waits, when it is woken, when it lets go.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forgotten_scripts_stop_nobody() {
+    let (server, _proxy, holder, waiters, lease) = rig().await;
+    let flush = || assert!(!server.cli(&["SCRIPT", "FLUSH"]).is_error());
+    flush();
+    let mut waiting = Vec::new();
+    for place in 1..=3 {
+        waiting.push(waiter(&waiters, "job", LONG));
+        in_line(&holder, "job", place).await;
+        flush();
+    }
+    lease.release().await.unwrap();
+    for next in waiting {
+        flush();
+        let lease = soon(next).await.unwrap().unwrap();
+        flush();
+        lease.extend(LONG).await.unwrap();
+        flush();
+        lease.release().await.unwrap();
+    }
+    assert_eq!(leftovers(&server), [""; 0]);
+}
+
+/// Nothing that the server knew survives; the waiters get in line again by themselves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_survive_a_restart_of_the_server() {
+    let (server, proxy, holder, waiters, lease) = rig().await;
+    let waiting: Vec<_> = (0..3).map(|_| waiter(&waiters, "job", LONG)).collect();
+    in_line(&holder, "job", 3).await;
+    server.restart();
+    proxy.cut(Cut::Reset);
+    for next in waiting {
+        soon(next).await.unwrap().unwrap().release().await.unwrap();
+    }
+    assert!(
+        lease.release().await.is_err(),
+        "the server has forgotten it"
+    );
+    eventually("nothing is left", async || leftovers(&server).is_empty()).await;
+}
