@@ -39,6 +39,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
                 "standard output: {error}; the lock was given back"
             )));
         }
+        client.close().await;
         Ok(Exit::OK)
     })
 }
@@ -110,6 +111,7 @@ async fn busy(
     } else {
         client.inspect(name).await.ok()
     };
+    client.close().await; // nobody shall go on reading who waited here
     match seen.map(|seen| seen.state) {
         Some(leaselock::Holding::Held(holder)) => Failure::new(
             format!("`{name}` is held by {}", show::holder(&holder)),

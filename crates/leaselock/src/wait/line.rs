@@ -74,7 +74,10 @@ impl Acquisition<'_> {
             debt.lasts_until(self.ends_at_latest());
             let (waits, channel) = self.channel(&so_far, within()).await;
             let pause = match self.request(waits, &channel, within()).await {
-                Ok(Outcome::Granted(lease)) => {
+                Ok(Outcome::Granted(mut lease)) => {
+                    if so_far.ambiguous {
+                        lease.expect_late_requests();
+                    }
                     debt.settle();
                     return Ok(lease);
                 }
@@ -103,7 +106,12 @@ impl Acquisition<'_> {
                     looks::jittered(so_far.failed(&source), 50)
                 }
             };
-            if !self.nap(&place, pause, end).await {
+            // A store that never answered is waited for less long than a holder.
+            let until = match so_far.seen {
+                None => end.or(Some(start.plus(NEVER_ANSWERED))),
+                Some(_) => end,
+            };
+            if !self.nap(&place, pause, until).await {
                 let within = within();
                 return Err(self.leave(debt, start, so_far, within).await);
             }

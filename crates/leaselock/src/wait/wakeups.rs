@@ -32,7 +32,7 @@ pub(crate) struct Place {
 #[derive(Debug)]
 struct Spot {
     woken: Notify,
-    /// Place in line at the latest look.
+    /// Place in line at the latest look; 0 before the first.
     position: AtomicU64,
 }
 
@@ -76,12 +76,15 @@ impl Wakeups {
         }
     }
 
-    fn wake_up_to(&self, position: u64) {
+    /// Wakes those who stand in line up to this place. Whoever is not in line yet has no answer to look for.
+    fn wake_up_to(&self, most: u64) {
         let places = self.places();
-        let near = places
+        let stands =
+            |spot: &&Arc<Spot>| (1..=most).contains(&spot.position.load(Ordering::Relaxed));
+        places
             .values()
-            .filter(|spot| spot.position.load(Ordering::Relaxed) <= position);
-        near.for_each(|spot| spot.woken.notify_one());
+            .filter(stands)
+            .for_each(|spot| spot.woken.notify_one());
     }
 
     /// The message says which token was granted; the waiter's look finds out the rest. A token that nobody waits for
@@ -114,7 +117,7 @@ impl Wakeups {
         let token = token.secret().to_owned();
         let spot = Arc::new(Spot {
             woken: Notify::new(),
-            position: AtomicU64::new(1),
+            position: AtomicU64::new(0),
         });
         self.places().insert(token.clone(), Arc::clone(&spot));
         Place {
