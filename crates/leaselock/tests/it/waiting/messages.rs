@@ -3,7 +3,7 @@
 use leaselock::{Client, Lease};
 use testkit::{Aim, Cut, Fault, Proxy, Server, Way};
 
-use crate::support::{LONG, eventually, in_line, is_free, leftovers, soon, waiter};
+use crate::support::{LONG, by_message, eventually, in_line, is_free, leftovers, soon, waiter};
 
 /// A holder that reaches the server directly, and a client for waiters behind a proxy.
 async fn rig() -> (Server, Proxy, Client, Client, Lease) {
@@ -39,7 +39,13 @@ async fn a_release_while_the_listener_is_cut_off_is_found_when_it_is_back() {
     in_line(&holder, "job", 1).await;
     server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]);
     lease.release().await.unwrap();
-    soon(next).await.unwrap().unwrap().release().await.unwrap();
+    by_message(next)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     assert!(is_free(&holder, "job").await);
 }
 
@@ -72,7 +78,13 @@ async fn a_grant_that_is_heard_before_the_answer_to_its_request_counts() {
     })
     .await;
     proxy.heal();
-    soon(next).await.unwrap().unwrap().release().await.unwrap();
+    by_message(next)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     assert!(is_free(&holder, "job").await);
 }
 
