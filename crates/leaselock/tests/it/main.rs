@@ -18,5 +18,6 @@ mod faults;
 mod history;
 mod send_sync;
 mod starved;
+mod stores;
 mod support;
 mod waiting;

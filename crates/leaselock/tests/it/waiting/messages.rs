@@ -156,20 +156,21 @@ async fn forgotten_scripts_stop_nobody() {
     assert_eq!(leftovers(&server), [""; 0]);
 }
 
-/// Nothing that the server knew survives; the waiters get in line again by themselves.
+/// Nothing that the server knew survives; the waiters get in line again by themselves, in whatever order they come back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_survive_a_restart_of_the_server() {
     let (server, proxy, holder, waiters, lease) = rig().await;
-    let waiting: Vec<_> = (0..3).map(|_| waiter(&waiters, "job", LONG)).collect();
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let next = waiter(&waiters, "job", LONG);
+            tokio::spawn(async move { next.await.unwrap().unwrap().release().await.unwrap() })
+        })
+        .collect();
     in_line(&holder, "job", 3).await;
     server.restart();
     proxy.cut(Cut::Reset);
-    // The line was forgotten with everything else, so in which order they are served is open.
-    let served = waiting.into_iter().map(|next| {
-        tokio::spawn(async { soon(next).await.unwrap().unwrap().release().await.unwrap() })
-    });
-    for one in served.collect::<Vec<_>>() {
-        one.await.unwrap();
+    for next in waiting {
+        soon(next).await.unwrap();
     }
     assert!(
         lease.release().await.is_err(),
