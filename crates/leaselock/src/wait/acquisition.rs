@@ -32,6 +32,8 @@ pub(crate) struct Acquisition<'a> {
     pub(super) options: &'a Options,
     pub(super) ttl: Ttl,
     pub(super) token: Token,
+    /// It gets in line, so an entry of its own may be there.
+    lines_up: bool,
 }
 
 /// What one request came to.
@@ -68,11 +70,13 @@ impl<'a> Acquisition<'a> {
             options,
             ttl,
             token,
+            lines_up: false,
         })
     }
 
     /// Follows the wait policy to its end.
-    pub(crate) async fn run(self, wait: Wait) -> Result<Lease, AcquireError> {
+    pub(crate) async fn run(mut self, wait: Wait) -> Result<Lease, AcquireError> {
+        self.lines_up = matches!(wait, Wait::Within(_) | Wait::Forever);
         let start = self.inner.clock.now();
         match wait {
             Wait::No => self.retry(start, Some(0), Duration::ZERO, 0).await,
@@ -240,10 +244,12 @@ impl<'a> Acquisition<'a> {
     /// An entry in line that could not be taken back is forgotten after a minute, and could be granted until then.
     fn clear_in(&self) -> Duration {
         const LINE_KEPT: Duration = Duration::from_secs(60);
-        match self.options.wait {
-            Wait::No | Wait::Retries { .. } => self.ttl.as_duration(),
-            Wait::Within(_) | Wait::Forever => LINE_KEPT + self.ttl.as_duration(),
-        }
+        let in_line = if self.lines_up {
+            LINE_KEPT
+        } else {
+            Duration::ZERO
+        };
+        in_line + self.ttl.as_duration()
     }
 
     /// What is surely not there is not owed; the rest is cleaned up behind the caller's back. `owes`: an earlier
