@@ -73,6 +73,9 @@ impl Acquisition<'_> {
         loop {
             debt.lasts_until(self.ends_at_latest());
             let (waits, channel) = self.channel(&so_far, within()).await;
+            if waits && !so_far.in_line {
+                place.is_asked_for();
+            }
             let pause = match self.request(waits, &channel, within()).await {
                 Ok(Outcome::Granted(mut lease)) => {
                     if so_far.ambiguous {

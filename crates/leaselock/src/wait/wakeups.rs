@@ -138,6 +138,11 @@ impl Place {
         self.spot.woken.notified().await;
     }
 
+    /// Somewhere in line, as soon as the request has arrived: a gap that ends before its answer counts already.
+    pub(crate) fn is_asked_for(&self) {
+        self.stands_at(u64::MAX);
+    }
+
     pub(crate) fn stands_at(&self, position: u64) {
         self.spot.position.store(position, Ordering::Relaxed);
     }
@@ -146,5 +151,28 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.wakeups.places().remove(&self.token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::ClientId;
+
+    /// The answer that says "in line" may come after all that a gap has swallowed.
+    #[tokio::test]
+    async fn whoever_has_asked_for_a_place_looks_after_a_gap_and_nobody_else() {
+        let wakeups = Arc::new(Wakeups::new(Reaper::new().0));
+        let token = || Token::random(&ClientId::random().unwrap(), true).unwrap();
+        let (asked, not_yet) = (wakeups.place(&token()), wakeups.place(&token()));
+        asked.is_asked_for();
+        wakeups.hear(Event::Gap);
+        wakeups.hear(Event::Ready);
+        let is_woken = async |place: &Place| {
+            tokio::time::timeout(Duration::ZERO, place.woken())
+                .await
+                .is_ok()
+        };
+        assert!(is_woken(&asked).await && !is_woken(&not_yet).await);
     }
 }
