@@ -188,7 +188,7 @@ async fn pay(owed: &Owed, store: &Store, clock: &Clock, tally: &Tally) -> bool {
             Ok(_) => return true,
             Err(error) => {
                 tracing::debug!(lock = %owed.keys.lock, %error, "clean-up will be tried again");
-                if !error.may_pass() && !error.maybe_applied() || clock.now() >= give_up_at {
+                if clock.now() >= give_up_at {
                     return false;
                 }
             }
