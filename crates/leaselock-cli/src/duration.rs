@@ -35,7 +35,7 @@ impl fmt::Display for BadDuration {
         match self {
             BadDuration::Empty => write!(f, "it is empty"),
             BadDuration::Negative => write!(f, "it is negative"),
-            BadDuration::NotANumber => write!(f, "it must start with a decimal number"),
+            BadDuration::NotANumber => write!(f, "it is not made of decimal numbers and units"),
             BadDuration::UnknownUnit(unit) => {
                 write!(f, "`{unit}` is not one of the units d, h, m, s, ms, us")
             }

@@ -3,7 +3,8 @@
 use std::fmt::Display;
 
 use leaselock::{
-    AcquireError, BreakError, ExtendError, InspectError, InvalidInput, ReleaseError, StoreError,
+    AcquireError, BreakError, ExtendError, InspectError, InvalidInput, Name, ReleaseError,
+    StoreError,
 };
 use serde_json::json;
 
@@ -29,8 +30,29 @@ impl Failure {
         Failure::new(text, Exit::INTERNAL)
     }
 
+    /// In the library's own words, which hold no secrets but may show how a URL is written.
+    pub(crate) fn in_the_librarys_words(text: impl Display, exit: Exit) -> Self {
+        Failure {
+            text: text.to_string(),
+            exit,
+        }
+    }
+
+    /// The store's trouble with one lock. The name was typed by the user, so it may be a URL.
+    fn with_lock(name: &Name, what: &str, source: &StoreError, exit: Exit) -> Self {
+        let name = without_secrets(name.as_str());
+        Failure::in_the_librarys_words(format!("`{name}`: {what}{source}"), exit)
+    }
+
     pub(crate) fn acquire(error: &AcquireError, busy: Exit) -> Self {
-        Failure::new(error, Exit::of_acquire(error, busy))
+        let exit = Exit::of_acquire(error, busy);
+        match error {
+            AcquireError::Store { name, source } => Failure::with_lock(name, "", source, exit),
+            AcquireError::Unknown { name, source, .. } => {
+                Failure::with_lock(name, "outcome unknown: ", source, exit)
+            }
+            _ => Failure::new(error, exit),
+        }
     }
 
     /// On standard error, where it cannot be taken for what was asked for.
@@ -55,25 +77,44 @@ impl From<InvalidInput> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Failure::new(&error, Exit::of_store(error.kind()))
+        Failure::in_the_librarys_words(&error, Exit::of_store(error.kind()))
     }
 }
 
 impl From<InspectError> for Failure {
     fn from(error: InspectError) -> Self {
-        Failure::new(&error, Exit::of_inspect(&error))
+        match error {
+            InspectError::Store(source) => source.into(),
+            _ => Failure::new(&error, Exit::of_inspect(&error)),
+        }
     }
 }
 
 impl From<ExtendError> for Failure {
     fn from(error: ExtendError) -> Self {
-        Failure::new(&error, Exit::of_extend(&error))
+        let exit = Exit::of_extend(&error);
+        match &error {
+            ExtendError::Store { name, source } => Failure::with_lock(name, "", source, exit),
+            ExtendError::Unknown { name, source } => {
+                Failure::with_lock(name, "extension unknown: ", source, exit)
+            }
+            _ => Failure::new(&error, exit),
+        }
     }
 }
 
 impl From<ReleaseError> for Failure {
     fn from(error: ReleaseError) -> Self {
-        Failure::new(&error, Exit::of_release(&error))
+        let exit = Exit::of_release(&error);
+        match &error {
+            ReleaseError::Store { name, source } => {
+                Failure::with_lock(name, "not released: ", source, exit)
+            }
+            ReleaseError::Unknown { name, source } => {
+                Failure::with_lock(name, "release unknown: ", source, exit)
+            }
+            _ => Failure::new(&error, exit),
+        }
     }
 }
 
@@ -81,6 +122,7 @@ impl From<BreakError> for Failure {
     fn from(error: BreakError) -> Self {
         let hint = match &error {
             BreakError::Foreign { .. } => "; --foreign breaks it all the same",
+            BreakError::Store(source) => return source.clone().into(),
             BreakError::Changed { .. } => "; look again with status",
             _ => "",
         };

@@ -6,7 +6,11 @@ use std::io::{self, Write as _};
 pub(crate) fn print(bytes: &[u8]) -> io::Result<()> {
     match try_print(bytes) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
+        Err(error) => Err(io::Error::new(
+            error.kind(),
+            format!("standard output: {error}"),
+        )),
+        Ok(()) => Ok(()),
     }
 }
 

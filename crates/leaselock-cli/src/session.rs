@@ -1,24 +1,55 @@
 //! The client that the verbs talk through, and the thread that they run on.
 
+use std::ffi::OsStr;
 use std::future::Future;
+use std::path::Path;
 
 use leaselock::{Client, ClientBuilder};
 
 use crate::args::Globals;
+use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::output;
 
 /// A client for the URL that was given. Touches nothing yet and starts no thread.
 pub(crate) fn client(globals: &Globals) -> Result<Client, Failure> {
-    Ok(builder(globals).build()?)
+    build(builder(globals)?)
+}
+
+/// The same for `run`: others see what runs, though not its arguments, which may be secret.
+pub(crate) fn client_that_runs(globals: &Globals, program: &OsStr) -> Result<Client, Failure> {
+    const MOST: usize = 60;
+    let file = Path::new(program).file_name().unwrap_or(program);
+    let shown: String = output::tame(&file.to_string_lossy())
+        .chars()
+        .take(MOST)
+        .collect();
+    build(builder(globals)?.process_name(&format!("leaselock run {shown}")))
 }
 
 /// The same without a session: a lease outlives this process.
 pub(crate) fn client_without_session(globals: &Globals) -> Result<Client, Failure> {
-    Ok(builder(globals).session(false).build()?)
+    build(
+        builder(globals)?
+            .session(false)
+            .process_name("leaselock acquire"),
+    )
 }
 
-fn builder(globals: &Globals) -> ClientBuilder {
-    Client::builder().url(globals.url())
+fn builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
+    let url = globals.url();
+    if url.starts_with("mem:") {
+        let text = "a lock in mem: would exclude nobody, because every leaselock has its own \
+                    memory; use file: or file:///dir";
+        return Err(Failure::new(text, Exit::USAGE));
+    }
+    Ok(Client::builder().url(url))
+}
+
+fn build(builder: ClientBuilder) -> Result<Client, Failure> {
+    builder
+        .build()
+        .map_err(|wrong| Failure::in_the_librarys_words(wrong, Exit::USAGE))
 }
 
 /// Runs on this thread. The library has its own for what must not wait.

@@ -72,14 +72,13 @@ pub(crate) fn text(seen: &Inspection) -> String {
 
 /// One lock as one object.
 pub(crate) fn json(seen: &Inspection) -> Value {
-    let (state, held) = match &seen.state {
-        Holding::Held(by) => ("held", holder_json(by)),
-        Holding::NotALock { kind } => ("other", json!({ "type": tame(kind) })),
-        _ => ("free", Value::Null),
+    let (state, holder, found) = match &seen.state {
+        Holding::Held(by) => ("held", holder_json(by), Value::Null),
+        Holding::NotALock { kind } => ("other", Value::Null, json!({ "type": tame(kind) })),
+        _ => ("free", Value::Null, Value::Null),
     };
-    let key = if state == "other" { "found" } else { "holder" };
     let line: Vec<Value> = seen.line.iter().map(in_line_json).collect();
-    json!({ "name": seen.name, "state": state, key: held, "line": line })
+    json!({ "name": seen.name, "state": state, "holder": holder, "found": found, "line": line })
 }
 
 pub(crate) fn holder_json(holder: &Holder) -> Value {

@@ -56,9 +56,11 @@ impl Watch {
 }
 
 fn columns() -> usize {
-    rustix::termios::tcgetwinsize(stderr())
-        .map_or(80, |size| usize::from(size.ws_col))
-        .max(20)
+    // A terminal that was never told its size, as on a serial line, says 0.
+    match rustix::termios::tcgetwinsize(stderr()) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).max(20),
+        _ => 80,
+    }
 }
 
 struct Cleared;

@@ -13,7 +13,7 @@ use crate::exit::Exit;
 pub(crate) struct LockArgs {
     /// Length of the lease: how long others wait at most when this holder vanishes
     ///
-    /// `run` renews it all the time; from `acquire` it counts once. From 10ms to 30d.
+    /// `run` renews it all the time; from `acquire` it counts once. From 10ms, for `run` from 100ms, to 30d.
     #[arg(long, value_name = "DUR", default_value = "10s", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) ttl: Duration,

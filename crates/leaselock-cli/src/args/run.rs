@@ -117,6 +117,13 @@ impl RunArgs {
                 duration::for_people(ttl)
             ));
         }
+        if let Some(longest) = self.max_hold.filter(|longest| *longest < ttl) {
+            return Err(format!(
+                "--max-hold: {} is shorter than the ttl of {}; give as much or more, or a shorter --ttl",
+                duration::for_people(longest),
+                duration::for_people(ttl)
+            ));
+        }
         let (program, arguments) = self.program_and_arguments().ok_or(
             "say what to run: leaselock run NAME -- COMMAND, or leaselock run NAME -c SCRIPT",
         )?;

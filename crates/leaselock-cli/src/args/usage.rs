@@ -1,7 +1,9 @@
 //! What a wrong command line is answered with: clap's text, without secrets, and code 64.
 
+use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 
+use super::Cli;
 use crate::exit::Exit;
 
 /// The text and the exit code for what the parser did not turn into arguments.
@@ -19,8 +21,10 @@ pub(crate) fn answer(error: &clap::Error) -> Answer {
     let text = error.render().to_string();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Answer::Asked(text),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            Answer::Wrong(format!("leaselock: say what to do\n\n{text}"), Exit::USAGE)
+        // The second when LEASELOCK_URL is set, which the parser takes for an argument.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            let help = Cli::command().render_help();
+            Answer::Wrong(format!("leaselock: say what to do\n\n{help}"), Exit::USAGE)
         }
         _ => {
             let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -29,24 +33,31 @@ pub(crate) fn answer(error: &clap::Error) -> Answer {
     }
 }
 
-/// Replaces everything from the first `://` to the last `@` by stars.
+/// Replaces everything from the first `://` to the last `@` by stars, and what follows `pass=`.
 ///
 /// An error may quote any argument, and a URL with a password may have been typed where none
 /// belongs. A password may hold any character, blanks and more `@` too, so this takes out rather
 /// too much than too little.
 pub(crate) fn without_secrets(text: &str) -> String {
-    match (text.find("://"), text.rfind('@')) {
+    let mut text = match (text.find("://"), text.rfind('@')) {
         (Some(scheme), Some(at)) if scheme < at => {
             format!("{}***{}", &text[..scheme + 3], &text[at..])
         }
         _ => text.to_owned(),
+    };
+    let mut from = 0;
+    while let Some(found) = text[from..].find("pass=") {
+        let secret = from + found + "pass=".len();
+        let end = text[secret..].find(['&', '`', '\'', '"', '\n']);
+        text.replace_range(secret..end.map_or(text.len(), |end| secret + end), "***");
+        from = secret;
     }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Cli;
     use clap::Parser as _;
 
     fn verdict(line: &[&str]) -> Answer {
@@ -116,6 +127,10 @@ mod tests {
             ("redis://u:p q@://x@y", "redis://***@y"),
             ("redis://u:p@h rediss://:q@i", "redis://***@i"),
             ("ends in ://", "ends in ://"),
+            (
+                "`a?pass=p w&db=1&pass=` is",
+                "`a?pass=***&db=1&pass=***` is",
+            ),
         ];
         for (given, expected) in cases {
             assert_eq!(without_secrets(given), expected);

@@ -1,6 +1,6 @@
 //! `leaselock acquire NAME`
 
-use leaselock::{AcquireError, Client, Fence, Lease, Mutex, Wait};
+use leaselock::{AcquireError, Client, Fence, Inspection, Lease, Mutex, Wait};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -56,7 +56,8 @@ pub(crate) fn mutex(client: &Client, name: &str, lock: &LockArgs) -> Mutex {
 /// What waiting for a lock came to.
 pub(crate) enum Obtained {
     Lease(Lease),
-    /// A signal ended the wait; the line was left.
+    /// There is no lease and nothing to say: a signal ended the wait, or -q keeps quiet. The line
+    /// was left.
     Ended(Exit),
 }
 
@@ -92,26 +93,24 @@ pub(crate) async fn obtain(
     match outcome {
         Ok(lease) => Ok(Obtained::Lease(lease)),
         Err(error @ AcquireError::StillBusy { .. }) => {
-            Err(busy(client, &name, &error, wait.busy(), globals).await)
+            let seen = if globals.quiet {
+                None
+            } else {
+                client.inspect(&name).await.ok()
+            };
+            client.close().await; // nobody shall go on reading who waited here
+            if globals.quiet {
+                // Busy is an answer and no error, so -q keeps quiet about it.
+                return Ok(Obtained::Ended(wait.busy()));
+            }
+            Err(busy(seen, &name, &error, wait.busy()))
         }
         Err(error) => Err(Failure::acquire(&error, wait.busy())),
     }
 }
 
-/// Says who holds it, when somebody reads that.
-async fn busy(
-    client: &Client,
-    name: &str,
-    error: &AcquireError,
-    exit: Exit,
-    globals: &Globals,
-) -> Failure {
-    let seen = if globals.quiet {
-        None
-    } else {
-        client.inspect(name).await.ok()
-    };
-    client.close().await; // nobody shall go on reading who waited here
+/// Says who holds it.
+fn busy(seen: Option<Inspection>, name: &str, error: &AcquireError, exit: Exit) -> Failure {
     match seen.map(|seen| seen.state) {
         Some(leaselock::Holding::Held(holder)) => Failure::new(
             format!("`{name}` is held by {}", show::holder(&holder)),

@@ -1,7 +1,7 @@
 //! `leaselock extend` and `leaselock release`: what is done with a handle.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead as _, BufReader, Read};
 
 use leaselock::{DetachedLease, Fence, Handle};
 use serde_json::json;
@@ -69,8 +69,9 @@ fn text(args: &HandleArgs) -> Result<String, Failure> {
 /// The first line: with `acquire --json` it is an object that has the handle in it.
 fn read(from: impl Read) -> std::io::Result<String> {
     let mut text = String::new();
-    from.take(LONGEST).read_to_string(&mut text)?;
-    let line = text.lines().next().unwrap_or_default();
+    // No further: on a terminal the Enter key ends it.
+    BufReader::new(from.take(LONGEST)).read_line(&mut text)?;
+    let line = text.trim_end_matches(['\n', '\r']);
     let object: Option<serde_json::Value> = serde_json::from_str(line).ok();
     let inside = object.as_ref().and_then(|object| object["handle"].as_str());
     Ok(inside.unwrap_or(line).to_owned())

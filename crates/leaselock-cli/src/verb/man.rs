@@ -16,6 +16,7 @@ pub(crate) fn text(args: &ManArgs) -> Result<Vec<u8>, String> {
             let verbs: Vec<_> = command
                 .get_subcommands()
                 .map(clap::Command::get_name)
+                .filter(|name| *name != "help")
                 .collect();
             format!(
                 "there is no verb of that name; there are {}",

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
     let plan = args
         .plan()
         .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
-    let client = session::client(globals)?;
+    let client = session::client_that_runs(globals, &plan.program)?;
     let status = Status::read()?;
     let guardian = Guardian::start(&status, plan.guardian)
         .map_err(|error| Failure::internal(format!("cannot start the guardian: {error}")))?;

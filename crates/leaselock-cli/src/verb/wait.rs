@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::Wait;
+use leaselock::{Holder, Holding, Wait};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -35,11 +35,26 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
         }
         match holder {
             None => Ok(Exit::OK),
-            Some(_) if globals.json || globals.quiet => Ok(Exit::BUSY),
-            Some(holder) => {
-                let text = format!("`{}` is held by {}", args.name, show::holder(&holder));
-                Err(Failure::new(text, Exit::BUSY))
-            }
+            Some(holder) if holder.foreign => match client.inspect(&args.name).await?.state {
+                Holding::NotALock { kind } => Err(Failure::new(
+                    format!(
+                        "`{}` is no lock: a {} lies under this name",
+                        args.name,
+                        output::tame(&kind)
+                    ),
+                    Exit::FOREIGN_DATA,
+                )),
+                _ => still_held(&args.name, &holder, globals),
+            },
+            Some(holder) => still_held(&args.name, &holder, globals),
         }
     })
+}
+
+fn still_held(name: &str, holder: &Holder, globals: &Globals) -> Result<Exit, Failure> {
+    if globals.json || globals.quiet {
+        return Ok(Exit::BUSY);
+    }
+    let text = format!("`{name}` is held by {}", show::holder(holder));
+    Err(Failure::new(text, Exit::BUSY))
 }

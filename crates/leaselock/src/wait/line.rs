@@ -15,6 +15,9 @@ use crate::wait::wakeups::Place;
 /// An acquisition that never had an answer is given up after this, even if the caller would wait for ever: waiting for
 /// a holder is one thing, waiting for a server that was never there another.
 const NEVER_ANSWERED: Duration = Duration::from_secs(2);
+/// With less time a request would only hide the true trouble behind one of time.
+const SHORTEST_REQUEST: Duration = Duration::from_millis(100);
+
 /// What a wait has come to so far.
 #[derive(Default)]
 struct SoFar {
@@ -70,13 +73,18 @@ impl Acquisition<'_> {
                 longest.min(last.saturating_since(self.inner.clock.now()))
             })
         };
+        let patience = end.unwrap_or(start.plus(NEVER_ANSWERED));
         loop {
             debt.lasts_until(self.ends_at_latest());
             let (waits, channel) = self.channel(&so_far, within()).await;
             if waits && !so_far.in_line {
                 place.is_asked_for();
             }
-            let pause = match self.request(waits, &channel, within()).await {
+            let time = match self.time_for_request(&so_far, within(), patience) {
+                Ok(time) => time,
+                Err(trouble) => return Err(self.failed(debt, trouble, so_far.owes())),
+            };
+            let pause = match self.request(waits, &channel, time).await {
                 Ok(Outcome::Granted(mut lease)) => {
                     if so_far.ambiguous {
                         lease.expect_late_requests();
@@ -101,24 +109,41 @@ impl Acquisition<'_> {
                     looks::after_error(0)
                 }
                 Err(source) => {
-                    let patience = end.unwrap_or(start.plus(NEVER_ANSWERED));
-                    let too_long = so_far.seen.is_none() && self.inner.clock.now() >= patience;
-                    if !source.may_pass() || too_long {
+                    if !source.may_pass() {
                         return Err(self.failed(debt, source, so_far.owes()));
                     }
                     looks::jittered(so_far.failed(&source), 50)
                 }
             };
             // A store that never answered is waited for less long than a holder.
-            let until = match so_far.seen {
-                None => end.or(Some(start.plus(NEVER_ANSWERED))),
-                Some(_) => end,
+            let until = if so_far.seen.is_none() {
+                Some(patience)
+            } else {
+                end
             };
             if !self.nap(&place, pause, until).await {
                 let within = within();
                 return Err(self.leave(debt, start, so_far, within).await);
             }
         }
+    }
+
+    /// The first request has its whole time, because it may need a connection first. While none was ever answered, the
+    /// others end with the caller's patience; when that leaves no time for one, what the last one met is the answer.
+    fn time_for_request(
+        &self,
+        so_far: &SoFar,
+        longest: Duration,
+        patience: Moment,
+    ) -> Result<Duration, StoreError> {
+        let (None, Some(trouble)) = (&so_far.seen, &so_far.trouble) else {
+            return Ok(longest);
+        };
+        let left = patience.saturating_since(self.inner.clock.now());
+        if left < SHORTEST_REQUEST {
+            return Err(trouble.clone());
+        }
+        Ok(longest.min(left))
     }
 
     /// Whether to get in line with the next request, and where this client listens: nowhere (an empty channel) while
@@ -175,6 +200,9 @@ impl Acquisition<'_> {
             token: &self.token,
         };
         let owes = so_far.owes();
+        if let (None, false, Some(source)) = (&so_far.seen, owes, &so_far.trouble) {
+            return self.failed(debt, source.clone(), false); // nothing of ours can be there
+        }
         match self.inner.ask(&cancel, within).await {
             Ok(_) => match so_far.trouble.filter(|_| so_far.seen.is_none()) {
                 Some(source) => self.failed(debt, source, so_far.ambiguous),

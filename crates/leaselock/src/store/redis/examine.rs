@@ -44,7 +44,7 @@ pub(super) async fn examine(link: &Link, until: Moment) -> Result<Vec<Check>, St
     checks.extend(clock);
     checks.extend(transport(link));
     checks.extend(login(link, until).await?);
-    checks.extend(permissions::check(link, facts.is_seven(), until).await?);
+    checks.push(permissions::check(link, facts.is_seven(), until).await?);
     Ok(checks)
 }
 

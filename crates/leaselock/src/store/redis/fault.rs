@@ -38,7 +38,9 @@ pub(super) fn from_line(line: &str) -> StoreError {
     }
     let by_phrase = || PHRASES.iter().find(|phrase| line.contains(phrase.word));
     if let Some(meaning) = by_word(line).or_else(by_phrase) {
-        return StoreError::refused(meaning.kind, explained(meaning.advice, line));
+        // Behind the known words old and new servers say where in which script, which tells an operator nothing.
+        let words = line.split(" script: ").next().unwrap_or(line);
+        return StoreError::refused(meaning.kind, explained(meaning.advice, words));
     }
     let (kind, what) = if raised {
         (ErrorKind::Internal, "a script failed")

@@ -37,20 +37,16 @@ pub(in super::super) const USED: &[&[&str]] = &[
     &["ZREVRANGEBYSCORE", "ll", "0", "0"],
 ];
 
-/// Nothing at all when the server is too old to be asked, or when only administrators may ask.
-pub(super) async fn check(
-    link: &Link,
-    asks: bool,
-    until: Moment,
-) -> Result<Option<Check>, StoreError> {
+/// Asks about every command, where the server can be asked; else tries those without which nothing works.
+pub(super) async fn check(link: &Link, asks: bool, until: Moment) -> Result<Check, StoreError> {
     if !asks {
-        return Ok(None);
+        return by_trying(link, until).await;
     }
     let Ok(user) = ask(link, redis::cmd("ACL").arg("WHOAMI"), until).await? else {
-        return Ok(None);
+        return by_trying(link, until).await;
     };
     let Some(user) = answer::text(&user) else {
-        return Ok(None);
+        return by_trying(link, until).await;
     };
     let mut denied = Vec::new();
     for command in USED {
@@ -63,16 +59,36 @@ pub(super) async fn check(
         {
             Ok(verdict) if is_denied(&verdict) => denied.push(command[0]),
             Ok(_) => {}
-            Err(_) => return Ok(None),
+            // Only administrators may ask.
+            Err(_) => return by_trying(link, until).await,
         }
     }
-    Ok(Some(if denied.is_empty() {
-        Check::new(
-            "permissions",
-            "every command that is needed",
-            Fit::Fit,
-            None,
-        )
+    Ok(judge(&denied, "every command that is needed"))
+}
+
+/// Sends those of the commands that change nothing. A script that is not there is not a refusal.
+async fn by_trying(link: &Link, until: Moment) -> Result<Check, StoreError> {
+    const HARMLESS: [&str; 5] = ["EVALSHA", "EVAL", "PING", "PUBSUB", "TIME"];
+    let mut denied = Vec::new();
+    for command in USED {
+        let mut request = redis::cmd(command[0]);
+        request.arg(&command[1..]);
+        if HARMLESS.contains(&command[0])
+            && let Value::ServerError(reply) = link.ask(&request, until).await?
+            && reply.code() == "NOPERM"
+        {
+            denied.push(command[0]);
+        }
+    }
+    Ok(judge(
+        &denied,
+        "scripts may run; only an administrator may ask for more",
+    ))
+}
+
+fn judge(denied: &[&str], otherwise: &str) -> Check {
+    if denied.is_empty() {
+        Check::new("permissions", otherwise, Fit::Fit, None)
     } else {
         let rights: Vec<String> = denied
             .iter()
@@ -85,7 +101,7 @@ pub(super) async fn check(
             Fit::Unfit,
             Some(&advice),
         )
-    }))
+    }
 }
 
 /// The command itself is denied. Which keys and channels are allowed depends on the prefix, which a store does not

@@ -1,0 +1,147 @@
+//! `acquire`, `extend`, `release`: a lease that outlives the process that took it.
+
+use std::fs;
+use std::process::Stdio;
+
+use crate::common::{Running, Store, object, on_both};
+
+fn acquire(store: &Store, flags: &[&str]) -> String {
+    let done = store
+        .run(&[&["acquire"], flags, &["job"]].concat())
+        .gives(0);
+    assert_eq!((done.err.as_str(), done.out.lines().count()), ("", 1));
+    done.out
+}
+
+#[test]
+fn the_handle_is_all_that_is_printed_and_its_lease_outlives_the_process() {
+    on_both(|store| {
+        let handle = acquire(store, &["--ttl", "1m", "--why", "maintenance"]);
+        assert!(
+            handle.starts_with("ll1.") && handle.ends_with('\n'),
+            "{handle:?}"
+        );
+        let seen = store.status();
+        assert_eq!(seen["state"], "held");
+        assert_eq!(seen["holder"]["why"], "maintenance");
+        assert_eq!(seen["holder"]["process"]["name"], "leaselock acquire");
+        store
+            .run(&["acquire", "-n", "job"])
+            .refuses(75, "`job` is held by leaselock acquire[");
+        store.run_with_input(&["release"], &handle).gives(0);
+        assert_eq!(store.status()["state"], "free");
+    });
+}
+
+#[test]
+fn a_handle_is_read_from_input_file_or_environment() {
+    on_both(|store| {
+        let handle = acquire(store, &[]);
+        let left = || store.status()["holder"]["remaining_ms"].as_u64().unwrap();
+        store
+            .run_with_input(&["extend", "--ttl", "2m"], &handle)
+            .gives(0);
+        assert!(left() > 100_000);
+        fs::write(store.path("handle"), &handle).unwrap();
+        store
+            .run(&["extend", "--ttl", "10m", "--handle-file", "handle"])
+            .gives(0);
+        assert!(left() > 500_000);
+        let mut release = store.leaselock(&["release", "--json"]);
+        release.env("LEASELOCK_HANDLE", handle.trim());
+        let released = object(&Running::start(release).end().gives(0).out);
+        assert_eq!(
+            (&released["name"], &released["released"]),
+            (&"job".into(), &true.into())
+        );
+        assert_eq!(store.status()["state"], "free");
+    });
+}
+
+#[test]
+fn a_handle_whose_lease_is_over_is_79_and_touches_nobody_elses() {
+    on_both(|store| {
+        let old = acquire(store, &[]);
+        store.run_with_input(&["release"], &old).gives(0);
+        store
+            .run_with_input(&["release"], &old)
+            .refuses(79, "`job` was not held any more");
+        store
+            .run_with_input(&["extend"], &old)
+            .refuses(79, "it is gone from the store");
+        let new = acquire(store, &["--ttl", "1m"]);
+        store
+            .run_with_input(&["release"], &old)
+            .refuses(79, "another holds it");
+        store
+            .run_with_input(&["extend", "--ttl", "1h"], &old)
+            .refuses(79, "another holder has it");
+        assert!(store.status()["holder"]["remaining_ms"].as_u64().unwrap() <= 60_000);
+        store.run_with_input(&["release"], &new).gives(0);
+    });
+}
+
+#[test]
+fn an_expired_handle_is_79() {
+    on_both(|store| {
+        let handle = acquire(store, &["--ttl", "300ms"]);
+        store.run(&["wait", "job"]).gives(0);
+        store.run_with_input(&["extend"], &handle).gives(79);
+        store.run_with_input(&["release"], &handle).gives(79);
+    });
+}
+
+#[test]
+fn what_is_no_handle_is_64_and_is_not_repeated() {
+    let store = Store::file();
+    for text in [
+        "",
+        "\n",
+        "garbage-secret",
+        "ll1.",
+        "ll1.garbage-secret.x",
+        "ll2.a.b.1",
+        "{\"handle\":1}",
+    ] {
+        let done = store
+            .run_with_input(&["release"], text)
+            .refuses(64, "this is not a handle");
+        assert!(!done.err.contains("garbage-secret"), "{done:?}");
+    }
+    store
+        .run(&["release", "--handle-file", "nowhere"])
+        .refuses(64, "nowhere: No such file");
+    // An argument would be seen by everybody who lists processes.
+    store.run(&["release", "ll1.a.b.1"]).gives(64);
+}
+
+#[test]
+fn what_acquire_prints_as_json_is_what_release_reads() {
+    on_both(|store| {
+        let printed = acquire(store, &["--json", "--ttl", "1m"]);
+        assert_eq!(object(&printed)["name"], "job");
+        store
+            .run_with_input(&["extend", "--json", "--ttl", "2m"], &printed)
+            .gives(0);
+        store.run_with_input(&["release"], &printed).gives(0);
+        assert_eq!(store.status()["state"], "free");
+    });
+}
+
+#[test]
+fn a_handle_that_nobody_could_read_is_given_back() {
+    on_both(|store| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut acquire = store.leaselock(&["acquire", "--ttl", "10m", "job"]);
+        acquire
+            .stdin(Stdio::null())
+            .stdout(writer)
+            .stderr(Stdio::piped());
+        let output = acquire.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(70));
+        assert!(said.contains("the lock was given back"), "{said}");
+        assert_eq!(store.status()["state"], "free");
+    });
+}

@@ -1,0 +1,184 @@
+//! The words that scripts and people rely on: fields of `--json`, texts of `--help`.
+//!
+//! They lie in `tests/snapshots`. After a change that was meant, write them anew with
+//! `LEASELOCK_UPDATE_SNAPSHOTS=1` and read the difference.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::common::{Store, object};
+
+pub(crate) const VERBS: [&str; 11] = [
+    "run",
+    "acquire",
+    "extend",
+    "release",
+    "status",
+    "ls",
+    "wait",
+    "break",
+    "doctor",
+    "completions",
+    "man",
+];
+
+#[track_caller]
+fn is_as_before(file: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/snapshots")
+        .join(file);
+    if std::env::var_os("LEASELOCK_UPDATE_SNAPSHOTS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+    }
+    let before = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, before, "{file} is not what it was");
+}
+
+#[test]
+fn the_help_of_every_verb_is_as_before() {
+    let store = Store::file();
+    is_as_before("help.txt", &store.run(&["--help"]).gives(0).out);
+    for verb in VERBS {
+        let long = store.run(&[verb, "--help"]).gives(0);
+        is_as_before(&format!("help-{verb}.txt"), &long.out);
+        assert!(long.err.is_empty());
+        let short = store.run(&[verb, "-h"]).gives(0).out;
+        assert!(short.lines().count() <= long.out.lines().count());
+        assert!(
+            long.out.lines().all(|line| line.chars().count() <= 100),
+            "{verb}"
+        );
+    }
+}
+
+/// Every field with the kind of its value, one a line.
+fn fields(at: &str, value: &Value, found: &mut Vec<String>) {
+    let kind = match value {
+        Value::Object(object) => {
+            return object
+                .iter()
+                .for_each(|(key, value)| fields(&format!("{at}.{key}"), value, found));
+        }
+        Value::Array(list) => {
+            return list
+                .iter()
+                .take(1)
+                .for_each(|value| fields(&format!("{at}[]"), value, found));
+        }
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "number",
+        Value::String(_) => "text",
+    };
+    found.push(format!("{at}: {kind}\n"));
+}
+
+fn shape(text: &str) -> String {
+    let mut found = Vec::new();
+    fields("", &object(text.lines().next().unwrap()), &mut found);
+    found.concat()
+}
+
+#[test]
+fn the_fields_of_every_verb_are_as_before() {
+    let store = Store::redis();
+    let (free, not_held) = (
+        store.run(&["status", "--json", "job"]),
+        store.run(&["wait", "--json", "job"]),
+    );
+    let holder = store.hold(&["--why", "nightly"]);
+    let waiter = store.start(&["run", "job", "--", "true"]);
+    store.until_in_line(1);
+    let acquired = store.run(&["acquire", "--json", "other"]).out;
+    store.server().cli(&["SADD", "a-set", "x"]);
+    let cases = [
+        ("status, free", free.out),
+        (
+            "status, held with a waiter",
+            store.run(&["status", "--json", "job"]).out,
+        ),
+        (
+            "status, not a lock",
+            store.run(&["status", "--json", "a-set"]).out,
+        ),
+        ("ls", store.run(&["ls", "--json"]).out),
+        ("wait, free", not_held.out),
+        (
+            "wait, held",
+            store.run(&["wait", "-n", "--json", "job"]).out,
+        ),
+        ("doctor", store.run(&["doctor", "--json"]).out),
+        ("acquire", acquired.clone()),
+        (
+            "extend",
+            store.run_with_input(&["extend", "--json"], &acquired).out,
+        ),
+        (
+            "release",
+            store.run_with_input(&["release", "--json"], &acquired).out,
+        ),
+        (
+            "an error",
+            store.run(&["run", "-n", "--json", "job", "--", "true"]).err,
+        ),
+        ("break", store.run(&["break", "--json", "--yes", "job"]).out),
+        ("a lost lease, on standard error", holder_said(holder)),
+    ];
+    waiter.end().gives(0);
+    let text: String = cases
+        .iter()
+        .map(|(case, text)| format!("{case}\n{}\n", shape(text)))
+        .collect();
+    is_as_before("json-fields.txt", &text);
+}
+
+/// What `run --json` says when its lease is broken.
+fn holder_said(plain: crate::common::Running) -> String {
+    drop(plain);
+    let store = Store::redis();
+    let holder = store.hold(&["--json", "--ttl", "1s"]);
+    store.run(&["break", "--yes", "job"]).gives(0);
+    holder.end_with_stdin_open().gives(79).err
+}
+
+#[test]
+fn what_others_wrote_never_reaches_the_terminal_as_a_command() {
+    let store = Store::redis();
+    let server = store.server();
+    store.run(&["acquire", "--ttl", "10m", "job"]).gives(0);
+    let client = store.status()["holder"]["client"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let evil = "x\u{1b}[31mx\u{9b}2Jx\u{7}x\rx";
+    let about = format!("host{evil}\n77\nname{evil}\n1");
+    server.cli(&["SET", &format!("ll:client:{client}"), &about]);
+    let token = server.cli(&["GET", "job"]).text().unwrap().to_owned();
+    server.cli(&["SET", "{job}:ll:why", &format!("{token}why{evil}")]);
+    server.cli(&["SET", "foreign", evil]);
+    let cases: [&[&str]; 9] = [
+        &["status", "job"],
+        &["status", "--json", "job"],
+        &["ls"],
+        &["ls", "--json"],
+        &["run", "-n", "job", "--", "true"],
+        &["run", "-n", "--json", "job", "--", "true"],
+        &["wait", "-n", "job"],
+        &["status", "foreign"],
+        &["break", "-y", "job"],
+    ];
+    for case in cases {
+        let done = store.run(case);
+        let shown = format!("{}{}", done.out, done.err);
+        assert!(
+            shown.chars().all(|c| c == '\n' || !c.is_control()),
+            "{case:?} {done:?}"
+        );
+        assert!(!shown.contains("\\u001b"), "{case:?} {done:?}");
+        let from_others = shown.contains("namex[31m") || case[1] == "foreign" || shown.is_empty();
+        assert!(from_others || case.contains(&"--json"), "{case:?} {done:?}");
+    }
+}

@@ -1,0 +1,46 @@
+//! The line that a long wait shows on a terminal.
+
+use crate::common::{Running, on_both, until};
+
+#[test]
+fn on_a_terminal_a_long_wait_shows_place_and_holder_and_clears_its_line() {
+    on_both(|store| {
+        let holder = store.hold(&["--why", "nightly"]);
+        let line = format!(
+            "stty cols 200; {} run job -- true",
+            env!("CARGO_BIN_EXE_leaselock")
+        );
+        let waiter = Running::start(store.command("script", &["-qec", &line, "/dev/null"]));
+        let pid = holder.pid();
+        let shown = format!("waiting for job: place 1 behind leaselock run sh[{pid}] on ");
+        until("the line", || waiter.printed().contains(&shown));
+        holder.end().gives(0);
+        // Without an end of its input, which script(1) would pass on as a key.
+        let done = waiter.end_with_stdin_open().gives(0);
+        assert!(done.out.ends_with("\r\u{1b}[K"), "{done:?}");
+    });
+}
+
+#[test]
+fn without_a_terminal_and_when_told_to_be_quiet_a_wait_says_nothing() {
+    on_both(|store| {
+        let holder = store.hold(&[]);
+        let quiet = format!("{} -q run job -- true", env!("CARGO_BIN_EXE_leaselock"));
+        let quiet = Running::start(store.command("script", &["-qec", &quiet, "/dev/null"]));
+        store.until_in_line(1);
+        let plain = store.start(&["run", "job", "--", "true"]);
+        store.until_in_line(2);
+        let loud = format!(
+            "stty cols 200; {} run job -- true",
+            env!("CARGO_BIN_EXE_leaselock")
+        );
+        let loud = Running::start(store.command("script", &["-qec", &loud, "/dev/null"]));
+        // When the one that waits shortest has shown its line, the others had the time to.
+        until("the line", || loud.printed().contains("place 3"));
+        holder.end().gives(0);
+        let plain = plain.end().gives(0);
+        assert_eq!((plain.err.as_str(), plain.out.as_str()), ("", ""));
+        assert_eq!(quiet.end_with_stdin_open().gives(0).out, "");
+        loud.end_with_stdin_open().gives(0);
+    });
+}

@@ -1,0 +1,192 @@
+//! A lease that cannot be kept, on a server: the job is dead before anybody else can get the lock.
+//!
+//! Jobs here ignore TERM and write a beat every few milliseconds. A second client waits in line and
+//! writes to the same file when it starts: no beat may stand behind that line.
+
+use testkit::process::{Signal, children, is_alive, signal};
+
+use crate::common::{Running, Store, seconds, until, uptime};
+
+const TTL: f64 = 3.0;
+const BEATS: &str = "trap '' TERM; echo $$ > job; \
+                     while :; do echo beat $(cat /proc/uptime) >> log; sleep 0.01; done";
+
+struct Scene {
+    store: Store,
+    wrapper: Running,
+    job: u32,
+}
+
+impl Scene {
+    fn set() -> Scene {
+        let store = Store::redis();
+        let wrapper = store.start(&["run", "--ttl", "3s", "job", "--", "sh", "-c", BEATS]);
+        let job = store.line_in("job").parse().unwrap();
+        Scene {
+            store,
+            wrapper,
+            job,
+        }
+    }
+
+    /// Somebody who waits, and writes in which state it found the job.
+    fn next_in_line(&self) -> Running {
+        let script = format!(
+            "state=$(sed -n 's/^State:.//p' /proc/{}/status 2>&1 | cut -c1); \
+             echo \"next finds ${{state:-Z}}\" >> log",
+            self.job
+        );
+        let next = self.store.start(&["run", "job", "--", "sh", "-c", &script]);
+        self.store.until_in_line(1);
+        next
+    }
+
+    /// The next one has run, found the job dead, and nothing of the job came after it.
+    #[track_caller]
+    fn one_after_the_other(&self, next: Running) {
+        next.end().gives(0);
+        assert!(!is_alive(self.job), "{} lives", self.job);
+        let log = self.store.lines("log");
+        assert_eq!(log.last().unwrap(), "next finds Z");
+    }
+
+    fn last_beat(&self) -> f64 {
+        let log = self.store.lines("log");
+        let beat = log.iter().rev().find_map(|line| line.strip_prefix("beat "));
+        seconds(beat.unwrap())
+    }
+}
+
+#[test]
+fn with_a_frozen_server_the_job_is_dead_before_its_lease_is_over() {
+    let mut scene = Scene::set();
+    // Half a second after a renewal, so that the lease ends well before the moment tested.
+    until("a lease that is not quite new", || {
+        let left = scene.store.server().cli(&["PTTL", "job"]).integer();
+        left.unwrap() < 2_500
+    });
+    let frozen = scene.store.server().pause();
+    let lease_over = uptime() + TTL;
+    until("the end of the wrapper", || scene.wrapper.has_ended());
+    assert!(!is_alive(scene.job));
+    assert!(scene.last_beat() < lease_over);
+    drop(frozen);
+    let done = scene.wrapper.end().gives(79);
+    assert!(
+        done.err
+            .starts_with("leaselock: `job` could not be renewed in time"),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn a_stopped_wrapper_does_not_let_its_job_meet_the_next_holder() {
+    let scene = Scene::set();
+    let next = scene.next_in_line();
+    scene.wrapper.stop();
+    scene.one_after_the_other(next);
+    scene.wrapper.signal(Signal::CONT);
+    scene.wrapper.end().gives(79);
+}
+
+#[test]
+fn a_wrapper_stopped_with_its_job_does_not_let_it_meet_the_next_holder() {
+    let scene = Scene::set();
+    let next = scene.next_in_line();
+    scene.wrapper.stop();
+    assert!(signal(scene.job, Signal::STOP));
+    scene.one_after_the_other(next);
+    scene.wrapper.signal(Signal::CONT);
+    scene.wrapper.end().gives(79);
+}
+
+#[test]
+fn a_killed_wrapper_does_not_let_its_job_meet_the_next_holder() {
+    let mut scene = Scene::set();
+    let next = scene.next_in_line();
+    scene.wrapper.kill();
+    scene.one_after_the_other(next);
+}
+
+#[test]
+fn a_stopped_guardian_is_no_loss_while_the_wrapper_lives() {
+    let scene = Scene::set();
+    let guardian = children(scene.wrapper.pid())
+        .into_iter()
+        .find(|pid| *pid != scene.job);
+    assert!(signal(guardian.unwrap(), Signal::STOP));
+    let paused = scene.store.server().pause();
+    // The wrapper itself ends the job, later than the guardian would have.
+    let done = scene.wrapper.end().gives(79);
+    assert!(!is_alive(scene.job), "{done:?}");
+    drop(paused);
+}
+
+#[test]
+fn a_job_without_its_guardian_is_ended() {
+    let scene = Scene::set();
+    let guardian = children(scene.wrapper.pid())
+        .into_iter()
+        .find(|pid| *pid != scene.job);
+    assert!(signal(guardian.unwrap(), Signal::KILL));
+    let done = scene.wrapper.end().gives(70);
+    assert!(
+        done.err.contains("the guardian died; the job is ended"),
+        "{done:?}"
+    );
+    assert!(!is_alive(scene.job));
+    assert_eq!(scene.store.status()["state"], "free");
+}
+
+#[test]
+fn a_lock_deleted_or_taken_by_hand_ends_the_job() {
+    let deleted = Scene::set();
+    deleted.store.server().cli(&["DEL", "job"]);
+    let done = deleted.wrapper.end().gives(79);
+    assert!(
+        done.err
+            .starts_with("leaselock: lost `job`: it is gone from the store"),
+        "{done:?}"
+    );
+    assert!(!is_alive(deleted.job));
+
+    let taken = Scene::set();
+    taken
+        .store
+        .server()
+        .cli(&["SET", "job", "x", "PX", "600000"]);
+    let done = taken.wrapper.end().gives(79);
+    assert!(
+        done.err
+            .starts_with("leaselock: lost `job`: another holder has it"),
+        "{done:?}"
+    );
+    let value = taken.store.server().cli(&["GET", "job"]);
+    assert_eq!(
+        value.text(),
+        Some("x"),
+        "what another put there is left alone"
+    );
+}
+
+#[test]
+fn a_broken_lock_ends_the_job() {
+    for store in [Store::file(), Store::redis()] {
+        let run = [
+            "run", "--ttl", "1s", "--json", "job", "--", "sh", "-c", BEATS,
+        ];
+        let holder = store.start(&run);
+        store.line_in("job");
+        let fence = store.status()["holder"]["fence"].to_string();
+        let broken = store.run(&["break", "--fence", &fence, "job"]).gives(0);
+        assert!(broken.err.contains(&format!(
+            "`job` was taken from leaselock run sh[{}]",
+            holder.pid()
+        )));
+        let done = holder.end().gives(79);
+        assert!(
+            done.err.starts_with("{\"event\":\"lost\",\"name\":\"job\""),
+            "{done:?}"
+        );
+    }
+}

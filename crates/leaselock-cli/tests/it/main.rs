@@ -1,0 +1,15 @@
+//! The command as its users meet it: the real program, real processes, real servers.
+
+#![allow(clippy::unwrap_used)] // A test that panics has failed, which is right.
+
+mod bad_input;
+mod common;
+mod handles;
+mod json;
+mod long_wait;
+mod lost;
+mod operators;
+mod run;
+mod sessions;
+mod signals;
+mod unwell_servers;

@@ -1,0 +1,239 @@
+//! What operators use: looking, waiting, breaking, examining.
+
+use testkit::{Server, Value};
+
+use crate::common::{Store, object, on_both};
+
+#[test]
+fn status_shows_free_and_held_locks_in_the_order_asked_for() {
+    on_both(|store| {
+        let holder = store.hold(&["--why", "nightly"]);
+        let done = store.run(&["status", "other", "job"]).gives(0);
+        let lines: Vec<_> = done.out.lines().collect();
+        assert_eq!(lines[0], "other: free");
+        assert!(lines[1].starts_with(&format!(
+            "job: held by leaselock run sh[{}] on ",
+            holder.pid()
+        )));
+        assert!(
+            lines[1].contains(" left, fence ") && lines[1].ends_with(", why: nightly"),
+            "{done:?}"
+        );
+        let waiter = store.start(&["run", "--priority", "4", "job", "--", "true"]);
+        store.until_in_line(1);
+        let waits = store.run(&["status", "job"]).gives(0).out;
+        let expected = format!("  1. leaselock run true[{}] on ", waiter.pid());
+        assert!(
+            waits.contains(&expected) && waits.ends_with(", priority 4\n"),
+            "{waits}"
+        );
+    });
+}
+
+#[test]
+fn one_lock_that_cannot_be_looked_at_does_not_hide_the_others() {
+    on_both(|store| {
+        let done = store.run(&["status", "a", "b{", "c"]).gives(64);
+        assert_eq!(done.out, "a: free\nc: free\n");
+        assert!(done.err.contains("name `b{`"), "{done:?}");
+    });
+}
+
+#[test]
+fn a_value_set_by_hand_is_a_lock_of_another_library_and_a_hash_is_none() {
+    let store = Store::redis();
+    let server = store.server();
+    server.cli(&["SET", "job", "by hand"]);
+    let status = store.run(&["status", "job"]).gives(0);
+    assert_eq!(
+        status.out,
+        "job: held by another lock library, without an end\n"
+    );
+    store
+        .run(&["break", "--yes", "job"])
+        .refuses(77, "--foreign breaks it all the same");
+    store.run(&["break", "--yes", "--foreign", "job"]).gives(0);
+    assert_eq!(server.cli(&["GET", "job"]), Value::Nil);
+
+    server.cli(&["HSET", "job", "a", "b"]);
+    let status = store.run(&["status", "job"]).gives(0);
+    assert_eq!(status.out, "job: not a lock: a hash lies under this name\n");
+    let seen = store.status();
+    assert_eq!(
+        (&seen["state"], &seen["found"]["type"]),
+        (&"other".into(), &"hash".into())
+    );
+    store
+        .run(&["run", "job", "--", "touch", "ran"])
+        .refuses(65, "something that is no lock");
+    store
+        .run(&["acquire", "job"])
+        .refuses(65, "something that is no lock");
+    store
+        .run(&["wait", "-n", "job"])
+        .refuses(65, "a hash lies under this name");
+    store
+        .run(&["break", "--yes", "--foreign", "job"])
+        .refuses(65, "something that is no lock");
+    assert_eq!(server.cli(&["HGET", "job", "a"]), Value::from("b"));
+    assert!(!store.path("ran").exists());
+}
+
+#[test]
+fn a_plain_set_nx_px_and_a_run_exclude_each_other() {
+    let store = Store::redis();
+    let server = store.server();
+    server.cli(&["SET", "job", "by hand", "NX", "PX", "600000"]);
+    store
+        .run(&["run", "-n", "job", "--", "touch", "ran"])
+        .refuses(75, "another lock library");
+    assert!(!store.path("ran").exists());
+    server.cli(&["DEL", "job"]);
+
+    let holder = store.hold(&[]);
+    assert_eq!(server.cli(&["SET", "job", "by hand", "NX"]), Value::Nil);
+    let token = server.cli(&["GET", "job"]);
+    let other = store.run(&["acquire", "--ttl", "1m", "other"]).gives(0).out;
+    store.run_with_input(&["release"], &other).gives(0);
+    assert_eq!(
+        server.cli(&["GET", "job"]),
+        token,
+        "no other handle touches it"
+    );
+    holder.end().gives(0);
+    let answer = server.cli(&["SET", "job", "by hand", "NX"]);
+    assert_eq!(answer, Value::Status("OK".into()));
+}
+
+#[test]
+fn ls_lists_held_locks_that_match_and_nothing_is_no_error() {
+    on_both(|store| {
+        assert_eq!(store.run(&["ls"]).gives(0).out, "");
+        for name in ["db:orders", "db:{users}", "report"] {
+            store.run(&["acquire", "--ttl", "1m", name]).gives(0);
+        }
+        let names = |pattern: &[&str]| -> Vec<String> {
+            let done = store.run(&[&["ls", "--json"], pattern].concat()).gives(0);
+            let name = |line| object(line)["name"].as_str().unwrap().to_owned();
+            done.out.lines().map(name).collect()
+        };
+        assert_eq!(names(&[]), ["db:orders", "db:{users}", "report"]);
+        assert_eq!(names(&["db:*"]), ["db:orders", "db:{users}"]);
+        assert_eq!(names(&["rep?r[a-z]"]), ["report"]);
+        assert_eq!(names(&["nothing*"]), [""; 0]);
+    });
+}
+
+#[test]
+fn wait_tells_free_from_held_and_never_takes() {
+    on_both(|store| {
+        store.run(&["wait", "-n", "job"]).gives(0);
+        let holder = store.hold(&[]);
+        store
+            .run(&["wait", "-n", "job"])
+            .refuses(75, "`job` is held by leaselock run sh[");
+        store.run(&["wait", "-w", "50ms", "-q", "job"]).gives(75);
+        let waiting = store.start(&["wait", "job"]);
+        holder.end().gives(0);
+        waiting.end().gives(0);
+        store.run(&["run", "-n", "job", "--", "true"]).gives(0);
+    });
+}
+
+#[test]
+fn break_takes_only_what_was_seen_and_asks_when_it_can() {
+    on_both(|store| {
+        store
+            .run(&["break", "--yes", "job"])
+            .refuses(79, "`job` is not held");
+        store.run(&["acquire", "--ttl", "10m", "job"]).gives(0);
+        let fence = store.status()["holder"]["fence"].as_u64().unwrap();
+        store
+            .run(&["break", "job"])
+            .refuses(64, "nobody can be asked here: give --fence N");
+        let older = (fence - 1).to_string();
+        store
+            .run(&["break", "--fence", &older, "job"])
+            .refuses(79, "look again with status");
+        assert_eq!(store.status()["holder"]["fence"], fence);
+        store
+            .run(&["break", "--fence", &fence.to_string(), "job"])
+            .gives(0);
+        assert_eq!(store.status()["state"], "free");
+        store.run(&["acquire", "--ttl", "10m", "job"]).gives(0);
+        store.run(&["break", "-y", "-q", "job"]).refuses(0, "");
+        assert_eq!(store.status()["state"], "free");
+    });
+}
+
+#[test]
+fn doctor_is_1_when_something_is_unfit_and_names_it() {
+    let file = Store::file();
+    let report = file.run(&["doctor"]).gives(0);
+    let place = format!("the folder {}", file.path("locks").display());
+    assert_eq!(report.out.lines().next(), Some(place.as_str()));
+
+    let lru = Server::builder().config("maxmemory", "100mb");
+    let store = Store::on(lru.config("maxmemory-policy", "allkeys-lru").start());
+    let report = store.run(&["doctor"]).gives(1);
+    assert!(
+        report.out.contains("UNFIT  eviction policy  allkeys-lru\n"),
+        "{report:?}"
+    );
+    assert!(
+        report.out.contains("set maxmemory-policy noeviction"),
+        "{report:?}"
+    );
+    let unfit = store.run(&["doctor", "--json"]).gives(1);
+    let unfit: Vec<_> = unfit
+        .out
+        .lines()
+        .map(object)
+        .filter(|check| check["fit"] == "unfit")
+        .collect();
+    assert_eq!(unfit.len(), 1);
+    assert_eq!(unfit[0]["topic"], "eviction policy");
+    store
+        .server()
+        .cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    store.run(&["doctor"]).gives(0);
+}
+
+#[test]
+fn doctor_finds_out_that_a_user_may_run_nothing() {
+    let store = Store::redis();
+    let rules = [
+        "ACL", "SETUSER", "bob", "on", ">pass", "~*", "+get", "+ping",
+    ];
+    store.server().cli(&rules);
+    let url = store.url.replace("://", "://bob:pass@");
+    store
+        .run(&["--url", &url, "run", "job", "--", "true"])
+        .refuses(77, "NOPERM");
+    let report = store.run(&["--url", &url, "doctor"]).gives(1);
+    assert!(report.out.contains("not allowed: EVALSHA"), "{report:?}");
+}
+
+#[test]
+fn every_verb_has_its_page_and_every_shell_its_completions() {
+    let store = Store::file();
+    let page = store.run(&["man"]).gives(0).out;
+    for verb in crate::json::VERBS {
+        assert!(page.contains(verb), "{verb}");
+        let page = store.run(&["man", verb]).gives(0).out;
+        assert!(page.contains(".TH") && page.contains(verb), "{page}");
+    }
+    store
+        .run(&["man", "fly"])
+        .refuses(64, "there are run, acquire, extend");
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        assert!(
+            store
+                .run(&["completions", shell])
+                .gives(0)
+                .out
+                .contains("acquire"),
+            "{shell}"
+        );
+    }
+}
