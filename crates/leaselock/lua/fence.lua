@@ -9,6 +9,12 @@ local function fence_read(fence)
   return tonumber(first) or 0, tonumber(last) or 0
 end
 
+-- Reads only: the number of the lease that this value holds; 0 for a foreign one and for one without.
+local function fence_of(value, fence)
+  local _, last = fence_read(fence)
+  return string.sub(value, 23, 23) == '.' and client_of(value) ~= '' and last or 0
+end
+
 -- Writes and returns the next number.
 local function fence_mint(fence, last, now_us)
   local minted = whole(math.max(last + 1, now_us))

@@ -320,18 +320,25 @@ pub enum BreakError {
         name: Name,
     },
 
-    /// The holder has another fencing token by now. Nothing was changed.
-    #[error("`{name}` is held under fencing token {fence} by now")]
+    /// The holder has another fencing token by now, or one without. Nothing was changed.
+    #[error("`{name}` is held under {} by now", shown(*fence))]
     Changed {
         /// The lock's name.
         name: Name,
         /// The fencing token of the present holder.
-        fence: Fence,
+        fence: Option<Fence>,
     },
 
     /// The store did not answer. The holder may have been broken.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+fn shown(fence: Option<Fence>) -> String {
+    fence.map_or_else(
+        || "no fencing token".to_owned(),
+        |fence| format!("fencing token {fence}"),
+    )
 }
 
 /// The lease cannot be relied on any more. Stop work on what it protects.

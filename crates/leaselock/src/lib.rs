@@ -69,3 +69,14 @@ pub use options::{DRIFT_PPM, Options, RETRY_DELAY, RETRY_JITTER_PERCENT, TTL, Wa
 #[cfg(feature = "redis")]
 pub use redis;
 pub use ttl::{TTL_MAX, TTL_MIN};
+
+/// The pages whose code is compiled and run.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/mutex.md")]
+    struct Mutex;
+    #[doc = include_str!("../../../docs/testing.md")]
+    struct Testing;
+}

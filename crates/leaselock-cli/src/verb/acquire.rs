@@ -1,6 +1,6 @@
 //! `leaselock acquire NAME`
 
-use leaselock::{AcquireError, Client, Fence, Lease, Mutex, Wait};
+use leaselock::{AcquireError, Client, Fence, Inspection, Lease, Mutex, Wait};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -39,6 +39,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
                 "standard output: {error}; the lock was given back"
             )));
         }
+        client.close().await;
         Ok(Exit::OK)
     })
 }
@@ -91,18 +92,25 @@ pub(crate) async fn obtain(
     };
     match outcome {
         Ok(lease) => Ok(Obtained::Lease(lease)),
-        // Busy is an answer and no error, so -q keeps quiet about it.
-        Err(AcquireError::StillBusy { .. }) if globals.quiet => Ok(Obtained::Ended(wait.busy())),
         Err(error @ AcquireError::StillBusy { .. }) => {
-            Err(busy(client, &name, &error, wait.busy()).await)
+            let seen = if globals.quiet {
+                None
+            } else {
+                client.inspect(&name).await.ok()
+            };
+            client.close().await; // nobody shall go on reading who waited here
+            if globals.quiet {
+                // Busy is an answer and no error, so -q keeps quiet about it.
+                return Ok(Obtained::Ended(wait.busy()));
+            }
+            Err(busy(seen, &name, &error, wait.busy()))
         }
         Err(error) => Err(Failure::acquire(&error, wait.busy())),
     }
 }
 
 /// Says who holds it.
-async fn busy(client: &Client, name: &str, error: &AcquireError, exit: Exit) -> Failure {
-    let seen = client.inspect(name).await.ok();
+fn busy(seen: Option<Inspection>, name: &str, error: &AcquireError, exit: Exit) -> Failure {
     match seen.map(|seen| seen.state) {
         Some(leaselock::Holding::Held(holder)) => Failure::new(
             format!("`{name}` is held by {}", show::holder(&holder)),

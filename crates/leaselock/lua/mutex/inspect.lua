@@ -27,6 +27,4 @@ if kind ~= 'string' then return { 'other', whole(now_us), queue, kind } end
 local held = redis.call('GET', lock)
 local noted = redis.call('GET', why) or ''
 noted = string.sub(noted, 1, #held) == held and string.sub(noted, #held + 1) or ''
-local _, last_fence = fence_read(fence)
-if string.sub(held, 23, 23) ~= '.' or client_of(held) == '' then last_fence = 0 end
-return { 'held', whole(now_us), queue, held, redis.call('PTTL', lock), whole(last_fence), noted }
+return { 'held', whole(now_us), queue, held, redis.call('PTTL', lock), whole(fence_of(held, fence)), noted }

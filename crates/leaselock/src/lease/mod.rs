@@ -49,6 +49,8 @@ pub struct Lease {
     kept: Arc<Kept>,
     id: u64,
     given_up: bool,
+    /// A request of its acquisition was cut off and may be carried out when the lease is over.
+    late_requests: bool,
 }
 
 impl Lease {
@@ -58,7 +60,13 @@ impl Lease {
             kept,
             id,
             given_up: false,
+            late_requests: false,
         }
+    }
+
+    /// Its end is cleaned up after, however well it goes.
+    pub(crate) fn expect_late_requests(&mut self) {
+        self.late_requests = true;
     }
 
     /// The name that it is for.
@@ -192,7 +200,8 @@ impl Lease {
         let (inner, kept) = (Arc::clone(&self.inner), Arc::clone(&self.kept));
         let within = inner.request_timeout(kept.ttl());
         let outcome = release(&inner, &kept.name, &kept.keys, &kept.token, within).await;
-        if matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. })) {
+        let known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
+        if known && !self.late_requests {
             debt.settle();
         }
         self.inner.erase_note(&kept);
@@ -223,7 +232,12 @@ impl Lease {
         self.inner.forget(self.id);
         let until = self.kept.core().deadline();
         self.kept.end(LostReason::GivenUp);
-        let owed = Owed::release(self.kept.keys.clone(), self.kept.token.clone(), until);
+        let (keys, token) = (self.kept.keys.clone(), self.kept.token.clone());
+        let owed = if self.late_requests {
+            Owed::acquisition(keys, token, until)
+        } else {
+            Owed::release(keys, token, until)
+        };
         Debt::new(self.inner.reaper(), owed)
     }
 }

@@ -18,8 +18,11 @@ use crate::token::Token;
 
 /// Pauses between tries while the store does not answer; the last one repeats.
 const PAUSES_MS: [u64; 5] = [0, 50, 200, 1000, 3000];
-/// A request that was cut off may be processed a moment after the first clean-up.
-const SECOND_LOOK: Duration = Duration::from_secs(1);
+/// A request that was cut off may be processed a moment after the first clean-up, which goes another way. Whoever
+/// closes the client waits for this look.
+const SECOND_LOOK: Duration = Duration::from_millis(100);
+/// By now a server that had stalled has worked off what it was sent. Nobody waits for this one.
+const THIRD_LOOK: Duration = Duration::from_secs(1);
 /// A stalled server may carry out old requests when it goes on, so trying does not end with the ttl.
 const PATIENCE_BEYOND: Duration = Duration::from_secs(60);
 const TRY_WITHIN: Duration = Duration::from_secs(1);
@@ -141,10 +144,14 @@ impl Reaping {
         while let Some(owed) = self.queue.recv().await {
             let (store, clock, tally) = (store.clone(), clock.clone(), Arc::clone(&self.tally));
             drop(tokio::spawn(async move {
-                let paid = pay(&owed, &store, &clock, &tally).await;
-                tally.settle(paid);
+                let mut paid = pay(&owed, &store, &clock, &tally).await;
                 if owed.in_flight && paid {
                     tokio::time::sleep(SECOND_LOOK).await;
+                    paid = pay(&owed, &store, &clock, &tally).await;
+                }
+                tally.settle(paid);
+                if owed.in_flight && paid {
+                    tokio::time::sleep(THIRD_LOOK).await;
                     drop(cancel(&owed, &store).await);
                 }
             }));
@@ -181,7 +188,7 @@ async fn pay(owed: &Owed, store: &Store, clock: &Clock, tally: &Tally) -> bool {
             Ok(_) => return true,
             Err(error) => {
                 tracing::debug!(lock = %owed.keys.lock, %error, "clean-up will be tried again");
-                if !error.may_pass() && !error.maybe_applied() || clock.now() >= give_up_at {
+                if clock.now() >= give_up_at {
                     return false;
                 }
             }

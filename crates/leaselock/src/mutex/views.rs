@@ -98,7 +98,7 @@ pub(crate) enum Broke {
     Free,
     Foreign,
     Changed {
-        fence: Fence,
+        fence: Option<Fence>,
     },
 }
 
@@ -130,7 +130,7 @@ impl Operation for Break<'_> {
             "free" => Ok(Broke::Free),
             "foreign" => Ok(Broke::Foreign),
             "changed" => Ok(Broke::Changed {
-                fence: Fence::new(answer.number(0)?),
+                fence: Fence::from_answer(answer.number(0)?),
             }),
             _ => Err(Malformed),
         }

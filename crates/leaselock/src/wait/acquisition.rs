@@ -32,6 +32,8 @@ pub(crate) struct Acquisition<'a> {
     pub(super) options: &'a Options,
     pub(super) ttl: Ttl,
     pub(super) token: Token,
+    /// It gets in line, so an entry of its own may be there.
+    lines_up: bool,
 }
 
 /// What one request came to.
@@ -68,11 +70,13 @@ impl<'a> Acquisition<'a> {
             options,
             ttl,
             token,
+            lines_up: false,
         })
     }
 
-    /// Follows the wait policy. `Ok(None)`: others held it to the end; with whom, in the second part.
-    pub(crate) async fn run(self, wait: Wait) -> Result<Lease, AcquireError> {
+    /// Follows the wait policy to its end.
+    pub(crate) async fn run(mut self, wait: Wait) -> Result<Lease, AcquireError> {
+        self.lines_up = matches!(wait, Wait::Within(_) | Wait::Forever);
         let start = self.inner.clock.now();
         match wait {
             Wait::No => self.retry(start, Some(0), Duration::ZERO, 0).await,
@@ -157,7 +161,6 @@ impl<'a> Acquisition<'a> {
             channel,
             fencing: self.options.fencing,
         };
-        self.inner.announce();
         let t0 = self.inner.clock.now();
         let answer = self.inner.ask(&acquire, within).await?;
         let now = self.inner.clock.now();
@@ -171,8 +174,14 @@ impl<'a> Acquisition<'a> {
         }) = &answer;
         self.inner.note_time(t0, now, *time_us);
         match answer {
-            Acquired::Granted { fence, .. } => self.granted(t0, now, fence),
-            Acquired::Waiting { seen, place } => Ok(Outcome::Waiting(seen, place)),
+            Acquired::Granted { fence, .. } => {
+                self.inner.announce();
+                self.granted(t0, now, fence)
+            }
+            Acquired::Waiting { seen, place } => {
+                self.inner.announce();
+                Ok(Outcome::Waiting(seen, place))
+            }
             Acquired::Busy { seen } => Ok(Outcome::Busy(seen)),
         }
     }
@@ -191,9 +200,8 @@ impl<'a> Acquisition<'a> {
                 "the grant arrived after its own deadline",
             ));
         }
-        if let Some(longest) = self.options.max_hold {
-            self.inner.store.limit_session(t0.plus(longest));
-        }
+        let longest = self.options.max_hold.unwrap_or(Duration::MAX);
+        self.inner.store.limit_session(t0.plus(longest));
         let core = Core::granted(
             t0,
             now,
@@ -233,6 +241,17 @@ impl<'a> Acquisition<'a> {
         self.inner.clock.now().plus(self.ttl.as_duration())
     }
 
+    /// An entry in line that could not be taken back is forgotten after a minute, and could be granted until then.
+    fn clear_in(&self) -> Duration {
+        const LINE_KEPT: Duration = Duration::from_secs(60);
+        let in_line = if self.lines_up {
+            LINE_KEPT
+        } else {
+            Duration::ZERO
+        };
+        in_line + self.ttl.as_duration()
+    }
+
     /// What is surely not there is not owed; the rest is cleaned up behind the caller's back. `owes`: an earlier
     /// request of the same token may have had its effect, however surely this one had none.
     pub(super) fn failed(&self, debt: Debt, source: StoreError, owes: bool) -> AcquireError {
@@ -241,7 +260,7 @@ impl<'a> Acquisition<'a> {
             drop(debt);
             return AcquireError::Unknown {
                 name,
-                clear_in: self.ttl.as_duration(),
+                clear_in: self.clear_in(),
                 source,
             };
         }

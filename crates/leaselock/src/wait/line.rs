@@ -77,17 +77,18 @@ impl Acquisition<'_> {
         loop {
             debt.lasts_until(self.ends_at_latest());
             let (waits, channel) = self.channel(&so_far, within()).await;
-            let mut time = within();
-            // The first request has its whole time, because it may need a connection first. While none was ever
-            // answered, the others end with the caller's patience.
-            if let (None, Some(trouble)) = (&so_far.seen, &so_far.trouble) {
-                time = time.min(patience.saturating_since(self.inner.clock.now()));
-                if time < SHORTEST_REQUEST {
-                    return Err(self.failed(debt, trouble.clone(), so_far.owes()));
-                }
+            if waits && !so_far.in_line {
+                place.is_asked_for();
             }
+            let time = match self.time_for_request(&so_far, within(), patience) {
+                Ok(time) => time,
+                Err(trouble) => return Err(self.failed(debt, trouble, so_far.owes())),
+            };
             let pause = match self.request(waits, &channel, time).await {
-                Ok(Outcome::Granted(lease)) => {
+                Ok(Outcome::Granted(mut lease)) => {
+                    if so_far.ambiguous {
+                        lease.expect_late_requests();
+                    }
                     debt.settle();
                     return Ok(lease);
                 }
@@ -108,18 +109,41 @@ impl Acquisition<'_> {
                     looks::after_error(0)
                 }
                 Err(source) => {
-                    let too_long = so_far.seen.is_none() && self.inner.clock.now() >= patience;
-                    if !source.may_pass() || too_long {
+                    if !source.may_pass() {
                         return Err(self.failed(debt, source, so_far.owes()));
                     }
                     looks::jittered(so_far.failed(&source), 50)
                 }
             };
-            if !self.nap(&place, pause, end).await {
+            // A store that never answered is waited for less long than a holder.
+            let until = if so_far.seen.is_none() {
+                Some(patience)
+            } else {
+                end
+            };
+            if !self.nap(&place, pause, until).await {
                 let within = within();
                 return Err(self.leave(debt, start, so_far, within).await);
             }
         }
+    }
+
+    /// The first request has its whole time, because it may need a connection first. While none was ever answered, the
+    /// others end with the caller's patience; when that leaves no time for one, what the last one met is the answer.
+    fn time_for_request(
+        &self,
+        so_far: &SoFar,
+        longest: Duration,
+        patience: Moment,
+    ) -> Result<Duration, StoreError> {
+        let (None, Some(trouble)) = (&so_far.seen, &so_far.trouble) else {
+            return Ok(longest);
+        };
+        let left = patience.saturating_since(self.inner.clock.now());
+        if left < SHORTEST_REQUEST {
+            return Err(trouble.clone());
+        }
+        Ok(longest.min(left))
     }
 
     /// Whether to get in line with the next request, and where this client listens: nowhere (an empty channel) while

@@ -32,7 +32,7 @@ pub(crate) struct Place {
 #[derive(Debug)]
 struct Spot {
     woken: Notify,
-    /// Place in line at the latest look.
+    /// Place in line at the latest look; 0 before the first.
     position: AtomicU64,
 }
 
@@ -76,12 +76,15 @@ impl Wakeups {
         }
     }
 
-    fn wake_up_to(&self, position: u64) {
+    /// Wakes those who stand in line up to this place. Whoever is not in line yet has no answer to look for.
+    fn wake_up_to(&self, most: u64) {
         let places = self.places();
-        let near = places
+        let stands =
+            |spot: &&Arc<Spot>| (1..=most).contains(&spot.position.load(Ordering::Relaxed));
+        places
             .values()
-            .filter(|spot| spot.position.load(Ordering::Relaxed) <= position);
-        near.for_each(|spot| spot.woken.notify_one());
+            .filter(stands)
+            .for_each(|spot| spot.woken.notify_one());
     }
 
     /// The message says which token was granted; the waiter's look finds out the rest. A token that nobody waits for
@@ -114,7 +117,7 @@ impl Wakeups {
         let token = token.secret().to_owned();
         let spot = Arc::new(Spot {
             woken: Notify::new(),
-            position: AtomicU64::new(1),
+            position: AtomicU64::new(0),
         });
         self.places().insert(token.clone(), Arc::clone(&spot));
         Place {
@@ -135,6 +138,11 @@ impl Place {
         self.spot.woken.notified().await;
     }
 
+    /// Somewhere in line, as soon as the request has arrived: a gap that ends before its answer counts already.
+    pub(crate) fn is_asked_for(&self) {
+        self.stands_at(u64::MAX);
+    }
+
     pub(crate) fn stands_at(&self, position: u64) {
         self.spot.position.store(position, Ordering::Relaxed);
     }
@@ -143,5 +151,28 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.wakeups.places().remove(&self.token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::ClientId;
+
+    /// The answer that says "in line" may come after all that a gap has swallowed.
+    #[tokio::test]
+    async fn whoever_has_asked_for_a_place_looks_after_a_gap_and_nobody_else() {
+        let wakeups = Arc::new(Wakeups::new(Reaper::new().0));
+        let token = || Token::random(&ClientId::random().unwrap(), true).unwrap();
+        let (asked, not_yet) = (wakeups.place(&token()), wakeups.place(&token()));
+        asked.is_asked_for();
+        wakeups.hear(Event::Gap);
+        wakeups.hear(Event::Ready);
+        let is_woken = async |place: &Place| {
+            tokio::time::timeout(Duration::ZERO, place.woken())
+                .await
+                .is_ok()
+        };
+        assert!(is_woken(&asked).await && !is_woken(&not_yet).await);
     }
 }

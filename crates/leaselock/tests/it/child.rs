@@ -59,6 +59,14 @@ fn obeys_its_parent() {
                 rounds.parse().unwrap(),
             ));
         }
+        ["turns", url, folder, rounds, who] => {
+            runtime.block_on(crate::history::rotation::take_turns(
+                url,
+                Path::new(folder),
+                rounds.parse().unwrap(),
+                who,
+            ));
+        }
         ["hammer", url, history] => {
             runtime.block_on(crate::history::nemesis::hammer(url, Path::new(history)));
         }

@@ -46,6 +46,7 @@ conformance! {
             what_is_out_of_range_is_refused_and_nothing_is_sent;
         holding:
             renewal_keeps_a_lease_beyond_several_ttls
+            the_deadline_is_told_at_once_and_whenever_it_moves
             without_renewal_the_lease_is_lost_by_its_own_deadline
             the_longest_hold_ends_a_lease_that_is_renewed
             an_extension_makes_the_time_whole_and_keeps_the_fence

@@ -3,6 +3,7 @@
 mod bytes;
 mod frozen;
 mod meddled;
+mod not_serving;
 mod refusals;
 mod silent;
 mod unreachable;

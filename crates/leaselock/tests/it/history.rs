@@ -2,3 +2,4 @@
 
 pub(crate) mod counter;
 pub(crate) mod nemesis;
+pub(crate) mod rotation;

@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 #![expect(clippy::large_futures, reason = "a test is one future, and runs once")]
+#![expect(
+    clippy::async_yields_async,
+    reason = "futures that are polled by hand are made first"
+)]
 
 #[cfg(feature = "blocking")]
 mod blocking;
@@ -14,5 +18,6 @@ mod faults;
 mod history;
 mod send_sync;
 mod starved;
+mod stores;
 mod support;
 mod waiting;

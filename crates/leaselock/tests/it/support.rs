@@ -44,6 +44,21 @@ pub(crate) fn soon<T>(future: impl Future<Output = T>) -> impl Future<Output = T
     }
 }
 
+/// The head of a line looks by timer after five seconds: what has happened before was brought about by a message.
+pub(crate) const BEFORE_A_LOOK: Duration = Duration::from_secs(4);
+
+/// Fails when it takes a look by timer to bring it about.
+#[track_caller]
+pub(crate) fn by_message<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
+    let caller = std::panic::Location::caller();
+    async move {
+        match tokio::time::timeout(BEFORE_A_LOOK, future).await {
+            Ok(value) => value,
+            Err(_) => panic!("{caller}: no message brought it about"),
+        }
+    }
+}
+
 /// Waits in line in a task of its own.
 pub(crate) fn waiter(
     client: &Client,

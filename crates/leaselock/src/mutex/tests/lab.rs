@@ -89,6 +89,10 @@ pub(super) fn token() -> Token {
     Token::random(&ClientId::random().unwrap(), true).unwrap()
 }
 
+pub(super) fn unfenced_token() -> Token {
+    Token::random(&ClientId::random().unwrap(), false).unwrap()
+}
+
 pub(super) fn ttl(ms: u64) -> Ttl {
     Ttl::new(Duration::from_millis(ms)).unwrap()
 }

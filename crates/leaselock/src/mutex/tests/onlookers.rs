@@ -18,7 +18,7 @@ fn break_takes_away_what_its_terms_allow() {
         let older = crate::Fence::new(fence.get() - 1);
         assert_eq!(
             lab.ask(&terms(Some(older), false)).await,
-            Broke::Changed { fence }
+            Broke::Changed { fence: Some(fence) }
         );
         assert!(lab.holds(&keys, &holder).await);
         let Broke::Broken {
@@ -193,5 +193,33 @@ fn a_client_says_who_it_is_and_takes_it_back() {
         })
         .await;
         assert_eq!(lab.ask(&Who { record }).await, None);
+    });
+}
+
+#[test]
+fn a_break_that_names_a_fence_spares_holders_without_one() {
+    on_every_engine(async |lab| {
+        let (keys, fenced, unfenced) = (keys("job"), token(), unfenced_token());
+        let fence = lab.granted(&keys, &fenced, &TRY).await;
+        lab.release(&keys, &fenced).await;
+        let how = How {
+            fencing: false,
+            ..TRY
+        };
+        lab.granted(&keys, &unfenced, &how).await;
+        let terms = |only| Break {
+            keys: &keys,
+            only,
+            foreign: true,
+        };
+        let spared = Broke::Changed { fence: None };
+        assert_eq!(lab.ask(&terms(fence)).await, spared);
+        assert!(lab.holds(&keys, &unfenced).await);
+        let Broke::Broken { fence: none, .. } = lab.ask(&terms(None)).await else {
+            panic!()
+        };
+        assert_eq!(none, None);
+        lab.meddle(&SET, &keys.lock, &["foreign"]).await;
+        assert_eq!(lab.ask(&terms(fence)).await, spared);
     });
 }

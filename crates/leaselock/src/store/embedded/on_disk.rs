@@ -191,6 +191,9 @@ impl FolderStore {
 
     pub(super) fn limit_session(&self, until: Moment) {
         let mut opened = self.opened();
+        if opened.limit.is_some_and(|limit| limit >= until) {
+            return; // another lease of this client may be held longer
+        }
         opened.limit = Some(until);
         if let Some(session) = &opened.session {
             limit(session, until);

@@ -1,5 +1,7 @@
 //! What a lease is worth while it is held.
 
+use std::sync::{Arc, Mutex};
+
 use leaselock::{BreakTerms, Clock, ExtendError, LeaseState, LostReason, RunError};
 
 use crate::engine::Engine;
@@ -19,6 +21,29 @@ pub(super) async fn renewal_keeps_a_lease_beyond_several_ttls(engine: &Engine) {
     .await;
     assert_eq!((lease.fence(), lease.state()), (fence, LeaseState::Held));
     lease.release().await.unwrap();
+}
+
+/// Meant for whoever guards the deadline from outside.
+pub(super) async fn the_deadline_is_told_at_once_and_whenever_it_moves(engine: &Engine) {
+    let client = engine.client().await;
+    let lease = client
+        .mutex("job")
+        .ttl(millis(600))
+        .acquire()
+        .await
+        .unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let ear = Arc::clone(&told);
+    lease.on_deadline(move |deadline| ear.lock().unwrap().push(deadline));
+    assert_eq!(told.lock().unwrap().len(), 1);
+    eventually("renewals are told", async || {
+        told.lock().unwrap().len() >= 3
+    })
+    .await;
+    lease.extend(LONG).await.unwrap();
+    let told = told.lock().unwrap().clone();
+    assert_eq!(told.last(), Some(&lease.deadline()));
+    assert!(told.is_sorted() && told[0] < told[2], "{told:?}");
 }
 
 pub(super) async fn without_renewal_the_lease_is_lost_by_its_own_deadline(engine: &Engine) {

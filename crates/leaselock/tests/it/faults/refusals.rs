@@ -3,7 +3,7 @@
 use leaselock::{AcquireError, Client, ErrorKind, ReleaseError};
 use testkit::Server;
 
-use crate::support::{LONG, eventually, in_line, leftovers, soon, waiter};
+use crate::support::{LONG, in_line, leftovers, soon, waiter};
 
 /// Every way of acquiring meets the same refusal.
 async fn refused_as(client: &Client, kind: ErrorKind) {
@@ -62,40 +62,6 @@ async fn a_replica_refuses_as_read_only_and_a_lease_survives_until_it_is_primary
     server.cli(&["REPLICAOF", "NO", "ONE"]);
     held.extend(2 * LONG).await.unwrap();
     held.release().await.unwrap();
-}
-
-/// Each key is loaded with a delay, and the server answers others in between.
-#[tokio::test]
-async fn a_server_that_loads_its_data_refuses_as_loading_and_serves_those_who_wait() {
-    let server = Server::builder()
-        .config("enable-debug-command", "yes")
-        .config("loading-process-events-interval-bytes", "1024")
-        .start();
-    server.cli(&["DEBUG", "POPULATE", "100000", "filler", "100"]);
-    server.cli(&["CONFIG", "SET", "key-load-delay", "500"]);
-    let client = Client::connect(&server.url()).unwrap();
-    assert!(client.mutex("other").try_acquire().await.unwrap().is_some());
-    let mut loading = server.connect().unwrap();
-    loading.send(&["DEBUG", "RELOAD"]).unwrap();
-    eventually("it loads", async || {
-        matches!(server.try_cli(&["GET", "x"]), Ok(testkit::Value::Error(text)) if text.starts_with("LOADING"))
-    })
-    .await;
-    let refused = client.mutex("job").try_acquire().await.unwrap_err();
-    let AcquireError::Store { source, .. } = refused else {
-        panic!("{refused:?}")
-    };
-    assert_eq!(source.kind(), ErrorKind::Loading);
-    let waiting = client.mutex("job").ttl(LONG);
-    let waiting = tokio::spawn(async move { waiting.acquire_within(LONG).await });
-    server.cli(&["CONFIG", "SET", "key-load-delay", "0"]);
-    soon(waiting)
-        .await
-        .unwrap()
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
 }
 
 #[tokio::test]

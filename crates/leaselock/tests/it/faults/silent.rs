@@ -88,6 +88,10 @@ async fn a_request_that_arrives_after_the_clean_up_leaves_no_lock_behind() {
         "{unknown:?}"
     );
     proxy.heal();
+    eventually("the late request has been granted", async || {
+        server.cli(&["EXISTS", "{job}:ll:fence"]).integer() == Some(1)
+    })
+    .await;
     eventually("nothing is left", async || leftovers(&server).is_empty()).await;
     assert!(rival.mutex("job").try_acquire().await.unwrap().is_some());
 }

@@ -14,7 +14,7 @@ const PROCESSES: usize = 4;
 const TASKS: usize = 4;
 /// How long the nemesis strikes, and how long the children go on in peace.
 const STRIKES: Duration = Duration::from_secs(10);
-/// Short, so that leases end by themselves in between; long against a pause of the server.
+/// Short, so that leases end by themselves in between; long against most pauses of the server.
 const TTL: Duration = Duration::from_millis(1_500);
 
 /// What each child does until it is killed: takes, works, sometimes extends, sometimes forgets to release.
@@ -51,7 +51,7 @@ async fn one_turn(mutex: &leaselock::Mutex, recorder: &Recorder, turn: u64) {
     attempt.granted(fence, now + lease.remaining());
     // The work that is protected: some turns take longer than others.
     tokio::time::sleep(millis(turn % 5)).await;
-    if turn % 4 == 0 {
+    if turn.is_multiple_of(4) {
         match lease.extend(TTL).await {
             Ok(()) => {
                 let now = clock::now();
@@ -62,7 +62,7 @@ async fn one_turn(mutex: &leaselock::Mutex, recorder: &Recorder, turn: u64) {
         }
     }
     attempt.release();
-    if turn % 7 == 0 {
+    if turn.is_multiple_of(7) {
         drop(lease);
     } else if lease.release().await.is_ok() {
         attempt.released();
@@ -76,8 +76,12 @@ fn strike(server: &Server, children: &mut [Process], spawn: &impl Fn() -> Proces
         2 => drop(server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"])),
         3 => {
             let paused = server.pause();
-            // The pause is the fault.
-            std::thread::sleep(millis(300));
+            // The pause is the fault; once it is longer than a lease.
+            std::thread::sleep(if turn == 9 {
+                TTL + millis(300)
+            } else {
+                millis(300)
+            });
             drop(paused);
         }
         4 => {

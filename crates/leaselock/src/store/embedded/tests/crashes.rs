@@ -240,7 +240,7 @@ async fn a_file_that_is_removed_and_grown_all_the_time_still_excludes() {
         );
         tokio::spawn(async move {
             let mut taken = 0;
-            for _ in 0..3000 {
+            while taken < 300 {
                 if peer.tag(&take).await == "mine" {
                     assert_eq!(INSIDE.fetch_add(1, Ordering::SeqCst), 0);
                     tokio::task::yield_now().await;
@@ -249,11 +249,10 @@ async fn a_file_that_is_removed_and_grown_all_the_time_still_excludes() {
                     taken += 1;
                 }
             }
-            taken
         })
     });
     let tasks: Vec<_> = tasks.collect();
     for task in tasks {
-        assert!(task.await.unwrap() > 0);
+        task.await.unwrap();
     }
 }

@@ -1,0 +1,73 @@
+//! What concerns several stores, or how a client comes to its store.
+
+use leaselock::{Client, Lease};
+use testkit::Server;
+
+use crate::engine::Engine;
+use crate::support::{LONG, eventually, leftovers, soon};
+
+/// From one store to the next and back, as when an installation moves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fences_grow_from_one_store_to_another() {
+    let engines = [
+        Engine::mem(),
+        Engine::redis(),
+        Engine::file(),
+        Engine::redis_handed(),
+    ];
+    let mut last = None;
+    for engine in engines.iter().cycle().take(12) {
+        let client = engine.client().await;
+        let lease = client.mutex("job").ttl(LONG).acquire().await.unwrap();
+        assert!(lease.fence() > last, "{:?} after {last:?}", lease.fence());
+        last = lease.fence();
+        lease.release().await.unwrap();
+    }
+}
+
+/// The user's client is copied with its login and its database, and its connections are not used.
+#[tokio::test]
+async fn a_redis_client_is_copied_with_its_login_and_database() {
+    let server = Server::builder().password("opensesame").start();
+    let theirs = leaselock::redis::Client::open(format!("{}3", server.url())).unwrap();
+    let client = Client::builder().redis_client(&theirs).build().unwrap();
+    let lease = client.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let mut third = server.connect().unwrap();
+    third.call(&["SELECT", "3"]).unwrap();
+    assert_eq!(third.call(&["EXISTS", "job"]).unwrap().integer(), Some(1));
+    assert_eq!(leftovers(&server), [""; 0], "nothing in the first database");
+    let waiting = crate::support::waiter(&client, "job", LONG);
+    crate::support::in_line(&client, "job", 1).await;
+    lease.release().await.unwrap();
+    soon(waiting)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+fn connections(server: &Server) -> usize {
+    let list = server.cli(&["CLIENT", "LIST"]);
+    list.text().unwrap().lines().count() - 1 // the one that asks
+}
+
+/// The last to go releases what it held; then its thread and its connections go as well.
+#[tokio::test]
+async fn a_client_that_is_gone_leaves_no_lock_and_no_connection() {
+    let server = Server::start();
+    for _ in 0..3 {
+        let client = Client::connect(&server.url()).unwrap();
+        let lease: Lease = client.mutex("job").ttl(LONG).acquire().await.unwrap();
+        let waiting = crate::support::waiter(&client, "job", LONG);
+        crate::support::in_line(&client, "job", 1).await;
+        assert!(connections(&server) >= 3, "requests, renewals, messages");
+        waiting.abort();
+        drop(client);
+        assert!(lease.is_held());
+        drop(lease);
+    }
+    eventually("no lock is left", async || leftovers(&server).is_empty()).await;
+    eventually("no connection is left", async || connections(&server) == 0).await;
+}
