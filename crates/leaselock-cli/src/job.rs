@@ -29,6 +29,9 @@ pub(crate) struct Order<'a> {
     pub(crate) ttl: Duration,
     /// The descriptor that keeps the lock, open across exec, when the job is to inherit it.
     pub(crate) session: Option<OwnedFd>,
+    /// The lock is given back at a fixed time, so the job must not outlive its wrapper, even
+    /// though it has the descriptor.
+    pub(crate) limited: bool,
 }
 
 /// A job that runs, or has ended and is not reaped.
@@ -93,7 +96,7 @@ impl Job {
         let own_group = !io::stdin().is_terminal();
         let kind = JobKind {
             own_group,
-            holds_lock: order.session.is_some(),
+            holds_lock: order.session.is_some() && !order.limited,
         };
         let mut command = command(order);
         if own_group {

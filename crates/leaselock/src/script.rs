@@ -10,8 +10,16 @@ pub(crate) struct Script {
     pub(crate) name: &'static str,
     pub(crate) source: &'static str,
     /// Changes nothing, so a store may run it without its lock.
+    #[cfg_attr(
+        not(feature = "embedded"),
+        expect(dead_code, reason = "Redis takes no lock")
+    )]
     pub(crate) reads_only: bool,
     /// The SHA-1 by which a Redis server knows it, computed on first use.
+    #[cfg_attr(
+        not(feature = "redis"),
+        expect(dead_code, reason = "only servers cache scripts")
+    )]
     pub(crate) sha1: OnceLock<String>,
 }
 

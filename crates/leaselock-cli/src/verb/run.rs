@@ -125,6 +125,7 @@ impl Scene<'_> {
             fence: lease.fence().map(leaselock::Fence::get),
             ttl: self.args.lock.ttl,
             session,
+            limited: self.args.max_hold.is_some(),
         };
         Job::start(&order, guardian.line(), mask)
     }

@@ -113,6 +113,7 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
         fence: Some(7),
         ttl: PLAN.ttl,
         session: lease.job_holds.then(inheritable_lock),
+        limited: false,
     };
     let job = match Job::start(&order, guardian.line(), mask) {
         Ok(job) => job,

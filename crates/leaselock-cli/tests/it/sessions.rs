@@ -77,6 +77,22 @@ fn a_killed_wrapper_whose_job_keeps_no_lock_frees_it_at_once() {
 }
 
 #[test]
+fn with_a_longest_hold_a_job_does_not_outlive_its_wrapper() {
+    let store = Store::file();
+    let run = [
+        &["run", "--max-hold", "20m"],
+        &LONG[..],
+        &["job", "--", "sh", "-c", "echo $$ > job; exec cat"],
+    ];
+    let mut wrapper = store.start(&run.concat());
+    let job: u32 = store.line_in("job").parse().unwrap();
+    wrapper.kill();
+    // The lock would be given away at the end of the longest hold, with nobody there to end the job first.
+    store.run(&["run", "job", "--", "true"]).gives(0);
+    assert!(!testkit::process::is_alive(job));
+}
+
+#[test]
 fn a_waiter_that_was_killed_is_skipped() {
     on_both(|store| {
         let holder = store.hold(&[]);

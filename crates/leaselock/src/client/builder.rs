@@ -191,14 +191,21 @@ impl ClientBuilder {
     }
 
     fn store(&self, id: &ClientId) -> Result<Store, InvalidInput> {
-        let url = match &self.source {
-            Source::Url(url) => url,
+        match &self.source {
+            Source::Url(url) => self.store_at(url::parse(url)?, id),
             #[cfg(feature = "redis")]
-            Source::Store(Ok(store)) => return Ok(Store::Redis((**store).clone())),
+            Source::Store(Ok(store)) => Ok(Store::Redis((**store).clone())),
             #[cfg(feature = "redis")]
-            Source::Store(Err(unusable)) => return Err(unusable.clone()),
-        };
-        match url::parse(url)? {
+            Source::Store(Err(unusable)) => Err(unusable.clone()),
+        }
+    }
+
+    #[cfg_attr(
+        not(feature = "embedded"),
+        expect(unused_variables, reason = "only files know clients by their id")
+    )]
+    fn store_at(&self, target: Target, id: &ClientId) -> Result<Store, InvalidInput> {
+        match target {
             #[cfg(feature = "redis")]
             Target::Redis(server) => Ok(Store::Redis(crate::store::redis::RedisStore::from_url(
                 server,
@@ -216,6 +223,8 @@ impl ClientBuilder {
                 &name,
                 self.clock.clone(),
             ))),
+            #[cfg(not(all(feature = "redis", feature = "embedded")))]
+            missing => Err(InvalidInput::new(missing.not_built_in())),
         }
     }
 }

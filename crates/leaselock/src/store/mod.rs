@@ -22,6 +22,10 @@ pub(crate) enum Event {
     /// Messages may be missed until the next `Ready`.
     Gap,
     /// Some holder's process ended without a word: a lock may be free.
+    #[cfg_attr(
+        not(feature = "embedded"),
+        expect(dead_code, reason = "servers do not know")
+    )]
     Ended,
     /// A message to the channel.
     Message(Vec<u8>),
@@ -113,6 +117,7 @@ impl Store {
     }
 
     /// A job that outlives this process holds no longer than this. Only a store with sessions lets it hold at all.
+    #[cfg_attr(not(feature = "embedded"), expect(unused_variables))]
     pub(crate) fn limit_session(&self, until: Moment) {
         match self {
             #[cfg(feature = "redis")]

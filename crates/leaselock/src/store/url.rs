@@ -22,6 +22,18 @@ pub(crate) enum Target {
     Memory(String),
 }
 
+impl Target {
+    /// Which feature a build without it would need.
+    #[cfg(not(all(feature = "redis", feature = "embedded")))]
+    pub(crate) fn not_built_in(&self) -> String {
+        let feature = match self {
+            Target::Redis(_) => "redis",
+            Target::Folder(_) | Target::Memory(_) => "embedded",
+        };
+        format!("this build cannot use such a store: switch on the feature `{feature}`")
+    }
+}
+
 /// Where a server is and how to log in. Neither `Debug` nor `Display` shows the login.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct RedisUrl {
