@@ -82,7 +82,10 @@ impl Acquisition<'_> {
             }
             let time = match self.time_for_request(&so_far, within(), patience) {
                 Ok(time) => time,
-                Err(trouble) => return Err(self.failed(debt, trouble, so_far.owes())),
+                Err(trouble) => {
+                    self.inner.clock.sleep_until(patience).await; // not sooner than was asked for
+                    return Err(self.failed(debt, trouble, so_far.owes()));
+                }
             };
             let pause = match self.request(waits, &channel, time).await {
                 Ok(Outcome::Granted(mut lease)) => {
