@@ -25,6 +25,14 @@ pub fn find() -> PathBuf {
     })
 }
 
+/// The program says so itself, as in `Redis server v=6.2.14 sha=…`.
+pub(super) fn is_version_6(program: &Path) -> bool {
+    let said = std::process::Command::new(program)
+        .arg("--version")
+        .output();
+    said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains(" v=6."))
+}
+
 fn in_folders(folders: &[PathBuf]) -> Option<PathBuf> {
     let mut candidates = folders
         .iter()

@@ -57,6 +57,15 @@ impl Builder {
             .config("appendfsync", "always")
     }
 
+    /// Allows the `DEBUG` command, which version 6 always does and later ones only when asked.
+    pub fn debug_commands(self) -> Builder {
+        let binary = self.binary.clone().unwrap_or_else(binary::find);
+        if binary::is_version_6(&binary) {
+            return self;
+        }
+        self.config("enable-debug-command", "yes")
+    }
+
     /// Starts the server and waits until it answers.
     ///
     /// # Panics

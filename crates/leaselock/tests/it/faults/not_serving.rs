@@ -17,7 +17,7 @@ fn refused_as<T: std::fmt::Debug>(outcome: Result<T, AcquireError>, kind: ErrorK
 #[tokio::test]
 async fn a_server_that_loads_its_data_refuses_as_loading_and_serves_those_who_wait() {
     let server = Server::builder()
-        .config("enable-debug-command", "yes")
+        .debug_commands()
         .config("loading-process-events-interval-bytes", "1024")
         .start();
     server.cli(&["DEBUG", "POPULATE", "100000", "filler", "100"]);

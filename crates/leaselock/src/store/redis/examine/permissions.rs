@@ -37,16 +37,18 @@ pub(in super::super) const USED: &[&[&str]] = &[
     &["ZREVRANGEBYSCORE", "ll", "0", "0"],
 ];
 
+const ADMINISTRATOR: &str = "only an administrator may ask for more";
+
 /// Asks about every command, where the server can be asked; else tries those without which nothing works.
 pub(super) async fn check(link: &Link, asks: bool, until: Moment) -> Result<Check, StoreError> {
     if !asks {
-        return by_trying(link, until).await;
+        return by_trying(link, until, "this server cannot be asked for more").await;
     }
     let Ok(user) = ask(link, redis::cmd("ACL").arg("WHOAMI"), until).await? else {
-        return by_trying(link, until).await;
+        return by_trying(link, until, ADMINISTRATOR).await;
     };
     let Some(user) = answer::text(&user) else {
-        return by_trying(link, until).await;
+        return by_trying(link, until, ADMINISTRATOR).await;
     };
     let mut denied = Vec::new();
     for command in USED {
@@ -60,14 +62,14 @@ pub(super) async fn check(link: &Link, asks: bool, until: Moment) -> Result<Chec
             Ok(verdict) if is_denied(&verdict) => denied.push(command[0]),
             Ok(_) => {}
             // Only administrators may ask.
-            Err(_) => return by_trying(link, until).await,
+            Err(_) => return by_trying(link, until, ADMINISTRATOR).await,
         }
     }
     Ok(judge(&denied, "every command that is needed"))
 }
 
 /// Sends those of the commands that change nothing. A script that is not there is not a refusal.
-async fn by_trying(link: &Link, until: Moment) -> Result<Check, StoreError> {
+async fn by_trying(link: &Link, until: Moment, why: &str) -> Result<Check, StoreError> {
     const HARMLESS: [&str; 5] = ["EVALSHA", "EVAL", "PING", "PUBSUB", "TIME"];
     let mut denied = Vec::new();
     for command in USED {
@@ -80,10 +82,7 @@ async fn by_trying(link: &Link, until: Moment) -> Result<Check, StoreError> {
             denied.push(command[0]);
         }
     }
-    Ok(judge(
-        &denied,
-        "scripts may run; only an administrator may ask for more",
-    ))
+    Ok(judge(&denied, &format!("scripts may run; {why}")))
 }
 
 fn judge(denied: &[&str], otherwise: &str) -> Check {
