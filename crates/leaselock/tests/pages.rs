@@ -272,3 +272,28 @@ async fn round_trips_are_as_few_as_the_page_about_the_mutex_says() {
     assert_eq!(calls(&server, "evalsha"), 3 * TIMES + 1);
     assert_eq!(calls(&server, "publish"), TIMES);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_wait_of_a_client_costs_one_request_more() {
+    let server = Server::start();
+    let [holder, waiter] = [0, 1].map(|_| Client::connect(&server.url()).unwrap());
+    let lease = holder.mutex("report").acquire().await.unwrap();
+    let said = |client: &Client| {
+        let record = format!("ll:client:{}", client.id());
+        wait_until(Duration::from_secs(10), "a client's record", || {
+            text(server.cli(&["GET", &record])).is_some()
+        });
+    };
+    said(&holder);
+    server.cli(&["CONFIG", "RESETSTAT"]);
+    let mutex = waiter.mutex("report");
+    let served = tokio::spawn(async move { mutex.acquire().await.unwrap().release().await });
+    wait_until(Duration::from_secs(10), "the first wait", || {
+        server.cli(&["ZCARD", "{report}:ll:line"]) == Value::Integer(1)
+    });
+    lease.release().await.unwrap();
+    served.await.unwrap().unwrap();
+    said(&waiter);
+    // A try, and then as always: in line, confirm, release. Beside them the holder's release, and who the waiter is.
+    assert_eq!(calls(&server, "evalsha"), 4 + 2);
+}

@@ -66,25 +66,26 @@ impl Wakeups {
     fn hear(&self, event: Event) {
         match event {
             Event::Ready => {
+                // Found before it is said: whoever gets in line upon that has missed nothing.
+                let standing = self.standing_up_to(u64::MAX);
                 self.listening.send_replace(true);
                 self.reaper.hurry();
-                self.wake_up_to(u64::MAX);
+                standing.iter().for_each(|spot| spot.woken.notify_one());
             }
             Event::Gap => drop(self.listening.send_replace(false)),
-            Event::Ended => self.wake_up_to(NEAR),
+            Event::Ended => {
+                let near = self.standing_up_to(NEAR);
+                near.iter().for_each(|spot| spot.woken.notify_one());
+            }
             Event::Message(message) => self.wake(&message),
         }
     }
 
-    /// Wakes those who stand in line up to this place. Whoever is not in line yet has no answer to look for.
-    fn wake_up_to(&self, most: u64) {
-        let places = self.places();
+    /// Those who stand in line up to this place. Whoever is not in line yet has no answer to look for.
+    fn standing_up_to(&self, most: u64) -> Vec<Arc<Spot>> {
         let stands =
             |spot: &&Arc<Spot>| (1..=most).contains(&spot.position.load(Ordering::Relaxed));
-        places
-            .values()
-            .filter(stands)
-            .for_each(|spot| spot.woken.notify_one());
+        self.places().values().filter(stands).cloned().collect()
     }
 
     /// The message says which token was granted; the waiter's look finds out the rest. A token that nobody waits for
