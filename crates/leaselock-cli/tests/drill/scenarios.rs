@@ -58,7 +58,7 @@ const SHORT: Lease = Lease {
 };
 
 const IGNORES_TERM: &str = "trap '' TERM; echo $$ > job; while :; do sleep 0.1; done";
-const CLEANS_UP: &str = "trap 'touch cleaned; exit 0' TERM; echo $$ > job; sleep 60 & wait";
+const CLEANS_UP: &str = "trap 'touch cleaned; exit 0' TERM; sleep 60 & echo $$ > job; wait";
 
 /// When the job is asked to end.
 fn signal_at(stage: &Stage) -> u64 {
