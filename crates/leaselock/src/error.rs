@@ -87,6 +87,11 @@ impl StoreError {
         Self::build(kind, message.into(), true, None)
     }
 
+    /// Without random numbers there is no token, and so nothing to ask of a store.
+    pub(crate) fn no_random(error: getrandom::Error) -> Self {
+        Self::refused(ErrorKind::Internal, format!("no random numbers: {error}"))
+    }
+
     pub(crate) fn with_source(
         self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -232,6 +237,18 @@ pub enum ExtendError {
         /// What the store said.
         source: StoreError,
     },
+}
+
+impl ExtendError {
+    /// The store's trouble, told apart by whether the extension may have happened.
+    pub(crate) fn from_store(name: &Name, source: StoreError) -> Self {
+        let name = name.clone();
+        if source.maybe_applied() {
+            ExtendError::Unknown { name, source }
+        } else {
+            ExtendError::Store { name, source }
+        }
+    }
 }
 
 /// Why a release was not confirmed.

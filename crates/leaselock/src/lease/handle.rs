@@ -94,25 +94,10 @@ pub(crate) async fn detach(inner: &Arc<Inner>, kept: &Kept) -> Result<Handle, Ex
     let name = || kept.name.clone();
     let ttl = kept.ttl();
     let within = inner.request_timeout(ttl);
-    let no_random = |error: getrandom::Error| ExtendError::Store {
-        name: name(),
-        source: StoreError::refused(ErrorKind::Internal, format!("no random numbers: {error}")),
-    };
-    let client = ClientId::random().map_err(no_random)?;
-    let successor = Token::random(&client, kept.fence.is_some()).map_err(no_random)?;
-    let store = |source: StoreError| {
-        if source.maybe_applied() {
-            ExtendError::Unknown {
-                name: name(),
-                source,
-            }
-        } else {
-            ExtendError::Store {
-                name: name(),
-                source,
-            }
-        }
-    };
+    let store = |source| ExtendError::from_store(&kept.name, source);
+    let client = ClientId::random().map_err(|error| store(StoreError::no_random(error)))?;
+    let successor = Token::random(&client, kept.fence.is_some())
+        .map_err(|error| store(StoreError::no_random(error)))?;
     let step = Detach {
         keys: &kept.keys,
         token: &kept.token,
@@ -240,14 +225,7 @@ impl DetachedLease {
             }
             Ok(ExtendAnswer::Expired) => lost(LostReason::Vanished),
             Ok(ExtendAnswer::Taken) => lost(LostReason::TakenOver),
-            Err(source) if source.maybe_applied() => Err(ExtendError::Unknown {
-                name: name(),
-                source,
-            }),
-            Err(source) => Err(ExtendError::Store {
-                name: name(),
-                source,
-            }),
+            Err(source) => Err(ExtendError::from_store(&self.handle.name, source)),
         }
     }
 

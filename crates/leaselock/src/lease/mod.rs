@@ -152,7 +152,6 @@ impl Lease {
             .inner
             .ask(&extend, self.inner.request_timeout(ttl))
             .await;
-        let name = || self.kept.name.clone();
         match answer {
             Ok(ExtendAnswer::Extended { .. }) => {
                 let now = self.inner.clock.now();
@@ -166,14 +165,7 @@ impl Lease {
             }
             Ok(ExtendAnswer::Expired) => Err(self.end(LostReason::Vanished).into()),
             Ok(ExtendAnswer::Taken) => Err(self.end(LostReason::TakenOver).into()),
-            Err(source) if source.maybe_applied() => Err(ExtendError::Unknown {
-                name: name(),
-                source,
-            }),
-            Err(source) => Err(ExtendError::Store {
-                name: name(),
-                source,
-            }),
+            Err(source) => Err(ExtendError::from_store(&self.kept.name, source)),
         }
     }
 

@@ -56,12 +56,8 @@ impl<'a> Acquisition<'a> {
             source,
         };
         let background = inner.background().map_err(internal)?;
-        let token = Token::random(&inner.id, options.fencing).map_err(|error| {
-            internal(StoreError::refused(
-                ErrorKind::Internal,
-                format!("no random numbers: {error}"),
-            ))
-        })?;
+        let token = Token::random(&inner.id, options.fencing)
+            .map_err(|error| internal(StoreError::no_random(error)))?;
         Ok(Acquisition {
             inner,
             background,
@@ -127,14 +123,10 @@ impl<'a> Acquisition<'a> {
     }
 
     fn renew_token(&mut self) -> Result<(), AcquireError> {
-        self.token = Token::random(&self.inner.id, self.options.fencing).map_err(|error| {
-            AcquireError::Store {
-                name: self.name.clone(),
-                source: StoreError::refused(
-                    ErrorKind::Internal,
-                    format!("no random numbers: {error}"),
-                ),
-            }
+        let token = Token::random(&self.inner.id, self.options.fencing);
+        self.token = token.map_err(|error| AcquireError::Store {
+            name: self.name.clone(),
+            source: StoreError::no_random(error),
         })?;
         Ok(())
     }
