@@ -60,9 +60,11 @@ impl Stage {
         line.extend(job.iter().map(|word| (*word).to_owned()));
         let mut command = Command::new("script");
         // script(1) may miss the end of a child that was stopped before, so the code goes to a file.
-        let line = format!("{}; echo $? > code", line.join(" "));
+        // The trap is for shells which would end, once the wrapper has, of a ^C that both heard.
+        let line = format!("trap : INT; {}; echo $? > code", line.join(" "));
         command
             .args(["-qec", &line, "/dev/null"])
+            .env("SHELL", "/bin/sh") // the same one everywhere, whoever runs the tests
             .stdin(Stdio::piped());
         let mut stage = Stage::start_with(command);
         let keys = stage.wrapper.stdin.take().unwrap();
