@@ -5,4 +5,6 @@ pub(crate) mod grant;
 mod line;
 pub(crate) mod looks;
 pub(crate) mod reckoning;
+#[cfg(all(test, feature = "embedded"))]
+mod tests;
 pub(crate) mod wakeups;

@@ -73,7 +73,7 @@ impl Wakeups {
             .await;
     }
 
-    fn hear(&self, event: Event) {
+    pub(super) fn hear(&self, event: Event) {
         if matches!(event, Event::Ready | Event::Gap) {
             self.subscription.fetch_add(1, Ordering::SeqCst); // before the first message that comes after it
         }
@@ -151,6 +151,21 @@ impl Wakeups {
 
     pub(crate) fn is_anybody_waiting(&self) -> bool {
         !self.places().is_empty()
+    }
+}
+
+#[cfg(all(test, feature = "embedded"))]
+impl Wakeups {
+    /// A grant has come for which its waiter was not polled yet.
+    pub(super) fn has_heard_a_grant(&self) -> bool {
+        self.places().values().any(|spot| spot.heard().is_some())
+    }
+
+    /// As if it had come at this moment.
+    pub(super) fn heard_at(&self, at: crate::clock::Moment) {
+        let places = self.places();
+        let grants = places.values().map(|spot| spot.heard());
+        grants.for_each(|mut heard| heard.as_mut().unwrap().at = at);
     }
 }
 
