@@ -145,6 +145,11 @@ impl Party {
         }
         let all_waiters = self.workers.iter().map(|(_, waiters)| waiters).sum();
         let mut sample = figures(&settled, all_waiters);
+        let last = all_waiters.saturating_sub(1) as u64;
+        sample.insert(
+            "last_longest_ms",
+            longest_ns(&settled, |record| record.waiter == last) / 1e6,
+        );
         sample.insert(
             "turns_per_s",
             settled.len() as f64 / ((end_ns - from_ns) as f64 / 1e9),
@@ -171,7 +176,7 @@ fn figures(turns: &[Record], waiters: usize) -> Sample {
     let waits = turns
         .iter()
         .map(|record| (record.turn.granted_ns - record.wanted_ns) as f64);
-    let longest = waits.clone().fold(0.0, f64::max);
+    let longest = longest_ns(turns, |_| true);
     let mut shares = vec![0.0; waiters];
     for record in turns {
         shares[record.waiter as usize] += 1.0;
@@ -186,6 +191,15 @@ fn figures(turns: &[Record], waiters: usize) -> Sample {
         ("overlaps", overlaps as f64),
         ("overtaken", overtaken(turns) as f64),
     ])
+}
+
+/// The longest wait of those whom `counts` takes.
+fn longest_ns(turns: &[Record], counts: impl Fn(&Record) -> bool) -> f64 {
+    let waits = turns
+        .iter()
+        .filter(|record| counts(record))
+        .map(|record| record.turn.granted_ns - record.wanted_ns);
+    waits.max().unwrap_or(0) as f64
 }
 
 /// How many turns went to somebody who came after one who was surely in line by then and still waits.

@@ -49,8 +49,9 @@ pub struct Leases {
 impl Leases {
     pub async fn hold(&mut self, setup: &Setup, job: &Hold) -> Result<Answer, String> {
         if setup.kind == Kind::Raw {
-            let mut by_hand = ByHand::new(setup, job).await?;
+            let connection = bare_connection(&setup.url).await?;
             let rss_before = rss()?;
+            let mut by_hand = ByHand::new(connection, job).await?;
             by_hand.take().await?;
             self.by_hand = Some(by_hand);
             return Ok(Answer::Held {
@@ -127,8 +128,7 @@ struct ByHand {
 }
 
 impl ByHand {
-    async fn new(setup: &Setup, job: &Hold) -> Result<ByHand, String> {
-        let mut connection = bare_connection(&setup.url).await?;
+    async fn new(mut connection: MultiplexedConnection, job: &Hold) -> Result<ByHand, String> {
         let load = redis::cmd("SCRIPT").arg("LOAD").arg(RENEW).to_owned();
         let renew = load.query_async(&mut connection).await.map_err(text)?;
         let key = |number| (format!("{}{number}", job.prefix), format!("{number:031}"));

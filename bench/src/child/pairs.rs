@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cost, Meter};
 use crate::clock::now_ns;
-use crate::contender::{Contender, text};
+use crate::contender::{Contender, Hold, text};
 use crate::figures::quantile;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ async fn pair_until<L: crate::contender::Lock>(
     let mut latencies = Vec::new();
     let mut before_ns = now_ns();
     while !stop.load(Ordering::Relaxed) {
-        lock.turn(Duration::ZERO).await?;
+        lock.turn(&Hold::NONE).await?;
         let after_ns = now_ns();
         latencies.push(after_ns - before_ns);
         before_ns = after_ns;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cost, Meter};
 use crate::clock::now_ns;
-use crate::contender::{Contender, Lock, Turn, text};
+use crate::contender::{Contender, Hold, Lock, Turn, text};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Turns {
@@ -87,7 +87,7 @@ pub async fn run<C: Contender>(contender: &C, job: &Turns) -> Result<Turned, Str
         .collect();
     let mut ran = Vec::new();
     for task in tasks {
-        ran.push(task.await.map_err(text)?);
+        ran.push(task.await.map_err(text)??);
     }
     let cost = meter.read();
     let failures: Vec<String> = ran
@@ -109,11 +109,16 @@ pub async fn run<C: Contender>(contender: &C, job: &Turns) -> Result<Turned, Str
     })
 }
 
-async fn turn_until<L: Lock>(waiter: u64, mut lock: L, job: Turns) -> (Vec<Record>, Vec<String>) {
+/// The turns of one waiter, and what its failures said.
+type Ran = (Vec<Record>, Vec<String>);
+
+async fn turn_until<L: Lock>(waiter: u64, mut lock: L, job: Turns) -> Result<Ran, String> {
+    let hold = Hold::of(Duration::from_micros(job.hold_us)).map_err(text)?;
+    let pause = Hold::of(Duration::from_micros(job.pause_us)).map_err(text)?;
     let (mut records, mut failures) = (Vec::new(), Vec::new());
     let mut wanted_ns = now_ns();
     while wanted_ns < job.end_ns {
-        match lock.turn(Duration::from_micros(job.hold_us)).await {
+        match lock.turn(&hold).await {
             Ok(turn) => records.push(Record {
                 waiter,
                 wanted_ns,
@@ -121,10 +126,8 @@ async fn turn_until<L: Lock>(waiter: u64, mut lock: L, job: Turns) -> (Vec<Recor
             }),
             Err(failure) => failures.push(failure),
         }
-        if job.pause_us > 0 {
-            tokio::time::sleep(Duration::from_micros(job.pause_us)).await;
-        }
+        pause.pass().await.map_err(text)?;
         wanted_ns = now_ns();
     }
-    (records, failures)
+    Ok((records, failures))
 }

@@ -3,14 +3,12 @@
 //! They are not written down here but overheard (see `overhear.rs`), so that they are the same
 //! whatever the scripts become. Only the token is new in each turn.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
-use super::{Contender, Lock, Setup, Turn, bare_connection, held, text};
+use super::{Contender, Hold, Lock, Setup, Turn, bare_connection, held, text};
 
 /// The arguments of `EVALSHA` for an acquisition and for the release after it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -89,13 +87,13 @@ impl ByHandLock {
 }
 
 impl Lock for ByHandLock {
-    async fn turn(&mut self, hold: Duration) -> Result<Turn, String> {
+    async fn turn(&mut self, hold: &Hold) -> Result<Turn, String> {
         self.turns += 1;
         let (random, rest) = self.token.split_at(22);
         let token = format!("{:0width$}{rest}", self.turns, width = random.len());
         let (acquire, release) = (self.acquire.clone(), self.release.clone());
         self.send(&acquire, &token, "granted").await?;
-        let turn = held(hold).await;
+        let turn = held(hold.clone()).await;
         self.send(&release, &token, "released").await?;
         Ok(turn)
     }

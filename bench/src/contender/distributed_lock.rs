@@ -1,11 +1,9 @@
 //! distributed-lock (its Redis part): it does not wait, so it is measured where nobody must.
 
-use std::time::Duration;
-
 use distributed_lock_core::traits::{DistributedLock as _, LockHandle as _, LockProvider as _};
 use distributed_lock_redis::{RedisDistributedLock, RedisLockProvider};
 
-use super::{Contender, Lock, Setup, Turn, held, text};
+use super::{Contender, Hold, Lock, Setup, Turn, held, text};
 
 pub struct DistributedLock(RedisLockProvider);
 
@@ -27,9 +25,9 @@ impl Contender for DistributedLock {
 pub struct DistributedLockLock(RedisDistributedLock);
 
 impl Lock for DistributedLockLock {
-    async fn turn(&mut self, hold: Duration) -> Result<Turn, String> {
+    async fn turn(&mut self, hold: &Hold) -> Result<Turn, String> {
         let handle = self.0.try_acquire().await.map_err(text)?.ok_or("busy")?;
-        let turn = held(hold).await;
+        let turn = held(hold.clone()).await;
         handle.release().await.map_err(text)?;
         Ok(turn)
     }

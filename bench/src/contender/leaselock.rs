@@ -1,12 +1,10 @@
 //! leaselock with its defaults, but for what the name says.
 
+use leaselock::{Client, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use leaselock::{Client, Mutex};
-
-use super::{Contender, Kind, Lock, Setup, Turn, held, text};
+use super::{Contender, Hold, Kind, Lock, Setup, Turn, held, text};
 use crate::clock::now_ns;
 
 pub struct Leaselock {
@@ -42,10 +40,10 @@ pub struct LeaselockLock {
 }
 
 impl Lock for LeaselockLock {
-    async fn turn(&mut self, hold: Duration) -> Result<Turn, String> {
+    async fn turn(&mut self, hold: &Hold) -> Result<Turn, String> {
         self.queued_ns.store(0, Ordering::Relaxed);
         let lease = self.mutex.acquire().await.map_err(text)?;
-        let turn = held(hold).await;
+        let turn = held(hold.clone()).await;
         lease.release().await.map_err(text)?;
         let queued_ns = self.queued_ns.load(Ordering::Relaxed);
         Ok(Turn { queued_ns, ..turn })

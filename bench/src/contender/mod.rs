@@ -2,6 +2,7 @@
 
 pub mod by_hand;
 pub mod distributed_lock;
+pub mod hold;
 pub mod leaselock;
 pub mod raw;
 pub mod raw_queue;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::now_ns;
+pub use hold::Hold;
 
 /// The lease that everybody asks for, unless the library has its own unchangeable idea.
 pub const TTL: Duration = Duration::from_secs(10);
@@ -33,7 +35,7 @@ pub trait Contender: Send + Sync + Sized + 'static {
 /// One name, as one task uses it.
 pub trait Lock: Send + 'static {
     /// Takes the lock, waiting for it, keeps it for `hold` and gives it back.
-    fn turn(&mut self, hold: Duration) -> impl Future<Output = Result<Turn, String>> + Send;
+    fn turn(&mut self, hold: &Hold) -> impl Future<Output = Result<Turn, String>> + Send;
 }
 
 /// When the lock was had. Exclusion holds if no other turn's times lie between.
@@ -46,11 +48,10 @@ pub struct Turn {
 }
 
 /// What is done under the lock: nothing, for so long.
-pub async fn held(hold: Duration) -> Turn {
+pub async fn held(hold: Hold) -> Turn {
     let granted_ns = now_ns();
-    if !hold.is_zero() {
-        tokio::time::sleep(hold).await;
-    }
+    // Without a timer there is no hold, which the turns themselves show.
+    hold.pass().await.ok();
     Turn {
         granted_ns,
         releasing_ns: now_ns(),

@@ -1,10 +1,8 @@
 //! raw: `SET NX PX` and a compare-and-delete through the bare client, without any lock logic.
 
-use std::time::Duration;
-
 use redis::aio::MultiplexedConnection;
 
-use super::{Contender, Lock, Setup, TTL, Turn, bare_connection, held, text};
+use super::{Contender, Hold, Lock, Setup, TTL, Turn, bare_connection, held, text};
 
 const DELETE_MINE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
@@ -45,7 +43,7 @@ pub struct RawLock {
 }
 
 impl Lock for RawLock {
-    async fn turn(&mut self, hold: Duration) -> Result<Turn, String> {
+    async fn turn(&mut self, hold: &Hold) -> Result<Turn, String> {
         self.turns += 1;
         let token = format!("{:031}", self.turns);
         let mut set = redis::cmd("SET");
@@ -56,7 +54,7 @@ impl Lock for RawLock {
             .arg(TTL.as_millis() as u64);
         let granted: Option<String> = set.query_async(&mut self.connection).await.map_err(text)?;
         granted.ok_or("raw does not wait")?;
-        let turn = held(hold).await;
+        let turn = held(hold.clone()).await;
         let mut delete = redis::cmd("EVALSHA");
         delete
             .arg(&self.delete_mine)

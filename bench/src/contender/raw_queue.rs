@@ -1,14 +1,12 @@
 //! raw-queue: the least that hands over. Fast, and not safe: who crashes in line blocks it for ever.
 
+use redis::aio::MultiplexedConnection;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use redis::aio::MultiplexedConnection;
 use tokio::sync::oneshot;
 
-use super::{Contender, Lock, Setup, TTL, Turn, bare_client, bare_connection, held, text};
+use super::{Contender, Hold, Lock, Setup, TTL, Turn, bare_client, bare_connection, held, text};
 use crate::clock::now_ns;
 
 const ACQUIRE: &str = "
@@ -129,7 +127,7 @@ impl RawQueueLock {
 }
 
 impl Lock for RawQueueLock {
-    async fn turn(&mut self, hold: Duration) -> Result<Turn, String> {
+    async fn turn(&mut self, hold: &Hold) -> Result<Turn, String> {
         self.turns += 1;
         let token = format!("{}:{}", self.owner, self.turns);
         let (sender, granted) = oneshot::channel();
@@ -150,7 +148,7 @@ impl Lock for RawQueueLock {
                 .expect("nobody panics here")
                 .remove(&token);
         }
-        let turn = held(hold).await;
+        let turn = held(hold.clone()).await;
         let released = self.send(&release, &token).await?;
         let turn = Turn { queued_ns, ..turn };
         (released == 1)

@@ -1,13 +1,11 @@
 //! redis-lock: `lock_across` on one connection behind a mutex, as its documentation has it. Its
 //! lease is 10 ms by default, which a slow round would outlast, so it gets the lease of the others.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use redis_0_27::aio::MultiplexedConnection;
 use redis_lock::LockAcrossOptions;
+use std::sync::Arc;
 
-use super::{Contender, Lock, Setup, TTL, Turn, held, text};
+use super::{Contender, Hold, Lock, Setup, TTL, Turn, held, text};
 
 type Shared = Arc<tokio::sync::Mutex<MultiplexedConnection>>;
 
@@ -39,12 +37,12 @@ pub struct RedisLockLock {
 }
 
 impl Lock for RedisLockLock {
-    async fn turn(&mut self, hold: Duration) -> Result<Turn, String> {
+    async fn turn(&mut self, hold: &Hold) -> Result<Turn, String> {
         let options = LockAcrossOptions {
             ttl: TTL,
             ..LockAcrossOptions::default()
         };
-        redis_lock::lock_across(&self.connection, &self.name, held(hold), options)
+        redis_lock::lock_across(&self.connection, &self.name, held(hold.clone()), options)
             .await
             .map_err(text)
     }

@@ -1,11 +1,9 @@
 //! redlock: blocking, with a new connection for every request; a quorum of one.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use redlock::RedLock;
+use std::sync::Arc;
 
-use super::{Contender, Lock, Setup, TTL, Turn, text};
+use super::{Contender, Hold, Lock, Setup, TTL, Turn, text};
 use crate::clock::now_ns;
 
 pub struct Redlock(Arc<RedLock>);
@@ -31,15 +29,15 @@ pub struct RedlockLock {
 }
 
 impl Lock for RedlockLock {
-    async fn turn(&mut self, hold: Duration) -> Result<Turn, String> {
-        let (manager, name) = (self.manager.clone(), self.name.clone());
+    async fn turn(&mut self, hold: &Hold) -> Result<Turn, String> {
+        let (manager, name, span) = (self.manager.clone(), self.name.clone(), hold.span);
         let blocking = move || {
             let guard = manager
                 .acquire(&name, TTL.as_millis() as usize)
                 .map_err(text)?;
             let granted_ns = now_ns();
-            if !hold.is_zero() {
-                std::thread::sleep(hold);
+            if !span.is_zero() {
+                std::thread::sleep(span);
             }
             let releasing_ns = now_ns();
             drop(guard);

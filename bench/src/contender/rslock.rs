@@ -1,10 +1,8 @@
 //! rslock with its defaults: a quorum of one; it waits by trying again after up to 200 ms.
 
-use std::time::Duration;
-
 use rslock::LockManager;
 
-use super::{Contender, Lock, Setup, TTL, Turn, held, text};
+use super::{Contender, Hold, Lock, Setup, TTL, Turn, held, text};
 
 pub struct Rslock(LockManager);
 
@@ -29,13 +27,13 @@ pub struct RslockLock {
 }
 
 impl Lock for RslockLock {
-    async fn turn(&mut self, hold: Duration) -> Result<Turn, String> {
+    async fn turn(&mut self, hold: &Hold) -> Result<Turn, String> {
         let guard = self
             .manager
             .acquire(self.name.as_str(), TTL)
             .await
             .map_err(text)?;
-        let turn = held(hold).await;
+        let turn = held(hold.clone()).await;
         guard.release().await;
         Ok(turn)
     }
