@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use crate::client::record::Process;
+use crate::client::requests::Requests;
 use crate::client::{Client, Inner};
 use crate::clock::Clock;
 use crate::error::InvalidInput;
@@ -150,6 +151,7 @@ impl ClientBuilder {
                 ppm: self.drift_ppm,
             },
             request_timeout: self.request_timeout,
+            requests: Requests::new(&store, &self.clock),
             clock: self.clock,
             store,
             skew: Arc::new(Skew::default()),

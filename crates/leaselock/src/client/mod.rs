@@ -3,6 +3,7 @@
 pub(crate) mod background;
 pub(crate) mod builder;
 pub(crate) mod record;
+pub(crate) mod requests;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 pub(crate) use background::Background;
 use record::{Announce, Process};
+use requests::Requests;
 
 use crate::client::builder::ClientBuilder;
 use crate::clock::{Clock, Moment};
@@ -61,6 +63,7 @@ pub(crate) struct Inner {
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) clock: Clock,
     pub(crate) store: Store,
+    pub(crate) requests: Requests,
     pub(crate) skew: Arc<Skew>,
     background: OnceLock<Result<Background, StoreError>>,
     closed: AtomicBool,

@@ -243,7 +243,7 @@ pub(crate) async fn release(
     within: Duration,
 ) -> Result<(), ReleaseError> {
     let release = Release { keys, token };
-    let first = inner.ask(&release, within).await;
+    let first = inner.requests.release(&release, within).await;
     let again = first
         .as_ref()
         .is_err_and(crate::error::StoreError::maybe_applied);

@@ -45,9 +45,9 @@ impl Operation for Acquire<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
-            .key(&self.keys.line)
-            .key(&self.keys.waiters)
-            .key(&self.keys.fence);
+            .key(self.keys.line())
+            .key(self.keys.waiters())
+            .key(self.keys.fence());
         call.arg(self.token.secret())
             .arg(self.ttl.as_ms())
             .arg(self.passed.as_ms());
@@ -142,9 +142,9 @@ impl Operation for Release<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
-            .key(&self.keys.line)
-            .key(&self.keys.waiters)
-            .key(&self.keys.fence);
+            .key(self.keys.line())
+            .key(self.keys.waiters())
+            .key(self.keys.fence());
         call.arg(self.token.secret());
     }
 
@@ -178,9 +178,9 @@ impl Operation for Cancel<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
-            .key(&self.keys.line)
-            .key(&self.keys.waiters)
-            .key(&self.keys.fence);
+            .key(self.keys.line())
+            .key(self.keys.waiters())
+            .key(self.keys.fence());
         call.arg(self.token.secret());
     }
 

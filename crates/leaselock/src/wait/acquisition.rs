@@ -154,7 +154,7 @@ impl<'a> Acquisition<'a> {
             fencing: self.options.fencing,
         };
         let t0 = self.inner.clock.now();
-        let answer = self.inner.ask(&acquire, within).await?;
+        let answer = self.inner.requests.acquire(&acquire, within).await?;
         let now = self.inner.clock.now();
         let (Acquired::Granted { time_us, .. }
         | Acquired::Waiting {
