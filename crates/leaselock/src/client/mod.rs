@@ -24,6 +24,7 @@ use crate::lease::Held;
 use crate::lease::handle::{DetachedLease, Handle};
 use crate::lease::kept::Kept;
 use crate::lease::reaper::Reaper;
+use crate::lease::schedule::Id;
 use crate::mutex::Mutex;
 use crate::mutex::views::Note;
 use crate::name::Name;
@@ -261,13 +262,13 @@ impl Inner {
         self.store.ask(operation, within).await
     }
 
-    pub(crate) fn forget(&self, id: u64) {
+    pub(crate) fn forget(&self, id: Id) {
         if let Some(background) = self.started() {
             background.keeper.forget(id);
         }
     }
 
-    pub(crate) fn look_again(&self, id: u64) {
+    pub(crate) fn look_again(&self, id: Id) {
         if let Some(background) = self.started() {
             background.keeper.look_again(id);
         }
@@ -325,7 +326,7 @@ impl Inner {
     /// Holds something or waits for something. A request that is under way counts by having asked for this.
     fn is_used(&self) -> bool {
         let used = |background: &Background| {
-            !background.keeper.held().is_empty() || background.wakeups.is_anybody_waiting()
+            !background.keeper.is_empty() || background.wakeups.is_anybody_waiting()
         };
         self.announced.swap(2, Ordering::SeqCst) == 1 || self.started().is_some_and(used)
     }
