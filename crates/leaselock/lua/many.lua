@@ -1,7 +1,7 @@
 -- many: what the scripts that serve many requests at once share.
--- They serve the plain case and answer `alone` for every other, for which nothing was done: its own script serves it.
+-- They serve the plain case and answer `-` for every other, for which nothing was done: its own script serves it.
 -- All locks are read by one command and all lines by another, so that an item costs little more than its own write. Its
--- answer is a bare word where no more is to be said, because each table of an answer costs the server more than a SET.
+-- answer is one letter in a text, because a text of its own would cost server and client as much as the write.
 local MANY_MAX = 256 -- so that one call never holds the server for long
 
 -- Reads only: the values of the keys from `first` to `last`, false for nothing and for what is no string; nil, when the

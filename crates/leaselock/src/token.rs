@@ -1,11 +1,14 @@
 //! The proof of ownership.
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
 const RANDOM_BYTES: usize = 16;
 const CLIENT_BYTES: usize = 6;
+/// Tokens whose random bytes are fetched at once.
+const STOCK: usize = 16;
 /// 22 characters of random, a separator, 8 characters of client.
 const LENGTH: usize = 31;
 const SECRET: usize = 22;
@@ -32,12 +35,16 @@ pub(crate) struct Token([u8; LENGTH]);
 impl Token {
     /// A lease without a fencing token says so in its token, which costs nothing and lets `inspect` tell.
     pub(crate) fn random(client: &ClientId, fencing: bool) -> Result<Self, getrandom::Error> {
+        Ok(Self::from_random(&random()?, client, fencing))
+    }
+
+    fn from_random(random: &[u8; RANDOM_BYTES], client: &ClientId, fencing: bool) -> Self {
         let mut text = [0; LENGTH];
         let (secret, rest) = text.split_at_mut(SECRET);
-        write_base64url(&random::<RANDOM_BYTES>()?, secret);
+        write_base64url(random, secret);
         rest[0] = if fencing { b'.' } else { b'~' };
         rest[1..].copy_from_slice(client.0.as_bytes());
-        Ok(Token(text))
+        Token(text)
     }
 
     /// One of ours, or `None`.
@@ -54,6 +61,52 @@ impl Token {
     /// Eight hex digits of a hash: enough to correlate, useless to release.
     pub(crate) fn digest(&self) -> String {
         digest(&self.0)
+    }
+}
+
+/// Random bytes for the next tokens, fetched for many at once: asking the system for each costs as much as all else
+/// that a client does for an acquisition. It belongs to one client, which does not survive a fork (its thread is not
+/// copied), and what was handed out is wiped.
+#[derive(Default)]
+pub(crate) struct Stock(Mutex<Bytes>);
+
+struct Bytes {
+    bytes: [u8; RANDOM_BYTES * STOCK],
+    /// Tokens left.
+    left: usize,
+}
+
+impl Default for Bytes {
+    fn default() -> Self {
+        Bytes {
+            bytes: [0; RANDOM_BYTES * STOCK],
+            left: 0,
+        }
+    }
+}
+
+impl Stock {
+    pub(crate) fn token(
+        &self,
+        client: &ClientId,
+        fencing: bool,
+    ) -> Result<Token, getrandom::Error> {
+        let mut stock = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if stock.left == 0 {
+            getrandom::fill(&mut stock.bytes)?;
+            stock.left = STOCK;
+        }
+        stock.left -= 1;
+        let start = stock.left * RANDOM_BYTES;
+        let mut random = [0; RANDOM_BYTES];
+        random.swap_with_slice(&mut stock.bytes[start..start + RANDOM_BYTES]);
+        Ok(Token::from_random(&random, client, fencing))
+    }
+}
+
+impl fmt::Debug for Stock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stock")
     }
 }
 

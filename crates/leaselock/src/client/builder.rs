@@ -19,7 +19,7 @@ use crate::store::Store;
 #[cfg(feature = "embedded")]
 use crate::store::embedded::EmbeddedStore;
 use crate::store::url::{self, Target};
-use crate::token::ClientId;
+use crate::token::{ClientId, Stock};
 use crate::ttl::Drift;
 
 /// More drift than this leaves little of a lease; a clock that needs it wants mending.
@@ -151,6 +151,7 @@ impl ClientBuilder {
                 ppm: self.drift_ppm,
             },
             request_timeout: self.request_timeout,
+            tokens: Stock::default(),
             requests: Requests::new(&store, &self.clock),
             clock: self.clock,
             store,

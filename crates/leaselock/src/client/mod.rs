@@ -32,7 +32,7 @@ use crate::options::{DEFAULT_TTL, Options};
 use crate::script::Operation;
 use crate::skew::Skew;
 use crate::store::Store;
-use crate::token::{ClientId, Token};
+use crate::token::{ClientId, Stock, Token};
 use crate::ttl::{Drift, Ttl};
 
 /// How long others can read who a client is, without its renewing it.
@@ -65,6 +65,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     pub(crate) store: Store,
     pub(crate) requests: Requests,
+    pub(crate) tokens: Stock,
     pub(crate) skew: Arc<Skew>,
     background: OnceLock<Result<Background, StoreError>>,
     closed: AtomicBool,

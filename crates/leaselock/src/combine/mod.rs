@@ -26,7 +26,7 @@ use crate::store::Store;
 #[derive(Debug)]
 pub(crate) enum Told<R> {
     Answer(Result<R, StoreError>),
-    /// Nothing was done for it, and it is to go by itself: nobody else was there, or the call was refused.
+    /// Nothing was done for it, and it is to go by itself: the call was refused.
     Alone,
     /// Nothing was done for it, because it is not the plain case.
     NotPlain,
@@ -158,11 +158,10 @@ impl<K: Kind> Driver<K> {
         loop {
             let now = self.shared.clock.now();
             let batch = self.shared.queue().take(&self.slot, now);
-            match batch.len() {
-                0 => return,
-                1 => batch.into_iter().for_each(|entry| entry.tell(Told::Alone)),
-                _ => self.send(batch, now).await,
+            if batch.is_empty() {
+                return;
             }
+            self.send(batch, now).await;
         }
     }
 

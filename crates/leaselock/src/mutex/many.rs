@@ -1,11 +1,9 @@
 //! Many requests of one kind in one call: one value per script `lua/mutex/*_many.lua`, each item with its own answer.
 
-use std::time::Duration;
-
 use crate::fence::Fence;
 use crate::keys::MutexKeys;
-use crate::mutex::steps::{Acquired, ExtendAnswer, ReleaseAnswer, Seen};
-use crate::script::{Call, Malformed, Operation, Script, Tagged, Value, script};
+use crate::mutex::steps::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
+use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
 use crate::token::Token;
 use crate::ttl::Ttl;
 
@@ -75,28 +73,19 @@ impl Operation for AcquireMany<'_> {
         match answer.tag() {
             "answered" => {
                 let time_us = answer.number(0)?;
-                each(answer, |one| match one {
-                    One::Word("granted") => Ok(Some(Acquired::Granted {
-                        fence: None,
+                let mut behind = 2;
+                each(answer, |letter| match letter {
+                    b'g' | b'f' => Ok(Some(Acquired::Granted {
+                        fence: Fence::from_answer(time_us).filter(|_| letter == b'f'),
                         time_us,
                     })),
-                    One::Word("fenced") => Ok(Some(Acquired::Granted {
-                        fence: Fence::from_answer(time_us),
-                        time_us,
-                    })),
-                    One::Word("alone") => Ok(None),
-                    One::Table([Value::Bytes(tag), Value::Int(pttl_ms), Value::Bytes(holder)])
-                        if tag == b"busy" =>
-                    {
-                        let holder = String::from_utf8(holder.clone()).map_err(|_| Malformed)?;
+                    b'b' => {
+                        behind += 2;
                         Ok(Some(Acquired::Busy {
-                            seen: Seen {
-                                remaining: u64::try_from(*pttl_ms).ok().map(Duration::from_millis),
-                                holder: Some(holder).filter(|holder| !holder.is_empty()),
-                                time_us,
-                            },
+                            seen: seen(answer, behind - 2, time_us)?,
                         }))
                     }
+                    b'-' => Ok(None),
                     _ => Err(Malformed),
                 })
             }
@@ -105,22 +94,12 @@ impl Operation for AcquireMany<'_> {
     }
 }
 
-/// One answer as it came.
-enum One<'a> {
-    Word(&'a str),
-    Table(&'a [Value]),
-}
-
+/// Understands one letter after the other.
 fn each<R>(
     answer: &Tagged,
-    understood: impl Fn(One<'_>) -> Result<Option<R>, Malformed>,
+    understood: impl FnMut(u8) -> Result<Option<R>, Malformed>,
 ) -> Result<Answers<R>, Malformed> {
-    let one = |value: &Value| match value {
-        Value::Bytes(word) => understood(One::Word(std::str::from_utf8(word).map_err(|_| Malformed)?)),
-        Value::Array(table) => understood(One::Table(table)),
-        Value::Nil | Value::Int(_) => Err(Malformed),
-    };
-    answer.array(1)?.iter().map(one).collect()
+    answer.bytes(1)?.iter().copied().map(understood).collect()
 }
 
 /// Gives back what nobody waits for. Runs `lua/mutex/release_many.lua`.
@@ -152,11 +131,11 @@ impl Operation for ReleaseMany<'_> {
 
     fn decode(answer: &Tagged) -> Result<Answers<ReleaseAnswer>, Malformed> {
         match answer.tag() {
-            "answered" => each(answer, |one| match one {
-                One::Word("released") => Ok(Some(ReleaseAnswer::Released)),
-                One::Word("expired") => Ok(Some(ReleaseAnswer::Expired)),
-                One::Word("taken") => Ok(Some(ReleaseAnswer::Taken)),
-                One::Word("alone") => Ok(None),
+            "answered" => each(answer, |letter| match letter {
+                b'r' => Ok(Some(ReleaseAnswer::Released)),
+                b'e' => Ok(Some(ReleaseAnswer::Expired)),
+                b't' => Ok(Some(ReleaseAnswer::Taken)),
+                b'-' => Ok(None),
                 _ => Err(Malformed),
             }),
             _ => Err(Malformed),
@@ -183,11 +162,11 @@ impl Operation for ExtendMany<'_> {
         match answer.tag() {
             "answered" => {
                 let time_us = answer.number(0)?;
-                each(answer, |one| match one {
-                    One::Word("extended") => Ok(Some(ExtendAnswer::Extended { time_us })),
-                    One::Word("expired") => Ok(Some(ExtendAnswer::Expired)),
-                    One::Word("taken") => Ok(Some(ExtendAnswer::Taken)),
-                    One::Word("alone") => Ok(None),
+                each(answer, |letter| match letter {
+                    b'x' => Ok(Some(ExtendAnswer::Extended { time_us })),
+                    b'e' => Ok(Some(ExtendAnswer::Expired)),
+                    b't' => Ok(Some(ExtendAnswer::Taken)),
+                    b'-' => Ok(None),
                     _ => Err(Malformed),
                 })
             }

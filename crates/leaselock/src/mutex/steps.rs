@@ -76,13 +76,18 @@ impl Operation for Acquire<'_> {
 }
 
 fn seen(answer: &Tagged) -> Result<Seen, Malformed> {
-    let holder = answer.text(1)?;
+    seen_at(answer, 0, answer.number(2)?)
+}
+
+/// Remaining time and holder, from `at` on.
+pub(super) fn seen_at(answer: &Tagged, at: usize, time_us: u64) -> Result<Seen, Malformed> {
+    let holder = answer.text(at + 1)?;
     Ok(Seen {
-        remaining: u64::try_from(answer.signed(0)?)
+        remaining: u64::try_from(answer.signed(at)?)
             .ok()
             .map(Duration::from_millis),
         holder: (!holder.is_empty()).then(|| holder.to_owned()),
-        time_us: answer.number(2)?,
+        time_us,
     })
 }
 
