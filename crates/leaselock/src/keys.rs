@@ -4,36 +4,73 @@
 //! Everything else lies beside it in the same hash slot, told apart by `:ll:`, which names cannot contain. A name with
 //! a hash tag of its own gets `:ll:t:`, so that `foo` and `{foo}` share nothing.
 
+use std::fmt;
+use std::sync::Arc;
+
 use crate::error::InvalidInput;
 use crate::name::{self, Name};
 use crate::token::ClientId;
 
-/// The keys of one mutex.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The keys of one mutex. Only the lock is kept: what holds a lease keeps this, and the others follow from it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct MutexKeys {
-    pub(crate) lock: String,
-    pub(crate) line: String,
-    pub(crate) waiters: String,
-    pub(crate) fence: String,
-    pub(crate) why: String,
+    pub(crate) lock: Arc<str>,
 }
 
 impl MutexKeys {
     pub(crate) fn new(prefix: &str, name: &Name) -> Result<Self, InvalidInput> {
+        if prefix.is_empty() {
+            let lock = name.shared(); // which was checked
+            return Ok(MutexKeys { lock });
+        }
         let lock = format!("{prefix}{name}");
         name::check_key(&lock)?;
-        let base = if lock.contains('{') {
-            format!("{lock}:ll:t:")
+        Ok(MutexKeys { lock: lock.into() })
+    }
+
+    /// Who waits, in order.
+    pub(crate) fn line(&self) -> SideKey<'_> {
+        self.beside("line")
+    }
+
+    /// What the grant of each waiter needs.
+    pub(crate) fn waiters(&self) -> SideKey<'_> {
+        self.beside("waiters")
+    }
+
+    /// The fencing tokens of the latest grant.
+    pub(crate) fn fence(&self) -> SideKey<'_> {
+        self.beside(FENCE)
+    }
+
+    /// The holder's note.
+    pub(crate) fn why(&self) -> SideKey<'_> {
+        self.beside("why")
+    }
+
+    fn beside(&self, what: &'static str) -> SideKey<'_> {
+        SideKey {
+            lock: &self.lock,
+            what,
+        }
+    }
+}
+
+/// A key beside a lock, to be written out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SideKey<'a> {
+    lock: &'a str,
+    what: &'static str,
+}
+
+impl fmt::Display for SideKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = if self.lock.contains('{') {
+            ["", self.lock, ":ll:t:", self.what]
         } else {
-            format!("{{{lock}}}:ll:")
+            ["{", self.lock, "}:ll:", self.what]
         };
-        Ok(MutexKeys {
-            line: format!("{base}line"),
-            waiters: format!("{base}waiters"),
-            fence: format!("{base}{FENCE}"),
-            why: format!("{base}why"),
-            lock,
-        })
+        parts.into_iter().try_for_each(|part| f.write_str(part))
     }
 }
 
@@ -76,9 +113,9 @@ mod tests {
 
     #[test]
     fn the_lock_is_exactly_the_users_key() {
-        assert_eq!(keys("job").lock, "job");
+        assert_eq!(&*keys("job").lock, "job");
         assert_eq!(
-            MutexKeys::new("app:", &Name::new("job").unwrap())
+            &*MutexKeys::new("app:", &Name::new("job").unwrap())
                 .unwrap()
                 .lock,
             "app:job"
@@ -90,11 +127,11 @@ mod tests {
         let (plain, tagged) = (keys("foo"), keys("{foo}"));
         let all = |k: &MutexKeys| {
             [
-                k.lock.clone(),
-                k.line.clone(),
-                k.waiters.clone(),
-                k.fence.clone(),
-                k.why.clone(),
+                k.lock.to_string(),
+                k.line().to_string(),
+                k.waiters().to_string(),
+                k.fence().to_string(),
+                k.why().to_string(),
             ]
         };
         for key in all(&plain) {
@@ -108,13 +145,13 @@ mod tests {
         for name in ["foo", "{foo}", "a{foo}b"] {
             let keys = keys(name);
             for key in [
-                &keys.lock,
-                &keys.line,
-                &keys.waiters,
-                &keys.fence,
-                &keys.why,
+                keys.lock.to_string(),
+                keys.line().to_string(),
+                keys.waiters().to_string(),
+                keys.fence().to_string(),
+                keys.why().to_string(),
             ] {
-                assert_eq!(slot_tag(key), "foo".trim_start_matches(' '), "{key}");
+                assert_eq!(slot_tag(&key), "foo".trim_start_matches(' '), "{key}");
             }
         }
     }

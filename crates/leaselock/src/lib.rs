@@ -32,6 +32,7 @@ compile_error!("leaselock needs a store: switch on the feature `redis`, `embedde
 pub mod blocking;
 mod client;
 mod clock;
+mod combine;
 mod doctor;
 mod error;
 mod fence;

@@ -1,6 +1,7 @@
 //! What a user calls the thing being protected.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::error::InvalidInput;
 
@@ -13,7 +14,7 @@ const RESERVED_START: &str = "ll:";
 /// A lock's name: 1 to 512 bytes of UTF-8 without control characters; braces only as one hash tag such as
 /// `{orders}:42`; no `:ll:` inside and no `ll:` in front, which are leaselock's own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Name(String);
+pub struct Name(Arc<str>);
 
 impl Name {
     /// Checks a name.
@@ -23,7 +24,7 @@ impl Name {
     pub fn new(name: impl Into<String>) -> Result<Self, InvalidInput> {
         let name = name.into();
         match fault(&name) {
-            None if !name.is_empty() => Ok(Name(name)),
+            None if !name.is_empty() => Ok(Name(name.into())),
             None => Err(InvalidInput::new("a name has at least one byte".to_owned())),
             Some(fault) => Err(InvalidInput::new(format!("name {}: {fault}", shown(&name)))),
         }
@@ -32,7 +33,12 @@ impl Name {
     /// For an error that comes before the name was looked at.
     #[cfg(feature = "blocking")]
     pub(crate) fn placeholder() -> Self {
-        Name("(refused name)".to_owned())
+        Name("(refused name)".into())
+    }
+
+    /// The same text, not copied.
+    pub(crate) fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
     }
 
     /// The name as given.

@@ -1,5 +1,6 @@
 //! One value per `.lua` file: its text, what goes in, what comes out.
 
+use std::fmt::{self, Write as _};
 use std::sync::OnceLock;
 
 use crate::error::{ErrorKind, StoreError};
@@ -33,7 +34,7 @@ macro_rules! script {
                 $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $fragment, ".lua")),)*
                 include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".lua")),
             ),
-            reads_only: script!(@flag $($reads_only)?),
+            reads_only: $crate::script::script!(@flag $($reads_only)?),
             sha1: std::sync::OnceLock::new(),
         };
         &SCRIPT
@@ -43,35 +44,84 @@ macro_rules! script {
 }
 pub(crate) use script;
 
+/// Texts one behind the other in one piece of memory, because a call that combines requests has hundreds.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Words {
+    text: String,
+    /// Where each one ends.
+    ends: Vec<usize>,
+}
+
+impl Words {
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// All of them together.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "for packing"))]
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts
+            .zip(&self.ends)
+            .map(|(start, end)| &self.text[start..*end])
+    }
+
+    fn push(&mut self, word: impl fmt::Display) {
+        // Writing to memory does not fail.
+        self.text.write_fmt(format_args!("{word}")).ok();
+        self.ends.push(self.text.len());
+    }
+}
+
 /// One call of one script: what a store gets to run.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) script: &'static Script,
-    pub(crate) keys: Vec<String>,
-    pub(crate) args: Vec<String>,
+    pub(crate) keys: Words,
+    pub(crate) args: Words,
 }
 
 /// Arguments hold tokens, so they are not shown.
-impl std::fmt::Debug for Call {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "Call({} {:?}, {} args)",
             self.script.name,
-            self.keys,
+            self.keys.iter().collect::<Vec<_>>(),
             self.args.len()
         )
     }
 }
 
 impl Call {
-    pub(crate) fn key(&mut self, key: &str) -> &mut Self {
-        self.keys.push(key.to_owned());
+    pub(crate) fn of(script: &'static Script) -> Self {
+        Call {
+            script,
+            keys: Words::default(),
+            args: Words::default(),
+        }
+    }
+
+    pub(crate) fn key(&mut self, key: impl fmt::Display) -> &mut Self {
+        self.keys.push(key);
         self
     }
 
-    pub(crate) fn arg(&mut self, arg: impl ToString) -> &mut Self {
-        self.args.push(arg.to_string());
+    pub(crate) fn keys<D: fmt::Display>(&mut self, keys: impl Iterator<Item = D>) {
+        keys.for_each(|key| self.keys.push(key));
+    }
+
+    pub(crate) fn args<D: fmt::Display>(&mut self, args: impl Iterator<Item = D>) {
+        args.for_each(|arg| self.args.push(arg));
+    }
+
+    pub(crate) fn arg(&mut self, arg: impl fmt::Display) -> &mut Self {
+        self.args.push(arg);
         self
     }
 }
@@ -88,7 +138,8 @@ pub(crate) enum Value {
 /// An answer: a tag and what comes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tagged {
-    tag: String,
+    tag: Vec<u8>,
+    /// Everything, with nothing left in place of the tag.
     rest: Vec<Value>,
 }
 
@@ -101,29 +152,25 @@ impl Tagged {
         let Value::Array(mut items) = value else {
             return Err(Malformed);
         };
-        if items.is_empty() {
-            return Err(Malformed);
-        }
-        let rest = items.split_off(1);
-        match items.pop() {
-            Some(Value::Bytes(tag)) => Ok(Tagged {
-                tag: String::from_utf8(tag).map_err(|_| Malformed)?,
-                rest,
+        match items.first_mut() {
+            Some(Value::Bytes(tag)) if std::str::from_utf8(tag).is_ok() => Ok(Tagged {
+                tag: std::mem::take(tag),
+                rest: items,
             }),
             _ => Err(Malformed),
         }
     }
 
     pub(crate) fn tag(&self) -> &str {
-        &self.tag
+        std::str::from_utf8(&self.tag).unwrap_or_default()
     }
 
     pub(crate) fn values(&self) -> &[Value] {
-        &self.rest
+        &self.rest[1..]
     }
 
     fn at(&self, index: usize) -> Result<&Value, Malformed> {
-        self.rest.get(index).ok_or(Malformed)
+        self.rest.get(index + 1).ok_or(Malformed)
     }
 
     /// A whole number that is not negative, sent as an integer or as digits.
@@ -171,11 +218,7 @@ pub(crate) trait Operation {
     fn decode(answer: &Tagged) -> Result<Self::Reply, Malformed>;
 
     fn call(&self) -> Call {
-        let mut call = Call {
-            script: Self::SCRIPT(),
-            keys: Vec::new(),
-            args: Vec::new(),
-        };
+        let mut call = Call::of(Self::SCRIPT());
         self.encode(&mut call);
         call
     }

@@ -1,13 +1,17 @@
 //! The proof of ownership.
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
 const RANDOM_BYTES: usize = 16;
 const CLIENT_BYTES: usize = 6;
+/// Tokens whose random bytes are fetched at once.
+const STOCK: usize = 16;
 /// 22 characters of random, a separator, 8 characters of client.
 const LENGTH: usize = 31;
+const SECRET: usize = 22;
 
 /// Who a client is, in short: 48 random bits, 8 characters. Not a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,32 +29,84 @@ impl ClientId {
 
 /// 128 random bits from the operating system and the client's id, new for every acquisition. A secret: whoever knows
 /// it can release the lease, so it never appears in `Debug`, logs or errors.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Token(String);
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Token([u8; LENGTH]);
 
 impl Token {
     /// A lease without a fencing token says so in its token, which costs nothing and lets `inspect` tell.
     pub(crate) fn random(client: &ClientId, fencing: bool) -> Result<Self, getrandom::Error> {
-        let separator = if fencing { '.' } else { '~' };
-        Ok(Token(format!(
-            "{}{separator}{}",
-            base64url(&random::<RANDOM_BYTES>()?),
-            client.0
-        )))
+        Ok(Self::from_random(&random()?, client, fencing))
+    }
+
+    fn from_random(random: &[u8; RANDOM_BYTES], client: &ClientId, fencing: bool) -> Self {
+        let mut text = [0; LENGTH];
+        let (secret, rest) = text.split_at_mut(SECRET);
+        write_base64url(random, secret);
+        rest[0] = if fencing { b'.' } else { b'~' };
+        rest[1..].copy_from_slice(client.0.as_bytes());
+        Token(text)
     }
 
     /// One of ours, or `None`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        client_of(text.as_bytes()).map(|_| Token(text.to_owned()))
+        client_of(text.as_bytes())?;
+        text.as_bytes().try_into().ok().map(Token)
     }
 
     pub(crate) fn secret(&self) -> &str {
-        &self.0
+        // Made of letters, digits and four signs.
+        std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
     /// Eight hex digits of a hash: enough to correlate, useless to release.
     pub(crate) fn digest(&self) -> String {
-        digest(self.0.as_bytes())
+        digest(&self.0)
+    }
+}
+
+/// Random bytes for the next tokens, fetched for many at once: asking the system for each costs as much as all else
+/// that a client does for an acquisition. It belongs to one client, which does not survive a fork (its thread is not
+/// copied), and what was handed out is wiped.
+#[derive(Default)]
+pub(crate) struct Stock(Mutex<Bytes>);
+
+struct Bytes {
+    bytes: [u8; RANDOM_BYTES * STOCK],
+    /// Tokens left.
+    left: usize,
+}
+
+impl Default for Bytes {
+    fn default() -> Self {
+        Bytes {
+            bytes: [0; RANDOM_BYTES * STOCK],
+            left: 0,
+        }
+    }
+}
+
+impl Stock {
+    pub(crate) fn token(
+        &self,
+        client: &ClientId,
+        fencing: bool,
+    ) -> Result<Token, getrandom::Error> {
+        let mut stock = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if stock.left == 0 {
+            getrandom::fill(&mut stock.bytes)?;
+            stock.left = STOCK;
+        }
+        stock.left -= 1;
+        let start = stock.left * RANDOM_BYTES;
+        let mut random = [0; RANDOM_BYTES];
+        random.swap_with_slice(&mut stock.bytes[start..start + RANDOM_BYTES]);
+        Ok(Token::from_random(&random, client, fencing))
+    }
+}
+
+impl fmt::Debug for Stock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stock")
     }
 }
 
@@ -65,7 +121,7 @@ pub(crate) fn client_of(value: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(value)
         .ok()
         .filter(|text| text.len() == LENGTH)?;
-    let (secret, client) = text.split_at_checked(22)?;
+    let (secret, client) = text.split_at_checked(SECRET)?;
     let client = client.strip_prefix(['.', '~'])?;
     let plain = |part: &str| {
         part.bytes()
@@ -91,20 +147,24 @@ fn random<const N: usize>() -> Result<[u8; N], getrandom::Error> {
 
 /// Unpadded base64 with `-` and `_` (RFC 4648, section 5).
 pub(crate) fn base64url(bytes: &[u8]) -> String {
+    let digits = bytes.len() / 3 * 4 + [0, 2, 3][bytes.len() % 3];
+    let mut text = vec![0; digits];
+    write_base64url(bytes, &mut text);
+    text.into_iter().map(char::from).collect()
+}
+
+/// Into a place of the right length.
+fn write_base64url(bytes: &[u8], text: &mut [u8]) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
+    for (chunk, place) in bytes.chunks(3).zip(text.chunks_mut(4)) {
         let group = chunk
             .iter()
             .fold(0u32, |all, byte| all << 8 | u32::from(*byte))
             << (8 * (3 - chunk.len()));
-        for digit in 0..=chunk.len() {
-            text.push(char::from(
-                DIGITS[(group >> (18 - 6 * digit) & 63) as usize],
-            ));
+        for (digit, place) in place.iter_mut().enumerate() {
+            *place = DIGITS[(group >> (18 - 6 * digit) & 63) as usize];
         }
     }
-    text
 }
 
 /// The reverse; `None` for anything that `base64url` does not write.

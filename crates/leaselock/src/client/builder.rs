@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use crate::client::record::Process;
+use crate::client::requests::Requests;
 use crate::client::{Client, Inner};
 use crate::clock::Clock;
 use crate::error::InvalidInput;
@@ -18,7 +19,7 @@ use crate::store::Store;
 #[cfg(feature = "embedded")]
 use crate::store::embedded::EmbeddedStore;
 use crate::store::url::{self, Target};
-use crate::token::ClientId;
+use crate::token::{ClientId, Stock};
 use crate::ttl::Drift;
 
 /// More drift than this leaves little of a lease; a clock that needs it wants mending.
@@ -150,6 +151,8 @@ impl ClientBuilder {
                 ppm: self.drift_ppm,
             },
             request_timeout: self.request_timeout,
+            tokens: Stock::default(),
+            requests: Requests::new(&store, &self.clock),
             clock: self.clock,
             store,
             skew: Arc::new(Skew::default()),

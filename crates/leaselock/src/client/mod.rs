@@ -3,6 +3,7 @@
 pub(crate) mod background;
 pub(crate) mod builder;
 pub(crate) mod record;
+pub(crate) mod requests;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 pub(crate) use background::Background;
 use record::{Announce, Process};
+use requests::Requests;
 
 use crate::client::builder::ClientBuilder;
 use crate::clock::{Clock, Moment};
@@ -22,6 +24,7 @@ use crate::lease::Held;
 use crate::lease::handle::{DetachedLease, Handle};
 use crate::lease::kept::Kept;
 use crate::lease::reaper::Reaper;
+use crate::lease::schedule::Id;
 use crate::mutex::Mutex;
 use crate::mutex::views::Note;
 use crate::name::Name;
@@ -29,7 +32,7 @@ use crate::options::{DEFAULT_TTL, Options};
 use crate::script::Operation;
 use crate::skew::Skew;
 use crate::store::Store;
-use crate::token::{ClientId, Token};
+use crate::token::{ClientId, Stock, Token};
 use crate::ttl::{Drift, Ttl};
 
 /// How long others can read who a client is, without its renewing it.
@@ -61,6 +64,8 @@ pub(crate) struct Inner {
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) clock: Clock,
     pub(crate) store: Store,
+    pub(crate) requests: Requests,
+    pub(crate) tokens: Stock,
     pub(crate) skew: Arc<Skew>,
     background: OnceLock<Result<Background, StoreError>>,
     closed: AtomicBool,
@@ -258,13 +263,13 @@ impl Inner {
         self.store.ask(operation, within).await
     }
 
-    pub(crate) fn forget(&self, id: u64) {
+    pub(crate) fn forget(&self, id: Id) {
         if let Some(background) = self.started() {
             background.keeper.forget(id);
         }
     }
 
-    pub(crate) fn look_again(&self, id: u64) {
+    pub(crate) fn look_again(&self, id: Id) {
         if let Some(background) = self.started() {
             background.keeper.look_again(id);
         }
@@ -322,7 +327,7 @@ impl Inner {
     /// Holds something or waits for something. A request that is under way counts by having asked for this.
     fn is_used(&self) -> bool {
         let used = |background: &Background| {
-            !background.keeper.held().is_empty() || background.wakeups.is_anybody_waiting()
+            !background.keeper.is_empty() || background.wakeups.is_anybody_waiting()
         };
         self.announced.swap(2, Ordering::SeqCst) == 1 || self.started().is_some_and(used)
     }

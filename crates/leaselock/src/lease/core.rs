@@ -11,6 +11,12 @@ const RENEW_AFTER_SHARE: u32 = 3;
 /// Between two failed renewals there is at least this pause, however little time is left.
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(5);
 
+/// A lease goes along with others that are renewed when it would be due within this share of its ttl, so that what is
+/// held together is renewed together. Then a renewal comes at 28 % instead of 33 % of the ttl at worst.
+const EARLY_SHARE: u32 = 20;
+/// And not earlier than this: with more, a crowd of leases would gather into bursts.
+pub(crate) const EARLY_MAX: Duration = Duration::from_millis(100);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Held,
@@ -102,15 +108,36 @@ impl Core {
             self.phase = Phase::Lost(reason);
             return Step::Lost(reason);
         }
-        let at_end = self.hold_until == Some(self.deadline);
-        if !self.renews || self.renewing || at_end {
-            return Step::Until(self.deadline);
-        }
-        if now >= self.renew_at {
+        let next = self.next();
+        if self.may_renew() && now >= next {
             self.renewing = true;
             return Step::Renew;
         }
-        Step::Until(self.renew_at)
+        Step::Until(next)
+    }
+
+    /// When `step` has something to do again.
+    pub(crate) fn next(&self) -> Moment {
+        match self.phase {
+            Phase::Lost(_) => Moment::from_nanos(0),
+            Phase::Held if self.may_renew() => self.renew_at.min(self.deadline),
+            Phase::Held => self.deadline,
+        }
+    }
+
+    fn may_renew(&self) -> bool {
+        let at_end = self.hold_until == Some(self.deadline);
+        self.renews && !self.renewing && !at_end
+    }
+
+    /// True for a lease that is renewed with others now, although it is not due yet; reported as after `Renew`.
+    pub(crate) fn renew_early(&mut self, now: Moment) -> bool {
+        let early = EARLY_MAX.min(self.ttl.as_duration() / EARLY_SHARE);
+        let held = self.phase == Phase::Held && now < self.deadline;
+        // A failed one has its own time for the next try.
+        let goes = held && self.may_renew() && !self.failing && now.plus(early) >= self.renew_at;
+        self.renewing |= goes;
+        goes
     }
 
     fn ran_out(&self) -> LostReason {

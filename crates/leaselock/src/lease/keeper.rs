@@ -3,8 +3,6 @@
 //! It runs on the client's own thread over a connection of its own, so a busy executor or a full connection of the
 //! user delays neither renewals nor the news of a loss.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,9 +10,11 @@ use tokio::sync::Notify;
 
 use crate::clock::{Alarm, Clock, Moment};
 use crate::error::{LostReason, StoreError};
-use crate::lease::core::Step;
+use crate::lease::core::{EARLY_MAX, Step};
 use crate::lease::kept::Kept;
 use crate::lease::reaper::{Owed, Reaper};
+use crate::lease::schedule::{Id, Schedule};
+use crate::mutex::many::{ExtendMany, Item, MANY_MAX, Terms};
 use crate::mutex::steps::{Extend, ExtendAnswer};
 use crate::mutex::views::Note;
 use crate::skew::Skew;
@@ -35,45 +35,15 @@ pub(crate) struct Keeper {
     skew: Arc<Skew>,
 }
 
-#[derive(Debug, Default)]
-struct Table {
-    next_id: u64,
-    leases: HashMap<u64, Entry>,
-    due: BinaryHeap<Reverse<(Moment, u64)>>,
-}
-
 #[derive(Debug)]
-struct Entry {
-    kept: Arc<Kept>,
-    /// The one entry of `due` that counts; older ones are skipped.
-    alarm: Moment,
+struct Table {
+    schedule: Schedule,
+    /// Until when the task sleeps. Whatever comes later need not wake it.
+    sleeps_until: Moment,
 }
 
-impl Table {
-    fn set_alarm(&mut self, id: u64, alarm: Moment) {
-        if let Some(entry) = self.leases.get_mut(&id) {
-            entry.alarm = alarm;
-            self.due.push(Reverse((alarm, id)));
-        }
-    }
-
-    /// The next lease whose alarm is due at `now`, or when the next one is.
-    fn pop_due(&mut self, now: Moment) -> Result<(u64, Arc<Kept>), Option<Moment>> {
-        while let Some(Reverse((alarm, id))) = self.due.peek().copied() {
-            let entry = self.leases.get(&id).filter(|entry| entry.alarm == alarm);
-            if let Some(entry) = entry {
-                if alarm > now {
-                    return Err(Some(alarm));
-                }
-                let kept = Arc::clone(&entry.kept);
-                self.due.pop();
-                return Ok((id, kept));
-            }
-            self.due.pop();
-        }
-        Err(None)
-    }
-}
+/// A lease and where it is in the schedule.
+type Due = (Id, Arc<Kept>);
 
 impl Keeper {
     pub(crate) fn new(
@@ -83,10 +53,13 @@ impl Keeper {
         reaper: Reaper,
         skew: Arc<Skew>,
     ) -> Self {
-        let (table, changed) = (Mutex::default(), Notify::new());
+        let table = Table {
+            schedule: Schedule::default(),
+            sleeps_until: Moment::from_nanos(u64::MAX),
+        };
         Keeper {
-            table,
-            changed,
+            table: Mutex::new(table),
+            changed: Notify::new(),
             store,
             clock,
             request_timeout,
@@ -100,58 +73,59 @@ impl Keeper {
     }
 
     /// Keeps a lease from now on. The id takes it back.
-    pub(crate) fn keep(&self, kept: Arc<Kept>) -> u64 {
-        let id = {
+    pub(crate) fn keep(&self, kept: Arc<Kept>) -> Id {
+        let alarm = kept.core().next();
+        let (id, early) = {
             let mut table = self.table();
-            table.next_id += 1;
-            let id = table.next_id;
-            let alarm = Moment::from_nanos(0); // the task works out the real one
-            table.leases.insert(id, Entry { kept, alarm });
-            table.set_alarm(id, alarm);
-            id
+            let early = alarm < table.sleeps_until;
+            (table.schedule.insert(kept, alarm), early)
         };
-        self.changed.notify_one();
+        if early {
+            self.changed.notify_one();
+        }
         id
     }
 
     /// Stops renewing. A renewal that is on its way changes nothing any more.
-    pub(crate) fn forget(&self, id: u64) {
-        self.table().leases.remove(&id);
+    pub(crate) fn forget(&self, id: Id) {
+        self.table().schedule.remove(id);
     }
 
     /// Looks at a lease again, because its deadline moved.
-    pub(crate) fn look_again(&self, id: u64) {
-        self.table().set_alarm(id, Moment::from_nanos(0));
-        self.changed.notify_one();
+    pub(crate) fn look_again(&self, id: Id) {
+        self.set_alarms([(id, Moment::from_nanos(0))]);
+    }
+
+    fn set_alarms(&self, alarms: impl IntoIterator<Item = (Id, Moment)>) {
+        let early = {
+            let mut table = self.table();
+            for (id, alarm) in alarms {
+                table.schedule.set_alarm(id, alarm);
+            }
+            let first = table.schedule.first();
+            first.is_some_and(|first| first < table.sleeps_until)
+        };
+        if early {
+            self.changed.notify_one();
+        }
     }
 
     /// Everything that is held, oldest first.
     pub(crate) fn held(&self) -> Vec<Arc<Kept>> {
-        let table = self.table();
-        let mut leases: Vec<_> = table
-            .leases
-            .iter()
-            .map(|(id, entry)| (*id, &entry.kept))
-            .collect();
-        leases.sort_by_key(|(id, _)| *id);
-        leases
-            .into_iter()
-            .map(|(_, kept)| Arc::clone(kept))
-            .collect()
+        let all = self.table().schedule.all();
+        all.into_iter().map(|(_, kept)| kept).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table().schedule.is_empty()
     }
 
     /// Something happened to the store: every lease is verified by a renewal now.
     pub(crate) fn doubt_all(&self) {
         let now = self.clock.now();
-        let ids: Vec<u64> = {
-            let table = self.table();
-            table
-                .leases
-                .values()
-                .for_each(|entry| entry.kept.core().doubt(now));
-            table.leases.keys().copied().collect()
-        };
-        ids.into_iter().for_each(|id| self.look_again(id));
+        let all = self.table().schedule.all();
+        all.iter().for_each(|(_, kept)| kept.core().doubt(now));
+        self.set_alarms(all.into_iter().map(|(id, _)| (id, now)));
     }
 
     /// Runs for ever.
@@ -170,30 +144,51 @@ impl Keeper {
     fn work(self: &Arc<Self>) -> Moment {
         loop {
             let now = self.clock.now();
-            let due = self.table().pop_due(now);
-            match due {
-                Ok((id, kept)) => self.step(id, kept, now),
-                Err(next) => return next.unwrap_or_else(|| now.plus(IDLE)),
+            let due = {
+                let mut table = self.table();
+                let first = table.schedule.first().unwrap_or_else(|| now.plus(IDLE));
+                if first > now {
+                    table.sleeps_until = first;
+                    return first;
+                }
+                table.schedule.ringing(now)
+            };
+            let mut renewals: Vec<Due> = due
+                .into_iter()
+                .filter(|(id, kept)| self.step(*id, kept, now))
+                .collect();
+            if !renewals.is_empty() {
+                renewals.extend(self.soon_due(now));
+                self.send(renewals);
             }
         }
     }
 
-    fn step(self: &Arc<Self>, id: u64, kept: Arc<Kept>, now: Moment) {
+    /// True for a lease that is to be renewed now. Its alarm is its deadline until the answer comes.
+    fn step(&self, id: Id, kept: &Kept, now: Moment) -> bool {
         match kept.step(now) {
-            Step::Until(next) => self.table().set_alarm(id, next),
+            Step::Until(next) => self.set_alarms([(id, next)]),
             Step::Renew => {
                 let deadline = kept.core().deadline();
-                self.table().set_alarm(id, deadline);
-                let keeper = Arc::clone(self);
-                drop(tokio::spawn(async move { keeper.renew(id, kept).await }));
+                self.set_alarms([(id, deadline)]);
+                return true;
             }
             Step::Lost(reason) => {
                 tracing::warn!(name = %kept.name, %reason, "lease lost");
-                self.give_back_after_hold(&kept, reason);
+                self.give_back_after_hold(kept, reason);
                 self.forget(id);
             }
             Step::Over => self.forget(id),
         }
+        false
+    }
+
+    /// Those who would be due in a moment and go along with those who are.
+    fn soon_due(&self, now: Moment) -> Vec<Due> {
+        let mut soon = self.table().schedule.ringing(now.plus(EARLY_MAX));
+        soon.retain(|(_, kept)| kept.core().renew_early(now));
+        self.set_alarms(soon.iter().map(|(id, kept)| (*id, kept.core().deadline())));
+        soon
     }
 
     /// At the end of the longest hold the store still holds the key: the lease is given up for the holder.
@@ -201,49 +196,147 @@ impl Keeper {
         if reason == LostReason::HoldOver {
             self.reaper.take(Owed::release(
                 kept.keys.clone(),
-                kept.token.clone(),
+                kept.token,
                 self.clock.now(),
             ));
         }
     }
 
-    async fn renew(self: Arc<Self>, id: u64, kept: Arc<Kept>) {
-        let (ttl, deadline) = {
-            let core = kept.core();
-            (core.ttl(), core.deadline())
+    /// Renews, as many as possible in one call.
+    fn send(self: &Arc<Self>, mut renewals: Vec<Due>) {
+        let can = self.store.capabilities();
+        let most = if can.combines {
+            can.keys_per_call.min(MANY_MAX)
+        } else {
+            1
         };
-        let t0 = self.clock.now();
-        let within = deadline
-            .saturating_since(t0)
-            .min(request_timeout(self.request_timeout, ttl));
+        renewals.sort_by_key(|(_, kept)| kept.ttl());
+        for same in renewals.chunk_by(|(_, one), (_, other)| one.ttl() == other.ttl()) {
+            for batch in same.chunks(most) {
+                let (keeper, batch) = (Arc::clone(self), batch.to_vec());
+                drop(tokio::spawn(async move { keeper.renew(batch).await }));
+            }
+        }
+    }
+
+    async fn renew(self: Arc<Self>, batch: Vec<Due>) {
+        if let [(id, kept)] = batch.as_slice() {
+            return self.renew_alone(*id, kept).await;
+        }
+        let (t0, ttl) = (self.clock.now(), batch[0].1.ttl());
+        let terms = Terms {
+            ttl,
+            fencing: false,
+        };
+        let item = |(_, kept): &Due| Item {
+            keys: kept.keys.clone(),
+            token: kept.token,
+            terms,
+        };
+        let items: Vec<Item> = batch.iter().map(item).collect();
+        let within = batch.iter().map(|(_, kept)| self.within(kept, t0)).max();
+        let many = ExtendMany(ttl, &items);
+        let answer = self.store.ask(&many, within.unwrap_or_default()).await;
+        let answers = match answer {
+            Ok(answers) if answers.len() == batch.len() => answers.into_iter().map(|one| one.map(Ok)).collect(),
+            // What does not pass by itself may be the fault of one of them, or of their being together.
+            Err(error) if !error.maybe_applied() && !error.may_pass() => batch.iter().map(|_| None).collect(),
+            Err(error) => batch.iter().map(|_| Some(Err(error.clone()))).collect(),
+            Ok(_) => {
+                let error = StoreError::unknown(
+                    crate::error::ErrorKind::Malformed,
+                    "the number of answers is not that of the leases",
+                );
+                batch.iter().map(|_| Some(Err(error.clone()))).collect::<Vec<_>>()
+            }
+        };
+        self.tell(batch, t0, ttl, answers);
+    }
+
+    /// Each lease learns its own answer. Whoever got none asks by itself.
+    fn tell(
+        self: &Arc<Self>,
+        batch: Vec<Due>,
+        t0: Moment,
+        ttl: Ttl,
+        answers: Vec<Option<Result<ExtendAnswer, StoreError>>>,
+    ) {
+        let mut alarms = Vec::with_capacity(batch.len());
+        let time = answers.iter().flatten().find_map(|answer| match answer {
+            Ok(ExtendAnswer::Extended { time_us }) => Some(*time_us),
+            _ => None,
+        });
+        for ((id, kept), answer) in batch.into_iter().zip(answers) {
+            let Some(answer) = answer else {
+                let keeper = Arc::clone(self);
+                drop(tokio::spawn(async move { keeper.renew_alone(id, &kept).await }));
+                continue;
+            };
+            self.report(&kept, t0, ttl, answer);
+            alarms.push((id, kept.core().next()));
+            if kept.why.is_some() {
+                let keeper = Arc::clone(self);
+                drop(tokio::spawn(async move { keeper.renew_note(&kept).await }));
+            }
+        }
+        self.set_alarms(alarms);
+        self.note_time(t0, time);
+    }
+
+    async fn renew_alone(&self, id: Id, kept: &Kept) {
+        let (t0, ttl) = (self.clock.now(), kept.ttl());
         let extend = Extend {
             keys: &kept.keys,
             token: &kept.token,
             ttl,
         };
-        let answer = self.store.ask(&extend, within).await;
-        self.report(&kept, t0, ttl, answer);
-        self.look_again(id);
+        let answer = self.store.ask(&extend, self.within(kept, t0)).await;
+        let time = match &answer {
+            Ok(ExtendAnswer::Extended { time_us }) => Some(*time_us),
+            _ => None,
+        };
+        self.report(kept, t0, ttl, answer);
+        self.set_alarms([(id, kept.core().next())]);
+        self.note_time(t0, time);
+        self.renew_note(kept).await;
+    }
+
+    fn within(&self, kept: &Kept, t0: Moment) -> Duration {
+        let left = kept.core().deadline().saturating_since(t0);
+        left.min(request_timeout(self.request_timeout, kept.ttl()))
+    }
+
+    fn note_time(&self, t0: Moment, time_us: Option<u64>) {
+        let now = self.clock.now();
+        if time_us.is_some_and(|time_us| self.skew.note(t0, now, time_us)) {
+            self.doubt_all();
+        }
+    }
+
+    /// A note is for people; the lease does not depend on it.
+    async fn renew_note(&self, kept: &Kept) {
         if let Some(why) = &kept.why {
+            let ttl = kept.ttl();
             let note = Note {
                 keys: &kept.keys,
                 token: &kept.token,
                 text: why,
                 ttl,
             };
-            drop(self.store.ask(&note, within).await); // a note for people; the lease does not depend on it
+            drop(
+                self.store
+                    .ask(&note, request_timeout(self.request_timeout, ttl))
+                    .await,
+            );
         }
     }
 
     fn report(&self, kept: &Kept, t0: Moment, ttl: Ttl, answer: Result<ExtendAnswer, StoreError>) {
         let now = self.clock.now();
         match answer {
-            Ok(ExtendAnswer::Extended { time_us }) => {
+            Ok(ExtendAnswer::Extended { .. }) => {
                 kept.core().extended(t0, now, ttl);
                 kept.tell_hook();
-                if self.skew.note(t0, now, time_us) {
-                    self.doubt_all();
-                }
             }
             Ok(ExtendAnswer::Expired) => kept.end(LostReason::Vanished),
             Ok(ExtendAnswer::Taken) => kept.end(LostReason::TakenOver),

@@ -1,6 +1,6 @@
 //! Being told that a lease is lost.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -20,7 +20,8 @@ pub(crate) struct Latch {
 #[derive(Debug, Default)]
 struct Wakers {
     next: u64,
-    waiting: HashMap<u64, Waker>,
+    /// A map that is empty takes no room, and most leases have nobody here.
+    waiting: BTreeMap<u64, Waker>,
 }
 
 impl Latch {

@@ -6,6 +6,7 @@ pub(crate) mod keeper;
 pub(crate) mod kept;
 pub(crate) mod losing;
 pub(crate) mod reaper;
+pub(crate) mod schedule;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::lease::handle::Handle;
 use crate::lease::kept::Kept;
 use crate::lease::losing::Losing;
 use crate::lease::reaper::{Debt, Owed};
+use crate::lease::schedule::Id;
 use crate::mutex::steps::{Extend, ExtendAnswer, Release, ReleaseAnswer};
 use crate::name::Name;
 use crate::ttl::Ttl;
@@ -47,14 +49,14 @@ pub enum LeaseState {
 pub struct Lease {
     inner: Arc<Inner>,
     kept: Arc<Kept>,
-    id: u64,
+    id: Id,
     given_up: bool,
     /// A request of its acquisition was cut off and may be carried out when the lease is over.
     late_requests: bool,
 }
 
 impl Lease {
-    pub(crate) fn new(inner: Arc<Inner>, kept: Arc<Kept>, id: u64) -> Self {
+    pub(crate) fn new(inner: Arc<Inner>, kept: Arc<Kept>, id: Id) -> Self {
         Lease {
             inner,
             kept,
@@ -225,7 +227,7 @@ impl Lease {
         self.inner.forget(self.id);
         let until = self.kept.core().deadline();
         self.kept.end(LostReason::GivenUp);
-        let (keys, token) = (self.kept.keys.clone(), self.kept.token.clone());
+        let (keys, token) = (self.kept.keys.clone(), self.kept.token);
         let owed = if self.late_requests {
             Owed::acquisition(keys, token, until)
         } else {
@@ -244,7 +246,7 @@ pub(crate) async fn release(
     within: Duration,
 ) -> Result<(), ReleaseError> {
     let release = Release { keys, token };
-    let first = inner.ask(&release, within).await;
+    let first = inner.requests.release(&release, within).await;
     let again = first
         .as_ref()
         .is_err_and(crate::error::StoreError::maybe_applied);

@@ -1,5 +1,6 @@
 //! The mutex: one holder at a time.
 
+pub(crate) mod many;
 pub(crate) mod steps;
 #[cfg(all(test, feature = "redis", feature = "embedded"))]
 mod tests;

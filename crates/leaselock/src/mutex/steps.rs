@@ -45,9 +45,9 @@ impl Operation for Acquire<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
-            .key(&self.keys.line)
-            .key(&self.keys.waiters)
-            .key(&self.keys.fence);
+            .key(self.keys.line())
+            .key(self.keys.waiters())
+            .key(self.keys.fence());
         call.arg(self.token.secret())
             .arg(self.ttl.as_ms())
             .arg(self.passed.as_ms());
@@ -76,13 +76,18 @@ impl Operation for Acquire<'_> {
 }
 
 fn seen(answer: &Tagged) -> Result<Seen, Malformed> {
-    let holder = answer.text(1)?;
+    seen_at(answer, 0, answer.number(2)?)
+}
+
+/// Remaining time and holder, from `at` on.
+pub(super) fn seen_at(answer: &Tagged, at: usize, time_us: u64) -> Result<Seen, Malformed> {
+    let holder = answer.text(at + 1)?;
     Ok(Seen {
-        remaining: u64::try_from(answer.signed(0)?)
+        remaining: u64::try_from(answer.signed(at)?)
             .ok()
             .map(Duration::from_millis),
         holder: (!holder.is_empty()).then(|| holder.to_owned()),
-        time_us: answer.number(2)?,
+        time_us,
     })
 }
 
@@ -142,9 +147,9 @@ impl Operation for Release<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
-            .key(&self.keys.line)
-            .key(&self.keys.waiters)
-            .key(&self.keys.fence);
+            .key(self.keys.line())
+            .key(self.keys.waiters())
+            .key(self.keys.fence());
         call.arg(self.token.secret());
     }
 
@@ -178,9 +183,9 @@ impl Operation for Cancel<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
-            .key(&self.keys.line)
-            .key(&self.keys.waiters)
-            .key(&self.keys.fence);
+            .key(self.keys.line())
+            .key(self.keys.waiters())
+            .key(self.keys.fence());
         call.arg(self.token.secret());
     }
 

@@ -39,9 +39,9 @@ impl Operation for Inspect<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
-            .key(&self.keys.line)
-            .key(&self.keys.waiters);
-        call.key(&self.keys.fence).key(&self.keys.why);
+            .key(self.keys.line())
+            .key(self.keys.waiters());
+        call.key(self.keys.fence()).key(self.keys.why());
     }
 
     fn decode(answer: &Tagged) -> Result<Inspected, Malformed> {
@@ -108,9 +108,9 @@ impl Operation for Break<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
-            .key(&self.keys.line)
-            .key(&self.keys.waiters)
-            .key(&self.keys.fence);
+            .key(self.keys.line())
+            .key(self.keys.waiters())
+            .key(self.keys.fence());
         call.arg(
             self.only
                 .map_or_else(String::new, |fence| fence.to_string()),
@@ -151,7 +151,7 @@ impl Operation for Note<'_> {
     const SCRIPT: fn() -> &'static Script = || script!("mutex/note");
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock).key(&self.keys.why);
+        call.key(&self.keys.lock).key(self.keys.why());
         call.arg(self.token.secret())
             .arg(self.text)
             .arg(self.ttl.as_ms());

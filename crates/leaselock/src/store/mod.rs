@@ -41,6 +41,8 @@ pub(crate) struct Capabilities {
     pub(crate) wakes: bool,
     /// How many keys of different names one call may have.
     pub(crate) keys_per_call: usize,
+    /// Requests for different names may leave in one call.
+    pub(crate) combines: bool,
     /// Waiters look at least this often, whatever else they know.
     pub(crate) look_every: Duration,
 }

@@ -58,7 +58,7 @@ impl<'a> Acquisition<'a> {
             source,
         };
         let background = inner.background().map_err(internal)?;
-        let token = Token::random(&inner.id, options.fencing)
+        let token = inner.tokens.token(&inner.id, options.fencing)
             .map_err(|error| internal(StoreError::no_random(error)))?;
         Ok(Acquisition {
             inner,
@@ -125,7 +125,7 @@ impl<'a> Acquisition<'a> {
     }
 
     fn renew_token(&mut self) -> Result<(), AcquireError> {
-        let token = Token::random(&self.inner.id, self.options.fencing);
+        let token = self.inner.tokens.token(&self.inner.id, self.options.fencing);
         self.token = token.map_err(|error| AcquireError::Store {
             name: self.name.clone(),
             source: StoreError::no_random(error),
@@ -157,7 +157,7 @@ impl<'a> Acquisition<'a> {
         };
         let era = self.era();
         let t0 = self.inner.clock.now();
-        let answer = self.inner.ask(&acquire, within).await?;
+        let answer = self.inner.requests.acquire(&acquire, within).await?;
         let now = self.inner.clock.now();
         let (Acquired::Granted { time_us, .. }
         | Acquired::Waiting {

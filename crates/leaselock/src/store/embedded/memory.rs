@@ -101,7 +101,7 @@ impl MemoryStore {
         let step = Step {
             image,
             now_us,
-            keys: call.keys.clone(),
+            keys: call.keys.iter().map(str::to_owned).collect(),
             reads_only: call.script.reads_only,
             surroundings: Arc::clone(&self.shared) as Arc<dyn Surroundings>,
             outbox: Vec::new(),

@@ -123,6 +123,7 @@ impl EmbeddedStore {
         Capabilities {
             wakes: true,
             keys_per_call: 1,
+            combines: false, // each name has a file and a lock of its own
             look_every: Duration::from_secs(1),
         }
     }
@@ -163,7 +164,7 @@ impl EmbeddedStore {
 
 /// What all keys of a call have in common, and with it the file that they lie in.
 fn one_tag(call: &Call) -> Result<&str, StoreError> {
-    let mut tags = call.keys.iter().map(|key| keys::slot_tag(key));
+    let mut tags = call.keys.iter().map(keys::slot_tag);
     match tags.next() {
         Some(tag) if tags.all(|other| other == tag) => Ok(tag),
         _ => {

@@ -167,6 +167,7 @@ impl RedisStore {
         Capabilities {
             wakes: matches!(self.0, Link::Own(_)),
             keys_per_call: 200,
+            combines: matches!(self.0, Link::Own(_)), // what lies behind another's connection is not known: a cluster?
             look_every: Duration::MAX,
         }
     }
@@ -218,12 +219,12 @@ impl Link {
 }
 
 fn command(verb: &str, script: &str, call: &Call) -> Cmd {
-    let mut command = redis::cmd(verb);
-    command
-        .arg(script)
-        .arg(call.keys.len())
-        .arg(&call.keys)
-        .arg(&call.args);
+    let words = call.keys.len() + call.args.len() + 3;
+    let mut command = Cmd::with_capacity(words, script.len() + call.keys.bytes() + call.args.bytes() + 16);
+    command.arg(verb).arg(script).arg(call.keys.len());
+    for word in call.keys.iter().chain(call.args.iter()) {
+        command.arg(word);
+    }
     command
 }
 

@@ -1,0 +1,41 @@
+-- mutex/extend_many: make the time of many leases whole again, each for itself.
+--
+-- KEYS[…] locks      the only keys touched
+-- ARGV[1] ttl_ms     integer > 0; for each
+-- ARGV[…] tokens     each holder's proof of ownership, in the order of the locks; at most 256
+--
+-- Returns {"answered", time_us, letters}   one letter for each item, in the order of the locks:
+--           x  extended: held for at least ttl_ms from time_us
+--           e  expired: nothing is there
+--           t  taken: another holds it
+--           -  any other case: nothing was done, ask with mutex/extend
+-- Replay  harmless: the same answers as long as the tokens hold
+-- Writes  locks
+local ttl_ms = tonumber(ARGV[1])
+
+local now = whole(clock_us())
+local count = #ARGV - 1
+local held = count <= MANY_MAX and many_values(1, count)
+local answers = {}
+
+for i = 1, count do
+  local holder = held and held[i]
+  if not held then
+    answers[i] = '-'
+  elseif not holder then
+    answers[i] = redis.pcall('EXISTS', KEYS[i]) == 0 and 'e' or '-'
+  elseif holder ~= ARGV[i + 1] then
+    answers[i] = 't'
+  else
+    answers[i] = 'x'
+  end
+end
+
+for i = 1, count do
+  if answers[i] == 'x' then
+    local pttl_ms = redis.pcall('PTTL', KEYS[i])
+    local whole_again = type(pttl_ms) == 'number' and pttl_ms >= ttl_ms -- -1 is not: a lease always ends by itself
+    if not whole_again and redis.pcall('PEXPIRE', KEYS[i], ttl_ms) ~= 1 then answers[i] = '-' end
+  end
+end
+return { 'answered', now, table.concat(answers) }

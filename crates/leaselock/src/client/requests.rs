@@ -1,0 +1,80 @@
+//! The two requests that every lease costs, on their way to the store: alone or together with others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::combine::{Combiner, Contended};
+use crate::error::StoreError;
+use crate::mutex::many::{Acquires, Item, Releases, Terms};
+use crate::mutex::steps::{Acquire, Acquired, Release, ReleaseAnswer};
+use crate::options::DEFAULT_TTL;
+use crate::store::Store;
+
+#[derive(Debug)]
+pub(crate) struct Requests {
+    acquires: Combiner<Acquires>,
+    releases: Combiner<Releases>,
+    contended: Arc<Contended>,
+    store: Store,
+    clock: Clock,
+}
+
+impl Requests {
+    pub(crate) fn new(store: &Store, clock: &Clock) -> Self {
+        let contended = Arc::new(Contended::default());
+        let shared = || (store.clone(), clock.clone(), Arc::clone(&contended));
+        let ((for_acquires, clock, noted), (for_releases, its_clock, its_noted)) =
+            (shared(), shared());
+        Requests {
+            acquires: Combiner::new(for_acquires, clock.clone(), noted),
+            releases: Combiner::new(for_releases, its_clock, its_noted),
+            contended,
+            store: store.clone(),
+            clock,
+        }
+    }
+
+    pub(crate) async fn acquire(
+        &self,
+        acquire: &Acquire<'_>,
+        within: Duration,
+    ) -> Result<Acquired, StoreError> {
+        let item = || Item {
+            keys: acquire.keys.clone(),
+            token: *acquire.token,
+            terms: Terms {
+                ttl: acquire.ttl,
+                fencing: acquire.fencing,
+            },
+        };
+        let until = self.clock.now().plus(within);
+        let answer = self.acquires.ask(acquire, item, within).await?;
+        if matches!(answer, Acquired::Granted { .. }) {
+            return Ok(answer);
+        }
+        let now = self.clock.now();
+        self.contended.note(&acquire.keys.lock, now);
+        if acquire.waits && matches!(answer, Acquired::Busy { .. }) {
+            // A combined request does not get in line.
+            return self.store.ask(acquire, until.saturating_since(now)).await;
+        }
+        Ok(answer)
+    }
+
+    pub(crate) async fn release(
+        &self,
+        release: &Release<'_>,
+        within: Duration,
+    ) -> Result<ReleaseAnswer, StoreError> {
+        let item = || Item {
+            keys: release.keys.clone(),
+            token: *release.token,
+            terms: Terms {
+                ttl: DEFAULT_TTL,
+                fencing: true,
+            },
+        };
+        self.releases.ask(release, item, within).await
+    }
+}

@@ -1,0 +1,176 @@
+//! Many requests of one kind in one call: one value per script `lua/mutex/*_many.lua`, each item with its own answer.
+
+use crate::fence::Fence;
+use crate::keys::MutexKeys;
+use crate::mutex::steps::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
+use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::token::Token;
+use crate::ttl::Ttl;
+
+/// More items in one call would hold the server for too long. The same number stands in `lua/many.lua`.
+pub(crate) const MANY_MAX: usize = 256;
+
+/// What one item of a call needs: a lock and whose it is or is to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Item {
+    pub(crate) keys: MutexKeys,
+    pub(crate) token: Token,
+    /// Where the kind has one; the items of one call have it in common.
+    pub(crate) terms: Terms,
+}
+
+/// What the items of one call have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) ttl: Ttl,
+    pub(crate) fencing: bool,
+}
+
+/// The answers in the order of the items. `None`: nothing was done for it, and its own script is to be asked.
+pub(crate) type Answers<R> = Vec<Option<R>>;
+
+/// A kind of request of which many can leave together.
+pub(crate) trait Kind: Send + Sync + 'static {
+    type Reply: Send + 'static;
+    type Many<'a>: Operation<Reply = Answers<Self::Reply>> + Send + Sync;
+    /// Items with the same terms, at most [`MANY_MAX`].
+    fn many(terms: Terms, items: &[Item]) -> Self::Many<'_>;
+}
+
+/// Takes what is free. Runs `lua/mutex/acquire_many.lua`.
+#[derive(Debug)]
+pub(crate) struct AcquireMany<'a>(Terms, &'a [Item]);
+
+#[derive(Debug)]
+pub(crate) struct Acquires;
+
+impl Kind for Acquires {
+    type Reply = Acquired;
+    type Many<'a> = AcquireMany<'a>;
+
+    fn many(terms: Terms, items: &[Item]) -> AcquireMany<'_> {
+        AcquireMany(terms, items)
+    }
+}
+
+impl Operation for AcquireMany<'_> {
+    type Reply = Answers<Acquired>;
+    const SCRIPT: fn() -> &'static Script =
+        || script!("mutex/acquire_many", with "many", with "fence");
+
+    fn encode(&self, call: &mut Call) {
+        let AcquireMany(terms, items) = self;
+        call.keys(items.iter().map(|item| &item.keys.lock));
+        call.keys(items.iter().map(|item| item.keys.line()));
+        if terms.fencing {
+            call.keys(items.iter().map(|item| item.keys.fence()));
+        }
+        call.arg(terms.ttl.as_ms()).arg(u8::from(terms.fencing));
+        call.args(items.iter().map(|item| item.token.secret()));
+    }
+
+    fn decode(answer: &Tagged) -> Result<Answers<Acquired>, Malformed> {
+        match answer.tag() {
+            "answered" => {
+                let time_us = answer.number(0)?;
+                let mut behind = 2;
+                each(answer, |letter| match letter {
+                    b'g' | b'f' => Ok(Some(Acquired::Granted {
+                        fence: Fence::from_answer(time_us).filter(|_| letter == b'f'),
+                        time_us,
+                    })),
+                    b'b' => {
+                        behind += 2;
+                        Ok(Some(Acquired::Busy {
+                            seen: seen(answer, behind - 2, time_us)?,
+                        }))
+                    }
+                    b'-' => Ok(None),
+                    _ => Err(Malformed),
+                })
+            }
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Understands one letter after the other.
+fn each<R>(
+    answer: &Tagged,
+    understood: impl FnMut(u8) -> Result<Option<R>, Malformed>,
+) -> Result<Answers<R>, Malformed> {
+    answer.bytes(1)?.iter().copied().map(understood).collect()
+}
+
+/// Gives back what nobody waits for. Runs `lua/mutex/release_many.lua`.
+#[derive(Debug)]
+pub(crate) struct ReleaseMany<'a>(&'a [Item]);
+
+#[derive(Debug)]
+pub(crate) struct Releases;
+
+impl Kind for Releases {
+    type Reply = ReleaseAnswer;
+    type Many<'a> = ReleaseMany<'a>;
+
+    fn many(_: Terms, items: &[Item]) -> ReleaseMany<'_> {
+        ReleaseMany(items)
+    }
+}
+
+impl Operation for ReleaseMany<'_> {
+    type Reply = Answers<ReleaseAnswer>;
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/release_many", with "many");
+
+    fn encode(&self, call: &mut Call) {
+        let ReleaseMany(items) = self;
+        call.keys(items.iter().map(|item| &item.keys.lock));
+        call.keys(items.iter().map(|item| item.keys.line()));
+        call.args(items.iter().map(|item| item.token.secret()));
+    }
+
+    fn decode(answer: &Tagged) -> Result<Answers<ReleaseAnswer>, Malformed> {
+        match answer.tag() {
+            "answered" => each(answer, |letter| match letter {
+                b'r' => Ok(Some(ReleaseAnswer::Released)),
+                b'e' => Ok(Some(ReleaseAnswer::Expired)),
+                b't' => Ok(Some(ReleaseAnswer::Taken)),
+                b'-' => Ok(None),
+                _ => Err(Malformed),
+            }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Makes the time of leases whole. Runs `lua/mutex/extend_many.lua`.
+#[derive(Debug)]
+pub(crate) struct ExtendMany<'a>(pub(crate) Ttl, pub(crate) &'a [Item]);
+
+impl Operation for ExtendMany<'_> {
+    type Reply = Answers<ExtendAnswer>;
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/extend_many", with "many");
+
+    fn encode(&self, call: &mut Call) {
+        let ExtendMany(ttl, items) = self;
+        call.keys(items.iter().map(|item| &item.keys.lock));
+        call.arg(ttl.as_ms());
+        call.args(items.iter().map(|item| item.token.secret()));
+    }
+
+    fn decode(answer: &Tagged) -> Result<Answers<ExtendAnswer>, Malformed> {
+        match answer.tag() {
+            "answered" => {
+                let time_us = answer.number(0)?;
+                each(answer, |letter| match letter {
+                    b'x' => Ok(Some(ExtendAnswer::Extended { time_us })),
+                    b'e' => Ok(Some(ExtendAnswer::Expired)),
+                    b't' => Ok(Some(ExtendAnswer::Taken)),
+                    b'-' => Ok(None),
+                    _ => Err(Malformed),
+                })
+            }
+            _ => Err(Malformed),
+        }
+    }
+}
