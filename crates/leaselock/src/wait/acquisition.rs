@@ -152,6 +152,7 @@ impl<'a> Acquisition<'a> {
             priority: self.options.priority,
             channel,
             fencing: self.options.fencing,
+            range: 1,
         };
         let t0 = self.inner.clock.now();
         let answer = self.inner.ask(&acquire, within).await?;

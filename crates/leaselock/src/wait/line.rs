@@ -201,6 +201,7 @@ impl Acquisition<'_> {
         let cancel = Cancel {
             keys: &self.keys,
             token: &self.token,
+            used: None,
         };
         let owes = so_far.owes();
         if let (None, false, Some(source)) = (&so_far.seen, owes, &so_far.trouble) {
