@@ -24,7 +24,7 @@
 -- Writes  lock, line, waiters, fence
 local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl_ms, passed_ms, waits = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
-local priority, channel, fencing, range = tonumber(ARGV[5]), ARGV[6], ARGV[7], tonumber(ARGV[8])
+local priority, channel, fencing, range = tonumber(ARGV[5]), ARGV[6], ARGV[7], tonumber(ARGV[8]) or 1
 local score = 0 - priority -- not -priority, which would be -0
 
 local now_us = clock_us()
