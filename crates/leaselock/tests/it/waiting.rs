@@ -3,3 +3,4 @@
 mod crowd;
 mod messages;
 mod presence;
+mod together;
