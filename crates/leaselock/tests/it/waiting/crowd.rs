@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use leaselock::Client;
 use testkit::{Server, clock};
 
-use crate::support::{BEFORE_A_LOOK, LONG, in_line, leftovers, soon};
+use crate::support::{BEFORE_A_LOOK, LONG, calls, in_line, leftovers, soon};
 
 /// Each has a client of its own, because the tasks of one client share a place.
 const WAITERS: usize = 48;
@@ -51,15 +51,4 @@ async fn many_waiters_are_served_in_exactly_the_order_in_which_they_came() {
     println!("{WAITERS} hand-overs in {took:?}, {hundredths} scripts per hundred");
     assert!((WAITERS..=3 * WAITERS).contains(&scripts), "{scripts}");
     assert_eq!(leftovers(&server), [""; 0]);
-}
-
-pub(super) fn calls(server: &Server, command: &str) -> usize {
-    let stats = server.cli(&["INFO", "commandstats"]);
-    let head = format!("cmdstat_{command}:calls=");
-    let count = stats
-        .text()
-        .unwrap()
-        .lines()
-        .find_map(|line| line.strip_prefix(&head));
-    count.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
 }

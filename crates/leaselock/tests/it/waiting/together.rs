@@ -10,8 +10,9 @@ use leaselock::{
 };
 use testkit::{Server, clock};
 
-use super::crowd::calls;
-use crate::support::{LONG, by_message, eventually, in_line, is_free, leftovers, millis, soon};
+use crate::support::{
+    LONG, by_message, calls, eventually, in_line, is_free, leftovers, millis, soon,
+};
 
 type Acquiring = Pin<Box<dyn Future<Output = Result<Lease, AcquireError>> + Send>>;
 
