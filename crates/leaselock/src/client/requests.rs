@@ -67,6 +67,9 @@ impl Requests {
         release: &Release<'_>,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
+        if release.used.is_some() {
+            return self.store.ask(release, within).await; // only its own script gives back what was reserved
+        }
         let item = || Item {
             keys: release.keys.clone(),
             token: *release.token,

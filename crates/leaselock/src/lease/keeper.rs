@@ -91,6 +91,48 @@ impl Keeper {
         self.table().schedule.remove(id);
     }
 
+    /// The lease is another task's from now on. The new id takes it back.
+    pub(crate) fn pass_on(&self, id: Id, to: Arc<Kept>) -> Id {
+        let alarm = to.core().next();
+        let (id, early) = {
+            let mut table = self.table();
+            match table.schedule.replace(id, &to) {
+                // An alarm that rings too early is set anew: so a turn wakes nobody.
+                Some(known) if known <= alarm => (id, false),
+                Some(_) => {
+                    table.schedule.set_alarm(id, alarm);
+                    (id, alarm < table.sleeps_until)
+                }
+                None => {
+                    let early = alarm < table.sleeps_until;
+                    (table.schedule.insert(to, alarm), early)
+                }
+            }
+        };
+        if early {
+            self.changed.notify_one();
+        }
+        id
+    }
+
+    /// Whoever has the lease by now: it may have passed on while a request was on its way.
+    fn present(&self, id: Id, asked_for: &Arc<Kept>) -> Arc<Kept> {
+        let present = self.table().schedule.get(id);
+        present.unwrap_or_else(|| Arc::clone(asked_for))
+    }
+
+    /// It is over, unless it has passed on meanwhile: then the alarm that has just rung was the next one's.
+    fn forget_this(&self, id: Id, kept: &Arc<Kept>) {
+        let mut table = self.table();
+        match table.schedule.get(id) {
+            Some(present) if !Arc::ptr_eq(&present, kept) => {
+                let alarm = present.core().next();
+                table.schedule.set_alarm(id, alarm);
+            }
+            _ => table.schedule.remove(id),
+        }
+    }
+
     /// Looks at a lease again, because its deadline moved.
     pub(crate) fn look_again(&self, id: Id) {
         self.set_alarms([(id, Moment::from_nanos(0))]);
@@ -165,7 +207,7 @@ impl Keeper {
     }
 
     /// True for a lease that is to be renewed now. Its alarm is its deadline until the answer comes.
-    fn step(&self, id: Id, kept: &Kept, now: Moment) -> bool {
+    fn step(&self, id: Id, kept: &Arc<Kept>, now: Moment) -> bool {
         match kept.step(now) {
             Step::Until(next) => self.set_alarms([(id, next)]),
             Step::Renew => {
@@ -176,9 +218,9 @@ impl Keeper {
             Step::Lost(reason) => {
                 tracing::warn!(name = %kept.name, %reason, "lease lost");
                 self.give_back_after_hold(kept, reason);
-                self.forget(id);
+                self.forget_this(id, kept);
             }
-            Step::Over => self.forget(id),
+            Step::Over => self.forget_this(id, kept),
         }
         false
     }
@@ -197,6 +239,7 @@ impl Keeper {
             self.reaper.take(Owed::release(
                 kept.keys.clone(),
                 kept.token,
+                kept.fence,
                 self.clock.now(),
             ));
         }
@@ -272,6 +315,7 @@ impl Keeper {
                 drop(tokio::spawn(async move { keeper.renew_alone(id, &kept).await }));
                 continue;
             };
+            let kept = self.present(id, &kept);
             self.report(&kept, t0, ttl, answer);
             alarms.push((id, kept.core().next()));
             if kept.why.is_some() {
@@ -283,7 +327,7 @@ impl Keeper {
         self.note_time(t0, time);
     }
 
-    async fn renew_alone(&self, id: Id, kept: &Kept) {
+    async fn renew_alone(&self, id: Id, kept: &Arc<Kept>) {
         let (t0, ttl) = (self.clock.now(), kept.ttl());
         let extend = Extend {
             keys: &kept.keys,
@@ -295,10 +339,11 @@ impl Keeper {
             Ok(ExtendAnswer::Extended { time_us }) => Some(*time_us),
             _ => None,
         };
-        self.report(kept, t0, ttl, answer);
+        let kept = self.present(id, kept);
+        self.report(&kept, t0, ttl, answer);
         self.set_alarms([(id, kept.core().next())]);
         self.note_time(t0, time);
-        self.renew_note(kept).await;
+        self.renew_note(&kept).await;
     }
 
     fn within(&self, kept: &Kept, t0: Moment) -> Duration {
@@ -338,8 +383,8 @@ impl Keeper {
                 kept.core().extended(t0, now, ttl);
                 kept.tell_hook();
             }
-            Ok(ExtendAnswer::Expired) => kept.end(LostReason::Vanished),
-            Ok(ExtendAnswer::Taken) => kept.end(LostReason::TakenOver),
+            Ok(ExtendAnswer::Expired) => drop(kept.end(LostReason::Vanished)),
+            Ok(ExtendAnswer::Taken) => drop(kept.end(LostReason::TakenOver)),
             Err(error) => {
                 tracing::debug!(name = %kept.name, %error, "renewal failed");
                 kept.core().failed(now);

@@ -84,6 +84,19 @@ impl Schedule {
         }
     }
 
+    /// Puts another in the same place; when the alarm rings stays. `None` for a lease that was taken out.
+    pub(super) fn replace(&mut self, id: Id, kept: &Arc<Kept>) -> Option<Moment> {
+        self.rank(id)?;
+        let entry = &mut self.entries[id.place as usize];
+        entry.kept = Some(Arc::clone(kept));
+        Some(entry.alarm)
+    }
+
+    pub(super) fn get(&self, id: Id) -> Option<Arc<Kept>> {
+        self.rank(id)?;
+        self.entries[id.place as usize].kept.clone()
+    }
+
     /// Moves an alarm. False for a lease that was taken out.
     pub(super) fn set_alarm(&mut self, id: Id, alarm: Moment) -> bool {
         let Some(rank) = self.rank(id) else {

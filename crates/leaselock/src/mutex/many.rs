@@ -77,6 +77,8 @@ impl Operation for AcquireMany<'_> {
                 each(answer, |letter| match letter {
                     b'g' | b'f' => Ok(Some(Acquired::Granted {
                         fence: Fence::from_answer(time_us).filter(|_| letter == b'f'),
+                        range: 1,
+                        others: false,
                         time_us,
                     })),
                     b'b' => {

@@ -4,3 +4,4 @@ mod crowd;
 pub(crate) mod hand_over;
 mod messages;
 mod presence;
+mod together;
