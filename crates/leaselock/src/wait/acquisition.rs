@@ -56,7 +56,9 @@ impl<'a> Acquisition<'a> {
             source,
         };
         let background = inner.background().map_err(internal)?;
-        let token = inner.tokens.token(&inner.id, options.fencing)
+        let token = inner
+            .tokens
+            .token(&inner.id, options.fencing)
             .map_err(|error| internal(StoreError::no_random(error)))?;
         Ok(Acquisition {
             inner,
@@ -123,7 +125,10 @@ impl<'a> Acquisition<'a> {
     }
 
     fn renew_token(&mut self) -> Result<(), AcquireError> {
-        let token = self.inner.tokens.token(&self.inner.id, self.options.fencing);
+        let token = self
+            .inner
+            .tokens
+            .token(&self.inner.id, self.options.fencing);
         self.token = token.map_err(|error| AcquireError::Store {
             name: self.name.clone(),
             source: StoreError::no_random(error),

@@ -6,5 +6,6 @@
 mod branches;
 mod interleavings;
 mod lab;
+mod many;
 mod model;
 mod onlookers;
