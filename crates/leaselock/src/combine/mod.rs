@@ -171,7 +171,11 @@ impl<K: Kind> Driver<K> {
         let terms = batch[0].item.terms;
         let (items, replies): (Vec<_>, Vec<_>) = batch.into_iter().map(Entry::split).unzip();
         let many = K::many(terms, &items);
-        let answer = self.shared.store.ask(&many, until.saturating_since(now)).await;
+        let answer = self
+            .shared
+            .store
+            .ask(&many, until.saturating_since(now))
+            .await;
         match answer {
             Ok(answers) if answers.len() == items.len() => {
                 for (reply, answer) in replies.into_iter().zip(answers) {
@@ -215,4 +219,3 @@ impl<K: Kind> fmt::Debug for Combiner<K> {
         f.debug_struct("Combiner").finish_non_exhaustive()
     }
 }
-

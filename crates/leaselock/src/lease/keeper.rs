@@ -281,16 +281,23 @@ impl Keeper {
         let many = ExtendMany(ttl, &items);
         let answer = self.store.ask(&many, within.unwrap_or_default()).await;
         let answers = match answer {
-            Ok(answers) if answers.len() == batch.len() => answers.into_iter().map(|one| one.map(Ok)).collect(),
+            Ok(answers) if answers.len() == batch.len() => {
+                answers.into_iter().map(|one| one.map(Ok)).collect()
+            }
             // What does not pass by itself may be the fault of one of them, or of their being together.
-            Err(error) if !error.maybe_applied() && !error.may_pass() => batch.iter().map(|_| None).collect(),
+            Err(error) if !error.maybe_applied() && !error.may_pass() => {
+                batch.iter().map(|_| None).collect()
+            }
             Err(error) => batch.iter().map(|_| Some(Err(error.clone()))).collect(),
             Ok(_) => {
                 let error = StoreError::unknown(
                     crate::error::ErrorKind::Malformed,
                     "the number of answers is not that of the leases",
                 );
-                batch.iter().map(|_| Some(Err(error.clone()))).collect::<Vec<_>>()
+                batch
+                    .iter()
+                    .map(|_| Some(Err(error.clone())))
+                    .collect::<Vec<_>>()
             }
         };
         self.tell(batch, t0, ttl, answers);
@@ -312,7 +319,9 @@ impl Keeper {
         for ((id, kept), answer) in batch.into_iter().zip(answers) {
             let Some(answer) = answer else {
                 let keeper = Arc::clone(self);
-                drop(tokio::spawn(async move { keeper.renew_alone(id, &kept).await }));
+                drop(tokio::spawn(
+                    async move { keeper.renew_alone(id, &kept).await },
+                ));
                 continue;
             };
             let kept = self.present(id, &kept);

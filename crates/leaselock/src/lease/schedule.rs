@@ -179,7 +179,9 @@ impl Schedule {
     fn sink(&mut self, mut rank: usize) {
         loop {
             let children = [2 * rank + 1, 2 * rank + 2];
-            let here = children.into_iter().filter(|child| *child < self.heap.len());
+            let here = children
+                .into_iter()
+                .filter(|child| *child < self.heap.len());
             let Some(first) = here.min_by_key(|child| self.alarm(*child)) else {
                 return;
             };

@@ -67,7 +67,9 @@ impl<'a> Acquisition<'a> {
             source,
         };
         let background = inner.background().map_err(internal)?;
-        let token = inner.tokens.token(&inner.id, options.fencing)
+        let token = inner
+            .tokens
+            .token(&inner.id, options.fencing)
             .map_err(|error| internal(StoreError::no_random(error)))?;
         Ok(Acquisition {
             inner,

@@ -56,7 +56,7 @@ fn without_fencing_no_number_is_minted_and_no_fence_key_is_made() {
         assert_eq!(lab.granted(&keys, &holder, &unfenced).await, None);
         assert_eq!(lab.granted(&keys, &holder, &unfenced).await, None);
         assert_eq!(
-            lab.meddle(&TYPE_OF, &keys.fence, &[]).await,
+            lab.meddle(&TYPE_OF, &keys.fence().to_string(), &[]).await,
             [Value::Bytes(b"none".to_vec())]
         );
     });
@@ -74,7 +74,7 @@ fn fences_grow_with_every_grant_and_after_the_key_was_lost() {
             last = fence;
             assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Released);
             if round == 2 {
-                lab.meddle(&DELETE, &keys.fence, &[]).await;
+                lab.meddle(&DELETE, &keys.fence().to_string(), &[]).await;
             }
         }
     });
@@ -84,8 +84,12 @@ fn fences_grow_with_every_grant_and_after_the_key_was_lost() {
 fn a_fence_ahead_of_the_clock_still_grows() {
     on_every_engine(async |lab| {
         let keys = keys("job");
-        lab.meddle(&SET, &keys.fence, &["8000000000000000:8000000000000007"])
-            .await;
+        lab.meddle(
+            &SET,
+            &keys.fence().to_string(),
+            &["8000000000000000:8000000000000007"],
+        )
+        .await;
         let fence = lab.granted(&keys, &token(), &TRY).await.unwrap();
         assert_eq!(fence.get(), 8_000_000_000_000_008);
     });
@@ -263,7 +267,11 @@ fn a_foreign_value_is_busy_and_is_left_alone() {
 fn another_type_under_any_key_is_an_error_and_is_left_alone() {
     on_every_engine(async |lab| {
         let (keys, ours) = (keys("job"), token());
-        for key in [&keys.lock, &keys.line, &keys.fence] {
+        for key in [
+            &keys.lock.to_string(),
+            &keys.line().to_string(),
+            &keys.fence().to_string(),
+        ] {
             lab.meddle(&ADD_HASH, key, &[]).await;
             let error = lab
                 .store
@@ -281,7 +289,7 @@ fn another_type_under_any_key_is_an_error_and_is_left_alone() {
             );
             lab.meddle(&DELETE, key, &[]).await;
         }
-        lab.meddle(&SET, &keys.waiters, &["x"]).await;
+        lab.meddle(&SET, &keys.waiters().to_string(), &["x"]).await;
         let error = lab
             .store
             .ask(&acquire(&keys, &ours, &WAIT), WITHIN)
@@ -309,11 +317,11 @@ fn every_key_that_a_lock_leaves_has_a_ttl() {
         })
         .await;
         for key in [
-            &keys.lock,
-            &keys.line,
-            &keys.waiters,
-            &keys.fence,
-            &keys.why,
+            &keys.lock.to_string(),
+            &keys.line().to_string(),
+            &keys.waiters().to_string(),
+            &keys.fence().to_string(),
+            &keys.why().to_string(),
         ] {
             let Value::Int(left) = lab.meddle(&TTL_OF, key, &[]).await[0] else {
                 panic!()

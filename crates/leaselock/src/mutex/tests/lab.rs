@@ -138,11 +138,7 @@ impl Operation for Meddle<'_> {
         Ok(answer.values().to_vec())
     }
     fn call(&self) -> Call {
-        let mut call = Call {
-            script: self.0,
-            keys: Vec::new(),
-            args: Vec::new(),
-        };
+        let mut call = Call::of(self.0);
         self.encode(&mut call);
         call
     }

@@ -6,6 +6,7 @@
 mod branches;
 mod interleavings;
 mod lab;
+mod many;
 mod model;
 mod onlookers;
 mod ranges;

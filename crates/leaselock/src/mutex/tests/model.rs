@@ -359,7 +359,7 @@ impl Subject<'_> {
             Op::Foreign => self.meddle(&SET, &keys.lock, &["foreign"]).await,
             Op::LoseFence => {
                 self.present = None;
-                self.meddle(&DELETE, &keys.fence, &[]).await
+                self.meddle(&DELETE, &keys.fence().to_string(), &[]).await
             }
         }
     }

@@ -107,13 +107,13 @@ fn a_note_is_shown_only_for_the_lease_that_left_it() {
         assert!(why.is_empty());
         lab.ask(&note(&second, "")).await;
         assert_ne!(
-            lab.meddle(&TYPE_OF, &keys.why, &[]).await,
+            lab.meddle(&TYPE_OF, &keys.why().to_string(), &[]).await,
             [Value::Bytes(b"none".to_vec())],
             "not its own note"
         );
         lab.ask(&note(&first, "")).await;
         assert_eq!(
-            lab.meddle(&TYPE_OF, &keys.why, &[]).await,
+            lab.meddle(&TYPE_OF, &keys.why().to_string(), &[]).await,
             [Value::Bytes(b"none".to_vec())]
         );
         lab.ask(&note(&second, "ours")).await;

@@ -37,6 +37,11 @@ pub(super) fn run(step: &mut Step, words: &[&[u8]]) -> Result<Reply, Failure> {
         (b"TIME", []) => Ok(time(step.now_us)),
         (b"PUBSUB", [what, channels @ ..]) if what == b"NUMSUB" => Ok(receivers(step, channels)),
         (b"PUBLISH", [channel, message]) => publish(step, channel, message),
+        (b"MGET", keys @ [_, ..]) => Ok(Reply::Array(each(step, keys, value_or_nil)?)),
+        (b"EXISTS", keys @ [_, ..]) => count(step, keys, is_there),
+        (b"DEL", keys @ [_, _, ..]) => {
+            count(step, keys, |step, key| run(step, &[b"DEL".as_slice(), key]))
+        }
         (command, [key, rest @ ..]) => on_key(step, command, key, rest),
         _ => Err(unknown(name, args)),
     }
@@ -55,13 +60,48 @@ fn unknown(name: &[u8], args: &[&[u8]]) -> Failure {
     ))
 }
 
-fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[&[u8]]) -> Result<Reply, Failure> {
+/// A command of several keys is the same command on each.
+fn each(
+    step: &mut Step,
+    keys: &[&[u8]],
+    one: impl Fn(&mut Step, &[u8]) -> Result<Reply, Failure>,
+) -> Result<Vec<Reply>, Failure> {
+    keys.iter().map(|key| one(step, key)).collect()
+}
+
+/// How many of them answer 1.
+fn count(
+    step: &mut Step,
+    keys: &[&[u8]],
+    one: impl Fn(&mut Step, &[u8]) -> Result<Reply, Failure>,
+) -> Result<Reply, Failure> {
+    let answers = each(step, keys, one)?;
+    let ones = answers
+        .iter()
+        .filter(|answer| matches!(answer, Reply::Int(1)));
+    Ok(Reply::count(ones.count()))
+}
+
+fn is_there(step: &mut Step, key: &[u8]) -> Result<Reply, Failure> {
+    let found = step.image.find(declared(step, key)?).is_some();
+    Ok(Reply::Int(i64::from(found)))
+}
+
+/// As `GET`, but what is no string counts as nothing.
+fn value_or_nil(step: &mut Step, key: &[u8]) -> Result<Reply, Failure> {
+    let key = declared(step, key)?;
+    Ok(Reply::or_nil(text(&step.image, key).ok().flatten()))
+}
+
+fn declared<'a>(step: &Step, key: &'a [u8]) -> Result<&'a str, Failure> {
     let key = std::str::from_utf8(key)
         .ok()
         .filter(|key| step.keys.iter().any(|declared| declared == key));
-    let key = key.ok_or_else(|| {
-        Failure::internal("ERR a script touched a key that is not among its KEYS")
-    })?;
+    key.ok_or_else(|| Failure::internal("ERR a script touched a key that is not among its KEYS"))
+}
+
+fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[&[u8]]) -> Result<Reply, Failure> {
+    let key = declared(step, key)?;
     let image = &mut step.image;
     match (command, args) {
         (b"GET", []) => Ok(Reply::or_nil(text(image, key)?)),
@@ -86,6 +126,12 @@ fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[&[u8]]) -> Result
             )))
         }
         (b"SET", [value, px, ttl_ms]) if px == b"PX" => set(step, key, value, ttl_ms),
+        (b"SET", [value, px, ttl_ms, nx]) if px == b"PX" && nx == b"NX" => {
+            if image.find(key).is_some() {
+                return Ok(Reply::or_nil(None));
+            }
+            set(step, key, value, ttl_ms)
+        }
         (b"DEL", []) => Ok(Reply::Int(i64::from(image.remove(key)))),
         (b"PEXPIRE", [ttl_ms]) => expire(step, key, ttl_ms),
         (b"HSET", [field, value]) => hash_set(image, key, field, value),

@@ -129,12 +129,8 @@ impl Machine {
     }
 
     fn evaluate(&mut self, call: &Call) -> mlua::Result<LuaValue> {
-        let keys = self
-            .lua
-            .create_sequence_from(call.keys.iter())?;
-        let args = self
-            .lua
-            .create_sequence_from(call.args.iter())?;
+        let keys = self.lua.create_sequence_from(call.keys.iter())?;
+        let args = self.lua.create_sequence_from(call.args.iter())?;
         self.compile(call.script)?.call((keys, args))
     }
 

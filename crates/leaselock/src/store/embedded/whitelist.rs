@@ -3,11 +3,13 @@
 /// In alphabetical order. A test compares it with the scripts.
 pub(crate) const WHITELIST: &[&str] = &[
     "DEL",
+    "EXISTS",
     "GET",
     "HDEL",
     "HGET",
     "HMGET",
     "HSET",
+    "MGET",
     "PEXPIRE",
     "PTTL",
     "PUBLISH",

@@ -220,7 +220,10 @@ impl Link {
 
 fn command(verb: &str, script: &str, call: &Call) -> Cmd {
     let words = call.keys.len() + call.args.len() + 3;
-    let mut command = Cmd::with_capacity(words, script.len() + call.keys.bytes() + call.args.bytes() + 16);
+    let mut command = Cmd::with_capacity(
+        words,
+        script.len() + call.keys.bytes() + call.args.bytes() + 16,
+    );
     command.arg(verb).arg(script).arg(call.keys.len());
     for word in call.keys.iter().chain(call.args.iter()) {
         command.arg(word);

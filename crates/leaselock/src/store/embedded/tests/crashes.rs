@@ -106,7 +106,7 @@ async fn another_boot_voids_leases_and_lines_and_keeps_fences() {
         ..record.clone()
     };
     slots::write(file.as_fd(), record, slot, slot_size, before).unwrap();
-    let fence_key = mutex_keys("job").fence;
+    let fence_key = mutex_keys("job").fence().to_string();
     let kept = peer
         .run(&made_up(
             "return { 'x', redis.call('PTTL', KEYS[1]) }",

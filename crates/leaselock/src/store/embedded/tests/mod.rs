@@ -70,15 +70,11 @@ fn mutex_keys(name: &str) -> MutexKeys {
 
 fn call_on(script: &'static Script, name: &str, args: &[&dyn ToString]) -> Call {
     let keys = mutex_keys(name);
-    let mut call = Call {
-        script,
-        keys: Vec::new(),
-        args: Vec::new(),
-    };
+    let mut call = Call::of(script);
     call.key(&keys.lock)
-        .key(&keys.line)
-        .key(&keys.waiters)
-        .key(&keys.fence);
+        .key(keys.line())
+        .key(keys.waiters())
+        .key(keys.fence());
     for arg in args {
         call.arg(arg.to_string());
     }
@@ -117,7 +113,7 @@ fn inspect(name: &str) -> Call {
         name,
         &[],
     );
-    call.key(&mutex_keys(name).why);
+    call.key(mutex_keys(name).why());
     call
 }
 
@@ -134,12 +130,10 @@ fn call_of(body: &str, keys: &[&str], args: &[&str], reads_only: bool) -> Call {
         reads_only,
         sha1: OnceLock::new(),
     }));
-    let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
-    Call {
-        script,
-        keys: owned(keys),
-        args: owned(args),
-    }
+    let mut call = Call::of(script);
+    call.keys(keys.iter());
+    call.args(args.iter());
+    call
 }
 
 fn bytes(text: &str) -> Value {

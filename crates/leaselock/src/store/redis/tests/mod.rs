@@ -36,11 +36,9 @@ fn on_lock(script: &'static crate::script::Script, name: &str) -> Call {
         format!("{{{name}}}:ll:waiters"),
         format!("{{{name}}}:ll:fence"),
     ];
-    Call {
-        script,
-        keys: keys.to_vec(),
-        args: Vec::new(),
-    }
+    let mut call = Call::of(script);
+    call.keys(keys.iter());
+    call
 }
 
 /// Takes the lock for a minute, without waiting.

@@ -1,0 +1,448 @@
+//! One test per answer of the scripts that serve many requests at once, and that an answer is what the script for one
+//! would have said.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use super::lab::*;
+use crate::keys::MutexKeys;
+use crate::mutex::many::*;
+use crate::mutex::steps::*;
+use crate::script::{Operation, Value};
+use crate::token::Token;
+use crate::ttl::Ttl;
+
+fn terms(fencing: bool) -> Terms {
+    Terms {
+        ttl: ttl(30_000),
+        fencing,
+    }
+}
+
+/// The locks share a slot, as the embedded stores want it.
+fn some_keys(letter: char) -> MutexKeys {
+    keys(&format!("{{t}}{letter}"))
+}
+
+fn item(keys: &MutexKeys, token: &Token) -> Item {
+    Item {
+        keys: keys.clone(),
+        token: *token,
+        terms: terms(true),
+    }
+}
+
+impl Lab {
+    async fn acquire_many(&self, items: &[Item], fencing: bool) -> Answers<Acquired> {
+        self.ask(&Acquires::many(terms(fencing), items)).await
+    }
+
+    async fn release_many(&self, items: &[Item]) -> Answers<ReleaseAnswer> {
+        self.ask(&Releases::many(terms(true), items)).await
+    }
+
+    async fn extend_many(&self, items: &[Item], ms: u64) -> Answers<ExtendAnswer> {
+        self.ask(&ExtendMany(ttl(ms), items)).await
+    }
+
+    async fn time_left(&self, key: &str) -> i64 {
+        match self.meddle(&TTL_OF, key, &[]).await[0] {
+            Value::Int(left) => left,
+            ref other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_most_items_are_the_same_number_in_rust_and_in_lua() {
+    let source = AcquireMany::SCRIPT().source;
+    assert!(source.contains(&format!("local MANY_MAX = {MANY_MAX} ")));
+}
+
+#[test]
+fn of_many_each_that_is_free_is_granted_and_each_that_is_held_is_busy() {
+    on_every_engine(async |lab| {
+        let (a, b, c) = (some_keys('a'), some_keys('b'), some_keys('c'));
+        let (ours, theirs) = (token(), token());
+        lab.granted(&b, &theirs, &TRY).await;
+        let answers = lab
+            .acquire_many(&[item(&a, &ours), item(&b, &ours), item(&c, &ours)], true)
+            .await;
+        for (keys, answer) in [(&a, &answers[0]), (&c, &answers[2])] {
+            let Some(Acquired::Granted {
+                fence: Some(fence),
+                time_us,
+            }) = answer
+            else {
+                panic!("{}: {answers:?}", lab.engine)
+            };
+            assert_eq!(fence.get(), *time_us);
+            assert!(lab.holds(keys, &ours).await && lab.time_left(&keys.lock).await > 25_000);
+            assert_eq!(
+                lab.granted(keys, &ours, &TRY).await,
+                Some(*fence),
+                "a replay"
+            );
+        }
+        let Some(Acquired::Busy { seen }) = &answers[1] else {
+            panic!("{}: {answers:?}", lab.engine)
+        };
+        assert_eq!(
+            seen.holder.as_deref(),
+            crate::token::client_of(theirs.secret().as_bytes())
+        );
+        assert!(seen.remaining.unwrap().as_millis() > 20_000);
+    });
+}
+
+#[test]
+fn of_many_without_fencing_none_has_a_number_and_no_fence_key_is_made() {
+    on_every_engine(async |lab| {
+        let (a, ours) = (some_keys('a'), unfenced_token());
+        let answers = lab.acquire_many(&[item(&a, &ours)], false).await;
+        assert!(matches!(
+            answers[0],
+            Some(Acquired::Granted { fence: None, .. })
+        ));
+        let kind = lab.meddle(&TYPE_OF, &a.fence().to_string(), &[]).await;
+        assert_eq!(kind, [Value::Bytes(b"none".to_vec())]);
+    });
+}
+
+#[test]
+fn a_foreign_holder_of_one_of_many_has_no_name_and_no_end() {
+    on_every_engine(async |lab| {
+        let a = some_keys('a');
+        lab.meddle(&SET, &a.lock, &["foreign"]).await;
+        let answers = lab.acquire_many(&[item(&a, &token())], true).await;
+        let Some(Acquired::Busy { seen }) = &answers[0] else {
+            panic!("{answers:?}")
+        };
+        assert_eq!(seen.holder, None);
+    });
+}
+
+#[test]
+fn what_is_not_plain_is_left_to_its_own_script_with_nothing_done() {
+    on_every_engine(async |lab| {
+        let (ours, other) = (token(), token());
+        let (replay, in_line, ahead, no_fence) = (
+            some_keys('a'),
+            some_keys('b'),
+            some_keys('c'),
+            some_keys('d'),
+        );
+        lab.granted(&replay, &ours, &TRY).await;
+        lab.granted(&in_line, &other, &TRY).await;
+        lab.waiting(&in_line, &token(), &WAIT).await;
+        lab.meddle(&DELETE, &in_line.lock, &[]).await;
+        let clock_went_back = "8000000000000000:8000000000000007";
+        lab.meddle(&SET, &ahead.fence().to_string(), &[clock_went_back])
+            .await;
+        lab.meddle(&ADD_HASH, &no_fence.fence().to_string(), &[])
+            .await;
+        let items = [&replay, &in_line, &ahead, &no_fence].map(|keys| item(keys, &ours));
+        assert_eq!(
+            lab.acquire_many(&items, true).await,
+            [None, None, None, None]
+        );
+        for free in [&in_line, &ahead, &no_fence] {
+            let kind = lab.meddle(&TYPE_OF, &free.lock, &[]).await;
+            assert_eq!(
+                kind,
+                [Value::Bytes(b"none".to_vec())],
+                "{}: {free:?}",
+                lab.engine
+            );
+        }
+        let kind = lab
+            .meddle(&TYPE_OF, &no_fence.fence().to_string(), &[])
+            .await;
+        assert_eq!(kind, [Value::Bytes(b"hash".to_vec())]);
+        assert_eq!(
+            lab.granted(&ahead, &ours, &TRY).await.unwrap().get(),
+            8_000_000_000_000_008
+        );
+    });
+}
+
+#[test]
+fn a_key_of_another_type_spoils_no_request_but_its_own() {
+    on_every_engine(async |lab| {
+        let (bad, good, ours) = (some_keys('a'), some_keys('b'), token());
+        lab.meddle(&ADD_HASH, &bad.lock, &[]).await;
+        let items = [item(&bad, &ours), item(&good, &ours)];
+        let answers = lab.acquire_many(&items, true).await;
+        assert!(
+            matches!(answers[..], [None, Some(Acquired::Granted { .. })]),
+            "{answers:?}"
+        );
+        let answers = lab.extend_many(&items, 60_000).await;
+        assert!(matches!(
+            answers[..],
+            [None, Some(ExtendAnswer::Extended { .. })]
+        ));
+        assert_eq!(
+            lab.release_many(&items).await,
+            [None, Some(ReleaseAnswer::Released)]
+        );
+        let kind = lab.meddle(&TYPE_OF, &bad.lock, &[]).await;
+        assert_eq!(kind, [Value::Bytes(b"hash".to_vec())]);
+    });
+}
+
+#[test]
+fn a_lock_that_is_asked_for_twice_in_one_call_is_granted_once() {
+    on_every_engine(async |lab| {
+        let (a, one, two) = (some_keys('a'), token(), token());
+        let answers = lab
+            .acquire_many(&[item(&a, &one), item(&a, &two)], true)
+            .await;
+        assert!(
+            matches!(answers[..], [Some(Acquired::Granted { .. }), None]),
+            "{answers:?}"
+        );
+        assert!(lab.holds(&a, &one).await);
+        let twice = [item(&a, &one), item(&a, &one)];
+        let answers = lab.release_many(&twice).await;
+        assert_eq!(
+            answers,
+            [Some(ReleaseAnswer::Released), Some(ReleaseAnswer::Expired)]
+        );
+    });
+}
+
+#[test]
+fn of_many_each_is_released_by_its_holder_alone_and_once() {
+    on_every_engine(async |lab| {
+        let (held, taken, free, waited) = (
+            some_keys('a'),
+            some_keys('b'),
+            some_keys('c'),
+            some_keys('d'),
+        );
+        let (ours, other) = (token(), token());
+        lab.granted(&held, &ours, &TRY).await;
+        lab.granted(&taken, &other, &TRY).await;
+        lab.granted(&waited, &ours, &TRY).await;
+        lab.waiting(&waited, &other, &WAIT).await;
+        let items = [&held, &taken, &free, &waited].map(|keys| item(keys, &ours));
+        use ReleaseAnswer::{Expired, Released, Taken};
+        let answers = lab.release_many(&items).await;
+        assert_eq!(answers, [Some(Released), Some(Taken), Some(Expired), None]);
+        assert!(lab.holds(&taken, &other).await);
+        assert!(
+            lab.holds(&waited, &ours).await,
+            "its own script hands it over"
+        );
+        let replay = lab.release_many(&items[..3]).await;
+        assert_eq!(replay, [Some(Expired), Some(Taken), Some(Expired)]);
+    });
+}
+
+#[test]
+fn of_many_each_is_extended_and_never_shortened_or_made() {
+    on_every_engine(async |lab| {
+        let (held, long, taken, free) = (
+            some_keys('a'),
+            some_keys('b'),
+            some_keys('c'),
+            some_keys('d'),
+        );
+        let (ours, other) = (token(), token());
+        lab.granted(&held, &ours, &TRY).await;
+        lab.granted(
+            &long,
+            &ours,
+            &How {
+                ttl_ms: 90_000,
+                ..TRY
+            },
+        )
+        .await;
+        lab.granted(&taken, &other, &TRY).await;
+        let items = [&held, &long, &taken, &free].map(|keys| item(keys, &ours));
+        for _ in 0..2 {
+            let answers = lab.extend_many(&items, 60_000).await;
+            use ExtendAnswer::{Expired, Extended, Taken};
+            assert!(
+                matches!(
+                    answers[..],
+                    [
+                        Some(Extended { .. }),
+                        Some(Extended { .. }),
+                        Some(Taken),
+                        Some(Expired)
+                    ]
+                ),
+                "{}: {answers:?}",
+                lab.engine
+            );
+        }
+        assert!((55_000..=60_000).contains(&lab.time_left(&held.lock).await));
+        assert!(lab.time_left(&long.lock).await > 80_000);
+        assert!(lab.time_left(&taken.lock).await <= 30_000);
+        assert!(!lab.holds(&free, &ours).await);
+    });
+}
+
+#[test]
+fn more_items_than_a_call_may_have_are_all_left_alone() {
+    on_every_engine(async |lab| {
+        let ours = token();
+        let items: Vec<Item> = (0..=MANY_MAX)
+            .map(|number| item(&keys(&format!("{{t}}{number}")), &ours))
+            .collect();
+        assert!(
+            lab.acquire_many(&items, true)
+                .await
+                .iter()
+                .all(Option::is_none)
+        );
+        assert!(lab.release_many(&items).await.iter().all(Option::is_none));
+        assert!(
+            lab.extend_many(&items, 1_000)
+                .await
+                .iter()
+                .all(Option::is_none)
+        );
+        let answers = lab.acquire_many(&items[..MANY_MAX], false).await;
+        assert!(answers.iter().all(Option::is_some));
+    });
+}
+
+/// What may lie under one name before a call.
+#[derive(Debug, Clone, Copy)]
+enum Before {
+    Free,
+    Ours,
+    Theirs,
+    Foreign,
+    Waited,
+    FreeWithLine,
+    Hash,
+    FenceAhead,
+}
+
+async fn set_up(lab: &Lab, keys: &MutexKeys, before: Before, ours: &Token) {
+    let theirs = token();
+    match before {
+        Before::Free => {}
+        Before::Ours => drop(lab.acquire(keys, ours, &TRY).await),
+        Before::Theirs => drop(lab.acquire(keys, &theirs, &TRY).await),
+        Before::Foreign => drop(lab.meddle(&SET, &keys.lock, &["foreign"]).await),
+        Before::Waited => {
+            lab.acquire(keys, ours, &TRY).await;
+            lab.acquire(keys, &theirs, &WAIT).await;
+        }
+        Before::FreeWithLine => {
+            lab.acquire(keys, &theirs, &TRY).await;
+            lab.acquire(keys, &token(), &WAIT).await;
+            lab.meddle(&DELETE, &keys.lock, &[]).await;
+        }
+        Before::Hash => drop(lab.meddle(&ADD_HASH, &keys.lock, &[]).await),
+        Before::FenceAhead => {
+            let ahead = ["8000000000000000:8000000000000007"];
+            drop(lab.meddle(&SET, &keys.fence().to_string(), &ahead).await);
+        }
+    }
+}
+
+/// In words that do not depend on time or on who the others are.
+fn word<T: std::fmt::Debug>(answer: &T) -> String {
+    let shown = format!("{answer:?}");
+    shown
+        .split([' ', '{'])
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Two sets of names with the same history: one is served item by item, the other at once. Where a call of many gives
+/// an answer, it is the one that the script for one gives.
+async fn same_as_one_by_one(lab: &Lab, case: usize, befores: &[Before], kind: u8) {
+    let ours = token();
+    let names = |set: &str| -> Vec<MutexKeys> {
+        let name = |number| keys(&format!("{{t{case}}}{set}{number}"));
+        (0..befores.len()).map(name).collect()
+    };
+    let (singles, many) = (names("one"), names("many"));
+    for (number, before) in befores.iter().enumerate() {
+        set_up(lab, &singles[number], *before, &ours).await;
+        set_up(lab, &many[number], *before, &ours).await;
+    }
+    let items: Vec<Item> = many.iter().map(|keys| item(keys, &ours)).collect();
+    let short: Ttl = ttl(30_000);
+    let at_once: Vec<Option<String>> = match kind {
+        0 => words(lab.acquire_many(&items, true).await),
+        1 => words(lab.release_many(&items).await),
+        _ => words(lab.extend_many(&items, 30_000).await),
+    };
+    for (number, answer) in at_once.iter().enumerate() {
+        let keys = &singles[number];
+        let Some(answer) = answer else {
+            continue;
+        };
+        let one = match kind {
+            0 => word(&lab.acquire(keys, &ours, &TRY).await),
+            1 => word(&lab.release(keys, &ours).await),
+            _ => word(
+                &lab.ask(&Extend {
+                    keys,
+                    token: &ours,
+                    ttl: short,
+                })
+                .await,
+            ),
+        };
+        assert_eq!(answer, &one, "{}: {:?}", lab.engine, befores[number]);
+        let holds = lab.holds(&many[number], &ours).await;
+        assert_eq!(
+            holds,
+            lab.holds(keys, &ours).await,
+            "{}: {:?}",
+            lab.engine,
+            befores[number]
+        );
+    }
+}
+
+fn words<R: std::fmt::Debug>(answers: Answers<R>) -> Vec<Option<String>> {
+    answers
+        .iter()
+        .map(|answer| answer.as_ref().map(word))
+        .collect()
+}
+
+#[test]
+fn many_at_once_get_the_answers_that_they_get_one_by_one() {
+    let before = prop_oneof![
+        Just(Before::Free),
+        Just(Before::Ours),
+        Just(Before::Theirs),
+        Just(Before::Foreign),
+        Just(Before::Waited),
+        Just(Before::FreeWithLine),
+        Just(Before::Hash),
+        Just(Before::FenceAhead),
+    ];
+    let cases = (prop::collection::vec(before, 1..8), 0..3u8);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let labs = every_engine();
+    let case = std::cell::Cell::new(0);
+    let mut runner = TestRunner::new(Config {
+        cases: 150,
+        ..Config::default()
+    });
+    let outcome = runner.run(&cases, |(befores, kind)| {
+        case.set(case.get() + 1);
+        for lab in &labs {
+            runtime.block_on(same_as_one_by_one(lab, case.get(), &befores, kind));
+        }
+        Ok(())
+    });
+    outcome.unwrap();
+}
