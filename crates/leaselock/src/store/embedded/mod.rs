@@ -18,6 +18,7 @@ mod commands;
 mod endings;
 mod engine;
 mod examine;
+mod fast;
 #[cfg(target_os = "linux")]
 mod fitness;
 mod folder;

@@ -260,7 +260,7 @@ fn step(folder: &Arc<Folder>, call: &Call, image: Image, now_us: u64) -> Step {
     Step {
         image,
         now_us,
-        keys: call.keys.clone(),
+        keys: Vec::new(),
         reads_only: call.script.reads_only,
         surroundings: Arc::clone(folder) as Arc<dyn Surroundings>,
         outbox: Vec::new(),

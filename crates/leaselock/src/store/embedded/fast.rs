@@ -1,0 +1,328 @@
+//! The three scripts of nearly every call in Rust, for the states that nearly every call meets: free and nobody in
+//! line, held, and a first waiter who is there.
+//!
+//! The Lua file is what decides; this says the same with a tenth of the work. Whatever is unusual is left to the Lua:
+//! `None`, and nothing is touched. A property test runs both and holds answers, states and messages equal.
+
+use super::commands::{self, Step};
+use super::image::{Content, Member};
+use super::sorted;
+use crate::script::{Call, Tagged, Value};
+
+/// As in `lua/line.lua` and `lua/fence.lua`.
+const LINE_KEPT_MS: u64 = 60_000;
+const FENCE_KEPT_MS: u64 = 604_800_000;
+/// Lua counts in doubles, and numbers of more digits are not told apart there.
+const DIGITS_MAX: usize = 15;
+const TICKET_DIGITS: usize = 16;
+
+/// The answer of the script, with what it wrote in the step.
+pub(super) fn answer(call: &Call, step: &mut Step) -> Option<Tagged> {
+    let keys: Vec<&str> = call.keys.iter().map(String::as_str).collect();
+    let args: Vec<&str> = call.args.iter().map(String::as_str).collect();
+    match (call.script.name, &keys[..], &args[..]) {
+        ("mutex/acquire", &[lock, line, waiters, fence], args) => acquire(
+            step,
+            &Names {
+                lock,
+                line,
+                waiters,
+                fence,
+            },
+            &Wish::of(args)?,
+        ),
+        ("mutex/release", &[lock, line, waiters, fence], &[token]) => release(
+            step,
+            &Names {
+                lock,
+                line,
+                waiters,
+                fence,
+            },
+            token,
+        ),
+        ("mutex/extend", &[lock], &[token, ttl_ms]) => extend(step, lock, token, plain(ttl_ms)?),
+        _ => None,
+    }
+}
+
+struct Names<'a> {
+    lock: &'a str,
+    line: &'a str,
+    waiters: &'a str,
+    fence: &'a str,
+}
+
+/// The arguments of `mutex/acquire`.
+struct Wish<'a> {
+    token: &'a str,
+    ttl_ms: u64,
+    passed_ms: u64,
+    waits: bool,
+    priority: i32,
+    channel: &'a str,
+    fencing: &'a str,
+}
+
+impl<'a> Wish<'a> {
+    fn of(args: &[&'a str]) -> Option<Self> {
+        let &[token, ttl_ms, passed_ms, waits, priority, channel, fencing] = args else {
+            return None;
+        };
+        Some(Wish {
+            token,
+            ttl_ms: plain(ttl_ms)?,
+            passed_ms: plain(passed_ms)?,
+            waits: waits == "1",
+            priority: priority.parse().ok()?,
+            channel,
+            fencing: Some(fencing).filter(|fencing| matches!(*fencing, "0" | "1"))?,
+        })
+    }
+}
+
+/// A whole number above zero that means the same in Lua.
+fn plain(text: &str) -> Option<u64> {
+    let digits = (1..=DIGITS_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|number| digits && *number > 0)
+}
+
+fn tagged(tag: &str, rest: impl IntoIterator<Item = Value>) -> Option<Tagged> {
+    let tag = std::iter::once(text(tag));
+    Tagged::from_value(Value::Array(tag.chain(rest).collect())).ok()
+}
+
+fn text(text: impl ToString) -> Value {
+    Value::Bytes(text.to_string().into_bytes())
+}
+
+/// The value of a string key, which is not there in `Some(None)`.
+fn value<'a>(step: &'a Step, key: &str) -> Option<Option<&'a [u8]>> {
+    match step.image.find(key) {
+        None => Some(None),
+        Some(entry) => entry.text().map(Some),
+    }
+}
+
+/// Those in line, in order. A key without members does not exist.
+fn members<'a>(step: &'a Step, line: &str) -> Option<&'a [Member]> {
+    match step.image.find(line).map(|entry| &entry.content) {
+        None => Some(&[]),
+        Some(Content::Sorted(members)) => Some(members),
+        Some(_) => None,
+    }
+}
+
+/// What a waiter's grant needs, as text.
+fn entry<'a>(step: &'a Step, waiters: &str, token: &[u8]) -> Option<Option<&'a [u8]>> {
+    match step.image.find(waiters).map(|entry| &entry.content) {
+        None => Some(None),
+        Some(Content::Hash(fields)) => Some(fields.get(token).map(Vec::as_slice)),
+        Some(_) => None,
+    }
+}
+
+/// A waiter's entry taken apart: `ttl_ms fencing looked_ms ticket priority channel`.
+struct Waiter<'a> {
+    ttl_ms: u64,
+    fences: bool,
+    ticket: &'a str,
+    channel: &'a str,
+}
+
+impl<'a> Waiter<'a> {
+    fn of(entry: &'a [u8]) -> Option<Self> {
+        let mut words = std::str::from_utf8(entry).ok()?.splitn(6, ' ');
+        let mut next = || words.next();
+        let (ttl_ms, fencing, looked_ms) = (plain(next()?)?, next()?, next()?);
+        let (ticket, priority, channel) = (next()?, next()?, next()?);
+        counted(looked_ms)?;
+        counted(priority.strip_prefix('-').unwrap_or(priority))?;
+        counted(ticket)?;
+        (ticket.len() == TICKET_DIGITS && matches!(fencing, "0" | "1")).then_some(Waiter {
+            ttl_ms,
+            fences: fencing == "1",
+            ticket,
+            channel,
+        })
+    }
+}
+
+/// First and last number of the latest grant, zeros when there is none.
+fn fences(step: &Step, fence: &str) -> Option<(u64, u64)> {
+    let Some(found) = value(step, fence)? else {
+        return Some((0, 0));
+    };
+    let (first, last) = std::str::from_utf8(found).ok()?.split_once(':')?;
+    Some((counted(first)?, counted(last)?))
+}
+
+/// A number of up to 16 digits that a double can hold with the next one.
+fn counted(text: &str) -> Option<u64> {
+    const LARGEST: u64 = 1 << 53;
+    let digits = (1..=16).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    text.parse()
+        .ok()
+        .filter(|number| digits && *number < LARGEST)
+}
+
+fn mint(step: &mut Step, fence: &str, last: u64) -> String {
+    let minted = step.now_us.max(last + 1).to_string();
+    let kept = format!("{minted}:{minted}");
+    commands::put(step, fence, kept.as_bytes(), FENCE_KEPT_MS);
+    minted
+}
+
+fn release(step: &mut Step, names: &Names<'_>, token: &str) -> Option<Tagged> {
+    let now = text(step.now_us);
+    match value(step, names.lock)? {
+        None => return tagged("expired", [now]),
+        Some(held) if held != token.as_bytes() => return tagged("taken", [now]),
+        Some(_) => {}
+    }
+    let (_, last_fence) = fences(step, names.fence)?;
+    let Some(first) = members(step, names.line)?.first() else {
+        step.image.remove(names.lock);
+        return tagged("released", [now]);
+    };
+    let member = first.name.clone();
+    let next = member.get(TICKET_DIGITS..)?;
+    let waiter = entry(step, names.waiters, next)??.to_vec();
+    let waiter = Waiter::of(&waiter)?;
+    if waiter.channel.is_empty() || !step.surroundings.present(waiter.channel.as_bytes()) {
+        return None; // who comes after it, is for the script to find
+    }
+    sorted::remove(&mut step.image, names.line, &member).ok()?;
+    commands::hash_del(&mut step.image, names.waiters, next).ok()?;
+    commands::put(step, names.lock, next, waiter.ttl_ms);
+    let minted = match waiter.fences {
+        true => mint(step, names.fence, last_fence),
+        false => "0".to_owned(),
+    };
+    let mut message = format!("grant {minted} {} {} ", step.now_us, waiter.ttl_ms).into_bytes();
+    message.extend_from_slice(next);
+    step.outbox
+        .push((waiter.channel.as_bytes().to_vec(), message));
+    tagged("released", [now])
+}
+
+fn extend(step: &mut Step, lock: &str, token: &str, ttl_ms: u64) -> Option<Tagged> {
+    let now = text(step.now_us);
+    match value(step, lock)? {
+        None => return tagged("expired", [now]),
+        Some(held) if held != token.as_bytes() => return tagged("taken", [now]),
+        Some(_) => {}
+    }
+    let left_ms = lengthen(step, lock, ttl_ms);
+    tagged("extended", [Value::Int(left_ms), now])
+}
+
+/// At least this long from now; what is left then.
+fn lengthen(step: &mut Step, lock: &str, ttl_ms: u64) -> i64 {
+    let left_ms = remaining_ms(step, lock);
+    let ttl = i64::try_from(ttl_ms).unwrap_or(i64::MAX);
+    if left_ms >= ttl {
+        return left_ms;
+    }
+    commands::prolong(step, lock, ttl_ms);
+    ttl
+}
+
+fn remaining_ms(step: &Step, lock: &str) -> i64 {
+    commands::remaining_ms(step.image.find(lock), step.now_us)
+}
+
+fn acquire(step: &mut Step, names: &Names<'_>, wish: &Wish<'_>) -> Option<Tagged> {
+    let now = text(step.now_us);
+    let known = entry(step, names.waiters, wish.token.as_bytes())?.is_some();
+    let length = members(step, names.line)?.len();
+    let (first_fence, last_fence) = fences(step, names.fence)?;
+    let fences = wish.fencing == "1";
+    let Some(held) = value(step, names.lock)? else {
+        if length > 0 || known {
+            return None; // whose turn it is, is for the script to find
+        }
+        commands::put(step, names.lock, wish.token.as_bytes(), wish.ttl_ms);
+        let minted = match fences {
+            true => mint(step, names.fence, last_fence),
+            false => "0".to_owned(),
+        };
+        return tagged("granted", [text(minted), now]);
+    };
+    if held == wish.token.as_bytes() {
+        if fences && first_fence == 0 {
+            return None;
+        }
+        lengthen(step, names.lock, wish.ttl_ms);
+        let fence = if fences { first_fence } else { 0 };
+        return tagged("granted", [text(fence), now]);
+    }
+    let holder = text(client_in(held));
+    if !wish.waits {
+        return tagged(
+            "busy",
+            [Value::Int(remaining_ms(step, names.lock)), holder, now],
+        );
+    }
+    let place = enqueue(step, names, wish)?;
+    let left = Value::Int(remaining_ms(step, names.lock));
+    tagged("waiting", [left, holder, now, Value::Int(place)])
+}
+
+/// In line, behind all of the same priority, or still at the place it had. The place counts from 1.
+fn enqueue(step: &mut Step, names: &Names<'_>, wish: &Wish<'_>) -> Option<i64> {
+    let score = f64::from(wish.priority.checked_neg()?);
+    let ticket = match entry(step, names.waiters, wish.token.as_bytes())? {
+        Some(entry) => Waiter::of(entry)?.ticket.to_owned(),
+        None => {
+            let behind = members(step, names.line)?
+                .iter()
+                .rev()
+                .find(|member| member.score == score);
+            let after = match behind {
+                Some(member) => counted(std::str::from_utf8(member.name.get(..16)?).ok()?)? + 1,
+                None => 0,
+            };
+            format!("{:016}", after.max(step.now_us))
+        }
+    };
+    let Wish {
+        token,
+        passed_ms,
+        fencing,
+        priority,
+        channel,
+        ..
+    } = wish;
+    let looked_ms = step.now_us / 1000;
+    let entry = format!("{passed_ms} {fencing} {looked_ms} {ticket} {priority} {channel}");
+    let member = format!("{ticket}{token}");
+    let image = &mut step.image;
+    commands::hash_set(image, names.waiters, token.as_bytes(), entry.as_bytes()).ok()?;
+    sorted::add(image, names.line, score, member.as_bytes()).ok()?;
+    commands::prolong(step, names.line, LINE_KEPT_MS);
+    commands::prolong(step, names.waiters, LINE_KEPT_MS);
+    let mut members = members(step, names.line)?.iter();
+    let rank = members.position(|other| other.name == member.as_bytes())?;
+    i64::try_from(rank + 1).ok()
+}
+
+/// The client in a value that looks like one of our tokens, as `client_of` in `lua/prelude.lua` finds it.
+fn client_in(value: &[u8]) -> &str {
+    let plain = |part: &str| {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        !part.is_empty() && part.bytes().all(fits)
+    };
+    let parts = std::str::from_utf8(value)
+        .ok()
+        .filter(|text| text.len() == 31)
+        .and_then(|text| text.split_once(['.', '~']));
+    match parts {
+        Some((secret, client)) if plain(secret) && plain(client) => client,
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+#[path = "fast_tests.rs"]
+mod tests;
