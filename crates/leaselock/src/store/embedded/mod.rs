@@ -24,6 +24,7 @@ mod fitness;
 mod folder;
 mod glob;
 mod image;
+mod kept;
 mod lockfile;
 mod memory;
 mod on_disk;
