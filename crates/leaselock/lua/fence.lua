@@ -1,6 +1,7 @@
 -- fence: fencing tokens, larger with every grant.
--- The key holds 'first:last' of the current grant, so that a replay answers the same number. It is kept for
--- seven days, not for ever; seeding with server time in microseconds makes a number after its loss larger too.
+-- The key holds 'first:last' of the current grant, so that a replay answers the same numbers: one, or a range for a
+-- place in line that several tasks of one process share. It is kept for seven days, not for ever; seeding with server
+-- time in microseconds makes a number after its loss larger too.
 local FENCE_KEPT_MS = 604800000
 
 -- Reads only: the first and last number of the latest grant; 0 and 0 when none is known.
@@ -9,15 +10,21 @@ local function fence_read(fence)
   return tonumber(first) or 0, tonumber(last) or 0
 end
 
--- Reads only: the number of the lease that this value holds; 0 for a foreign one and for one without.
+-- Reads only: the first and last number of the lease that this value holds; 0 for a foreign one and for one without.
 local function fence_of(value, fence)
-  local _, last = fence_read(fence)
-  return string.sub(value, 23, 23) == '.' and client_of(value) ~= '' and last or 0
+  if string.sub(value, 23, 23) ~= '.' or client_of(value) == '' then return 0, 0 end
+  return fence_read(fence)
 end
 
--- Writes and returns the next number.
-local function fence_mint(fence, last, now_us)
-  local minted = whole(math.max(last + 1, now_us))
-  redis.call('SET', fence, minted .. ':' .. minted, 'PX', FENCE_KEPT_MS)
-  return minted
+-- Writes the next `range` numbers and returns the first.
+local function fence_mint(fence, last, now_us, range)
+  local first = math.max(last + 1, now_us)
+  redis.call('SET', fence, whole(first) .. ':' .. whole(first + range - 1), 'PX', FENCE_KEPT_MS)
+  return whole(first)
+end
+
+-- Writes: the numbers above `used` were reserved and not needed. Refused for lack of memory it may be: they are
+-- lost then, and the next are larger all the same.
+local function fence_lower(fence, first, used)
+  redis.pcall('SET', fence, whole(first) .. ':' .. whole(used), 'PX', FENCE_KEPT_MS)
 end

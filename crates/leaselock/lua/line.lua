@@ -1,17 +1,18 @@
 -- line: who waits, in which order, and handing a free lock to the first whose process is there.
 -- `line` is a sorted set: score = -priority, member = ticket (16 digits) .. token, so it is first in, first out
--- within a priority. `waiters` is a hash: token -> 'ttl_ms fencing looked_ms ticket priority channel'.
+-- within a priority. `waiters` is a hash: token -> 'ttl_ms fencing looked_ms ticket priority range channel';
+-- `range` is how many fencing tokens its grant reserves, for the tasks that share the place.
 local LINE_KEPT_MS = 60000 -- every waiter looks at least each 15 s and renews this
 local GONE_AFTER_MS = 45000 -- three looks missed
 local HEAD_MAX = 128 -- how far one call looks along the line
 
 -- Taken apart: what the grant of one waiter needs; nil for no entry or one that is not ours.
 local function line_entry(token, entry)
-  local ttl, fencing, looked, ticket, priority, channel =
-    string.match(entry or '', '^(%d+) (%d) (%d+) (%d+) (-?%d+) (.*)$')
+  local ttl, fencing, looked, ticket, priority, range, channel =
+    string.match(entry or '', '^(%d+) (%d) (%d+) (%d+) (-?%d+) (%d+) (.*)$')
   if not ttl then return nil end
   return { token = token, entry = entry, member = ticket .. token, ttl_ms = tonumber(ttl), fencing = fencing,
-    looked_ms = tonumber(looked), ticket = ticket, priority = tonumber(priority), channel = channel }
+    looked_ms = tonumber(looked), ticket = ticket, priority = tonumber(priority), range = tonumber(range), channel = channel }
 end
 
 -- Reads only: which of these channels has a receiver. Nobody, when the server will not say.
@@ -74,7 +75,8 @@ local function line_keep(line, waiters)
 end
 
 -- Writes: the lock goes to `place`, or is deleted when there is none. The message is last and says what is already
--- written; when it is refused, the grant is taken back and the waiter stays in line. True when handed over.
+-- written: 'grant', the first reserved fence and how many (the first is 0 without fencing), server time, ttl, whether others are
+-- left in line, token. When it is refused, the grant is taken back and the waiter stays in line. True when handed over.
 local function line_hand_over(lock, line, waiters, fence, place, last_fence, now_us)
   if not place then
     redis.call('DEL', lock)
@@ -82,11 +84,14 @@ local function line_hand_over(lock, line, waiters, fence, place, last_fence, now
   end
   line_drop(line, waiters, place)
   redis.call('SET', lock, place.token, 'PX', place.ttl_ms)
-  local minted = place.fencing == '1' and fence_mint(fence, last_fence, now_us) or '0'
-  local message = 'grant ' .. minted .. ' ' .. whole(now_us) .. ' ' .. whole(place.ttl_ms) .. ' ' .. place.token
+  local minted = place.fencing == '1' and fence_mint(fence, last_fence, now_us, place.range) or '0'
+  local others = redis.call('ZCARD', line) > 0 and '1' or '0'
+  local message = table.concat(
+    { 'grant', minted, whole(place.range), whole(now_us), whole(place.ttl_ms), others, place.token }, ' ')
   local sent = redis.pcall('PUBLISH', place.channel, message)
   if type(sent) == 'table' and sent.err then
     redis.call('DEL', lock)
+    if place.fencing == '1' then fence_lower(fence, tonumber(minted), tonumber(minted)) end
     redis.call('ZADD', line, 0 - place.priority, place.member)
     redis.call('HSET', waiters, place.token, place.entry)
     line_keep(line, waiters)
@@ -95,12 +100,18 @@ local function line_hand_over(lock, line, waiters, fence, place, last_fence, now
   return true
 end
 
--- Reads first, then writes: gives up `lock` to whoever is next.
-local function line_pass_on(lock, line, waiters, fence, now_us)
-  local _, last_fence = fence_read(fence)
+-- Reads first, then writes: gives up `lock` to whoever is next. `used` is the highest number that its holder used of
+-- those that were reserved; 0 when all are to count as used.
+local function line_pass_on(lock, line, waiters, fence, used, now_us)
+  local first_fence, last_fence = fence_read(fence)
+  local unused = first_fence <= used and used < last_fence
+  if unused then last_fence = used end
   local place, gone = line_pick(line, waiters, math.floor(now_us / 1000), '')
   for _, absent in ipairs(gone) do
     line_drop(line, waiters, absent)
   end
-  return line_hand_over(lock, line, waiters, fence, place, last_fence, now_us)
+  local handed_over = line_hand_over(lock, line, waiters, fence, place, last_fence, now_us)
+  -- A grant with numbers of its own has taken the unused ones.
+  if unused and not (place and place.fencing == '1') then fence_lower(fence, first_fence, used) end
+  return handed_over
 end

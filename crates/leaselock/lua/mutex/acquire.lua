@@ -11,17 +11,20 @@
 -- ARGV[5] priority   integer; larger goes first
 -- ARGV[6] channel    where the caller listens for its grant; '' when it cannot
 -- ARGV[7] fencing    '1' mints a fencing token, '0' does not
+-- ARGV[8] range      integer > 0; how many fencing tokens a grant reserves that was waited for
 --
--- Returns {"granted", fence, time_us}                      held under `token` until ttl_ms from time_us; fence '0' when off
+-- Returns {"granted", fence, range, time_us, others}       held under `token` until ttl_ms from time_us; fence '0' when
+--                                                          off, otherwise the first of `range`; others '1' when
+--                                                          somebody is left in line
 --         {"waiting", pttl_ms, holder, time_us, place}     in line at `place` (1 is next); the holder's remaining time
 --                                                          (-1: none is set) and its client ('' when foreign)
 --         {"busy", pttl_ms, holder, time_us}               held by another, or owed to somebody in line; not in line
--- Replay  a token that holds gets {"granted", same fence} with its time made whole again; a token in line keeps its
---         place and is marked as alive. Nothing is granted or queued twice.
+-- Replay  a token that holds gets {"granted", same fence, same range} with its time made whole again; a token in line
+--         keeps its place and is marked as alive. Nothing is granted or queued twice.
 -- Writes  lock, line, waiters, fence
 local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl_ms, passed_ms, waits = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
-local priority, channel, fencing = tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local priority, channel, fencing, range = tonumber(ARGV[5]), ARGV[6], ARGV[7], tonumber(ARGV[8])
 local score = 0 - priority -- not -priority, which would be -0
 
 local now_us = clock_us()
@@ -39,7 +42,8 @@ local function enqueue()
     local behind = redis.call('ZREVRANGEBYSCORE', line, score, score, 'LIMIT', 0, 1)[1]
     ticket = string.format('%016.0f', math.max(behind and tonumber(string.sub(behind, 1, 16)) + 1 or 0, now_us))
   end
-  local entry = table.concat({ whole(passed_ms), fencing, whole(now_ms), ticket, whole(priority), channel }, ' ')
+  local entry = table.concat(
+    { whole(passed_ms), fencing, whole(now_ms), ticket, whole(priority), whole(range), channel }, ' ')
   waiting = line_entry(token, entry)
   redis.call('HSET', waiters, token, entry)
   redis.call('ZADD', line, score, waiting.member)
@@ -53,8 +57,11 @@ end
 
 if held == token then
   if redis.call('PTTL', lock) < ttl_ms then redis.call('PEXPIRE', lock, ttl_ms) end
-  if fencing == '1' and first_fence == 0 then first_fence = tonumber(fence_mint(fence, last_fence, now_us)) end
-  return { 'granted', whole(first_fence), whole(now_us) }
+  if fencing == '1' then
+    if first_fence == 0 then first_fence, last_fence = tonumber(fence_mint(fence, 0, now_us, 1)), now_us end
+    range = last_fence - first_fence + 1
+  end
+  return { 'granted', whole(first_fence), whole(range), whole(now_us), length > 0 and '1' or '0' }
 end
 
 if held then
@@ -77,6 +84,11 @@ if length > 0 then
 end
 
 redis.call('SET', lock, token, 'PX', ttl_ms)
-if waiting then line_drop(line, waiters, waiting) end
-local minted = fencing == '1' and fence_mint(fence, last_fence, now_us) or '0'
-return { 'granted', minted, whole(now_us) }
+if waiting then
+  line_drop(line, waiters, waiting)
+else
+  range = 1 -- nobody shares what was not waited for
+end
+local minted = fencing == '1' and fence_mint(fence, last_fence, now_us, range) or '0'
+local others = length > 0 and redis.call('ZCARD', line) > 0
+return { 'granted', minted, whole(range), whole(now_us), others and '1' or '0' }

@@ -4,13 +4,14 @@
 -- KEYS[2] line       sorted set; waiters in order (lua/line.lua)
 -- KEYS[3] waiters    hash; token to what its grant needs
 -- KEYS[4] fence      string; 'first:last' of the latest grant
--- ARGV[1] only       the fencing token that the holder must have; '' for any
+-- ARGV[1] only       a fencing token that must be one of the holder's; '' for any
 -- ARGV[2] foreign    '1' breaks a lock of another library too, '0' does not
 --
--- Returns {"broken", holder, fence, time_us}   taken away from this client ('' when foreign); fence '0': it had none
+-- Returns {"broken", holder, fence, time_us}   taken away from this client ('' when foreign); fence: the first of its
+--                                      numbers, '0': it had none
 --         {"free", time_us}                    nobody held it
 --         {"foreign", time_us}                 another library holds it; nothing was changed
---         {"changed", fence, time_us}          the holder has another fencing token by now ('0': none); nothing was changed
+--         {"changed", fence, time_us}          the holder has other fencing tokens by now ('0': none); nothing was changed
 -- Replay  breaks whoever holds then: name the fencing token to break one grant only
 -- Writes  lock, line, waiters, fence
 local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -20,8 +21,9 @@ local now_us = clock_us()
 local held = redis.call('GET', lock)
 if not held then return { 'free', whole(now_us) } end
 local holder = client_of(held)
-local its_fence = whole(fence_of(held, fence))
+local first_fence, last_fence = fence_of(held, fence)
+local its_fence, only_fence = whole(first_fence), tonumber(only) or first_fence
 if holder == '' and not foreign then return { 'foreign', whole(now_us) } end
-if only ~= '' and only ~= its_fence then return { 'changed', its_fence, whole(now_us) } end
-line_pass_on(lock, line, waiters, fence, now_us)
+if only_fence < first_fence or only_fence > last_fence then return { 'changed', its_fence, whole(now_us) } end
+line_pass_on(lock, line, waiters, fence, 0, now_us)
 return { 'broken', holder, its_fence, whole(now_us) }

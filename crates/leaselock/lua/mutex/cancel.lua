@@ -5,6 +5,7 @@
 -- KEYS[3] waiters    hash; token to what its grant needs
 -- KEYS[4] fence      string; 'first:last' of the latest grant
 -- ARGV[1] token      the caller's proof of ownership
+-- ARGV[2] used       the highest fencing token in use, of those that were reserved; '0' when none is to be given back
 --
 -- Returns {"left", time_us}        was in line and is not any more
 --         {"released", time_us}    held the lock, which is free or the next waiter's now
@@ -12,14 +13,14 @@
 -- Replay  "absent": the first call did the work
 -- Writes  lock, line, waiters, fence
 local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token = ARGV[1]
+local token, used = ARGV[1], tonumber(ARGV[2])
 
 local now_us = clock_us()
 local waiting = line_entry(token, redis.call('HGET', waiters, token))
 local held = redis.pcall('GET', lock) -- an error for what is no lock, which is no reason to stay in line
 if waiting then line_drop(line, waiters, waiting) end
 if held == token then
-  line_pass_on(lock, line, waiters, fence, now_us)
+  line_pass_on(lock, line, waiters, fence, used, now_us)
   return { 'released', whole(now_us) }
 end
 return { waiting and 'left' or 'absent', whole(now_us) }

@@ -8,7 +8,8 @@
 --
 -- Returns {"free", time_us, line}                                  line: client, priority, client, priority, …
 --         {"held", time_us, line, value, pttl_ms, fence, why}      value: the holder's token, ours or foreign;
---                                                                  pttl_ms -1: it never ends; fence '0': this lease has none
+--                                                                  pttl_ms -1: it never ends; fence: the first of its
+--                                                                  numbers, '0': this lease has none
 --         {"other", time_us, line, type}                           something that is no lock lies under the key
 -- Replay  the same answer
 -- Writes  nothing
@@ -27,4 +28,4 @@ if kind ~= 'string' then return { 'other', whole(now_us), queue, kind } end
 local held = redis.call('GET', lock)
 local noted = redis.call('GET', why) or ''
 noted = string.sub(noted, 1, #held) == held and string.sub(noted, #held + 1) or ''
-return { 'held', whole(now_us), queue, held, redis.call('PTTL', lock), whole(fence_of(held, fence)), noted }
+return { 'held', whole(now_us), queue, held, redis.call('PTTL', lock), whole((fence_of(held, fence))), noted }

@@ -5,6 +5,7 @@
 -- KEYS[3] waiters    hash; token to what its grant needs
 -- KEYS[4] fence      string; 'first:last' of the latest grant
 -- ARGV[1] token      the caller's proof of ownership
+-- ARGV[2] used       the highest fencing token in use, of those that were reserved; '0' when none is to be given back
 --
 -- Returns {"released", time_us}    free, or already the next waiter's
 --         {"expired", time_us}     nothing was there: the lease had run out or was deleted
@@ -12,11 +13,11 @@
 -- Replay  "expired" or "taken": the first call did the work
 -- Writes  lock, line, waiters, fence
 local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token = ARGV[1]
+local token, used = ARGV[1], tonumber(ARGV[2])
 
 local now_us = clock_us()
 local held = redis.call('GET', lock)
 if not held then return { 'expired', whole(now_us) } end
 if held ~= token then return { 'taken', whole(now_us) } end
-line_pass_on(lock, line, waiters, fence, now_us)
+line_pass_on(lock, line, waiters, fence, used, now_us)
 return { 'released', whole(now_us) }

@@ -272,8 +272,8 @@ impl DetachedLease {
             source: StoreError::refused(ErrorKind::Unsupported, error.to_string()),
         })?;
         let within = self.inner.request_timeout(crate::options::DEFAULT_TTL);
-        let outcome =
-            crate::lease::release(&self.inner, name, &keys, &self.handle.token, within).await;
+        let (token, used) = (&self.handle.token, self.handle.fence);
+        let outcome = crate::lease::release(&self.inner, name, &keys, token, used, within).await;
         if let Some(client) = token::client_of(self.handle.token.secret().as_bytes()) {
             let record = keys::client_record(&self.inner.prefix, client);
             let gone = Announce {

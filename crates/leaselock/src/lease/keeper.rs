@@ -202,6 +202,7 @@ impl Keeper {
             self.reaper.take(Owed::release(
                 kept.keys.clone(),
                 kept.token.clone(),
+                kept.fence,
                 self.clock.now(),
             ));
         }

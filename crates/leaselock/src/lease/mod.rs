@@ -191,7 +191,15 @@ impl Lease {
         let debt = self.give_up();
         let (inner, kept) = (Arc::clone(&self.inner), Arc::clone(&self.kept));
         let within = inner.request_timeout(kept.ttl());
-        let outcome = release(&inner, &kept.name, &kept.keys, &kept.token, within).await;
+        let outcome = release(
+            &inner,
+            &kept.name,
+            &kept.keys,
+            &kept.token,
+            kept.fence,
+            within,
+        )
+        .await;
         let known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
         if known && !self.late_requests {
             debt.settle();
@@ -228,7 +236,7 @@ impl Lease {
         let owed = if self.late_requests {
             Owed::acquisition(keys, token, until)
         } else {
-            Owed::release(keys, token, until)
+            Owed::release(keys, token, self.kept.fence, until)
         };
         Debt::new(self.inner.reaper(), owed)
     }
@@ -240,9 +248,10 @@ pub(crate) async fn release(
     name: &Name,
     keys: &crate::keys::MutexKeys,
     token: &crate::token::Token,
+    used: Option<Fence>,
     within: Duration,
 ) -> Result<(), ReleaseError> {
-    let release = Release { keys, token };
+    let release = Release { keys, token, used };
     let first = inner.ask(&release, within).await;
     let again = first
         .as_ref()

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::clock::{Clock, Moment};
 use crate::error::StoreError;
+use crate::fence::Fence;
 use crate::keys::MutexKeys;
 use crate::mutex::steps::{Cancel, Cancelled};
 use crate::store::Store;
@@ -32,6 +33,8 @@ const TRY_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) struct Owed {
     keys: MutexKeys,
     token: Token,
+    /// The highest fencing token in use.
+    used: Option<Fence>,
     /// By this moment it has ended by itself.
     until: Moment,
     /// A request of it may still be on its way.
@@ -40,10 +43,16 @@ pub(crate) struct Owed {
 
 impl Owed {
     /// A lease that was given up; no request of it is on its way.
-    pub(crate) fn release(keys: MutexKeys, token: Token, until: Moment) -> Self {
+    pub(crate) fn release(
+        keys: MutexKeys,
+        token: Token,
+        used: Option<Fence>,
+        until: Moment,
+    ) -> Self {
         Owed {
             keys,
             token,
+            used,
             until,
             in_flight: false,
         }
@@ -54,6 +63,7 @@ impl Owed {
         Owed {
             keys,
             token,
+            used: None,
             until,
             in_flight: true,
         }
@@ -165,6 +175,7 @@ async fn cancel(owed: &Owed, store: &Store) -> Result<Cancelled, StoreError> {
             &Cancel {
                 keys: &owed.keys,
                 token: &owed.token,
+                used: owed.used,
             },
             TRY_WITHIN,
         )

@@ -20,13 +20,27 @@ pub(crate) struct Acquire<'a> {
     pub(crate) priority: i32,
     pub(crate) channel: &'a str,
     pub(crate) fencing: bool,
+    /// How many fencing tokens a grant reserves that was waited for.
+    pub(crate) range: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Acquired {
-    Granted { fence: Option<Fence>, time_us: u64 },
-    Waiting { seen: Seen, place: u64 },
-    Busy { seen: Seen },
+    Granted {
+        /// The first of `range`.
+        fence: Option<Fence>,
+        range: u64,
+        time_us: u64,
+        /// Somebody is left in line.
+        others: bool,
+    },
+    Waiting {
+        seen: Seen,
+        place: u64,
+    },
+    Busy {
+        seen: Seen,
+    },
 }
 
 /// What a look tells about the holder.
@@ -54,14 +68,17 @@ impl Operation for Acquire<'_> {
         call.arg(u8::from(self.waits))
             .arg(self.priority)
             .arg(self.channel)
-            .arg(u8::from(self.fencing));
+            .arg(u8::from(self.fencing))
+            .arg(self.range);
     }
 
     fn decode(answer: &Tagged) -> Result<Acquired, Malformed> {
         match answer.tag() {
             "granted" => Ok(Acquired::Granted {
                 fence: Fence::from_answer(answer.number(0)?),
-                time_us: answer.number(1)?,
+                range: answer.number(1)?,
+                time_us: answer.number(2)?,
+                others: answer.number(3)? == 1,
             }),
             "waiting" => Ok(Acquired::Waiting {
                 seen: seen(answer)?,
@@ -127,6 +144,8 @@ impl Operation for Extend<'_> {
 pub(crate) struct Release<'a> {
     pub(crate) keys: &'a MutexKeys,
     pub(crate) token: &'a Token,
+    /// The highest fencing token in use; those that were reserved above it are given back.
+    pub(crate) used: Option<Fence>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +164,8 @@ impl Operation for Release<'_> {
             .key(&self.keys.line)
             .key(&self.keys.waiters)
             .key(&self.keys.fence);
-        call.arg(self.token.secret());
+        call.arg(self.token.secret())
+            .arg(self.used.map_or(0, Fence::get));
     }
 
     fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {
@@ -163,6 +183,8 @@ impl Operation for Release<'_> {
 pub(crate) struct Cancel<'a> {
     pub(crate) keys: &'a MutexKeys,
     pub(crate) token: &'a Token,
+    /// As for [`Release`]: what was never granted has used none.
+    pub(crate) used: Option<Fence>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,7 +203,8 @@ impl Operation for Cancel<'_> {
             .key(&self.keys.line)
             .key(&self.keys.waiters)
             .key(&self.keys.fence);
-        call.arg(self.token.secret());
+        call.arg(self.token.secret())
+            .arg(self.used.map_or(0, Fence::get));
     }
 
     fn decode(answer: &Tagged) -> Result<Cancelled, Malformed> {

@@ -104,6 +104,7 @@ pub(super) struct How<'a> {
     pub(super) priority: i32,
     pub(super) channel: &'a str,
     pub(super) fencing: bool,
+    pub(super) range: u64,
 }
 
 pub(super) const TRY: How<'static> = How {
@@ -112,6 +113,7 @@ pub(super) const TRY: How<'static> = How {
     priority: 0,
     channel: "",
     fencing: true,
+    range: 1,
 };
 pub(super) const WAIT: How<'static> = How { waits: true, ..TRY };
 
@@ -214,11 +216,21 @@ impl Lab {
     }
 
     pub(super) async fn release(&self, keys: &MutexKeys, token: &Token) -> ReleaseAnswer {
-        self.ask(&Release { keys, token }).await
+        self.ask(&Release {
+            keys,
+            token,
+            used: None,
+        })
+        .await
     }
 
     pub(super) async fn cancel(&self, keys: &MutexKeys, token: &Token) -> Cancelled {
-        self.ask(&Cancel { keys, token }).await
+        self.ask(&Cancel {
+            keys,
+            token,
+            used: None,
+        })
+        .await
     }
 
     pub(super) async fn extend(&self, keys: &MutexKeys, token: &Token, ms: u64) -> ExtendAnswer {
@@ -281,6 +293,7 @@ pub(super) fn acquire<'a>(keys: &'a MutexKeys, token: &'a Token, how: &How<'a>) 
         priority: how.priority,
         channel: how.channel,
         fencing: how.fencing,
+        range: how.range,
     }
 }
 

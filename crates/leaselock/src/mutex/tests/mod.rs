@@ -8,3 +8,4 @@ mod interleavings;
 mod lab;
 mod model;
 mod onlookers;
+mod ranges;

@@ -231,8 +231,9 @@ struct Subject<'a> {
     keys: MutexKeys,
     tokens: Vec<Token>,
     highest: Option<Fence>,
-    /// The fence of the present grant, once it was seen.
+    /// The fence of the present grant, once it was seen, and how many were reserved with it.
     present: Option<Fence>,
+    range: u64,
 }
 
 impl Subject<'_> {
@@ -257,12 +258,22 @@ impl Subject<'_> {
         Answer::Granted { replay }
     }
 
+    /// Tasks of the holder's process have used half of what was reserved.
+    fn use_some(&mut self) -> Option<Fence> {
+        let used = self
+            .present
+            .map(|first| Fence::new(first.get() + self.range / 2));
+        self.highest = self.highest.max(used);
+        used
+    }
+
     async fn acquire(&mut self, actor: usize, waits: bool, replay: bool) -> Answer {
         let how = How {
             waits,
             channel: channel(actor),
             priority: priority(actor),
             fencing: fenced(actor),
+            range: [1, 64, 8][actor % 3],
             ..TRY
         };
         let holder =
@@ -272,7 +283,10 @@ impl Subject<'_> {
             .acquire(&self.keys, &self.tokens[actor], &how)
             .await
         {
-            Acquired::Granted { fence, .. } => self.granted(fence, actor, replay),
+            Acquired::Granted { fence, range, .. } => {
+                self.range = range;
+                self.granted(fence, actor, replay)
+            }
             Acquired::Waiting { seen, place } => Answer::Waiting {
                 place,
                 holder: holder(self, &seen),
@@ -295,7 +309,13 @@ impl Subject<'_> {
                 })
             }
             Op::Release(actor) => {
-                Answer::Said(match lab.release(&keys, &self.tokens[actor]).await {
+                let used = self.use_some();
+                let release = Release {
+                    keys: &keys,
+                    token: &self.tokens[actor],
+                    used,
+                };
+                Answer::Said(match lab.ask(&release).await {
                     ReleaseAnswer::Released => "yes",
                     ReleaseAnswer::Expired => "expired",
                     ReleaseAnswer::Taken => "taken",
@@ -390,6 +410,7 @@ async fn same_answers(labs: &[Lab], name: &str, ops: &[Op]) {
             tokens: tokens.collect(),
             highest: None,
             present: None,
+            range: 1,
         };
         for (step, op) in ops.iter().enumerate() {
             let holder_before = model.holder;

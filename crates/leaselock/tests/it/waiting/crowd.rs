@@ -46,10 +46,10 @@ async fn many_waiters_are_served_in_exactly_the_order_in_which_they_came() {
     assert!(fences.is_sorted(), "{fences:?}");
     assert!(took < BEFORE_A_LOOK, "{took:?}: one lost message is enough");
     let scripts = calls(&server, "evalsha") + calls(&server, "eval");
-    // A look (to confirm) and a release each; the release of the first holder; and rare looks by timer.
+    // A release each; the release of the first holder; and rare looks, by timer or to confirm.
     let hundredths = 100 * scripts / WAITERS;
     println!("{WAITERS} hand-overs in {took:?}, {hundredths} scripts per hundred");
-    assert!((2 * WAITERS..=4 * WAITERS).contains(&scripts), "{scripts}");
+    assert!((WAITERS..=3 * WAITERS).contains(&scripts), "{scripts}");
     assert_eq!(leftovers(&server), [""; 0]);
 }
 

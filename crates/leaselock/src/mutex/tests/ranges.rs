@@ -1,0 +1,139 @@
+//! Fencing tokens that are reserved for the tasks that share a place in line.
+
+use super::lab::*;
+use crate::fence::Fence;
+use crate::keys::MutexKeys;
+use crate::mutex::steps::*;
+use crate::mutex::views::*;
+use crate::token::Token;
+
+const SHARED: How<'static> = How {
+    channel: "here",
+    range: 64,
+    ..WAIT
+};
+
+/// What the next acquisition of a token that holds is told: the numbers of its grant.
+async fn numbers(lab: &Lab, keys: &MutexKeys, token: &Token) -> (u64, u64) {
+    match lab.acquire(keys, token, &SHARED).await {
+        Acquired::Granted { fence, range, .. } => (fence.unwrap().get(), range),
+        other => panic!("{}: {other:?}", lab.engine),
+    }
+}
+
+async fn release(lab: &Lab, keys: &MutexKeys, token: &Token, used: u64) {
+    let used = Some(Fence::new(used));
+    let answer = lab.ask(&Release { keys, token, used }).await;
+    assert_eq!(answer, ReleaseAnswer::Released, "{}", lab.engine);
+}
+
+/// A lock that was handed over to a place with 64 numbers.
+async fn handed_over(lab: &Lab, keys: &MutexKeys) -> (Token, u64) {
+    let (holder, place) = (token(), token());
+    lab.granted(keys, &holder, &TRY).await;
+    lab.waiting(keys, &place, &SHARED).await;
+    lab.release(keys, &holder).await;
+    let (first, range) = numbers(lab, keys, &place).await;
+    assert_eq!(range, 64, "{}", lab.engine);
+    (place, first)
+}
+
+#[test]
+fn a_grant_that_was_waited_for_reserves_its_range_and_one_that_was_not_reserves_one() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        let ear = lab.listen("here").await;
+        let at_once = token();
+        assert_eq!(numbers(lab, &keys, &at_once).await.1, 1);
+        lab.release(&keys, &at_once).await;
+        let (place, first) = handed_over(lab, &keys).await;
+        let message = ear.heard(&place).await;
+        assert!(
+            message.starts_with(&format!("grant {first} 64 ")),
+            "{message}"
+        );
+        assert_eq!(numbers(lab, &keys, &place).await, (first, 64), "a replay");
+    });
+}
+
+#[test]
+fn numbers_that_were_reserved_and_not_used_come_next() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        let _ear = lab.listen("here").await;
+        // Ahead of the clock, so that the next number shows what is counted as used.
+        lab.meddle(&SET, &keys.fence, &["8000000000000000:8000000000000000"])
+            .await;
+        let (place, first) = handed_over(lab, &keys).await;
+        release(lab, &keys, &place, first + 2).await;
+        let next = token();
+        assert_eq!(numbers(lab, &keys, &next).await.0, first + 3);
+        // The same when the next in line has it in the same step.
+        let (one, two) = (token(), token());
+        lab.waiting(&keys, &one, &SHARED).await;
+        lab.waiting(&keys, &two, &SHARED).await;
+        release(lab, &keys, &next, first + 3).await;
+        release(lab, &keys, &one, first + 5).await;
+        assert_eq!(numbers(lab, &keys, &two).await, (first + 6, 64));
+    });
+}
+
+#[test]
+fn a_holder_that_vanished_has_used_all_its_numbers() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        let _ear = lab.listen("here").await;
+        lab.meddle(&SET, &keys.fence, &["8000000000000000:8000000000000000"])
+            .await;
+        let (_place, first) = handed_over(lab, &keys).await;
+        lab.meddle(&EXPIRE, &keys.lock, &[]).await;
+        assert_eq!(numbers(lab, &keys, &token()).await.0, first + 64);
+    });
+}
+
+/// A number of an earlier grant, none, or one beyond the range: nothing is given back.
+#[test]
+fn what_is_not_a_number_of_the_present_grant_lowers_nothing() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        let _ear = lab.listen("here").await;
+        lab.meddle(&SET, &keys.fence, &["8000000000000000:8000000000000000"])
+            .await;
+        let mut last = 8_000_000_000_000_000;
+        for wrong in [0, 7, 8_000_000_000_000_000, 9_000_000_000_000_000] {
+            let (place, first) = handed_over(lab, &keys).await;
+            assert!(first > last);
+            last = first + 63;
+            release(lab, &keys, &place, wrong).await;
+        }
+        assert!(numbers(lab, &keys, &token()).await.0 > last);
+    });
+}
+
+/// Which of them the holder uses at present only its process knows.
+#[test]
+fn an_operator_may_name_any_number_of_the_grant_and_no_other() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        let _ear = lab.listen("here").await;
+        let (_place, first) = handed_over(lab, &keys).await;
+        let InspectedState::Held { fence, .. } = lab.inspect(&keys).await.state else {
+            panic!("{}", lab.engine)
+        };
+        assert_eq!(fence, Some(Fence::new(first)));
+        let named = async |number| {
+            let only = Some(Fence::new(number));
+            lab.ask(&Break {
+                keys: &keys,
+                only,
+                foreign: false,
+            })
+            .await
+        };
+        for other in [first - 1, first + 64] {
+            let changed = Broke::Changed { fence };
+            assert_eq!(named(other).await, changed, "{}", lab.engine);
+        }
+        assert!(matches!(named(first + 63).await, Broke::Broken { .. }));
+    });
+}
