@@ -142,7 +142,12 @@ async fn a_waiter_whose_message_was_held_up_until_the_lease_was_over_does_not_ac
 
 /// On a look the lease is made whole, which tells the two ways apart.
 fn was_confirmed(lease: &Lease) -> bool {
-    lease.remaining() > PASSED
+    let (left, whole) = (lease.remaining(), TTL * 9 / 10);
+    assert!(
+        left <= PASSED || left > whole,
+        "{left:?} that nobody granted"
+    );
+    left > whole
 }
 
 /// A hand-over, with something done between answer and grant, and between message and waiter.
