@@ -18,32 +18,28 @@ const TICKET_DIGITS: usize = 16;
 
 /// The answer of the script, with what it wrote in the step.
 pub(super) fn answer(call: &Call, step: &mut Step) -> Option<Tagged> {
-    let keys: Vec<&str> = call.keys.iter().map(String::as_str).collect();
-    let args: Vec<&str> = call.args.iter().map(String::as_str).collect();
-    match (call.script.name, &keys[..], &args[..]) {
-        ("mutex/acquire", &[lock, line, waiters, fence], args) => acquire(
-            step,
-            &Names {
-                lock,
-                line,
-                waiters,
-                fence,
-            },
-            &Wish::of(args)?,
-        ),
-        ("mutex/release", &[lock, line, waiters, fence], &[token]) => release(
-            step,
-            &Names {
-                lock,
-                line,
-                waiters,
-                fence,
-            },
-            token,
-        ),
-        ("mutex/extend", &[lock], &[token, ttl_ms]) => extend(step, lock, token, plain(ttl_ms)?),
+    let args = call.args.iter().map(String::as_str);
+    match (call.script.name, &call.keys[..]) {
+        ("mutex/acquire", keys) => acquire(step, &Names::of(keys)?, &Wish::of(args)?),
+        ("mutex/release", keys) => {
+            let [token, used] = exactly(args)?;
+            release(step, &Names::of(keys)?, token, counted(used)?)
+        }
+        ("mutex/extend", [lock]) => {
+            let [token, ttl_ms] = exactly(args)?;
+            extend(step, lock, token, plain(ttl_ms)?)
+        }
         _ => None,
     }
+}
+
+fn exactly<'a, const N: usize>(args: impl Iterator<Item = &'a str>) -> Option<[&'a str; N]> {
+    let (mut all, mut count) = ([""; N], 0);
+    for arg in args {
+        *all.get_mut(count)? = arg;
+        count += 1;
+    }
+    (count == N).then_some(all)
 }
 
 struct Names<'a> {
@@ -51,6 +47,20 @@ struct Names<'a> {
     line: &'a str,
     waiters: &'a str,
     fence: &'a str,
+}
+
+impl<'a> Names<'a> {
+    fn of(keys: &'a [String]) -> Option<Self> {
+        let [lock, line, waiters, fence] = keys else {
+            return None;
+        };
+        Some(Names {
+            lock,
+            line,
+            waiters,
+            fence,
+        })
+    }
 }
 
 /// The arguments of `mutex/acquire`.
@@ -62,13 +72,21 @@ struct Wish<'a> {
     priority: i32,
     channel: &'a str,
     fencing: &'a str,
+    range: u64,
 }
 
 impl<'a> Wish<'a> {
-    fn of(args: &[&'a str]) -> Option<Self> {
-        let &[token, ttl_ms, passed_ms, waits, priority, channel, fencing] = args else {
-            return None;
-        };
+    fn of(args: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let [
+            token,
+            ttl_ms,
+            passed_ms,
+            waits,
+            priority,
+            channel,
+            fencing,
+            range,
+        ] = exactly(args)?;
         Some(Wish {
             token,
             ttl_ms: plain(ttl_ms)?,
@@ -77,6 +95,7 @@ impl<'a> Wish<'a> {
             priority: priority.parse().ok()?,
             channel,
             fencing: Some(fencing).filter(|fencing| matches!(*fencing, "0" | "1"))?,
+            range: reserved(range)?,
         })
     }
 }
@@ -122,20 +141,21 @@ fn entry<'a>(step: &'a Step, waiters: &str, token: &[u8]) -> Option<Option<&'a [
     }
 }
 
-/// A waiter's entry taken apart: `ttl_ms fencing looked_ms ticket priority channel`.
+/// A waiter's entry taken apart: `ttl_ms fencing looked_ms ticket priority range channel`.
 struct Waiter<'a> {
     ttl_ms: u64,
     fences: bool,
     ticket: &'a str,
+    range: u64,
     channel: &'a str,
 }
 
 impl<'a> Waiter<'a> {
     fn of(entry: &'a [u8]) -> Option<Self> {
-        let mut words = std::str::from_utf8(entry).ok()?.splitn(6, ' ');
+        let mut words = std::str::from_utf8(entry).ok()?.splitn(7, ' ');
         let mut next = || words.next();
         let (ttl_ms, fencing, looked_ms) = (plain(next()?)?, next()?, next()?);
-        let (ticket, priority, channel) = (next()?, next()?, next()?);
+        let (ticket, priority, range, channel) = (next()?, next()?, next()?, next()?);
         counted(looked_ms)?;
         counted(priority.strip_prefix('-').unwrap_or(priority))?;
         counted(ticket)?;
@@ -143,6 +163,7 @@ impl<'a> Waiter<'a> {
             ttl_ms,
             fences: fencing == "1",
             ticket,
+            range: reserved(range)?,
             channel,
         })
     }
@@ -166,26 +187,52 @@ fn counted(text: &str) -> Option<u64> {
         .filter(|number| digits && *number < LARGEST)
 }
 
-fn mint(step: &mut Step, fence: &str, last: u64) -> String {
-    let minted = step.now_us.max(last + 1).to_string();
-    let kept = format!("{minted}:{minted}");
-    commands::put(step, fence, kept.as_bytes(), FENCE_KEPT_MS);
-    minted
+/// How many fences a grant reserves.
+fn reserved(text: &str) -> Option<u64> {
+    const MOST: u64 = 1 << 20;
+    plain(text).filter(|range| *range <= MOST)
 }
 
-fn release(step: &mut Step, names: &Names<'_>, token: &str) -> Option<Tagged> {
+/// The first of so many numbers, or zero for a grant without.
+fn mint(step: &mut Step, fence: &str, last: u64, range: u64, fences: bool) -> u64 {
+    if !fences {
+        return 0;
+    }
+    let first = step.now_us.max(last + 1);
+    put_fences(step, fence, first, first + range - 1);
+    first
+}
+
+fn put_fences(step: &mut Step, fence: &str, first: u64, last: u64) {
+    let both = format!("{first}:{last}");
+    commands::put(step, fence, both.as_bytes(), FENCE_KEPT_MS);
+}
+
+fn release(step: &mut Step, names: &Names<'_>, token: &str, used: u64) -> Option<Tagged> {
     let now = text(step.now_us);
     match value(step, names.lock)? {
         None => return tagged("expired", [now]),
         Some(held) if held != token.as_bytes() => return tagged("taken", [now]),
         Some(_) => {}
     }
-    let (_, last_fence) = fences(step, names.fence)?;
-    let Some(first) = members(step, names.line)?.first() else {
+    let (first, last) = fences(step, names.fence)?;
+    let unused = first <= used && used < last;
+    let last = if unused { used } else { last };
+    // A grant with numbers of its own takes the unused ones.
+    if !pass_on(step, names, last)? && unused {
+        put_fences(step, names.fence, first, used);
+    }
+    tagged("released", [now])
+}
+
+/// The lock goes to the first in line, or is free when there is none. True when fences were minted.
+fn pass_on(step: &mut Step, names: &Names<'_>, last_fence: u64) -> Option<bool> {
+    let in_line = members(step, names.line)?;
+    let Some(first) = in_line.first() else {
         step.image.remove(names.lock);
-        return tagged("released", [now]);
+        return Some(false);
     };
-    let member = first.name.clone();
+    let (member, others) = (first.name.clone(), u8::from(in_line.len() > 1));
     let next = member.get(TICKET_DIGITS..)?;
     let waiter = entry(step, names.waiters, next)??.to_vec();
     let waiter = Waiter::of(&waiter)?;
@@ -195,15 +242,14 @@ fn release(step: &mut Step, names: &Names<'_>, token: &str) -> Option<Tagged> {
     sorted::remove(&mut step.image, names.line, &member).ok()?;
     commands::hash_del(&mut step.image, names.waiters, next).ok()?;
     commands::put(step, names.lock, next, waiter.ttl_ms);
-    let minted = match waiter.fences {
-        true => mint(step, names.fence, last_fence),
-        false => "0".to_owned(),
-    };
-    let mut message = format!("grant {minted} {} {} ", step.now_us, waiter.ttl_ms).into_bytes();
+    let Waiter { ttl_ms, range, .. } = waiter;
+    let minted = mint(step, names.fence, last_fence, range, waiter.fences);
+    let now_us = step.now_us;
+    let mut message = format!("grant {minted} {range} {now_us} {ttl_ms} {others} ").into_bytes();
     message.extend_from_slice(next);
-    step.outbox
-        .push((waiter.channel.as_bytes().to_vec(), message));
-    tagged("released", [now])
+    let channel = waiter.channel.as_bytes().to_vec();
+    step.outbox.push((channel, message));
+    Some(waiter.fences)
 }
 
 fn extend(step: &mut Step, lock: &str, token: &str, ttl_ms: u64) -> Option<Tagged> {
@@ -243,19 +289,18 @@ fn acquire(step: &mut Step, names: &Names<'_>, wish: &Wish<'_>) -> Option<Tagged
             return None; // whose turn it is, is for the script to find
         }
         commands::put(step, names.lock, wish.token.as_bytes(), wish.ttl_ms);
-        let minted = match fences {
-            true => mint(step, names.fence, last_fence),
-            false => "0".to_owned(),
-        };
-        return tagged("granted", [text(minted), now]);
+        let minted = mint(step, names.fence, last_fence, 1, fences);
+        return tagged("granted", [text(minted), text(1), now, text(0)]);
     };
     if held == wish.token.as_bytes() {
-        if fences && first_fence == 0 {
-            return None;
-        }
+        let (fence, range) = match fences {
+            true if first_fence == 0 => return None,
+            true => (first_fence, (last_fence + 1).checked_sub(first_fence)?),
+            false => (0, wish.range),
+        };
         lengthen(step, names.lock, wish.ttl_ms);
-        let fence = if fences { first_fence } else { 0 };
-        return tagged("granted", [text(fence), now]);
+        let others = text(u8::from(length > 0));
+        return tagged("granted", [text(fence), text(range), now, others]);
     }
     let holder = text(client_in(held));
     if !wish.waits {
@@ -291,11 +336,12 @@ fn enqueue(step: &mut Step, names: &Names<'_>, wish: &Wish<'_>) -> Option<i64> {
         passed_ms,
         fencing,
         priority,
+        range,
         channel,
         ..
     } = wish;
     let looked_ms = step.now_us / 1000;
-    let entry = format!("{passed_ms} {fencing} {looked_ms} {ticket} {priority} {channel}");
+    let entry = format!("{passed_ms} {fencing} {looked_ms} {ticket} {priority} {range} {channel}");
     let member = format!("{ticket}{token}");
     let image = &mut step.image;
     commands::hash_set(image, names.waiters, token.as_bytes(), entry.as_bytes()).ok()?;

@@ -34,7 +34,11 @@ enum Op {
         actor: usize,
         waits: bool,
     },
-    Release(usize),
+    /// With so many of the reserved numbers used, or none named.
+    Release {
+        actor: usize,
+        used: Option<u64>,
+    },
     Extend(usize),
     Wait(u64),
     /// Somebody writes what leaselock would not.
@@ -61,10 +65,12 @@ fn content() -> impl Strategy<Value = Content> {
         Just("a.b.ccccccccccccccccccccccccccc".to_owned()),
         Just("a.bbbbccccccccccccccccccccccccc".to_owned()),
         Just("12:34".to_owned()),
+        Just("34:12".to_owned()),
+        Just("1895224695691371:1895224695691380".to_owned()),
         Just("9999999999999999:9999999999999999".to_owned()),
-        Just("5000 1 17 0000000000000042 0 here".to_owned()),
-        Just("5000 1 17 0000000000000042 +1 here".to_owned()),
-        Just("5000 1 17 42 -3 over there and here".to_owned()),
+        Just("5000 1 17 0000000000000042 0 1 here".to_owned()),
+        Just("5000 1 17 0000000000000042 +1 1 here".to_owned()),
+        Just("5000 1 17 42 -3 1 over there and here".to_owned()),
         Just("0000000000000042".to_owned() + &token(1)),
         (0..6usize).prop_map(token),
     ];
@@ -81,7 +87,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let actor = 0..6usize;
     let op = prop_oneof![
         12 => (actor.clone(), any::<bool>()).prop_map(|(actor, waits)| Op::Acquire { actor, waits }),
-        12 => actor.clone().prop_map(Op::Release),
+        12 => (actor.clone(), prop::option::of(0..70u64)).prop_map(|(actor, used)| Op::Release { actor, used }),
         4 => actor.prop_map(Op::Extend),
         4 => prop_oneof![Just(1), Just(999), Just(1_000), Just(9_999_000), Just(61_000_000)].prop_map(Op::Wait),
         1 => (0..4usize, content(), any::<bool>()).prop_map(|(key, content, ends)| Op::Write { key, content, ends }),
@@ -97,11 +103,25 @@ fn call(script: &'static Script, keys: usize, args: &[&dyn ToString]) -> Call {
     }
 }
 
-fn request(op: &Op) -> Option<Call> {
+fn first_fence(image: &Image) -> u64 {
+    let kept = image.find(KEYS[3]).and_then(|entry| entry.text());
+    let first = kept.and_then(|kept| {
+        std::str::from_utf8(kept)
+            .ok()?
+            .split(':')
+            .next()?
+            .parse()
+            .ok()
+    });
+    first.filter(|first| *first < 1 << 52).unwrap_or(0)
+}
+
+fn request(op: &Op, image: &Image) -> Option<Call> {
     match op {
         Op::Acquire { actor, waits } => {
             let channel = ["here", "also here", "away", "", "here", "here"][*actor];
             let priority = [0, 0, 3, 0, -2, 0][*actor];
+            let range = [1, 4, 64, 2, 1, 8][*actor];
             let (waits, fencing) = (u8::from(*waits), u8::from(fenced(*actor)));
             Some(call(
                 script!("mutex/acquire", with "fence", with "line"),
@@ -114,13 +134,17 @@ fn request(op: &Op) -> Option<Call> {
                     &priority,
                     &channel,
                     &fencing,
+                    &range,
                 ],
             ))
         }
-        Op::Release(actor) => Some(call(
+        Op::Release { actor, used } => Some(call(
             script!("mutex/release", with "fence", with "line"),
             4,
-            &[&token(*actor)],
+            &[
+                &token(*actor),
+                &used.map_or(0, |used| first_fence(image) + used),
+            ],
         )),
         Op::Extend(actor) => {
             let ttl_ms = [10_000, 20_000, 1][actor % 3];
@@ -162,7 +186,7 @@ struct Count {
 fn run(ops: Vec<Op>, count: &Count) {
     let (mut image, mut now_us) = (Image::default(), 1_795_224_695_691_371);
     for op in ops {
-        let Some(call) = request(&op) else {
+        let Some(call) = request(&op, &image) else {
             match op {
                 Op::Wait(us) => now_us += us,
                 Op::Write { key, content, ends } => write(&mut image, now_us, key, content, ends),
@@ -220,6 +244,10 @@ fn what_is_done_without_lua_is_what_lua_does() {
 fn the_usual_calls_do_without_lua() {
     let (mut image, now_us) = (Image::default(), 1_795_224_695_691_371);
     let acquire = |actor| Op::Acquire { actor, waits: true };
+    let release = |actor| Op::Release {
+        actor,
+        used: Some(0),
+    };
     let usual = [
         (acquire(0), "granted"),
         (acquire(0), "granted"),
@@ -234,18 +262,18 @@ fn the_usual_calls_do_without_lua() {
             },
             "busy",
         ),
-        (Op::Release(0), "released"),
-        (Op::Release(0), "taken"),
-        (Op::Release(1), "released"),
+        (release(0), "released"),
+        (release(0), "taken"),
+        (release(1), "released"),
         (Op::Extend(1), "taken"),
-        (Op::Release(4), "released"),
-        (Op::Release(4), "expired"),
+        (release(4), "released"),
+        (release(4), "expired"),
         (Op::Extend(4), "expired"),
         (acquire(3), "granted"),
     ];
     for (number, (op, tag)) in usual.into_iter().enumerate() {
         let mut step = step(&image, now_us + number as u64);
-        let answer = answer(&request(&op).unwrap(), &mut step);
+        let answer = answer(&request(&op, &image).unwrap(), &mut step);
         assert_eq!(
             answer.as_ref().map(Tagged::tag),
             Some(tag),

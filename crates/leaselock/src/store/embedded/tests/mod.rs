@@ -90,7 +90,7 @@ fn acquire(name: &str, token: &Token, ttl_ms: u64) -> Call {
     call_on(
         script,
         name,
-        &[&token.secret(), &ttl_ms, &5000, &0, &0, &"", &1],
+        &[&token.secret(), &ttl_ms, &5000, &0, &0, &"", &1, &1],
     )
 }
 
@@ -99,7 +99,7 @@ fn enqueue(name: &str, token: &Token, ttl_ms: u64, channel: &str) -> Call {
     call_on(
         script,
         name,
-        &[&token.secret(), &ttl_ms, &5000, &1, &0, &channel, &1],
+        &[&token.secret(), &ttl_ms, &5000, &1, &0, &channel, &1, &1],
     )
 }
 
@@ -107,7 +107,7 @@ fn release(name: &str, token: &Token) -> Call {
     call_on(
         script!("mutex/release", with "fence", with "line"),
         name,
-        &[&token.secret()],
+        &[&token.secret(), &0],
     )
 }
 
