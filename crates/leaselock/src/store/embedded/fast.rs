@@ -1,4 +1,4 @@
-//! The three scripts of nearly every call in Rust, for the states that nearly every call meets: free and nobody in
+//! The scripts of nearly every call in Rust, for the states that nearly every call meets: free and nobody in
 //! line, held, and a first waiter who is there.
 //!
 //! The Lua file is what decides; this says the same with a tenth of the work. Whatever is unusual is left to the Lua:
@@ -28,6 +28,10 @@ pub(super) fn answer(call: &Call, step: &mut Step) -> Option<Tagged> {
         ("mutex/extend", [lock]) => {
             let [token, ttl_ms] = exactly(args)?;
             extend(step, lock, token, plain(ttl_ms)?)
+        }
+        ("client/announce", [record]) => {
+            let [about, ttl_ms] = exactly(args)?;
+            announce(step, record, about, plain(ttl_ms)?)
         }
         _ => None,
     }
@@ -351,6 +355,16 @@ fn enqueue(step: &mut Step, names: &Names<'_>, wish: &Wish<'_>) -> Option<i64> {
     let mut members = members(step, names.line)?.iter();
     let rank = members.position(|other| other.name == member.as_bytes())?;
     i64::try_from(rank + 1).ok()
+}
+
+fn announce(step: &mut Step, record: &str, about: &str, ttl_ms: u64) -> Option<Tagged> {
+    if about.is_empty() {
+        step.image.remove(record);
+        return tagged("gone", []);
+    }
+    let left_ms = u64::try_from(remaining_ms(step, record)).unwrap_or(0);
+    commands::put(step, record, about.as_bytes(), ttl_ms.max(left_ms));
+    tagged("announced", [])
 }
 
 /// The client in a value that looks like one of our tokens, as `client_of` in `lua/prelude.lua` finds it.

@@ -40,6 +40,10 @@ enum Op {
         used: Option<u64>,
     },
     Extend(usize),
+    /// Under the lock's own key: whatever lies there.
+    Announce {
+        gone: bool,
+    },
     Wait(u64),
     /// Somebody writes what leaselock would not.
     Write {
@@ -89,6 +93,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         12 => (actor.clone(), any::<bool>()).prop_map(|(actor, waits)| Op::Acquire { actor, waits }),
         12 => (actor.clone(), prop::option::of(0..70u64)).prop_map(|(actor, used)| Op::Release { actor, used }),
         4 => actor.prop_map(Op::Extend),
+        1 => any::<bool>().prop_map(|gone| Op::Announce { gone }),
         4 => prop_oneof![Just(1), Just(999), Just(1_000), Just(9_999_000), Just(61_000_000)].prop_map(Op::Wait),
         1 => (0..4usize, content(), any::<bool>()).prop_map(|(key, content, ends)| Op::Write { key, content, ends }),
     ];
@@ -149,6 +154,10 @@ fn request(op: &Op, image: &Image) -> Option<Call> {
         Op::Extend(actor) => {
             let ttl_ms = [10_000, 20_000, 1][actor % 3];
             Some(call(script!("mutex/extend"), 1, &[&token(*actor), &ttl_ms]))
+        }
+        Op::Announce { gone } => {
+            let about = if *gone { "" } else { "host\n17\nname\n42" };
+            Some(call(script!("client/announce"), 1, &[&about, &4_000]))
         }
         Op::Wait(_) | Op::Write { .. } => None,
     }
@@ -270,6 +279,8 @@ fn the_usual_calls_do_without_lua() {
         (release(4), "expired"),
         (Op::Extend(4), "expired"),
         (acquire(3), "granted"),
+        (Op::Announce { gone: false }, "announced"),
+        (Op::Announce { gone: true }, "gone"),
     ];
     for (number, (op, tag)) in usual.into_iter().enumerate() {
         let mut step = step(&image, now_us + number as u64);
