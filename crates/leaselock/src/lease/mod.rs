@@ -242,15 +242,7 @@ impl Lease {
         let debt = self.give_up();
         let (inner, kept) = (Arc::clone(&self.inner), Arc::clone(&self.kept));
         let within = inner.request_timeout(kept.ttl());
-        let outcome = release(
-            &inner,
-            &kept.name,
-            &kept.keys,
-            &kept.token,
-            used,
-            within,
-        )
-        .await;
+        let outcome = release(&inner, &kept.name, &kept.keys, &kept.token, used, within).await;
         let known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
         if known && !self.late_requests {
             debt.settle();

@@ -17,7 +17,8 @@ fn lease() -> Arc<Kept> {
     let ttl = Ttl::new(Duration::from_secs(1)).unwrap();
     let clock = Clock::manual();
     let now = clock.now();
-    let core = Core::granted(now, now, ttl, Drift { ppm: 0 }, true, None);
+    let end = now.plus(Duration::from_secs(1));
+    let core = Core::granted(now, end, now, ttl, Drift { ppm: 0 }, true, None);
     let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
     let keys = MutexKeys::new("", &name).unwrap();
     Arc::new(Kept::new(name, keys, token, None, None, clock, core))

@@ -72,6 +72,7 @@ fn of_many_each_that_is_free_is_granted_and_each_that_is_held_is_busy() {
             let Some(Acquired::Granted {
                 fence: Some(fence),
                 time_us,
+                ..
             }) = answer
             else {
                 panic!("{}: {answers:?}", lab.engine)

@@ -62,8 +62,12 @@ fn numbers_that_were_reserved_and_not_used_come_next() {
         let keys = keys("job");
         let _ear = lab.listen("here").await;
         // Ahead of the clock, so that the next number shows what is counted as used.
-        lab.meddle(&SET, &keys.fence, &["8000000000000000:8000000000000000"])
-            .await;
+        lab.meddle(
+            &SET,
+            &keys.fence().to_string(),
+            &["8000000000000000:8000000000000000"],
+        )
+        .await;
         let (place, first) = handed_over(lab, &keys).await;
         release(lab, &keys, &place, first + 2).await;
         let next = token();
@@ -83,8 +87,12 @@ fn a_holder_that_vanished_has_used_all_its_numbers() {
     on_every_engine(async |lab| {
         let keys = keys("job");
         let _ear = lab.listen("here").await;
-        lab.meddle(&SET, &keys.fence, &["8000000000000000:8000000000000000"])
-            .await;
+        lab.meddle(
+            &SET,
+            &keys.fence().to_string(),
+            &["8000000000000000:8000000000000000"],
+        )
+        .await;
         let (_place, first) = handed_over(lab, &keys).await;
         lab.meddle(&EXPIRE, &keys.lock, &[]).await;
         assert_eq!(numbers(lab, &keys, &token()).await.0, first + 64);
@@ -97,8 +105,12 @@ fn what_is_not_a_number_of_the_present_grant_lowers_nothing() {
     on_every_engine(async |lab| {
         let keys = keys("job");
         let _ear = lab.listen("here").await;
-        lab.meddle(&SET, &keys.fence, &["8000000000000000:8000000000000000"])
-            .await;
+        lab.meddle(
+            &SET,
+            &keys.fence().to_string(),
+            &["8000000000000000:8000000000000000"],
+        )
+        .await;
         let mut last = 8_000_000_000_000_000;
         for wrong in [0, 7, 8_000_000_000_000_000, 9_000_000_000_000_000] {
             let (place, first) = handed_over(lab, &keys).await;

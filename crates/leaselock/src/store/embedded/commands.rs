@@ -21,6 +21,7 @@ pub(super) struct Step {
     pub(super) image: Image,
     /// The store's time, read once.
     pub(super) now_us: u64,
+    /// What a script may touch.
     pub(super) keys: Vec<String>,
     pub(super) reads_only: bool,
     pub(super) surroundings: Arc<dyn Surroundings>,
@@ -187,7 +188,7 @@ fn kind(image: &Image, key: &str) -> &'static str {
 const SESSION_HELD_MS: u64 = 1000;
 
 /// Rounded down, so that nobody counts on more than there is.
-fn remaining_ms(entry: Option<&Entry>, now_us: u64) -> i64 {
+pub(super) fn remaining_ms(entry: Option<&Entry>, now_us: u64) -> i64 {
     let Some(entry) = entry else { return -2 };
     let left = |ends_us: u64| ends_us.saturating_sub(now_us) / 1000;
     let ms = match (entry.life, entry.ends_us) {
@@ -218,36 +219,46 @@ fn set(step: &mut Step, key: &str, value: &[u8], ttl_ms: &[u8]) -> Result<Reply,
             "ERR invalid expire time in 'set' command",
         ));
     }
-    let bound = token::client_of(value).is_some_and(|client| step.surroundings.has_session(client));
-    let entry = Entry {
-        key: key.to_owned(),
-        ends_us: Some(end_us(step.now_us, ttl_ms)),
-        bound,
-        life: Life::Ttl,
-        content: Content::Text(value.to_vec()),
-    };
-    match step.image.find_mut(key) {
-        Some(old) => *old = entry,
-        None => step.image.entries.push(entry),
-    }
-    step.image.changed = true;
+    put(step, key, value, ttl_ms);
     Ok(Reply::Status("OK"))
+}
+
+/// `SET key value PX ttl_ms`.
+pub(super) fn put(step: &mut Step, key: &str, value: &[u8], ttl_ms: u64) {
+    let bound = token::client_of(value).is_some_and(|client| step.surroundings.has_session(client));
+    let (ends_us, life) = (Some(end_us(step.now_us, ttl_ms)), Life::Ttl);
+    let content = Content::Text(value.to_vec());
+    step.image.changed = true;
+    if let Some(old) = step.image.find_mut(key) {
+        (old.ends_us, old.bound, old.life, old.content) = (ends_us, bound, life, content);
+        return;
+    }
+    step.image.entries.push(Entry {
+        key: key.to_owned(),
+        ends_us,
+        bound,
+        life,
+        content,
+    });
 }
 
 fn expire(step: &mut Step, key: &str, ttl_ms: &[u8]) -> Result<Reply, Failure> {
     let ttl_ms: i64 = number(ttl_ms)?;
+    match u64::try_from(ttl_ms) {
+        Ok(ttl_ms @ 1..) => Ok(Reply::Int(i64::from(prolong(step, key, ttl_ms)))),
+        _ => Ok(Reply::Int(i64::from(step.image.remove(key)))),
+    }
+}
+
+/// `PEXPIRE key ttl_ms`; false when it is not there.
+pub(super) fn prolong(step: &mut Step, key: &str, ttl_ms: u64) -> bool {
     let now_us = step.now_us;
     let Some(entry) = step.image.find_mut(key) else {
-        return Ok(Reply::Int(0));
+        return false;
     };
-    match u64::try_from(ttl_ms) {
-        Ok(ttl_ms @ 1..) => entry.ends_us = Some(end_us(now_us, ttl_ms)),
-        _ => {
-            step.image.remove(key);
-        }
-    }
+    entry.ends_us = Some(end_us(now_us, ttl_ms));
     step.image.changed = true;
-    Ok(Reply::Int(1))
+    true
 }
 
 type Fields = std::collections::BTreeMap<Vec<u8>, Vec<u8>>;
@@ -281,7 +292,12 @@ pub(super) fn content_or<'a>(image: &'a mut Image, key: &str, empty: Content) ->
     &mut image.entries[place].content
 }
 
-fn hash_set(image: &mut Image, key: &str, field: &[u8], value: &[u8]) -> Result<Reply, Failure> {
+pub(super) fn hash_set(
+    image: &mut Image,
+    key: &str,
+    field: &[u8],
+    value: &[u8],
+) -> Result<Reply, Failure> {
     match content_or(image, key, Content::Hash(Fields::new())) {
         Content::Hash(fields) => {
             let before = fields.insert(field.to_vec(), value.to_vec());
@@ -291,7 +307,7 @@ fn hash_set(image: &mut Image, key: &str, field: &[u8], value: &[u8]) -> Result<
     }
 }
 
-fn hash_del(image: &mut Image, key: &str, field: &[u8]) -> Result<Reply, Failure> {
+pub(super) fn hash_del(image: &mut Image, key: &str, field: &[u8]) -> Result<Reply, Failure> {
     let Some(entry) = image.find_mut(key) else {
         return Ok(Reply::Int(0));
     };

@@ -7,6 +7,7 @@ use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value as LuaValue};
 
 use super::commands::{self, Step};
+use super::fast;
 use super::reply::{self, Failure, Reply, Words};
 use crate::error::{ErrorKind, StoreError};
 use crate::script::{Call, Script, Tagged};
@@ -45,7 +46,16 @@ struct Machine {
 }
 
 /// Runs a call on a step. On an error the step is gone: unlike Redis, nothing of a failed script stays.
-pub(super) fn execute(call: &Call, step: Step) -> Result<(Tagged, Step), StoreError> {
+pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Tagged, Step), StoreError> {
+    match fast::answer(call, &mut step) {
+        Some(answer) => Ok((answer, step)),
+        None => interpret(call, step),
+    }
+}
+
+/// The same in Lua, whatever the script.
+pub(super) fn interpret(call: &Call, mut step: Step) -> Result<(Tagged, Step), StoreError> {
+    step.keys = call.keys.iter().map(str::to_owned).collect();
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let mut machine = match idle {
         Some(machine) => machine,

@@ -13,7 +13,8 @@ use rustix::io::Errno;
 
 use super::anchor::{self, Anchor};
 use super::commands::Surroundings;
-use super::session::{self, Left, Session};
+use super::kept::Kept;
+use super::session::{self, Left, Living, Session};
 use super::time;
 use super::trouble::{Trouble, system};
 use super::wake::Wake;
@@ -41,6 +42,8 @@ pub(super) struct Folder {
     pub(super) file_mode: Mode,
     pub(super) session: Option<Arc<Session>>,
     pub(super) anchor: Mutex<Anchor>,
+    pub(super) kept: Kept,
+    living: Living,
 }
 
 impl Folder {
@@ -80,6 +83,8 @@ impl Folder {
             file_mode,
             session,
             anchor,
+            kept: Kept::new(),
+            living: Living::default(),
         })
     }
 
@@ -97,7 +102,7 @@ impl Folder {
     pub(super) fn look(&self, client: &str) -> Left {
         match &self.session {
             Some(_) if client == self.settings.client => Left::Process,
-            _ => session::look(&self.sessions, client),
+            _ => self.living.look(&self.sessions, client),
         }
     }
 }

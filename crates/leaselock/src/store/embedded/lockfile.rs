@@ -1,7 +1,8 @@
 //! One lock file: found or created, locked, read, written, removed.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
@@ -9,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::folder::{Folder, in_store_us, this_boot};
 use super::image::{self, Image, Life};
+use super::kept::LockFile;
 use super::session::Left;
 use super::slots::{self, Found, Record};
 use super::time::hex;
@@ -38,7 +40,9 @@ pub(super) fn file_name(tag: &str) -> String {
 pub(super) struct Held<'a> {
     folder: &'a Folder,
     name: &'a str,
-    file: OwnedFd,
+    file: Arc<LockFile>,
+    /// Others find this very file under its name.
+    is_current: bool,
     length: u64,
 }
 
@@ -52,8 +56,11 @@ pub(super) struct Present {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Closing would do, if no other thread were starting a process just now.
-        flock(&self.file, FlockOperation::Unlock).ok();
+        // Closing would not do if another thread were starting a process just now.
+        let unlocked = flock(&self.file.descriptor, FlockOperation::Unlock);
+        if unlocked.is_ok() && self.is_current {
+            self.folder.kept.put_back(self.name, Arc::clone(&self.file));
+        }
     }
 }
 
@@ -65,33 +72,37 @@ pub(super) fn lock<'a>(
 ) -> Result<Option<Held<'a>>, Trouble> {
     let failed = |error| Trouble::Store(system("open lock file", &path(folder, name), error));
     for _ in 0..TRIES {
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = match openat(&folder.locks, name, flags, Mode::empty()) {
-            Err(Errno::NOENT) if !create => return Ok(None),
-            Err(Errno::NOENT) => match make(folder, name) {
+        let file = match folder.kept.take(name) {
+            Some(file) => file,
+            None => match open(folder, name, create) {
+                Ok(Some(file)) => Arc::new(file),
+                Ok(None) => return Ok(None),
                 Err(Errno::EXIST) => continue,
                 // The folder itself is gone.
                 Err(Errno::NOENT) => return Err(Trouble::Gone),
-                other => other.map_err(failed)?,
+                Err(error) => return Err(failed(error)),
             },
-            other => other.map_err(failed)?,
         };
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => return Err(Trouble::Busy),
+        match flock(&file.descriptor, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => {
+                folder.kept.put_back(name, file);
+                return Err(Trouble::Busy);
+            }
             other => other.map_err(failed)?,
         }
-        let stat = fstat(&file).map_err(failed)?;
-        let length = u64::try_from(stat.st_size).unwrap_or(0);
         // From here on it is given back by itself.
-        let held = Held {
+        let mut held = Held {
             folder,
             name,
             file,
-            length,
+            is_current: false,
+            length: 0,
         };
-        // Somebody may have removed it between our two steps; a lock on a removed file excludes nobody.
+        // Somebody may have removed it since it was opened; a lock on a removed file excludes nobody.
         match statat(&folder.locks, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(now) if (now.st_dev, now.st_ino) == (stat.st_dev, stat.st_ino) => {
+            Ok(now) if (now.st_dev, now.st_ino) == held.file.identity => {
+                held.is_current = true;
+                held.length = u64::try_from(now.st_size).unwrap_or(0);
                 return Ok(Some(held));
             }
             Ok(_) | Err(Errno::NOENT) => {}
@@ -99,6 +110,21 @@ pub(super) fn lock<'a>(
         }
     }
     Err(Trouble::Busy)
+}
+
+/// `EXIST` when somebody else made it at the same moment.
+fn open(folder: &Folder, name: &str, create: bool) -> Result<Option<LockFile>, Errno> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let descriptor = match openat(&folder.locks, name, flags, Mode::empty()) {
+        Err(Errno::NOENT) if !create => return Ok(None),
+        Err(Errno::NOENT) => make(folder, name)?,
+        other => other?,
+    };
+    let stat = fstat(&descriptor)?;
+    Ok(Some(LockFile {
+        descriptor,
+        identity: (stat.st_dev, stat.st_ino),
+    }))
 }
 
 fn make(folder: &Folder, name: &str) -> Result<OwnedFd, Errno> {
@@ -154,13 +180,17 @@ pub(super) fn snapshot(
 }
 
 impl Held<'_> {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.descriptor.as_fd()
+    }
+
     pub(super) fn load(&self, anchor_us: u64, now_us: u64) -> Result<(Image, Present), Trouble> {
         let path = || path(self.folder, self.name);
-        let mut found = slots::read(self.file.as_fd(), self.length)
+        let mut found = slots::read(self.descriptor(), self.length)
             .map_err(|error| system("read", &path(), error))?;
         if matches!(found, Found::Fresh) {
             let empty = self.record(&Image::default(), anchor_us);
-            found = slots::prepare(self.file.as_fd(), self.length, empty).map_err(|error| {
+            found = slots::prepare(self.descriptor(), self.length, empty).map_err(|error| {
                 self.remove();
                 system("make room for lock file", &path(), error)
             })?;
@@ -201,7 +231,7 @@ impl Held<'_> {
         }
         let next = self.record(image, anchor_us);
         let written = slots::write(
-            self.file.as_fd(),
+            self.descriptor(),
             present.record,
             present.slot,
             present.slot_size,

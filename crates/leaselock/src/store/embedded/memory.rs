@@ -101,7 +101,7 @@ impl MemoryStore {
         let step = Step {
             image,
             now_us,
-            keys: call.keys.iter().map(str::to_owned).collect(),
+            keys: Vec::new(),
             reads_only: call.script.reads_only,
             surroundings: Arc::clone(&self.shared) as Arc<dyn Surroundings>,
             outbox: Vec::new(),

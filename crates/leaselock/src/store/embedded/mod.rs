@@ -18,11 +18,13 @@ mod commands;
 mod endings;
 mod engine;
 mod examine;
+mod fast;
 #[cfg(target_os = "linux")]
 mod fitness;
 mod folder;
 mod glob;
 mod image;
+mod kept;
 mod lockfile;
 mod memory;
 mod on_disk;

@@ -214,21 +214,26 @@ fn limit(session: &Session, until: Moment) {
     }
 }
 
-/// Hardly anybody holds a lock file for more than microseconds, so first the processor is offered to others; after
-/// that, sleep. Different lengths keep processes from trying in step.
+/// Hardly anybody holds a lock file for more than microseconds, so first the processor is offered to others. A holder
+/// that was interrupted takes longer: naps, which are shorter than the runtime's timers, because who sleeps is overtaken
+/// by those who do not. After that, sleep. Different lengths keep processes from trying in step.
 async fn pause(turn: u32, now: Moment) {
     const SPINS: u32 = 4;
-    const YIELDS: u32 = 100;
+    const YIELDS: u32 = 64;
+    const NAPS: u32 = 96;
+    const NAP: Duration = Duration::from_micros(30);
     let dice = now.as_nanos() / 16;
     if turn < SPINS {
         (0..20 << turn).for_each(|_| std::hint::spin_loop());
     } else if turn < YIELDS {
         std::thread::yield_now();
-        if turn.is_multiple_of(16) {
-            tokio::task::yield_now().await;
-        }
+    } else if turn < NAPS {
+        std::thread::sleep(NAP);
     } else {
         tokio::time::sleep(Duration::from_micros(500 + dice % 1500)).await;
+    }
+    if turn.is_multiple_of(16) {
+        tokio::task::yield_now().await;
     }
 }
 
@@ -267,7 +272,7 @@ fn step(folder: &Arc<Folder>, call: &Call, image: Image, now_us: u64) -> Step {
     Step {
         image,
         now_us,
-        keys: call.keys.iter().map(str::to_owned).collect(),
+        keys: Vec::new(),
         reads_only: call.script.reads_only,
         surroundings: Arc::clone(folder) as Arc<dyn Surroundings>,
         outbox: Vec::new(),

@@ -4,7 +4,9 @@
 //! `sessions/<client>.main`, which nobody inherits. The system drops the locks when the last descriptor is closed, so
 //! whoever looks can tell: process alive, process dead but its job running, or nobody left.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, statat, unlinkat};
 use rustix::io::{Errno, pread, pwrite};
@@ -134,12 +136,46 @@ fn is_free(folder: &OwnedFd, name: &str) -> (Option<bool>, Option<OwnedFd>) {
 
 /// What is left of a client that had a session.
 pub(super) fn look(folder: &OwnedFd, client: &str) -> Left {
-    if is_free(folder, &main_name(client)).0 == Some(false) {
-        return Left::Process;
+    search(folder, client).0
+}
+
+/// With the file that a living process holds.
+fn search(folder: &OwnedFd, client: &str) -> (Left, Option<OwnedFd>) {
+    if let (Some(false), main) = is_free(folder, &main_name(client)) {
+        return (Left::Process, main);
     }
-    match is_free(folder, client) {
+    let left = match is_free(folder, client) {
         (Some(false), file) => Left::Job(file.and_then(|file| limit_in(&file))),
         _ => Left::Nobody,
+    };
+    (left, None)
+}
+
+/// Files of clients who were alive, kept open because each call looks at its holder. Only the process itself locks its
+/// file, so one that is still locked is alive; what else became of it is looked for anew.
+#[derive(Debug, Default)]
+pub(super) struct Living(Mutex<HashMap<String, OwnedFd>>);
+
+impl Living {
+    const MOST: usize = 64;
+
+    pub(super) fn look(&self, folder: &OwnedFd, client: &str) -> Left {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = files.remove(client) {
+            match flock(&file, FlockOperation::NonBlockingLockShared) {
+                Err(Errno::WOULDBLOCK) => {
+                    files.insert(client.to_owned(), file);
+                    return Left::Process;
+                }
+                _ => drop(flock(&file, FlockOperation::Unlock)),
+            }
+        }
+        let (left, file) = search(folder, client);
+        if files.len() >= Self::MOST {
+            files.clear();
+        }
+        files.extend(file.map(|file| (client.to_owned(), file)));
+        left
     }
 }
 
@@ -202,6 +238,27 @@ mod tests {
             remove(&folder, "client01");
         }
         assert_eq!(look(&folder, "client01"), Left::Nobody);
+    }
+
+    #[test]
+    fn a_client_whose_file_is_kept_open_is_not_alive_for_ever() {
+        let scratch = Scratch::new();
+        let folder = scratch.descriptor();
+        let living = Living::default();
+        let session = Session::begin(&folder, "client01", PRIVATE).unwrap();
+        for _ in 0..2 {
+            assert_eq!(living.look(&folder, "client01"), Left::Process);
+        }
+        let job = Job::inheriting(|| session.descriptor());
+        drop(session);
+        // Other tests start processes, which have a copy of every descriptor for a moment.
+        while living.look(&folder, "client01") != Left::Job(None) {
+            std::thread::yield_now();
+        }
+        drop(job);
+        while living.look(&folder, "client01") != Left::Nobody {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn range(members: &[Member], first: i64, last: i64) -> &[Member] {
     }
 }
 
-fn add(image: &mut Image, key: &str, score: f64, name: &[u8]) -> Result<Reply, Failure> {
+pub(super) fn add(image: &mut Image, key: &str, score: f64, name: &[u8]) -> Result<Reply, Failure> {
     let Content::Sorted(members) = content_or(image, key, Content::Sorted(Vec::new())) else {
         return Err(Failure::wrong_type());
     };
@@ -106,7 +106,7 @@ fn add(image: &mut Image, key: &str, score: f64, name: &[u8]) -> Result<Reply, F
     Ok(Reply::Int(i64::from(known.is_none())))
 }
 
-fn remove(image: &mut Image, key: &str, name: &[u8]) -> Result<Reply, Failure> {
+pub(super) fn remove(image: &mut Image, key: &str, name: &[u8]) -> Result<Reply, Failure> {
     let Some(entry) = image.find_mut(key) else {
         return Ok(Reply::Int(0));
     };

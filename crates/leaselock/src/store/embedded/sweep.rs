@@ -29,6 +29,7 @@ impl Sweep {
     }
 
     pub(super) fn step(&self, folder: &Folder) {
+        folder.kept.close_all();
         let Ok(mut places) = self.places.try_lock() else {
             return;
         };

@@ -3,11 +3,12 @@
 //! Whether somebody listens is asked of the system itself: connecting to a socket whose process died is refused.
 //! A datagram that does not fit is dropped, because listeners also look by themselves every second.
 
+use std::collections::HashMap;
 use std::io::ErrorKind as IoKind;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode, statat, unlinkat};
@@ -28,10 +29,21 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Wake {
     folder: Arc<OwnedFd>,
-    sender: UnixDatagram,
-    /// Connected to one listener after the other; only whether that works matters.
-    probe: Mutex<UnixDatagram>,
+    sender: Mutex<Sender>,
 }
+
+/// A socket that is connected to one listener after the other. Finding a listener costs more than sending to it, so
+/// who was just asked for is sent to without a second search.
+#[derive(Debug)]
+struct Sender {
+    socket: UnixDatagram,
+    /// The channel at the other end.
+    connected: Vec<u8>,
+    addresses: HashMap<Vec<u8>, SocketAddr>,
+}
+
+/// Addresses kept, since each takes a hash to find.
+const ADDRESSES: usize = 64;
 
 fn file_name(channel: &[u8]) -> String {
     hex(&Sha256::digest(channel)[..20])
@@ -46,36 +58,72 @@ fn address(folder: &OwnedFd, name: &str) -> PathBuf {
     }
 }
 
+impl Sender {
+    fn new() -> std::io::Result<Self> {
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        Ok(Sender {
+            socket,
+            connected: Vec::new(),
+            addresses: HashMap::new(),
+        })
+    }
+
+    /// Refused by a socket whose process died.
+    fn connect(&mut self, folder: &OwnedFd, channel: &[u8]) -> std::io::Result<()> {
+        self.connected.clear();
+        if !self.addresses.contains_key(channel) {
+            let address = SocketAddr::from_pathname(address(folder, &file_name(channel)))?;
+            if self.addresses.len() >= ADDRESSES {
+                self.addresses.clear();
+            }
+            self.addresses.insert(channel.to_owned(), address);
+        }
+        self.socket.connect_addr(&self.addresses[channel])?;
+        self.connected.extend_from_slice(channel);
+        Ok(())
+    }
+
+    fn send(&mut self, folder: &OwnedFd, channel: &[u8], message: &[u8]) -> std::io::Result<()> {
+        if self.connected == channel {
+            match self.socket.send(message) {
+                // Another socket may lie there by now.
+                Err(error) if is_absence(&error) => {}
+                sent => return sent.map(drop),
+            }
+        }
+        self.connect(folder, channel)?;
+        self.socket.send(message).map(drop)
+    }
+}
+
 impl Wake {
     pub(super) fn new(folder: Arc<OwnedFd>) -> std::io::Result<Self> {
-        let sender = UnixDatagram::unbound()?;
-        sender.set_nonblocking(true)?;
-        let probe = UnixDatagram::unbound()?;
-        probe.set_nonblocking(true)?;
-        Ok(Wake {
-            folder,
-            sender,
-            probe: Mutex::new(probe),
-        })
+        let sender = Mutex::new(Sender::new()?);
+        Ok(Wake { folder, sender })
+    }
+
+    fn sender(&self) -> MutexGuard<'_, Sender> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Somebody listens, or it cannot be told: who is wrongly taken for absent would be passed over for ever.
     pub(super) fn present(&self, channel: &[u8]) -> bool {
-        self.is_alive(&file_name(channel))
+        !self
+            .sender()
+            .connect(&self.folder, channel)
+            .is_err_and(|error| is_absence(&error))
     }
 
     fn is_alive(&self, name: &str) -> bool {
-        let probe = self.probe.lock().unwrap_or_else(PoisonError::into_inner);
+        let probe = UnixDatagram::unbound();
         !probe
-            .connect(address(&self.folder, name))
+            .and_then(|probe| probe.connect(address(&self.folder, name)))
             .is_err_and(|error| is_absence(&error))
     }
 
     pub(super) fn send(&self, channel: &[u8], message: &[u8]) {
-        if let Err(error) = self
-            .sender
-            .send_to(message, address(&self.folder, &file_name(channel)))
-        {
+        if let Err(error) = self.sender().send(&self.folder, channel, message) {
             // The receiver sees the change at its next look.
             tracing::debug!(%error, "a wake-up was not delivered");
         }
@@ -208,6 +256,22 @@ mod tests {
         drop(listener);
         assert!(!wake.present(b"channel"));
         assert_eq!(std::fs::read_dir(&deep).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_message_finds_the_listener_that_came_in_place_of_another() {
+        let scratch = Scratch::new();
+        let folder = Arc::new(scratch.descriptor());
+        let wake = Wake::new(Arc::clone(&folder)).unwrap();
+        let first = Listener::bind(Arc::clone(&folder), b"channel", PRIVATE).unwrap();
+        assert!(wake.present(b"channel"));
+        drop(first);
+        let second = Listener::bind(Arc::clone(&folder), b"channel", PRIVATE).unwrap();
+        wake.send(b"channel", b"hello");
+        let mut heard = [0; 8];
+        assert_eq!(second.socket.recv(&mut heard).await.unwrap(), 5);
+        drop(second);
+        assert!(!wake.present(b"channel"));
     }
 
     #[tokio::test]

@@ -228,3 +228,60 @@ async fn on_a_full_disk_locks_are_released_and_new_names_are_refused() {
     assert_eq!(released.unwrap().tag(), "released");
     assert!(again.is_some());
 }
+
+/// A lock on a file that others do not find excludes nobody.
+#[tokio::test]
+async fn a_file_that_was_taken_away_between_two_calls_is_not_used_any_more() {
+    type Away = fn(&std::path::Path);
+    let removed: Away = |file| std::fs::remove_file(file).unwrap();
+    let moved: Away = |file| std::fs::rename(file, file.with_file_name("elsewhere")).unwrap();
+    let replaced: Away = |file| {
+        let copy = file.with_file_name("copy");
+        std::fs::copy(file, &copy).unwrap();
+        std::fs::rename(copy, file).unwrap();
+    };
+    for (away, frees) in [(removed, true), (moved, true), (replaced, false)] {
+        let scratch = Scratch::new();
+        let clock = Clock::boot();
+        let (one, two) = (
+            Peer::on(&scratch, &clock, false),
+            Peer::on(&scratch, &clock, false),
+        );
+        let (mine, theirs) = (one.token(), two.token());
+        one.take(&mine, 60_000).await.unwrap();
+        away(&lock_file(&scratch));
+        assert_eq!(two.take(&theirs, 60_000).await.is_some(), frees);
+        let (tag, holder) = if frees {
+            ("taken", &theirs)
+        } else {
+            ("released", &mine)
+        };
+        assert_eq!(one.tag(&release("job", &mine)).await, tag);
+        let last = two.tag(&release("job", holder)).await;
+        assert_eq!(last, if frees { "released" } else { "expired" });
+    }
+}
+
+fn lock_file(scratch: &Scratch) -> std::path::PathBuf {
+    let name = super::super::lockfile::file_name("job");
+    scratch.path().join("locks here/locks").join(name)
+}
+
+/// The system gives a lock to an open file, and whoever has that file open has the lock.
+#[test]
+fn two_threads_of_a_process_exclude_each_other() {
+    let scratch = Scratch::new();
+    let settings = super::super::folder::Settings {
+        path: scratch.path().to_owned(),
+        clock: Clock::boot(),
+        client: "client01".to_owned(),
+        session: false,
+    };
+    let folder = super::super::folder::Folder::open(&settings, None).unwrap();
+    let lock = || super::super::lockfile::lock(&folder, "job", true);
+    drop(lock().unwrap());
+    let held = lock().unwrap();
+    assert!(held.is_some() && lock().is_err());
+    drop(held);
+    assert!(lock().is_ok());
+}

@@ -86,7 +86,7 @@ fn acquire(name: &str, token: &Token, ttl_ms: u64) -> Call {
     call_on(
         script,
         name,
-        &[&token.secret(), &ttl_ms, &5000, &0, &0, &"", &1],
+        &[&token.secret(), &ttl_ms, &5000, &0, &0, &"", &1, &1],
     )
 }
 
@@ -95,7 +95,7 @@ fn enqueue(name: &str, token: &Token, ttl_ms: u64, channel: &str) -> Call {
     call_on(
         script,
         name,
-        &[&token.secret(), &ttl_ms, &5000, &1, &0, &channel, &1],
+        &[&token.secret(), &ttl_ms, &5000, &1, &0, &channel, &1, &1],
     )
 }
 
@@ -103,7 +103,7 @@ fn release(name: &str, token: &Token) -> Call {
     call_on(
         script!("mutex/release", with "fence", with "line"),
         name,
-        &[&token.secret()],
+        &[&token.secret(), &0],
     )
 }
 

@@ -1,0 +1,59 @@
+//! Lock files that stay open from one call to the next, because finding one costs more than locking it.
+//!
+//! A lock belongs to an open file and not to a thread, so a file is taken out while a call uses it: two threads never
+//! lock through the same one. Whether it is still the file that others find is looked at after every lock, as if it
+//! had just been opened.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// More names than this in use at once are rare, and a process may have a thousand descriptors only.
+const MOST: usize = 64;
+
+/// An open lock file, and which file of the system it is.
+#[derive(Debug)]
+pub(super) struct LockFile {
+    pub(super) descriptor: OwnedFd,
+    pub(super) identity: (u64, u64),
+}
+
+/// The files that no call uses at the moment, by name.
+#[derive(Debug)]
+pub(super) struct Kept {
+    idle: Mutex<HashMap<String, Arc<LockFile>>>,
+    /// A process that was forked shares its parent's open files, and with them its locks.
+    process: u32,
+}
+
+impl Kept {
+    pub(super) fn new() -> Self {
+        Kept {
+            idle: Mutex::default(),
+            process: std::process::id(),
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, HashMap<String, Arc<LockFile>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nobody else has it until it is put back.
+    pub(super) fn take(&self, name: &str) -> Option<Arc<LockFile>> {
+        let file = self.idle().remove(name)?;
+        (self.process == std::process::id()).then_some(file)
+    }
+
+    pub(super) fn put_back(&self, name: &str, file: Arc<LockFile>) {
+        let mut idle = self.idle();
+        if idle.len() >= MOST {
+            idle.clear();
+        }
+        idle.insert(name.to_owned(), file);
+    }
+
+    /// Files that were removed take up space as long as somebody has them open.
+    pub(super) fn close_all(&self) {
+        self.idle().clear();
+    }
+}
