@@ -238,7 +238,7 @@ impl Keeper {
         if reason == LostReason::HoldOver {
             self.reaper.take(Owed::release(
                 kept.keys.clone(),
-                kept.token,
+                kept.token.clone(),
                 kept.fence,
                 self.clock.now(),
             ));
@@ -273,7 +273,7 @@ impl Keeper {
         };
         let item = |(_, kept): &Due| Item {
             keys: kept.keys.clone(),
-            token: kept.token,
+            token: kept.token.clone(),
             terms,
         };
         let items: Vec<Item> = batch.iter().map(item).collect();
@@ -340,7 +340,7 @@ impl Keeper {
         let (t0, ttl) = (self.clock.now(), kept.ttl());
         let extend = Extend {
             keys: &kept.keys,
-            token: &kept.token,
+            token: &kept.token.clone(),
             ttl,
         };
         let answer = self.store.ask(&extend, self.within(kept, t0)).await;
@@ -373,7 +373,7 @@ impl Keeper {
             let ttl = kept.ttl();
             let note = Note {
                 keys: &kept.keys,
-                token: &kept.token,
+                token: &kept.token.clone(),
                 text: why,
                 ttl,
             };

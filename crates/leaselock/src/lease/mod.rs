@@ -278,7 +278,7 @@ impl Lease {
         self.inner.forget(self.id);
         let until = self.kept.core().deadline();
         self.kept.end(LostReason::GivenUp);
-        let (keys, token) = (self.kept.keys.clone(), self.kept.token);
+        let (keys, token) = (self.kept.keys.clone(), self.kept.token.clone());
         let owed = if self.late_requests {
             Owed::acquisition(keys, token, until).used(self.kept.fence)
         } else {
