@@ -407,3 +407,79 @@ impl Keeper {
 pub(crate) fn request_timeout(asked: Option<Duration>, ttl: Ttl) -> Duration {
     asked.unwrap_or_else(|| Duration::from_secs(1).min(ttl.as_duration() / 4))
 }
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use super::*;
+    use crate::keys::MutexKeys;
+    use crate::lease::core::Core;
+    use crate::name::Name;
+    use crate::store::embedded::EmbeddedStore;
+    use crate::token::{ClientId, Token};
+    use crate::ttl::Drift;
+
+    fn keeper(clock: &Clock) -> Keeper {
+        let store = Store::Embedded(EmbeddedStore::memory("", clock.clone()));
+        let reaper = Reaper::new().0;
+        Keeper::new(store, clock.clone(), None, reaper, Arc::default())
+    }
+
+    fn lease(clock: &Clock) -> Kept {
+        let name = Name::new("job").unwrap();
+        let keys = MutexKeys::new("", &name).unwrap();
+        let token = Token::random(&ClientId::random().unwrap(), false).unwrap();
+        let (ttl, drift) = (Ttl::whole_ms(9_000).unwrap(), Drift { ppm: 0 });
+        let now = clock.now();
+        let deadline = drift.deadline(now, ttl);
+        let core = Core::granted(now, deadline, now, ttl, drift, true, None);
+        Kept::new(name, keys, token, None, None, clock.clone(), core)
+    }
+
+    fn passed_on(kept: &Kept, clock: &Clock) -> Arc<Kept> {
+        let ttl = kept.ttl();
+        let core = kept.core().passed_on(clock.now(), ttl, None);
+        kept.end(LostReason::GivenUp);
+        Arc::new(kept.passed_on(None, core))
+    }
+
+    #[test]
+    fn a_lease_that_passed_on_is_kept_although_the_one_before_it_is_over() {
+        let clock = Clock::manual();
+        let keeper = Arc::new(keeper(&clock));
+        let first = Arc::new(lease(&clock));
+        let id = keeper.keep(Arc::clone(&first));
+        let due = keeper.work();
+        clock.advance(due.saturating_since(clock.now()));
+        // The alarm has rung for the first, and meanwhile the lease passes on.
+        let (rung, kept) = keeper.table().pop_due(clock.now()).unwrap();
+        assert!(rung == id && Arc::ptr_eq(&kept, &first));
+        let next = passed_on(&first, &clock);
+        keeper.pass_on(id, Arc::clone(&next));
+        keeper.step(id, kept, clock.now());
+        assert!(Arc::ptr_eq(&keeper.held()[0], &next));
+        assert!(Arc::ptr_eq(&keeper.present(id, &first), &next));
+        let (_, kept) = keeper.table().pop_due(clock.now()).unwrap();
+        assert!(
+            Arc::ptr_eq(&kept, &next),
+            "it is looked at, because its renewal is due"
+        );
+    }
+
+    #[test]
+    fn an_alarm_is_set_anew_only_when_the_next_lease_needs_it_sooner() {
+        let clock = Clock::manual();
+        let keeper = Arc::new(keeper(&clock));
+        let first = Arc::new(lease(&clock));
+        let id = keeper.keep(Arc::clone(&first));
+        keeper.work();
+        let entries = keeper.table().due.len();
+        let mut last = first;
+        for _ in 0..1_000 {
+            let next = passed_on(&last, &clock);
+            keeper.pass_on(id, Arc::clone(&next));
+            last = next;
+        }
+        assert_eq!(keeper.table().due.len(), entries);
+        assert_eq!(keeper.held().len(), 1);
+    }
+}

@@ -25,7 +25,7 @@ use crate::wait::acquisition::PASSED;
 use crate::wait::driver;
 use crate::wait::line::Standing;
 use crate::wait::seat::Seat;
-use crate::wait::turns::{Share, Turns};
+use crate::wait::turns::{Share, Turns, is_worth_passing_on};
 
 /// What tasks must have in common to share a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,9 +260,9 @@ impl Party {
         if !is_current(&state, kept) {
             return false;
         }
-        // With less than half of its time left a lease is not worth waiting for.
-        let rest = kept.core().deadline().saturating_since(now);
-        let fit = !urgent && !lost && rest >= self.terms.ttl.min(PASSED).as_duration() / 2;
+        let left = kept.core().deadline().saturating_since(now);
+        let granted = self.terms.ttl.min(PASSED).as_duration();
+        let fit = !urgent && !lost && is_worth_passing_on(left, granted);
         let next = if fit { state.turns.next(now) } else { None };
         if let Some((waiter, fence)) = next {
             if kept.end(LostReason::GivenUp) {
