@@ -86,8 +86,8 @@ local function line_hand_over(lock, line, waiters, fence, place, last_fence, now
   redis.call('SET', lock, place.token, 'PX', place.ttl_ms)
   local minted = place.fencing == '1' and fence_mint(fence, last_fence, now_us, place.range) or '0'
   local others = redis.call('ZCARD', line) > 0 and '1' or '0'
-  local message = table.concat(
-    { 'grant', minted, whole(place.range), whole(now_us), whole(place.ttl_ms), others, place.token }, ' ')
+  local message = 'grant ' .. minted .. ' ' .. whole(place.range) .. ' ' .. whole(now_us) .. ' '
+    .. whole(place.ttl_ms) .. ' ' .. others .. ' ' .. place.token
   local sent = redis.pcall('PUBLISH', place.channel, message)
   if type(sent) == 'table' and sent.err then
     redis.call('DEL', lock)

@@ -13,7 +13,7 @@
 -- Replay  "expired" or "taken": the first call did the work
 -- Writes  lock, line, waiters, fence
 local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, used = ARGV[1], tonumber(ARGV[2])
+local token, used = ARGV[1], tonumber(ARGV[2]) or 0
 
 local now_us = clock_us()
 local held = redis.call('GET', lock)

@@ -20,6 +20,7 @@ use crate::store::embedded::EmbeddedStore;
 use crate::store::url::{self, Target};
 use crate::token::ClientId;
 use crate::ttl::Drift;
+use crate::wait::party::Parties;
 
 /// More drift than this leaves little of a lease; a clock that needs it wants mending.
 const DRIFT_PPM_MAX: u32 = 500_000;
@@ -153,6 +154,7 @@ impl ClientBuilder {
             clock: self.clock,
             store,
             skew: Arc::new(Skew::default()),
+            parties: Parties::default(),
             background: OnceLock::new(),
             closed: AtomicBool::new(false),
             announced: AtomicU64::new(0),

@@ -31,6 +31,7 @@ use crate::skew::Skew;
 use crate::store::Store;
 use crate::token::{ClientId, Token};
 use crate::ttl::{Drift, Ttl};
+use crate::wait::party::Parties;
 
 /// How long others can read who a client is, without its renewing it.
 const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
@@ -62,6 +63,7 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     pub(crate) store: Store,
     pub(crate) skew: Arc<Skew>,
+    pub(crate) parties: Parties,
     background: OnceLock<Result<Background, StoreError>>,
     closed: AtomicBool,
     /// When this client last said who it is; 0 for never.

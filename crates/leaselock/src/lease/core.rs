@@ -42,6 +42,8 @@ pub(crate) struct Core {
     renewing: bool,
     /// The latest renewal failed.
     failing: bool,
+    /// The task whose turn it is has not come round yet. Nothing is renewed for it: it may never come.
+    offered: bool,
     phase: Phase,
 }
 
@@ -66,10 +68,55 @@ impl Core {
             renew_at: began,
             renewing: false,
             failing: false,
+            offered: false,
             phase: Phase::Held,
         };
         core.held_until(deadline, now);
         core
+    }
+
+    /// The same lease in the hands of the next task of this process, with a longest hold of its own. A renewal that is
+    /// on its way counts for the next as well.
+    pub(crate) fn passed_on(&self, now: Moment, ttl: Ttl, max_hold: Option<Duration>) -> Self {
+        let hold_until = max_hold.map(|hold| now.plus(hold));
+        let deadline = hold_until.map_or(self.deadline, |until| until.min(self.deadline));
+        let renew_at = if self.renewing {
+            now.plus(deadline.saturating_since(now) / RENEW_AFTER_SHARE)
+        } else {
+            self.renew_at
+        };
+        Core {
+            ttl,
+            drift: self.drift,
+            deadline,
+            hold_until,
+            renews: self.renews,
+            renew_at,
+            renewing: false,
+            failing: self.failing,
+            offered: true,
+            phase: Phase::Held,
+        }
+    }
+
+    /// The task has its turn. True when a renewal is due already.
+    pub(crate) fn take_up(&mut self, now: Moment) -> bool {
+        self.offered = false;
+        self.renews && now >= self.renew_at
+    }
+
+    /// It lies ready for a task that has not come round yet.
+    pub(crate) fn offer(&mut self) {
+        self.offered = true;
+    }
+
+    /// When there is something to do next.
+    pub(crate) fn alarm(&self) -> Moment {
+        if self.renews {
+            self.renew_at.min(self.deadline)
+        } else {
+            self.deadline
+        }
     }
 
     pub(crate) fn deadline(&self) -> Moment {
@@ -107,6 +154,9 @@ impl Core {
             return Step::Until(self.deadline);
         }
         if now >= self.renew_at {
+            if self.offered {
+                return Step::Until(self.deadline);
+            }
             self.renewing = true;
             return Step::Renew;
         }

@@ -119,6 +119,52 @@ impl Keeper {
         self.table().leases.remove(&id);
     }
 
+    /// The lease is another task's from now on.
+    pub(crate) fn pass_on(&self, id: u64, to: Arc<Kept>) {
+        let alarm = to.core().alarm();
+        let sooner = {
+            let mut table = self.table();
+            let entry = table.leases.get_mut(&id);
+            let known = entry.map(|entry| {
+                entry.kept = Arc::clone(&to);
+                entry.alarm
+            });
+            if known.is_none() {
+                table.leases.insert(id, Entry { kept: to, alarm });
+            }
+            let sooner = known.is_none_or(|known| alarm < known);
+            if sooner {
+                table.set_alarm(id, alarm);
+            }
+            sooner
+        };
+        // An alarm that rings too early is set anew: so a turn wakes nobody.
+        if sooner {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Whoever has the lease by now: it may have passed on while a request was on its way.
+    fn present(&self, id: u64, asked_for: &Arc<Kept>) -> Arc<Kept> {
+        let table = self.table();
+        let entry = table.leases.get(&id);
+        Arc::clone(entry.map_or(asked_for, |entry| &entry.kept))
+    }
+
+    /// It is over, unless it has passed on meanwhile: then the alarm that has just rung was the next one's.
+    fn forget_this(&self, id: u64, kept: &Arc<Kept>) {
+        let mut table = self.table();
+        let Some(present) = table.leases.get(&id).map(|entry| Arc::clone(&entry.kept)) else {
+            return;
+        };
+        if Arc::ptr_eq(&present, kept) {
+            table.leases.remove(&id);
+        } else {
+            let alarm = present.core().alarm();
+            table.set_alarm(id, alarm);
+        }
+    }
+
     /// Looks at a lease again, because its deadline moved.
     pub(crate) fn look_again(&self, id: u64) {
         self.table().set_alarm(id, Moment::from_nanos(0));
@@ -190,9 +236,9 @@ impl Keeper {
             Step::Lost(reason) => {
                 tracing::warn!(name = %kept.name, %reason, "lease lost");
                 self.give_back_after_hold(&kept, reason);
-                self.forget(id);
+                self.forget_this(id, &kept);
             }
-            Step::Over => self.forget(id),
+            Step::Over => self.forget_this(id, &kept),
         }
     }
 
@@ -223,6 +269,7 @@ impl Keeper {
             ttl,
         };
         let answer = self.store.ask(&extend, within).await;
+        let kept = self.present(id, &kept);
         self.report(&kept, t0, ttl, answer);
         self.look_again(id);
         if let Some(why) = &kept.why {
@@ -246,8 +293,8 @@ impl Keeper {
                     self.doubt_all();
                 }
             }
-            Ok(ExtendAnswer::Expired) => kept.end(LostReason::Vanished),
-            Ok(ExtendAnswer::Taken) => kept.end(LostReason::TakenOver),
+            Ok(ExtendAnswer::Expired) => drop(kept.end(LostReason::Vanished)),
+            Ok(ExtendAnswer::Taken) => drop(kept.end(LostReason::TakenOver)),
             Err(error) => {
                 tracing::debug!(name = %kept.name, %error, "renewal failed");
                 kept.core().failed(now);

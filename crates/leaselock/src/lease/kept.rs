@@ -51,6 +51,19 @@ impl Kept {
         }
     }
 
+    /// The same lease in the hands of the next task of this process.
+    pub(crate) fn passed_on(&self, fence: Option<Fence>, core: Core) -> Self {
+        Kept::new(
+            self.name.clone(),
+            self.keys.clone(),
+            self.token.clone(),
+            fence,
+            None,
+            self.clock.clone(),
+            core,
+        )
+    }
+
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -94,11 +107,13 @@ impl Kept {
         )
     }
 
-    /// Ends the lease for a reason known from outside.
-    pub(crate) fn end(&self, reason: LostReason) {
-        if self.core().end(reason) {
+    /// Ends the lease for a reason known from outside. True when it had not ended before.
+    pub(crate) fn end(&self, reason: LostReason) -> bool {
+        let first = self.core().end(reason);
+        if first {
             self.latch.set(self.loss(reason));
         }
+        first
     }
 
     /// Tells the hook each new deadline, and the present one at once.

@@ -22,6 +22,7 @@ use crate::lease::reaper::{Debt, Owed};
 use crate::mutex::steps::{Extend, ExtendAnswer, Release, ReleaseAnswer};
 use crate::name::Name;
 use crate::ttl::Ttl;
+use crate::wait::party::Party;
 
 /// Whether a lease can be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub struct Lease {
     given_up: bool,
     /// A request of its acquisition was cut off and may be carried out when the lease is over.
     late_requests: bool,
+    /// The tasks of this process to the next of which it passes when it is over.
+    party: Option<Arc<Party>>,
 }
 
 impl Lease {
@@ -61,7 +64,47 @@ impl Lease {
             id,
             given_up: false,
             late_requests: false,
+            party: None,
         }
+    }
+
+    /// It goes on to the next task of this process when this one lets go.
+    pub(crate) fn shared(mut self, party: Arc<Party>) -> Self {
+        self.party = Some(party);
+        self
+    }
+
+    /// What a party keeps in mind of the lease that passes from task to task.
+    pub(crate) fn parts(&self) -> (&Arc<Inner>, &Arc<Kept>, u64) {
+        (&self.inner, &self.kept, self.id)
+    }
+
+    /// It has another owner, who was given these parts: this value is dropped without a trace.
+    pub(crate) fn disown(mut self) {
+        self.party = None;
+        self.given_up = true;
+    }
+
+    /// A late request of its acquisition may be carried out.
+    pub(crate) fn expects_late_requests(&self) -> bool {
+        self.late_requests
+    }
+
+    /// The task whose turn it is has come round.
+    pub(crate) fn take_up(&self) {
+        let now = self.inner.clock.now();
+        if self.kept.core().take_up(now) {
+            self.inner.look_again(self.id);
+        }
+    }
+
+    /// To the next task of this process, if there is one and its turn has come. No request is made.
+    fn pass_on(&mut self) -> bool {
+        let Some(party) = self.party.take() else {
+            return false;
+        };
+        self.given_up = party.pass_on(&self.inner, &self.kept, self.id);
+        self.given_up
     }
 
     /// Its end is cleaned up after, however well it goes.
@@ -84,7 +127,8 @@ impl Lease {
         self.kept.ttl().as_duration()
     }
 
-    /// Until when you may act, unless it is extended: counted from before the request was sent, less drift.
+    /// Until when you may act, unless it is extended: counted from before the request was sent, less drift. A lease
+    /// that was handed over ends within 5 s until its first renewal.
     pub fn deadline(&self) -> Moment {
         self.kept.core().deadline()
     }
@@ -188,6 +232,9 @@ impl Lease {
     /// # Errors
     /// [`ReleaseError`]: nothing is held after any of them; `NotHeld` means that others may have held it meanwhile.
     pub async fn release(mut self) -> Result<(), ReleaseError> {
+        if self.pass_on() {
+            return Ok(());
+        }
         let debt = self.give_up();
         let (inner, kept) = (Arc::clone(&self.inner), Arc::clone(&self.kept));
         let within = inner.request_timeout(kept.ttl());
@@ -220,6 +267,9 @@ impl Lease {
         if let Some(lost) = self.kept.lost_by_now() {
             return Err(lost.into());
         }
+        if let Some(party) = self.party.take() {
+            party.end_of(&self.inner, &self.kept);
+        }
         let debt = self.give_up();
         let handle = handle::detach(&self.inner, &self.kept).await?;
         debt.settle();
@@ -234,7 +284,7 @@ impl Lease {
         self.kept.end(LostReason::GivenUp);
         let (keys, token) = (self.kept.keys.clone(), self.kept.token.clone());
         let owed = if self.late_requests {
-            Owed::acquisition(keys, token, until)
+            Owed::acquisition(keys, token, until).used(self.kept.fence)
         } else {
             Owed::release(keys, token, self.kept.fence, until)
         };
@@ -285,7 +335,7 @@ pub(crate) async fn release(
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if !self.given_up {
+        if !self.given_up && !self.pass_on() {
             drop(self.give_up());
             self.inner.erase_note(&self.kept);
         }

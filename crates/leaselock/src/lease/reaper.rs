@@ -58,6 +58,12 @@ impl Owed {
         }
     }
 
+    /// Of those that were reserved, this number was used last.
+    pub(crate) fn used(mut self, used: Option<Fence>) -> Self {
+        self.used = used;
+        self
+    }
+
     /// An acquisition that may have succeeded or may yet succeed.
     pub(crate) fn acquisition(keys: MutexKeys, token: Token, until: Moment) -> Self {
         Owed {

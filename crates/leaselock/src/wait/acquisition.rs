@@ -15,14 +15,19 @@ use crate::lease::reaper::{Debt, Owed};
 use crate::mutex::steps::{Acquire, Acquired, Seen};
 use crate::name::Name;
 use crate::options::{Options, Wait};
+use crate::store::Store;
 use crate::token::Token;
 use crate::ttl::Ttl;
 use crate::wait::looks;
 use crate::wait::reckoning::{self, Doubt, Era, Heard, Reading, Reckoned};
+use crate::wait::turns::Share;
 
 /// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs
 /// the others seconds and not a long ttl.
-const PASSED_MS: u64 = 5_000;
+pub(super) const PASSED: Ttl = match Ttl::whole_ms(5_000) {
+    Some(ttl) => ttl,
+    None => panic!("five seconds are in range"),
+};
 
 /// One acquisition of one name.
 pub(crate) struct Acquisition<'a> {
@@ -34,12 +39,16 @@ pub(crate) struct Acquisition<'a> {
     pub(super) ttl: Ttl,
     pub(super) token: Token,
     /// It gets in line, so an entry of its own may be there.
-    lines_up: bool,
+    pub(super) lines_up: bool,
+    /// Over which requests go: the user's own connection, or that of the client's thread.
+    pub(super) lane: &'a Store,
+    /// How many fencing tokens a grant reserves that was waited for.
+    pub(super) range: u64,
 }
 
 /// What one request came to.
 pub(super) enum Outcome {
-    Granted(Lease),
+    Granted(Lease, Share),
     /// In line at this place.
     Waiting(Seen, u64, Reading),
     Busy(Seen),
@@ -69,6 +78,8 @@ impl<'a> Acquisition<'a> {
             ttl,
             token,
             lines_up: false,
+            lane: &inner.store,
+            range: 1,
         })
     }
 
@@ -83,8 +94,11 @@ impl<'a> Acquisition<'a> {
                 delay,
                 jitter_percent,
             } => self.retry(start, count, delay, jitter_percent).await,
-            Wait::Within(limit) => self.stand_in_line(start, Some(start.plus(limit))).await,
-            Wait::Forever => self.stand_in_line(start, None).await,
+            Wait::Within(limit) => {
+                self.wait_in_line(start, Some(start.plus(limit)), wait)
+                    .await
+            }
+            Wait::Forever => self.wait_in_line(start, None, wait).await,
         }
     }
 
@@ -102,7 +116,7 @@ impl<'a> Acquisition<'a> {
             let within = self.inner.request_timeout(self.ttl);
             let outcome = self.request(false, "", within).await;
             let error = match outcome {
-                Ok(Outcome::Granted(lease)) => {
+                Ok(Outcome::Granted(lease, _)) => {
                     debt.settle();
                     return Ok(lease);
                 }
@@ -124,7 +138,7 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    fn renew_token(&mut self) -> Result<(), AcquireError> {
+    pub(super) fn renew_token(&mut self) -> Result<(), AcquireError> {
         let token = Token::random(&self.inner.id, self.options.fencing);
         self.token = token.map_err(|error| AcquireError::Store {
             name: self.name.clone(),
@@ -141,7 +155,7 @@ impl<'a> Acquisition<'a> {
         within: Duration,
     ) -> Result<Outcome, StoreError> {
         let passed = if self.options.renewal {
-            self.ttl.min(Ttl::whole_ms(PASSED_MS).unwrap_or(self.ttl))
+            self.ttl.min(PASSED)
         } else {
             self.ttl
         };
@@ -154,11 +168,11 @@ impl<'a> Acquisition<'a> {
             priority: self.options.priority,
             channel,
             fencing: self.options.fencing,
-            range: 1,
+            range: self.range,
         };
         let era = self.era();
         let t0 = self.inner.clock.now();
-        let answer = self.inner.ask(&acquire, within).await?;
+        let answer = self.lane.ask(&acquire, within).await?;
         let now = self.inner.clock.now();
         let (Acquired::Granted { time_us, .. }
         | Acquired::Waiting {
@@ -170,7 +184,12 @@ impl<'a> Acquisition<'a> {
         }) = &answer;
         self.inner.note_time(t0, now, *time_us);
         match answer {
-            Acquired::Granted { fence, .. } => {
+            Acquired::Granted {
+                fence,
+                range,
+                others,
+                ..
+            } => {
                 let deadline = self.inner.drift.deadline(t0, self.ttl);
                 if now >= deadline {
                     // It may be another's by now.
@@ -179,7 +198,8 @@ impl<'a> Acquisition<'a> {
                         "the grant arrived after its own deadline",
                     ));
                 }
-                Ok(Outcome::Granted(self.hold(t0, deadline, now, fence)))
+                let share = Share { range, others };
+                Ok(Outcome::Granted(self.hold(t0, deadline, now, fence), share))
             }
             Acquired::Waiting { seen, place } => {
                 self.inner.announce();
@@ -198,18 +218,22 @@ impl<'a> Acquisition<'a> {
     /// What answers and messages that belong together have in common.
     fn era(&self) -> Era {
         Era {
-            connection: self.inner.store.epoch(),
+            connection: self.lane.epoch(),
             subscription: self.background.wakeups.subscription(),
             jumps: self.inner.skew.jumps(),
         }
     }
 
     /// The lease that a message brings, when the message alone can tell until when it may be used.
-    pub(super) fn taken(&self, reading: &Reading, heard: &Heard) -> Result<Lease, Doubt> {
+    pub(super) fn taken(&self, reading: &Reading, heard: &Heard) -> Result<(Lease, Share), Doubt> {
         let (era, now) = (self.era(), self.inner.clock.now());
         let Reckoned { began, deadline } =
             reckoning::reckon(reading, heard, era, now, self.inner.drift)?;
-        Ok(self.hold(began, deadline, now, heard.grant.fence))
+        let share = Share {
+            range: u64::from(heard.grant.range),
+            others: heard.grant.others,
+        };
+        Ok((self.hold(began, deadline, now, heard.grant.fence), share))
     }
 
     /// From here on the lease has an owner, and renewals ask for the whole ttl.

@@ -7,43 +7,47 @@ use crate::error::{AcquireError, StoreError};
 use crate::lease::Lease;
 use crate::lease::reaper::Debt;
 use crate::mutex::steps::{Cancel, Seen};
-use crate::options::Waiting;
+use crate::options::{Wait, Waiting};
+use crate::token::Token;
 use crate::wait::acquisition::{Acquisition, Outcome};
 use crate::wait::looks;
+use crate::wait::party::{Alone, Arrival, Seated, Terms, Waiter};
 use crate::wait::reckoning::Reading;
+use crate::wait::seat::Seat;
+use crate::wait::turns::{LOCAL_TURNS, Share};
 use crate::wait::wakeups::Place;
 
 /// An acquisition that never had an answer is given up after this, even if the caller would wait for ever: waiting for
 /// a holder is one thing, waiting for a server that was never there another.
-const NEVER_ANSWERED: Duration = Duration::from_secs(2);
+pub(super) const NEVER_ANSWERED: Duration = Duration::from_secs(2);
 /// With less time a request would only hide the true trouble behind one of time.
-const SHORTEST_REQUEST: Duration = Duration::from_millis(100);
+pub(super) const SHORTEST_REQUEST: Duration = Duration::from_millis(100);
 
 /// What a wait has come to so far.
-#[derive(Default)]
-struct SoFar {
+#[derive(Debug, Default)]
+pub(super) struct SoFar {
     /// The latest answer.
-    seen: Option<Seen>,
+    pub(super) seen: Option<Seen>,
     /// When it was given, if it said that we stand in line.
-    reading: Option<Reading>,
-    in_line: bool,
+    pub(super) reading: Option<Reading>,
+    pub(super) in_line: bool,
     /// Failures since the latest answer.
     failures: u32,
     /// A request had no usable answer: it may have put us in line, or granted.
     ambiguous: bool,
     /// What the latest request failed with.
-    trouble: Option<StoreError>,
+    pub(super) trouble: Option<StoreError>,
 }
 
 impl SoFar {
-    fn answered(&mut self, seen: Seen) {
+    pub(super) fn answered(&mut self, seen: Seen) {
         self.seen = Some(seen);
         self.failures = 0;
         self.trouble = None;
     }
 
     /// How long to pause before the next try.
-    fn failed(&mut self, source: &StoreError) -> Duration {
+    pub(super) fn failed(&mut self, source: &StoreError) -> Duration {
         self.ambiguous |= source.maybe_applied();
         self.trouble = Some(source.clone());
         self.failures += 1;
@@ -51,13 +55,31 @@ impl SoFar {
     }
 
     /// Something of ours may be on the server, whatever the latest request came to.
-    fn owes(&self) -> bool {
+    pub(super) fn owes(&self) -> bool {
         self.in_line || self.ambiguous
     }
 }
 
+/// A place in line, or what may be one, that can be handed to whoever goes on standing there.
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) token: Token,
+    pub(super) debt: Debt,
+    pub(super) place: Place,
+    pub(super) so_far: SoFar,
+}
+
+/// How standing in line ended well.
+pub(super) enum Ended {
+    Granted(Lease),
+    /// Others have come, and the place is theirs too.
+    Joined(Seated),
+}
+
 /// Why a waiter goes on.
 enum Nap {
+    /// Others have come who are to share the place.
+    Called,
     /// A message, or something that may have swallowed one.
     Woken,
     Look,
@@ -66,7 +88,7 @@ enum Nap {
 }
 
 /// From here on the lease has an owner, and nothing is owed but what late requests may do.
-fn owned(mut lease: Lease, debt: Debt, so_far: &SoFar) -> Lease {
+pub(super) fn owned(mut lease: Lease, debt: Debt, so_far: &SoFar) -> Lease {
     if so_far.ambiguous {
         lease.expect_late_requests();
     }
@@ -74,15 +96,74 @@ fn owned(mut lease: Lease, debt: Debt, so_far: &SoFar) -> Lease {
     lease
 }
 
+/// A lease that is had without company goes to nobody else.
+fn shared(lease: Lease, share: Share, company: Option<(Alone, Waiter)>) -> Lease {
+    match company {
+        Some((alone, _)) => alone.granted(lease, share),
+        None => lease,
+    }
+}
+
+async fn called(alone: Option<&Alone>) {
+    match alone {
+        Some(alone) => alone.called().await,
+        None => std::future::pending().await,
+    }
+}
+
 impl Acquisition<'_> {
+    /// In line, together with those of this process who wait in the same way, or alone.
+    pub(super) async fn wait_in_line(
+        mut self,
+        start: Moment,
+        end: Option<Moment>,
+        wait: Wait,
+    ) -> Result<Lease, AcquireError> {
+        let Some(terms) = Terms::of(self.options, self.ttl, wait) else {
+            return match self.stand_in_line(start, end, None).await? {
+                Ended::Granted(lease) => Ok(lease),
+                Ended::Joined(seated) => seated.wait().await?.ok_or(AcquireError::Closed),
+            };
+        };
+        self.range = LOCAL_TURNS;
+        let waiter = Waiter {
+            seat: Seat::default(),
+            start,
+            end,
+            max_hold: self.options.max_hold,
+            told: self.options.on_wait.clone(),
+        };
+        loop {
+            let (inner, key) = (self.inner, &self.keys.lock);
+            let arrival = inner
+                .parties
+                .arrive(inner, self.name, key, terms, || waiter.clone());
+            let seated = match arrival {
+                Arrival::Seated(seated) => seated,
+                Arrival::Alone(alone) => {
+                    let company = Some((alone, waiter.clone()));
+                    match self.stand_in_line(start, end, company).await? {
+                        Ended::Granted(lease) => return Ok(lease),
+                        Ended::Joined(seated) => seated,
+                    }
+                }
+            };
+            if let Some(lease) = seated.wait().await? {
+                return Ok(lease);
+            }
+            self.renew_token()?; // the turn was over before we came round
+        }
+    }
+
     /// Gets in line and waits for a wake-up, a look or the end. The first request of a client that listens to nothing
     /// yet is a plain try; it subscribes before it gets in line, so that its grant cannot be missed. A message that
     /// leaves a doubt is only a reason to look, and the look's answer decides.
     pub(super) async fn stand_in_line(
-        self,
+        &mut self,
         start: Moment,
         end: Option<Moment>,
-    ) -> Result<Lease, AcquireError> {
+        mut company: Option<(Alone, Waiter)>,
+    ) -> Result<Ended, AcquireError> {
         let mut debt = self.debt();
         let place = self.background.wakeups.place(&self.token);
         let mut so_far = SoFar::default();
@@ -109,7 +190,10 @@ impl Acquisition<'_> {
                 }
             };
             let pause = match self.request(waits, &channel, time).await {
-                Ok(Outcome::Granted(lease)) => return Ok(owned(lease, debt, &so_far)),
+                Ok(Outcome::Granted(lease, share)) => {
+                    let lease = owned(lease, debt, &so_far);
+                    return Ok(Ended::Granted(shared(lease, share, company)));
+                }
                 Ok(Outcome::Waiting(seen, position, reading)) => {
                     place.stands_at(position);
                     self.tell(&seen, position);
@@ -140,13 +224,26 @@ impl Acquisition<'_> {
             } else {
                 end
             };
-            match self.nap(&place, pause, until).await {
+            let alone = company.as_ref().map(|(alone, _)| alone);
+            match self.nap(&place, pause, until, alone).await {
                 Nap::Woken => {
-                    if let Some(lease) = self.granted(&place, &so_far) {
-                        return Ok(owned(lease, debt, &so_far));
+                    if let Some((lease, share)) = self.granted(&place, &so_far) {
+                        let lease = owned(lease, debt, &so_far);
+                        return Ok(Ended::Granted(shared(lease, share, company)));
                     }
                 }
                 Nap::Look => {}
+                Nap::Called => {
+                    if let Some((alone, waiter)) = company.take() {
+                        let standing = Standing {
+                            token: self.token.clone(),
+                            debt,
+                            place,
+                            so_far,
+                        };
+                        return Ok(Ended::Joined(alone.joins(self.name, standing, waiter)));
+                    }
+                }
                 Nap::Over => {
                     let within = within();
                     return Err(self.leave(debt, start, so_far, within).await);
@@ -175,7 +272,7 @@ impl Acquisition<'_> {
 
     /// Whether to get in line with the next request, and where this client listens: nowhere (an empty channel) while
     /// it cannot, and then there are only looks.
-    async fn channel(&self, so_far: &SoFar, within: Duration) -> (bool, String) {
+    pub(super) async fn channel(&self, so_far: &SoFar, within: Duration) -> (bool, String) {
         let wakeups = &self.background.wakeups;
         if !self.inner.store.capabilities().wakes {
             return (true, String::new());
@@ -192,10 +289,10 @@ impl Acquisition<'_> {
     }
 
     /// The lease, when the message that woke us brought one that needs no look.
-    fn granted(&self, place: &Place, so_far: &SoFar) -> Option<Lease> {
+    pub(super) fn granted(&self, place: &Place, so_far: &SoFar) -> Option<(Lease, Share)> {
         let (heard, reading) = (place.heard()?, so_far.reading.as_ref()?);
         match self.taken(reading, &heard) {
-            Ok(lease) => Some(lease),
+            Ok(granted) => Some(granted),
             Err(doubt) => {
                 tracing::debug!(name = %self.name, ?doubt, "the grant is confirmed by a look");
                 None
@@ -203,13 +300,20 @@ impl Acquisition<'_> {
         }
     }
 
-    async fn nap(&self, place: &Place, pause: Duration, end: Option<Moment>) -> Nap {
+    async fn nap(
+        &self,
+        place: &Place,
+        pause: Duration,
+        end: Option<Moment>,
+        alone: Option<&Alone>,
+    ) -> Nap {
         let clock = &self.inner.clock;
         let look_at = clock.now().plus(pause);
         let until = end.map_or(look_at, |end| end.min(look_at));
         tokio::select! {
             biased;
             () = place.woken() => return Nap::Woken,
+            () = called(alone) => return Nap::Called,
             () = clock.sleep_until(until) => {}
         }
         if end.is_some_and(|end| clock.now() >= end) {
@@ -231,8 +335,8 @@ impl Acquisition<'_> {
 
     /// Out of line, and only then "busy": an entry that stayed could still be granted. Nor is it "busy" when nobody
     /// ever said so.
-    async fn leave(
-        self,
+    pub(super) async fn leave(
+        &self,
         debt: Debt,
         start: Moment,
         so_far: SoFar,
@@ -247,7 +351,7 @@ impl Acquisition<'_> {
         if let (None, false, Some(source)) = (&so_far.seen, owes, &so_far.trouble) {
             return self.failed(debt, source.clone(), false); // nothing of ours can be there
         }
-        match self.inner.ask(&cancel, within).await {
+        match self.lane.ask(&cancel, within).await {
             Ok(_) => match so_far.trouble.filter(|_| so_far.seen.is_none()) {
                 Some(source) => self.failed(debt, source, so_far.ambiguous),
                 None => {

@@ -1,10 +1,14 @@
 //! Waiting: how often to look, the line, and the wake-ups.
 
 pub(crate) mod acquisition;
+mod driver;
 pub(crate) mod grant;
 mod line;
 pub(crate) mod looks;
+pub(crate) mod party;
 pub(crate) mod reckoning;
+mod seat;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
+pub(crate) mod turns;
 pub(crate) mod wakeups;

@@ -1,5 +1,7 @@
 //! Hand-overs that a message brings, on clocks that are moved by hand.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -30,7 +32,7 @@ fn mutex(client: &Client) -> Mutex {
 
 /// Real time passes, and nothing else: threads go on.
 async fn moment() {
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    tokio::time::sleep(Duration::from_millis(1)).await; // between two looks at a condition
 }
 
 async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {

@@ -164,8 +164,11 @@ impl Wakeups {
     /// As if it had come at this moment.
     pub(super) fn heard_at(&self, at: crate::clock::Moment) {
         let places = self.places();
-        let grants = places.values().map(|spot| spot.heard());
-        grants.for_each(|mut heard| heard.as_mut().unwrap().at = at);
+        for mut heard in places.values().map(|spot| spot.heard()) {
+            if let Some(heard) = heard.as_mut() {
+                heard.at = at;
+            }
+        }
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn a_waiter_is_told_its_place_and_who_holds(engine: &Engine) {
         .unwrap();
 }
 
-/// Ten waiters get in line one after the other; the last two have a higher priority. Whoever is served writes down its
+/// Ten waiters of ten clients get in line one after the other; the last two have a higher priority. Whoever is served writes down its
 /// number before it lets go.
 pub(super) async fn the_first_in_line_is_served_first_and_a_higher_priority_before_it(
     engine: &Engine,
@@ -48,16 +48,16 @@ pub(super) async fn the_first_in_line_is_served_first_and_a_higher_priority_befo
     if !engine.wakes() {
         return; // without wake-ups whoever looks first is served: `every_waiter_is_served`
     }
-    let clients = [engine.client().await, engine.client().await];
+    let mut clients = Vec::new();
+    for _ in 0..10 {
+        clients.push(engine.client().await);
+    }
     let lease = clients[0].mutex("job").ttl(LONG).acquire().await.unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = Vec::new();
     for number in 0..10_usize {
         let priority = if number < 8 { 0 } else { 3 };
-        let mutex = clients[number % 2]
-            .mutex("job")
-            .ttl(LONG)
-            .priority(priority);
+        let mutex = clients[number].mutex("job").ttl(LONG).priority(priority);
         let served = Arc::clone(&served);
         waiters.push(tokio::spawn(async move {
             let lease = mutex.acquire().await.unwrap();
@@ -82,7 +82,8 @@ pub(super) async fn a_waiter_that_goes_away_leaves_the_line(engine: &Engine) {
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     let gone = waiter(&two, "job", LONG);
     in_line(&one, "job", 1).await;
-    let stays = waiter(&two, "job", LONG);
+    let three = engine.client().await;
+    let stays = waiter(&three, "job", LONG);
     in_line(&one, "job", 2).await;
     gone.abort();
     in_line(&one, "job", 1).await;
@@ -104,7 +105,7 @@ pub(super) async fn every_waiter_is_served(engine: &Engine) {
             })
         })
         .collect();
-    in_line(&clients[0], "job", 4).await;
+    in_line(&clients[0], "job", 2).await; // one place for each client
     lease.release().await.unwrap();
     let mut fences = Vec::new();
     for waiter in waiters {

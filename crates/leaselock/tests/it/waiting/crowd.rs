@@ -5,24 +5,24 @@ use std::sync::{Arc, Mutex};
 use leaselock::Client;
 use testkit::{Server, clock};
 
-use crate::support::{BEFORE_A_LOOK, LONG, in_line, leftovers, soon};
+use crate::support::{BEFORE_A_LOOK, LONG, calls, in_line, leftovers, soon};
 
-const WAITERS: usize = 128;
-const CLIENTS: usize = 4;
+/// Each has a client of its own, because the tasks of one client share a place.
+const WAITERS: usize = 48;
 
 /// They get in line one after the other; each writes its number down before it lets go. The lease is longer than the
 /// test, so only hand-overs move the line, and a lost one would break the order or take a look's time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_waiters_are_served_in_exactly_the_order_in_which_they_came() {
     let server = Server::start();
-    let clients: Vec<Client> = (0..CLIENTS)
+    let clients: Vec<Client> = (0..WAITERS)
         .map(|_| Client::connect(&server.url()).unwrap())
         .collect();
     let lease = clients[0].mutex("job").ttl(LONG).acquire().await.unwrap();
     let served = Arc::new(Mutex::new(Vec::with_capacity(WAITERS)));
     let mut waiters = Vec::new();
-    for number in 0..WAITERS {
-        let mutex = clients[number % CLIENTS].mutex("job").ttl(LONG);
+    for (number, client) in clients.iter().enumerate() {
+        let mutex = client.mutex("job").ttl(LONG);
         let served = Arc::clone(&served);
         waiters.push(tokio::spawn(async move {
             let lease = mutex.acquire().await.unwrap();
@@ -51,15 +51,4 @@ async fn many_waiters_are_served_in_exactly_the_order_in_which_they_came() {
     println!("{WAITERS} hand-overs in {took:?}, {hundredths} scripts per hundred");
     assert!((WAITERS..=3 * WAITERS).contains(&scripts), "{scripts}");
     assert_eq!(leftovers(&server), [""; 0]);
-}
-
-fn calls(server: &Server, command: &str) -> usize {
-    let stats = server.cli(&["INFO", "commandstats"]);
-    let head = format!("cmdstat_{command}:calls=");
-    let count = stats
-        .text()
-        .unwrap()
-        .lines()
-        .find_map(|line| line.strip_prefix(&head));
-    count.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
 }

@@ -147,12 +147,13 @@ async fn a_release_that_may_not_publish_succeeds_and_the_waiter_is_served() {
 /// Each command finds the cache empty: while it waits, when it is woken, when it lets go.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forgotten_scripts_stop_nobody() {
-    let (server, _proxy, holder, waiters, lease) = rig().await;
+    let (server, proxy, holder, _waiters, lease) = rig().await;
     let flush = || assert!(!server.cli(&["SCRIPT", "FLUSH"]).is_error());
     flush();
     let mut waiting = Vec::new();
     for place in 1..=3 {
-        waiting.push(waiter(&waiters, "job", LONG));
+        let client = Client::connect(&proxy.url()).unwrap();
+        waiting.push(waiter(&client, "job", LONG));
         in_line(&holder, "job", place).await;
         flush();
     }
@@ -171,10 +172,11 @@ async fn forgotten_scripts_stop_nobody() {
 /// Nothing that the server knew survives; the waiters get in line again by themselves, in whatever order they come back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_survive_a_restart_of_the_server() {
-    let (server, proxy, holder, waiters, lease) = rig().await;
+    let (server, proxy, holder, _waiters, lease) = rig().await;
     let waiting: Vec<_> = (0..3)
         .map(|_| {
-            let next = waiter(&waiters, "job", LONG);
+            let client = Client::connect(&proxy.url()).unwrap();
+            let next = waiter(&client, "job", LONG);
             tokio::spawn(async move { next.await.unwrap().unwrap().release().await.unwrap() })
         })
         .collect();
