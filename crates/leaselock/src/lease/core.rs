@@ -361,7 +361,7 @@ mod tests {
         };
         let mut next = core.passed_on(at(100), ttl(1000), None);
         assert!(core.end(LostReason::GivenUp));
-        assert_eq!((next.deadline(), next.alarm()), (at(988), due));
+        assert_eq!((next.deadline(), next.next()), (at(988), due));
         assert_eq!(
             next.step(due),
             Step::Until(at(988)),
@@ -382,7 +382,7 @@ mod tests {
         // And one whose answer is lost does not stop the next from being due.
         let mut other = core.passed_on(at(500), ttl(1000), None);
         assert!(!other.take_up(at(500)));
-        assert_eq!(other.step(other.alarm()), Step::Renew);
+        assert_eq!(other.step(other.next()), Step::Renew);
     }
 
     #[test]

@@ -451,14 +451,14 @@ mod tests {
         let due = keeper.work();
         clock.advance(due.saturating_since(clock.now()));
         // The alarm has rung for the first, and meanwhile the lease passes on.
-        let (rung, kept) = keeper.table().pop_due(clock.now()).unwrap();
+        let (rung, kept) = keeper.table().schedule.ringing(clock.now()).remove(0);
         assert!(rung == id && Arc::ptr_eq(&kept, &first));
         let next = passed_on(&first, &clock);
         keeper.pass_on(id, Arc::clone(&next));
-        keeper.step(id, kept, clock.now());
+        assert!(!keeper.step(id, &kept, clock.now()));
         assert!(Arc::ptr_eq(&keeper.held()[0], &next));
         assert!(Arc::ptr_eq(&keeper.present(id, &first), &next));
-        let (_, kept) = keeper.table().pop_due(clock.now()).unwrap();
+        let (_, kept) = keeper.table().schedule.ringing(clock.now()).remove(0);
         assert!(
             Arc::ptr_eq(&kept, &next),
             "it is looked at, because its renewal is due"
@@ -472,14 +472,15 @@ mod tests {
         let first = Arc::new(lease(&clock));
         let id = keeper.keep(Arc::clone(&first));
         keeper.work();
-        let entries = keeper.table().due.len();
+        let sleeps_until = keeper.table().sleeps_until;
         let mut last = first;
         for _ in 0..1_000 {
             let next = passed_on(&last, &clock);
             keeper.pass_on(id, Arc::clone(&next));
             last = next;
         }
-        assert_eq!(keeper.table().due.len(), entries);
+        let first = keeper.table().schedule.first();
+        assert_eq!(first, Some(sleeps_until), "nobody is to be woken");
         assert_eq!(keeper.held().len(), 1);
     }
 }
