@@ -408,7 +408,8 @@ pub(crate) fn request_timeout(asked: Option<Duration>, ttl: Ttl) -> Duration {
     asked.unwrap_or_else(|| Duration::from_secs(1).min(ttl.as_duration() / 4))
 }
 
-#[cfg(all(test, feature = "embedded"))]
+#[cfg(test)]
+#[cfg(feature = "embedded")]
 mod tests {
     use super::*;
     use crate::keys::MutexKeys;

@@ -253,7 +253,6 @@ impl Party {
 
     /// The lease of one task is over, and the next has its turn. False when there is none: then it is to be released.
     pub(crate) fn pass_on(self: &Arc<Self>, inner: &Arc<Inner>, kept: &Arc<Kept>, id: Id) -> bool {
-        let urgent = inner.parties.is_urgent(&self.key, self.terms.priority);
         let now = inner.clock.now();
         let lost = kept.lost_by_now().is_some();
         let mut state = self.state();
@@ -262,7 +261,7 @@ impl Party {
         }
         let left = kept.core().deadline().saturating_since(now);
         let granted = self.terms.ttl.min(PASSED).as_duration();
-        let fit = !urgent && !lost && is_worth_passing_on(left, granted);
+        let fit = !lost && is_worth_passing_on(left, granted);
         let next = if fit { state.turns.next(now) } else { None };
         if let Some((waiter, fence)) = next {
             if kept.end(LostReason::GivenUp) {
@@ -316,8 +315,11 @@ impl Party {
         lease: Lease,
         share: Share,
     ) -> Option<Lease> {
-        let share = if lease.expects_late_requests() {
-            Share { range: 1, ..share } // what comes late is undone at its end, so it ends with its first task
+        // What comes late is undone at its end, so it ends with its first task; and whoever is more urgent may be about
+        // to get in line.
+        let urgent = inner.parties.is_urgent(&self.key, self.terms.priority);
+        let share = if urgent || lease.expects_late_requests() {
+            Share { range: 1, ..share }
         } else {
             share
         };
