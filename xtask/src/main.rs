@@ -1,5 +1,6 @@
 //! The repository's tasks. `cargo xtask test` is all that CI does, and all that a contributor needs.
 
+mod bench;
 mod clock;
 mod complaint;
 mod files;
@@ -14,7 +15,11 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask test [--fast]   every check there is, cheap ones first; --fast ends before the tests
 cargo xtask lua [--write]   compares script headers with scripts; --write renews lua/README.md
-cargo xtask tidy            the repository's rules that no compiler knows";
+cargo xtask tidy            the repository's rules that no compiler knows
+cargo xtask bench [W1 W2 …] [--quick] [--json FILE] [--markdown FILE]
+                            measures against the bare client and other libraries; all workloads
+                            take some 12 minutes, with --quick 3; see docs/performance.md
+cargo xtask bench micro     parts of the library by themselves";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -25,6 +30,7 @@ fn main() -> ExitCode {
         ["lua"] => lua::run(false),
         ["lua", "--write"] => lua::run(true),
         ["tidy"] => tidy::run(),
+        ["bench", ref rest @ ..] => bench::run(rest),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

@@ -3,8 +3,8 @@
 //! After a first run nothing in here needs the network: servers and dependencies lie in the target
 //! folder and in cargo's own store.
 
-mod cargo;
-mod servers;
+pub(crate) mod cargo;
+pub(crate) mod servers;
 
 use std::time::Duration;
 

@@ -74,7 +74,8 @@ local function line_keep(line, waiters)
 end
 
 -- Writes: the lock goes to `place`, or is deleted when there is none. The message is last and says what is already
--- written; when it is refused, the grant is taken back and the waiter stays in line. True when handed over.
+-- written: 'grant', the first reserved fence and how many (0 1 without fencing), server time, ttl, whether others are
+-- left in line, token. When it is refused, the grant is taken back and the waiter stays in line. True when handed over.
 local function line_hand_over(lock, line, waiters, fence, place, last_fence, now_us)
   if not place then
     redis.call('DEL', lock)
@@ -83,7 +84,9 @@ local function line_hand_over(lock, line, waiters, fence, place, last_fence, now
   line_drop(line, waiters, place)
   redis.call('SET', lock, place.token, 'PX', place.ttl_ms)
   local minted = place.fencing == '1' and fence_mint(fence, last_fence, now_us) or '0'
-  local message = 'grant ' .. minted .. ' ' .. whole(now_us) .. ' ' .. whole(place.ttl_ms) .. ' ' .. place.token
+  local others = redis.call('ZCARD', line) > 0 and '1' or '0'
+  local message = 'grant ' .. minted .. ' 1 ' .. whole(now_us) .. ' ' .. whole(place.ttl_ms) .. ' ' .. others
+    .. ' ' .. place.token
   local sent = redis.pcall('PUBLISH', place.channel, message)
   if type(sent) == 'table' and sent.err then
     redis.call('DEL', lock)

@@ -4,6 +4,7 @@
 //! from here, but it is seen: each answer carries server time, and together with when the request left and when the
 //! answer came it bounds the offset between both clocks.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::clock::Moment;
@@ -14,7 +15,10 @@ const DRIFT_SHARE: i128 = 100;
 const SLACK_US: i128 = 5_000;
 
 #[derive(Debug, Default)]
-pub(crate) struct Skew(Mutex<Option<Bounds>>);
+pub(crate) struct Skew {
+    bounds: Mutex<Option<Bounds>>,
+    jumps: AtomicU64,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
@@ -34,16 +38,22 @@ impl Skew {
             high_us: server - micros(sent) + 1,
             at_us: micros(received),
         };
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
         let old = known.replace(new);
         let Some(old) = old else { return false };
         let slack = SLACK_US + (new.at_us - old.at_us).abs() / DRIFT_SHARE;
         let jumped = new.low_us > old.high_us + slack || new.high_us < old.low_us - slack;
         if jumped {
+            self.jumps.fetch_add(1, Ordering::SeqCst);
             let by_ms = (new.low_us - old.low_us) / 1000;
             tracing::warn!(by_ms = %by_ms, "the store's clock jumped; leases may end early or late");
         }
         jumped
+    }
+
+    /// How many jumps were seen: times of the server from before and after one cannot be compared.
+    pub(crate) fn jumps(&self) -> u64 {
+        self.jumps.load(Ordering::SeqCst)
     }
 }
 
@@ -70,5 +80,6 @@ mod tests {
         assert!(skew.note(at(1000), at(1100), 21_001_000));
         assert!(!skew.note(at(2000), at(2100), 21_002_000));
         assert!(skew.note(at(3000), at(3100), 1_003_000));
+        assert_eq!(skew.jumps(), 2);
     }
 }

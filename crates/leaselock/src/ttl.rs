@@ -63,9 +63,23 @@ impl Drift {
         Duration::from_nanos(ttl.as_ms().saturating_mul(u64::from(self.ppm))) + FLOOR
     }
 
+    /// By how much clocks may run apart in this time.
+    pub(crate) fn over(self, time: Duration) -> Duration {
+        let nanos = time.as_nanos().saturating_mul(u128::from(self.ppm)) / 1_000_000;
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
     /// Until when the holder may act on a lease of `ttl` whose request was begun at `t0`.
     pub(crate) fn deadline(self, t0: Moment, ttl: Ttl) -> Moment {
         t0.plus(ttl.as_duration().saturating_sub(self.of(ttl)))
+    }
+
+    /// The same for a lease that the server granted when, on its own clock, `since` had passed after `t0`: the clocks
+    /// may have run apart during that time too.
+    pub(crate) fn deadline_after(self, t0: Moment, since: Duration, ttl: Ttl) -> Moment {
+        let whole = since.saturating_add(ttl.as_duration());
+        let drift = self.over(since).saturating_add(self.of(ttl));
+        t0.plus(whole.saturating_sub(drift))
     }
 }
 
@@ -94,6 +108,21 @@ mod tests {
         let t0 = Moment::from_nanos(1_000_000_000);
         let deadline = drift.deadline(t0, Ttl::new(Duration::from_secs(10)).unwrap());
         assert_eq!(deadline.saturating_since(t0), Duration::from_millis(9898));
+    }
+
+    #[test]
+    fn the_time_before_a_lease_was_handed_over_counts_for_drift_too() {
+        let drift = Drift { ppm: 10_000 };
+        let (t0, ttl) = (
+            Moment::from_nanos(0),
+            Ttl::new(Duration::from_secs(5)).unwrap(),
+        );
+        let deadline = drift.deadline_after(t0, Duration::from_secs(3), ttl);
+        assert_eq!(deadline.saturating_since(t0), Duration::from_millis(7918));
+        assert_eq!(
+            drift.deadline_after(t0, Duration::ZERO, ttl),
+            drift.deadline(t0, ttl)
+        );
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Cargo {
 }
 
 /// Runs a program to its end, its output passed on.
-pub(super) fn run(mut command: Command) -> Result<(), String> {
+pub(crate) fn run(mut command: Command) -> Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
     match command.status() {
         Ok(status) if status.success() => Ok(()),

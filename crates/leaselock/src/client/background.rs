@@ -49,7 +49,7 @@ impl Background {
             reaper.clone(),
             Arc::clone(&inner.skew),
         ));
-        let wakeups = Arc::new(Wakeups::new(reaper.clone()));
+        let wakeups = Arc::new(Wakeups::new(clock.clone(), reaper.clone()));
         let (stop, stopped) = oneshot::channel::<()>();
         let handle = runtime.handle().clone();
         let work = {

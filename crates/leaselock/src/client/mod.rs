@@ -103,7 +103,7 @@ impl Client {
         }
     }
 
-    #[cfg(feature = "blocking")]
+    #[cfg(any(test, feature = "blocking"))]
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }

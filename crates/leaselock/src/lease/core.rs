@@ -52,9 +52,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// A lease whose request was begun at `t0`.
+    /// A lease that began at `began` at the earliest and is held until `deadline`, which may be sooner than its `ttl`:
+    /// that is what renewals ask for.
     pub(crate) fn granted(
-        t0: Moment,
+        began: Moment,
+        deadline: Moment,
         now: Moment,
         ttl: Ttl,
         drift: Drift,
@@ -64,15 +66,15 @@ impl Core {
         let mut core = Core {
             ttl,
             drift,
-            deadline: t0,
-            hold_until: max_hold.map(|hold| t0.plus(hold)),
+            deadline: began,
+            hold_until: max_hold.map(|hold| began.plus(hold)),
             renews,
-            renew_at: t0,
+            renew_at: began,
             renewing: false,
             failing: false,
             phase: Phase::Held,
         };
-        core.extended(t0, now, ttl);
+        core.held_until(deadline, now);
         core
     }
 
@@ -155,8 +157,12 @@ impl Core {
             return;
         }
         self.failing = false;
+        self.held_until(self.drift.deadline(t0, ttl), now);
+    }
+
+    fn held_until(&mut self, deadline: Moment, now: Moment) {
         // The store never shortens, so the later of both deadlines holds.
-        let end = self.drift.deadline(t0, ttl).max(self.deadline);
+        let end = deadline.max(self.deadline);
         self.deadline = self.hold_until.map_or(end, |until| end.min(until));
         self.renew_at = now.plus(self.deadline.saturating_since(now) / RENEW_AFTER_SHARE);
     }
@@ -205,14 +211,12 @@ mod tests {
 
     /// Ttl 1000 ms from 0: the deadline is 988 ms.
     fn lease(renews: bool, max_hold: Option<Duration>) -> Core {
-        Core::granted(
-            at(0),
-            at(0),
-            ttl(1000),
-            Drift { ppm: 10_000 },
-            renews,
-            max_hold,
-        )
+        lease_until(at(988), renews, max_hold)
+    }
+
+    fn lease_until(deadline: Moment, renews: bool, max_hold: Option<Duration>) -> Core {
+        let drift = Drift { ppm: 10_000 };
+        Core::granted(at(0), deadline, at(0), ttl(1000), drift, renews, max_hold)
     }
 
     #[test]
@@ -225,6 +229,23 @@ mod tests {
         assert_eq!(due.as_nanos(), 988 * MS / 3);
         assert_eq!(core.step(due), Step::Renew);
         assert_eq!(core.step(due), Step::Until(at(988)));
+    }
+
+    #[test]
+    fn a_lease_that_was_handed_over_for_less_is_made_whole_by_its_first_renewal() {
+        let mut core = lease_until(at(300), true, None);
+        assert_eq!((core.deadline(), core.ttl()), (at(300), ttl(1000)));
+        assert_eq!(core.step(at(0)), Step::Until(at(100)));
+        assert_eq!(core.step(at(100)), Step::Renew);
+        core.extended(at(100), at(110), core.ttl());
+        assert_eq!(core.deadline(), at(1088));
+    }
+
+    #[test]
+    fn a_lease_that_was_handed_over_for_less_and_is_not_renewed_ends_then() {
+        let mut core = lease_until(at(300), true, None);
+        assert_eq!(core.step(at(100)), Step::Renew);
+        assert_eq!(core.step(at(300)), Step::Lost(LostReason::OutOfTouch));
     }
 
     #[test]

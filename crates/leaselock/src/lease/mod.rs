@@ -86,7 +86,8 @@ impl Lease {
         self.kept.ttl().as_duration()
     }
 
-    /// Until when you may act, unless it is extended: counted from before the request was sent, less drift.
+    /// Until when you may act, unless it is extended: counted from before the request was sent, less drift. A lease
+    /// that was handed over ends within 5 s until its first renewal.
     pub fn deadline(&self) -> Moment {
         self.kept.core().deadline()
     }

@@ -14,7 +14,7 @@ pub(crate) struct Acquire<'a> {
     pub(crate) keys: &'a MutexKeys,
     pub(crate) token: &'a Token,
     pub(crate) ttl: Ttl,
-    /// The lease when it is handed over later, until the waiter confirms it.
+    /// The lease when it is handed over later, until the waiter confirms or renews it.
     pub(crate) passed: Ttl,
     pub(crate) waits: bool,
     pub(crate) priority: i32,

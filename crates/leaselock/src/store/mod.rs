@@ -108,6 +108,12 @@ impl Store {
         each!(self, store => store.capabilities())
     }
 
+    /// Changes with each new connection of this lane, behind which another server may answer; `None` when that cannot
+    /// be seen.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        each!(self, store => store.epoch())
+    }
+
     /// The same store over a connection of its own.
     pub(crate) fn another_lane(&self) -> Store {
         match self {

@@ -18,9 +18,10 @@ use crate::options::{Options, Wait};
 use crate::token::Token;
 use crate::ttl::Ttl;
 use crate::wait::looks;
+use crate::wait::reckoning::{self, Doubt, Era, Heard, Reading, Reckoned};
 
-/// A lease that is handed over lasts this long at most until its waiter confirms it, so that a waiter that is frozen
-/// costs the others seconds and not a long ttl.
+/// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs
+/// the others seconds and not a long ttl.
 const PASSED_MS: u64 = 5_000;
 
 /// One acquisition of one name.
@@ -39,7 +40,8 @@ pub(crate) struct Acquisition<'a> {
 /// What one request came to.
 pub(super) enum Outcome {
     Granted(Lease),
-    Waiting(Seen, u64),
+    /// In line at this place.
+    Waiting(Seen, u64, Reading),
     Busy(Seen),
 }
 
@@ -106,7 +108,7 @@ impl<'a> Acquisition<'a> {
                     debt.settle();
                     return Ok(lease);
                 }
-                Ok(Outcome::Busy(seen) | Outcome::Waiting(seen, _)) => {
+                Ok(Outcome::Busy(seen) | Outcome::Waiting(seen, ..)) => {
                     debt.settle();
                     self.still_busy(start, Some(seen))
                 }
@@ -158,6 +160,7 @@ impl<'a> Acquisition<'a> {
             channel,
             fencing: self.options.fencing,
         };
+        let era = self.era();
         let t0 = self.inner.clock.now();
         let answer = self.inner.requests.acquire(&acquire, within).await?;
         let now = self.inner.clock.now();
@@ -172,38 +175,58 @@ impl<'a> Acquisition<'a> {
         self.inner.note_time(t0, now, *time_us);
         match answer {
             Acquired::Granted { fence, .. } => {
-                self.inner.announce();
-                self.granted(t0, now, fence)
+                let deadline = self.inner.drift.deadline(t0, self.ttl);
+                if now >= deadline {
+                    // It may be another's by now.
+                    return Err(StoreError::unknown(
+                        ErrorKind::TimedOut,
+                        "the grant arrived after its own deadline",
+                    ));
+                }
+                Ok(Outcome::Granted(self.hold(t0, deadline, now, fence)))
             }
             Acquired::Waiting { seen, place } => {
                 self.inner.announce();
-                Ok(Outcome::Waiting(seen, place))
+                let reading = Reading {
+                    sent: t0,
+                    received: now,
+                    server_us: seen.time_us,
+                    era,
+                };
+                Ok(Outcome::Waiting(seen, place, reading))
             }
             Acquired::Busy { seen } => Ok(Outcome::Busy(seen)),
         }
     }
 
-    /// An answer that arrives after the deadline is no grant: the lease may be another's by now.
-    fn granted(
-        &self,
-        t0: Moment,
-        now: Moment,
-        fence: Option<Fence>,
-    ) -> Result<Outcome, StoreError> {
-        let drift = self.inner.drift;
-        if now >= drift.deadline(t0, self.ttl) {
-            return Err(StoreError::unknown(
-                ErrorKind::TimedOut,
-                "the grant arrived after its own deadline",
-            ));
+    /// What answers and messages that belong together have in common.
+    fn era(&self) -> Era {
+        Era {
+            connection: self.inner.store.epoch(),
+            subscription: self.background.wakeups.subscription(),
+            jumps: self.inner.skew.jumps(),
         }
+    }
+
+    /// The lease that a message brings, when the message alone can tell until when it may be used.
+    pub(super) fn taken(&self, reading: &Reading, heard: &Heard) -> Result<Lease, Doubt> {
+        let (era, now) = (self.era(), self.inner.clock.now());
+        let Reckoned { began, deadline } =
+            reckoning::reckon(reading, heard, era, now, self.inner.drift)?;
+        Ok(self.hold(began, deadline, now, heard.grant.fence))
+    }
+
+    /// From here on the lease has an owner, and renewals ask for the whole ttl.
+    fn hold(&self, began: Moment, deadline: Moment, now: Moment, fence: Option<Fence>) -> Lease {
+        self.inner.announce();
         let longest = self.options.max_hold.unwrap_or(Duration::MAX);
-        self.inner.store.limit_session(t0.plus(longest));
+        self.inner.store.limit_session(began.plus(longest));
         let core = Core::granted(
-            t0,
+            began,
+            deadline,
             now,
             self.ttl,
-            drift,
+            self.inner.drift,
             self.options.renewal,
             self.options.max_hold,
         );
@@ -224,7 +247,7 @@ impl<'a> Acquisition<'a> {
             self.options.why.as_deref(),
             self.ttl,
         );
-        Ok(Outcome::Granted(lease))
+        lease
     }
 
     pub(super) fn debt(&self) -> Debt {

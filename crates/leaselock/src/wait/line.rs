@@ -10,6 +10,7 @@ use crate::mutex::steps::{Cancel, Seen};
 use crate::options::Waiting;
 use crate::wait::acquisition::{Acquisition, Outcome};
 use crate::wait::looks;
+use crate::wait::reckoning::Reading;
 use crate::wait::wakeups::Place;
 
 /// An acquisition that never had an answer is given up after this, even if the caller would wait for ever: waiting for
@@ -23,6 +24,8 @@ const SHORTEST_REQUEST: Duration = Duration::from_millis(100);
 struct SoFar {
     /// The latest answer.
     seen: Option<Seen>,
+    /// When it was given, if it said that we stand in line.
+    reading: Option<Reading>,
     in_line: bool,
     /// Failures since the latest answer.
     failures: u32,
@@ -53,10 +56,28 @@ impl SoFar {
     }
 }
 
+/// Why a waiter goes on.
+enum Nap {
+    /// A message, or something that may have swallowed one.
+    Woken,
+    Look,
+    /// The wait is over.
+    Over,
+}
+
+/// From here on the lease has an owner, and nothing is owed but what late requests may do.
+fn owned(mut lease: Lease, debt: Debt, so_far: &SoFar) -> Lease {
+    if so_far.ambiguous {
+        lease.expect_late_requests();
+    }
+    debt.settle();
+    lease
+}
+
 impl Acquisition<'_> {
     /// Gets in line and waits for a wake-up, a look or the end. The first request of a client that listens to nothing
-    /// yet is a plain try; it subscribes before it gets in line, so that its grant cannot be missed. A message is only
-    /// a reason to look, and the look's answer decides.
+    /// yet is a plain try; it subscribes before it gets in line, so that its grant cannot be missed. A message that
+    /// leaves a doubt is only a reason to look, and the look's answer decides.
     pub(super) async fn stand_in_line(
         self,
         start: Moment,
@@ -88,20 +109,15 @@ impl Acquisition<'_> {
                 }
             };
             let pause = match self.request(waits, &channel, time).await {
-                Ok(Outcome::Granted(mut lease)) => {
-                    if so_far.ambiguous {
-                        lease.expect_late_requests();
-                    }
-                    debt.settle();
-                    return Ok(lease);
-                }
-                Ok(Outcome::Waiting(seen, position)) => {
+                Ok(Outcome::Granted(lease)) => return Ok(owned(lease, debt, &so_far)),
+                Ok(Outcome::Waiting(seen, position, reading)) => {
                     place.stands_at(position);
                     self.tell(&seen, position);
                     let most = self.inner.store.capabilities().look_every;
                     let pause = looks::next_look(&seen, position, !channel.is_empty(), most);
                     so_far.answered(seen);
                     so_far.in_line = true;
+                    so_far.reading = Some(reading);
                     looks::spread(pause, position)
                 }
                 Ok(Outcome::Busy(seen)) => {
@@ -124,9 +140,17 @@ impl Acquisition<'_> {
             } else {
                 end
             };
-            if !self.nap(&place, pause, until).await {
-                let within = within();
-                return Err(self.leave(debt, start, so_far, within).await);
+            match self.nap(&place, pause, until).await {
+                Nap::Woken => {
+                    if let Some(lease) = self.granted(&place, &so_far) {
+                        return Ok(owned(lease, debt, &so_far));
+                    }
+                }
+                Nap::Look => {}
+                Nap::Over => {
+                    let within = within();
+                    return Err(self.leave(debt, start, so_far, within).await);
+                }
             }
         }
     }
@@ -167,16 +191,32 @@ impl Acquisition<'_> {
         (listens || alive, channel)
     }
 
-    /// False when the wait is over.
-    async fn nap(&self, place: &Place, pause: Duration, end: Option<Moment>) -> bool {
+    /// The lease, when the message that woke us brought one that needs no look.
+    fn granted(&self, place: &Place, so_far: &SoFar) -> Option<Lease> {
+        let (heard, reading) = (place.heard()?, so_far.reading.as_ref()?);
+        match self.taken(reading, &heard) {
+            Ok(lease) => Some(lease),
+            Err(doubt) => {
+                tracing::debug!(name = %self.name, ?doubt, "the grant is confirmed by a look");
+                None
+            }
+        }
+    }
+
+    async fn nap(&self, place: &Place, pause: Duration, end: Option<Moment>) -> Nap {
         let clock = &self.inner.clock;
         let look_at = clock.now().plus(pause);
         let until = end.map_or(look_at, |end| end.min(look_at));
         tokio::select! {
-            () = place.woken() => return true,
+            biased;
+            () = place.woken() => return Nap::Woken,
             () = clock.sleep_until(until) => {}
         }
-        end.is_none_or(|end| clock.now() < end)
+        if end.is_some_and(|end| clock.now() >= end) {
+            Nap::Over
+        } else {
+            Nap::Look
+        }
     }
 
     fn tell(&self, seen: &Seen, position: u64) {

@@ -7,16 +7,22 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use crate::clock::Clock;
 use crate::lease::reaper::Reaper;
 use crate::store::{Event, Store};
 use crate::token::Token;
+use crate::wait::grant::Message;
+use crate::wait::reckoning::Heard;
 
 #[derive(Debug)]
 pub(crate) struct Wakeups {
     places: Mutex<HashMap<String, Arc<Spot>>>,
     /// Messages arrive at present.
     listening: watch::Sender<bool>,
+    /// How often messages began or ceased to arrive.
+    subscription: AtomicU64,
     wanted: Notify,
+    clock: Clock,
     reaper: Reaper,
 }
 
@@ -32,6 +38,8 @@ pub(crate) struct Place {
 #[derive(Debug)]
 struct Spot {
     woken: Notify,
+    /// What the latest message said.
+    heard: Mutex<Option<Heard>>,
     /// Place in line at the latest look; 0 before the first.
     position: AtomicU64,
 }
@@ -40,12 +48,14 @@ struct Spot {
 const NEAR: u64 = 2;
 
 impl Wakeups {
-    pub(crate) fn new(reaper: Reaper) -> Self {
+    pub(crate) fn new(clock: Clock, reaper: Reaper) -> Self {
         let (places, listening) = (Mutex::default(), watch::Sender::new(false));
         Wakeups {
             places,
             listening,
+            subscription: AtomicU64::new(0),
             wanted: Notify::new(),
+            clock,
             reaper,
         }
     }
@@ -63,7 +73,10 @@ impl Wakeups {
             .await;
     }
 
-    fn hear(&self, event: Event) {
+    pub(super) fn hear(&self, event: Event) {
+        if matches!(event, Event::Ready | Event::Gap) {
+            self.subscription.fetch_add(1, Ordering::SeqCst); // before the first message that comes after it
+        }
         match event {
             Event::Ready => {
                 // Found before it is said: whoever gets in line upon that has missed nothing.
@@ -88,17 +101,24 @@ impl Wakeups {
         self.places().values().filter(stands).cloned().collect()
     }
 
-    /// The message says which token was granted; the waiter's look finds out the rest. A token that nobody waits for
-    /// any more is owed to the reaper already, which is told to hurry.
+    /// Wakes the one whose token was granted. A token that nobody waits for any more is owed to the reaper already,
+    /// which is told to hurry.
     fn wake(&self, message: &[u8]) {
-        let token = std::str::from_utf8(message)
-            .ok()
-            .and_then(|text| text.rsplit(' ').next());
-        let spot = token.and_then(|token| self.places().get(token).cloned());
-        match spot {
-            Some(spot) => spot.woken.notify_one(),
-            None => self.reaper.hurry(),
-        }
+        let message = Message::parse(message);
+        let spot = message.and_then(|message| self.places().get(message.token).cloned());
+        let Some(spot) = spot else {
+            self.reaper.hurry();
+            return;
+        };
+        let at = self.clock.now();
+        let heard = message.and_then(|message| message.grant);
+        *spot.heard() = heard.map(|grant| Heard { grant, at });
+        spot.woken.notify_one();
+    }
+
+    /// Which connection brings the messages.
+    pub(crate) fn subscription(&self) -> u64 {
+        self.subscription.load(Ordering::SeqCst)
     }
 
     /// Waits until messages arrive, at most for `within`; tells whether they do.
@@ -118,6 +138,7 @@ impl Wakeups {
         let token = token.secret().to_owned();
         let spot = Arc::new(Spot {
             woken: Notify::new(),
+            heard: Mutex::default(),
             position: AtomicU64::new(0),
         });
         self.places().insert(token.clone(), Arc::clone(&spot));
@@ -133,7 +154,36 @@ impl Wakeups {
     }
 }
 
+#[cfg(all(test, feature = "embedded"))]
+impl Wakeups {
+    /// A grant has come for which its waiter was not polled yet.
+    pub(super) fn has_heard_a_grant(&self) -> bool {
+        self.places().values().any(|spot| spot.heard().is_some())
+    }
+
+    /// As if it had come at this moment.
+    pub(super) fn heard_at(&self, at: crate::clock::Moment) {
+        let places = self.places();
+        for mut heard in places.values().map(|spot| spot.heard()) {
+            if let Some(heard) = heard.as_mut() {
+                heard.at = at;
+            }
+        }
+    }
+}
+
+impl Spot {
+    fn heard(&self) -> MutexGuard<'_, Option<Heard>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Place {
+    /// What the latest message said, once.
+    pub(crate) fn heard(&self) -> Option<Heard> {
+        self.spot.heard().take()
+    }
+
     /// Ends with the next wake-up; one that came since the last call counts.
     pub(crate) async fn woken(&self) {
         self.spot.woken.notified().await;
@@ -163,7 +213,7 @@ mod tests {
     /// The answer that says "in line" may come after all that a gap has swallowed.
     #[tokio::test]
     async fn whoever_has_asked_for_a_place_looks_after_a_gap_and_nobody_else() {
-        let wakeups = Arc::new(Wakeups::new(Reaper::new().0));
+        let wakeups = Arc::new(Wakeups::new(Clock::boot(), Reaper::new().0));
         let token = || Token::random(&ClientId::random().unwrap(), true).unwrap();
         let (asked, not_yet) = (wakeups.place(&token()), wakeups.place(&token()));
         asked.is_asked_for();

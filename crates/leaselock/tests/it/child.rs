@@ -20,6 +20,10 @@ impl Process {
         Process(child)
     }
 
+    pub(crate) fn signal(&self, signal: testkit::process::Signal) {
+        assert!(testkit::process::signal(self.0.id(), signal));
+    }
+
     pub(crate) fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -66,6 +70,9 @@ fn obeys_its_parent() {
                 rounds.parse().unwrap(),
                 who,
             ));
+        }
+        ["take once", url, folder] => {
+            runtime.block_on(crate::waiting::hand_over::take_once(url, Path::new(folder)));
         }
         ["hammer", url, history] => {
             runtime.block_on(crate::history::nemesis::hammer(url, Path::new(history)));

@@ -104,3 +104,15 @@ pub(crate) fn pttl(server: &Server, key: &str) -> i64 {
 pub(crate) fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
+
+/// Calls of this command since the last `CONFIG RESETSTAT`.
+pub(crate) fn calls(server: &Server, command: &str) -> usize {
+    let stats = server.cli(&["INFO", "commandstats"]);
+    let head = format!("cmdstat_{command}:calls=");
+    let count = stats
+        .text()
+        .unwrap()
+        .lines()
+        .find_map(|line| line.strip_prefix(&head));
+    count.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+}

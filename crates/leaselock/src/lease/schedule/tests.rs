@@ -17,7 +17,7 @@ fn lease() -> Arc<Kept> {
     let ttl = Ttl::new(Duration::from_secs(1)).unwrap();
     let clock = Clock::manual();
     let now = clock.now();
-    let core = Core::granted(now, now, ttl, Drift { ppm: 0 }, true, None);
+    let core = Core::granted(now, now, now, ttl, Drift { ppm: 0 }, true, None);
     let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
     let keys = MutexKeys::new("", &name).unwrap();
     Arc::new(Kept::new(name, keys, token, None, None, clock, core))

@@ -30,7 +30,7 @@ fn a_release_hands_over_to_the_first_in_line_with_a_larger_fence_and_one_message
 }
 
 #[test]
-fn a_handed_over_lease_is_short_until_its_waiter_confirms_it() {
+fn a_handed_over_lease_is_short_until_its_waiter_makes_it_whole() {
     on_every_engine(async |lab| {
         let (keys, holder, waiter) = (keys("job"), token(), token());
         let _ear = lab.listen("here").await;

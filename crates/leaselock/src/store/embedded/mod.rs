@@ -128,6 +128,15 @@ impl EmbeddedStore {
         }
     }
 
+    /// How often the folder was opened: one that was removed comes back with another clock.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        match &self.0 {
+            Kind::Folder(store) => Some(store.epoch()),
+            Kind::Memory(_) => Some(0),
+            Kind::Nowhere(_) => None,
+        }
+    }
+
     pub(crate) fn describe(&self) -> String {
         match &self.0 {
             Kind::Folder(store) => store.describe(),

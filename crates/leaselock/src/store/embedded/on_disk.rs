@@ -32,6 +32,8 @@ pub(super) struct FolderStore {
 #[derive(Debug, Default)]
 struct Opened {
     folder: Option<Arc<Folder>>,
+    /// How often it was opened.
+    times: u64,
     /// Outlives the folder: it goes on in the same folder opened again.
     session: Option<Arc<Session>>,
     /// The longest hold, said before there was a session.
@@ -64,7 +66,12 @@ impl FolderStore {
             limit(session, until);
         }
         opened.folder = Some(Arc::clone(&folder));
+        opened.times += 1;
         Ok(folder)
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.opened().times
     }
 
     fn forget(&self, gone: &Arc<Folder>) {

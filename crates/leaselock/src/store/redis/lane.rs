@@ -1,5 +1,6 @@
 //! One connection that many tasks share: made when it is needed, given up when it is in doubt.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ const STUCK_AFTER: Duration = Duration::from_secs(5);
 pub(super) struct Lane {
     endpoint: Endpoint,
     state: Mutex<State>,
+    /// How many connections were made.
+    made: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -55,11 +58,16 @@ impl Lane {
         Arc::new(Lane {
             endpoint,
             state: Mutex::default(),
+            made: AtomicU64::new(0),
         })
     }
 
     pub(super) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.made.load(Ordering::SeqCst)
     }
 
     /// Sends one command and returns the server's answer, which may be an error of its own.
@@ -164,6 +172,7 @@ impl Lane {
                     leash: raw.leash,
                     running: Arc::new(raw.driver),
                 };
+                self.made.fetch_add(1, Ordering::SeqCst); // before anybody can use it
                 state.live = Some(live.clone());
                 state.reason = None;
                 Ok(live)

@@ -172,6 +172,14 @@ impl RedisStore {
         }
     }
 
+    /// How many connections there were. One that was handed in reconnects without a word.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        match &self.0 {
+            Link::Own(lane) => Some(lane.epoch()),
+            Link::Handed(_) => None,
+        }
+    }
+
     /// The same server over a connection of its own. There is only one that was handed in.
     pub(crate) fn another_lane(&self) -> Self {
         match &self.0 {

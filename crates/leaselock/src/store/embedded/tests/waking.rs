@@ -63,7 +63,7 @@ async fn hands_over(one: &EmbeddedStore, two: &EmbeddedStore) {
         let held = one.run(&inspect("job"), WITHIN).await.unwrap();
         assert_eq!(held.text(2).unwrap(), tokens[after].secret());
         assert_eq!(
-            (words[0], words[1].parse().unwrap(), words[4]),
+            (words[0], words[1].parse().unwrap(), words[6]),
             ("grant", held.number(4).unwrap(), tokens[after].secret())
         );
     }

@@ -1,0 +1,142 @@
+//! Who is measured: each contender in a file of its own, all behind one trait.
+
+pub mod by_hand;
+pub mod distributed_lock;
+pub mod hold;
+pub mod leaselock;
+pub mod raw;
+pub mod raw_queue;
+pub mod redis_lock;
+pub mod redlock;
+pub mod rslock;
+
+use std::future::Future;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::now_ns;
+pub use hold::Hold;
+
+/// The lease that everybody asks for, unless the library has its own unchangeable idea.
+pub const TTL: Duration = Duration::from_secs(10);
+
+/// A way to lock a name.
+pub trait Contender: Send + Sync + Sized + 'static {
+    type Lock: Lock;
+
+    /// Connects, where connecting is not a part of the first use.
+    fn connect(setup: &Setup) -> impl Future<Output = Result<Self, String>>;
+
+    /// What a program keeps for one name as long as it runs.
+    fn lock(&self, name: &str) -> Self::Lock;
+}
+
+/// One name, as one task uses it.
+pub trait Lock: Send + 'static {
+    /// Takes the lock, waiting for it, keeps it for `hold` and gives it back.
+    fn turn(&mut self, hold: &Hold) -> impl Future<Output = Result<Turn, String>> + Send;
+}
+
+/// When the lock was had. Exclusion holds if no other turn's times lie between.
+#[derive(Debug, Clone, Copy)]
+pub struct Turn {
+    pub granted_ns: u64,
+    pub releasing_ns: u64,
+    /// When it was surely in line, if the contender can tell; 0 when it never was or cannot tell.
+    pub queued_ns: u64,
+}
+
+/// What is done under the lock: nothing, for so long.
+pub async fn held(hold: Hold) -> Turn {
+    let granted_ns = now_ns();
+    // Without a timer there is no hold, which the turns themselves show.
+    hold.pass().await.ok();
+    Turn {
+        granted_ns,
+        releasing_ns: now_ns(),
+        queued_ns: 0,
+    }
+}
+
+/// The contenders by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    Raw,
+    ByHand,
+    ByHandUnfenced,
+    RawQueue,
+    Leaselock,
+    LeaselockUnfenced,
+    Rslock,
+    RedisLock,
+    Redlock,
+    DistributedLock,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Raw => "raw",
+            Kind::ByHand => "by hand",
+            Kind::ByHandUnfenced => "by hand, unfenced",
+            Kind::RawQueue => "raw-queue",
+            Kind::Leaselock => "leaselock",
+            Kind::LeaselockUnfenced => "leaselock, unfenced",
+            Kind::Rslock => "rslock",
+            Kind::RedisLock => "redis-lock",
+            Kind::Redlock => "redlock",
+            Kind::DistributedLock => "distributed-lock",
+        }
+    }
+
+    /// Commands that this contender has in scripts only: the server counts what a script calls like
+    /// what a client sends, and only the second is a round trip.
+    pub fn inside_scripts(self) -> Inside {
+        match self {
+            Kind::Leaselock
+            | Kind::LeaselockUnfenced
+            | Kind::ByHand
+            | Kind::ByHandUnfenced
+            | Kind::RawQueue => Inside::AllButScripts,
+            _ => Inside::GetAndDelete,
+        }
+    }
+}
+
+/// Which of the server's counts are calls from inside scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inside {
+    /// Everything that touches keys.
+    AllButScripts,
+    /// The usual compare-and-delete.
+    GetAndDelete,
+}
+
+/// What a child is told about its contender.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Setup {
+    pub kind: Kind,
+    pub url: String,
+    /// For [`Kind::ByHand`]: what leaselock was seen to send.
+    pub seen: Option<by_hand::Seen>,
+}
+
+/// The bare client with `TCP_NODELAY`, as leaselock has it: without, it would be slower.
+pub async fn bare_connection(url: &str) -> Result<redis::aio::MultiplexedConnection, String> {
+    bare_client(url)?
+        .get_multiplexed_async_connection()
+        .await
+        .map_err(text)
+}
+
+pub fn bare_client(url: &str) -> Result<redis::Client, String> {
+    use redis::IntoConnectionInfo as _;
+    let info = url.into_connection_info().map_err(text)?;
+    let settings = redis::io::tcp::TcpSettings::default().set_nodelay(true);
+    redis::Client::open(info.set_tcp_settings(settings)).map_err(text)
+}
+
+pub fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,121 @@
+//! The children, seen from their parent.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use crate::child::{Answer, Job, Kept, Paired, Pairs, Turned, Turns};
+use crate::contender::{Kind, Setup, by_hand::Seen, text};
+
+/// What a child may take longer than it was asked to work.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// One contender in one process; it is killed when this is dropped.
+pub struct Worker {
+    child: Child,
+    input: ChildStdin,
+    answers: Receiver<String>,
+    pub kind: Kind,
+}
+
+impl Worker {
+    pub fn start(kind: Kind, url: &str, seen: Option<Seen>) -> Result<Worker, String> {
+        let setup = Setup {
+            kind,
+            url: url.to_owned(),
+            seen,
+        };
+        let setup = serde_json::to_string(&setup).map_err(text)?;
+        let program = std::env::current_exe().map_err(text)?;
+        let mut command = Command::new(program);
+        command
+            .args(["child", &setup])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(text)?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let (Some(input), Some(output)) = (input, output) else {
+            return Err("a child without pipes".to_owned());
+        };
+        let (sender, answers) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Worker {
+            child,
+            input,
+            answers,
+            kind,
+        })
+    }
+
+    pub fn pairs(&mut self, job: Pairs) -> Result<Paired, String> {
+        let ms = job.ms;
+        self.begin(&Job::Pairs(job))?;
+        match self.end(ms)? {
+            Answer::Pairs(paired) => Ok(paired),
+            other => Err(format!("{}: {other:?}", self.kind.name())),
+        }
+    }
+
+    /// Starts without waiting for the end, so that several processes work at once.
+    pub fn begin_turns(&mut self, job: Turns) -> Result<(), String> {
+        self.begin(&Job::Turns(job))
+    }
+
+    pub fn end_turns(&mut self, ms: u64) -> Result<Turned, String> {
+        match self.end(ms)? {
+            Answer::Turns(turned) => Ok(turned),
+            other => Err(format!("{}: {other:?}", self.kind.name())),
+        }
+    }
+
+    /// Resident memory before and after.
+    pub fn hold(&mut self, job: crate::child::Hold) -> Result<(u64, u64), String> {
+        self.begin(&Job::Hold(job))?;
+        match self.end(60_000)? {
+            Answer::Held {
+                rss_before,
+                rss_after,
+            } => Ok((rss_before, rss_after)),
+            other => Err(format!("{}: {other:?}", self.kind.name())),
+        }
+    }
+
+    pub fn watch(&mut self, ms: u64) -> Result<Kept, String> {
+        self.begin(&Job::Watch { ms })?;
+        match self.end(ms)? {
+            Answer::Watched(kept) => Ok(kept),
+            other => Err(format!("{}: {other:?}", self.kind.name())),
+        }
+    }
+
+    fn begin(&mut self, job: &Job) -> Result<(), String> {
+        let line = serde_json::to_string(job).map_err(text)?;
+        writeln!(self.input, "{line}").map_err(|error| format!("{}: {error}", self.kind.name()))
+    }
+
+    fn end(&mut self, ms: u64) -> Result<Answer, String> {
+        let line = self
+            .answers
+            .recv_timeout(Duration::from_millis(ms) + PATIENCE);
+        let line = line.map_err(|error| format!("{}: {error}", self.kind.name()))?;
+        match serde_json::from_str(&line).map_err(text)? {
+            Answer::Failed(why) => Err(format!("{}: {why}", self.kind.name())),
+            answer => Ok(answer),
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Both fail only when the process has ended already.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}

@@ -1,0 +1,139 @@
+//! Measures leaselock against the bare client and against other lock libraries.
+//!
+//! Started by `cargo xtask bench`. Each contender runs in a process of its own; the rounds of all
+//! contenders alternate, and ratios are taken round by round, so that what disturbs the machine
+//! disturbs both sides of a ratio.
+
+mod child;
+mod clock;
+mod contender;
+mod crew;
+mod environment;
+mod figures;
+mod overhear;
+mod party;
+mod report;
+mod stand;
+mod table;
+mod workload;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::contender::text;
+use crate::report::Report;
+use crate::workload::Effort;
+
+const ALL: [&str; 5] = ["W1", "W2", "W3", "W5", "W6"];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match args.split_first() {
+        Some((first, [setup])) if first == "child" => serde_json::from_str(setup)
+            .map_err(text)
+            .and_then(|setup| child::run(&setup)),
+        _ => Asked::parse(args).and_then(|asked| measure(&asked)),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("bench: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The command line.
+struct Asked {
+    workloads: Vec<String>,
+    effort: Effort,
+    json: Option<PathBuf>,
+    markdown: Option<PathBuf>,
+}
+
+impl Asked {
+    fn parse(args: Vec<String>) -> Result<Asked, String> {
+        let mut asked = Asked {
+            workloads: Vec::new(),
+            effort: Effort {
+                quick: false,
+                command: None,
+            },
+            json: None,
+            markdown: None,
+        };
+        let mut args = args.into_iter();
+        while let Some(arg) = args.next() {
+            let mut file = || {
+                args.next()
+                    .map(PathBuf::from)
+                    .ok_or(format!("{arg} needs a file"))
+            };
+            match arg.as_str() {
+                "--quick" => asked.effort.quick = true,
+                "--json" => asked.json = Some(file()?),
+                "--markdown" => asked.markdown = Some(file()?),
+                "--command" => asked.effort.command = Some(file()?),
+                name if ALL.contains(&name) => asked.workloads.push(name.to_owned()),
+                other => {
+                    return Err(format!(
+                        "{other}: not a workload ({}) nor an option",
+                        ALL.join(", ")
+                    ));
+                }
+            }
+        }
+        if asked.workloads.is_empty() {
+            asked.workloads = ALL.map(str::to_owned).to_vec();
+        }
+        Ok(asked)
+    }
+}
+
+fn measure(asked: &Asked) -> Result<(), String> {
+    let mut report = Report {
+        environment: environment::describe()?,
+        ..Report::default()
+    };
+    let outcome = workload::run(&asked.workloads, &asked.effort, &mut report);
+    // What was measured before a failure is shown all the same.
+    print!("{}", page(&report, false));
+    if let Some(file) = &asked.markdown {
+        std::fs::write(file, page(&report, true)).map_err(text)?;
+    }
+    if let Some(file) = &asked.json {
+        std::fs::write(file, serde_json::to_string_pretty(&report).map_err(text)?).map_err(text)?;
+    }
+    outcome
+}
+
+/// The whole run as text.
+fn page(report: &Report, markdown: bool) -> String {
+    let draw = if markdown {
+        table::markdown
+    } else {
+        table::plain
+    };
+    let environment: Vec<String> = report
+        .environment
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    let mut page = format!("{}\n", environment.join(" · "));
+    for case in &report.cases {
+        let (before, after) = if markdown { ("**", "**") } else { ("", "") };
+        page += &format!(
+            "\n{before}{} · {}{after}\n\n{}",
+            case.workload,
+            case.title,
+            draw(&table::rows(case))
+        );
+        for note in &case.notes {
+            page += &format!("\n{note}\n");
+        }
+    }
+    if !report.targets.is_empty() {
+        page += &format!("\n{}", draw(&table::targets(&report.targets)));
+    }
+    page
+}

@@ -1,0 +1,176 @@
+//! What was measured: numbers by contender, case and round, and what they come to.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::figures::Spread;
+
+/// What one round of one contender gave, by metric. The unit ends the metric's name.
+pub type Sample = BTreeMap<&'static str, f64>;
+
+/// One situation, in which all contenders were measured in turns.
+#[derive(Debug, Serialize)]
+pub struct Case {
+    pub workload: &'static str,
+    pub title: String,
+    pub results: Vec<Measured>,
+    pub columns: Vec<Column>,
+    /// Who was left out, and why.
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Measured {
+    pub contender: String,
+    pub rounds: Vec<Sample>,
+}
+
+/// One column of the printed table.
+#[derive(Debug, Clone, Serialize)]
+pub struct Column {
+    pub heading: &'static str,
+    pub metric: &'static str,
+    pub show: Show,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Show {
+    /// The median with so many digits.
+    Median(usize),
+    /// The median ratio to this contender's value of the same round, with its quarters.
+    RatioTo(&'static str),
+    /// The same, to the contender that is this one by hand.
+    RatioToByHand,
+}
+
+pub fn column(heading: &'static str, metric: &'static str, show: Show) -> Column {
+    Column {
+        heading,
+        metric,
+        show,
+    }
+}
+
+impl Case {
+    /// Measures everybody in every round, each round beginning with another one.
+    pub fn measure(
+        workload: &'static str,
+        title: String,
+        columns: Vec<Column>,
+        contenders: &[String],
+        rounds: usize,
+        mut round: impl FnMut(usize) -> Result<Sample, String>,
+    ) -> Case {
+        let mut case = Case {
+            workload,
+            title,
+            results: Vec::new(),
+            columns,
+            notes: Vec::new(),
+        };
+        case.results = contenders
+            .iter()
+            .map(|name| Measured {
+                contender: name.clone(),
+                rounds: Vec::new(),
+            })
+            .collect();
+        let mut out = vec![false; contenders.len()];
+        for number in 0..rounds {
+            for step in 0..contenders.len() {
+                let index = (number + step) % contenders.len();
+                if out[index] {
+                    continue;
+                }
+                match round(index) {
+                    Ok(sample) => case.results[index].rounds.push(sample),
+                    Err(why) => {
+                        out[index] = true;
+                        case.notes.push(format!(
+                            "{} failed in round {}: {why}",
+                            contenders[index],
+                            number + 1
+                        ));
+                    }
+                }
+            }
+        }
+        case
+    }
+
+    pub fn of(&self, contender: &str) -> Option<&Measured> {
+        self.results
+            .iter()
+            .find(|measured| measured.contender == contender)
+    }
+
+    /// The median of a metric over the rounds.
+    pub fn median(&self, contender: &str, metric: &str) -> Option<f64> {
+        Some(self.of(contender)?.spread(metric)?.median)
+    }
+
+    /// Ratios round by round: what disturbs the machine disturbs both of a pair alike.
+    pub fn ratio(&self, contender: &str, to: &str, metric: &str) -> Option<Spread> {
+        let (ours, theirs) = (self.of(contender)?, self.of(to)?);
+        let pairs = ours.rounds.iter().zip(&theirs.rounds);
+        Spread::of(pairs.filter_map(|(ours, theirs)| Some(ours.get(metric)? / theirs.get(metric)?)))
+    }
+}
+
+impl Measured {
+    pub fn spread(&self, metric: &str) -> Option<Spread> {
+        Spread::of(
+            self.rounds
+                .iter()
+                .filter_map(|sample| sample.get(metric).copied()),
+        )
+    }
+}
+
+/// A promise in numbers, and what came of it.
+#[derive(Debug, Serialize)]
+pub struct Target {
+    pub what: String,
+    pub measured: Option<f64>,
+    pub limit: f64,
+    pub at_most: bool,
+}
+
+impl Target {
+    pub fn at_most(what: impl Into<String>, measured: Option<f64>, limit: f64) -> Target {
+        Target {
+            what: what.into(),
+            measured,
+            limit,
+            at_most: true,
+        }
+    }
+
+    pub fn at_least(what: impl Into<String>, measured: Option<f64>, limit: f64) -> Target {
+        Target {
+            what: what.into(),
+            measured,
+            limit,
+            at_most: false,
+        }
+    }
+
+    pub fn met(&self) -> bool {
+        self.measured.is_some_and(|value| {
+            if self.at_most {
+                value <= self.limit
+            } else {
+                value >= self.limit
+            }
+        })
+    }
+}
+
+/// A whole run.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    pub environment: BTreeMap<&'static str, String>,
+    pub cases: Vec<Case>,
+    pub targets: Vec<Target>,
+}

@@ -1,0 +1,175 @@
+//! A server of the benchmark's own, and what it counts.
+
+use testkit::Server;
+use testkit::resp::Connection;
+
+use crate::contender::{Inside, text};
+
+pub struct Stand {
+    server: Server,
+    connection: Connection,
+}
+
+/// What the server has done so far.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    calls: Vec<(String, u64)>,
+    processor_us: f64,
+}
+
+impl Stand {
+    /// A server on loopback that keeps nothing on disk.
+    pub fn start() -> Result<Stand, String> {
+        let server = Server::start();
+        let connection = server.connect().map_err(text)?;
+        Ok(Stand { server, connection })
+    }
+
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// As in `Redis 7.0.15`.
+    pub fn version(&mut self) -> Result<String, String> {
+        let info = self.info("server")?;
+        let field = |name: &str| {
+            info.lines()
+                .find_map(|line| line.strip_prefix(name))
+                .map(str::trim_end)
+        };
+        Ok(match (field("valkey_version:"), field("redis_version:")) {
+            (Some(version), _) => format!("Valkey {version}"),
+            (None, version) => format!("Redis {}", version.unwrap_or("of unknown version")),
+        })
+    }
+
+    pub fn counts(&mut self) -> Result<Counts, String> {
+        let calls = self
+            .info("commandstats")?
+            .lines()
+            .filter_map(call_count)
+            .collect();
+        let cpu = self.info("cpu")?;
+        let part = |name: &str| -> f64 {
+            let value = cpu.lines().find_map(|line| line.strip_prefix(name));
+            value
+                .and_then(|value| value.trim().parse().ok())
+                .unwrap_or(0.0)
+        };
+        let processor_us = (part("used_cpu_sys:") + part("used_cpu_user:")) * 1e6;
+        Ok(Counts {
+            calls,
+            processor_us,
+        })
+    }
+
+    /// Everything that reaches the server from now on, one line a command.
+    pub fn monitor(&self) -> Result<Connection, String> {
+        let mut connection = self.server.connect().map_err(text)?;
+        connection.call(&["MONITOR"]).map_err(text)?;
+        Ok(connection)
+    }
+
+    /// Forgets all keys, so that no case pays for an earlier one.
+    pub fn empty(&mut self) -> Result<(), String> {
+        self.connection.call(&["FLUSHALL"]).map_err(text).map(drop)
+    }
+
+    fn info(&mut self, section: &str) -> Result<String, String> {
+        let answer = self.connection.call(&["INFO", section]).map_err(text)?;
+        answer
+            .text()
+            .map(str::to_owned)
+            .ok_or_else(|| "INFO gave no text".to_owned())
+    }
+}
+
+impl Counts {
+    /// Commands that clients sent since `before`, without those that scripts called and our own.
+    pub fn sent_since(&self, before: &Counts, inside: Inside) -> u64 {
+        let sent = self
+            .calls
+            .iter()
+            .filter(|(command, _)| is_sent(command, inside));
+        sent.map(|(command, calls)| calls - before.calls_of(command))
+            .sum()
+    }
+
+    /// Calls of one command since `before`, those in scripts too.
+    pub fn calls_since(&self, before: &Counts, command: &str) -> u64 {
+        self.calls_of(command) - before.calls_of(command)
+    }
+
+    /// Processor time of the server since `before`, in microseconds.
+    pub fn processor_us_since(&self, before: &Counts) -> f64 {
+        self.processor_us - before.processor_us
+    }
+
+    fn calls_of(&self, command: &str) -> u64 {
+        self.calls
+            .iter()
+            .find(|(name, _)| name == command)
+            .map_or(0, |(_, calls)| *calls)
+    }
+}
+
+/// As in `cmdstat_set:calls=12,usec=…`.
+fn call_count(line: &str) -> Option<(String, u64)> {
+    let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+    let calls = rest.split(',').next()?.parse().ok()?;
+    Some((command.to_owned(), calls))
+}
+
+fn is_sent(command: &str, inside: Inside) -> bool {
+    const NEVER_INSIDE: [&str; 12] = [
+        "eval",
+        "fcall",
+        "script",
+        "subscribe",
+        "ssubscribe",
+        "unsubscribe",
+        "sunsubscribe",
+        "psubscribe",
+        "hello",
+        "client",
+        "ping",
+        "auth",
+    ];
+    match inside {
+        Inside::AllButScripts => NEVER_INSIDE.iter().any(|start| command.starts_with(start)),
+        Inside::GetAndDelete => !["get", "del", "info"].contains(&command),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_inside_scripts_are_not_counted_as_sent() {
+        let calls = [
+            ("evalsha", 5),
+            ("set", 9),
+            ("get", 5),
+            ("info", 3),
+            ("client|setinfo", 2),
+        ];
+        let after = Counts {
+            calls: calls.map(|(name, calls)| (name.to_owned(), calls)).to_vec(),
+            processor_us: 0.0,
+        };
+        assert_eq!(
+            after.sent_since(&Counts::default(), Inside::AllButScripts),
+            7
+        );
+        assert_eq!(
+            after.sent_since(&Counts::default(), Inside::GetAndDelete),
+            16
+        );
+        assert_eq!(
+            call_count("cmdstat_set:calls=12,usec=1"),
+            Some(("set".to_owned(), 12))
+        );
+        assert_eq!(call_count("# Commandstats"), None);
+    }
+}

@@ -1,0 +1,232 @@
+//! W1 and W2: free locks. One task with one name; many tasks, each with a name of its own.
+
+use crate::child::Pairs;
+use crate::contender::{Kind, by_hand::Seen};
+use crate::crew::Worker;
+use crate::overhear;
+use crate::report::{Case, Column, Report, Sample, Show, Target, column};
+use crate::stand::Stand;
+use crate::workload::{Effort, say};
+
+pub fn one_task(effort: &Effort, report: &mut Report) -> Result<(), String> {
+    let mut stand = Stand::start()?;
+    let mut crew = Crew::start(&stand, &EVERYBODY)?;
+    let (rounds, ms) = if effort.quick { (15, 100) } else { (21, 300) };
+    say("W1: one task, one name");
+    let case = crew.case(
+        &mut stand,
+        "W1",
+        "one task, one name".to_owned(),
+        one_task_columns(),
+        1,
+        rounds,
+        ms,
+    );
+    targets_of_one_task(&case, report);
+    report.cases.push(case);
+    Ok(())
+}
+
+pub fn many_tasks(effort: &Effort, report: &mut Report) -> Result<(), String> {
+    let mut stand = Stand::start()?;
+    let (rounds, ms) = if effort.quick { (5, 100) } else { (11, 300) };
+    for tasks in [1, 16, 256, 2048] {
+        // Nobody wants 2048 threads, which is what a blocking library would need.
+        let blocking = tasks > 256;
+        let kinds: Vec<Kind> = EVERYBODY
+            .into_iter()
+            .filter(|kind| !(blocking && *kind == Kind::Redlock))
+            .collect();
+        let mut crew = Crew::start(&stand, &kinds)?;
+        say(&format!("W2: {tasks} tasks"));
+        let title = format!("{tasks} tasks, each with a name of its own, one client");
+        let case = crew.case(
+            &mut stand,
+            "W2",
+            title,
+            many_tasks_columns(),
+            tasks,
+            rounds,
+            ms,
+        );
+        targets_of_many_tasks(&case, tasks, report);
+        report.cases.push(case);
+        stand.empty()?;
+    }
+    Ok(())
+}
+
+const EVERYBODY: [Kind; 9] = [
+    Kind::Raw,
+    Kind::ByHand,
+    Kind::ByHandUnfenced,
+    Kind::Leaselock,
+    Kind::LeaselockUnfenced,
+    Kind::Rslock,
+    Kind::RedisLock,
+    Kind::DistributedLock,
+    Kind::Redlock,
+];
+
+fn one_task_columns() -> Vec<Column> {
+    vec![
+        column("p50 µs", "p50_us", Show::Median(1)),
+        column("p99 µs", "p99_us", Show::Median(0)),
+        column("p50 ÷ raw", "p50_us", Show::RatioTo("raw")),
+        column("p50 ÷ by hand", "p50_us", Show::RatioToByHand),
+        column("commands", "commands", Show::Median(2)),
+        column("client CPU µs", "client_us", Show::Median(1)),
+        column("÷ by hand", "client_us", Show::RatioToByHand),
+        column("server CPU µs", "server_us", Show::Median(1)),
+    ]
+}
+
+fn many_tasks_columns() -> Vec<Column> {
+    vec![
+        column("pairs/s", "pairs_per_s", Show::Median(0)),
+        column("÷ raw", "pairs_per_s", Show::RatioTo("raw")),
+        column("p50 µs", "p50_us", Show::Median(0)),
+        column("p99 µs", "p99_us", Show::Median(0)),
+        column("commands", "commands", Show::Median(2)),
+        column("client CPU µs", "client_us", Show::Median(1)),
+        column("÷ raw", "client_us", Show::RatioTo("raw")),
+        column("server CPU µs", "server_us", Show::Median(1)),
+    ]
+}
+
+/// One process for each contender, connected and warm.
+struct Crew(Vec<Worker>);
+
+impl Crew {
+    fn start(stand: &Stand, kinds: &[Kind]) -> Result<Crew, String> {
+        let seen = |kind| -> Result<Option<Seen>, String> {
+            Ok(match kind {
+                Kind::ByHand => Some(overhear::pair(stand, Kind::Leaselock)?),
+                Kind::ByHandUnfenced => Some(overhear::pair(stand, Kind::LeaselockUnfenced)?),
+                _ => None,
+            })
+        };
+        let start = |kind: &Kind| Worker::start(*kind, &stand.url(), seen(*kind)?);
+        Ok(Crew(kinds.iter().map(start).collect::<Result<_, _>>()?))
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is one number of the case's description"
+    )]
+    fn case(
+        &mut self,
+        stand: &mut Stand,
+        workload: &'static str,
+        title: String,
+        columns: Vec<Column>,
+        tasks: usize,
+        rounds: usize,
+        ms: u64,
+    ) -> Case {
+        let names: Vec<String> = self
+            .0
+            .iter()
+            .map(|worker| worker.kind.name().to_owned())
+            .collect();
+        for worker in &mut self.0 {
+            // A first round that nobody counts; whoever fails in it fails in the next one too.
+            worker.pairs(job(worker.kind, tasks, ms.min(50))).ok();
+        }
+        let workers = &mut self.0;
+        Case::measure(workload, title, columns, &names, rounds, |index| {
+            let worker = &mut workers[index];
+            measure(stand, worker, tasks, ms)
+        })
+    }
+}
+
+fn job(kind: Kind, tasks: usize, ms: u64) -> Pairs {
+    Pairs {
+        tasks,
+        ms,
+        prefix: format!("{}/", kind.name()),
+    }
+}
+
+/// One round: what it cost whom.
+pub fn measure(
+    stand: &mut Stand,
+    worker: &mut Worker,
+    tasks: usize,
+    ms: u64,
+) -> Result<Sample, String> {
+    let before = stand.counts()?;
+    let paired = worker.pairs(job(worker.kind, tasks, ms))?;
+    let after = stand.counts()?;
+    let pairs = paired.pairs as f64;
+    Ok(Sample::from([
+        ("p50_us", paired.p50_ns as f64 / 1e3),
+        ("p99_us", paired.p99_ns as f64 / 1e3),
+        ("pairs_per_s", pairs / (paired.cost.wall_ns as f64 / 1e9)),
+        (
+            "commands",
+            after.sent_since(&before, worker.kind.inside_scripts()) as f64 / pairs,
+        ),
+        ("client_us", paired.cost.processor_ns as f64 / 1e3 / pairs),
+        ("server_us", after.processor_us_since(&before) / pairs),
+    ]))
+}
+
+fn targets_of_one_task(case: &Case, report: &mut Report) {
+    let (ours, bare) = (Kind::Leaselock.name(), Kind::LeaselockUnfenced.name());
+    let ratio = |who, to: Kind, metric| {
+        case.ratio(who, to.name(), metric)
+            .map(|spread| spread.median)
+    };
+    report.targets.extend([
+        Target::at_most("W1 commands a pair", case.median(ours, "commands"), 2.005),
+        Target::at_most(
+            "W1 p50 ÷ by hand",
+            ratio(ours, Kind::ByHand, "p50_us"),
+            1.05,
+        ),
+        Target::at_most(
+            "W1 client CPU ÷ by hand",
+            ratio(ours, Kind::ByHand, "client_us"),
+            1.10,
+        ),
+        Target::at_most(
+            "W1 p50 ÷ raw, unfenced",
+            ratio(bare, Kind::Raw, "p50_us"),
+            1.15,
+        ),
+        Target::at_most(
+            "W1 p50 ÷ raw, fenced",
+            ratio(ours, Kind::Raw, "p50_us"),
+            1.30,
+        ),
+    ]);
+}
+
+fn targets_of_many_tasks(case: &Case, tasks: usize, report: &mut Report) {
+    let (ours, bare) = (Kind::Leaselock.name(), Kind::LeaselockUnfenced.name());
+    let ratio = |who, metric| {
+        case.ratio(who, Kind::Raw.name(), metric)
+            .map(|spread| spread.median)
+    };
+    let (fenced, unfenced) = if tasks >= 256 { (1.2, 1.5) } else { (1.0, 1.0) };
+    let what = |of: &str| format!("W2 {tasks} tasks: {of}");
+    report.targets.push(Target::at_least(
+        what("throughput ÷ raw, unfenced"),
+        ratio(bare, "pairs_per_s"),
+        unfenced,
+    ));
+    report.targets.push(Target::at_least(
+        what("throughput ÷ raw, fenced"),
+        ratio(ours, "pairs_per_s"),
+        fenced,
+    ));
+    if tasks >= 256 {
+        report.targets.push(Target::at_most(
+            what("client CPU ÷ raw, fenced"),
+            ratio(ours, "client_us"),
+            0.6,
+        ));
+    }
+}

@@ -1,0 +1,42 @@
+//! The workloads, one in a file.
+
+pub mod contended;
+pub mod embedded;
+pub mod free;
+pub mod renewed;
+pub mod start_up;
+
+use std::path::PathBuf;
+
+use crate::report::Report;
+
+/// How thorough a run is.
+#[derive(Debug, Clone)]
+pub struct Effort {
+    pub quick: bool,
+    /// The `leaselock` command, for the time it takes to start.
+    pub command: Option<PathBuf>,
+}
+
+/// All that was asked for, in order; `say` is called before each case.
+pub fn run(names: &[String], effort: &Effort, report: &mut Report) -> Result<(), String> {
+    for name in names {
+        match name.as_str() {
+            "W1" => free::one_task(effort, report)?,
+            "W2" => free::many_tasks(effort, report)?,
+            "W3" => contended::run(effort, report)?,
+            "W5" => renewed::run(effort, report)?,
+            "W6" => {
+                embedded::run(effort, report)?;
+                start_up::run(effort, report)?;
+            }
+            other => return Err(format!("there is no workload {other}: W1, W2, W3, W5, W6")),
+        }
+    }
+    Ok(())
+}
+
+/// A line for whoever waits.
+pub fn say(what: &str) {
+    eprintln!("measuring {what}");
+}

@@ -1,0 +1,134 @@
+//! Hand-overs that the message alone brings, and those that are confirmed.
+
+use std::fs;
+use std::path::Path;
+
+use leaselock::{Client, Lease};
+use testkit::process::Signal;
+use testkit::{Aim, Fault, Proxy, Server, Way, tempdir};
+
+use crate::child::Process;
+use crate::support::{
+    LONG, by_message, calls, eventually, in_line, is_free, leftovers, pttl, soon, waiter,
+};
+
+/// What a hand-over grants at most, until it is confirmed or renewed.
+const PASSED_MS: i64 = 5_000;
+
+async fn taken(client: &Client) -> Lease {
+    client.mutex("job").ttl(LONG).acquire().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_lease_that_was_handed_over_is_short_until_its_first_renewal_and_whole_then() {
+    let server = Server::start();
+    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let lease = taken(&one).await;
+    let next = waiter(&two, "job", LONG);
+    in_line(&one, "job", 1).await;
+    lease.release().await.unwrap();
+    let lease = by_message(next).await.unwrap().unwrap();
+    let (left, on_server) = (lease.remaining(), pttl(&server, "job"));
+    assert!(
+        left.as_millis() <= 4_950 && (1..=PASSED_MS).contains(&on_server),
+        "{left:?} {on_server}"
+    );
+    eventually("it is renewed", async || {
+        lease.remaining() > LONG / 2 && pttl(&server, "job") > PASSED_MS
+    })
+    .await;
+    lease.release().await.unwrap();
+    assert_eq!(leftovers(&server), [""; 0]);
+}
+
+/// Another connection may lead to another server, whose clock is not that of the answer.
+#[tokio::test]
+async fn a_grant_after_the_requests_got_another_connection_is_confirmed() {
+    let server = Server::start();
+    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let lease = taken(&one).await;
+    let next = waiter(&two, "job", LONG);
+    in_line(&one, "job", 1).await;
+    assert!(!server.cli(&["CLIENT", "KILL", "TYPE", "normal"]).is_error());
+    eventually("it is connected again", async || {
+        two.inspect("job").await.is_ok()
+    })
+    .await;
+    lease.release().await.unwrap();
+    let lease = by_message(next).await.unwrap().unwrap();
+    assert!(lease.remaining() > LONG / 2 && pttl(&server, "job") > PASSED_MS);
+    lease.release().await.unwrap();
+}
+
+/// The look was under way when the message came, and its answer comes after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_comes_while_a_look_is_under_way_is_one_lease() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let holder = Client::connect(&server.url()).unwrap();
+    let waiters = Client::connect(&proxy.url()).unwrap();
+    // The first in line looks when the lease ends, which is soon and, thanks to renewals, never.
+    let lease = holder.mutex("job").ttl(SHORT).acquire().await.unwrap();
+    let next = waiter(&waiters, "job", LONG);
+    in_line(&holder, "job", 1).await;
+    proxy.aim(Aim::Requests);
+    proxy.set(Way::ToClient, Fault::Hold);
+    let looks = calls(&server, "zadd");
+    eventually("a look", async || calls(&server, "zadd") > looks).await;
+    let heard = proxy.bytes(Way::ToClient);
+    lease.release().await.unwrap();
+    eventually("the message has passed", async || {
+        proxy.bytes(Way::ToClient) > heard
+    })
+    .await;
+    assert!(!next.is_finished());
+    proxy.heal();
+    let lease = by_message(next).await.unwrap().unwrap();
+    assert!(lease.is_held() && leftovers(&server) == ["job"]);
+    lease.release().await.unwrap();
+    assert!(is_free(&holder, "job").await);
+}
+
+/// Longer than a test needs to notice that the lease is over, and to take the lock itself.
+const SHORT: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// What the frozen process does: writes its fence down as soon as it holds the lock.
+pub(crate) async fn take_once(url: &str, folder: &Path) {
+    let client = Client::connect(url).unwrap();
+    let lease = client.mutex("job").ttl(SHORT).acquire().await.unwrap();
+    assert!(lease.is_held());
+    fs::write(folder.join("fence"), lease.fence().unwrap().to_string()).unwrap();
+    lease.release().await.unwrap();
+    client.close().await;
+}
+
+/// It is stopped before its grant comes and goes on when the lease is over and the lock is another's.
+#[tokio::test]
+async fn a_process_that_was_frozen_while_its_grant_came_does_not_act_on_it() {
+    let server = Server::start();
+    let folder = tempdir().unwrap();
+    let client = Client::connect(&server.url()).unwrap();
+    let lease = taken(&client).await;
+    let path = folder.path().display().to_string();
+    let frozen = Process::start("take once", &[&server.url(), &path]);
+    in_line(&client, "job", 1).await;
+    frozen.signal(Signal::STOP);
+    lease.release().await.unwrap();
+    assert_eq!(leftovers(&server), ["job"], "it was handed over to it");
+    eventually("the lease is over", async || leftovers(&server).is_empty()).await;
+    let lease = soon(client.mutex("job").ttl(LONG).try_acquire())
+        .await
+        .unwrap()
+        .unwrap();
+    frozen.signal(Signal::CONT);
+    in_line(&client, "job", 1).await;
+    assert!(
+        !folder.path().join("fence").exists(),
+        "it acted on a lease that was over"
+    );
+    let fence = lease.fence().unwrap().get();
+    lease.release().await.unwrap();
+    frozen.ends_well();
+    let its = fs::read_to_string(folder.path().join("fence")).unwrap();
+    assert!(its.parse::<u64>().unwrap() > fence);
+}
