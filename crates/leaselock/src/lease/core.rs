@@ -353,6 +353,21 @@ mod tests {
         assert_eq!(core.lost(), Some(LostReason::TakenOver));
     }
 
+    /// Ttl 1000 ms: it is due at 329 ms, and may go 50 ms earlier.
+    #[test]
+    fn a_lease_that_is_nearly_due_goes_with_others_unless_its_last_renewal_failed() {
+        let mut core = lease(true, None);
+        assert!(!core.renew_early(at(279)));
+        assert!(core.renew_early(at(280)) && !core.renew_early(at(280)));
+        core.failed(at(300));
+        assert!(!core.renew_early(at(400)));
+        assert!(!lease(false, None).renew_early(at(900)));
+        assert!(
+            !lease(true, None).renew_early(at(988)),
+            "its deadline has passed"
+        );
+    }
+
     #[test]
     fn a_lease_that_is_passed_on_keeps_its_time_and_is_renewed_once_it_is_taken_up() {
         let mut core = lease(true, None);
