@@ -56,11 +56,12 @@ pub fn many_tasks(effort: &Effort, report: &mut Report) -> Result<(), String> {
     Ok(())
 }
 
+/// Who is compared with whom stands side by side, so that little time lies between their rounds.
 const EVERYBODY: [Kind; 9] = [
     Kind::Raw,
     Kind::ByHand,
-    Kind::ByHandUnfenced,
     Kind::Leaselock,
+    Kind::ByHandUnfenced,
     Kind::LeaselockUnfenced,
     Kind::Rslock,
     Kind::RedisLock,
