@@ -2,7 +2,7 @@
 -- The key holds 'first:last' of the current grant, so that a replay answers the same numbers: one, or a range for a
 -- place in line that several tasks of one process share. It is kept for seven days, not for ever; seeding with server
 -- time in microseconds makes a number after its loss larger too.
-local FENCE_KEPT_MS = 604800000
+local FENCE_KEPT_MS = '604800000' -- text: the server would make text of a number each time
 
 -- Reads only: the first and last number of the latest grant; 0 and 0 when none is known.
 local function fence_read(fence)
@@ -19,8 +19,9 @@ end
 -- Writes the next `range` numbers and returns the first.
 local function fence_mint(fence, last, now_us, range)
   local first = math.max(last + 1, now_us)
-  redis.call('SET', fence, whole(first) .. ':' .. whole(first + range - 1), 'PX', FENCE_KEPT_MS)
-  return whole(first)
+  local text = whole(first)
+  redis.call('SET', fence, text .. ':' .. (range == 1 and text or whole(first + range - 1)), 'PX', FENCE_KEPT_MS)
+  return text
 end
 
 -- Writes: the numbers above `used` were reserved and not needed. Refused for lack of memory it may be: they are

@@ -19,7 +19,7 @@ local now_us = clock_us()
 local queue = {}
 for _, place in ipairs((line_read(line, waiters, 0, HEAD_MAX - 1))) do
   queue[#queue + 1] = client_of(place.token)
-  queue[#queue + 1] = whole(place.priority or 0)
+  queue[#queue + 1] = place.priority or '0'
 end
 local kind = redis.call('TYPE', lock)
 kind = type(kind) == 'table' and kind.ok or kind

@@ -241,8 +241,13 @@ fn pass_on(step: &mut Step, names: &Names<'_>, last_fence: u64) -> Option<bool> 
     if waiter.channel.is_empty() || !step.surroundings.present(waiter.channel.as_bytes()) {
         return None; // who comes after it, is for the script to find
     }
-    sorted::remove(&mut step.image, names.line, &member).ok()?;
-    commands::hash_del(&mut step.image, names.waiters, next).ok()?;
+    if others == 0 {
+        step.image.remove(names.line);
+        step.image.remove(names.waiters);
+    } else {
+        sorted::remove(&mut step.image, names.line, &member).ok()?;
+        commands::hash_del(&mut step.image, names.waiters, next).ok()?;
+    }
     commands::put(step, names.lock, next, waiter.ttl_ms);
     let Waiter { ttl_ms, range, .. } = waiter;
     let minted = mint(step, names.fence, last_fence, range, waiter.fences);
