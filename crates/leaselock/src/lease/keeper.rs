@@ -310,6 +310,7 @@ pub(crate) fn request_timeout(asked: Option<Duration>, ttl: Ttl) -> Duration {
 }
 
 #[cfg(all(test, feature = "embedded"))]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 mod tests {
     use super::*;
     use crate::keys::MutexKeys;
