@@ -19,7 +19,7 @@ use crate::lease::Lease;
 use crate::lease::kept::Kept;
 use crate::lease::schedule::Id;
 use crate::mutex::steps::Seen;
-use crate::options::{Options, Wait, Waiting};
+use crate::options::{OnWait, Options, Wait};
 use crate::ttl::Ttl;
 use crate::wait::acquisition::PASSED;
 use crate::wait::driver;
@@ -56,7 +56,7 @@ pub(super) struct Waiter {
     pub(super) start: Moment,
     pub(super) end: Option<Moment>,
     pub(super) max_hold: Option<Duration>,
-    pub(super) told: Option<Arc<dyn Fn(&Waiting) + Send + Sync>>,
+    pub(super) told: Option<OnWait>,
 }
 
 /// All parties of a client, by the key of the lock.
