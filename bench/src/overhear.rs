@@ -21,33 +21,39 @@ pub fn pair(stand: &Stand, kind: Kind) -> Result<Seen, String> {
     worker.pairs(job)?;
     drop(worker);
     let name = format!("{prefix}0");
-    let mut calls: Vec<Vec<String>> = Vec::new();
-    // Two are enough; what the server has not sent yet comes while we read.
-    while calls.len() < 2 {
+    let mut before: Vec<String> = Vec::new();
+    // What the server has not sent yet comes while we read; after some seconds without any it fails.
+    loop {
         let Value::Status(line) = monitor.receive().map_err(text)? else {
             continue;
         };
-        let mut words = words(&line);
-        let sent = !line.contains(" lua] ")
-            && words
-                .first()
-                .is_some_and(|word| word.eq_ignore_ascii_case("EVALSHA"));
-        if sent && words.contains(&name) && (calls.len() == 1 || words.len() > 8) {
-            calls.push(words.split_off(1));
+        let words = words(&line);
+        if line.contains(" lua] ") || !words.contains(&name) {
+            continue;
         }
+        // Each acquisition has a token of its own, which only its release has too.
+        let token = before
+            .iter()
+            .find(|word| is_token(word) && words.contains(word));
+        if let Some(token) = token.cloned() {
+            return Ok(Seen {
+                acquire: before,
+                release: words,
+                name,
+                token,
+            });
+        }
+        before = words;
     }
-    let [acquire, release] =
-        <[Vec<String>; 2]>::try_from(calls).map_err(|_| "no pair was overheard")?;
-    let token = acquire
-        .iter()
-        .find(|word| word.len() == 31 && release.contains(word));
-    let token = token.ok_or("no token was overheard")?.clone();
-    Ok(Seen {
-        acquire,
-        release,
-        name,
-        token,
-    })
+}
+
+/// 22 random characters, a separator and 8 of the client.
+fn is_token(word: &str) -> bool {
+    word.len() == 31
+        && word
+            .chars()
+            .nth(22)
+            .is_some_and(|mark| mark == '.' || mark == '~')
 }
 
 /// The quoted words of a line of MONITOR. Ours hold nothing that would be escaped.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::{Contender, Hold, Lock, Setup, Turn, bare_connection, held, text};
 
-/// The arguments of `EVALSHA` for an acquisition and for the release after it.
+/// An acquisition and the release after it, word by word.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Seen {
     pub acquire: Vec<String>,
@@ -60,19 +60,10 @@ pub struct ByHandLock {
 }
 
 impl ByHandLock {
-    async fn send(
-        &mut self,
-        arguments: &[String],
-        token: &str,
-        expected: &str,
-    ) -> Result<(), String> {
-        let mut call = redis::cmd("EVALSHA");
-        for argument in arguments {
-            call.arg(if *argument == self.token {
-                token
-            } else {
-                argument
-            });
+    async fn send(&mut self, words: &[String], token: &str) -> Result<(), String> {
+        let mut call = redis::Cmd::new();
+        for word in words {
+            call.arg(if *word == self.token { token } else { word });
         }
         let answer: Value = call.query_async(&mut self.connection).await.map_err(text)?;
         let tag = match &answer {
@@ -80,11 +71,17 @@ impl ByHandLock {
             other => Some(other),
         };
         match tag {
-            Some(Value::BulkString(tag)) if tag == expected.as_bytes() => Ok(()),
-            _ => Err(format!("by hand: {answer:?}")),
+            Some(Value::BulkString(tag)) if REFUSALS.contains(&tag.as_slice()) => {
+                Err(format!("by hand: {answer:?}"))
+            }
+            Some(Value::Nil) | None => Err("by hand: no answer".to_owned()),
+            Some(_) => Ok(()),
         }
     }
 }
+
+/// The tags of answers that grant and release nothing.
+const REFUSALS: [&[u8]; 4] = [b"busy", b"waiting", b"expired", b"taken"];
 
 impl Lock for ByHandLock {
     async fn turn(&mut self, hold: &Hold) -> Result<Turn, String> {
@@ -92,9 +89,9 @@ impl Lock for ByHandLock {
         let (random, rest) = self.token.split_at(22);
         let token = format!("{:0width$}{rest}", self.turns, width = random.len());
         let (acquire, release) = (self.acquire.clone(), self.release.clone());
-        self.send(&acquire, &token, "granted").await?;
+        self.send(&acquire, &token).await?;
         let turn = held(hold.clone()).await;
-        self.send(&release, &token, "released").await?;
+        self.send(&release, &token).await?;
         Ok(turn)
     }
 }

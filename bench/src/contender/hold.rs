@@ -1,7 +1,6 @@
 //! Doing nothing for a while, to the microsecond: the runtime's own timer counts whole milliseconds.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,13 +8,13 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
-use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe::Receiver;
 
 /// A span to be waited for, again and again, by one task.
 #[derive(Debug, Clone)]
 pub struct Hold {
     pub span: Duration,
-    timer: Option<Arc<AsyncFd<OwnedFd>>>,
+    timer: Option<Arc<Receiver>>,
 }
 
 impl Hold {
@@ -25,16 +24,14 @@ impl Hold {
     };
 
     /// Made within the runtime that will wait.
-    #[expect(
-        deprecated,
-        reason = "unsound for types whose descriptor changes; an OwnedFd's does not"
-    )]
     pub fn of(span: Duration) -> io::Result<Hold> {
         if span.is_zero() {
             return Ok(Hold::NONE);
         }
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = AsyncFd::new(timerfd_create(TimerfdClockId::Monotonic, flags)?)?;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        // A timer is read like a pipe, and a pipe is what the runtime can watch.
+        let timer = Receiver::from_owned_fd_unchecked(timer)?;
         Ok(Hold {
             span,
             timer: Some(Arc::new(timer)),
@@ -49,9 +46,8 @@ impl Hold {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        let seconds = i64::try_from(self.span.as_secs()).unwrap_or(i64::MAX);
         let it_value = Timespec {
-            tv_sec: seconds,
+            tv_sec: i64::try_from(self.span.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: self.span.subsec_nanos().into(),
         };
         let once = Itimerspec {
@@ -60,11 +56,10 @@ impl Hold {
         };
         timerfd_settime(timer, TimerfdTimerFlags::empty(), &once)?;
         loop {
-            let mut ready = timer.readable().await?;
-            let mut expirations = [0; 8];
-            let read = ready.try_io(|timer| Ok(rustix::io::read(timer, &mut expirations)?));
-            if let Ok(read) = read {
-                return read.map(drop);
+            timer.readable().await?;
+            match timer.try_read(&mut [0; 8]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read.map(drop),
             }
         }
     }

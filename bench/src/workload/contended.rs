@@ -44,8 +44,8 @@ fn full() -> Vec<Scene> {
                 hold_us: ONE_MS,
                 mode,
                 rounds: 5,
-                ms: 1200,
-                peers: waiters.len() != 2,
+                ms: 1000,
+                peers: waiters.iter().sum::<usize>() == 16,
             });
         }
         for waiters in [&[128][..], &[32, 32, 32, 32]] {

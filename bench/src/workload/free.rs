@@ -1,7 +1,7 @@
 //! W1 and W2: free locks. One task with one name; many tasks, each with a name of its own.
 
 use crate::child::Pairs;
-use crate::contender::{Kind, by_hand::Seen};
+use crate::contender::Kind;
 use crate::crew::Worker;
 use crate::overhear;
 use crate::report::{Case, Column, Report, Sample, Show, Target, column};
@@ -56,11 +56,12 @@ pub fn many_tasks(effort: &Effort, report: &mut Report) -> Result<(), String> {
     Ok(())
 }
 
+/// Who is compared with whom stands side by side, so that little time lies between their rounds.
 const EVERYBODY: [Kind; 9] = [
     Kind::Raw,
     Kind::ByHand,
-    Kind::ByHandUnfenced,
     Kind::Leaselock,
+    Kind::ByHandUnfenced,
     Kind::LeaselockUnfenced,
     Kind::Rslock,
     Kind::RedisLock,
@@ -94,20 +95,26 @@ fn many_tasks_columns() -> Vec<Column> {
     ]
 }
 
-/// One process for each contender, connected and warm.
-struct Crew(Vec<Worker>);
+/// One process for each contender, connected and warm; and why somebody is not there.
+struct Crew(Vec<Worker>, Vec<String>);
 
 impl Crew {
     fn start(stand: &Stand, kinds: &[Kind]) -> Result<Crew, String> {
-        let seen = |kind| -> Result<Option<Seen>, String> {
-            Ok(match kind {
-                Kind::ByHand => Some(overhear::pair(stand, Kind::Leaselock)?),
-                Kind::ByHandUnfenced => Some(overhear::pair(stand, Kind::LeaselockUnfenced)?),
+        let mut crew = Crew(Vec::new(), Vec::new());
+        for kind in kinds {
+            let overheard = match kind {
+                Kind::ByHand => Some(overhear::pair(stand, Kind::Leaselock)),
+                Kind::ByHandUnfenced => Some(overhear::pair(stand, Kind::LeaselockUnfenced)),
                 _ => None,
-            })
-        };
-        let start = |kind: &Kind| Worker::start(*kind, &stand.url(), seen(*kind)?);
-        Ok(Crew(kinds.iter().map(start).collect::<Result<_, _>>()?))
+            };
+            match overheard.transpose() {
+                Ok(seen) => crew.0.push(Worker::start(*kind, &stand.url(), seen)?),
+                Err(why) => crew
+                    .1
+                    .push(format!("{}: nothing was overheard: {why}", kind.name())),
+            }
+        }
+        Ok(crew)
     }
 
     #[expect(
@@ -134,10 +141,12 @@ impl Crew {
             worker.pairs(job(worker.kind, tasks, ms.min(50))).ok();
         }
         let workers = &mut self.0;
-        Case::measure(workload, title, columns, &names, rounds, |index| {
+        let mut case = Case::measure(workload, title, columns, &names, rounds, |index| {
             let worker = &mut workers[index];
             measure(stand, worker, tasks, ms)
-        })
+        });
+        case.notes.extend(self.1.clone());
+        case
     }
 }
 
@@ -150,7 +159,7 @@ fn job(kind: Kind, tasks: usize, ms: u64) -> Pairs {
 }
 
 /// One round: what it cost whom.
-pub fn measure(
+fn measure(
     stand: &mut Stand,
     worker: &mut Worker,
     tasks: usize,

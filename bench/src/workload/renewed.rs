@@ -8,6 +8,8 @@ use crate::stand::Stand;
 use crate::workload::{Effort, say};
 
 const TTL_MS: u64 = 6000;
+/// The least there is: `SET NX PX`, and one call that renews a hundred.
+const BY_HAND: &str = "raw, 100 a call";
 
 pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
     for count in [10_000, 100_000] {
@@ -20,11 +22,16 @@ pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
             120_000
         };
         let kinds = [Kind::Raw, Kind::Leaselock];
-        let names = kinds.map(|kind| kind.name().to_owned());
+        let names = [BY_HAND, Kind::Leaselock.name()].map(str::to_owned);
         say(&format!("W5: {count} leases for {} s", ms / 1000));
         let title = format!("{count} leases, ttl 6 s, {} s", ms / 1000);
         let case = Case::measure("W5", title, columns(), &names, 1, |index| {
-            measure(kinds[index], count, ms)
+            // By hand it is as steady as the clock that drives it.
+            measure(
+                kinds[index],
+                count,
+                if index == 0 { ms.min(30_000) } else { ms },
+            )
         });
         targets(&case, count, report);
         report.cases.push(case);

@@ -36,6 +36,15 @@ pub(crate) fn client_without_session(globals: &Globals) -> Result<Client, Failur
     )
 }
 
+/// The same for `bench`: everything that it touches begins with `prefix`.
+pub(crate) fn client_that_measures(globals: &Globals, prefix: &str) -> Result<Client, Failure> {
+    build(
+        builder(globals)?
+            .prefix(prefix)
+            .process_name("leaselock bench"),
+    )
+}
+
 fn builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
     let url = globals.url();
     if url.starts_with("mem:") {

@@ -13,7 +13,7 @@ use crate::{output, show};
 const FIRST: Duration = Duration::from_millis(700);
 const EVERY: Duration = Duration::from_secs(1);
 /// Back to the first column, and clear to the end of the line.
-const CLEAR: &str = "\r\x1b[K";
+pub(crate) const CLEAR: &str = "\r\x1b[K";
 
 /// What the library tells while it waits.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +55,7 @@ impl Watch {
     }
 }
 
-fn columns() -> usize {
+pub(crate) fn columns() -> usize {
     // A terminal that was never told its size, as on a serial line, says 0.
     match rustix::termios::tcgetwinsize(stderr()) {
         Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).max(20),

@@ -6,12 +6,12 @@ local MANY_MAX = 256 -- so that one call never holds the server for long
 
 -- Reads only: the values of the keys from `first` to `last`, false for nothing and for what is no string; nil, when the
 -- server will not say.
-local function many_values(first, last)
-  local values = redis.pcall('MGET', unpack(KEYS, first, last))
+local function many_values(keys, first, last)
+  local values = redis.pcall('MGET', unpack(keys, first, last))
   return not values.err and values or nil
 end
 
 -- Reads only: whether one of the keys from `first` to `last` is there, or may be.
-local function many_exist(first, last)
-  return redis.pcall('EXISTS', unpack(KEYS, first, last)) ~= 0
+local function many_exist(keys, first, last)
+  return redis.pcall('EXISTS', unpack(keys, first, last)) ~= 0
 end

@@ -55,7 +55,7 @@ pub struct Holder {
     pub process: Option<Process>,
     /// The holder's note.
     pub why: Option<String>,
-    /// The fencing token; `None` without fencing.
+    /// The fencing token, the first one when several were reserved for tasks of one client; `None` without fencing.
     pub fence: Option<Fence>,
     /// Since when it is held, by the store's clock, in milliseconds since 1970.
     pub since_unix_ms: Option<u64>,
@@ -132,7 +132,8 @@ pub struct Broken {
     pub client: Option<String>,
     /// The process, as it described itself.
     pub process: Option<Process>,
-    /// The fencing token of the broken grant. Make the protected resource refuse it.
+    /// The fencing token of the broken grant, the first one when several were reserved. The next grant's is larger than
+    /// all of them; make the protected resource refuse these.
     pub fence: Option<Fence>,
 }
 

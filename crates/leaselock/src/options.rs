@@ -68,7 +68,7 @@ pub struct Waiting {
     pub remaining: Option<Duration>,
 }
 
-type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
+pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
 /// Options of a lock, by value. [`Default`] has the defaults; every setter returns the changed options.
 #[derive(Clone)]

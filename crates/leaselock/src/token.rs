@@ -29,7 +29,7 @@ impl ClientId {
 
 /// 128 random bits from the operating system and the client's id, new for every acquisition. A secret: whoever knows
 /// it can release the lease, so it never appears in `Debug`, logs or errors.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Token([u8; LENGTH]);
 
 impl Token {

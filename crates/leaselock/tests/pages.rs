@@ -255,9 +255,10 @@ async fn round_trips_are_as_few_as_the_page_about_the_mutex_says() {
 
     let lease = mutex.acquire().await.unwrap();
     server.cli(&["CONFIG", "RESETSTAT"]);
+    // Without renewal each stands by itself, as if it were of a client of its own.
     let waiters: Vec<_> = (0..TIMES)
         .map(|_| {
-            let mutex = mutex.clone();
+            let mutex = mutex.clone().renewal(false);
             tokio::spawn(async move { mutex.acquire().await.unwrap().release().await })
         })
         .collect();

@@ -4,6 +4,7 @@
 //! stage ([`run::RunPlan`]) works out what follows from several flags together. Help, the manual
 //! page and the completions come from the same definitions.
 
+pub(crate) mod bench;
 pub(crate) mod lease;
 pub(crate) mod look;
 pub(crate) mod run;
@@ -77,6 +78,7 @@ pub(crate) enum Verb {
     Wait(look::WaitArgs),
     Break(look::BreakArgs),
     Doctor(look::DoctorArgs),
+    Bench(bench::BenchArgs),
     Completions(look::CompletionsArgs),
     Man(look::ManArgs),
 }

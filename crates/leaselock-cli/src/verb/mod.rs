@@ -1,6 +1,7 @@
 //! One file for each verb.
 
 pub(crate) mod acquire;
+pub(crate) mod bench;
 pub(crate) mod break_;
 pub(crate) mod completions;
 pub(crate) mod doctor;

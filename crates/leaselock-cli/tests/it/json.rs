@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 11] = [
+pub(crate) const VERBS: [&str; 12] = [
     "run",
     "acquire",
     "extend",
@@ -20,6 +20,7 @@ pub(crate) const VERBS: [&str; 11] = [
     "wait",
     "break",
     "doctor",
+    "bench",
     "completions",
     "man",
 ];
@@ -111,6 +112,10 @@ fn the_fields_of_every_verb_are_as_before() {
             store.run(&["wait", "-n", "--json", "job"]).out,
         ),
         ("doctor", store.run(&["doctor", "--json"]).out),
+        (
+            "bench",
+            store.run(&["bench", "--json", "--seconds", "1"]).out,
+        ),
         ("acquire", acquired.clone()),
         (
             "extend",

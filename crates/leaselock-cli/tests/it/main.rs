@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // A test that panics has failed, which is right.
 
 mod bad_input;
+mod bench;
 mod common;
 mod handles;
 mod json;

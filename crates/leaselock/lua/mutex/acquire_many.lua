@@ -19,10 +19,10 @@ local now_us = clock_us()
 local now = whole(now_us)
 local fresh = now .. ':' .. now
 local count = #ARGV - 2
-local held = count <= MANY_MAX and many_values(1, count)
-local in_line = held and many_exist(count + 1, 2 * count)
+local held = count <= MANY_MAX and many_values(KEYS, 1, count)
+local in_line = held and many_exist(KEYS, count + 1, 2 * count)
 local fences = {}
-if fencing == '1' then fences = held and many_values(2 * count + 1, 3 * count) end
+if fencing == '1' then fences = held and many_values(KEYS, 2 * count + 1, 3 * count) end
 local answers, holders = {}, {}
 
 for i = 1, count do

@@ -15,7 +15,7 @@ local ttl_ms = tonumber(ARGV[1])
 
 local now = whole(clock_us())
 local count = #ARGV - 1
-local held = count <= MANY_MAX and many_values(1, count)
+local held = count <= MANY_MAX and many_values(KEYS, 1, count)
 local answers = {}
 
 for i = 1, count do

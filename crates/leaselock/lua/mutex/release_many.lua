@@ -12,8 +12,8 @@
 -- Writes  locks
 local now = whole(clock_us())
 local count = #ARGV
-local held = count <= MANY_MAX and many_values(1, count)
-local in_line = held and many_exist(count + 1, 2 * count)
+local held = count <= MANY_MAX and many_values(KEYS, 1, count)
+local in_line = held and many_exist(KEYS, count + 1, 2 * count)
 local answers, free = {}, {}
 
 for i = 1, count do

@@ -42,7 +42,7 @@ impl Requests {
     ) -> Result<Acquired, StoreError> {
         let item = || Item {
             keys: acquire.keys.clone(),
-            token: *acquire.token,
+            token: acquire.token.clone(),
             terms: Terms {
                 ttl: acquire.ttl,
                 fencing: acquire.fencing,
@@ -72,7 +72,7 @@ impl Requests {
         }
         let item = || Item {
             keys: release.keys.clone(),
-            token: *release.token,
+            token: release.token.clone(),
             terms: Terms {
                 ttl: DEFAULT_TTL,
                 fencing: true,

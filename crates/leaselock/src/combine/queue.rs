@@ -194,3 +194,6 @@ impl<R> Queue<R> {
         self.sending[slot.place].is_some_and(|sending| sending.holder == slot.holder)
     }
 }
+
+#[cfg(test)]
+mod tests;

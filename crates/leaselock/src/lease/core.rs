@@ -353,6 +353,65 @@ mod tests {
         assert_eq!(core.lost(), Some(LostReason::TakenOver));
     }
 
+    /// Ttl 1000 ms: it is due at 329 ms, and may go 50 ms earlier.
+    #[test]
+    fn a_lease_that_is_nearly_due_goes_with_others_unless_its_last_renewal_failed() {
+        let mut core = lease(true, None);
+        assert!(!core.renew_early(at(279)));
+        assert!(core.renew_early(at(280)) && !core.renew_early(at(280)));
+        core.failed(at(300));
+        assert!(!core.renew_early(at(400)));
+        assert!(!lease(false, None).renew_early(at(900)));
+        assert!(
+            !lease(true, None).renew_early(at(988)),
+            "its deadline has passed"
+        );
+    }
+
+    #[test]
+    fn a_lease_that_is_passed_on_keeps_its_time_and_is_renewed_once_it_is_taken_up() {
+        let mut core = lease(true, None);
+        let Step::Until(due) = core.step(at(0)) else {
+            panic!()
+        };
+        let mut next = core.passed_on(at(100), ttl(1000), None);
+        assert!(core.end(LostReason::GivenUp));
+        assert_eq!((next.deadline(), next.next()), (at(988), due));
+        assert_eq!(
+            next.step(due),
+            Step::Until(at(988)),
+            "nobody has come for it"
+        );
+        assert!(next.take_up(due));
+        assert_eq!(next.step(due), Step::Renew);
+    }
+
+    #[test]
+    fn a_renewal_that_is_on_its_way_when_the_lease_is_passed_on_counts_for_the_next() {
+        let mut core = lease(true, None);
+        assert_eq!(core.step(at(400)), Step::Renew);
+        let mut next = core.passed_on(at(500), ttl(1000), None);
+        assert!(!next.take_up(at(500)));
+        next.extended(at(400), at(600), ttl(1000));
+        assert_eq!(next.deadline(), at(1388));
+        // And one whose answer is lost does not stop the next from being due.
+        let mut other = core.passed_on(at(500), ttl(1000), None);
+        assert!(!other.take_up(at(500)));
+        assert_eq!(other.step(other.next()), Step::Renew);
+    }
+
+    #[test]
+    fn each_task_has_a_longest_hold_of_its_own() {
+        let long = Duration::from_millis(1500);
+        let core = lease(true, Some(long));
+        let mut next = core.passed_on(at(600), ttl(1000), Some(Duration::from_millis(1000)));
+        next.extended(at(700), at(700), ttl(1000));
+        assert_eq!(next.deadline(), at(1600), "counted from its own turn");
+        let mut free = core.passed_on(at(600), ttl(1000), None);
+        free.extended(at(700), at(700), ttl(1000));
+        assert_eq!(free.deadline(), at(1688));
+    }
+
     #[test]
     fn doubt_makes_a_renewal_due_at_once() {
         let mut core = lease(true, None);

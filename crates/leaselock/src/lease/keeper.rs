@@ -238,7 +238,7 @@ impl Keeper {
         if reason == LostReason::HoldOver {
             self.reaper.take(Owed::release(
                 kept.keys.clone(),
-                kept.token,
+                kept.token.clone(),
                 kept.fence,
                 self.clock.now(),
             ));
@@ -273,7 +273,7 @@ impl Keeper {
         };
         let item = |(_, kept): &Due| Item {
             keys: kept.keys.clone(),
-            token: kept.token,
+            token: kept.token.clone(),
             terms,
         };
         let items: Vec<Item> = batch.iter().map(item).collect();
@@ -340,7 +340,7 @@ impl Keeper {
         let (t0, ttl) = (self.clock.now(), kept.ttl());
         let extend = Extend {
             keys: &kept.keys,
-            token: &kept.token,
+            token: &kept.token.clone(),
             ttl,
         };
         let answer = self.store.ask(&extend, self.within(kept, t0)).await;
@@ -373,7 +373,7 @@ impl Keeper {
             let ttl = kept.ttl();
             let note = Note {
                 keys: &kept.keys,
-                token: &kept.token,
+                token: &kept.token.clone(),
                 text: why,
                 ttl,
             };
@@ -406,4 +406,82 @@ impl Keeper {
 /// third still comes before the deadline.
 pub(crate) fn request_timeout(asked: Option<Duration>, ttl: Ttl) -> Duration {
     asked.unwrap_or_else(|| Duration::from_secs(1).min(ttl.as_duration() / 4))
+}
+
+#[cfg(test)]
+#[cfg(feature = "embedded")]
+mod tests {
+    use super::*;
+    use crate::keys::MutexKeys;
+    use crate::lease::core::Core;
+    use crate::name::Name;
+    use crate::store::embedded::EmbeddedStore;
+    use crate::token::{ClientId, Token};
+    use crate::ttl::Drift;
+
+    fn keeper(clock: &Clock) -> Keeper {
+        let store = Store::Embedded(EmbeddedStore::memory("", clock.clone()));
+        let reaper = Reaper::new().0;
+        Keeper::new(store, clock.clone(), None, reaper, Arc::default())
+    }
+
+    fn lease(clock: &Clock) -> Kept {
+        let name = Name::new("job").unwrap();
+        let keys = MutexKeys::new("", &name).unwrap();
+        let token = Token::random(&ClientId::random().unwrap(), false).unwrap();
+        let (ttl, drift) = (Ttl::whole_ms(9_000).unwrap(), Drift { ppm: 0 });
+        let now = clock.now();
+        let deadline = drift.deadline(now, ttl);
+        let core = Core::granted(now, deadline, now, ttl, drift, true, None);
+        Kept::new(name, keys, token, None, None, clock.clone(), core)
+    }
+
+    fn passed_on(kept: &Kept, clock: &Clock) -> Arc<Kept> {
+        let ttl = kept.ttl();
+        let core = kept.core().passed_on(clock.now(), ttl, None);
+        kept.end(LostReason::GivenUp);
+        Arc::new(kept.passed_on(None, core))
+    }
+
+    #[test]
+    fn a_lease_that_passed_on_is_kept_although_the_one_before_it_is_over() {
+        let clock = Clock::manual();
+        let keeper = Arc::new(keeper(&clock));
+        let first = Arc::new(lease(&clock));
+        let id = keeper.keep(Arc::clone(&first));
+        let due = keeper.work();
+        clock.advance(due.saturating_since(clock.now()));
+        // The alarm has rung for the first, and meanwhile the lease passes on.
+        let (rung, kept) = keeper.table().schedule.ringing(clock.now()).remove(0);
+        assert!(rung == id && Arc::ptr_eq(&kept, &first));
+        let next = passed_on(&first, &clock);
+        keeper.pass_on(id, Arc::clone(&next));
+        assert!(!keeper.step(id, &kept, clock.now()));
+        assert!(Arc::ptr_eq(&keeper.held()[0], &next));
+        assert!(Arc::ptr_eq(&keeper.present(id, &first), &next));
+        let (_, kept) = keeper.table().schedule.ringing(clock.now()).remove(0);
+        assert!(
+            Arc::ptr_eq(&kept, &next),
+            "it is looked at, because its renewal is due"
+        );
+    }
+
+    #[test]
+    fn an_alarm_is_set_anew_only_when_the_next_lease_needs_it_sooner() {
+        let clock = Clock::manual();
+        let keeper = Arc::new(keeper(&clock));
+        let first = Arc::new(lease(&clock));
+        let id = keeper.keep(Arc::clone(&first));
+        keeper.work();
+        let sleeps_until = keeper.table().sleeps_until;
+        let mut last = first;
+        for _ in 0..1_000 {
+            let next = passed_on(&last, &clock);
+            keeper.pass_on(id, Arc::clone(&next));
+            last = next;
+        }
+        let first = keeper.table().schedule.first();
+        assert_eq!(first, Some(sleeps_until), "nobody is to be woken");
+        assert_eq!(keeper.held().len(), 1);
+    }
 }

@@ -223,7 +223,8 @@ impl Lease {
             .unwrap_or_else(|| self.kept.loss(reason))
     }
 
-    /// Gives the lease back and says whether it was still ours. The next in line has it in the same step.
+    /// Gives the lease back and says whether it was still ours. The next in line has it in the same step; when that is
+    /// a task of this client it may have it without a request, and `Ok` means that this client knew of no loss.
     ///
     /// # Waiting
     /// Within two request time-outs. A lost answer is asked for again; the same request twice does no harm.
@@ -278,7 +279,7 @@ impl Lease {
         self.inner.forget(self.id);
         let until = self.kept.core().deadline();
         self.kept.end(LostReason::GivenUp);
-        let (keys, token) = (self.kept.keys.clone(), self.kept.token);
+        let (keys, token) = (self.kept.keys.clone(), self.kept.token.clone());
         let owed = if self.late_requests {
             Owed::acquisition(keys, token, until).used(self.kept.fence)
         } else {

@@ -19,13 +19,13 @@ use crate::lease::Lease;
 use crate::lease::kept::Kept;
 use crate::lease::schedule::Id;
 use crate::mutex::steps::Seen;
-use crate::options::{Options, Wait, Waiting};
+use crate::options::{OnWait, Options, Wait};
 use crate::ttl::Ttl;
 use crate::wait::acquisition::PASSED;
 use crate::wait::driver;
 use crate::wait::line::Standing;
 use crate::wait::seat::Seat;
-use crate::wait::turns::{Share, Turns};
+use crate::wait::turns::{Share, Turns, is_worth_passing_on};
 
 /// What tasks must have in common to share a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) struct Waiter {
     pub(super) start: Moment,
     pub(super) end: Option<Moment>,
     pub(super) max_hold: Option<Duration>,
-    pub(super) told: Option<Arc<dyn Fn(&Waiting) + Send + Sync>>,
+    pub(super) told: Option<OnWait>,
 }
 
 /// All parties of a client, by the key of the lock.
@@ -253,16 +253,15 @@ impl Party {
 
     /// The lease of one task is over, and the next has its turn. False when there is none: then it is to be released.
     pub(crate) fn pass_on(self: &Arc<Self>, inner: &Arc<Inner>, kept: &Arc<Kept>, id: Id) -> bool {
-        let urgent = inner.parties.is_urgent(&self.key, self.terms.priority);
         let now = inner.clock.now();
         let lost = kept.lost_by_now().is_some();
         let mut state = self.state();
         if !is_current(&state, kept) {
             return false;
         }
-        // With less than half of its time left a lease is not worth waiting for.
-        let rest = kept.core().deadline().saturating_since(now);
-        let fit = !urgent && !lost && rest >= self.terms.ttl.min(PASSED).as_duration() / 2;
+        let left = kept.core().deadline().saturating_since(now);
+        let granted = self.terms.ttl.min(PASSED).as_duration();
+        let fit = !lost && is_worth_passing_on(left, granted);
         let next = if fit { state.turns.next(now) } else { None };
         if let Some((waiter, fence)) = next {
             if kept.end(LostReason::GivenUp) {
@@ -316,8 +315,11 @@ impl Party {
         lease: Lease,
         share: Share,
     ) -> Option<Lease> {
-        let share = if lease.expects_late_requests() {
-            Share { range: 1, ..share } // what comes late is undone at its end, so it ends with its first task
+        // What comes late is undone at its end, so it ends with its first task; and whoever is more urgent may be about
+        // to get in line.
+        let urgent = inner.parties.is_urgent(&self.key, self.terms.priority);
+        let share = if urgent || lease.expects_late_requests() {
+            Share { range: 1, ..share }
         } else {
             share
         };

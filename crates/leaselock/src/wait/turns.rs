@@ -19,6 +19,11 @@ pub(crate) const LOCAL_TIME: Duration = Duration::from_millis(100);
 /// With so few turns left the place gets in line again, so that it stands there before the last turn is over.
 const EARLY: u64 = 24;
 
+/// With less than half of its time left a lease is not worth waiting for: it is released, and the next grant is whole.
+pub(crate) fn is_worth_passing_on(left: Duration, granted: Duration) -> bool {
+    left >= granted / 2
+}
+
 /// What a grant said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
@@ -221,6 +226,13 @@ mod tests {
         assert!(turns.next(at(99_999)).is_some());
         assert!(turns.next(at(100_000)).is_none());
         assert!(turns.next(at(1)).is_none(), "the budget is over for good");
+    }
+
+    #[test]
+    fn a_lease_that_is_more_than_half_over_is_not_passed_on() {
+        let ms = Duration::from_millis;
+        assert!(is_worth_passing_on(ms(50), ms(100)));
+        assert!(!is_worth_passing_on(ms(49), ms(100)) && !is_worth_passing_on(ms(0), ms(100)));
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn some_keys(letter: char) -> MutexKeys {
 fn item(keys: &MutexKeys, token: &Token) -> Item {
     Item {
         keys: keys.clone(),
-        token: *token,
+        token: token.clone(),
         terms: terms(true),
     }
 }

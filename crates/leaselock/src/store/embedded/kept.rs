@@ -57,3 +57,45 @@ impl Kept {
         self.idle().clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some_file() -> Arc<LockFile> {
+        let descriptor = std::fs::File::open("/dev/null").unwrap().into();
+        let identity = (0, 0);
+        Arc::new(LockFile {
+            descriptor,
+            identity,
+        })
+    }
+
+    #[test]
+    fn a_file_is_with_one_call_at_a_time() {
+        let kept = Kept::new();
+        kept.put_back("job", some_file());
+        assert!(kept.take("job").is_some() && kept.take("job").is_none());
+    }
+
+    #[test]
+    fn a_forked_process_uses_no_file_of_its_parent() {
+        let kept = Kept {
+            idle: Mutex::default(),
+            process: 0,
+        };
+        kept.put_back("job", some_file());
+        assert!(kept.take("job").is_none());
+    }
+
+    #[test]
+    fn files_are_not_kept_without_end() {
+        let kept = Kept::new();
+        for number in 0..=MOST {
+            kept.put_back(&number.to_string(), some_file());
+        }
+        assert!(kept.idle().len() <= MOST);
+        kept.close_all();
+        assert!(kept.idle().is_empty());
+    }
+}

@@ -29,7 +29,6 @@ impl Sweep {
     }
 
     pub(super) fn step(&self, folder: &Folder) {
-        folder.kept.close_all();
         let Ok(mut places) = self.places.try_lock() else {
             return;
         };
@@ -42,6 +41,7 @@ impl Sweep {
                 }
             }
         }
+        folder.kept.close_all(); // some of them are removed now
     }
 }
 

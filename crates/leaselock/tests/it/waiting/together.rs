@@ -88,6 +88,12 @@ async fn they_share_a_place_and_take_turns_in_order_without_a_request() {
     // Two releases; and on a slow machine a place that was taken in time, and left because it was not needed.
     assert!((2..=6).contains(&scripts), "{scripts}");
     assert_eq!(leftovers(&server), [""; 0]);
+    let kept = server.cli(&["GET", "{job}:ll:fence"]);
+    let ends_with = format!(":{}", fences[TASKS - 1].unwrap());
+    assert!(
+        kept.text().unwrap().ends_with(&ends_with),
+        "what was reserved and not used was given back: {kept:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -247,6 +253,27 @@ async fn a_lost_lease_is_not_passed_on_and_those_who_wait_are_served_by_the_serv
         lease.release().await.unwrap();
     }
     eventually("nothing is left", async || leftovers(&server).is_empty()).await;
+}
+
+/// The store has given the lock to the place that the same tasks stand in line with.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_hears_of_its_loss_when_the_next_place_of_its_own_client_is_granted() {
+    let (_server, holder, together, lease) = rig().await;
+    let (first, waiters) = party(&holder, &together, lease, 2).await;
+    in_line(&holder, "job", 1).await;
+    holder
+        .break_lease("job", BreakTerms::default())
+        .await
+        .unwrap();
+    let lost = by_message(first.lost()).await;
+    assert_eq!(lost.reason, LostReason::TakenOver);
+    drop(first);
+    for waiter in waiters {
+        let lease = by_message(waiter).await.unwrap();
+        lease.extend(LONG).await.unwrap();
+        lease.release().await.unwrap();
+    }
+    eventually("it is free", async || is_free(&holder, "job").await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,27 @@
+//! The line that shows, on a terminal, what is being measured.
+
+use std::future::Future;
+use std::io::{IsTerminal as _, stderr};
+
+use crate::args::Globals;
+use crate::output;
+use crate::wait_line::{CLEAR, columns};
+
+/// Shows the line while `work` goes on; it is cleared however that ends.
+pub(super) async fn shown<T>(globals: &Globals, what: &str, work: impl Future<Output = T>) -> T {
+    let _cleared = (!globals.quiet && !globals.json && stderr().is_terminal()).then(|| {
+        let text = format!("leaselock: measuring {what}");
+        let short: String = text.chars().take(columns().saturating_sub(1)).collect();
+        output::say(&format!("{CLEAR}{short}"));
+        Cleared
+    });
+    work.await
+}
+
+struct Cleared;
+
+impl Drop for Cleared {
+    fn drop(&mut self) {
+        output::say(CLEAR);
+    }
+}

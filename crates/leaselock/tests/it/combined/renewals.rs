@@ -1,0 +1,68 @@
+//! Leases that are due together are renewed together.
+
+use std::time::Duration;
+
+use leaselock::{Client, LostReason};
+use testkit::Server;
+
+use super::{calls, crowd, names};
+use crate::support::{eventually, soon};
+
+const TTL: Duration = Duration::from_secs(3);
+const COUNT: usize = 400;
+
+#[tokio::test]
+async fn a_crowd_of_leases_is_renewed_in_few_calls_and_a_lost_one_loses_only_itself() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let mut leases = Vec::new();
+    for name in names("job", COUNT) {
+        // One after the other, so that no two are due at the same moment.
+        leases.push(client.mutex(name).ttl(TTL).acquire().await.unwrap());
+    }
+    let before = calls(&server, "evalsha");
+    let renewed = |rounds: u64| {
+        let server = &server;
+        eventually("they are renewed", async move || {
+            calls(server, "pexpire") >= rounds * COUNT as u64 - 1
+        })
+    };
+    renewed(1).await;
+    server.cli(&["DEL", "job7"]);
+    server.cli(&["SET", "job8", "somebody", "PX", "60000"]);
+    assert_eq!(soon(leases[7].lost()).await.reason, LostReason::Vanished);
+    assert_eq!(soon(leases[8].lost()).await.reason, LostReason::TakenOver);
+    renewed(3).await;
+    let others = leases
+        .iter()
+        .enumerate()
+        .filter(|(n, _)| ![7, 8].contains(n));
+    assert!(others.clone().all(|(_, lease)| lease.is_held()));
+    let (sent, renewals) = (
+        calls(&server, "evalsha") - before,
+        calls(&server, "pexpire"),
+    );
+    assert!(sent * 10 < renewals, "{sent} calls for {renewals} renewals");
+}
+
+#[tokio::test]
+async fn a_lease_with_a_note_renews_it_when_it_is_renewed_with_others() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let leases = crowd(names("job", 20), |name| {
+        let mutex = client.mutex(name).ttl(TTL).why("nightly run");
+        async move { mutex.acquire().await.unwrap() }
+    })
+    .await;
+    // Longer than the note would last if nobody renewed it.
+    let end = testkit::clock::now() + TTL + TTL / 3;
+    eventually("time has passed", async || testkit::clock::now() > end).await;
+    for number in 0..20 {
+        let note = server.cli(&["GET", &format!("{{job{number}}}:ll:why")]);
+        assert!(
+            note.text().is_some_and(|note| note.contains("nightly run")),
+            "{note:?}"
+        );
+    }
+    drop(leases);
+}
