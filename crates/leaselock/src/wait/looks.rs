@@ -3,6 +3,7 @@
 //! Messages can be lost, and neither a holder that ran out nor a foreign library rings anybody, so everyone looks now
 //! and then: the head of the line when the lease ends, the others rarely.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use crate::mutex::steps::Seen;
@@ -59,13 +60,11 @@ pub(crate) fn after_error(failures: u32) -> Duration {
 
 /// `base`, more or less by at most `percent`, so that many waiters do not move in step.
 pub(crate) fn jittered(base: Duration, percent: u8) -> Duration {
-    let mut bytes = [0; 4];
-    if getrandom::fill(&mut bytes).is_err() {
-        return base; // without random numbers no token can be made either; the pause is the least problem
-    }
+    // Every hasher has keys of its own, and makes no system call for them: each place in line asks for a number.
+    let random = RandomState::new().hash_one(());
     let span = base * u32::from(percent) / 100;
     let nanos = u64::try_from((span * 2).as_nanos()).unwrap_or(u64::MAX);
-    let share = u128::from(nanos) * u128::from(u32::from_le_bytes(bytes)) / u128::from(u32::MAX);
+    let share = u128::from(nanos) * u128::from(random) / u128::from(u64::MAX);
     base.saturating_sub(span) + Duration::from_nanos(u64::try_from(share).unwrap_or(0))
 }
 
@@ -131,6 +130,18 @@ mod tests {
             let late = spread(Duration::from_secs(5), 1) - Duration::from_secs(5);
             assert!(late <= Duration::from_millis(5), "{late:?}");
             assert!(spread(Duration::from_secs(10), 2) <= Duration::from_secs(11));
+        }
+    }
+
+    #[test]
+    fn pauses_of_the_same_length_are_spread_over_their_share() {
+        let pauses: Vec<_> = (0..1000)
+            .map(|_| jittered(Duration::from_millis(50), 50).as_millis())
+            .collect();
+        for eighth in 0..8 {
+            let from = 25 + eighth * 6;
+            let here = pauses.iter().filter(|ms| (from..from + 6).contains(*ms));
+            assert!(here.count() > 50, "{eighth}");
         }
     }
 
