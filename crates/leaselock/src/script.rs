@@ -87,6 +87,14 @@ impl Words {
             .map(|(start, end)| &self.text[start..*end])
     }
 
+    /// Room for what nearly every call has, so that it does not grow piece by piece.
+    fn with_room() -> Self {
+        Words {
+            text: String::with_capacity(160),
+            ends: Vec::with_capacity(8),
+        }
+    }
+
     fn push(&mut self, word: impl fmt::Display) {
         // Writing to memory does not fail.
         self.text.write_fmt(format_args!("{word}")).ok();
@@ -119,8 +127,8 @@ impl Call {
     pub(crate) fn of(script: &'static Script) -> Self {
         Call {
             script,
-            keys: Words::default(),
-            args: Words::default(),
+            keys: Words::with_room(),
+            args: Words::with_room(),
         }
     }
 
