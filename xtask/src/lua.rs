@@ -23,6 +23,8 @@ use crate::lex::{Language, Token, lex};
 
 const FOLDER: &str = "crates/leaselock/lua";
 const README: &str = "crates/leaselock/lua/README.md";
+/// How the name ends of the half of a script that stands behind its fragments.
+const REST: &str = ".rest.lua";
 const WHITELIST: &str = "crates/leaselock/src/store/embedded/whitelist.rs";
 
 /// A file in a subfolder of `lua/`: one operation.
@@ -32,7 +34,7 @@ pub(crate) struct Script {
     name: String,
     file: File,
     header: Header,
-    /// The code, without header and comments.
+    /// The code, without header and comments; of both halves, when there are two.
     body: Vec<Token>,
 }
 
@@ -53,21 +55,28 @@ impl Sources {
         )
     }
 
-    /// Files directly in `lua/` are fragments, those in its subfolders are scripts.
+    /// Files directly in `lua/` are fragments, those in its subfolders are scripts, some in two halves.
     fn parse(lua: Vec<File>, rust: Vec<File>) -> Sources {
         let prefix = format!("{FOLDER}/");
         let lua = lua.into_iter().filter(|file| file.path.ends_with(".lua"));
         let (scripts, fragments): (Vec<File>, Vec<File>) =
             lua.partition(|file| file.path.trim_start_matches(&prefix).contains('/'));
-        let script = |file: File| Script {
-            name: file
-                .path
-                .trim_start_matches(&prefix)
-                .trim_end_matches(".lua")
-                .to_owned(),
-            header: Header::parse(&file.text),
-            body: lex(&file.text, Language::Lua),
-            file,
+        let (rests, scripts): (Vec<File>, Vec<File>) = scripts
+            .into_iter()
+            .partition(|file| file.path.ends_with(REST));
+        let script = |file: File| {
+            let stem = file.path.trim_end_matches(".lua");
+            let rest = rests
+                .iter()
+                .filter(|rest| rest.path.trim_end_matches(REST) == stem);
+            let mut body = lex(&file.text, Language::Lua);
+            body.extend(rest.flat_map(|rest| lex(&rest.text, Language::Lua)));
+            Script {
+                name: stem.trim_start_matches(&prefix).to_owned(),
+                header: Header::parse(&file.text),
+                body,
+                file,
+            }
         };
         let rust = rust.into_iter().filter(|file| file.path.ends_with(".rs"));
         Sources {

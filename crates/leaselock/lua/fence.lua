@@ -2,7 +2,6 @@
 -- The key holds 'first:last' of the current grant, so that a replay answers the same numbers: one, or a range for a
 -- place in line that several tasks of one process share. It is kept for seven days, not for ever; seeding with server
 -- time in microseconds makes a number after its loss larger too.
-local FENCE_KEPT_MS = '604800000' -- text: the server would make text of a number each time
 
 -- Reads only: the first and last number of the latest grant; 0 and 0 when none is known.
 local function fence_read(fence)

@@ -1,6 +1,8 @@
 -- prelude: what every script begins with.
 -- Numbers above 14 digits leave through whole(), because Lua would print 1e+15 for them.
 
+local FENCE_KEPT_MS = '604800000' -- lua/fence.lua; text: the server would make text of a number each time
+
 -- Server time in microseconds. A script reads it once: it moves while the script runs.
 local time_us, time_text
 local function clock_us()

@@ -25,7 +25,24 @@ pub(crate) struct Script {
 }
 
 /// Joins `prelude.lua`, the named fragments and the script itself at compile time.
+///
+/// Making the functions of its fragments costs a script more than the plain case of an acquisition, so a script that is
+/// `first` stands before them and answers that case; every other is served behind them, by its other half `.rest.lua`.
 macro_rules! script {
+    ($name:literal first $(, with $fragment:literal)*) => {{
+        static SCRIPT: $crate::script::Script = $crate::script::Script {
+            name: $name,
+            source: concat!(
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/prelude.lua")),
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".lua")),
+                $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $fragment, ".lua")),)*
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".rest.lua")),
+            ),
+            reads_only: false,
+            sha1: std::sync::OnceLock::new(),
+        };
+        &SCRIPT
+    }};
     ($name:literal $(, with $fragment:literal)* $(; $reads_only:ident)?) => {{
         static SCRIPT: $crate::script::Script = $crate::script::Script {
             name: $name,
@@ -70,6 +87,14 @@ impl Words {
             .map(|(start, end)| &self.text[start..*end])
     }
 
+    /// Room for what nearly every call has, so that it does not grow piece by piece.
+    fn with_room() -> Self {
+        Words {
+            text: String::with_capacity(160),
+            ends: Vec::with_capacity(8),
+        }
+    }
+
     fn push(&mut self, word: impl fmt::Display) {
         // Writing to memory does not fail.
         self.text.write_fmt(format_args!("{word}")).ok();
@@ -102,8 +127,8 @@ impl Call {
     pub(crate) fn of(script: &'static Script) -> Self {
         Call {
             script,
-            keys: Words::default(),
-            args: Words::default(),
+            keys: Words::with_room(),
+            args: Words::with_room(),
         }
     }
 

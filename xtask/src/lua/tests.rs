@@ -347,6 +347,30 @@ fn whitelist_is_what_the_scripts_use() {
 }
 
 #[test]
+fn both_halves_of_a_script_are_looked_at_as_one() {
+    let file = |path: &str, text: &str| File {
+        path: format!("{FOLDER}/{path}"),
+        text: text.to_owned(),
+    };
+    let lua = |rest: &str| {
+        vec![
+            file("mutex/acquire.lua", ACQUIRE),
+            file("mutex/acquire.rest.lua", rest),
+            file("prelude.lua", PRELUDE),
+        ]
+    };
+    let found = |rest: &str| {
+        let found = Sources::parse(lua(rest), Vec::new()).check();
+        let wrong = found.into_iter().map(|one| one.wrong).collect::<Vec<_>>();
+        wrong.join("\n")
+    };
+    assert!(found("return { 'odd' }").contains("\"odd\" is not in the header"));
+    assert!(found("redis.call('KEYS', '*')").contains("KEYS"));
+    assert!(found("return redis.call('TIME')").contains("the time is read 2 times"));
+    assert_eq!(Sources::parse(lua(""), Vec::new()).scripts.len(), 1);
+}
+
+#[test]
 fn fragments_are_functions_with_a_comment() {
     complains("-- What all scripts share.\n", "", 1, "without a comment");
     complains("'TIME')", "'TIME', KEYS[1])", 5, "a fragment uses KEYS");

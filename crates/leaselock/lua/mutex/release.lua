@@ -13,11 +13,15 @@
 -- Replay  "expired" or "taken": the first call did the work
 -- Writes  lock, line, waiters, fence
 local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, used = ARGV[1], tonumber(ARGV[2]) or 0
+local token, used = ARGV[1], ARGV[2] or '0'
 
-local now_us = clock_us()
+local now = whole(clock_us())
 local held = redis.call('GET', lock)
-if not held then return { 'expired', whole(now_us) } end
-if held ~= token then return { 'taken', whole(now_us) } end
-line_pass_on(lock, line, waiters, fence, used, now_us)
-return { 'released', whole(now_us) }
+if not held then return { 'expired', now } end
+if held ~= token then return { 'taken', now } end
+
+-- The plain case: nobody waits, and no reserved number is left.
+if redis.call('EXISTS', line) == 0 and (used == '0' or redis.call('GET', fence) == used .. ':' .. used) then
+  redis.call('DEL', lock)
+  return { 'released', now }
+end

@@ -55,7 +55,8 @@ pub(crate) struct Seen {
 
 impl Operation for Acquire<'_> {
     type Reply = Acquired;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/acquire", with "fence", with "line");
+    const SCRIPT: fn() -> &'static Script =
+        || script!("mutex/acquire" first, with "fence", with "line");
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
@@ -162,7 +163,8 @@ pub(crate) enum ReleaseAnswer {
 
 impl Operation for Release<'_> {
     type Reply = ReleaseAnswer;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/release", with "fence", with "line");
+    const SCRIPT: fn() -> &'static Script =
+        || script!("mutex/release" first, with "fence", with "line");
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)

@@ -155,7 +155,7 @@ impl Driver {
             if waits && !so_far.in_line {
                 place.is_asked_for();
             }
-            let pause = match acquisition.request(waits, &channel, within).await {
+            let pause = match acquisition.request(waits, channel, within).await {
                 Ok(Outcome::Granted(lease, share)) => {
                     let lease = owned(lease, debt, &so_far);
                     drop(self.party.granted(&self.inner, lease, share));

@@ -189,7 +189,7 @@ impl Acquisition<'_> {
                     return Err(self.failed(debt, trouble, so_far.owes()));
                 }
             };
-            let pause = match self.request(waits, &channel, time).await {
+            let pause = match self.request(waits, channel, time).await {
                 Ok(Outcome::Granted(lease, share)) => {
                     let lease = owned(lease, debt, &so_far);
                     return Ok(Ended::Granted(shared(lease, share, company)));
@@ -272,18 +272,18 @@ impl Acquisition<'_> {
 
     /// Whether to get in line with the next request, and where this client listens: nowhere (an empty channel) while
     /// it cannot, and then there are only looks.
-    pub(super) async fn channel(&self, so_far: &SoFar, within: Duration) -> (bool, String) {
+    pub(super) async fn channel(&self, so_far: &SoFar, within: Duration) -> (bool, &str) {
         let wakeups = &self.background.wakeups;
         if !self.inner.store.capabilities().wakes {
-            return (true, String::new());
+            return (true, "");
         }
         let alive = so_far.seen.is_some();
         let listens =
             wakeups.is_listening() || (alive && !so_far.in_line && wakeups.ready(within).await);
         let channel = if listens {
-            self.inner.channel.clone()
+            self.inner.channel.as_str()
         } else {
-            String::new()
+            ""
         };
         (listens || alive, channel)
     }

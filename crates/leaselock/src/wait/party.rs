@@ -61,11 +61,11 @@ pub(super) struct Waiter {
 
 /// All parties of a client, by the key of the lock.
 #[derive(Debug, Default)]
-pub(crate) struct Parties(Mutex<HashMap<String, Vec<Arc<Party>>>>);
+pub(crate) struct Parties(Mutex<HashMap<Arc<str>, Vec<Arc<Party>>>>);
 
 #[derive(Debug)]
 pub(crate) struct Party {
-    key: String,
+    key: Arc<str>,
     pub(super) terms: Terms,
     state: Mutex<State>,
     /// Something has changed that the driver may wait for.
@@ -106,7 +106,7 @@ pub(crate) enum Arrival {
 }
 
 impl Parties {
-    fn table(&self) -> MutexGuard<'_, HashMap<String, Vec<Arc<Party>>>> {
+    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Arc<Party>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,15 +115,12 @@ impl Parties {
         &self,
         inner: &Arc<Inner>,
         name: &crate::name::Name,
-        key: &str,
+        key: &Arc<str>,
         terms: Terms,
         waiter: impl FnOnce() -> Waiter,
     ) -> Arrival {
         let mut table = self.table();
-        if !table.contains_key(key) {
-            table.insert(key.to_owned(), Vec::new());
-        }
-        let parties = table.get_mut(key).expect("it was put there");
+        let parties = table.entry(Arc::clone(key)).or_default();
         // Whoever is more urgent does not wait for the turns of others.
         for other in parties
             .iter()
@@ -210,9 +207,9 @@ impl State {
 }
 
 impl Party {
-    fn new(key: &str, terms: Terms) -> Self {
+    fn new(key: &Arc<str>, terms: Terms) -> Self {
         Party {
-            key: key.to_owned(),
+            key: Arc::clone(key),
             terms,
             state: Mutex::default(),
             changed: Notify::new(),

@@ -16,7 +16,7 @@ use crate::wait::reckoning::Heard;
 
 #[derive(Debug)]
 pub(crate) struct Wakeups {
-    places: Mutex<HashMap<String, Arc<Spot>>>,
+    places: Mutex<HashMap<Token, Arc<Spot>>>,
     /// Messages arrive at present.
     listening: watch::Sender<bool>,
     /// How often messages began or ceased to arrive.
@@ -31,7 +31,7 @@ pub(crate) struct Wakeups {
 #[derive(Debug)]
 pub(crate) struct Place {
     wakeups: Arc<Wakeups>,
-    token: String,
+    token: Token,
     spot: Arc<Spot>,
 }
 
@@ -60,7 +60,7 @@ impl Wakeups {
         }
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<String, Arc<Spot>>> {
+    fn places(&self) -> MutexGuard<'_, HashMap<Token, Arc<Spot>>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,7 +105,8 @@ impl Wakeups {
     /// which is told to hurry.
     fn wake(&self, message: &[u8]) {
         let message = Message::parse(message);
-        let spot = message.and_then(|message| self.places().get(message.token).cloned());
+        let token = message.and_then(|message| Token::parse(message.token));
+        let spot = token.and_then(|token| self.places().get(&token).cloned());
         let Some(spot) = spot else {
             self.reaper.hurry();
             return;
@@ -135,7 +136,7 @@ impl Wakeups {
     }
 
     pub(crate) fn place(self: &Arc<Self>, token: &Token) -> Place {
-        let token = token.secret().to_owned();
+        let token = token.clone();
         let spot = Arc::new(Spot {
             woken: Notify::new(),
             heard: Mutex::default(),

@@ -132,7 +132,7 @@ fn request(op: &Op, image: &Image) -> Option<Call> {
             let range = [1, 4, 64, 2, 1, 8][*actor];
             let (waits, fencing) = (u8::from(*waits), u8::from(fenced(*actor)));
             Some(call(
-                script!("mutex/acquire", with "fence", with "line"),
+                script!("mutex/acquire" first, with "fence", with "line"),
                 4,
                 &[
                     &token(*actor),
@@ -147,7 +147,7 @@ fn request(op: &Op, image: &Image) -> Option<Call> {
             ))
         }
         Op::Release { actor, used } => Some(call(
-            script!("mutex/release", with "fence", with "line"),
+            script!("mutex/release" first, with "fence", with "line"),
             4,
             &[
                 &token(*actor),

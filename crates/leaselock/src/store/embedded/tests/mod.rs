@@ -82,7 +82,7 @@ fn call_on(script: &'static Script, name: &str, args: &[&dyn ToString]) -> Call 
 }
 
 fn acquire(name: &str, token: &Token, ttl_ms: u64) -> Call {
-    let script = script!("mutex/acquire", with "fence", with "line");
+    let script = script!("mutex/acquire" first, with "fence", with "line");
     call_on(
         script,
         name,
@@ -91,7 +91,7 @@ fn acquire(name: &str, token: &Token, ttl_ms: u64) -> Call {
 }
 
 fn enqueue(name: &str, token: &Token, ttl_ms: u64, channel: &str) -> Call {
-    let script = script!("mutex/acquire", with "fence", with "line");
+    let script = script!("mutex/acquire" first, with "fence", with "line");
     call_on(
         script,
         name,
@@ -101,7 +101,7 @@ fn enqueue(name: &str, token: &Token, ttl_ms: u64, channel: &str) -> Call {
 
 fn release(name: &str, token: &Token) -> Call {
     call_on(
-        script!("mutex/release", with "fence", with "line"),
+        script!("mutex/release" first, with "fence", with "line"),
         name,
         &[&token.secret(), &0],
     )

@@ -43,7 +43,10 @@ fn on_lock(script: &'static crate::script::Script, name: &str) -> Call {
 
 /// Takes the lock for a minute, without waiting.
 pub(super) fn acquire(name: &str) -> Call {
-    let mut call = on_lock(script!("mutex/acquire", with "fence", with "line"), name);
+    let mut call = on_lock(
+        script!("mutex/acquire" first, with "fence", with "line"),
+        name,
+    );
     for arg in [TOKEN, "60000", "5000", "0", "0", "", "1"] {
         call.arg(arg);
     }
@@ -51,7 +54,10 @@ pub(super) fn acquire(name: &str) -> Call {
 }
 
 pub(super) fn release(name: &str) -> Call {
-    let mut call = on_lock(script!("mutex/release", with "fence", with "line"), name);
+    let mut call = on_lock(
+        script!("mutex/release" first, with "fence", with "line"),
+        name,
+    );
     call.arg(TOKEN);
     call
 }
