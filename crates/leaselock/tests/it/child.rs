@@ -74,6 +74,12 @@ fn obeys_its_parent() {
         ["take once", url, folder] => {
             runtime.block_on(crate::waiting::hand_over::take_once(url, Path::new(folder)));
         }
+        ["turns until one stays", url, folder] => {
+            runtime.block_on(crate::moves::crash::take_turns_until_one_stays(
+                url,
+                Path::new(folder),
+            ));
+        }
         ["hammer", url, history] => {
             runtime.block_on(crate::history::nemesis::hammer(url, Path::new(history)));
         }

@@ -17,6 +17,7 @@ mod engine;
 mod errors;
 mod faults;
 mod history;
+mod moves;
 mod send_sync;
 mod starved;
 mod stores;

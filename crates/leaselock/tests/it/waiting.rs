@@ -4,4 +4,5 @@ mod crowd;
 pub(crate) mod hand_over;
 mod messages;
 mod presence;
-mod together;
+pub(crate) mod together;
+mod urgent;

@@ -14,10 +14,10 @@ use crate::support::{
     LONG, by_message, calls, eventually, in_line, is_free, leftovers, millis, soon,
 };
 
-type Acquiring = Pin<Box<dyn Future<Output = Result<Lease, AcquireError>> + Send>>;
+pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<Lease, AcquireError>> + Send>>;
 
 /// Somebody who waits from now on, in the order of the calls. Nobody else polls it meanwhile.
-fn arrives(mutex: &leaselock::Mutex) -> Acquiring {
+pub(crate) fn arrives(mutex: &leaselock::Mutex) -> Acquiring {
     let mutex = mutex.clone();
     let mut acquiring: Acquiring = Box::pin(async move { mutex.acquire().await });
     assert!(!has_its_turn(&mut acquiring));
