@@ -145,7 +145,7 @@ impl Driver {
             token: acquisition.token.clone(),
             debt: acquisition.debt(),
             place: background.wakeups.place(&acquisition.token),
-            so_far: SoFar::default(),
+            so_far: SoFar::after(self.latest_answer()),
         });
         acquisition.token = token;
         loop {
@@ -211,6 +211,12 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// What an earlier place was told: a store that has answered once is not given up like one that never did.
+    fn latest_answer(&self) -> Option<Seen> {
+        let state = self.party.state();
+        state.seen.as_ref().map(|(seen, _)| seen.clone())
     }
 
     /// Whether anybody still waits. Those whose time is over go, except for the last: out of line first, and only then

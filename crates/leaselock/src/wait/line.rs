@@ -40,6 +40,14 @@ pub(super) struct SoFar {
 }
 
 impl SoFar {
+    /// A wait that goes on in another place.
+    pub(super) fn after(seen: Option<Seen>) -> Self {
+        SoFar {
+            seen,
+            ..SoFar::default()
+        }
+    }
+
     pub(super) fn answered(&mut self, seen: Seen) {
         self.seen = Some(seen);
         self.failures = 0;
