@@ -164,12 +164,9 @@ impl Driver {
                 Ok(Outcome::Waiting(seen, position, reading)) => {
                     place.stands_at(position);
                     self.tell(&seen, position);
-                    let most = self.inner.store.capabilities().look_every;
-                    let pause = looks::next_look(&seen, position, !channel.is_empty(), most);
-                    so_far.answered(seen);
-                    so_far.in_line = true;
-                    so_far.reading = Some(reading);
-                    looks::spread(pause, position)
+                    let pause = acquisition.next_look(&seen, position, channel);
+                    so_far.stands(seen, reading);
+                    pause
                 }
                 Ok(Outcome::Busy(seen)) => {
                     so_far.answered(seen);

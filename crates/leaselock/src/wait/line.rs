@@ -54,6 +54,13 @@ impl SoFar {
         self.trouble = None;
     }
 
+    /// The answer said that we are in line.
+    pub(super) fn stands(&mut self, seen: Seen, reading: Reading) {
+        self.answered(seen);
+        self.in_line = true;
+        self.reading = Some(reading);
+    }
+
     /// How long to pause before the next try.
     pub(super) fn failed(&mut self, source: &StoreError) -> Duration {
         self.ambiguous |= source.maybe_applied();
@@ -205,12 +212,9 @@ impl Acquisition<'_> {
                 Ok(Outcome::Waiting(seen, position, reading)) => {
                     place.stands_at(position);
                     self.tell(&seen, position);
-                    let most = self.inner.store.capabilities().look_every;
-                    let pause = looks::next_look(&seen, position, !channel.is_empty(), most);
-                    so_far.answered(seen);
-                    so_far.in_line = true;
-                    so_far.reading = Some(reading);
-                    looks::spread(pause, position)
+                    let pause = self.next_look(&seen, position, channel);
+                    so_far.stands(seen, reading);
+                    pause
                 }
                 Ok(Outcome::Busy(seen)) => {
                     so_far.answered(seen);
@@ -258,6 +262,13 @@ impl Acquisition<'_> {
                 }
             }
         }
+    }
+
+    /// How long to stay in line before looking again, for whoever listens to `channel`.
+    pub(super) fn next_look(&self, seen: &Seen, position: u64, channel: &str) -> Duration {
+        let most = self.inner.store.capabilities().look_every;
+        let pause = looks::next_look(seen, position, !channel.is_empty(), most);
+        looks::spread(pause, position)
     }
 
     /// The first request has its whole time, because it may need a connection first. While none was ever answered, the
