@@ -4,7 +4,7 @@ mod renewals;
 
 use std::future::Future;
 
-use leaselock::{AcquireError, Client, ErrorKind, Lease};
+use leaselock::{AcquireError, Client, ErrorKind, Lease, ReleaseError};
 use testkit::{Fault, Proxy, Server, Way};
 use tokio::task::JoinHandle;
 
@@ -208,6 +208,53 @@ async fn a_call_whose_answer_vanished_leaves_everybody_in_doubt_and_nothing_lock
     assert!(unknown > 1, "a call with several requests was sent");
     proxy.heal();
     eventually("all is cleaned up", async || leftovers(&server).is_empty()).await;
+}
+
+/// What a crowd of releases came to: how many were told that nobody knows. None may be told that it is done.
+async fn releases_in_doubt(leases: Vec<Lease>) -> usize {
+    let count = leases.len();
+    let mut leases = leases.into_iter();
+    let outcomes = crowd(names("", count), |_| {
+        let lease = leases.next().unwrap();
+        async move { lease.release().await }
+    })
+    .await;
+    let unknown = |outcome: &&Result<(), ReleaseError>| match outcome {
+        Err(ReleaseError::Unknown { .. }) => true,
+        Err(ReleaseError::Store { .. }) => false, // surely never sent
+        other => panic!("{other:?}"),
+    };
+    outcomes.iter().filter(unknown).count()
+}
+
+async fn half_lost_releases(way: Way, fault: Fault) {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let url = proxy.url();
+    let short = Client::builder().url(&url).request_timeout(millis(300));
+    let client = short.build().unwrap();
+    let leases = take_all(&client, "job", 64).await;
+    let fences: Vec<_> = leases.iter().map(Lease::fence).collect();
+    proxy.set(way, fault);
+    let unknown = releases_in_doubt(leases).await;
+    assert!(unknown > 1, "a call with several requests was sent");
+    assert!(client.held().is_empty(), "nobody acts on what may be over");
+    proxy.heal();
+    eventually("all is released", async || leftovers(&server).is_empty()).await;
+    let rival = Client::connect(&server.url()).unwrap();
+    for (again, fence) in take_all(&rival, "job", 64).await.iter().zip(fences) {
+        assert!(again.fence() > fence);
+    }
+}
+
+#[tokio::test]
+async fn releases_whose_answer_vanished_are_in_doubt_and_nothing_stays_locked() {
+    half_lost_releases(Way::ToClient, Fault::Swallow).await;
+}
+
+#[tokio::test]
+async fn releases_that_vanished_on_their_way_are_in_doubt_and_nothing_stays_locked() {
+    half_lost_releases(Way::ToServer, Fault::Swallow).await;
 }
 
 /// The server stands still: the first calls are on their way, the rest is in the queue.

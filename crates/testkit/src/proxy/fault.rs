@@ -37,7 +37,9 @@ pub enum Cut {
 pub enum Fault {
     /// Each byte arrives this much later.
     Delay(Duration),
-    /// Bytes vanish; the connection looks well, and its end is still passed on.
+    /// Bytes vanish; the connection looks well, and its end is still passed on. What comes behind
+    /// the hole vanishes too, even after the fault, because TCP delivers nothing out of order: an
+    /// answer that did arrive would be taken for that of an earlier request.
     Swallow,
     /// Cuts the connection through which byte number `bytes` passes, counted from now over all
     /// connections; 0 cuts before the next byte does. It happens once and then heals itself.

@@ -23,6 +23,8 @@ pub(super) struct Link {
     /// Where each way leads: the server, the client.
     ends: [TcpStream; 2],
     forsaken: [AtomicBool; 2],
+    /// Bytes of this way have vanished.
+    holed: [AtomicBool; 2],
     /// The client has asked for messages.
     listener: AtomicBool,
     /// Set for each way that has ended, or for both by a cut.
@@ -43,6 +45,7 @@ impl Link {
             shared: Arc::clone(shared),
             ends: [server, client],
             forsaken: Default::default(),
+            holed: Default::default(),
             listener: AtomicBool::new(false),
             ended: Default::default(),
         });
@@ -133,8 +136,13 @@ impl Link {
             drop(self.ends[way].shutdown(Shutdown::Write));
             return false;
         }
+        if fault == Some(Fault::Swallow) {
+            self.holed[way].store(true, Ordering::SeqCst);
+        }
+        if self.holed[way].load(Ordering::SeqCst) {
+            return true;
+        }
         match fault {
-            Some(Fault::Swallow) => true,
             Some(Fault::Slice) => chunk.bytes.chunks(1).all(|byte| self.put(way, byte)),
             Some(Fault::Duplicate) => {
                 self.put(way, &chunk.bytes) && {

@@ -69,6 +69,21 @@ fn swallowed_request_has_no_effect_and_swallowed_answer_has() {
 }
 
 #[test]
+fn nothing_comes_out_of_a_connection_behind_what_was_swallowed() {
+    let (server, proxy) = rig();
+    for way in [Way::ToServer, Way::ToClient] {
+        let mut connection = connect(&proxy, SHORT);
+        proxy.set(way, Fault::Swallow);
+        connection.call(&["SET", "k", "1"]).unwrap_err();
+        proxy.heal();
+        let error = connection.call(&["GET", "k"]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock, "no answer but its own");
+        connect(&proxy, LONG).call(&["SET", "k", "2"]).unwrap();
+    }
+    assert_eq!(server.cli(&["GET", "k"]), Value::from("2"));
+}
+
+#[test]
 fn lost_answer_is_an_end_of_file_or_a_reset_and_heals_itself() {
     let (server, proxy) = rig();
     let cuts = [
