@@ -100,6 +100,11 @@ impl Lease {
         }
     }
 
+    /// The highest fencing token in use, when others are reserved above it, which are given back with the lease.
+    fn used(&self) -> Option<Fence> {
+        self.party.as_ref().and(self.kept.fence)
+    }
+
     /// To the next task of this process, if there is one and its turn has come. No request is made.
     fn pass_on(&mut self) -> bool {
         let Some(party) = self.party.take() else {
@@ -235,12 +240,11 @@ impl Lease {
     /// # Errors
     /// [`ReleaseError`]: nothing is held after any of them; `NotHeld` means that others may have held it meanwhile.
     pub async fn release(mut self) -> Result<(), ReleaseError> {
-        // Whatever was reserved for others is given back with it.
-        let used = self.party.as_ref().and(self.kept.fence);
+        let used = self.used();
         if self.pass_on() {
             return Ok(());
         }
-        let debt = self.give_up();
+        let debt = self.give_up(used);
         let (inner, kept) = (Arc::clone(&self.inner), Arc::clone(&self.kept));
         let within = inner.request_timeout(kept.ttl());
         let outcome = release(&inner, &kept.name, &kept.keys, &kept.token, used, within).await;
@@ -267,14 +271,14 @@ impl Lease {
         if let Some(party) = self.party.take() {
             party.end_of(&self.inner, &self.kept);
         }
-        let debt = self.give_up();
+        let debt = self.give_up(self.kept.fence);
         let handle = handle::detach(&self.inner, &self.kept).await?;
         debt.settle();
         Ok(handle)
     }
 
     /// Stops renewal first, so that no renewal follows the release; from here on something is owed.
-    fn give_up(&mut self) -> Debt {
+    fn give_up(&mut self, used: Option<Fence>) -> Debt {
         self.given_up = true;
         self.inner.forget(self.id);
         let until = self.kept.core().deadline();
@@ -283,7 +287,7 @@ impl Lease {
         let owed = if self.late_requests {
             Owed::acquisition(keys, token, until).used(self.kept.fence)
         } else {
-            Owed::release(keys, token, self.kept.fence, until)
+            Owed::release(keys, token, used, until)
         };
         Debt::new(self.inner.reaper(), owed)
     }
@@ -332,8 +336,9 @@ pub(crate) async fn release(
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        let used = self.used();
         if !self.given_up && !self.pass_on() {
-            drop(self.give_up());
+            drop(self.give_up(used));
             self.inner.erase_note(&self.kept);
         }
     }

@@ -10,10 +10,13 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 
 use crate::clock::{Clock, Moment};
+use crate::combine::Combiner;
 use crate::error::StoreError;
 use crate::fence::Fence;
 use crate::keys::MutexKeys;
-use crate::mutex::steps::{Cancel, Cancelled};
+use crate::mutex::many::{Item, Releases, Terms};
+use crate::mutex::steps::{Cancel, Release};
+use crate::options::DEFAULT_TTL;
 use crate::store::Store;
 use crate::token::Token;
 
@@ -157,61 +160,97 @@ impl Tally {
 impl Reaping {
     /// Runs until no one can owe anything any more.
     pub(crate) async fn run(mut self, store: Store, clock: Clock) {
+        let way = Arc::new(Way {
+            releases: Combiner::new(store.clone(), clock.clone(), Arc::default()),
+            store,
+            clock,
+            tally: Arc::clone(&self.tally),
+        });
         while let Some(owed) = self.queue.recv().await {
-            let (store, clock, tally) = (store.clone(), clock.clone(), Arc::clone(&self.tally));
+            let way = Arc::clone(&way);
             drop(tokio::spawn(async move {
-                let mut paid = pay(&owed, &store, &clock, &tally).await;
+                let mut paid = way.pay(&owed).await;
                 if owed.in_flight && paid {
                     tokio::time::sleep(SECOND_LOOK).await;
-                    paid = pay(&owed, &store, &clock, &tally).await;
+                    paid = way.pay(&owed).await;
                 }
-                tally.settle(paid);
+                way.tally.settle(paid);
                 if owed.in_flight && paid {
                     tokio::time::sleep(THIRD_LOOK).await;
-                    drop(cancel(&owed, &store).await);
+                    drop(way.cancel(&owed).await);
                 }
             }));
         }
     }
 }
 
-async fn cancel(owed: &Owed, store: &Store) -> Result<Cancelled, StoreError> {
-    store
-        .ask(
-            &Cancel {
-                keys: &owed.keys,
-                token: &owed.token,
-                used: owed.used,
-            },
-            TRY_WITHIN,
-        )
-        .await
+/// How what is owed gets to the store.
+struct Way {
+    /// Leases that were dropped together are given back together.
+    releases: Combiner<Releases>,
+    store: Store,
+    clock: Clock,
+    tally: Arc<Tally>,
 }
 
-/// True once the store has confirmed that nothing is left.
-async fn pay(owed: &Owed, store: &Store, clock: &Clock, tally: &Tally) -> bool {
-    let give_up_at = owed.until.plus(PATIENCE_BEYOND);
-    for round in 0.. {
-        let pause = PAUSES_MS
-            .get(round)
-            .or(PAUSES_MS.last())
-            .copied()
-            .unwrap_or(0);
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(pause)) => {}
-            () = tally.hurry.notified() => {}
-        }
-        match cancel(owed, store).await {
-            Ok(_) => return true,
-            Err(error) => {
-                tracing::debug!(lock = %owed.keys.lock, %error, "clean-up will be tried again");
-                if clock.now() >= give_up_at {
-                    return false;
-                }
+impl Way {
+    /// True once the store has confirmed that nothing is left.
+    async fn pay(&self, owed: &Owed) -> bool {
+        let give_up_at = owed.until.plus(PATIENCE_BEYOND);
+        for round in 0.. {
+            let pause = PAUSES_MS
+                .get(round)
+                .or(PAUSES_MS.last())
+                .copied()
+                .unwrap_or(0);
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(pause)) => {}
+                () = self.tally.hurry.notified() => {}
+            }
+            let outcome = if owed.in_flight || owed.used.is_some() {
+                self.cancel(owed).await
+            } else {
+                self.release(owed).await
+            };
+            let Err(error) = outcome else { return true };
+            tracing::debug!(lock = %owed.keys.lock, %error, "clean-up will be tried again");
+            if self.clock.now() >= give_up_at {
+                return false;
             }
         }
+        false
     }
-    false
+
+    /// What may be in line, or may still get there.
+    async fn cancel(&self, owed: &Owed) -> Result<(), StoreError> {
+        let cancel = Cancel {
+            keys: &owed.keys,
+            token: &owed.token,
+            used: owed.used,
+        };
+        self.store.ask(&cancel, TRY_WITHIN).await.map(drop)
+    }
+
+    /// What was a lease, and with that out of line.
+    async fn release(&self, owed: &Owed) -> Result<(), StoreError> {
+        let release = Release {
+            keys: &owed.keys,
+            token: &owed.token,
+            used: None,
+        };
+        let item = || Item {
+            keys: owed.keys.clone(),
+            token: owed.token.clone(),
+            terms: Terms {
+                ttl: DEFAULT_TTL,
+                fencing: true,
+            },
+        };
+        self.releases
+            .ask(&release, item, TRY_WITHIN)
+            .await
+            .map(drop)
+    }
 }
 
 /// Owes something until it is settled: made before a request is sent, so that no drop, panic or error in between

@@ -257,6 +257,21 @@ async fn releases_that_vanished_on_their_way_are_in_doubt_and_nothing_stays_lock
     half_lost_releases(Way::ToServer, Fault::Swallow).await;
 }
 
+/// Each by itself would be 200 calls.
+#[tokio::test]
+async fn leases_that_are_dropped_together_are_given_back_together() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let leases = take_all(&client, "job", 200).await;
+    let before = calls(&server, "evalsha") + calls(&server, "eval");
+    drop(leases);
+    let closed = client.close().await;
+    assert_eq!((closed.released, closed.unconfirmed), (200, 0));
+    assert_eq!(leftovers(&server), [""; 0]);
+    let sent = calls(&server, "evalsha") + calls(&server, "eval") - before;
+    assert!(sent < 50, "{sent} calls");
+}
+
 /// The server stands still: the first calls are on their way, the rest is in the queue.
 #[tokio::test]
 async fn whoever_leaves_the_queue_leaves_nothing_and_the_others_are_served() {
