@@ -1,15 +1,16 @@
--- prelude: what every script begins with.
+-- prelude: what every script begins with, except for a plain case that does without.
 -- Numbers above 14 digits leave through whole(), because Lua would print 1e+15 for them.
-
-local FENCE_KEPT_MS = '604800000' -- lua/fence.lua; text: the server would make text of a number each time
 
 -- Server time in microseconds. A script reads it once: it moves while the script runs.
 local time_us, time_text
-local function clock_us()
-  local time = redis.call('TIME')
+local function clock_of(time)
   time_text = time[1] .. string.sub('000000' .. time[2], -6)
   time_us = tonumber(time_text)
   return time_us
+end
+
+local function clock_us()
+  return clock_of(redis.call('TIME'))
 end
 
 -- Most of what a script says is the time that it read, which is not made into text again: that costs as much as a command.
@@ -21,4 +22,9 @@ end
 -- lease has no fencing token), and 8 characters of client.
 local function client_of(value)
   return #value == 31 and string.match(value, '^[%w_-]+[.~]([%w_-]+)$') or ''
+end
+
+-- Whether a grant of this token has a fencing token.
+local function is_fenced(token)
+  return string.sub(token, 23, 23) == '.'
 end

@@ -27,14 +27,15 @@ pub(crate) struct Script {
 /// Joins `prelude.lua`, the named fragments and the script itself at compile time.
 ///
 /// Making the functions of its fragments costs a script more than the plain case of an acquisition, so a script that is
-/// `first` stands before them and answers that case; every other is served behind them, by its other half `.rest.lua`.
+/// `first` stands before all of them and answers that case; every other is served behind them, by its other half
+/// `.rest.lua`.
 macro_rules! script {
     ($name:literal first $(, with $fragment:literal)*) => {{
         static SCRIPT: $crate::script::Script = $crate::script::Script {
             name: $name,
             source: concat!(
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/prelude.lua")),
                 include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".lua")),
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/prelude.lua")),
                 $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $fragment, ".lua")),)*
                 include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".rest.lua")),
             ),

@@ -2,19 +2,20 @@
 --
 -- KEYS[1] lock       string; the holder's token; the lease is this key's PTTL
 -- KEYS[2] line       sorted set; waiters in order (lua/line.lua)
--- KEYS[3] waiters    hash; token to what its grant needs
--- KEYS[4] fence      string; 'first:last' of the latest grant, kept 7 days
--- ARGV[1] token      the caller's proof of ownership
+-- KEYS[3] waiters    hash; token to its member of the line
+-- KEYS[4] fence      string; 'first:last' of the latest grant, kept 7 days (lua/fence.lua)
+-- ARGV[1] token      the caller's proof of ownership; its 23rd character is '.' when a grant mints fencing tokens
 -- ARGV[2] ttl_ms     integer > 0; the lease when granted by this call
--- ARGV[3] passed_ms  integer > 0; the lease when handed over later, short until it is renewed
--- ARGV[4] waits      '1' gets in line when busy, '0' does not
--- ARGV[5] priority   integer; larger goes first
--- ARGV[6] channel    where the caller listens for its grant; '' when it cannot
--- ARGV[7] fencing    '1' mints a fencing token, '0' does not
--- ARGV[8] range      integer > 0; how many fencing tokens a grant reserves that was waited for
+-- ARGV[3] wait       '' does not get in line when busy. 'priority passed_ms range channel' does: larger priorities go
+--                    first; passed_ms > 0 is the lease when handed over later, short until it is renewed; range > 0 is
+--                    how many fencing tokens a grant reserves that was waited for; channel is where the caller
+--                    listens for its grant, empty when it cannot
 --
--- Returns {"granted", fence, range, time_us, others}       held under `token` until ttl_ms from time_us; fence '0' when
---                                                          off, otherwise the first of `range`; others '1' when
+-- Returns {"fenced", time_us}                              granted at once with nobody in line: held under `token`
+--                                                          until ttl_ms from time_us, which is its fencing token too
+--         {"unfenced", time_us}                            the same without a fencing token
+--         {"granted", fence, range, time_us, others}       granted in any other case; fence '0' when the token asks
+--                                                          for none, otherwise the first of `range`; others '1' when
 --                                                          somebody is left in line
 --         {"waiting", pttl_ms, holder, time_us, place}     in line at `place` (1 is next); the holder's remaining time
 --                                                          (-1: none is set) and its client ('' when foreign)
@@ -23,19 +24,46 @@
 --         keeps its place and is marked as alive. Nothing is granted or queued twice.
 -- Writes  lock, line, waiters, fence
 local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, ttl_ms, passed_ms, waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
-local priority, channel, fencing, range = ARGV[5], ARGV[6], ARGV[7], ARGV[8] or '1'
+local token, ttl_ms, wait = ARGV[1], ARGV[2], ARGV[3]
 
-local now_us = clock_us()
-local now = whole(now_us)
+local time = redis.call('TIME')
+local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
+local held = wait ~= '' and redis.call('GET', lock)
 
 -- The plain case: nothing is there but perhaps a fence that the clock has passed, of two numbers with 16 digits.
-if redis.call('EXISTS', lock, line, waiters) == 0 then
-  local last = fencing == '1' and redis.call('GET', fence)
-  if not last or #last == 33 and string.byte(last, 17) == 58 and (tonumber(string.sub(last, 18)) or now_us) < now_us then
+if not held and redis.call('EXISTS', lock, line) == 0 then
+  if string.byte(token, 23) ~= 46 then
     redis.call('SET', lock, token, 'PX', ttl_ms)
-    if fencing ~= '1' then return { 'granted', '0', '1', now, '0' } end
-    redis.call('SET', fence, now .. ':' .. now, 'PX', FENCE_KEPT_MS)
-    return { 'granted', now, '1', now, '0' }
+    return { 'unfenced', now }
+  end
+  local before = redis.call('SET', fence, now .. ':' .. now, 'KEEPTTL', 'GET')
+  if not before or string.sub(before, 1, 6) ~= string.sub(now, 1, 6) then
+    redis.call('PEXPIRE', fence, '614800000')
+  end
+  if not before or #before == 33 and #now == 16 and string.byte(before, 17) == 58 and string.sub(before, 18) < now then
+    redis.call('SET', lock, token, 'PX', ttl_ms)
+    return { 'fenced', now }
+  end
+  redis.call('SET', fence, before, 'KEEPTTL')
+end
+
+-- The plain wait: held by another, new in line, and behind all others of the one usual priority.
+if held and held ~= token and string.sub(wait, 1, 2) == '0 ' then
+  local last = redis.call('ZRANGE', line, '-1', '-1')[1]
+  if #now == 16 and (not last or string.sub(last, 64, 66) == ' 0 ' and string.sub(last, 1, 16) < now) then
+    local member = now .. token .. now .. ' ' .. wait
+    if redis.call('HSETNX', waiters, token, member) == 1 then
+      redis.call('ZADD', line, '0', member)
+      local place = last and redis.call('HLEN', waiters) or 1
+      -- Both keys end 60 s after this was done last, which is at most 10 s ago unless the leading digits differ.
+      -- An entry that is alone behind others has made its key anew.
+      if place == 1 or string.sub(last, 1, 9) ~= string.sub(now, 1, 9) then
+        redis.call('PEXPIRE', line, '60000')
+        redis.call('PEXPIRE', waiters, '60000')
+        place = last and redis.call('ZCARD', line) or 1
+      end
+      local holder = #held == 31 and string.match(held, '^[%w_-]+[.~]([%w_-]+)$') or ''
+      return { 'waiting', redis.call('PTTL', lock), holder, now, place }
+    end
   end
 end

@@ -2,7 +2,7 @@
 --
 -- KEYS[1] lock       string; the holder's token
 -- KEYS[2] line       sorted set; waiters in order (lua/line.lua)
--- KEYS[3] waiters    hash; token to what its grant needs
+-- KEYS[3] waiters    hash; token to its member of the line
 -- KEYS[4] fence      string; 'first:last' of the latest grant
 -- ARGV[1] only       a fencing token that must be one of the holder's; '' for any
 -- ARGV[2] foreign    '1' breaks a lock of another library too, '0' does not

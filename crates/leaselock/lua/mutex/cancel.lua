@@ -2,7 +2,7 @@
 --
 -- KEYS[1] lock       string; the holder's token
 -- KEYS[2] line       sorted set; waiters in order (lua/line.lua)
--- KEYS[3] waiters    hash; token to what its grant needs
+-- KEYS[3] waiters    hash; token to its member of the line
 -- KEYS[4] fence      string; 'first:last' of the latest grant
 -- ARGV[1] token      the caller's proof of ownership
 -- ARGV[2] used       the highest fencing token in use, of those that were reserved; '0' when none is to be given back
@@ -16,11 +16,11 @@ local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, used = ARGV[1], tonumber(ARGV[2]) or 0
 
 local now_us = clock_us()
-local waiting = line_entry(token, redis.call('HGET', waiters, token))
+local member = line_known(waiters, token)
 local held = redis.pcall('GET', lock) -- an error for what is no lock, which is no reason to stay in line
-if waiting then line_drop(line, waiters, waiting) end
+if member then line_drop(line, waiters, { member = member, token = token }) end
 if held == token then
   line_pass_on(lock, line, waiters, fence, used, now_us)
   return { 'released', whole(now_us) }
 end
-return { waiting and 'left' or 'absent', whole(now_us) }
+return { member and 'left' or 'absent', whole(now_us) }

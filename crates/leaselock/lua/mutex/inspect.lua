@@ -2,9 +2,8 @@
 --
 -- KEYS[1] lock       string; the holder's token
 -- KEYS[2] line       sorted set; waiters in order (lua/line.lua)
--- KEYS[3] waiters    hash; token to what its grant needs
--- KEYS[4] fence      string; 'first:last' of the latest grant
--- KEYS[5] why        string; the holder's token and its note
+-- KEYS[3] fence      string; 'first:last' of the latest grant
+-- KEYS[4] why        string; the holder's token and its note
 --
 -- Returns {"free", time_us, line}                                  line: client, priority, client, priority, …
 --         {"held", time_us, line, value, pttl_ms, fence, why}      value: the holder's token, ours or foreign;
@@ -13,13 +12,13 @@
 --         {"other", time_us, line, type}                           something that is no lock lies under the key
 -- Replay  the same answer
 -- Writes  nothing
-local lock, line, waiters, fence, why = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local lock, line, fence, why = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 local now_us = clock_us()
 local queue = {}
-for _, place in ipairs((line_read(line, waiters, 0, HEAD_MAX - 1))) do
+for _, place in ipairs(line_read(line, 0, HEAD_MAX - 1)) do
   queue[#queue + 1] = client_of(place.token)
-  queue[#queue + 1] = place.priority or '0'
+  queue[#queue + 1] = place.priority
 end
 local kind = redis.call('TYPE', lock)
 kind = type(kind) == 'table' and kind.ok or kind

@@ -2,26 +2,70 @@
 --
 -- KEYS[1] lock       string; the holder's token
 -- KEYS[2] line       sorted set; waiters in order (lua/line.lua)
--- KEYS[3] waiters    hash; token to what its grant needs
+-- KEYS[3] waiters    hash; token to its member of the line
 -- KEYS[4] fence      string; 'first:last' of the latest grant
 -- ARGV[1] token      the caller's proof of ownership
--- ARGV[2] used       the highest fencing token in use, of those that were reserved; '0' when none is to be given back
+-- ARGV[2] used       the highest fencing token in use, of those that were reserved; left out when none is to be given
+--                    back
 --
--- Returns {"released", time_us}    free, or already the next waiter's
---         {"expired", time_us}     nothing was there: the lease had run out or was deleted
---         {"taken", time_us}       another holds it; nothing was changed
+-- Returns {"released"}    free, or already the next waiter's
+--         {"expired"}     nothing was there: the lease had run out or was deleted
+--         {"taken"}       another holds it; nothing was changed
 -- Replay  "expired" or "taken": the first call did the work
 -- Writes  lock, line, waiters, fence
 local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, used = ARGV[1], ARGV[2] or '0'
+local token, used = ARGV[1], ARGV[2]
 
-local now = whole(clock_us())
 local held = redis.call('GET', lock)
-if not held then return { 'expired', now } end
-if held ~= token then return { 'taken', now } end
+if not held then return { 'expired' } end
+if held ~= token then return { 'taken' } end
 
 -- The plain case: nobody waits, and no reserved number is left.
-if redis.call('EXISTS', line) == 0 and (used == '0' or redis.call('GET', fence) == used .. ':' .. used) then
+local ahead = redis.call('ZRANGE', line, '0', '1')
+local first = ahead[1]
+if not first and (not used or redis.call('GET', fence) == used .. ':' .. used) then
   redis.call('DEL', lock)
-  return { 'released', now }
+  return { 'released' }
+end
+
+-- The plain turn: the first in line has a channel, somebody hears its grant, and the clock has 16 digits and has passed
+-- all numbers; unused ones are taken by the grant or there are none. What memory pressure cannot refuse is written first, and what a wrong type refuses before anything that stays.
+local time = redis.call('TIME')
+local next, passed_ms, range, channel, out
+if first and #time[1] == 10 then
+  next = string.sub(first, 17, 47)
+  passed_ms, range, channel = string.match(first, '^%d+ %-?%d+ (%d+) (%d+) (.+)$', 48)
+end
+if channel and (not used or string.byte(next, 23) == 46) then
+  local known = redis.call('HDEL', waiters, next) == 1
+  redis.call('ZREM', line, first) -- without an entry it is of one who could not be found when it left
+  if known then
+    out = first
+    local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
+    local minted, before, passed = '0', false, true
+    if string.byte(next, 23) == 46 then
+      minted = now
+      local last = range == '1' and now or string.format('%.0f', tonumber(now) + tonumber(range) - 1)
+      before = redis.pcall('SET', fence, now .. ':' .. last, 'KEEPTTL', 'GET')
+      if type(before) == 'table' then
+        passed = false
+      elseif before then
+        passed = #before == 33 and string.byte(before, 17) == 58
+          and (string.sub(before, 18) < now
+            or used and #used == 16 and used < now and string.sub(before, 1, 16) <= used and used < string.sub(before, 18))
+      end
+      if not before or passed and string.sub(before, 1, 6) ~= string.sub(now, 1, 6) then
+        redis.call('PEXPIRE', fence, '614800000')
+      end
+    end
+    if passed then
+      redis.call('SET', lock, next, 'PX', passed_ms)
+      local sent = redis.pcall('PUBLISH', channel, 'grant ' .. minted .. ' ' .. range .. ' ' .. now .. ' ' .. passed_ms
+        .. ' ' .. (ahead[2] and '1' or '0') .. ' ' .. next)
+      if type(sent) == 'number' and sent > 0 then return { 'released' } end
+    end
+    -- Nobody has heard of it, so it is taken back.
+    if passed then redis.call('DEL', lock) end
+    if type(before) == 'string' then redis.call('SET', fence, before, 'KEEPTTL') end
+  end
 end

@@ -1,5 +1,6 @@
 //! The atomic steps of a holder and a waiter: one value per script under `lua/mutex/`.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::fence::Fence;
@@ -19,6 +20,7 @@ pub(crate) struct Acquire<'a> {
     pub(crate) waits: bool,
     pub(crate) priority: i32,
     pub(crate) channel: &'a str,
+    /// As the token says, which is what the script goes by.
     pub(crate) fencing: bool,
     /// How many fencing tokens a grant reserves that was waited for.
     pub(crate) range: u64,
@@ -65,16 +67,21 @@ impl Operation for Acquire<'_> {
             .key(self.keys.fence());
         call.arg(self.token.secret())
             .arg(self.ttl.as_ms())
-            .arg(self.passed.as_ms());
-        call.arg(u8::from(self.waits))
-            .arg(self.priority)
-            .arg(self.channel)
-            .arg(u8::from(self.fencing))
-            .arg(self.range);
+            .arg(Wish(self));
     }
 
     fn decode(answer: &Tagged) -> Result<Acquired, Malformed> {
         match answer.tag() {
+            "fenced" | "unfenced" => {
+                let time_us = answer.number(0)?;
+                let fenced = answer.tag() == "fenced";
+                Ok(Acquired::Granted {
+                    fence: Fence::from_answer(time_us).filter(|_| fenced),
+                    range: 1,
+                    time_us,
+                    others: false,
+                })
+            }
             "granted" => Ok(Acquired::Granted {
                 fence: Fence::from_answer(answer.number(0)?),
                 range: answer.number(1)?,
@@ -90,6 +97,26 @@ impl Operation for Acquire<'_> {
             }),
             _ => Err(Malformed),
         }
+    }
+}
+
+/// What only a place in line needs, in one argument, because each costs client and server.
+struct Wish<'a, 'b>(&'a Acquire<'b>);
+
+impl fmt::Display for Wish<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Acquire {
+            waits,
+            priority,
+            passed,
+            range,
+            channel,
+            ..
+        } = self.0;
+        if *waits {
+            write!(f, "{priority} {} {range} {channel}", passed.as_ms())?;
+        }
+        Ok(())
     }
 }
 
@@ -171,8 +198,10 @@ impl Operation for Release<'_> {
             .key(self.keys.line())
             .key(self.keys.waiters())
             .key(self.keys.fence());
-        call.arg(self.token.secret())
-            .arg(self.used.map_or(0, Fence::get));
+        call.arg(self.token.secret());
+        if let Some(used) = self.used {
+            call.arg(used);
+        }
     }
 
     fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {

@@ -38,9 +38,7 @@ impl Operation for Inspect<'_> {
         || script!("mutex/inspect", with "fence", with "line"; reads_only);
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock)
-            .key(self.keys.line())
-            .key(self.keys.waiters());
+        call.key(&self.keys.lock).key(self.keys.line());
         call.key(self.keys.fence()).key(self.keys.why());
     }
 

@@ -48,7 +48,7 @@ fn a_replayed_acquire_gets_the_same_fence_and_a_whole_ttl() {
 #[test]
 fn without_fencing_no_number_is_minted_and_no_fence_key_is_made() {
     on_every_engine(async |lab| {
-        let (keys, holder) = (keys("job"), token());
+        let (keys, holder) = (keys("job"), unfenced_token());
         let unfenced = How {
             fencing: false,
             ..TRY
@@ -289,17 +289,46 @@ fn another_type_under_any_key_is_an_error_and_is_left_alone() {
             );
             lab.meddle(&DELETE, key, &[]).await;
         }
+        // Without a line it means nothing; whoever gets in line is not half in it.
         lab.meddle(&SET, &keys.waiters().to_string(), &["x"]).await;
+        lab.granted(&keys, &token(), &TRY).await;
         let error = lab
             .store
             .ask(&acquire(&keys, &ours, &WAIT), WITHIN)
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WrongType, "{error}");
-        assert_eq!(
-            lab.meddle(&TYPE_OF, &keys.lock, &[]).await,
-            [Value::Bytes(b"none".to_vec())]
-        );
+        assert_eq!(lab.line_length(&keys).await, 0);
+    });
+}
+
+#[test]
+fn another_type_under_a_side_key_stops_a_hand_over_and_leaves_holder_and_line() {
+    on_every_engine(async |lab| {
+        let _ear = lab.listen("here").await;
+        let wait = How {
+            channel: "here",
+            ..WAIT
+        };
+        for (name, key) in [("a", "{a}:ll:waiters"), ("b", "{b}:ll:fence")] {
+            let (keys, holder) = (keys(name), token());
+            lab.granted(&keys, &holder, &TRY).await;
+            lab.waiting(&keys, &token(), &wait).await;
+            lab.waiting(&keys, &token(), &wait).await;
+            lab.meddle(&DELETE, key, &[]).await;
+            let odd = if name == "a" { &SET } else { &ADD_HASH };
+            lab.meddle(odd, key, &["x"]).await;
+            let release = Release {
+                keys: &keys,
+                token: &holder,
+                used: None,
+            };
+            let error = lab.store.ask(&release, WITHIN).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::WrongType, "{key}: {error}");
+            lab.meddle(&DELETE, key, &[]).await;
+            assert!(lab.holds(&keys, &holder).await, "{}: {key}", lab.engine);
+            assert_eq!(lab.line_length(&keys).await, 2, "{}: {key}", lab.engine);
+        }
     });
 }
 

@@ -108,6 +108,30 @@ fn a_waiter_without_receivers_is_skipped_keeps_its_place_and_is_served_later() {
     });
 }
 
+/// The server says that nobody has received the message: what was written for it is taken back, its place too.
+#[test]
+fn a_grant_that_nobody_received_goes_to_the_next_who_is_there() {
+    on_every_engine(async |lab| {
+        let (keys, holder, there) = (keys("job"), token(), token());
+        let (away, also_away) = (token(), token());
+        let ear = lab.listen("here").await;
+        let before = lab.granted(&keys, &holder, &TRY).await;
+        for (token, channel) in [(&away, "away"), (&also_away, "away"), (&there, "here")] {
+            lab.waiting(&keys, token, &How { channel, ..WAIT }).await;
+        }
+        assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Released);
+        assert!(lab.holds(&keys, &there).await, "{}", lab.engine);
+        ear.heard(&there).await;
+        assert_eq!(ear.count(), 1, "{}", lab.engine);
+        assert!(lab.granted(&keys, &there, &TRY).await > before);
+        assert_eq!(lab.line_length(&keys).await, 2, "{}", lab.engine);
+        for (place, token) in [(1, &away), (2, &also_away)] {
+            assert_eq!(lab.waiting(&keys, token, &WAIT).await, place);
+        }
+        assert_eq!(lab.cancel(&keys, &away).await, Cancelled::Left);
+    });
+}
+
 #[test]
 fn when_nobody_in_line_is_there_the_lock_is_free_and_a_newcomer_takes_it() {
     on_every_engine(async |lab| {

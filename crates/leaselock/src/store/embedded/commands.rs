@@ -112,11 +112,7 @@ fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[&[u8]]) -> Result
         (b"HGET", [field]) => Ok(Reply::or_nil(
             fields(image, key)?.and_then(|fields| fields.get(*field)),
         )),
-        (b"HMGET", wanted @ [_, ..]) => {
-            let fields = fields(image, key)?;
-            let value = |field: &&[u8]| Reply::or_nil(fields.and_then(|fields| fields.get(*field)));
-            Ok(Reply::Array(wanted.iter().map(value).collect()))
-        }
+        (b"HLEN", []) => Ok(Reply::count(fields(image, key)?.map_or(0, Fields::len))),
         (b"ZCARD" | b"ZRANK" | b"ZRANGE" | b"ZREVRANGEBYSCORE", _) => {
             sorted::read(image, command, key, args)
         }
@@ -133,9 +129,22 @@ fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[&[u8]]) -> Result
             }
             set(step, key, value, ttl_ms)
         }
+        (b"SET", [value, keep]) if keep == b"KEEPTTL" => {
+            keep_end(image, key, value);
+            Ok(Reply::Status("OK"))
+        }
+        (b"SET", [value, keep, get]) if keep == b"KEEPTTL" && get == b"GET" => {
+            let before = Reply::or_nil(text(image, key)?);
+            keep_end(image, key, value);
+            Ok(before)
+        }
         (b"DEL", []) => Ok(Reply::Int(i64::from(image.remove(key)))),
         (b"PEXPIRE", [ttl_ms]) => expire(step, key, ttl_ms),
         (b"HSET", [field, value]) => hash_set(image, key, field, value),
+        (b"HSETNX", [field, value]) => match fields(image, key)? {
+            Some(fields) if fields.contains_key(*field) => Ok(Reply::Int(0)),
+            _ => hash_set(image, key, field, value),
+        },
         (b"HDEL", [field]) => hash_del(image, key, field),
         (b"ZADD" | b"ZREM", _) => sorted::write(image, command, key, args),
         _ => Err(unknown(command, args)),
@@ -163,8 +172,11 @@ fn publish(step: &mut Step, channel: &[u8], message: &[u8]) -> Result<Reply, Fai
             "ERR PUBLISH in a script that says it only reads",
         ));
     }
-    step.outbox.push((channel.to_vec(), message.to_vec()));
-    Ok(Reply::Int(i64::from(step.surroundings.present(channel))))
+    let present = step.surroundings.present(channel);
+    if present {
+        step.outbox.push((channel.to_vec(), message.to_vec())); // whom it does not reach, it never will
+    }
+    Ok(Reply::Int(i64::from(present)))
 }
 
 fn text<'a>(image: &'a Image, key: &str) -> Result<Option<&'a Vec<u8>>, Failure> {
@@ -240,6 +252,11 @@ pub(super) fn put(step: &mut Step, key: &str, value: &[u8], ttl_ms: u64) {
         life,
         content,
     });
+}
+
+/// `SET key value KEEPTTL`.
+pub(super) fn keep_end(image: &mut Image, key: &str, value: &[u8]) {
+    *content_or(image, key, Content::Text(Vec::new())) = Content::Text(value.to_vec());
 }
 
 fn expire(step: &mut Step, key: &str, ttl_ms: &[u8]) -> Result<Reply, Failure> {

@@ -11,10 +11,15 @@ use crate::script::{Call, Tagged, Value};
 
 /// As in `lua/line.lua` and `lua/fence.lua`.
 const LINE_KEPT_MS: u64 = 60_000;
-const FENCE_KEPT_MS: u64 = 604_800_000;
+const FENCE_KEPT_MS: u64 = 614_800_000;
 /// Lua counts in doubles, and numbers of more digits are not told apart there.
 const DIGITS_MAX: usize = 15;
-const TICKET_DIGITS: usize = 16;
+/// Of server time in microseconds, and so of tickets.
+const TIME_DIGITS: usize = 16;
+/// Where a member's parts begin: the token behind the ticket, and what was asked for behind the time of the look.
+const TOKEN_AT: usize = 16;
+const LOOKED_AT: usize = 47;
+const WISH_AT: usize = 64;
 
 /// The answer of the script, with what it wrote in the step.
 pub(super) fn answer(call: &Call, step: &mut Step) -> Option<Tagged> {
@@ -22,8 +27,12 @@ pub(super) fn answer(call: &Call, step: &mut Step) -> Option<Tagged> {
     match call.script.name {
         "mutex/acquire" => acquire(step, &Names::of(keys)?, &Wish::of(args)?),
         "mutex/release" => {
-            let [token, used] = exactly(args)?;
-            release(step, &Names::of(keys)?, token, counted(used)?)
+            let mut args = args;
+            let (token, used) = (args.next()?, args.next());
+            if args.next().is_some() {
+                return None;
+            }
+            release(step, &Names::of(keys)?, token, used)
         }
         "mutex/extend" => {
             let ([lock], [token, ttl_ms]) = (exactly(keys)?, exactly(args)?);
@@ -69,37 +78,33 @@ impl<'a> Names<'a> {
 struct Wish<'a> {
     token: &'a str,
     ttl_ms: u64,
-    passed_ms: u64,
-    waits: bool,
-    priority: i32,
-    channel: &'a str,
-    fencing: &'a str,
-    range: u64,
+    fences: bool,
+    /// What a place in line is to have; `None` for whoever does not get in line.
+    wait: Option<(&'a str, Waiter<'a>)>,
 }
 
 impl<'a> Wish<'a> {
     fn of(args: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let [
-            token,
-            ttl_ms,
-            passed_ms,
-            waits,
-            priority,
-            channel,
-            fencing,
-            range,
-        ] = exactly(args)?;
+        let [token, ttl_ms, wait] = exactly(args)?;
+        if token.len() != LOOKED_AT - TOKEN_AT {
+            return None;
+        }
+        let wait = match wait {
+            "" => None,
+            wait => Some((wait, Waiter::of(wait)?)),
+        };
         Some(Wish {
             token,
             ttl_ms: plain(ttl_ms)?,
-            passed_ms: plain(passed_ms)?,
-            waits: waits == "1",
-            priority: priority.parse().ok()?,
-            channel,
-            fencing: Some(fencing).filter(|fencing| matches!(*fencing, "0" | "1"))?,
-            range: reserved(range)?,
+            fences: fences(token.as_bytes()),
+            wait,
         })
     }
+}
+
+/// Whether a grant of this token has a fencing token.
+fn fences(token: &[u8]) -> bool {
+    token.get(22) == Some(&b'.')
 }
 
 /// A whole number above zero that means the same in Lua.
@@ -143,36 +148,55 @@ fn entry<'a>(step: &'a Step, waiters: &str, token: &[u8]) -> Option<Option<&'a [
     }
 }
 
-/// A waiter's entry taken apart: `ttl_ms fencing looked_ms ticket priority range channel`.
+/// What a waiter asked for, taken apart: `priority passed_ms range channel`.
 struct Waiter<'a> {
-    ttl_ms: u64,
-    fences: bool,
-    ticket: &'a str,
-    range: u64,
+    priority: &'a str,
+    passed_ms: &'a str,
+    range: &'a str,
     channel: &'a str,
 }
 
 impl<'a> Waiter<'a> {
-    fn of(entry: &'a [u8]) -> Option<Self> {
-        let mut words = std::str::from_utf8(entry).ok()?.splitn(7, ' ');
+    fn of(wait: &'a str) -> Option<Self> {
+        let mut words = wait.splitn(4, ' ');
         let mut next = || words.next();
-        let (ttl_ms, fencing, looked_ms) = (plain(next()?)?, next()?, next()?);
-        let (ticket, priority, range, channel) = (next()?, next()?, next()?, next()?);
-        counted(looked_ms)?;
+        let (priority, passed_ms, range, channel) = (next()?, next()?, next()?, next()?);
         counted(priority.strip_prefix('-').unwrap_or(priority))?;
-        counted(ticket)?;
-        (ticket.len() == TICKET_DIGITS && matches!(fencing, "0" | "1")).then_some(Waiter {
-            ttl_ms,
-            fences: fencing == "1",
-            ticket,
-            range: reserved(range)?,
+        plain(passed_ms)?;
+        reserved(range)?;
+        Some(Waiter {
+            priority,
+            passed_ms,
+            range,
             channel,
         })
     }
+
+    /// As a member of the line shows it behind the time of its latest look.
+    fn in_member(member: &'a [u8]) -> Option<Self> {
+        digits(member.get(LOOKED_AT..WISH_AT - 1)?)?;
+        let wish = std::str::from_utf8(member.get(WISH_AT - 1..)?).ok()?;
+        Self::of(wish.strip_prefix(' ')?)
+    }
+
+    fn score(&self) -> Option<f64> {
+        let priority: i32 = self.priority.parse().ok()?;
+        // The text of it is negated in Lua, and one that is written oddly means something else there.
+        (priority.to_string() == self.priority)
+            .then_some(priority)?
+            .checked_neg()
+            .map(f64::from)
+    }
+}
+
+/// A time in microseconds as it stands in a member.
+fn digits(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    counted(text).filter(|_| text.len() == TIME_DIGITS)
 }
 
 /// First and last number of the latest grant, zeros when there is none.
-fn fences(step: &Step, fence: &str) -> Option<(u64, u64)> {
+fn latest(step: &Step, fence: &str) -> Option<(u64, u64)> {
     let Some(found) = value(step, fence)? else {
         return Some((0, 0));
     };
@@ -195,68 +219,109 @@ fn reserved(text: &str) -> Option<u64> {
     plain(text).filter(|range| *range <= MOST)
 }
 
-/// The first of so many numbers, or zero for a grant without.
-fn mint(step: &mut Step, fence: &str, last: u64, range: u64, fences: bool) -> u64 {
-    if !fences {
-        return 0;
+/// A plain grant of `range` numbers from the present time on.
+struct Mint {
+    last: u64,
+    /// Its key is to be kept longer.
+    renews: bool,
+}
+
+impl Mint {
+    /// `None` when the clock has not passed all numbers up to the last one that was used.
+    fn plain(step: &Step, fence: &str, range: u64, used: Option<u64>) -> Option<Self> {
+        let now_us = step.now_us;
+        let renews = match value(step, fence)? {
+            None => true,
+            Some(found) => {
+                let (first, last) = (digits(found.get(..16)?)?, digits(found.get(17..)?)?);
+                let of_it = |used| has_16_digits(used) && first <= used && used < last;
+                let given_back = used.is_some_and(of_it);
+                let passed = if given_back { used? } else { last };
+                if found[16] != b':' || (last >= now_us && passed >= now_us) {
+                    return None;
+                }
+                first / 10_000_000_000 != now_us / 10_000_000_000
+            }
+        };
+        let last = now_us + range - 1;
+        Some(Mint { last, renews })
     }
-    let first = step.now_us.max(last + 1);
-    put_fences(step, fence, first, first + range - 1);
-    first
+
+    fn write(&self, step: &mut Step, fence: &str) {
+        let both = format!("{}:{}", step.now_us, self.last);
+        commands::keep_end(&mut step.image, fence, both.as_bytes());
+        if self.renews {
+            commands::prolong(step, fence, FENCE_KEPT_MS);
+        }
+    }
 }
 
-fn put_fences(step: &mut Step, fence: &str, first: u64, last: u64) {
-    let both = format!("{first}:{last}");
-    commands::put(step, fence, both.as_bytes(), FENCE_KEPT_MS);
-}
-
-fn release(step: &mut Step, names: &Names<'_>, token: &str, used: u64) -> Option<Tagged> {
-    let now = text(step.now_us);
+fn release(step: &mut Step, names: &Names<'_>, token: &str, used: Option<&str>) -> Option<Tagged> {
     match value(step, names.lock)? {
-        None => return tagged("expired", [now]),
-        Some(held) if held != token.as_bytes() => return tagged("taken", [now]),
+        None => return tagged("expired", []),
+        Some(held) if held != token.as_bytes() => return tagged("taken", []),
         Some(_) => {}
     }
-    let (first, last) = fences(step, names.fence)?;
-    let unused = first <= used && used < last;
-    let last = if unused { used } else { last };
-    // A grant with numbers of its own takes the unused ones.
-    if !pass_on(step, names, last)? && unused {
-        put_fences(step, names.fence, first, used);
+    let used = match used {
+        None => None,
+        Some(used) => Some(counted(used)?),
+    };
+    if members(step, names.line)?.is_empty() {
+        if let Some(used) = used {
+            let (first, last) = latest(step, names.fence)?;
+            if first <= used && used < last {
+                let both = format!("{first}:{used}");
+                commands::put(step, names.fence, both.as_bytes(), FENCE_KEPT_MS);
+            }
+        }
+        step.image.remove(names.lock);
+    } else {
+        pass_on(step, names, used)?;
     }
-    tagged("released", [now])
+    tagged("released", [])
 }
 
-/// The lock goes to the first in line, or is free when there is none. True when fences were minted.
-fn pass_on(step: &mut Step, names: &Names<'_>, last_fence: u64) -> Option<bool> {
+/// The lock goes to the first in line.
+fn pass_on(step: &mut Step, names: &Names<'_>, used: Option<u64>) -> Option<()> {
     let in_line = members(step, names.line)?;
-    let Some(first) = in_line.first() else {
-        step.image.remove(names.lock);
-        return Some(false);
+    let (member, others) = (in_line.first()?.name.clone(), in_line.len() > 1);
+    let next = member.get(TOKEN_AT..LOOKED_AT)?;
+    let waiter = Waiter::in_member(&member)?;
+    let Waiter {
+        passed_ms,
+        range,
+        channel,
+        ..
+    } = waiter;
+    entry(step, names.waiters, next)??;
+    if !has_16_digits(step.now_us) || channel.is_empty() {
+        return None;
+    }
+    let mint = match fences(next) {
+        true => Some(Mint::plain(step, names.fence, reserved(range)?, used)?),
+        false if used.is_some() => return None, // the script gives them back
+        false => None,
     };
-    let (member, others) = (first.name.clone(), u8::from(in_line.len() > 1));
-    let next = member.get(TICKET_DIGITS..)?;
-    let waiter = entry(step, names.waiters, next)??.to_vec();
-    let waiter = Waiter::of(&waiter)?;
-    if waiter.channel.is_empty() || !step.surroundings.present(waiter.channel.as_bytes()) {
+    if !step.surroundings.present(channel.as_bytes()) {
         return None; // who comes after it, is for the script to find
     }
-    if others == 0 {
-        step.image.remove(names.line);
-        step.image.remove(names.waiters);
-    } else {
-        sorted::remove(&mut step.image, names.line, &member).ok()?;
-        commands::hash_del(&mut step.image, names.waiters, next).ok()?;
+    commands::hash_del(&mut step.image, names.waiters, next).ok()?;
+    sorted::remove(&mut step.image, names.line, &member).ok()?;
+    if let Some(mint) = &mint {
+        mint.write(step, names.fence);
     }
-    commands::put(step, names.lock, next, waiter.ttl_ms);
-    let Waiter { ttl_ms, range, .. } = waiter;
-    let minted = mint(step, names.fence, last_fence, range, waiter.fences);
-    let now_us = step.now_us;
-    let mut message = format!("grant {minted} {range} {now_us} {ttl_ms} {others} ").into_bytes();
+    commands::put(step, names.lock, next, plain(passed_ms)?);
+    let (now_us, others) = (step.now_us, u8::from(others));
+    let minted = mint.map_or(0, |_| now_us);
+    let mut message = format!("grant {minted} {range} {now_us} {passed_ms} {others} ").into_bytes();
     message.extend_from_slice(next);
-    let channel = waiter.channel.as_bytes().to_vec();
+    let channel = channel.as_bytes().to_vec();
     step.outbox.push((channel, message));
-    Some(waiter.fences)
+    Some(())
+}
+
+fn has_16_digits(time_us: u64) -> bool {
+    time_us.to_string().len() == TIME_DIGITS
 }
 
 fn extend(step: &mut Step, lock: &str, token: &str, ttl_ms: u64) -> Option<Tagged> {
@@ -287,74 +352,106 @@ fn remaining_ms(step: &Step, lock: &str) -> i64 {
 
 fn acquire(step: &mut Step, names: &Names<'_>, wish: &Wish<'_>) -> Option<Tagged> {
     let now = text(step.now_us);
-    let known = entry(step, names.waiters, wish.token.as_bytes())?.is_some();
-    let length = members(step, names.line)?.len();
-    let (first_fence, last_fence) = fences(step, names.fence)?;
-    let fences = wish.fencing == "1";
+    let token = wish.token.as_bytes();
     let Some(held) = value(step, names.lock)? else {
-        if length > 0 || known {
+        if step.image.find(names.line).is_some() {
             return None; // whose turn it is, is for the script to find
         }
-        commands::put(step, names.lock, wish.token.as_bytes(), wish.ttl_ms);
-        let minted = mint(step, names.fence, last_fence, 1, fences);
-        return tagged("granted", [text(minted), text(1), now, text(0)]);
+        if !wish.fences {
+            commands::put(step, names.lock, token, wish.ttl_ms);
+            return tagged("unfenced", [now]);
+        }
+        if !has_16_digits(step.now_us) {
+            return None;
+        }
+        Mint::plain(step, names.fence, 1, None)?.write(step, names.fence);
+        commands::put(step, names.lock, token, wish.ttl_ms);
+        return tagged("fenced", [now]);
     };
-    if held == wish.token.as_bytes() {
-        let (fence, range) = match fences {
-            true if first_fence == 0 => return None,
-            true => (first_fence, (last_fence + 1).checked_sub(first_fence)?),
-            false => (0, wish.range),
+    if held == token {
+        let asked = match &wish.wait {
+            Some((_, waiter)) => reserved(waiter.range)?,
+            None => 1,
         };
+        let (fence, range) = match wish.fences {
+            true => match latest(step, names.fence)? {
+                (0, _) => return None,
+                (first, last) => (first, (last + 1).checked_sub(first)?),
+            },
+            false => (0, asked),
+        };
+        let others = text(u8::from(!members(step, names.line)?.is_empty()));
         lengthen(step, names.lock, wish.ttl_ms);
-        let others = text(u8::from(length > 0));
         return tagged("granted", [text(fence), text(range), now, others]);
     }
     let holder = text(client_in(held));
-    if !wish.waits {
-        return tagged(
-            "busy",
-            [Value::Int(remaining_ms(step, names.lock)), holder, now],
-        );
-    }
-    let place = enqueue(step, names, wish)?;
+    let Some((wait, waiter)) = &wish.wait else {
+        let left = Value::Int(remaining_ms(step, names.lock));
+        return tagged("busy", [left, holder, now]);
+    };
+    let place = enqueue(step, names, wish.token, wait, waiter)?;
     let left = Value::Int(remaining_ms(step, names.lock));
     tagged("waiting", [left, holder, now, Value::Int(place)])
 }
 
 /// In line, behind all of the same priority, or still at the place it had. The place counts from 1.
-fn enqueue(step: &mut Step, names: &Names<'_>, wish: &Wish<'_>) -> Option<i64> {
-    let score = f64::from(wish.priority.checked_neg()?);
-    let ticket = match entry(step, names.waiters, wish.token.as_bytes())? {
-        Some(entry) => Waiter::of(entry)?.ticket.to_owned(),
+fn enqueue(
+    step: &mut Step,
+    names: &Names<'_>,
+    token: &str,
+    wait: &str,
+    waiter: &Waiter<'_>,
+) -> Option<i64> {
+    let (score, now_us) = (waiter.score()?, step.now_us);
+    if !has_16_digits(now_us) {
+        return None;
+    }
+    let in_line = members(step, names.line)?;
+    let known = entry(step, names.waiters, token.as_bytes())?;
+    let ticket = |member: &[u8]| digits(member.get(..TOKEN_AT)?);
+    let last = match in_line.last() {
+        Some(last) => Some((ticket(&last.name)?, Waiter::in_member(&last.name)?)),
+        None => None,
+    };
+    // A new one that nobody of lower priority stands behind, as nearly all are.
+    let usual = known.is_none()
+        && waiter.priority == "0"
+        && last
+            .as_ref()
+            .is_none_or(|(ticket, last)| last.priority == "0" && *ticket < now_us);
+    let last = last.map(|(ticket, _)| ticket);
+    let at_us = match known {
+        Some(known) if known.get(TOKEN_AT..LOOKED_AT) == Some(token.as_bytes()) => ticket(known)?,
+        Some(_) => return None,
         None => {
-            let behind = members(step, names.line)?
-                .iter()
-                .rev()
-                .find(|member| member.score == score);
-            let after = match behind {
-                Some(member) => counted(std::str::from_utf8(member.name.get(..16)?).ok()?)? + 1,
+            let mut before = in_line.iter().rev();
+            let behind = match before.find(|member| member.score == score) {
+                Some(member) => ticket(&member.name)? + 1,
                 None => 0,
             };
-            format!("{:016}", after.max(step.now_us))
+            behind.max(now_us)
         }
     };
-    let Wish {
-        token,
-        passed_ms,
-        fencing,
-        priority,
-        range,
-        channel,
-        ..
-    } = wish;
-    let looked_ms = step.now_us / 1000;
-    let entry = format!("{passed_ms} {fencing} {looked_ms} {ticket} {priority} {range} {channel}");
-    let member = format!("{ticket}{token}");
+    let known = known.map(<[u8]>::to_vec);
+    let member = format!("{at_us:016}{token}{now_us} {wait}");
     let image = &mut step.image;
-    commands::hash_set(image, names.waiters, token.as_bytes(), entry.as_bytes()).ok()?;
+    if let Some(known) = known {
+        sorted::remove(image, names.line, &known).ok()?;
+    }
+    commands::hash_set(image, names.waiters, token.as_bytes(), member.as_bytes()).ok()?;
     sorted::add(image, names.line, score, member.as_bytes()).ok()?;
-    commands::prolong(step, names.line, LINE_KEPT_MS);
-    commands::prolong(step, names.waiters, LINE_KEPT_MS);
+    let entries = match image.find(names.waiters).map(|entry| &entry.content) {
+        Some(Content::Hash(fields)) => fields.len(),
+        _ => return None,
+    };
+    let alone = last.is_none() || entries == 1;
+    let soon = last.is_some_and(|last| last / 10_000_000 == now_us / 10_000_000);
+    if !usual || alone || !soon {
+        commands::prolong(step, names.line, LINE_KEPT_MS);
+        commands::prolong(step, names.waiters, LINE_KEPT_MS);
+    } else {
+        return i64::try_from(entries).ok();
+    }
     let mut members = members(step, names.line)?.iter();
     let rank = members.position(|other| other.name == member.as_bytes())?;
     i64::try_from(rank + 1).ok()

@@ -58,6 +58,10 @@ fn token(actor: usize) -> String {
     format!("{:022}{separator}client0{actor}", actor)
 }
 
+fn member(actor: usize, wait: &str) -> String {
+    format!("1795224695691000{}1795224695691001 {wait}", token(actor))
+}
+
 fn fenced(actor: usize) -> bool {
     actor != 3
 }
@@ -72,9 +76,12 @@ fn content() -> impl Strategy<Value = Content> {
         Just("34:12".to_owned()),
         Just("1895224695691371:1895224695691380".to_owned()),
         Just("9999999999999999:9999999999999999".to_owned()),
-        Just("5000 1 17 0000000000000042 0 1 here".to_owned()),
-        Just("5000 1 17 0000000000000042 +1 1 here".to_owned()),
-        Just("5000 1 17 42 -3 1 over there and here".to_owned()),
+        Just(member(1, "0 5000 1 here")),
+        Just(member(2, "0 5000 64 here")),
+        Just(member(4, "+1 5000 1 here")),
+        Just(member(3, "-3 5000 1 over there and here")),
+        Just(member(1, "0 5000 1 ")),
+        Just(member(1, "0 here")),
         Just("0000000000000042".to_owned() + &token(1)),
         (0..6usize).prop_map(token),
     ];
@@ -130,30 +137,24 @@ fn request(op: &Op, image: &Image) -> Option<Call> {
             let channel = ["here", "also here", "away", "", "here", "here"][*actor];
             let priority = [0, 0, 3, 0, -2, 0][*actor];
             let range = [1, 4, 64, 2, 1, 8][*actor];
-            let (waits, fencing) = (u8::from(*waits), u8::from(fenced(*actor)));
+            let wait = match waits {
+                true => format!("{priority} 5000 {range} {channel}"),
+                false => String::new(),
+            };
             Some(call(
                 script!("mutex/acquire" first, with "fence", with "line"),
                 4,
-                &[
-                    &token(*actor),
-                    &10_000,
-                    &5_000,
-                    &waits,
-                    &priority,
-                    &channel,
-                    &fencing,
-                    &range,
-                ],
+                &[&token(*actor), &10_000, &wait],
             ))
         }
-        Op::Release { actor, used } => Some(call(
-            script!("mutex/release" first, with "fence", with "line"),
-            4,
-            &[
-                &token(*actor),
-                &used.map_or(0, |used| first_fence(image) + used),
-            ],
-        )),
+        Op::Release { actor, used } => {
+            let script = script!("mutex/release" first, with "fence", with "line");
+            let (token, used) = (token(*actor), used.map(|used| first_fence(image) + used));
+            Some(match &used {
+                Some(used) => call(script, 4, &[&token, used]),
+                None => call(script, 4, &[&token]),
+            })
+        }
         Op::Extend(actor) => {
             let ttl_ms = [10_000, 20_000, 1][actor % 3];
             Some(call(script!("mutex/extend"), 1, &[&token(*actor), &ttl_ms]))
@@ -256,12 +257,9 @@ fn what_is_done_without_lua_is_what_lua_does() {
 fn the_usual_calls_do_without_lua() {
     let (mut image, now_us) = (Image::default(), 1_795_224_695_691_371);
     let acquire = |actor| Op::Acquire { actor, waits: true };
-    let release = |actor| Op::Release {
-        actor,
-        used: Some(0),
-    };
+    let release = |actor| Op::Release { actor, used: None };
     let usual = [
-        (acquire(0), "granted"),
+        (acquire(0), "fenced"),
         (acquire(0), "granted"),
         (Op::Extend(0), "extended"),
         (acquire(1), "waiting"),
@@ -281,12 +279,12 @@ fn the_usual_calls_do_without_lua() {
         (release(4), "released"),
         (release(4), "expired"),
         (Op::Extend(4), "expired"),
-        (acquire(3), "granted"),
+        (acquire(3), "unfenced"),
         (Op::Announce { gone: false }, "announced"),
         (Op::Announce { gone: true }, "gone"),
     ];
     for (number, (op, tag)) in usual.into_iter().enumerate() {
-        let mut step = step(&image, now_us + number as u64);
+        let mut step = step(&image, now_us + 1_000 * number as u64);
         let answer = answer(&request(&op, &image).unwrap(), &mut step);
         assert_eq!(
             answer.as_ref().map(Tagged::tag),

@@ -54,7 +54,7 @@ impl Peer {
     /// Takes `job` for so long; the fence, or `None` when it is busy.
     async fn take(&self, token: &Token, ttl_ms: u64) -> Option<u64> {
         let answer = self.run(&acquire("job", token, ttl_ms)).await.unwrap();
-        (answer.tag() == "granted").then(|| answer.number(0).unwrap())
+        (["fenced", "granted"].contains(&answer.tag())).then(|| answer.number(0).unwrap())
     }
 
     /// Server time as a script sees it.
@@ -83,11 +83,7 @@ fn call_on(script: &'static Script, name: &str, args: &[&dyn ToString]) -> Call 
 
 fn acquire(name: &str, token: &Token, ttl_ms: u64) -> Call {
     let script = script!("mutex/acquire" first, with "fence", with "line");
-    call_on(
-        script,
-        name,
-        &[&token.secret(), &ttl_ms, &5000, &0, &0, &"", &1, &1],
-    )
+    call_on(script, name, &[&token.secret(), &ttl_ms, &""])
 }
 
 fn enqueue(name: &str, token: &Token, ttl_ms: u64, channel: &str) -> Call {
@@ -95,7 +91,7 @@ fn enqueue(name: &str, token: &Token, ttl_ms: u64, channel: &str) -> Call {
     call_on(
         script,
         name,
-        &[&token.secret(), &ttl_ms, &5000, &1, &0, &channel, &1, &1],
+        &[&token.secret(), &ttl_ms, &format!("0 5000 1 {channel}")],
     )
 }
 
@@ -103,17 +99,15 @@ fn release(name: &str, token: &Token) -> Call {
     call_on(
         script!("mutex/release" first, with "fence", with "line"),
         name,
-        &[&token.secret(), &0],
+        &[&token.secret()],
     )
 }
 
 fn inspect(name: &str) -> Call {
-    let mut call = call_on(
-        script!("mutex/inspect", with "fence", with "line"; reads_only),
-        name,
-        &[],
-    );
-    call.key(mutex_keys(name).why());
+    let keys = mutex_keys(name);
+    let mut call = Call::of(script!("mutex/inspect", with "fence", with "line"; reads_only));
+    call.key(&keys.lock).key(keys.line());
+    call.key(keys.fence()).key(keys.why());
     call
 }
 

@@ -106,7 +106,7 @@ async fn memory_without_a_name_is_shared_with_nobody() {
                 .await
                 .unwrap()
                 .tag(),
-            "granted"
+            "fenced"
         );
         assert_eq!(
             store.scan(0, "*", WITHIN).await.unwrap(),

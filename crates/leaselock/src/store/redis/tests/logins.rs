@@ -7,7 +7,7 @@ use crate::error::ErrorKind;
 async fn a_password_is_used_and_never_shown() {
     let server = Server::builder().password("hunter2").start();
     let right = store(&server.url());
-    assert_eq!(tag(&right, &acquire("job")).await, "granted");
+    assert_eq!(tag(&right, &acquire("job")).await, "fenced");
     assert!(!format!("{right:?} {}", right.describe()).contains("hunter2"));
 
     let port = server.port();
@@ -63,7 +63,7 @@ async fn a_user_with_just_the_rights_that_are_needed_can_lock() {
     let rule: Vec<&str> = rule.iter().map(String::as_str).collect();
     assert_eq!(server.cli(&rule).text(), Some("OK"));
     let store = store(&format!("redis://locker:pw@127.0.0.1:{}", server.port()));
-    assert_eq!(tag(&store, &acquire("job")).await, "granted");
+    assert_eq!(tag(&store, &acquire("job")).await, "fenced");
     assert_eq!(tag(&store, &release("job")).await, "released");
 
     let error = run(&store, &acquire("else")).await.unwrap_err();
@@ -90,7 +90,7 @@ async fn a_user_who_may_not_ping_can_still_lock() {
         "ACL", "SETUSER", "locker", "on", ">pw", "~*", "&*", "+@all", "-ping",
     ]);
     let store = store(&format!("redis://locker:pw@127.0.0.1:{}", server.port()));
-    assert_eq!(tag(&store, &acquire("job")).await, "granted");
+    assert_eq!(tag(&store, &acquire("job")).await, "fenced");
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn a_database_is_chosen_and_one_that_is_not_there_is_refused() {
     let server = Server::start();
     assert_eq!(
         tag(&store(&format!("{}3", server.url())), &acquire("job")).await,
-        "granted"
+        "fenced"
     );
     assert_eq!(server.cli(&["EXISTS", "job"]).integer(), Some(0));
     let error = run(&store(&format!("{}99", server.url())), &acquire("job"))
@@ -116,7 +116,7 @@ async fn a_unix_socket_works_and_one_that_is_not_there_is_unreachable() {
     let server = Server::builder().unix_socket().password("sekret").start();
     let socket = server.socket().unwrap().display().to_string();
     let here = store(&format!("redis+unix://{socket}?db=2&pass=sekret"));
-    assert_eq!(tag(&here, &acquire("job")).await, "granted");
+    assert_eq!(tag(&here, &acquire("job")).await, "fenced");
     assert_eq!(here.describe(), format!("redis+unix://{socket}?db=2"));
     let absent = store(&format!("redis+unix://{socket}.not"));
     let error = absent

@@ -47,7 +47,7 @@ pub(super) fn acquire(name: &str) -> Call {
         script!("mutex/acquire" first, with "fence", with "line"),
         name,
     );
-    for arg in [TOKEN, "60000", "5000", "0", "0", "", "1"] {
+    for arg in [TOKEN, "60000", ""] {
         call.arg(arg);
     }
     call

@@ -11,7 +11,7 @@ use crate::error::ErrorKind;
 async fn a_server_that_is_down_is_unreachable_and_is_found_again() {
     let server = Server::start();
     let store = store(&server.url());
-    assert_eq!(tag(&store, &acquire("job")).await, "granted");
+    assert_eq!(tag(&store, &acquire("job")).await, "fenced");
     server.kill();
     // The first may still go to the old connection, and never know what became of it.
     drop(store.run(&acquire("job"), Duration::from_millis(200)).await);
@@ -28,7 +28,7 @@ async fn a_server_that_is_down_is_unreachable_and_is_found_again() {
         assert!(error.to_string().contains("refused"), "{error}");
     }
     server.restart();
-    assert_eq!(tag(&store, &acquire("job")).await, "granted");
+    assert_eq!(tag(&store, &acquire("job")).await, "fenced");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -40,7 +40,7 @@ async fn a_caller_with_time_left_waits_until_the_server_is_there() {
     tokio::time::sleep(Duration::from_millis(100)).await; // some tries fail meanwhile
     assert!(!waiting.is_finished());
     server.restart();
-    assert_eq!(waiting.await.unwrap(), "granted");
+    assert_eq!(waiting.await.unwrap(), "fenced");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -102,7 +102,7 @@ async fn a_connection_killed_in_the_middle_of_a_call_leaves_it_unknown() {
         "{error}"
     );
     server.cli(&["CLIENT", "UNPAUSE"]);
-    assert_eq!(tag(&store, &acquire("job")).await, "granted");
+    assert_eq!(tag(&store, &acquire("job")).await, "fenced");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

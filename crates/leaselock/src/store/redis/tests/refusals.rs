@@ -34,7 +34,7 @@ async fn a_replica_refuses_and_nothing_is_held() {
 async fn a_full_server_refuses_new_locks_and_takes_old_ones_back() {
     let server = Server::start();
     let store = store(&server.url());
-    assert_eq!(tag(&store, &acquire("old")).await, "granted");
+    assert_eq!(tag(&store, &acquire("old")).await, "fenced");
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     refused(
         &store,
@@ -89,7 +89,7 @@ async fn a_busy_server_refuses() {
     wait_until(PATIENCE, "the script has ended", || {
         server.cli(&["PING"]).text() == Some("PONG")
     });
-    assert_eq!(tag(&store, &acquire("job")).await, "granted");
+    assert_eq!(tag(&store, &acquire("job")).await, "fenced");
 }
 
 #[tokio::test]

@@ -119,7 +119,7 @@ async fn tls_works_with_a_trusted_certificate_and_with_no_other() {
     let (server, port) = tls_server(dir.path());
     let cert = dir.path().join("cert.pem");
     let good = trusting(&format!("rediss://localhost:{port}/1"), &cert);
-    assert_eq!(tag(&good, &acquire("job")).await, "granted");
+    assert_eq!(tag(&good, &acquire("job")).await, "fenced");
     assert_eq!(good.describe(), format!("rediss://localhost:{port}/1"));
 
     let (kind, maybe, message) = refusal(&store(&format!("rediss://localhost:{port}"))).await;
