@@ -31,8 +31,6 @@ pub(super) struct SoFar {
     /// When it was given, if it said that we stand in line.
     pub(super) reading: Option<Reading>,
     pub(super) in_line: bool,
-    /// It has been seen to where messages come from.
-    listens: bool,
     /// Failures since the latest answer.
     failures: u32,
     /// A request had no usable answer: it may have put us in line, or granted.
@@ -60,14 +58,7 @@ impl SoFar {
     pub(super) fn stands(&mut self, seen: Seen, reading: Reading) {
         self.answered(seen);
         self.in_line = true;
-        self.listens = true;
         self.reading = Some(reading);
-    }
-
-    /// Somebody else goes on, with another connection.
-    fn passes_on(&mut self) {
-        self.listens = false;
-        self.reading = None;
     }
 
     /// How long to pause before the next try.
@@ -260,7 +251,7 @@ impl Acquisition<'_> {
                 Nap::Look => {}
                 Nap::Called => {
                     if let Some((alone, waiter)) = company.take() {
-                        so_far.passes_on();
+                        so_far.reading = None; // whoever goes on uses another connection
                         let standing = Standing {
                             token: self.token.clone(),
                             debt,
@@ -313,7 +304,7 @@ impl Acquisition<'_> {
             return (true, "");
         }
         let alive = so_far.seen.is_some();
-        let begins = alive && !so_far.listens;
+        let begins = alive && !so_far.in_line;
         let along =
             self.lane.is_none() && (store.would_hear() || begins && store.listens(within).await);
         if along {
