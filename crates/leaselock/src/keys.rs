@@ -81,9 +81,14 @@ pub(crate) fn client_record(prefix: &str, client: &str) -> String {
     format!("{prefix}ll:client:{client}")
 }
 
-/// Where a client listens for its grants.
+/// Where a client's own thread listens for grants.
 pub(crate) fn wake_channel(prefix: &str, client: &ClientId) -> String {
     format!("{prefix}ll:wake:{}", client.as_str())
+}
+
+/// Where the connection of a client's requests listens for grants. Another channel, so that each message arrives once.
+pub(crate) fn wake_channel_along(prefix: &str, client: &ClientId) -> String {
+    wake_channel(prefix, client) + ":r"
 }
 
 /// Fences outlive a reboot of the machine that the embedded store is on; leases and lines do not.

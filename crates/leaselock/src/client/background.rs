@@ -50,6 +50,9 @@ impl Background {
             Arc::clone(&inner.skew),
         ));
         let wakeups = Arc::new(Wakeups::new(clock.clone(), reaper.clone()));
+        let along = Arc::clone(&wakeups);
+        let sink = Box::new(move |event| along.hear_along(event));
+        inner.store.hear_along(&inner.channel_along, sink);
         let (stop, stopped) = oneshot::channel::<()>();
         let handle = runtime.handle().clone();
         let work = {

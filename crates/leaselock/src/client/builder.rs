@@ -144,6 +144,7 @@ impl ClientBuilder {
         let store = self.store(&id)?;
         let inner = Inner {
             channel: keys::wake_channel(&self.prefix, &id),
+            channel_along: keys::wake_channel_along(&self.prefix, &id),
             record: keys::client_record(&self.prefix, id.as_str()),
             about: Process::this(self.process_name),
             prefix: self.prefix,

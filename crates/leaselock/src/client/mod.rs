@@ -57,7 +57,10 @@ pub struct Client {
 pub(crate) struct Inner {
     pub(crate) id: ClientId,
     pub(crate) prefix: String,
+    /// Where the client's own thread listens.
     pub(crate) channel: String,
+    /// Where the connection of the requests listens.
+    pub(crate) channel_along: String,
     pub(crate) record: String,
     pub(crate) about: Process,
     pub(crate) defaults: Options,

@@ -88,6 +88,49 @@ impl Store {
         each!(self, store => store.listen(channel, sink).await)
     }
 
+    /// From now on whoever waits can be told over the connection of the requests too: the sink runs in the runtime of
+    /// whoever made that connection, hears a gap when it ends, and must not block.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) fn hear_along(&self, channel: &str, sink: Sink) {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.hear_along(channel, sink),
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => {}
+        }
+    }
+
+    /// Messages arrive over the connection of the requests at present, in the runtime of whoever asks.
+    pub(crate) fn hears(&self) -> bool {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.hears(),
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => false,
+        }
+    }
+
+    /// The same for the connection that a request would go over: there may be none yet, and it may turn out not to.
+    pub(crate) fn would_hear(&self) -> bool {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.would_hear(),
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => false,
+        }
+    }
+
+    /// The same, after having tried to bring that about.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) async fn listens(&self, within: Duration) -> bool {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.listens(within).await,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => false,
+        }
+    }
+
     /// Some keys that may be locks and match the glob pattern, from `cursor` on (0 to begin), and the next cursor
     /// (0 at the end).
     pub(crate) async fn scan(

@@ -152,6 +152,7 @@ impl Driver {
             debt.lasts_until(acquisition.ends_at_latest());
             let within = self.time_for_request(&acquisition, &so_far);
             let (waits, channel) = acquisition.channel(&so_far, within).await;
+            place.is_told_along(false);
             if waits && !so_far.in_line {
                 place.is_asked_for();
             }

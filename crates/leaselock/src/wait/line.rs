@@ -194,6 +194,7 @@ impl Acquisition<'_> {
         loop {
             debt.lasts_until(self.ends_at_latest());
             let (waits, channel) = self.channel(&so_far, within()).await;
+            place.is_told_along(self.is_along(channel));
             if waits && !so_far.in_line {
                 place.is_asked_for();
             }
@@ -214,6 +215,9 @@ impl Acquisition<'_> {
                     self.tell(&seen, position);
                     let pause = self.next_look(&seen, position, channel);
                     so_far.stands(seen, reading);
+                    if self.is_told_elsewhere(channel) {
+                        continue;
+                    }
                     pause
                 }
                 Ok(Outcome::Busy(seen)) => {
@@ -247,6 +251,7 @@ impl Acquisition<'_> {
                 Nap::Look => {}
                 Nap::Called => {
                     if let Some((alone, waiter)) = company.take() {
+                        so_far.reading = None; // whoever goes on uses another connection
                         let standing = Standing {
                             token: self.token.clone(),
                             debt,
@@ -290,21 +295,45 @@ impl Acquisition<'_> {
     }
 
     /// Whether to get in line with the next request, and where this client listens: nowhere (an empty channel) while
-    /// it cannot, and then there are only looks.
+    /// it cannot, and then there are only looks. A grant that comes over the connection of the requests is heard in the
+    /// runtime of whoever waits, which saves the way over the client's own thread; that one listens when nothing else
+    /// does, and for those who stand in line there.
     pub(super) async fn channel(&self, so_far: &SoFar, within: Duration) -> (bool, &str) {
-        let wakeups = &self.background.wakeups;
-        if !self.inner.store.capabilities().wakes {
+        let (store, wakeups) = (&self.inner.store, &self.background.wakeups);
+        if !store.capabilities().wakes {
             return (true, "");
         }
         let alive = so_far.seen.is_some();
-        let listens =
-            wakeups.is_listening() || (alive && !so_far.in_line && wakeups.ready(within).await);
-        let channel = if listens {
-            self.inner.channel.as_str()
+        let begins = alive && !so_far.in_line;
+        let along =
+            self.lane.is_none() && (store.would_hear() || begins && store.listens(within).await);
+        if along {
+            return (true, &self.inner.channel_along);
+        }
+        let listens = wakeups.is_listening() || (begins && wakeups.ready(within).await);
+        if listens {
+            return (true, &self.inner.channel);
+        }
+        if alive {
+            wakeups.want(); // in the background; all who stand in line look when it is there
+        }
+        (alive, "")
+    }
+
+    /// The channel is that of the connection of the requests.
+    fn is_along(&self, channel: &str) -> bool {
+        std::ptr::eq(channel, self.inner.channel_along.as_str())
+    }
+
+    /// That connection became another one on the way, so that the place in line says the wrong thing: it is either not
+    /// heard there, or could be.
+    fn is_told_elsewhere(&self, channel: &str) -> bool {
+        let hears = self.inner.store.hears();
+        if self.is_along(channel) {
+            !hears
         } else {
-            ""
-        };
-        (listens || alive, channel)
+            channel.is_empty() && hears
+        }
     }
 
     /// The lease, when the message that woke us brought one that needs no look.

@@ -1,7 +1,7 @@
 //! One shared subscription per client: a message wakes the one waiter whose token it names.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ struct Spot {
     heard: Mutex<Option<Heard>>,
     /// Place in line at the latest look; 0 before the first.
     position: AtomicU64,
+    /// The latest request said that its grant is to come over the connection of the requests.
+    along: AtomicBool,
 }
 
 /// When a holder dies, those who were so near the head at their latest look are woken; the others look soon enough.
@@ -64,7 +66,7 @@ impl Wakeups {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Subscribes once somebody waits, and for good. To be run on the client's thread.
+    /// Subscribes once somebody wants it, and for good. To be run on the client's thread.
     pub(crate) async fn run(self: Arc<Self>, store: Store, channel: String) {
         self.wanted.notified().await;
         let wakeups = Arc::clone(&self);
@@ -91,6 +93,20 @@ impl Wakeups {
                 near.iter().for_each(|spot| spot.woken.notify_one());
             }
             Event::Message(message) => self.wake(&message),
+        }
+    }
+
+    /// What comes over the connection of the requests, in the user's own runtime. When it ends, those who were to be
+    /// told over it look again, and say where they can be told from then on: nothing else would bring it back.
+    pub(crate) fn hear_along(&self, event: Event) {
+        match event {
+            Event::Message(message) => self.wake(&message),
+            Event::Gap => {
+                let mut concerned = self.standing_up_to(u64::MAX);
+                concerned.retain(|spot| spot.along.load(Ordering::SeqCst));
+                concerned.iter().for_each(|spot| spot.woken.notify_one());
+            }
+            Event::Ready | Event::Ended => {}
         }
     }
 
@@ -124,11 +140,16 @@ impl Wakeups {
 
     /// Waits until messages arrive, at most for `within`; tells whether they do.
     pub(crate) async fn ready(&self, within: Duration) -> bool {
-        self.wanted.notify_one();
+        self.want();
         let mut listening = self.listening.subscribe();
         tokio::time::timeout(within, listening.wait_for(|on| *on))
             .await
             .is_ok_and(|on| on.is_ok())
+    }
+
+    /// The client's own thread is to listen, for good.
+    pub(crate) fn want(&self) {
+        self.wanted.notify_one();
     }
 
     pub(crate) fn is_listening(&self) -> bool {
@@ -141,6 +162,7 @@ impl Wakeups {
             woken: Notify::new(),
             heard: Mutex::default(),
             position: AtomicU64::new(0),
+            along: AtomicBool::new(false),
         });
         self.places().insert(token.clone(), Arc::clone(&spot));
         Place {
@@ -193,6 +215,11 @@ impl Place {
     /// Somewhere in line, as soon as the request has arrived: a gap that ends before its answer counts already.
     pub(crate) fn is_asked_for(&self) {
         self.stands_at(u64::MAX);
+    }
+
+    /// Whether the grant is to come over the connection of the requests. To be said before the request is sent.
+    pub(crate) fn is_told_along(&self, along: bool) {
+        self.spot.along.store(along, Ordering::SeqCst);
     }
 
     pub(crate) fn stands_at(&self, position: u64) {

@@ -69,6 +69,21 @@ pub(crate) fn waiter(
     tokio::spawn(async move { mutex.acquire().await })
 }
 
+/// Nobody may hear over the connection of the requests, so messages have a connection of their own from the beginning.
+pub(crate) fn apart(server: &testkit::Server) {
+    // Eight characters of client, and nothing behind them.
+    let channels = "&*ll:wake:????????";
+    let set = server.cli(&["ACL", "SETUSER", "default", "resetchannels", channels]);
+    assert!(!set.is_error());
+}
+
+/// The channels on which somebody waits.
+pub(crate) fn channels(server: &testkit::Server) -> Vec<String> {
+    let channels = server.cli(&["PUBSUB", "CHANNELS", "*"]);
+    let text = |channel: &testkit::Value| channel.text().unwrap().to_owned();
+    channels.list().unwrap().iter().map(text).collect()
+}
+
 /// Until so many stand in line.
 pub(crate) async fn in_line(client: &Client, name: &str, count: usize) {
     eventually("the waiters are in line", async || {

@@ -1,5 +1,6 @@
 //! The line under everything that can happen to its messages.
 
+mod along;
 mod crowd;
 pub(crate) mod hand_over;
 mod messages;

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use redis::aio::{AsyncPushSender, MultiplexedConnection};
+use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, RedisConnectionInfo, Value};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
+use super::ear::{Closing, Ear};
 use super::fault;
 use super::socket::{Leash, Socket};
 use crate::error::{ErrorKind, StoreError};
@@ -52,6 +53,15 @@ pub(super) struct Running(AbortHandle);
 impl Running {
     fn start(driver: Driver) -> Self {
         Running(tokio::spawn(driver).abort_handle())
+    }
+
+    /// The ear closes with it.
+    fn start_hearing(driver: Driver, ear: &Arc<Ear>) -> Self {
+        let closing = Closing(Arc::clone(ear));
+        Running::start(Box::pin(async move {
+            let _closing = closing;
+            driver.await;
+        }))
     }
 
     /// Closes the socket as soon as its runtime gets to it.
@@ -112,7 +122,9 @@ impl Endpoint {
                 connection,
                 leash,
                 driver,
-            } = self.open(&anonymous, AsyncConnectionConfig::new()).await?;
+            } = self
+                .open(&anonymous, AsyncConnectionConfig::new(), Arc::default())
+                .await?;
             let mut raw = Raw {
                 connection,
                 leash,
@@ -131,30 +143,61 @@ impl Endpoint {
         .await
     }
 
+    /// A connection for requests that receives messages too: logged in, subscribed and answering.
+    pub(super) async fn for_both(&self, ear: &Arc<Ear>) -> Result<Raw<Running>, StoreError> {
+        within(ATTEMPT_MAX, self, async {
+            let Raw {
+                connection,
+                leash,
+                driver,
+            } = self.open_to(ear, i64::from(self.0.url.db)).await?;
+            let mut raw = Raw {
+                connection,
+                leash,
+                driver: Running::start_hearing(driver, ear),
+            };
+            let subscribed = raw.connection.subscribe(ear.channel()).await;
+            subscribed.map_err(|error| self.connecting(error))?;
+            self.serves(&mut raw.connection).await?;
+            Ok(raw)
+        })
+        .await
+    }
+
     /// A connection that receives messages. Its driver is not spawned: it ends with the future that polls it.
-    pub(super) async fn for_messages(
-        &self,
-        sender: impl AsyncPushSender,
-    ) -> Result<Raw<Driver>, StoreError> {
+    pub(super) async fn for_messages(&self, ear: &Arc<Ear>) -> Result<Raw<Driver>, StoreError> {
+        within(ATTEMPT_MAX, self, self.open_to(ear, 0)).await
+    }
+
+    /// Messages need the newer protocol, in which the client logs in by itself.
+    async fn open_to(&self, ear: &Arc<Ear>, db: i64) -> Result<Raw<Driver>, StoreError> {
         let mut login = RedisConnectionInfo::default()
             .set_skip_set_lib_name()
-            .set_protocol(ProtocolVersion::RESP3);
+            .set_protocol(ProtocolVersion::RESP3)
+            .set_db(db);
         if let Some(user) = &self.0.url.user {
             login = login.set_username(user);
         }
         if let Some(password) = &self.0.url.password {
             login = login.set_password(password);
         }
+        let leash = Arc::new(Leash::default());
+        let (ear, answered) = (Arc::clone(ear), Arc::clone(&leash));
+        let sender = move |push| {
+            answered.answered();
+            ear.hear(push);
+            Ok::<(), ()>(())
+        };
         let config = AsyncConnectionConfig::new().set_push_sender(sender);
-        within(ATTEMPT_MAX, self, self.open(&login, config)).await
+        self.open(&login, config, leash).await
     }
 
     async fn open(
         &self,
         login: &RedisConnectionInfo,
         config: AsyncConnectionConfig,
+        leash: Arc<Leash>,
     ) -> Result<Raw<Driver>, StoreError> {
-        let leash = Arc::new(Leash::default());
         let socket = Socket::new(self.dial().await?, leash.clone());
         // Every call has a deadline of its own; the client's would come first and hide it.
         let config = config
@@ -189,6 +232,10 @@ impl Endpoint {
             self.say(connection, redis::cmd("SELECT").arg(url.db))
                 .await?;
         }
+        self.serves(connection).await
+    }
+
+    async fn serves(&self, connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
         match self.say(connection, &redis::cmd("PING")).await {
             // A user who may not greet may still lock.
             Err(error) if error.to_string().contains("NOPERM") => Ok(()),

@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
+use tokio::runtime::{Handle, Id};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
 use super::backoff::Backoff;
-use super::endpoint::{Endpoint, Running};
+use super::ear::Ear;
+use super::endpoint::{Endpoint, Raw, Running};
 use super::fault;
 use super::socket::Leash;
+use super::wish::Wish;
 use crate::clock::{Clock, Moment};
 use crate::error::{ErrorKind, StoreError};
 
@@ -27,6 +30,7 @@ pub(super) struct Lane {
     state: Mutex<State>,
     /// How many connections were made.
     made: AtomicU64,
+    wish: Wish,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +55,33 @@ struct Live {
     connection: MultiplexedConnection,
     leash: Arc<Leash>,
     running: Arc<Running>,
+    /// It receives messages, on this runtime.
+    ear: Option<(Arc<Ear>, Id)>,
+    /// It was made to receive messages or because that had failed.
+    tried: bool,
+}
+
+impl Live {
+    fn new(raw: Raw<Running>, ear: Option<Arc<Ear>>, tried: bool) -> Self {
+        Live {
+            connection: raw.connection,
+            leash: raw.leash,
+            running: Arc::new(raw.driver),
+            ear: ear.map(|ear| (ear, Handle::current().id())),
+            tried,
+        }
+    }
+
+    /// Messages arrive, and in the runtime of whoever asks: another may have stopped being driven.
+    fn hears(&self) -> bool {
+        self.ear
+            .as_ref()
+            .is_some_and(|(ear, runtime)| ear.hears() && is_current(*runtime))
+    }
+}
+
+fn is_current(runtime: Id) -> bool {
+    Handle::try_current().is_ok_and(|handle| handle.id() == runtime)
 }
 
 impl Lane {
@@ -59,6 +90,7 @@ impl Lane {
             endpoint,
             state: Mutex::default(),
             made: AtomicU64::new(0),
+            wish: Wish::default(),
         })
     }
 
@@ -100,6 +132,9 @@ impl Lane {
 
     /// The next call makes a new connection. This one closes when the last of its callers has gone.
     fn give_up(&self, live: &Live) {
+        if let Some((ear, _)) = &live.ear {
+            ear.close(); // before there is another
+        }
         let mut state = self.state();
         if state
             .live
@@ -160,18 +195,13 @@ impl Lane {
         self: Arc<Self>,
         mut outage: OwnedMutexGuard<Outage>,
     ) -> Result<Live, StoreError> {
-        let outcome = self.endpoint.for_requests().await;
+        let outcome = self.connect().await;
         let mut state = self.state();
         state.inside_since = None;
         match outcome {
-            Ok(raw) => {
+            Ok(live) => {
                 tracing::debug!(server = %self.endpoint, "connected");
                 *outage = Outage::default();
-                let live = Live {
-                    connection: raw.connection,
-                    leash: raw.leash,
-                    running: Arc::new(raw.driver),
-                };
                 self.made.fetch_add(1, Ordering::SeqCst); // before anybody can use it
                 state.live = Some(live.clone());
                 state.reason = None;
@@ -183,6 +213,80 @@ impl Lane {
                 state.reason = Some(error.clone());
                 Err(error)
             }
+        }
+    }
+
+    async fn connect(&self) -> Result<Live, StoreError> {
+        if let Some(live) = self.connect_to_hear().await? {
+            return Ok(live);
+        }
+        let raw = self.endpoint.for_requests().await?;
+        Ok(Live::new(raw, None, self.wish.done_without()))
+    }
+
+    /// A connection that receives messages, when somebody has waited for some and the server lets us.
+    async fn connect_to_hear(&self) -> Result<Option<Live>, StoreError> {
+        let Some(ear) = self.wish.ear() else {
+            return Ok(None);
+        };
+        match self.endpoint.for_both(&ear).await {
+            Ok(raw) => Ok(Some(Live::new(raw, Some(ear), true))),
+            Err(error) if self.wish.failed(&error) => {
+                tracing::debug!(server = %self.endpoint, %error, "requests hear no messages");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn wish(&self) -> &Wish {
+        &self.wish
+    }
+
+    /// Messages arrive over this lane, in the runtime of whoever asks.
+    pub(super) fn hears(&self) -> bool {
+        self.wish.is_to_hear() && self.live().is_some_and(|live| live.hears())
+    }
+
+    /// The same for the connection that a request of whoever asks would go over: there may be none yet.
+    pub(super) fn would_hear(&self) -> bool {
+        self.wish.is_to_hear() && self.live().is_none_or(|live| live.hears())
+    }
+
+    /// The same, after having replaced a connection that was made before anybody waited.
+    pub(super) async fn listens(self: &Arc<Self>, until: Moment) -> bool {
+        if !self.wish.begin() {
+            return false;
+        }
+        if let Ok(live) = self.connected(until).await
+            && !live.tried
+        {
+            drop(timeout(left(until), self.replace_untried()).await); // it stays, then
+        }
+        self.hears()
+    }
+
+    async fn replace_untried(self: &Arc<Self>) {
+        let gate = self.gate().lock_owned().await;
+        if self.live().is_some_and(|live| !live.tried) {
+            self.state().inside_since = Some(CLOCK.now());
+            drop(tokio::spawn(self.clone().replace(gate)).await); // an error when the runtime ends
+        }
+    }
+
+    /// In a task of its own, as `dial`. The present connection stays when there is no better one.
+    async fn replace(self: Arc<Self>, _gate: OwnedMutexGuard<Outage>) {
+        let better = self.connect_to_hear().await;
+        let mut state = self.state();
+        state.inside_since = None;
+        if let Ok(Some(live)) = better {
+            self.made.fetch_add(1, Ordering::SeqCst); // before anybody can use it
+            state.live = Some(live);
+            return;
+        }
+        self.wish.done_without();
+        if let Some(live) = &mut state.live {
+            live.tried = true;
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod answer;
 mod backoff;
+mod ear;
 mod endpoint;
 mod examine;
 mod fault;
@@ -14,6 +15,7 @@ mod listen;
 mod socket;
 #[cfg(feature = "tls")]
 mod tls;
+mod wish;
 
 use std::fmt;
 use std::sync::Arc;
@@ -129,6 +131,38 @@ impl RedisStore {
         match &self.0 {
             Link::Own(lane) => listen::listen(lane.endpoint(), channel, sink).await,
             Link::Handed(_) => std::future::pending().await,
+        }
+    }
+
+    /// From now on whoever waits can be told over the connection of the requests. Nothing is told over one that was
+    /// handed in.
+    pub(crate) fn hear_along(&self, channel: &str, sink: Sink) {
+        if let Link::Own(lane) = &self.0 {
+            lane.wish().hear_along(channel, sink);
+        }
+    }
+
+    /// Messages arrive over the connection of the requests at present, in the runtime of whoever asks.
+    pub(crate) fn hears(&self) -> bool {
+        match &self.0 {
+            Link::Own(lane) => lane.hears(),
+            Link::Handed(_) => false,
+        }
+    }
+
+    /// The same for the connection that a request would go over.
+    pub(crate) fn would_hear(&self) -> bool {
+        match &self.0 {
+            Link::Own(lane) => lane.would_hear(),
+            Link::Handed(_) => false,
+        }
+    }
+
+    /// The same, after having tried to bring that about.
+    pub(crate) async fn listens(&self, within: Duration) -> bool {
+        match &self.0 {
+            Link::Own(lane) => lane.listens(CLOCK.now().plus(within)).await,
+            Link::Handed(_) => false,
         }
     }
 

@@ -9,7 +9,7 @@ use testkit::{Aim, Fault, Proxy, Server, Way, tempdir};
 
 use crate::child::Process;
 use crate::support::{
-    LONG, by_message, calls, eventually, in_line, is_free, leftovers, pttl, soon, waiter,
+    LONG, apart, by_message, calls, eventually, in_line, is_free, leftovers, pttl, soon, waiter,
 };
 
 /// What a hand-over grants at most, until it is confirmed or renewed.
@@ -45,6 +45,7 @@ async fn a_lease_that_was_handed_over_is_short_until_its_first_renewal_and_whole
 #[tokio::test]
 async fn a_grant_after_the_requests_got_another_connection_is_confirmed() {
     let server = Server::start();
+    apart(&server);
     let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
     let lease = taken(&one).await;
     let next = waiter(&two, "job", LONG);
@@ -64,6 +65,7 @@ async fn a_grant_after_the_requests_got_another_connection_is_confirmed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_comes_while_a_look_is_under_way_is_one_lease() {
     let server = Server::start();
+    apart(&server);
     let proxy = Proxy::to(server.port());
     let holder = Client::connect(&server.url()).unwrap();
     let waiters = Client::connect(&proxy.url()).unwrap();

@@ -3,11 +3,23 @@
 use leaselock::{Client, Lease};
 use testkit::{Aim, Cut, Fault, Proxy, Server, Way};
 
-use crate::support::{LONG, by_message, eventually, in_line, is_free, leftovers, soon, waiter};
+use crate::support::{
+    LONG, apart, by_message, eventually, in_line, is_free, leftovers, soon, waiter,
+};
 
 /// A holder that reaches the server directly, and a client for waiters behind a proxy.
 async fn rig() -> (Server, Proxy, Client, Client, Lease) {
+    rig_on(Server::start()).await
+}
+
+/// Messages and answers of the waiters come over different connections, so that one of them can fail alone.
+async fn rig_apart() -> (Server, Proxy, Client, Client, Lease) {
     let server = Server::start();
+    apart(&server);
+    rig_on(server).await
+}
+
+async fn rig_on(server: Server) -> (Server, Proxy, Client, Client, Lease) {
     let proxy = Proxy::to(server.port());
     let holder = Client::connect(&server.url()).unwrap();
     let waiters = Client::connect(&proxy.url()).unwrap();
@@ -17,7 +29,7 @@ async fn rig() -> (Server, Proxy, Client, Client, Lease) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_over_whose_message_is_swallowed_is_found_by_a_look() {
-    let (server, proxy, holder, waiters, lease) = rig().await;
+    let (server, proxy, holder, waiters, lease) = rig_apart().await;
     let next = waiter(&waiters, "job", LONG);
     in_line(&holder, "job", 1).await;
     proxy.aim(Aim::Listeners);
@@ -52,7 +64,7 @@ async fn a_release_while_the_listener_is_cut_off_is_found_when_it_is_back() {
 /// The answer that says "in line" comes after the message that says "granted".
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_is_heard_before_the_answer_to_its_request_counts() {
-    let (_server, proxy, holder, waiters, lease) = rig().await;
+    let (_server, proxy, holder, waiters, lease) = rig_apart().await;
     // The client listens and is connected before the fault begins.
     waiters
         .mutex("other")
@@ -91,7 +103,7 @@ async fn a_grant_that_is_heard_before_the_answer_to_its_request_counts() {
 /// The message is late by more than the answer and finds nobody: the lease that a look had found stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_is_heard_after_a_look_has_found_it_changes_nothing() {
-    let (server, proxy, holder, waiters, lease) = rig().await;
+    let (server, proxy, holder, waiters, lease) = rig_apart().await;
     let next = waiter(&waiters, "job", LONG);
     in_line(&holder, "job", 1).await;
     proxy.aim(Aim::Listeners);

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use leaselock::Client;
 use testkit::{Aim, Fault, Proxy, Server, Way};
 
-use crate::support::{LONG, by_message, eventually, in_line, soon, waiter};
+use crate::support::{LONG, apart, by_message, eventually, in_line, soon, waiter};
 use crate::waiting::together::arrives;
 
 /// The store grants the lock to the others' place while the urgent one's first request is still on its way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_finds_a_more_urgent_task_waiting_has_no_turns_for_others() {
     let server = Server::start();
+    apart(&server);
     let proxy = Proxy::to(server.port());
     let holder = Client::connect(&server.url()).unwrap();
     let together = Client::connect(&proxy.url()).unwrap();

@@ -1,0 +1,97 @@
+//! What one connection hears of one channel.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redis::{PushInfo, PushKind, Value};
+
+use crate::store::{Event, Sink};
+
+/// A channel, and who is told what arrives there.
+pub(super) struct Hearing {
+    pub(super) channel: String,
+    pub(super) sink: Sink,
+}
+
+/// The ear of one connection: what it hears goes straight to the sink, in the order in which it came.
+#[derive(Debug)]
+pub(super) struct Ear {
+    hearing: Arc<Hearing>,
+    /// Held while the sink is told, so that nothing is heard any more once it is over.
+    phase: Mutex<Phase>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Not subscribed yet.
+    Deaf,
+    Hears,
+    /// The connection is given up. What it still brings may be older than what its successor has brought.
+    Over,
+}
+
+impl Ear {
+    pub(super) fn new(hearing: &Arc<Hearing>) -> Arc<Self> {
+        Arc::new(Ear {
+            hearing: Arc::clone(hearing),
+            phase: Mutex::new(Phase::Deaf),
+        })
+    }
+
+    pub(super) fn channel(&self) -> &str {
+        &self.hearing.channel
+    }
+
+    /// A message to the channel arrives here.
+    pub(super) fn hears(&self) -> bool {
+        *self.phase() == Phase::Hears
+    }
+
+    pub(super) fn hear(&self, push: PushInfo) {
+        let PushInfo { kind, data } = push;
+        let mut data = data.into_iter();
+        let ours = matches!(data.next(), Some(Value::BulkString(name)) if name == self.channel().as_bytes());
+        if !ours {
+            return;
+        }
+        let mut phase = self.phase();
+        match (kind, data.next()) {
+            (PushKind::Subscribe, _) if *phase == Phase::Deaf => {
+                *phase = Phase::Hears;
+                (self.hearing.sink)(Event::Ready);
+            }
+            (PushKind::Message, Some(Value::BulkString(payload))) if *phase == Phase::Hears => {
+                (self.hearing.sink)(Event::Message(payload));
+            }
+            _ => {}
+        }
+    }
+
+    /// Hears nothing from here on, and says so if it has heard before.
+    pub(super) fn close(&self) {
+        let mut phase = self.phase();
+        if std::mem::replace(&mut *phase, Phase::Over) == Phase::Hears {
+            (self.hearing.sink)(Event::Gap);
+        }
+    }
+
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Hearing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Hearing").field(&self.channel).finish()
+    }
+}
+
+/// Closes the ear when what moves the bytes of its connection ends, however that comes about: the connection broke, it
+/// was given up, or its runtime is gone.
+pub(super) struct Closing(pub(super) Arc<Ear>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

@@ -1,0 +1,149 @@
+//! Grants that come over the connection of the requests, to the runtime of whoever waits.
+
+use std::sync::mpsc;
+
+use leaselock::{Client, Lease};
+use testkit::Server;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::support::{
+    LONG, apart, by_message, calls, channels, eventually, in_line, is_free, leftovers, soon, waiter,
+};
+
+async fn rig() -> (Server, Client, Client, Lease) {
+    let server = Server::start();
+    let [holder, waiters] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
+    (server, holder, waiters, lease)
+}
+
+/// Where a client hears over the connection of its requests, and where over that of its own thread.
+fn along(client: &Client) -> String {
+    format!("ll:wake:{}:r", client.id())
+}
+
+fn by_itself(client: &Client) -> String {
+    format!("ll:wake:{}", client.id())
+}
+
+/// The channel that the only place in line names.
+fn told_at(server: &Server) -> String {
+    let entries = server.cli(&["HVALS", "{job}:ll:waiters"]);
+    let entry = entries.list().unwrap()[0].text().unwrap().to_owned();
+    entry.rsplit(' ').next().unwrap().to_owned()
+}
+
+async fn released(waiter: tokio::task::JoinHandle<Result<Lease, leaselock::AcquireError>>) {
+    let lease = by_message(waiter).await.unwrap().unwrap();
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_waits_alone_is_told_over_the_connection_of_its_requests_and_needs_no_other() {
+    let (server, holder, waiters, lease) = rig().await;
+    let next = waiter(&waiters, "job", LONG);
+    in_line(&holder, "job", 1).await;
+    assert_eq!(channels(&server), [along(&waiters)]);
+    let looks = calls(&server, "zadd");
+    lease.release().await.unwrap();
+    released(next).await;
+    assert_eq!(
+        calls(&server, "zadd"),
+        looks,
+        "the message alone brought it"
+    );
+    assert!(is_free(&holder, "job").await);
+}
+
+/// Those who share a place stand there on the client's own thread, and are told there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_joined_by_others_goes_on_being_told() {
+    let (server, holder, waiters, lease) = rig().await;
+    let first = waiter(&waiters, "job", LONG);
+    in_line(&holder, "job", 1).await;
+    let second = waiter(&waiters, "job", LONG);
+    eventually("the thread listens", async || {
+        channels(&server).contains(&by_itself(&waiters))
+    })
+    .await;
+    lease.release().await.unwrap();
+    released(first).await;
+    released(second).await;
+    assert_eq!(leftovers(&server), [""; 0]);
+}
+
+/// A place in line that says where nobody listens any more would be skipped until its next look by timer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_that_connection_is_cut_the_place_in_line_is_told_over_the_next_one() {
+    let (server, holder, waiters, lease) = rig().await;
+    let next = waiter(&waiters, "job", LONG);
+    in_line(&holder, "job", 1).await;
+    let looks = calls(&server, "zadd");
+    assert!(!server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).is_error());
+    let looked = eventually("it has looked", async || calls(&server, "zadd") > looks);
+    by_message(looked).await;
+    assert_eq!(channels(&server), [along(&waiters)]);
+    lease.release().await.unwrap();
+    released(next).await;
+    assert!(is_free(&holder, "job").await);
+}
+
+/// The server cuts off whoever listens where it may not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_may_not_hear_there_any_more_is_told_by_the_thread() {
+    let (server, holder, waiters, lease) = rig().await;
+    let next = waiter(&waiters, "job", LONG);
+    in_line(&holder, "job", 1).await;
+    apart(&server);
+    let moved = eventually("the place says that the thread listens", async || {
+        channels(&server) == [by_itself(&waiters)] && told_at(&server) == by_itself(&waiters)
+    });
+    by_message(moved).await;
+    lease.release().await.unwrap();
+    released(next).await;
+    assert!(is_free(&holder, "job").await);
+}
+
+fn runtime() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().unwrap()
+}
+
+/// The connection was made by a runtime that is blocked now. Whoever waits in another is none the worse for it.
+#[test]
+fn a_waiter_is_told_whatever_the_runtime_does_that_made_the_connection() {
+    let (blocked, driven) = (runtime(), runtime());
+    let (server, holder, waiters, lease) = driven.block_on(rig());
+    let other = driven.block_on(holder.mutex("other").ttl(LONG).acquire());
+    let (mutex, holder_too) = (waiters.mutex("other").ttl(LONG), holder.clone());
+    let elsewhere = blocked.spawn(async move { mutex.acquire().await });
+    driven.block_on(in_line(&holder_too, "other", 1));
+    let next = driven.block_on(async {
+        let next = waiter(&waiters, "job", LONG);
+        in_line(&holder, "job", 1).await;
+        next
+    });
+    assert_eq!(channels(&server).len(), 2, "one hears along, one by itself");
+    let (blocks, blocking) = mpsc::channel();
+    let (go, gone) = mpsc::channel::<()>();
+    drop(blocked.spawn(async move {
+        blocks.send(()).unwrap();
+        assert!(gone.recv().is_err(), "until the test lets go");
+    }));
+    blocking.recv().unwrap();
+    driven.block_on(async {
+        lease.release().await.unwrap();
+        let lease = by_message(next).await.unwrap().unwrap();
+        drop(go);
+        lease.release().await.unwrap();
+        other.unwrap().release().await.unwrap();
+        soon(elsewhere)
+            .await
+            .unwrap()
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    });
+    assert_eq!(leftovers(&server), [""; 0]);
+}
