@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Clock;
-use crate::combine::{Combiner, Contended};
+use crate::clock::{Clock, Moment};
+use crate::combine::{Combiner, Contended, Told};
 use crate::error::StoreError;
 use crate::mutex::many::{Acquires, Item, Releases, Terms};
 use crate::mutex::steps::{Acquire, Acquired, Release, ReleaseAnswer};
@@ -35,6 +35,23 @@ impl Requests {
         }
     }
 
+    /// Takes the lock together with others when it is free; `None` when this request would go by itself. A request
+    /// that leaves with others never gets in line.
+    pub(crate) fn acquire_with_others(
+        &self,
+        item: Item,
+        now: Moment,
+        within: Duration,
+    ) -> Option<impl Future<Output = Told<Acquired>> + '_> {
+        let joined = self.acquires.join(item, now, within)?;
+        Some(self.acquires.told(joined))
+    }
+
+    /// Requests for the lock go by themselves for a while.
+    pub(crate) fn note_contended(&self, lock: &str, now: Moment) {
+        self.contended.note(lock, now);
+    }
+
     pub(crate) async fn acquire(
         &self,
         acquire: &Acquire<'_>,
@@ -57,7 +74,7 @@ impl Requests {
         self.contended.note(&acquire.keys.lock, now);
         if acquire.waits && matches!(answer, Acquired::Busy { .. }) {
             // A combined request does not get in line.
-            return self.store.ask(acquire, until.saturating_since(now)).await;
+            return Box::pin(self.store.ask(acquire, until.saturating_since(now))).await;
         }
         Ok(answer)
     }
@@ -68,7 +85,8 @@ impl Requests {
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
         if release.used.is_some() {
-            return self.store.ask(release, within).await; // only its own script gives back what was reserved
+            // Only its own script gives back what was reserved.
+            return Box::pin(self.store.ask(release, within)).await;
         }
         let item = || Item {
             keys: release.keys.clone(),

@@ -28,12 +28,19 @@ pub(crate) enum Told<R> {
     Answer(Result<R, StoreError>),
     /// Nothing was done for it, and it is to go by itself: the call was refused.
     Alone,
-    /// Nothing was done for it, because it is not the plain case.
+    /// Nothing was done for it, because it is not the plain case: the lock is noted as contended.
     NotPlain,
 }
 
 /// Combines requests of one kind.
 pub(crate) struct Combiner<K: Kind>(Arc<Shared<K>>);
+
+/// A request in the queue or on its way.
+pub(crate) struct Joined<K: Kind> {
+    ticket: u64,
+    told: oneshot::Receiver<Told<K::Reply>>,
+    within: Duration,
+}
 
 struct Shared<K: Kind> {
     queue: Mutex<Queue<K::Reply>>,
@@ -64,25 +71,26 @@ impl<K: Kind> Combiner<K> {
     where
         O: Operation<Reply = K::Reply>,
     {
-        if let Some(_straight) = self.straight() {
-            return self.0.store.ask(alone, within).await;
-        }
-        let item = item();
-        let lock = Arc::clone(&item.keys.lock);
         let now = self.0.clock.now();
-        if self.0.contended.knows(&lock, now) {
-            return self.0.store.ask(alone, within).await;
+        if let Some(joined) = self.join(item(), now, within) {
+            match self.told(joined).await {
+                Told::Answer(answer) => return answer,
+                Told::Alone | Told::NotPlain => {}
+            }
         }
-        let until = now.plus(within);
-        match self.in_company(item, within, until).await {
-            Told::Answer(answer) => return answer,
-            Told::Alone => {}
-            Told::NotPlain => self.0.contended.note(&lock, now),
-        }
+        // What a call of its own needs is large, and a crowd does without.
+        Box::pin(self.by_itself(alone, now.plus(within))).await
+    }
+
+    async fn by_itself<O>(&self, alone: &O, until: Moment) -> Result<O::Reply, StoreError>
+    where
+        O: Operation<Reply = K::Reply>,
+    {
         let left = until.saturating_since(self.0.clock.now());
         if left.is_zero() {
             return Err(self.too_late()); // a request without time would only break the connection
         }
+        let _straight = self.straight();
         self.0.store.ask(alone, left).await
     }
 
@@ -92,14 +100,45 @@ impl<K: Kind> Combiner<K> {
         may.then_some(Straight(&self.0))
     }
 
-    async fn in_company(&self, item: Item, within: Duration, until: Moment) -> Told<K::Reply> {
+    /// Puts a request in the queue, unless it would go straight or others are known to want the lock: then there is
+    /// nobody to leave with.
+    pub(crate) fn join(&self, item: Item, now: Moment, within: Duration) -> Option<Joined<K>> {
+        if self.0.contended.knows(&item.keys.lock, now) {
+            return None;
+        }
+        let queue = self.0.queue();
+        let company = !queue.is_straight_free();
+        company.then(|| self.enqueue(queue, item, within, now.plus(within)))
+    }
+
+    fn enqueue(
+        &self,
+        mut queue: MutexGuard<'_, Queue<K::Reply>>,
+        item: Item,
+        within: Duration,
+        until: Moment,
+    ) -> Joined<K> {
         let (reply, told) = oneshot::channel();
-        let now = until.minus(within);
-        let (ticket, slot) = self.0.queue().enqueue(item, until, now, reply);
+        let (ticket, slot) = queue.enqueue(item, until, until.minus(within), reply);
+        drop(queue);
         if let Some(slot) = slot {
             let shared = Arc::clone(&self.0);
             drop(tokio::spawn(Driver { shared, slot }.run()));
         }
+        Joined {
+            ticket,
+            told,
+            within,
+        }
+    }
+
+    /// What a request that joined others is told.
+    pub(crate) async fn told(&self, joined: Joined<K>) -> Told<K::Reply> {
+        let Joined {
+            ticket,
+            told,
+            within,
+        } = joined;
         match timeout(within, told).await {
             Ok(Ok(told)) => told,
             // The driver ended with its runtime: what it had sent may have arrived.
@@ -156,6 +195,9 @@ struct Driver<K: Kind> {
 impl<K: Kind> Driver<K> {
     async fn run(self) {
         loop {
+            // Whoever the latest answers have woken has its turn first, and goes along.
+            self.shared.queue().gather(&self.slot);
+            tokio::task::yield_now().await;
             let now = self.shared.clock.now();
             let batch = self.shared.queue().take(&self.slot, now);
             if batch.is_empty() {
@@ -178,8 +220,15 @@ impl<K: Kind> Driver<K> {
             .await;
         match answer {
             Ok(answers) if answers.len() == items.len() => {
-                for (reply, answer) in replies.into_iter().zip(answers) {
-                    let told = answer.map_or(Told::NotPlain, |answer| Told::Answer(Ok(answer)));
+                let now = self.shared.clock.now();
+                for ((reply, answer), item) in replies.into_iter().zip(answers).zip(&items) {
+                    let told = match answer {
+                        Some(answer) => Told::Answer(Ok(answer)),
+                        None => {
+                            self.shared.contended.note(&item.keys.lock, now);
+                            Told::NotPlain
+                        }
+                    };
                     drop(reply.send(told)); // an error when nobody waits for it any more
                 }
             }

@@ -78,12 +78,17 @@ impl<R> Queue<R> {
 
     /// True for whoever may go straight; it reports when it is back.
     pub(super) fn go_straight(&mut self) -> bool {
+        let may = self.is_straight_free();
+        self.straight += usize::from(may);
+        may
+    }
+
+    /// Whoever came now would go straight.
+    pub(super) fn is_straight_free(&self) -> bool {
         let lone = self.straight < STRAIGHT_MAX
             && self.entries.is_empty()
             && self.sending.iter().all(Option::is_none);
-        let may = lone || self.batch_max < 2;
-        self.straight += usize::from(may);
-        may
+        lone || self.batch_max < 2
     }
 
     pub(super) fn straight_is_back(&mut self) {
@@ -182,6 +187,15 @@ impl<R> Queue<R> {
             gathers: false,
         });
         batch
+    }
+
+    /// It is about to take its next batch: whoever comes meanwhile needs nobody else.
+    pub(super) fn gather(&mut self, slot: &Slot) {
+        if self.holds(slot)
+            && let Some(sending) = &mut self.sending[slot.place]
+        {
+            sending.gathers = true;
+        }
     }
 
     pub(super) fn give_back(&mut self, slot: &Slot) {

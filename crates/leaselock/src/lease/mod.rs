@@ -308,7 +308,7 @@ pub(crate) async fn release(
         .as_ref()
         .is_err_and(crate::error::StoreError::maybe_applied);
     let answer = if again {
-        inner.ask(&release, within).await
+        Box::pin(inner.ask(&release, within)).await // seldom, and large
     } else {
         first
     };

@@ -18,6 +18,7 @@ use crate::options::{Options, Wait};
 use crate::store::Store;
 use crate::token::Token;
 use crate::ttl::Ttl;
+use crate::wait::company::Tried;
 use crate::wait::looks;
 use crate::wait::reckoning::{self, Doubt, Era, Heard, Reading, Reckoned};
 use crate::wait::turns::Share;
@@ -89,18 +90,20 @@ impl<'a> Acquisition<'a> {
     pub(crate) async fn run(mut self, wait: Wait) -> Result<Lease, AcquireError> {
         self.lines_up = matches!(wait, Wait::Within(_) | Wait::Forever);
         let start = self.inner.clock.now();
-        match wait {
-            Wait::No => self.retry(start, Some(0), Duration::ZERO, 0).await,
+        let end = match wait {
+            Wait::No => return Box::pin(self.retry(start, Some(0), Duration::ZERO, 0)).await,
             Wait::Retries {
                 count,
                 delay,
                 jitter_percent,
-            } => self.retry(start, count, delay, jitter_percent).await,
-            Wait::Within(limit) => {
-                self.wait_in_line(start, Some(start.plus(limit)), wait)
-                    .await
-            }
-            Wait::Forever => self.wait_in_line(start, None, wait).await,
+            } => return Box::pin(self.retry(start, count, delay, jitter_percent)).await,
+            Wait::Within(limit) => Some(start.plus(limit)),
+            Wait::Forever => None,
+        };
+        match self.try_with_others(start).await? {
+            Tried::Granted(lease) => Ok(lease),
+            // What a wait needs is large, and most acquisitions do not wait.
+            Tried::Begun(begun) => Box::pin(self.wait_in_line(start, end, wait, begun)).await,
         }
     }
 
@@ -198,16 +201,8 @@ impl<'a> Acquisition<'a> {
                 others,
                 ..
             } => {
-                let deadline = self.inner.drift.deadline(t0, self.ttl);
-                if now >= deadline {
-                    // It may be another's by now.
-                    return Err(StoreError::unknown(
-                        ErrorKind::TimedOut,
-                        "the grant arrived after its own deadline",
-                    ));
-                }
                 let share = Share { range, others };
-                Ok(Outcome::Granted(self.hold(t0, deadline, now, fence), share))
+                Ok(Outcome::Granted(self.hold_since(t0, now, fence)?, share))
             }
             Acquired::Waiting { seen, place } => {
                 self.inner.announce();
@@ -242,6 +237,24 @@ impl<'a> Acquisition<'a> {
             others: heard.grant.others,
         };
         Ok((self.hold(began, deadline, now, heard.grant.fence), share))
+    }
+
+    /// The lease of a grant whose request left at `t0` and whose answer is here now.
+    pub(super) fn hold_since(
+        &self,
+        t0: Moment,
+        now: Moment,
+        fence: Option<Fence>,
+    ) -> Result<Lease, StoreError> {
+        let deadline = self.inner.drift.deadline(t0, self.ttl);
+        if now >= deadline {
+            // It may be another's by now.
+            return Err(StoreError::unknown(
+                ErrorKind::TimedOut,
+                "the grant arrived after its own deadline",
+            ));
+        }
+        Ok(self.hold(t0, deadline, now, fence))
     }
 
     /// From here on the lease has an owner, and renewals ask for the whole ttl.

@@ -10,6 +10,7 @@ use crate::mutex::steps::{Cancel, Seen};
 use crate::options::{Wait, Waiting};
 use crate::token::Token;
 use crate::wait::acquisition::{Acquisition, Outcome};
+use crate::wait::company::Begun;
 use crate::wait::looks;
 use crate::wait::party::{Alone, Arrival, Seated, Terms, Waiter};
 use crate::wait::reckoning::Reading;
@@ -133,9 +134,10 @@ impl Acquisition<'_> {
         start: Moment,
         end: Option<Moment>,
         wait: Wait,
+        mut begun: Option<Box<Begun>>,
     ) -> Result<Lease, AcquireError> {
         let Some(terms) = Terms::of(self.options, self.ttl, wait) else {
-            return match self.stand_in_line(start, end, None).await? {
+            return match self.stand_in_line(start, end, None, begun).await? {
                 Ended::Granted(lease) => Ok(lease),
                 Ended::Joined(seated) => seated.wait().await?.ok_or(AcquireError::Closed),
             };
@@ -154,10 +156,18 @@ impl Acquisition<'_> {
                 .parties
                 .arrive(inner, self.name, key, terms, || waiter.clone());
             let seated = match arrival {
-                Arrival::Seated(seated) => seated,
+                Arrival::Seated(seated) => {
+                    if let Some(begun) = begun.take() {
+                        begun.give_up();
+                    }
+                    seated
+                }
                 Arrival::Alone(alone) => {
                     let company = Some((alone, waiter.clone()));
-                    match self.stand_in_line(start, end, company).await? {
+                    match self
+                        .stand_in_line(start, end, company, begun.take())
+                        .await?
+                    {
                         Ended::Granted(lease) => return Ok(lease),
                         Ended::Joined(seated) => seated,
                     }
@@ -178,10 +188,13 @@ impl Acquisition<'_> {
         start: Moment,
         end: Option<Moment>,
         mut company: Option<(Alone, Waiter)>,
+        begun: Option<Box<Begun>>,
     ) -> Result<Ended, AcquireError> {
-        let mut debt = self.debt();
+        let (mut debt, mut so_far, pause) = match begun.map(|begun| *begun) {
+            Some(begun) => (begun.debt, begun.so_far, begun.pause),
+            None => (self.debt(), SoFar::default(), None),
+        };
         let place = self.background.wakeups.place(&self.token);
-        let mut so_far = SoFar::default();
         let longest = self.inner.request_timeout(self.ttl);
         // A bounded wait overshoots by one request, however many are made at its end.
         let last_moment = end.map(|end| end.plus(longest));
@@ -191,6 +204,10 @@ impl Acquisition<'_> {
             })
         };
         let patience = end.unwrap_or(start.plus(NEVER_ANSWERED));
+        if let Some(pause) = pause {
+            let next = self.inner.clock.now().plus(pause);
+            self.inner.clock.sleep_until(next.min(patience)).await;
+        }
         loop {
             debt.lasts_until(self.ends_at_latest());
             let (waits, channel) = self.channel(&so_far, within()).await;

@@ -1,6 +1,7 @@
 //! Waiting: how often to look, the line, and the wake-ups.
 
 pub(crate) mod acquisition;
+mod company;
 mod driver;
 pub(crate) mod grant;
 mod line;

@@ -110,6 +110,12 @@ impl Parties {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Somebody of this client waits for the lock, or passes it on.
+    pub(super) fn has(&self, key: &str) -> bool {
+        let table = self.table();
+        !table.is_empty() && table.contains_key(key)
+    }
+
     /// Alone when nobody of this party is there.
     pub(super) fn arrive(
         &self,
