@@ -36,7 +36,9 @@ if first and #time[1] == 10 then
   next = string.sub(first, 17, 47)
   passed_ms, range, channel = string.match(first, '^%d+ %-?%d+ (%d+) (%d+) (.+)$', 48)
 end
-if channel and (not used or string.byte(next, 23) == 46) then
+-- PUBLISH would count a monitor of all channels too.
+local heard = channel and redis.pcall('PUBSUB', 'NUMSUB', channel)
+if heard and not heard.err and tonumber(heard[2]) > 0 and (not used or string.byte(next, 23) == 46) then
   local known = redis.call('HDEL', waiters, next) == 1
   redis.call('ZREM', line, first) -- without an entry it is of one who could not be found when it left
   if known then
@@ -62,9 +64,9 @@ if channel and (not used or string.byte(next, 23) == 46) then
       redis.call('SET', lock, next, 'PX', passed_ms)
       local sent = redis.pcall('PUBLISH', channel, 'grant ' .. minted .. ' ' .. range .. ' ' .. now .. ' ' .. passed_ms
         .. ' ' .. (ahead[2] and '1' or '0') .. ' ' .. next)
-      if type(sent) == 'number' and sent > 0 then return { 'released' } end
+      if type(sent) == 'number' then return { 'released' } end
     end
-    -- Nobody has heard of it, so it is taken back.
+    -- Refused, so it is taken back.
     if passed then redis.call('DEL', lock) end
     if type(before) == 'string' then redis.call('SET', fence, before, 'KEEPTTL') end
   end

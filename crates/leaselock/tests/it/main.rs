@@ -1,7 +1,6 @@
 //! The library from outside: what it promises, against real stores and under faults.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
-#![expect(clippy::large_futures, reason = "a test is one future, and runs once")]
 #![expect(
     clippy::async_yields_async,
     reason = "futures that are polled by hand are made first"
