@@ -17,17 +17,40 @@ local ttl_ms, fencing = ARGV[1], ARGV[2]
 
 local now_us = clock_us()
 local now = whole(now_us)
-local fresh = now .. ':' .. now
+local fresh, recent = now .. ':' .. now, string.sub(now, 1, 6)
 local count = #ARGV - 2
-local held = count <= MANY_MAX and many_values(KEYS, 1, count)
-local in_line = held and many_exist(KEYS, count + 1, 2 * count)
-local fences = {}
-if fencing == '1' then fences = held and many_values(KEYS, 2 * count + 1, 3 * count) end
+local fenced = fencing == '1'
+
+-- The lock of an item and its number; the letter of its answer. What is there and is no string looks free up to here. NX
+-- leaves it as it is, and the second item of a lock too.
+local function take(i)
+  if not fenced then
+    local taken = redis.pcall('SET', KEYS[i], ARGV[i + 2], 'PX', ttl_ms, 'NX')
+    return taken and taken.ok and 'g' or '-'
+  end
+  local fence = KEYS[2 * count + i]
+  local before = redis.pcall('SET', fence, fresh, 'KEEPTTL', 'GET')
+  if before then
+    if type(before) == 'table' then return '-' end
+    if #before ~= 33 or #now ~= 16 or string.byte(before, 17) ~= 58 or string.sub(before, 18) >= now then
+      -- The clock went back, this lock was in the call before, or this is no fence of ours.
+      if before ~= fresh then redis.pcall('SET', fence, before, 'KEEPTTL') end
+      return '-'
+    end
+  end
+  if not before or string.sub(before, 1, 6) ~= recent then redis.pcall('PEXPIRE', fence, FENCE_KEPT_MS) end
+  local taken = redis.pcall('SET', KEYS[i], ARGV[i + 2], 'PX', ttl_ms, 'NX')
+  return taken and taken.ok and 'f' or '-'
+end
+
+-- The plain case: of all items there is neither a lock nor a line.
+local plain = count <= MANY_MAX and not many_exist(KEYS, 1, 2 * count)
+local held = not plain and count <= MANY_MAX and many_values(KEYS, 1, count)
 local answers, holders = {}, {}
 
-for i = 1, count do
-  local holder, fence = held and held[i], fences and fences[i]
-  if not held or not fences or holder == ARGV[i + 2] then
+for i = 1, plain and 0 or count do
+  local holder = held and held[i]
+  if not held or holder == ARGV[i + 2] then
     answers[i] = '-'
   elseif holder then
     local pttl_ms = redis.pcall('PTTL', KEYS[i])
@@ -36,28 +59,9 @@ for i = 1, count do
       holders[#holders + 1] = pttl_ms
       holders[#holders + 1] = client_of(holder)
     end
-  elseif in_line and redis.pcall('EXISTS', KEYS[count + i]) ~= 0 then
+  elseif redis.pcall('EXISTS', KEYS[count + i]) ~= 0 then
     answers[i] = '-'
-  elseif fence and not (#fence == 33 and tonumber(string.sub(fence, 18)) < now_us) then
-    answers[i] = '-' -- the clock went back, or this is no fence of ours
   end
-end
-
--- What is there and is no string looks free up to here. NX leaves it as it is, and the second item of a lock too.
-local function take(i)
-  local taken = redis.pcall('SET', KEYS[i], ARGV[i + 2], 'PX', ttl_ms, 'NX')
-  if not taken or taken.err then return '-' end
-  if fencing ~= '1' then return 'g' end
-  local fence = KEYS[2 * count + i]
-  local minted
-  if fences[i] then
-    minted = redis.pcall('SET', fence, fresh, 'PX', FENCE_KEPT_MS)
-  else
-    minted = redis.pcall('SET', fence, fresh, 'PX', FENCE_KEPT_MS, 'NX')
-  end
-  if minted and not minted.err then return 'f' end
-  redis.call('DEL', KEYS[i])
-  return '-'
 end
 
 for i = 1, count do

@@ -21,9 +21,7 @@ if not held then return { 'expired' } end
 if held ~= token then return { 'taken' } end
 
 -- The plain case: nobody waits, and no reserved number is left.
-local ahead = redis.call('ZRANGE', line, '0', '1')
-local first = ahead[1]
-if not first and (not used or redis.call('GET', fence) == used .. ':' .. used) then
+if redis.call('EXISTS', line) == 0 and (not used or redis.call('GET', fence) == used .. ':' .. used) then
   redis.call('DEL', lock)
   return { 'released' }
 end
@@ -32,6 +30,8 @@ end
 -- all numbers; unused ones are taken by the grant or there are none. What memory pressure cannot refuse is written first, and what a wrong type refuses before anything that stays.
 local time = redis.call('TIME')
 local next, passed_ms, range, channel, out
+local ahead = redis.call('ZRANGE', line, '0', '1')
+local first = ahead[1]
 if first and #time[1] == 10 then
   next = string.sub(first, 17, 47)
   passed_ms, range, channel = string.match(first, '^%d+ %-?%d+ (%d+) (%d+) (.+)$', 48)

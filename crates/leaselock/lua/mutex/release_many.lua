@@ -3,14 +3,13 @@
 -- KEYS[…] locks      the locks of n items, then their n lines
 -- ARGV[…] tokens     each holder's proof of ownership, in the order of the locks; at most 256
 --
--- Returns {"answered", time_us, letters}   one letter for each item, in the order of the locks:
+-- Returns {"answered", letters}   one letter for each item, in the order of the locks:
 --           r  released: it is free
 --           e  expired: nothing was there
 --           t  taken: another holds it; nothing was changed
 --           -  any other case: nothing was done, ask with mutex/release
 -- Replay  e or t: the first call did the work
 -- Writes  locks
-local now = whole(clock_us())
 local count = #ARGV
 local held = count <= MANY_MAX and many_values(KEYS, 1, count)
 local in_line = held and many_exist(KEYS, count + 1, 2 * count)
@@ -32,9 +31,9 @@ for i = 1, count do
   end
 end
 
-if #free == 0 then return { 'answered', now, table.concat(answers) } end
+if #free == 0 then return { 'answered', table.concat(answers) } end
 local deleted = redis.pcall('DEL', unpack(free))
-if deleted == #free then return { 'answered', now, table.concat(answers) } end
+if deleted == #free then return { 'answered', table.concat(answers) } end
 -- Refused, or a lock was in this call twice: the second time it is as if the first were over.
 local done = {}
 for i = 1, count do
@@ -43,4 +42,4 @@ for i = 1, count do
     done[KEYS[i]] = true
   end
 end
-return { 'answered', now, table.concat(answers) }
+return { 'answered', table.concat(answers) }

@@ -74,7 +74,7 @@ impl Operation for AcquireMany<'_> {
             "answered" => {
                 let time_us = answer.number(0)?;
                 let mut behind = 2;
-                each(answer, |letter| match letter {
+                each(answer.bytes(1)?, |letter| match letter {
                     b'g' | b'f' => Ok(Some(Acquired::Granted {
                         fence: Fence::from_answer(time_us).filter(|_| letter == b'f'),
                         range: 1,
@@ -98,10 +98,10 @@ impl Operation for AcquireMany<'_> {
 
 /// Understands one letter after the other.
 fn each<R>(
-    answer: &Tagged,
+    letters: &[u8],
     understood: impl FnMut(u8) -> Result<Option<R>, Malformed>,
 ) -> Result<Answers<R>, Malformed> {
-    answer.bytes(1)?.iter().copied().map(understood).collect()
+    letters.iter().copied().map(understood).collect()
 }
 
 /// Gives back what nobody waits for. Runs `lua/mutex/release_many.lua`.
@@ -133,7 +133,7 @@ impl Operation for ReleaseMany<'_> {
 
     fn decode(answer: &Tagged) -> Result<Answers<ReleaseAnswer>, Malformed> {
         match answer.tag() {
-            "answered" => each(answer, |letter| match letter {
+            "answered" => each(answer.bytes(0)?, |letter| match letter {
                 b'r' => Ok(Some(ReleaseAnswer::Released)),
                 b'e' => Ok(Some(ReleaseAnswer::Expired)),
                 b't' => Ok(Some(ReleaseAnswer::Taken)),
@@ -164,7 +164,7 @@ impl Operation for ExtendMany<'_> {
         match answer.tag() {
             "answered" => {
                 let time_us = answer.number(0)?;
-                each(answer, |letter| match letter {
+                each(answer.bytes(1)?, |letter| match letter {
                     b'x' => Ok(Some(ExtendAnswer::Extended { time_us })),
                     b'e' => Ok(Some(ExtendAnswer::Expired)),
                     b't' => Ok(Some(ExtendAnswer::Taken)),
