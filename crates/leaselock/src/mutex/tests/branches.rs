@@ -332,6 +332,38 @@ fn another_type_under_a_side_key_stops_a_hand_over_and_leaves_holder_and_line() 
     });
 }
 
+/// What stops the search for the next one must not leave the lock with the one who was not there.
+#[test]
+fn another_type_under_the_fence_grants_nothing_to_a_waiter_who_is_away() {
+    on_every_engine(async |lab| {
+        let (keys, holder, away) = (keys("job"), unfenced_token(), unfenced_token());
+        let (unfenced, wait) = (
+            How {
+                fencing: false,
+                ..TRY
+            },
+            How {
+                fencing: false,
+                channel: "away",
+                ..WAIT
+            },
+        );
+        lab.granted(&keys, &holder, &unfenced).await;
+        lab.waiting(&keys, &away, &wait).await;
+        let fence = keys.fence().to_string();
+        lab.meddle(&ADD_HASH, &fence, &[]).await;
+        let release = Release {
+            keys: &keys,
+            token: &holder,
+            used: None,
+        };
+        let error = lab.store.ask(&release, WITHIN).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WrongType, "{error}");
+        assert!(!lab.holds(&keys, &away).await, "{}", lab.engine);
+        assert_eq!(lab.line_length(&keys).await, 1, "{}", lab.engine);
+    });
+}
+
 #[test]
 fn every_key_that_a_lock_leaves_has_a_ttl() {
     on_every_engine(async |lab| {

@@ -5,6 +5,7 @@
 
 mod branches;
 mod interleavings;
+mod kept;
 mod lab;
 mod many;
 mod model;

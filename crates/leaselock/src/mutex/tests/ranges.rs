@@ -83,6 +83,31 @@ fn numbers_that_were_reserved_and_not_used_come_next() {
 }
 
 #[test]
+fn numbers_that_were_not_used_are_given_back_too_when_the_next_in_line_has_none() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        let _ear = lab.listen("here").await;
+        lab.meddle(
+            &SET,
+            &keys.fence().to_string(),
+            &["8000000000000000:8000000000000000"],
+        )
+        .await;
+        let (place, first) = handed_over(lab, &keys).await;
+        let unfenced = unfenced_token();
+        let how = How {
+            fencing: false,
+            ..SHARED
+        };
+        lab.waiting(&keys, &unfenced, &how).await;
+        release(lab, &keys, &place, first + 2).await;
+        assert!(lab.holds(&keys, &unfenced).await, "{}", lab.engine);
+        lab.release(&keys, &unfenced).await;
+        assert_eq!(numbers(lab, &keys, &token()).await.0, first + 3);
+    });
+}
+
+#[test]
 fn a_holder_that_vanished_has_used_all_its_numbers() {
     on_every_engine(async |lab| {
         let keys = keys("job");
