@@ -20,25 +20,31 @@ local held = redis.call('GET', lock)
 if not held then return { 'expired' } end
 if held ~= token then return { 'taken' } end
 
--- The plain case: nobody waits, and no reserved number is left.
-if redis.call('EXISTS', line) == 0 and (not used or redis.call('GET', fence) == used .. ':' .. used) then
+-- The plain case: nobody waits, and no reserved number is left. What was not waited for is asked by the cheaper question.
+if not used and redis.call('EXISTS', line) == 0 then
+  redis.call('DEL', lock)
+  return { 'released' }
+end
+local ahead = redis.call('ZRANGE', line, '0', '1')
+local first = ahead[1]
+if used and not first and redis.call('GET', fence) == used .. ':' .. used then
   redis.call('DEL', lock)
   return { 'released' }
 end
 
 -- The plain turn: the first in line has a channel, somebody hears its grant, and the clock has 16 digits and has passed
--- all numbers; unused ones are taken by the grant or there are none. What memory pressure cannot refuse is written first, and what a wrong type refuses before anything that stays.
+-- all numbers; its grant takes the unused ones, or there are none. What memory pressure cannot refuse is written first,
+-- and what a wrong type refuses before anything that stays.
 local time = redis.call('TIME')
 local next, passed_ms, range, channel, out
-local ahead = redis.call('ZRANGE', line, '0', '1')
-local first = ahead[1]
 if first and #time[1] == 10 then
   next = string.sub(first, 17, 47)
   passed_ms, range, channel = string.match(first, '^%d+ %-?%d+ (%d+) (%d+) (.+)$', 48)
 end
+if used and channel and string.byte(next, 23) ~= 46 then channel = nil end
 -- PUBLISH would count a monitor of all channels too.
 local heard = channel and redis.pcall('PUBSUB', 'NUMSUB', channel)
-if heard and not heard.err and tonumber(heard[2]) > 0 and (not used or string.byte(next, 23) == 46) then
+if heard and not heard.err and tonumber(heard[2]) > 0 then
   local known = redis.call('HDEL', waiters, next) == 1
   redis.call('ZREM', line, first) -- without an entry it is of one who could not be found when it left
   if known then
@@ -47,7 +53,8 @@ if heard and not heard.err and tonumber(heard[2]) > 0 and (not used or string.by
     local minted, before, passed = '0', false, true
     if string.byte(next, 23) == 46 then
       minted = now
-      local last = range == '1' and now or string.format('%.0f', tonumber(now) + tonumber(range) - 1)
+      local micros = time[2] + range - 1
+      local last = micros > 99999 and micros < 1000000 and time[1] .. micros or string.format('%.0f', now + range - 1)
       before = redis.pcall('SET', fence, now .. ':' .. last, 'KEEPTTL', 'GET')
       if type(before) == 'table' then
         passed = false
@@ -66,8 +73,7 @@ if heard and not heard.err and tonumber(heard[2]) > 0 and (not used or string.by
         .. ' ' .. (ahead[2] and '1' or '0') .. ' ' .. next)
       if type(sent) == 'number' then return { 'released' } end
     end
-    -- Refused, so it is taken back.
-    if passed then redis.call('DEL', lock) end
+    -- Refused, so it is taken back; what becomes of the lock is decided behind the fragments.
     if type(before) == 'string' then redis.call('SET', fence, before, 'KEEPTTL') end
   end
 end

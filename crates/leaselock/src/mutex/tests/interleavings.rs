@@ -108,9 +108,9 @@ fn a_waiter_without_receivers_is_skipped_keeps_its_place_and_is_served_later() {
     });
 }
 
-/// The server says that nobody has received the message: what was written for it is taken back, its place too.
+/// What is found out about those who are away changes nothing for them.
 #[test]
-fn a_grant_that_nobody_received_goes_to_the_next_who_is_there() {
+fn a_grant_that_nobody_would_receive_goes_to_the_next_who_is_there() {
     on_every_engine(async |lab| {
         let (keys, holder, there) = (keys("job"), token(), token());
         let (away, also_away) = (token(), token());
