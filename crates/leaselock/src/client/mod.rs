@@ -235,7 +235,11 @@ impl Inner {
     /// The background thread, started on first use.
     pub(crate) fn background(&self) -> Result<&Background, StoreError> {
         self.background
-            .get_or_init(|| Background::start(self))
+            .get_or_init(|| {
+                let background = Background::start(self)?;
+                self.requests.watch(&background.handle);
+                Ok(background)
+            })
             .as_ref()
             .map_err(Clone::clone)
     }
