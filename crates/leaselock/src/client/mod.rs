@@ -298,7 +298,9 @@ impl Inner {
         let Some(background) = self.started() else {
             return;
         };
-        if self.announced.swap(1, Ordering::SeqCst) != 0 {
+        // Every grant comes by here, and most have nothing to write.
+        let asked = self.announced.load(Ordering::SeqCst) == 1;
+        if asked || self.announced.swap(1, Ordering::SeqCst) != 0 {
             return;
         }
         let inner = Arc::downgrade(self);

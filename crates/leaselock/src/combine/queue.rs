@@ -12,6 +12,9 @@ use crate::mutex::many::{Item, MANY_MAX};
 
 /// So many requests of a kind may be on their way by themselves; with more, company is worth waiting for.
 const STRAIGHT_MAX: usize = 1;
+/// After a call of so many, the next request is not a lone one: the others have been answered just now and are about to
+/// ask again, and it leaves with those of them who are ready to run. A call of fewer ends that.
+const CROWD: usize = 4;
 /// So many calls may be on their way: while the server works on one, the answers of another are handed out here.
 const DRIVERS_MAX: usize = 2;
 /// So many requests leave in one call. More save little, and what others send waits behind them.
@@ -66,6 +69,8 @@ pub(super) struct Queue<R> {
     straight: usize,
     sending: [Option<Sending<R>>; DRIVERS_MAX],
     batch_max: usize,
+    /// The latest call had many requests.
+    crowded: bool,
     /// Nobody is late before this moment.
     swept_until: Moment,
 }
@@ -87,6 +92,7 @@ impl<R> Queue<R> {
             straight: 0,
             sending: [const { None }; DRIVERS_MAX],
             batch_max: names_per_call.min(BATCH_MAX).min(MANY_MAX),
+            crowded: false,
             swept_until: Moment::from_nanos(u64::MAX),
         }
     }
@@ -101,6 +107,7 @@ impl<R> Queue<R> {
     /// Whoever came now would go straight.
     pub(super) fn is_straight_free(&self) -> bool {
         let lone = self.straight < STRAIGHT_MAX
+            && !self.crowded
             && self.entries.is_empty()
             && self.sending.iter().all(Option::is_none);
         lone || self.batch_max < 2
@@ -181,6 +188,9 @@ impl<R> Queue<R> {
             sent.push(entry.asked);
         }
         let sent: Sent<R> = sent.into();
+        if !items.is_empty() {
+            self.crowded = items.len() >= CROWD;
+        }
         let until = sent.iter().map(|asked| asked.until).max();
         self.sending[slot.place] = until.map(|until| Sending {
             holder: slot.holder,

@@ -82,6 +82,22 @@ fn whoever_comes_while_a_sender_is_about_to_take_its_next_batch_needs_no_other()
     assert_eq!(take(&mut queue, &slot, 0), 1);
 }
 
+/// Otherwise the first of those who come back from a call would leave without the others, each time.
+#[test]
+fn nobody_goes_straight_after_a_crowd_until_a_call_had_few() {
+    let mut queue = Queue::new(200);
+    let crowd: Vec<_> = (0..CROWD).map(|_| ask(&mut queue, 1000, 0)).collect();
+    let slot = crowd[0].0.unwrap();
+    assert_eq!(take(&mut queue, &slot, 0), CROWD);
+    assert_eq!(take(&mut queue, &slot, 0), 0);
+    assert!(!queue.go_straight());
+    let (slot, _one) = ask(&mut queue, 1000, 0);
+    let slot = slot.unwrap();
+    assert_eq!(take(&mut queue, &slot, 0), 1);
+    assert_eq!(take(&mut queue, &slot, 0), 0);
+    assert!(queue.go_straight());
+}
+
 #[test]
 fn a_store_that_takes_no_company_gets_none() {
     let mut queue = Queue::<()>::new(1);
