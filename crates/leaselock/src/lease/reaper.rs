@@ -171,6 +171,7 @@ impl Reaping {
             clock,
             tally: Arc::clone(&self.tally),
         });
+        drop(tokio::spawn(way.releases.watch()));
         while let Some(owed) = self.queue.recv().await {
             let way = Arc::clone(&way);
             drop(tokio::spawn(async move {
