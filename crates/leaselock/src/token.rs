@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 const RANDOM_BYTES: usize = 16;
 const CLIENT_BYTES: usize = 6;
 /// Tokens whose random bytes are fetched at once.
-const STOCK: usize = 16;
+const STOCK: usize = 64;
 /// 22 characters of random, a separator, 8 characters of client.
 const LENGTH: usize = 31;
 const SECRET: usize = 22;

@@ -235,7 +235,11 @@ impl Inner {
     /// The background thread, started on first use.
     pub(crate) fn background(&self) -> Result<&Background, StoreError> {
         self.background
-            .get_or_init(|| Background::start(self))
+            .get_or_init(|| {
+                let background = Background::start(self)?;
+                self.requests.watch(&background.handle);
+                Ok(background)
+            })
             .as_ref()
             .map_err(Clone::clone)
     }
@@ -294,7 +298,9 @@ impl Inner {
         let Some(background) = self.started() else {
             return;
         };
-        if self.announced.swap(1, Ordering::SeqCst) != 0 {
+        // Every grant comes by here, and most have nothing to write.
+        let asked = self.announced.load(Ordering::SeqCst) == 1;
+        if asked || self.announced.swap(1, Ordering::SeqCst) != 0 {
             return;
         }
         let inner = Arc::downgrade(self);

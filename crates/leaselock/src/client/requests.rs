@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
-use crate::combine::{Combiner, Contended, Told};
+use crate::combine::{Combiner, Contended, Joined};
 use crate::error::StoreError;
 use crate::mutex::many::{Acquires, Item, Releases, Terms};
 use crate::mutex::steps::{Acquire, Acquired, Release, ReleaseAnswer};
@@ -42,9 +42,14 @@ impl Requests {
         item: Item,
         now: Moment,
         within: Duration,
-    ) -> Option<impl Future<Output = Told<Acquired>> + '_> {
-        let joined = self.acquires.join(item, now, within)?;
-        Some(self.acquires.told(joined))
+    ) -> Option<Joined<Acquired>> {
+        self.acquires.join(item, now, within)
+    }
+
+    /// Watches the time of requests that leave with others; until somebody does, none does.
+    pub(crate) fn watch(&self, background: &tokio::runtime::Handle) {
+        drop(background.spawn(self.acquires.watch()));
+        drop(background.spawn(self.releases.watch()));
     }
 
     /// Requests for the lock go by themselves for a while.

@@ -5,17 +5,21 @@
 //! own answer, time-out and clean-up: whoever goes away while it is in the queue was surely never sent.
 
 mod contended;
+mod driver;
 mod queue;
+mod reply;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::sync::Notify;
 
 pub(crate) use self::contended::Contended;
-use self::queue::{Entry, Queue, Slot};
+use self::driver::Driver;
+use self::queue::{Late, Queue};
+pub(crate) use self::reply::Joined;
 use crate::clock::{Clock, Moment};
 use crate::error::{ErrorKind, StoreError};
 use crate::mutex::many::{Item, Kind};
@@ -35,29 +39,30 @@ pub(crate) enum Told<R> {
 /// Combines requests of one kind.
 pub(crate) struct Combiner<K: Kind>(Arc<Shared<K>>);
 
-/// A request in the queue or on its way.
-pub(crate) struct Joined<K: Kind> {
-    ticket: u64,
-    told: oneshot::Receiver<Told<K::Reply>>,
-    within: Duration,
-}
-
 struct Shared<K: Kind> {
     queue: Mutex<Queue<K::Reply>>,
     store: Store,
     clock: Clock,
     contended: Arc<Contended>,
+    /// Somebody watches the time for those in the queue.
+    watched: AtomicBool,
+    /// The watch is to come round at once.
+    hurry: Arc<Notify>,
 }
 
 impl<K: Kind> Combiner<K> {
     pub(crate) fn new(store: Store, clock: Clock, contended: Arc<Contended>) -> Self {
         let can = store.capabilities();
-        let names = if can.combines { can.keys_per_call } else { 1 };
+        // A clock that is moved by hand does not end the time of those who wait for a server.
+        let together = can.combines && !clock.is_manual();
+        let names = if together { can.keys_per_call } else { 1 };
         Combiner(Arc::new(Shared {
             queue: Mutex::new(Queue::new(names)),
             store,
             clock,
             contended,
+            watched: AtomicBool::new(false),
+            hurry: Arc::default(),
         }))
     }
 
@@ -73,7 +78,7 @@ impl<K: Kind> Combiner<K> {
     {
         let now = self.0.clock.now();
         if let Some(joined) = self.join(item(), now, within) {
-            match self.told(joined).await {
+            match joined.await {
                 Told::Answer(answer) => return answer,
                 Told::Alone | Told::NotPlain => {}
             }
@@ -88,7 +93,7 @@ impl<K: Kind> Combiner<K> {
     {
         let left = until.saturating_since(self.0.clock.now());
         if left.is_zero() {
-            return Err(self.too_late()); // a request without time would only break the connection
+            return Err(self.0.too_late()); // a request without time would only break the connection
         }
         let _straight = self.straight();
         self.0.store.ask(alone, left).await
@@ -102,59 +107,74 @@ impl<K: Kind> Combiner<K> {
 
     /// Puts a request in the queue, unless it would go straight or others are known to want the lock: then there is
     /// nobody to leave with.
-    pub(crate) fn join(&self, item: Item, now: Moment, within: Duration) -> Option<Joined<K>> {
-        if self.0.contended.knows(&item.keys.lock, now) {
+    pub(crate) fn join(
+        &self,
+        item: Item,
+        now: Moment,
+        within: Duration,
+    ) -> Option<Joined<K::Reply>> {
+        let shared = &self.0;
+        if shared.contended.knows(&item.keys.lock, now) || !shared.watched.load(Ordering::Relaxed) {
             return None;
         }
-        let queue = self.0.queue();
-        let company = !queue.is_straight_free();
-        company.then(|| self.enqueue(queue, item, within, now.plus(within)))
-    }
-
-    fn enqueue(
-        &self,
-        mut queue: MutexGuard<'_, Queue<K::Reply>>,
-        item: Item,
-        within: Duration,
-        until: Moment,
-    ) -> Joined<K> {
-        let (reply, told) = oneshot::channel();
-        let (ticket, slot) = queue.enqueue(item, until, until.minus(within), reply);
+        let mut queue = shared.queue();
+        if queue.is_straight_free() {
+            return None;
+        }
+        let (reply, joined) = reply::pair();
+        let enqueued = queue.enqueue(item, now.plus(within), now, reply);
         drop(queue);
-        if let Some(slot) = slot {
-            let shared = Arc::clone(&self.0);
-            drop(tokio::spawn(Driver { shared, slot }.run()));
+        if enqueued.hurry {
+            shared.hurry.notify_one();
         }
-        Joined {
-            ticket,
-            told,
-            within,
+        if let Some(slot) = enqueued.slot {
+            drop(tokio::spawn(Driver::new(Arc::clone(shared), slot).run()));
         }
+        Some(joined)
     }
 
-    /// What a request that joined others is told.
-    pub(crate) async fn told(&self, joined: Joined<K>) -> Told<K::Reply> {
-        let Joined {
-            ticket,
-            told,
-            within,
-        } = joined;
-        match timeout(within, told).await {
-            Ok(Ok(told)) => told,
-            // The driver ended with its runtime: what it had sent may have arrived.
-            Ok(Err(_)) => Told::Answer(Err(StoreError::unknown(
-                ErrorKind::Internal,
-                "the runtime is shutting down",
-            ))),
-            Err(_) => Told::Answer(Err(self.late(ticket))),
+    /// Watches the time for all who are in the queue or on their way, as long as this exists. To be run on the client's
+    /// own thread: the runtime of a sender may be one that nobody drives any more.
+    pub(crate) fn watch(&self) -> impl Future<Output = ()> + Send + use<K> {
+        let (shared, hurry) = (Arc::downgrade(&self.0), Arc::clone(&self.0.hurry));
+        let clock = self.0.clock.clone();
+        self.0.watched.store(true, Ordering::Relaxed);
+        async move {
+            while let Some(next) = Weak::upgrade(&shared).map(|shared| shared.sweep()) {
+                tokio::select! {
+                    () = hurry.notified() => {}
+                    () = clock.sleep_until(next.unwrap_or(NEVER)), if next.is_some() => {}
+                }
+            }
         }
     }
+}
 
-    fn late(&self, ticket: u64) -> StoreError {
-        if self.0.queue().withdraw(ticket) {
-            return self.too_late();
+const NEVER: Moment = Moment::from_nanos(u64::MAX);
+
+impl<K: Kind> Shared<K> {
+    fn queue(&self) -> MutexGuard<'_, Queue<K::Reply>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whoever is late, and when the next one will be.
+    fn sweep(&self) -> Option<Moment> {
+        let now = self.clock.now();
+        let (late, next) = self.queue().sweep(now);
+        for late in late {
+            match late {
+                Late::InQueue(reply) => reply.tell(Told::Answer(Err(self.too_late()))),
+                Late::OnTheWay(sent) => {
+                    let over = sent.iter().filter(|asked| now >= asked.until);
+                    over.for_each(|asked| asked.reply.tell(Told::Answer(Err(self.no_answer()))));
+                }
+            }
         }
-        let store = self.0.store.describe();
+        next
+    }
+
+    fn no_answer(&self) -> StoreError {
+        let store = self.store.describe();
         StoreError::unknown(
             ErrorKind::TimedOut,
             format!("no answer from {store} in time"),
@@ -162,17 +182,11 @@ impl<K: Kind> Combiner<K> {
     }
 
     fn too_late(&self) -> StoreError {
-        let store = self.0.store.describe();
+        let store = self.store.describe();
         StoreError::refused(
             ErrorKind::TimedOut,
             format!("no answer from {store} to earlier requests in time"),
         )
-    }
-}
-
-impl<K: Kind> Shared<K> {
-    fn queue(&self) -> MutexGuard<'_, Queue<K::Reply>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -182,84 +196,6 @@ struct Straight<'a, K: Kind>(&'a Shared<K>);
 impl<K: Kind> Drop for Straight<'_, K> {
     fn drop(&mut self) {
         self.0.queue().straight_is_back();
-    }
-}
-
-/// Sends what gathers, one call after the other, until nothing does. A task of its own and not part of a caller's
-/// future: a caller may go away, or may never be polled again, while others wait for the same call.
-struct Driver<K: Kind> {
-    shared: Arc<Shared<K>>,
-    slot: Slot,
-}
-
-impl<K: Kind> Driver<K> {
-    async fn run(self) {
-        loop {
-            // Whoever the latest answers have woken has its turn first, and goes along.
-            self.shared.queue().gather(&self.slot);
-            tokio::task::yield_now().await;
-            let now = self.shared.clock.now();
-            let batch = self.shared.queue().take(&self.slot, now);
-            if batch.is_empty() {
-                return;
-            }
-            self.send(batch, now).await;
-        }
-    }
-
-    /// The call has the time of the one among them that has most; the others stop waiting when theirs is over.
-    async fn send(&self, batch: Vec<Entry<K::Reply>>, now: Moment) {
-        let until = batch.iter().map(|entry| entry.until).max().unwrap_or(now);
-        let terms = batch[0].item.terms;
-        let (items, replies): (Vec<_>, Vec<_>) = batch.into_iter().map(Entry::split).unzip();
-        let many = K::many(terms, &items);
-        let answer = self
-            .shared
-            .store
-            .ask(&many, until.saturating_since(now))
-            .await;
-        match answer {
-            Ok(answers) if answers.len() == items.len() => {
-                let now = self.shared.clock.now();
-                for ((reply, answer), item) in replies.into_iter().zip(answers).zip(&items) {
-                    let told = match answer {
-                        Some(answer) => Told::Answer(Ok(answer)),
-                        None => {
-                            self.shared.contended.note(&item.keys.lock, now);
-                            Told::NotPlain
-                        }
-                    };
-                    drop(reply.send(told)); // an error when nobody waits for it any more
-                }
-            }
-            Ok(_) => {
-                let error = StoreError::unknown(
-                    ErrorKind::Malformed,
-                    "the number of answers is not that of the requests",
-                );
-                tell_all(replies, || Told::Answer(Err(error.clone())));
-            }
-            // Something that does not pass by itself may be the fault of one of them, or of their being together.
-            Err(error) if !error.maybe_applied() && !error.may_pass() => {
-                if error.kind() == ErrorKind::Unsupported {
-                    self.shared.queue().never_again();
-                }
-                tell_all(replies, || Told::Alone);
-            }
-            Err(error) => tell_all(replies, || Told::Answer(Err(error.clone()))),
-        }
-    }
-}
-
-fn tell_all<R>(replies: Vec<oneshot::Sender<Told<R>>>, told: impl Fn() -> Told<R>) {
-    for reply in replies {
-        drop(reply.send(told())); // as above
-    }
-}
-
-impl<K: Kind> Drop for Driver<K> {
-    fn drop(&mut self) {
-        self.shared.queue().give_back(&self.slot);
     }
 }
 

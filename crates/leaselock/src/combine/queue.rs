@@ -1,17 +1,20 @@
 //! Who goes straight, who waits, and who sends: plain state, with the time as an argument.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
 use super::Told;
+use super::reply::Reply;
 use crate::clock::Moment;
 use crate::error::{ErrorKind, StoreError};
 use crate::mutex::many::{Item, MANY_MAX};
 
 /// So many requests of a kind may be on their way by themselves; with more, company is worth waiting for.
 const STRAIGHT_MAX: usize = 1;
+/// After a call of so many, the next request is not a lone one: the others have been answered just now and are about to
+/// ask again, and it leaves with those of them who are ready to run. A call of fewer ends that.
+const CROWD: usize = 4;
 /// So many calls may be on their way: while the server works on one, the answers of another are handed out here.
 const DRIVERS_MAX: usize = 2;
 /// So many requests leave in one call. More save little, and what others send waits behind them.
@@ -20,22 +23,26 @@ const BATCH_MAX: usize = 64;
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 /// A request in the queue.
-#[derive(Debug)]
-pub(super) struct Entry<R> {
-    ticket: u64,
-    pub(super) item: Item,
-    pub(super) until: Moment,
-    reply: oneshot::Sender<Told<R>>,
+struct Entry<R> {
+    item: Item,
+    asked: Asked<R>,
 }
 
-impl<R> Entry<R> {
-    pub(super) fn tell(self, told: Told<R>) {
-        drop(self.reply.send(told)); // an error when nobody waits for it any more
-    }
+/// Who waits for an answer, and until when.
+pub(super) struct Asked<R> {
+    pub(super) until: Moment,
+    pub(super) reply: Reply<R>,
+}
 
-    pub(super) fn split(self) -> (Item, oneshot::Sender<Told<R>>) {
-        (self.item, self.reply)
-    }
+/// What leaves together. The queue keeps it in view until it is over, because some of it may be late before.
+pub(super) type Sent<R> = Arc<[Asked<R>]>;
+
+/// A request whose time is over.
+pub(super) enum Late<R> {
+    /// It was surely not sent.
+    InQueue(Reply<R>),
+    /// These were sent, and those of them who are still waiting after this moment wait in vain.
+    OnTheWay(Sent<R>),
 }
 
 /// The right to send batches.
@@ -46,22 +53,34 @@ pub(super) struct Slot {
     holder: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Sending {
+struct Sending<R> {
     holder: u64,
     /// It is stuck after this.
     until: Moment,
-    /// It has not taken its first batch yet.
+    /// It is about to take its next batch.
     gathers: bool,
+    sent: Option<Sent<R>>,
 }
 
-#[derive(Debug)]
 pub(super) struct Queue<R> {
     entries: VecDeque<Entry<R>>,
-    next: u64,
+    /// How many requests there were.
+    count: u64,
     straight: usize,
-    sending: [Option<Sending>; DRIVERS_MAX],
+    sending: [Option<Sending<R>>; DRIVERS_MAX],
     batch_max: usize,
+    /// The latest call had many requests.
+    crowded: bool,
+    /// Nobody is late before this moment.
+    swept_until: Moment,
+}
+
+/// What became of a request that was put into the queue.
+pub(super) struct Enqueued {
+    /// Somebody is to be started who sends it.
+    pub(super) slot: Option<Slot>,
+    /// The next sweep comes too late for it.
+    pub(super) hurry: bool,
 }
 
 impl<R> Queue<R> {
@@ -69,10 +88,12 @@ impl<R> Queue<R> {
     pub(super) fn new(names_per_call: usize) -> Self {
         Queue {
             entries: VecDeque::new(),
-            next: 0,
+            count: 0,
             straight: 0,
-            sending: [None; DRIVERS_MAX],
+            sending: [const { None }; DRIVERS_MAX],
             batch_max: names_per_call.min(BATCH_MAX).min(MANY_MAX),
+            crowded: false,
+            swept_until: Moment::from_nanos(u64::MAX),
         }
     }
 
@@ -86,6 +107,7 @@ impl<R> Queue<R> {
     /// Whoever came now would go straight.
     pub(super) fn is_straight_free(&self) -> bool {
         let lone = self.straight < STRAIGHT_MAX
+            && !self.crowded
             && self.entries.is_empty()
             && self.sending.iter().all(Option::is_none);
         lone || self.batch_max < 2
@@ -100,93 +122,114 @@ impl<R> Queue<R> {
         self.batch_max = 1;
     }
 
-    /// Puts a request at the end, and says whether somebody has to be started who sends it.
+    /// Puts a request at the end.
     pub(super) fn enqueue(
         &mut self,
         item: Item,
         until: Moment,
         now: Moment,
-        reply: oneshot::Sender<Told<R>>,
-    ) -> (u64, Option<Slot>) {
-        self.next += 1;
-        let ticket = self.next;
-        self.entries.push_back(Entry {
-            ticket,
-            item,
-            until,
-            reply,
-        });
-        let stuck = |sending: &Sending| now >= sending.until;
-        let gathering = self
-            .sending
-            .iter()
-            .flatten()
-            .any(|sending| sending.gathers && !stuck(sending));
-        if gathering {
-            return (ticket, None);
-        }
-        let free = self
-            .sending
-            .iter()
-            .position(|sending| sending.as_ref().is_none_or(stuck));
-        let slot = free.map(|place| Slot {
-            place,
-            holder: ticket,
-        });
-        if let Some(slot) = slot {
-            self.sending[slot.place] = Some(Sending {
-                holder: slot.holder,
-                until: until.plus(STUCK_AFTER),
-                gathers: true,
-            });
-        }
-        (ticket, slot)
+        reply: Reply<R>,
+    ) -> Enqueued {
+        self.count += 1;
+        let asked = Asked { until, reply };
+        self.entries.push_back(Entry { item, asked });
+        let hurry = until < self.swept_until;
+        self.swept_until = self.swept_until.min(until);
+        let slot = self.needed(until, now);
+        Enqueued { slot, hurry }
     }
 
-    /// Takes a request out that was not sent yet. False when it was.
-    pub(super) fn withdraw(&mut self, ticket: u64) -> bool {
-        let place = self
-            .entries
-            .binary_search_by_key(&ticket, |entry| entry.ticket);
-        match place {
-            Ok(place) => self.entries.remove(place).is_some(),
-            Err(_) => false,
+    /// The right to send, when it is free and nobody gathers.
+    fn needed(&mut self, until: Moment, now: Moment) -> Option<Slot> {
+        let stuck = |sending: &Sending<R>| now >= sending.until;
+        let gathers = |sending: &Sending<R>| sending.gathers && !stuck(sending);
+        if self.sending.iter().flatten().any(gathers) {
+            return None;
         }
+        let free = |sending: &Option<Sending<R>>| sending.as_ref().is_none_or(stuck);
+        let place = self.sending.iter().position(free)?;
+        let holder = self.count;
+        self.sending[place] = Some(Sending {
+            holder,
+            until: until.plus(STUCK_AFTER),
+            gathers: true,
+            sent: None,
+        });
+        Some(Slot { place, holder })
     }
 
     /// The requests for the next call; none, and the slot is free, when nobody waits or it is another's by now.
-    pub(super) fn take(&mut self, slot: &Slot, now: Moment) -> Vec<Entry<R>> {
-        let mut batch = Vec::new();
+    pub(super) fn take(&mut self, slot: &Slot, now: Moment) -> (Vec<Item>, Sent<R>) {
+        let (mut items, mut sent): (Vec<Item>, Vec<Asked<R>>) = (Vec::new(), Vec::new());
         if !self.holds(slot) {
-            return batch;
+            return (items, sent.into());
         }
-        while batch.len() < self.batch_max {
+        while items.len() < self.batch_max {
             let Some(entry) = self.entries.pop_front() else {
                 break;
             };
-            if entry.reply.is_closed() {
+            if !entry.asked.reply.is_awaited() {
                 continue; // its caller has gone
             }
-            if now >= entry.until {
+            if now >= entry.asked.until {
                 let message = "no answer to earlier requests in time";
                 let late = StoreError::refused(ErrorKind::TimedOut, message);
-                entry.tell(Told::Answer(Err(late)));
+                entry.asked.reply.tell(Told::Answer(Err(late)));
                 continue;
             }
-            let fits = |first: &Entry<R>| first.item.terms == entry.item.terms;
-            if !batch.first().is_none_or(fits) {
+            if items
+                .first()
+                .is_some_and(|first| first.terms != entry.item.terms)
+            {
                 self.entries.push_front(entry);
                 break;
             }
-            batch.push(entry);
+            items.push(entry.item);
+            sent.push(entry.asked);
         }
-        let until = batch.iter().map(|entry| entry.until).max();
+        let sent: Sent<R> = sent.into();
+        if !items.is_empty() {
+            self.crowded = items.len() >= CROWD;
+        }
+        let until = sent.iter().map(|asked| asked.until).max();
         self.sending[slot.place] = until.map(|until| Sending {
             holder: slot.holder,
             until: until.plus(STUCK_AFTER),
             gathers: false,
+            sent: Some(Arc::clone(&sent)),
         });
-        batch
+        (items, sent)
+    }
+
+    /// Whoever is late by now, and when the next one will be. To be called at that moment, or when somebody is put into
+    /// the queue who will be late sooner.
+    pub(super) fn sweep(&mut self, now: Moment) -> (Vec<Late<R>>, Option<Moment>) {
+        let (mut late, mut next) = (Vec::new(), Moment::from_nanos(u64::MAX));
+        for entry in std::mem::take(&mut self.entries) {
+            if now >= entry.asked.until {
+                late.push(Late::InQueue(entry.asked.reply));
+            } else {
+                next = next.min(entry.asked.until);
+                self.entries.push_back(entry);
+            }
+        }
+        for sent in self
+            .sending
+            .iter()
+            .flatten()
+            .filter_map(|s| s.sent.as_ref())
+        {
+            let (over, left): (Vec<_>, Vec<_>) = sent
+                .iter()
+                .map(|asked| asked.until)
+                .partition(|until| now >= *until);
+            if !over.is_empty() {
+                late.push(Late::OnTheWay(Arc::clone(sent)));
+            }
+            next = left.into_iter().fold(next, Moment::min);
+        }
+        self.swept_until = next;
+        (late, (next != Moment::from_nanos(u64::MAX)).then_some(next))
     }
 
     /// It is about to take its next batch: whoever comes meanwhile needs nobody else.
@@ -205,7 +248,8 @@ impl<R> Queue<R> {
     }
 
     fn holds(&self, slot: &Slot) -> bool {
-        self.sending[slot.place].is_some_and(|sending| sending.holder == slot.holder)
+        let sending = self.sending[slot.place].as_ref();
+        sending.is_some_and(|sending| sending.holder == slot.holder)
     }
 }
 

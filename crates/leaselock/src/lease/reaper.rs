@@ -80,8 +80,13 @@ impl Owed {
 }
 
 /// Takes what is owed, from any thread, without blocking.
+///
+/// Every acquisition and every release has one of its own for a moment, so a clone is one count and no more.
 #[derive(Debug, Clone)]
-pub(crate) struct Reaper {
+pub(crate) struct Reaper(Arc<Desk>);
+
+#[derive(Debug)]
+struct Desk {
     queue: mpsc::UnboundedSender<Owed>,
     tally: Arc<Tally>,
 }
@@ -107,10 +112,10 @@ impl Reaper {
         let (sender, receiver) = mpsc::unbounded_channel();
         let tally = Arc::new(Tally::default());
         (
-            Reaper {
+            Reaper(Arc::new(Desk {
                 queue: sender,
                 tally: Arc::clone(&tally),
-            },
+            })),
             Reaping {
                 queue: receiver,
                 tally,
@@ -119,26 +124,26 @@ impl Reaper {
     }
 
     pub(crate) fn take(&self, owed: Owed) {
-        self.tally.open.fetch_add(1, Ordering::SeqCst);
-        if self.queue.send(owed).is_err() {
-            self.tally.settle(false); // the thread is gone with the process; the ttl is the last line
+        self.0.tally.open.fetch_add(1, Ordering::SeqCst);
+        if self.0.queue.send(owed).is_err() {
+            self.0.tally.settle(false); // the thread is gone with the process; the ttl is the last line
         }
     }
 
     /// The store is back: what waits for its next try goes now.
     pub(crate) fn hurry(&self) {
-        self.tally.hurry.notify_waiters();
+        self.0.tally.hurry.notify_waiters();
     }
 
     /// Waits until nothing is owed; (paid, not confirmed) so far.
     pub(crate) async fn drained(&self, clock: &Clock, within: Duration) -> (usize, usize) {
         let end = clock.now().plus(within);
         loop {
-            let changed = self.tally.changed.notified();
-            let open = self.tally.open.load(Ordering::SeqCst);
+            let changed = self.0.tally.changed.notified();
+            let open = self.0.tally.open.load(Ordering::SeqCst);
             if open == 0 || clock.now() >= end {
-                let paid = self.tally.paid.load(Ordering::SeqCst);
-                return (paid, open + self.tally.given_up.load(Ordering::SeqCst));
+                let paid = self.0.tally.paid.load(Ordering::SeqCst);
+                return (paid, open + self.0.tally.given_up.load(Ordering::SeqCst));
             }
             tokio::select! {
                 () = changed => {}
@@ -166,6 +171,7 @@ impl Reaping {
             clock,
             tally: Arc::clone(&self.tally),
         });
+        drop(tokio::spawn(way.releases.watch()));
         while let Some(owed) = self.queue.recv().await {
             let way = Arc::clone(&way);
             drop(tokio::spawn(async move {

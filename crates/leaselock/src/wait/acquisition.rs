@@ -292,8 +292,13 @@ impl<'a> Acquisition<'a> {
     }
 
     pub(super) fn debt(&self) -> Debt {
+        self.debt_from(self.inner.clock.now())
+    }
+
+    /// For a request that leaves at this moment.
+    pub(super) fn debt_from(&self, now: Moment) -> Debt {
         let (keys, token) = (self.keys.clone(), self.token.clone());
-        let owed = Owed::acquisition(keys, token, self.ends_at_latest());
+        let owed = Owed::acquisition(keys, token, now.plus(self.ttl.as_duration()));
         Debt::new(self.background.reaper.clone(), owed)
     }
 

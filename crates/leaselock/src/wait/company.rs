@@ -56,7 +56,7 @@ impl Acquisition<'_> {
             },
         };
         let within = inner.request_timeout(self.ttl);
-        let debt = self.debt();
+        let debt = self.debt_from(t0);
         let Some(told) = inner.requests.acquire_with_others(item, t0, within) else {
             debt.settle();
             return Ok(Tried::Begun(None));

@@ -3,6 +3,8 @@
 mod renewals;
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use leaselock::{AcquireError, Client, ErrorKind, Lease, ReleaseError};
 use testkit::{Fault, Proxy, Server, Way};
@@ -327,4 +329,85 @@ async fn a_request_whose_time_is_over_in_the_queue_was_surely_not_sent() {
     assert_eq!(sure + doubtful, 300, "{outcomes:?}");
     assert!(sure > 0 && doubtful > 0, "{sure} {doubtful}");
     eventually("nothing is left", async || leftovers(&server).is_empty()).await;
+}
+
+/// Their first requests leave together, and what they did not get they wait for in one place.
+#[tokio::test]
+async fn tasks_of_one_crowd_that_want_the_same_name_take_turns() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    drop(take_all(&client, "warm", 1).await);
+    let held = Arc::new(AtomicUsize::new(0));
+    let wanted = (0..3).flat_map(|_| names("job", 40));
+    let outcomes = crowd(wanted, |name| {
+        let (mutex, held) = (client.mutex(name.as_str()).ttl(LONG), Arc::clone(&held));
+        async move {
+            let lease = mutex.acquire().await.unwrap();
+            let others = (name == "job0").then(|| held.fetch_add(1, Ordering::SeqCst));
+            tokio::task::yield_now().await;
+            held.fetch_sub(usize::from(others.is_some()), Ordering::SeqCst);
+            lease.release().await.unwrap();
+            others.unwrap_or(0)
+        }
+    })
+    .await;
+    assert!(outcomes.iter().all(|others| *others == 0));
+    eventually("nothing is left", async || leftovers(&server).is_empty()).await;
+}
+
+/// The first request of each may have been carried out, and nobody is told that nothing is there.
+#[tokio::test]
+async fn a_crowd_that_waits_while_answers_vanish_is_left_in_doubt_and_nothing_locked() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let url = proxy.url();
+    let short = Client::builder().url(&url).request_timeout(millis(300));
+    let client = short.build().unwrap();
+    drop(take_all(&client, "warm", 1).await);
+    proxy.set(Way::ToClient, Fault::Swallow);
+    let outcomes = crowd(names("job", 16), |name| {
+        let mutex = client.mutex(name).ttl(LONG);
+        async move { mutex.acquire_within(millis(100)).await }
+    })
+    .await;
+    for outcome in &outcomes {
+        let Err(AcquireError::Unknown { .. }) = outcome else {
+            panic!("{outcome:?}")
+        };
+    }
+    proxy.heal();
+    eventually("all is cleaned up", async || leftovers(&server).is_empty()).await;
+}
+
+/// Whoever is to send what gathers sits on a runtime that nobody drives: the others wait no longer than they asked for.
+#[test]
+fn a_request_in_the_queue_ends_in_time_although_its_sender_stands_still() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().unwrap()
+    };
+    let server = Server::start();
+    let short = Client::builder()
+        .url(&server.url())
+        .request_timeout(millis(300));
+    let client = short.build().unwrap();
+    let stands_still = runtime();
+    stands_still.block_on(async {
+        drop(take_all(&client, "warm", 1).await);
+        drop(try_all(&client, names("warm", 2)).await); // whatever was on its way is over
+        for name in ["straight", "gathers"] {
+            let mutex = client.mutex(name);
+            drop(tokio::spawn(async move { mutex.try_acquire().await }));
+        }
+        tokio::task::yield_now().await; // both have asked, and the sender has not begun
+    });
+    let outcome = runtime().block_on(soon(async { client.mutex("job").try_acquire().await }));
+    let Err(AcquireError::Store { source, .. }) = &outcome else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(source.kind(), ErrorKind::TimedOut);
+    drop(stands_still);
+    runtime().block_on(eventually("nothing is left", async || {
+        leftovers(&server).is_empty()
+    }));
 }
