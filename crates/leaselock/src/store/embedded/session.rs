@@ -261,6 +261,28 @@ mod tests {
         }
     }
 
+    /// The folder was emptied and the client began anew under its old id.
+    #[test]
+    fn a_kept_file_that_nobody_locks_any_more_is_no_proof_that_its_client_is_gone() {
+        let scratch = Scratch::new();
+        let folder = scratch.descriptor();
+        let living = Living::default();
+        let first = Session::begin(&folder, "client01", PRIVATE).unwrap();
+        assert_eq!(living.look(&folder, "client01"), Left::Process);
+        for file in std::fs::read_dir(scratch.path()).unwrap() {
+            std::fs::remove_file(file.unwrap().path()).unwrap();
+        }
+        let second = Session::begin(&folder, "client01", PRIVATE).unwrap();
+        drop(first);
+        for _ in 0..2 {
+            assert_eq!(living.look(&folder, "client01"), Left::Process);
+        }
+        drop(second);
+        while living.look(&folder, "client01") != Left::Nobody {
+            std::thread::yield_now(); // other tests start processes, which have a copy of every descriptor for a moment
+        }
+    }
+
     #[test]
     fn a_session_without_a_job_leaves_no_file_behind() {
         let scratch = Scratch::new();
