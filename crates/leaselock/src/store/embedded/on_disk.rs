@@ -43,9 +43,9 @@ struct Opened {
 impl FolderStore {
     pub(super) fn new(settings: Settings) -> Self {
         FolderStore {
+            sweep: Sweep::new(&settings.client),
             settings,
             opened: Mutex::default(),
-            sweep: Sweep::default(),
             listings: Listings::default(),
         }
     }
