@@ -4,7 +4,7 @@
 //! `sessions/<client>.main`, which nobody inherits. The system drops the locks when the last descriptor is closed, so
 //! whoever looks can tell: process alive, process dead but its job running, or nobody left.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
@@ -154,13 +154,17 @@ fn search(folder: &OwnedFd, client: &str) -> (Left, Option<OwnedFd>) {
 /// Files of clients who were alive, kept open because each call looks at its holder. Only the process itself locks its
 /// file, so one that is still locked is alive; what else became of it is looked for anew.
 #[derive(Debug, Default)]
-pub(super) struct Living(Mutex<HashMap<String, OwnedFd>>);
+pub(super) struct Living {
+    files: Mutex<HashMap<String, OwnedFd>>,
+    /// Clients who have, or had, a session, which stays true of them: it begins before their id is written anywhere.
+    known: Mutex<HashSet<String>>,
+}
 
 impl Living {
     const MOST: usize = 64;
 
     pub(super) fn look(&self, folder: &OwnedFd, client: &str) -> Left {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = files.remove(client) {
             match flock(&file, FlockOperation::NonBlockingLockShared) {
                 Err(Errno::WOULDBLOCK) => {
@@ -176,6 +180,22 @@ impl Living {
         }
         files.extend(file.map(|file| (client.to_owned(), file)));
         left
+    }
+
+    /// As `exists`, but asked once only of a client who has one.
+    pub(super) fn had_session(&self, folder: &OwnedFd, client: &str) -> bool {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.contains(client) {
+            return true;
+        }
+        let exists = exists(folder, client);
+        if exists {
+            if known.len() >= Self::MOST {
+                known.clear();
+            }
+            known.insert(client.to_owned());
+        }
+        exists
     }
 }
 
