@@ -3,19 +3,20 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, set_parent_process_death_signal, waitid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, getppid, kill_process,
+    set_parent_process_death_signal, setpgid, waitid, waitpid,
 };
 use tokio::io::unix::AsyncFd;
 
 use crate::exit::Exit;
 use crate::guardian::{JobKind, Line, Refusal};
-use crate::process::{SignalSet, before_exec, watch_readable};
+use crate::process::{Program, SignalSet, watch_readable};
 use crate::quarry::Quarry;
 
 /// What is to be started, and under which lease.
@@ -36,7 +37,7 @@ pub(crate) struct Order<'a> {
 
 /// A job that runs, or has ended and is not reaped.
 pub(crate) struct Job {
-    child: Child,
+    leader: Pid,
     quarry: Quarry,
     end: AsyncFd<OwnedFd>,
     own_group: bool,
@@ -65,7 +66,7 @@ impl CannotStart {
         }
     }
 
-    fn from_spawn(error: io::Error) -> CannotStart {
+    fn from_start(error: io::Error) -> CannotStart {
         match Errno::from_io_error(&error) {
             Some(TOO_LATE) => CannotStart::TooLate,
             Some(UNGUARDED) => CannotStart::Unguarded,
@@ -78,7 +79,7 @@ impl CannotStart {
     }
 }
 
-/// From a process that has not become the command yet, only a number comes back. These two are
+/// From a process that has not become the command, only a number comes back. These two are
 /// never given by exec.
 const TOO_LATE: Errno = Errno::CANCELED;
 const UNGUARDED: Errno = Errno::OWNERDEAD;
@@ -98,19 +99,19 @@ impl Job {
             own_group,
             holds_lock: order.session.is_some() && !order.limited,
         };
-        let mut command = command(order);
-        if own_group {
-            command.process_group(0);
-        }
+        let program = program(order).map_err(CannotStart::CannotExecute)?;
         let wrapper = getpid();
-        // Runs between fork and exec: four system calls on plain numbers. The line's counter and
+        // Runs between clone and exec: four system calls on plain numbers. The line's counter and
         // descriptor belong to the parent and are not touched.
-        before_exec(&mut command, move || {
+        let mut step = || {
+            if own_group {
+                setpgid(None, None)?;
+            }
             if !kind.holds_lock {
                 // A second line of defence, for the case that the guardian dies with the wrapper.
                 set_parent_process_death_signal(Some(Signal::TERM))?;
                 if getppid() != Some(wrapper) {
-                    return Err(UNGUARDED.into());
+                    return Err(UNGUARDED);
                 }
             }
             line.enlist(kind).map_err(|refusal| match refusal {
@@ -120,18 +121,20 @@ impl Job {
             // Last, so that a signal that waited for us is the command's and not ours.
             mask.become_mask();
             Ok(())
-        });
-        let mut child = command.spawn().map_err(CannotStart::from_spawn)?;
-        match watch(&child, own_group) {
+        };
+        let leader = program.start(&mut step).map_err(CannotStart::from_start)?;
+        match watch(leader, own_group) {
             Ok((quarry, end)) => Ok(Job {
-                child,
+                leader,
                 quarry,
                 end,
                 own_group,
             }),
             Err(error) => {
                 // The command runs already, but nobody could see its end.
-                child.kill().and_then(|()| child.wait()).ok();
+                kill_process(leader, Signal::KILL)
+                    .and_then(|()| end_of(leader))
+                    .ok();
                 Err(CannotStart::System(error))
             }
         }
@@ -150,8 +153,8 @@ impl Job {
     }
 
     /// How the command ended. Gives its number back to the kernel.
-    pub(crate) fn reap(mut self) -> io::Result<ExitStatus> {
-        self.child.wait()
+    pub(crate) fn reap(self) -> io::Result<ExitStatus> {
+        Ok(end_of(self.leader)?)
     }
 
     /// Whether it leads a group of its own, apart from the wrapper's.
@@ -165,27 +168,39 @@ impl Job {
     }
 }
 
-fn command(order: &Order<'_>) -> Command {
-    let mut command = Command::new(order.program);
-    command.args(order.arguments);
-    command.env("LEASELOCK_NAME", order.name);
-    command.env("LEASELOCK_TTL_MS", order.ttl.as_millis().to_string());
-    match order.fence {
-        Some(fence) => command.env("LEASELOCK_FENCE", fence.to_string()),
-        // One of an outer `run` would be believed to be ours.
-        None => command.env_remove("LEASELOCK_FENCE"),
-    };
-    // A handle is for `extend` and `release`, and lets whoever reads it give a lock away.
-    command.env_remove("LEASELOCK_HANDLE");
-    command
+fn program(order: &Order<'_>) -> io::Result<Program> {
+    // A handle is for `extend` and `release`, and lets whoever reads it give a lock away. A fence of an outer `run`
+    // would be believed to be ours.
+    const OURS: [&str; 4] = [
+        "LEASELOCK_NAME",
+        "LEASELOCK_TTL_MS",
+        "LEASELOCK_FENCE",
+        "LEASELOCK_HANDLE",
+    ];
+    let others = std::env::vars_os().filter(|(name, _)| !OURS.iter().any(|ours| name == ours));
+    let told = [
+        (OURS[0], Some(order.name.to_owned())),
+        (OURS[1], Some(order.ttl.as_millis().to_string())),
+        (OURS[2], order.fence.map(|fence| fence.to_string())),
+    ];
+    let told = told
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.into(), value?.into())));
+    Program::new(order.program, order.arguments, others.chain(told))
 }
 
-fn watch(child: &Child, own_group: bool) -> io::Result<(Quarry, AsyncFd<OwnedFd>)> {
-    let pid = i32::try_from(child.id())
-        .ok()
-        .and_then(Pid::from_raw)
-        .ok_or(Errno::SRCH)?;
-    let quarry = Quarry::take(pid, own_group)?;
+/// Waits for a process of ours and takes its number back.
+fn end_of(leader: Pid) -> rustix::io::Result<ExitStatus> {
+    loop {
+        let ended = retry_on_intr(|| waitpid(Some(leader), WaitOptions::empty()))?;
+        if let Some((_, status)) = ended {
+            return Ok(ExitStatus::from_raw(status.as_raw()));
+        }
+    }
+}
+
+fn watch(leader: Pid, own_group: bool) -> io::Result<(Quarry, AsyncFd<OwnedFd>)> {
+    let quarry = Quarry::take(leader, own_group)?;
     let end = watch_readable(quarry.pidfd().try_clone_to_owned()?)?;
     Ok((quarry, end))
 }

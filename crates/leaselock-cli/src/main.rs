@@ -24,15 +24,14 @@ mod wait_line;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 use args::usage::{Answer, answer};
 use args::{Cli, Verb};
 use exit::Exit;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let exit = match Cli::try_parse() {
+    let line: Vec<_> = std::env::args_os().collect();
+    let exit = match Cli::understand(&line) {
         Ok(cli) => obey(&cli).unwrap_or_else(|failure| {
             failure.say(cli.globals.json);
             failure.exit

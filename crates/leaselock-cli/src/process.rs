@@ -8,14 +8,15 @@
     reason = "fork, signal masks and their like have no safe wrapper"
 )]
 
+use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::Command;
 
-use rustix::process::{Pid, Signal};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -140,15 +141,112 @@ pub(crate) fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
 }
 
-/// Has `step` done in the new process between fork and exec.
-///
-/// Other threads exist by then, so `step` may make system calls and nothing else: no allocation,
-/// no lock, no panic. There is one caller, [`crate::job`], which says how it keeps to that.
-pub(crate) fn before_exec(
-    command: &mut Command,
-    step: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
-) {
-    // SAFETY: the one step that is ever given makes system calls on numbers it owns, as its
-    // comment shows; `rustix` issues them directly, without locks or allocation.
-    unsafe { command.pre_exec(step) };
+/// A program to be started, with all of its arguments and its environment: made whole beforehand, because on the way
+/// to exec nothing may be allocated.
+pub(crate) struct Program {
+    /// Searched for in `PATH` when it has no slash.
+    file: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+}
+
+impl Program {
+    /// Refuses what has a zero byte in it.
+    pub(crate) fn new<'a>(
+        file: &OsStr,
+        arguments: impl IntoIterator<Item = &'a OsString>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> io::Result<Program> {
+        let text = |text: &OsStr| CString::new(text.as_bytes());
+        let file = text(file)?;
+        let rest = arguments.into_iter().map(|argument| text(argument));
+        let variable = |(name, value): (OsString, OsString)| {
+            let both = [name.as_bytes(), b"=", value.as_bytes()];
+            CString::new(both.concat())
+        };
+        Ok(Program {
+            arguments: std::iter::once(Ok(file.clone()))
+                .chain(rest)
+                .collect::<Result<_, _>>()?,
+            environment: environment
+                .into_iter()
+                .map(variable)
+                .collect::<Result<_, _>>()?,
+            file,
+        })
+    }
+
+    /// Starts it in a process of its own, in which `step` is done first; when that fails, so does the start.
+    ///
+    /// The new process borrows our memory until it has become the program, and this thread stands still meanwhile:
+    /// as `posix_spawn` does it. A copy of a process that has run for a moment costs more than all else that a start
+    /// does. Other threads go on, so `step` may make system calls and nothing else: no allocation, no lock, no panic.
+    /// There is one caller, [`crate::job`], which says how it keeps to that.
+    pub(crate) fn start(&self, step: &mut dyn FnMut() -> Result<(), Errno>) -> io::Result<Pid> {
+        /// What the way to exec needs; looking for a program copies its arguments when it turns out to be a script.
+        const STACK: usize = 64 * 1024;
+        let words = (STACK + self.arguments.len() * size_of::<usize>()).div_ceil(16);
+        let mut stack = Vec::<u128>::with_capacity(words);
+        let (arguments, environment) = (pointers(&self.arguments), pointers(&self.environment));
+        let mut launch = Launch {
+            file: self.file.as_ptr(),
+            arguments: arguments.as_ptr(),
+            environment: environment.as_ptr(),
+            step,
+            failure: 0,
+        };
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: the new process runs `into_program` on a stack of its own, which is large enough, aligned and alive
+        // until this call returns; that is after the process has left our memory, by exec or by its end. Until then
+        // nothing else uses `launch`.
+        let pid = unsafe {
+            let top = stack.as_mut_ptr().add(words).cast();
+            libc::clone(into_program, top, flags, (&raw mut launch).cast())
+        };
+        let pid = Pid::from_raw(pid).filter(|_| pid > 0);
+        let pid = pid.ok_or_else(io::Error::last_os_error)?;
+        // SAFETY: `launch` is a value of ours, read anew because the other process wrote to it.
+        match unsafe { (&raw const launch.failure).read_volatile() } {
+            0 => Ok(pid),
+            failure => {
+                retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())).ok();
+                Err(io::Error::from_raw_os_error(failure))
+            }
+        }
+    }
+}
+
+/// The same as a list that C understands: it ends with a null pointer.
+fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+    let texts = texts.iter().map(|text| text.as_ptr());
+    texts.chain([std::ptr::null()]).collect()
+}
+
+struct Launch<'a> {
+    file: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+    step: &'a mut dyn FnMut() -> Result<(), Errno>,
+    /// Why there is no program: the number of an error, or 0.
+    failure: i32,
+}
+
+/// The way of a new process into its program. Only a failure comes back.
+extern "C" fn into_program(launch: *mut c_void) -> c_int {
+    // SAFETY: it is the `launch` of `Program::start`, which nobody else uses now.
+    let launch = unsafe { &mut *launch.cast::<Launch<'_>>() };
+    // SAFETY: the default action runs no code of ours; our own process keeps its own. Every Rust program ignores this
+    // signal, and every other expects not to.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    launch.failure = match (launch.step)() {
+        Ok(()) => {
+            // SAFETY: three lists of text, whole and alive. It allocates nothing and returns on failure only.
+            unsafe { libc::execvpe(launch.file, launch.arguments, launch.environment) };
+            io::Error::last_os_error()
+                .raw_os_error()
+                .unwrap_or(libc::EIO)
+        }
+        Err(error) => error.raw_os_error(),
+    };
+    127
 }

@@ -1,8 +1,19 @@
 //! What the kernel tells about processes under `/proc`.
 
 use std::fs;
+use std::io::Read as _;
 
 use rustix::process::{Pid, Signal};
+
+/// One of the kernel's short texts. It gives no length, for which the usual way of reading guesses in small steps.
+fn read(path: &str) -> std::io::Result<Vec<u8>> {
+    const ROOM: usize = 4096;
+    let mut text = Vec::with_capacity(ROOM);
+    fs::File::open(path)?
+        .take(ROOM as u64)
+        .read_to_end(&mut text)?;
+    Ok(text)
+}
 
 /// What this process was started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,8 +26,10 @@ pub(crate) struct Status {
 impl Status {
     /// This process, now.
     pub(crate) fn read() -> std::io::Result<Status> {
-        let text = fs::read_to_string("/proc/self/status")?;
-        Status::parse(&text).ok_or_else(|| std::io::Error::other("/proc/self/status is unreadable"))
+        let text = String::from_utf8(read("/proc/self/status")?);
+        text.ok()
+            .and_then(|text| Status::parse(&text))
+            .ok_or_else(|| std::io::Error::other("/proc/self/status is unreadable"))
     }
 
     fn parse(text: &str) -> Option<Status> {
@@ -51,7 +64,7 @@ pub(crate) struct Stat {
 impl Stat {
     pub(crate) fn of(pid: i32) -> Option<Stat> {
         // Bytes, because the program's name is whatever its author liked.
-        let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let line = read(&format!("/proc/{pid}/stat")).ok()?;
         Stat::parse(&line)
     }
 

@@ -40,7 +40,8 @@ pub(crate) enum Trouble {
 
 /// Passes signals on until the job has ended, and sees to it that it ends when it must.
 ///
-/// `lost` completes when the lease is no longer ours; `tell` hears of every trouble once.
+/// `lost` completes when the lease is no longer ours; `tell` hears of every trouble once. A guardian that is given back
+/// has nothing left to do: it is to be waited for, but the lock need not wait for its end.
 pub(crate) async fn supervise(
     mut job: Job,
     guardian: Guardian,
@@ -48,7 +49,7 @@ pub(crate) async fn supervise(
     signals: &Intake,
     lost: impl Future<Output = ()>,
     tell: impl Fn(Trouble),
-) -> io::Result<Outcome> {
+) -> io::Result<(Outcome, Option<Guardian>)> {
     let ears = Ears::listen(guardian.line())?;
     let mut lost = pin!(lost);
     let (mut is_lost, mut alone) = (false, false);
@@ -85,17 +86,23 @@ pub(crate) async fn supervise(
     }
     let verdict = guardian.dismiss();
     let status = job.reap()?;
-    // What the job left behind was told to end too, and has until the kill to do so.
-    let limit = plan.kill_after + Duration::from_secs(1);
-    if verdict != Verdict::Fired || timeout(limit, ears.gone()).await.is_ok() {
-        guardian.wait();
-    }
-    Ok(match verdict {
+    let leaving = if verdict == Verdict::Fired {
+        // What the job left behind was told to end too, and has until the kill to do so.
+        let limit = plan.kill_after + Duration::from_secs(1);
+        if timeout(limit, ears.gone()).await.is_ok() {
+            guardian.wait();
+        }
+        None
+    } else {
+        Some(guardian)
+    };
+    let outcome = match verdict {
         Verdict::Fired => Outcome::Lost(status),
         _ if is_lost => Outcome::Lost(status),
         _ if reserve.asked => Outcome::Unguarded(status),
         _ => Outcome::Ended(status),
-    })
+    };
+    Ok((outcome, leaving))
 }
 
 /// The guardian is asked to end the job before we do it ourselves: it can do it once, at the

@@ -10,7 +10,9 @@ pub(crate) mod look;
 pub(crate) mod run;
 pub(crate) mod usage;
 
-use clap::{ArgAction, Args, Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::{ArgAction, Args, Command, FromArgMatches as _, Parser, Subcommand};
 
 /// Run a job under a lock that ends by itself: a lease.
 ///
@@ -23,6 +25,26 @@ pub(crate) struct Cli {
     pub(crate) globals: Globals,
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+impl Cli {
+    /// Understands what the user wrote.
+    pub(crate) fn understand(line: &[OsString]) -> Result<Cli, clap::Error> {
+        Cli::plain_run(line).map_or_else(|| Cli::try_parse_from(line), Ok)
+    }
+
+    /// `run` is what starts thousands of times a day, and the definitions of all other verbs are half of what parsing
+    /// costs. Without them a line is understood in the same way or not at all; then all of them have their say.
+    fn plain_run(line: &[OsString]) -> Option<Cli> {
+        line.iter().find(|word| *word == "run")?;
+        let run = run::RunArgs::augment_args(Command::new("run"));
+        let command = Globals::augment_args(Command::new("leaselock")).subcommand(run);
+        let found = command.try_get_matches_from(line).ok()?;
+        Some(Cli {
+            globals: Globals::from_arg_matches(&found).ok()?,
+            verb: Verb::Run(run::RunArgs::from_arg_matches(found.subcommand_matches("run")?).ok()?),
+        })
+    }
 }
 
 /// What may stand before or after the verb.
@@ -109,6 +131,31 @@ mod tests {
         }
         assert!(parse("leaselock status a -q").unwrap().globals.quiet);
         assert!(parse("leaselock -q status a").unwrap().globals.quiet);
+    }
+
+    #[test]
+    fn run_means_the_same_with_and_without_the_other_verbs() {
+        for line in [
+            "leaselock run x -- true",
+            "leaselock --url file:///d -v run -n x -o -k 1s --ttl 9s -- sh -c run",
+            "leaselock run x -w 3 --why month-end --url redis://h true --json",
+            "leaselock --url run run run -- run",
+            "leaselock run -q -E 3 --max-hold 1h --priority -2 x -c true",
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let (plain, whole) = (Cli::plain_run(&words).unwrap(), parse(line).unwrap());
+            assert_eq!(format!("{plain:?}"), format!("{whole:?}"), "{line}");
+        }
+        for line in [
+            "leaselock status run",
+            "leaselock --url run status x",
+            "leaselock run --help",
+            "leaselock run x -n -w 1 true",
+            "leaselock help run",
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert!(Cli::plain_run(&words).is_none(), "{line}");
+        }
     }
 
     #[test]

@@ -91,10 +91,13 @@ impl Scene<'_> {
         let (name, lost) = (self.args.name.clone(), lease.lost());
         let tell = |trouble| self.tell(trouble, losing.check().err(), &name);
         let lost = async { drop(lost.await) };
-        let outcome =
+        let (outcome, leaving) =
             supervise(job, guardian, &self.plan.guardian, self.intake, lost, tell).await?;
         let released = lease.release().await;
         self.client.close().await;
+        if let Some(guardian) = leaving {
+            guardian.wait(); // it has ended meanwhile
+        }
         match outcome {
             Outcome::Ended(status) => {
                 if let Err(error) = released {

@@ -132,10 +132,12 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
     };
     let intake = signals.listen().unwrap();
     let tell = |trouble| eprintln!("{trouble:?}");
-    match supervise(job, guardian, &PLAN, &intake, lost, tell)
-        .await
-        .unwrap()
-    {
+    let supervised = supervise(job, guardian, &PLAN, &intake, lost, tell).await;
+    let (outcome, leaving) = supervised.unwrap();
+    if let Some(guardian) = leaving {
+        guardian.wait();
+    }
+    match outcome {
         Outcome::Ended(status) => Exit::of_job(status),
         Outcome::Lost(_) => Exit::LOST,
         Outcome::Unguarded(_) => Exit::INTERNAL,

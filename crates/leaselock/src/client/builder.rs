@@ -162,6 +162,7 @@ impl ClientBuilder {
             background: OnceLock::new(),
             closed: AtomicBool::new(false),
             announced: AtomicU64::new(0),
+            introduced: AtomicBool::new(false),
             id,
         };
         Ok(Client::from_inner(inner))

@@ -43,6 +43,9 @@ const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
 };
 /// How often a client that is in use renews it.
 const RECORD_EVERY: Duration = Duration::from_secs(20);
+/// Who is gone by then was of interest to nobody, and a short-lived process spares itself writing a record and taking it
+/// away. Nobody reads a name faster than this, and whoever looks before it sees the client's id.
+const ANNOUNCE_AFTER: Duration = Duration::from_millis(3);
 const OPERATOR_WITHIN: Duration = Duration::from_secs(2);
 
 /// A connection to a store, under one identity. Cheap to clone; clones share everything.
@@ -76,6 +79,8 @@ pub(crate) struct Inner {
     closed: AtomicBool,
     /// When this client last said who it is; 0 for never.
     announced: AtomicU64,
+    /// It has begun to say so, and there may be a record to take back.
+    introduced: AtomicBool,
 }
 
 /// What was left to clean up when a client was closed.
@@ -205,7 +210,7 @@ impl Client {
             .reaper
             .drained(&self.inner.clock, OPERATOR_WITHIN)
             .await;
-        if self.inner.announced.load(Ordering::SeqCst) != 0 && self.held().is_empty() {
+        if self.inner.introduced.load(Ordering::SeqCst) && self.held().is_empty() {
             let gone = Announce {
                 record: &self.inner.record,
                 about: "",
@@ -306,10 +311,11 @@ impl Inner {
         let inner = Arc::downgrade(self);
         let store = background.store.clone();
         drop(background.handle.spawn(async move {
+            tokio::time::sleep(ANNOUNCE_AFTER).await;
             while let Some((record, about)) = inner
                 .upgrade()
                 .filter(|inner| inner.is_used())
-                .map(|inner| inner.introduction())
+                .and_then(|inner| inner.introduction())
             {
                 drop(
                     store
@@ -331,8 +337,12 @@ impl Inner {
         }));
     }
 
-    fn introduction(&self) -> (String, String) {
-        (self.record.clone(), self.about.encode())
+    /// `None` when the client was closed without a lease: nobody would take the record back.
+    pub(crate) fn introduction(&self) -> Option<(String, String)> {
+        self.introduced.store(true, Ordering::SeqCst); // before the look, so that `close` sees this or this sees `close`
+        let holds = |background: &Background| !background.keeper.is_empty();
+        let ended = self.is_closed() && !self.started().is_some_and(holds);
+        (!ended).then(|| (self.record.clone(), self.about.encode()))
     }
 
     /// Holds something or waits for something. A request that is under way counts by having asked for this.

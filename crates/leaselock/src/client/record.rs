@@ -135,4 +135,24 @@ mod tests {
             assert_eq!(Process::decode(bad), None, "{bad:?}");
         }
     }
+
+    #[cfg(feature = "embedded")]
+    #[tokio::test]
+    async fn a_client_that_was_closed_does_not_introduce_itself_unless_it_still_holds_a_lease() {
+        let [idle, holding] = ["mem:", "mem:"].map(|url| crate::Client::connect(url).unwrap());
+        assert!(idle.inner().introduction().is_some());
+        let lease = holding.mutex("job").acquire().await.unwrap();
+        idle.mutex("job")
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        idle.close().await;
+        holding.close().await;
+        assert!(idle.inner().introduction().is_none());
+        assert!(holding.inner().introduction().is_some());
+        lease.release().await.unwrap();
+    }
 }

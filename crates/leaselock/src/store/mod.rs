@@ -31,7 +31,7 @@ pub(crate) enum Event {
     Message(Vec<u8>),
 }
 
-/// Receives events; called on the client's own thread, must not block.
+/// Receives events; called on the client's own thread or where somebody waits for them, must not block.
 pub(crate) type Sink = Box<dyn Fn(Event) + Send + Sync>;
 
 /// What differs between stores, for those above.

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::anchor::{self, Anchor};
 use super::commands::Surroundings;
 use super::kept::Kept;
-use super::session::{self, Left, Living, Session};
+use super::session::{Left, Living, Session};
 use super::time;
 use super::trouble::{Trouble, system};
 use super::wake::Wake;
@@ -116,7 +116,7 @@ impl Surroundings for Folder {
         if client == self.settings.client {
             self.session.is_some()
         } else {
-            session::exists(&self.sessions, client)
+            self.living.had_session(&self.sessions, client)
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::token::ClientId;
 
 mod anchor;
 mod commands;
+mod ear;
 mod endings;
 mod engine;
 mod examine;
@@ -93,7 +94,7 @@ impl EmbeddedStore {
 
     pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
         match &self.0 {
-            Kind::Folder(store) => store.listen(channel, &sink).await,
+            Kind::Folder(store) => store.listen(channel, sink).await,
             Kind::Memory(store) => store.listen(channel, &sink).await,
             Kind::Nowhere(_) => std::future::pending().await,
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::super::{Event, Sink};
 use super::commands::{Step, Surroundings};
+use super::ear::Ear;
 use super::endings::Endings;
 use super::engine;
 use super::folder::{Folder, Settings};
@@ -25,6 +26,8 @@ use crate::script::{Call, Tagged};
 pub(super) struct FolderStore {
     settings: Settings,
     opened: Mutex<Opened>,
+    /// Where messages to this client are read.
+    ear: Mutex<Option<Arc<Ear>>>,
     sweep: Sweep,
     pub(super) listings: Listings,
 }
@@ -43,9 +46,10 @@ struct Opened {
 impl FolderStore {
     pub(super) fn new(settings: Settings) -> Self {
         FolderStore {
+            sweep: Sweep::new(&settings.client),
             settings,
             opened: Mutex::default(),
-            sweep: Sweep::default(),
+            ear: Mutex::default(),
             listings: Listings::default(),
         }
     }
@@ -120,6 +124,7 @@ impl FolderStore {
     }
 
     pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, StoreError> {
+        self.lend_ear(call);
         let name = lockfile::file_name(one_tag(call)?);
         let answer = self
             .keep_trying(&name, within, |folder| attempt(folder, &name, call))
@@ -132,24 +137,15 @@ impl FolderStore {
         Ok(answer)
     }
 
-    pub(super) async fn listen(&self, channel: &str, sink: &Sink) {
+    pub(super) async fn listen(&self, channel: &str, sink: Sink) {
         /// A folder that cannot be used now may be usable later.
         const AGAIN: Duration = Duration::from_secs(1);
+        let sink = Arc::new(sink);
         loop {
             match self.bind(channel) {
                 Ok(listener) => {
-                    sink(Event::Ready);
-                    let endings = self
-                        .folder()
-                        .ok()
-                        .and_then(|folder| Endings::watch(&folder.sessions));
-                    tokio::select! {
-                        () = listener.hear(sink) => {}
-                        () = async { match &endings {
-                            Some(endings) => endings.report(sink).await,
-                            None => std::future::pending().await,
-                        }} => {}
-                    }
+                    let ear = Arc::new(Ear::new(listener, channel, Arc::clone(&sink)));
+                    self.attend(ear, &sink).await;
                     sink(Event::Gap);
                 }
                 Err(error) => {
@@ -157,6 +153,46 @@ impl FolderStore {
                     tokio::time::sleep(AGAIN).await;
                 }
             }
+        }
+    }
+
+    async fn attend(&self, ear: Arc<Ear>, sink: &Sink) {
+        /// Nothing is heard any more when whoever listens stops, by whatever way.
+        struct Open<'a>(&'a FolderStore, Arc<Ear>);
+        impl Drop for Open<'_> {
+            fn drop(&mut self) {
+                *self.0.ear() = None;
+                self.1.close();
+            }
+        }
+        let open = Open(self, ear);
+        *self.ear() = Some(Arc::clone(&open.1));
+        sink(Event::Ready);
+        let endings = self
+            .folder()
+            .ok()
+            .and_then(|folder| Endings::watch(&folder.sessions));
+        tokio::select! {
+            () = open.1.attend() => {}
+            () = async { match &endings {
+                Some(endings) => endings.report(sink).await,
+                None => std::future::pending().await,
+            }} => {}
+        }
+    }
+
+    fn ear(&self) -> MutexGuard<'_, Option<Arc<Ear>>> {
+        self.ear.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever names the channel in a call, as one word of an argument, waits for messages on it.
+    fn lend_ear(&self, call: &Call) {
+        let Some(ear) = self.ear().clone() else {
+            return;
+        };
+        let names = |arg: &str| arg.rsplit(' ').any(|word| word == ear.channel());
+        if call.args.iter().any(names) {
+            ear.follow();
         }
     }
 
@@ -232,7 +268,8 @@ async fn pause(turn: u32, now: Moment) {
     } else {
         tokio::time::sleep(Duration::from_micros(500 + dice % 1500)).await;
     }
-    if turn.is_multiple_of(16) {
+    // Others of this runtime have their turn too; not at once, because that wakes a second thread of it.
+    if (turn + 1).is_multiple_of(16) {
         tokio::task::yield_now().await;
     }
 }

@@ -4,7 +4,7 @@
 //! `sessions/<client>.main`, which nobody inherits. The system drops the locks when the last descriptor is closed, so
 //! whoever looks can tell: process alive, process dead but its job running, or nobody left.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
@@ -154,13 +154,17 @@ fn search(folder: &OwnedFd, client: &str) -> (Left, Option<OwnedFd>) {
 /// Files of clients who were alive, kept open because each call looks at its holder. Only the process itself locks its
 /// file, so one that is still locked is alive; what else became of it is looked for anew.
 #[derive(Debug, Default)]
-pub(super) struct Living(Mutex<HashMap<String, OwnedFd>>);
+pub(super) struct Living {
+    files: Mutex<HashMap<String, OwnedFd>>,
+    /// Clients who have, or had, a session, which stays true of them: it begins before their id is written anywhere.
+    known: Mutex<HashSet<String>>,
+}
 
 impl Living {
     const MOST: usize = 64;
 
     pub(super) fn look(&self, folder: &OwnedFd, client: &str) -> Left {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = files.remove(client) {
             match flock(&file, FlockOperation::NonBlockingLockShared) {
                 Err(Errno::WOULDBLOCK) => {
@@ -176,6 +180,22 @@ impl Living {
         }
         files.extend(file.map(|file| (client.to_owned(), file)));
         left
+    }
+
+    /// As `exists`, but asked once only of a client who has one.
+    pub(super) fn had_session(&self, folder: &OwnedFd, client: &str) -> bool {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.contains(client) {
+            return true;
+        }
+        let exists = exists(folder, client);
+        if exists {
+            if known.len() >= Self::MOST {
+                known.clear();
+            }
+            known.insert(client.to_owned());
+        }
+        exists
     }
 }
 
@@ -258,6 +278,28 @@ mod tests {
         drop(job);
         while living.look(&folder, "client01") != Left::Nobody {
             std::thread::yield_now();
+        }
+    }
+
+    /// The folder was emptied and the client began anew under its old id.
+    #[test]
+    fn a_kept_file_that_nobody_locks_any_more_is_no_proof_that_its_client_is_gone() {
+        let scratch = Scratch::new();
+        let folder = scratch.descriptor();
+        let living = Living::default();
+        let first = Session::begin(&folder, "client01", PRIVATE).unwrap();
+        assert_eq!(living.look(&folder, "client01"), Left::Process);
+        for file in std::fs::read_dir(scratch.path()).unwrap() {
+            std::fs::remove_file(file.unwrap().path()).unwrap();
+        }
+        let second = Session::begin(&folder, "client01", PRIVATE).unwrap();
+        drop(first);
+        for _ in 0..2 {
+            assert_eq!(living.look(&folder, "client01"), Left::Process);
+        }
+        drop(second);
+        while living.look(&folder, "client01") != Left::Nobody {
+            std::thread::yield_now(); // other tests start processes, which have a copy of every descriptor for a moment
         }
     }
 

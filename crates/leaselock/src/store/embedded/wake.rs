@@ -9,21 +9,15 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode, statat, unlinkat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::super::{Event, Sink};
 use super::time::hex;
 
 /// Messages are short; what is longer is cut, and then not understood.
-const LONGEST: usize = 1024;
-/// This many at once may have been more than fit.
-const MANY: usize = 64;
-/// How often a listener looks whether its socket is still where others find it.
-const CHECK_EVERY: Duration = Duration::from_secs(1);
+pub(super) const LONGEST: usize = 1024;
 
 /// The sending half.
 #[derive(Debug)]
@@ -152,7 +146,7 @@ pub(super) struct Listener {
     folder: Arc<OwnedFd>,
     name: String,
     inode: u64,
-    socket: tokio::net::UnixDatagram,
+    socket: UnixDatagram,
 }
 
 impl Listener {
@@ -171,73 +165,49 @@ impl Listener {
             folder,
             name,
             inode,
-            socket: tokio::net::UnixDatagram::from_std(socket)?,
+            socket,
         })
     }
 
-    fn is_linked(&self) -> bool {
+    pub(super) fn is_linked(&self) -> bool {
         let stat = statat(&*self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW);
         stat.is_ok_and(|stat| stat.st_ino == self.inode)
     }
 
-    /// Passes messages on until others cannot find the socket any more.
-    pub(super) async fn hear(&self, sink: &Sink) {
-        let many = capacity().min(MANY);
-        loop {
-            match tokio::time::timeout(CHECK_EVERY, self.socket.readable()).await {
-                Err(_) if self.is_linked() => {}
-                Err(_) | Ok(Err(_)) => return,
-                Ok(Ok(())) => self.drain(sink, many),
-            }
-        }
+    /// The socket as the present runtime waits for it.
+    pub(super) fn register(&self) -> std::io::Result<tokio::net::UnixDatagram> {
+        tokio::net::UnixDatagram::from_std(self.socket.try_clone()?)
     }
 
-    fn drain(&self, sink: &Sink, many: usize) {
-        let mut message = [0; LONGEST];
-        let mut received = 0;
-        while let Ok(length) = self.socket.try_recv(&mut message) {
-            sink(Event::Message(message[..length].to_vec()));
-            received += 1;
-            if received == many {
-                // The queue may have been full, so others may have been dropped.
-                sink(Event::Gap);
-                sink(Event::Ready);
-                return;
-            }
-        }
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
+    /// Nobody finds it any more.
+    pub(super) fn unlink(&self) {
         if self.is_linked() {
             unlinkat(&*self.folder, self.name.as_str(), AtFlags::empty()).ok();
         }
     }
 }
 
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.unlink();
+    }
+}
+
 /// How many datagrams the system keeps for a receiver.
-fn capacity() -> usize {
+pub(super) fn capacity() -> usize {
     let text = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap_or_default();
     text.trim().parse().unwrap_or(10).max(1)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use super::super::testing::Scratch;
     use super::*;
 
     const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
-    fn sink() -> (Sink, mpsc::Receiver<Event>) {
-        let (sender, receiver) = mpsc::channel();
-        (Box::new(move |event| sender.send(event).unwrap()), receiver)
-    }
-
-    #[tokio::test]
-    async fn messages_arrive_even_in_a_folder_with_a_long_path() {
+    #[test]
+    fn messages_arrive_even_in_a_folder_with_a_long_path() {
         let scratch = Scratch::new();
         let deep = scratch.path().join("d".repeat(200)).join("e".repeat(200));
         std::fs::create_dir_all(&deep).unwrap();
@@ -248,18 +218,15 @@ mod tests {
         assert!(wake.present(b"channel") && !wake.present(b"another"));
         wake.send(b"channel", b"hello");
         wake.send(b"another", b"nobody hears this");
-        let (sink, events) = sink();
-        tokio::select! {
-            () = listener.hear(&sink) => panic!("the socket is there"),
-            () = async { while events.try_recv() != Ok(Event::Message(b"hello".to_vec())) { tokio::task::yield_now().await } } => {}
-        }
+        let mut heard = [0; 8];
+        assert_eq!(listener.socket.recv(&mut heard).unwrap(), 5);
         drop(listener);
         assert!(!wake.present(b"channel"));
         assert_eq!(std::fs::read_dir(&deep).unwrap().count(), 0);
     }
 
-    #[tokio::test]
-    async fn a_message_finds_the_listener_that_came_in_place_of_another() {
+    #[test]
+    fn a_message_finds_the_listener_that_came_in_place_of_another() {
         let scratch = Scratch::new();
         let folder = Arc::new(scratch.descriptor());
         let wake = Wake::new(Arc::clone(&folder)).unwrap();
@@ -269,31 +236,13 @@ mod tests {
         let second = Listener::bind(Arc::clone(&folder), b"channel", PRIVATE).unwrap();
         wake.send(b"channel", b"hello");
         let mut heard = [0; 8];
-        assert_eq!(second.socket.recv(&mut heard).await.unwrap(), 5);
+        assert_eq!(second.socket.recv(&mut heard).unwrap(), 5);
         drop(second);
         assert!(!wake.present(b"channel"));
     }
 
-    #[tokio::test]
-    async fn who_drains_many_at_once_hears_of_a_gap() {
-        let scratch = Scratch::new();
-        let folder = Arc::new(scratch.descriptor());
-        let wake = Wake::new(Arc::clone(&folder)).unwrap();
-        let listener = Listener::bind(folder, b"channel", PRIVATE).unwrap();
-        for _ in 0..1000 {
-            wake.send(b"channel", b"x");
-        }
-        assert!(wake.present(b"channel"), "a full queue is somebody");
-        let (sink, events) = sink();
-        tokio::select! {
-            () = listener.hear(&sink) => panic!("the socket is there"),
-            () = async { while events.try_iter().all(|event| event != Event::Gap) { tokio::task::yield_now().await } } => {}
-        }
-        assert_eq!(events.try_recv(), Ok(Event::Ready));
-    }
-
-    #[tokio::test]
-    async fn the_socket_of_a_dead_process_is_nobody_and_is_swept() {
+    #[test]
+    fn the_socket_of_a_dead_process_is_nobody_and_is_swept() {
         let scratch = Scratch::new();
         let folder = Arc::new(scratch.descriptor());
         let wake = Wake::new(Arc::clone(&folder)).unwrap();

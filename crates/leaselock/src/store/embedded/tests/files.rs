@@ -171,7 +171,7 @@ async fn nothing_is_left_of_locks_that_are_over() {
     };
     assert_eq!(left(), 40);
     clock.advance(Duration::from_secs(8 * 24 * 3600));
-    // Sweeps come with every 256th call and look at eight files.
+    // Sweeps come with every 256th call and look at sixteen files.
     for _ in 0..256 * 6 {
         peer.run(&inspect("another")).await.unwrap();
     }

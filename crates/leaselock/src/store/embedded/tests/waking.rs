@@ -87,6 +87,49 @@ async fn a_release_hands_over_to_the_first_that_is_there_in_a_folder() {
     hands_over(&one.store, &two.store).await;
 }
 
+/// Its own thread reads for whoever waits in a runtime without threads.
+#[tokio::test]
+async fn a_grant_is_heard_in_the_runtime_of_whoever_asked_for_it() {
+    let scratch = Scratch::new();
+    let peer = Peer::on(&scratch, &Clock::boot(), true);
+    let (sender, events) = mpsc::channel();
+    let sink = move |event| {
+        let thread = std::thread::current().name().map(str::to_owned);
+        drop(sender.send((event, thread.unwrap_or_default())));
+    };
+    let store = peer.store.clone();
+    let listening = tokio::spawn(async move { store.listen("ll:me", Box::new(sink)).await });
+    let heard = async || loop {
+        match events.try_recv() {
+            Ok(heard) => return heard,
+            Err(_) => tokio::time::sleep(Duration::from_millis(1)).await, // between two looks
+        }
+    };
+    let (_, home) = heard().await;
+    let many = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("waits here")
+        .enable_all()
+        .build()
+        .unwrap();
+    let tokens = [(); 3].map(|()| peer.token());
+    peer.take(&tokens[0], 60_000).await.unwrap();
+    let (store, asks) = (
+        peer.store.clone(),
+        enqueue("job", &tokens[1], 60_000, "ll:me"),
+    );
+    let asked = many.spawn(async move { store.run(&asks, WITHIN).await });
+    assert_eq!(asked.await.unwrap().unwrap().tag(), "waiting");
+    peer.run(&release("job", &tokens[0])).await.unwrap();
+    assert_eq!(heard().await.1, "waits here");
+    let asks = enqueue("job", &tokens[2], 60_000, "ll:me");
+    assert_eq!(peer.tag(&asks).await, "waiting");
+    peer.run(&release("job", &tokens[1])).await.unwrap();
+    assert_eq!(heard().await.1, home);
+    listening.abort();
+    many.shutdown_background();
+}
+
 #[tokio::test]
 async fn a_release_hands_over_to_the_first_that_is_there_in_memory() {
     let name = ClientId::random().unwrap();
