@@ -16,6 +16,7 @@ use tokio::time::timeout;
 
 use super::ear::{Closing, Ear};
 use super::fault;
+use super::probe;
 use super::socket::{Leash, Socket};
 use crate::error::{ErrorKind, StoreError};
 use crate::store::url::RedisUrl;
@@ -55,12 +56,25 @@ impl Running {
         Running(tokio::spawn(driver).abort_handle())
     }
 
-    /// The ear closes with it.
-    fn start_hearing(driver: Driver, ear: &Arc<Ear>) -> Self {
+    /// The ear closes with it, or before it when the line is silent: requests go on then, each with its own deadline,
+    /// and waiters are told elsewhere. The driver comes first, so that a runtime that was not driven for a while reads
+    /// what has come before it calls the line silent.
+    fn start_hearing(
+        mut driver: Driver,
+        ear: &Arc<Ear>,
+        connection: MultiplexedConnection,
+        leash: Arc<Leash>,
+    ) -> Self {
         let closing = Closing(Arc::clone(ear));
         Running::start(Box::pin(async move {
-            let _closing = closing;
-            driver.await;
+            tokio::select! {
+                biased;
+                () = &mut driver => {}
+                _ = probe::until_silent(connection, &leash) => {
+                    drop(closing);
+                    driver.await;
+                }
+            }
         }))
     }
 
@@ -151,10 +165,11 @@ impl Endpoint {
                 leash,
                 driver,
             } = self.open_to(ear, i64::from(self.0.url.db)).await?;
+            let (probed, its_leash) = (connection.clone(), Arc::clone(&leash));
             let mut raw = Raw {
                 connection,
                 leash,
-                driver: Running::start_hearing(driver, ear),
+                driver: Running::start_hearing(driver, ear, probed, its_leash),
             };
             let subscribed = raw.connection.subscribe(ear.channel()).await;
             subscribed.map_err(|error| self.connecting(error))?;

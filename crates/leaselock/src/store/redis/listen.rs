@@ -10,15 +10,13 @@ use super::backoff::Backoff;
 use super::ear::{Ear, Hearing};
 use super::endpoint::{Endpoint, Raw};
 use super::fault;
+use super::probe::{self, PATIENCE};
 use super::socket::Leash;
 use crate::clock::Clock;
 use crate::error::{ErrorKind, StoreError};
 use crate::store::Sink;
 
 const CLOCK: Clock = Clock::boot();
-/// A line that is silently dead is noticed after this and the patience at the latest.
-const PROBE_EVERY: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(2);
 /// A connection that lived for less was no success: the next try waits longer.
 const STEADY: Duration = Duration::from_secs(2);
 
@@ -84,13 +82,8 @@ async fn stay(
         Ok(Err(error)) => return endpoint.connecting(error),
         Err(_) => return silent(),
     }
-    let ping = redis::cmd("PING");
-    loop {
-        sleep(PROBE_EVERY).await;
-        match timeout(PATIENCE, connection.send_packed_command(&ping)).await {
-            Ok(Ok(_)) => leash.answered(), // an error is an answer too
-            Ok(Err(error)) => return fault::from_connecting(error, &endpoint.to_string()),
-            Err(_) => return silent(),
-        }
+    match probe::until_silent(connection, leash).await {
+        Some(error) => fault::from_connecting(error, &endpoint.to_string()),
+        None => silent(),
     }
 }

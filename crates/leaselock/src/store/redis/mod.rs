@@ -12,6 +12,7 @@ mod fault;
 mod handed;
 mod lane;
 mod listen;
+mod probe;
 mod socket;
 #[cfg(feature = "tls")]
 mod tls;

@@ -110,3 +110,23 @@ async fn a_line_that_is_silently_dead_is_noticed() {
     drop(paused);
     assert_eq!(listener.next().await, Event::Ready);
 }
+
+/// The line is not given up, because a request may have more time than a line that only listens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_of_requests_that_is_silent_stops_being_listened_on_and_goes_on_serving_requests() {
+    let server = Server::start();
+    let store = store(&server.url());
+    let (sender, mut events) = unbounded_channel();
+    store.hear_along("ch", Box::new(move |event| drop(sender.send(event))));
+    assert!(!store.hears() && store.listens(PATIENCE).await && store.hears());
+    assert_eq!(events.recv().await, Some(Event::Ready));
+    server.cli(&["PUBLISH", "ch", "here"]);
+    assert_eq!(events.recv().await, Some(message("here")));
+    let (lines, paused) = (store.epoch(), server.pause());
+    let next = timeout(PATIENCE, events.recv()).await;
+    assert_eq!(next.expect("an event"), Some(Event::Gap));
+    drop(paused);
+    assert!(!store.hears() && !store.listens(PATIENCE).await);
+    assert!(run(&store, &acquire("job")).await.is_ok());
+    assert_eq!(store.epoch(), lines, "over the same line");
+}
