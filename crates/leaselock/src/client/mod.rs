@@ -43,9 +43,6 @@ const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
 };
 /// How often a client that is in use renews it.
 const RECORD_EVERY: Duration = Duration::from_secs(20);
-/// Who is gone by then was of interest to nobody, and a short-lived process spares itself writing a record and taking it
-/// away. Nobody reads a name faster than this, and whoever looks before it sees the client's id.
-const ANNOUNCE_AFTER: Duration = Duration::from_millis(3);
 const OPERATOR_WITHIN: Duration = Duration::from_secs(2);
 
 /// A connection to a store, under one identity. Cheap to clone; clones share everything.
@@ -311,7 +308,6 @@ impl Inner {
         let inner = Arc::downgrade(self);
         let store = background.store.clone();
         drop(background.handle.spawn(async move {
-            tokio::time::sleep(ANNOUNCE_AFTER).await;
             while let Some((record, about)) = inner
                 .upgrade()
                 .filter(|inner| inner.is_used())
