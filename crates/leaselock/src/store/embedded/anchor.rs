@@ -93,10 +93,13 @@ pub(super) fn load(
     if let Some(meta) = usable(path, found.clone())? {
         return in_use(root, &meta);
     }
+    // In this order: whatever comes between the two makes the store's time late and not early, so that fences do not run
+    // ahead of the clock.
+    let wall_us = clock::wall_us();
     let boot_us = clock.now().as_nanos() / 1000;
     let anchor_us = match found {
-        Some(Ok(earlier)) => time::fix(clock::wall_us(), boot_us, earlier.last_us),
-        _ => traces(path, locks).anchor(clock::wall_us(), boot_us),
+        Some(Ok(earlier)) => time::fix(wall_us, boot_us, earlier.last_us),
+        _ => traces(path, locks).anchor(wall_us, boot_us),
     };
     let last_us = anchor_us.saturating_add(boot_us);
     let meta = Meta {
