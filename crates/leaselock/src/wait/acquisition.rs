@@ -185,6 +185,7 @@ impl<'a> Acquisition<'a> {
             None => self.inner.requests.acquire(&acquire, within).await?,
         };
         let now = self.inner.clock.now();
+        let era = era.answered_over(self.era().connection);
         let (Acquired::Granted { time_us, .. }
         | Acquired::Waiting {
             seen: Seen { time_us, .. },

@@ -28,6 +28,20 @@ pub(crate) struct Era {
     pub(crate) jumps: u64,
 }
 
+impl Era {
+    /// When there had never been a connection before the request and there has been one since, the answer came over
+    /// that one. Otherwise it is not known, and another one is a doubt.
+    pub(crate) fn answered_over(self, latest: Option<u64>) -> Self {
+        match (self.connection, latest) {
+            (Some(0), Some(1)) => Era {
+                connection: latest,
+                ..self
+            },
+            _ => self,
+        }
+    }
+}
+
 /// The server's clock as an answer showed it: `server_us` at some moment between `sent` and `received`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
@@ -246,6 +260,22 @@ mod tests {
             let doubt = reckon(&slow, &heard, ERA, at(now.min(12_000)), DRIFT);
             assert_eq!(doubt, Err(Doubt::TooLittleLeft), "{now}");
         }
+    }
+
+    #[test]
+    fn the_request_that_made_the_first_connection_was_answered_over_it_and_no_other_is_known() {
+        let over = |before, latest| {
+            let era = Era {
+                connection: before,
+                ..ERA
+            };
+            era.answered_over(latest).connection
+        };
+        assert_eq!(over(Some(0), Some(1)), Some(1));
+        for (before, latest) in [(0, 0), (0, 2), (1, 1), (1, 2)] {
+            assert_eq!(over(Some(before), Some(latest)), Some(before));
+        }
+        assert_eq!((over(None, None), over(None, Some(1))), (None, None));
     }
 
     #[test]
