@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::error::InvalidInput;
 use crate::name::{self, Name};
+use crate::script::Word;
 use crate::token::ClientId;
 
 /// The keys of one mutex. Only the lock is kept: what holds a lease keeps this, and the others follow from it.
@@ -63,14 +64,27 @@ pub(crate) struct SideKey<'a> {
     what: &'static str,
 }
 
-impl fmt::Display for SideKey<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = if self.lock.contains('{') {
+impl SideKey<'_> {
+    fn parts(&self) -> [&str; 4] {
+        if self.lock.contains('{') {
             ["", self.lock, ":ll:t:", self.what]
         } else {
             ["{", self.lock, "}:ll:", self.what]
-        };
-        parts.into_iter().try_for_each(|part| f.write_str(part))
+        }
+    }
+}
+
+impl Word for SideKey<'_> {
+    fn write_to(&self, text: &mut String) {
+        for part in self.parts() {
+            text.push_str(part);
+        }
+    }
+}
+
+impl fmt::Display for SideKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parts().into_iter().try_for_each(|part| f.write_str(part))
     }
 }
 

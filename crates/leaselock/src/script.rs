@@ -1,7 +1,8 @@
 //! One value per `.lua` file: its text, what goes in, what comes out.
 
-use std::fmt::{self, Write as _};
-use std::sync::OnceLock;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use crate::error::{ErrorKind, StoreError};
 
@@ -62,44 +63,84 @@ macro_rules! script {
 }
 pub(crate) use script;
 
-/// Texts one behind the other in one piece of memory, because a call that combines requests has hundreds.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Words {
+/// A key or an argument, to be written out. Not by `Display`, whose machinery costs a short call as much as all else.
+pub(crate) trait Word {
+    fn write_to(&self, text: &mut String);
+}
+
+impl<W: Word + ?Sized> Word for &W {
+    fn write_to(&self, text: &mut String) {
+        (**self).write_to(text);
+    }
+}
+
+impl Word for str {
+    fn write_to(&self, text: &mut String) {
+        text.push_str(self);
+    }
+}
+
+impl Word for String {
+    fn write_to(&self, text: &mut String) {
+        text.push_str(self);
+    }
+}
+
+impl Word for Arc<str> {
+    fn write_to(&self, text: &mut String) {
+        text.push_str(self);
+    }
+}
+
+/// As decimal digits.
+impl Word for u64 {
+    fn write_to(&self, text: &mut String) {
+        let (mut digits, mut rest, mut first) = ([b'0'; 20], *self, 20);
+        loop {
+            first -= 1;
+            digits[first] += (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        digits[first..].iter().for_each(|digit| text.push(char::from(*digit)));
+    }
+}
+
+/// The keys and arguments of a call one behind the other in one piece of memory, because a call that combines requests
+/// has hundreds.
+#[derive(Clone)]
+struct Words {
     text: String,
     /// Where each one ends.
     ends: Vec<usize>,
 }
 
 impl Words {
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// All of them together.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "for packing"))]
-    pub(crate) fn bytes(&self) -> usize {
-        self.text.len()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts
-            .zip(&self.ends)
-            .map(|(start, end)| &self.text[start..*end])
-    }
-
     /// Room for what nearly every call has, so that it does not grow piece by piece.
     fn with_room() -> Self {
         Words {
-            text: String::with_capacity(160),
+            text: String::with_capacity(256),
             ends: Vec::with_capacity(8),
         }
     }
 
-    fn push(&mut self, word: impl fmt::Display) {
-        // Writing to memory does not fail.
-        self.text.write_fmt(format_args!("{word}")).ok();
+    fn push(&mut self, word: impl Word) {
+        word.write_to(&mut self.text);
         self.ends.push(self.text.len());
+    }
+
+    fn get(&self, places: Range<usize>) -> impl Iterator<Item = &str> + Clone {
+        let mut start = match places.start {
+            0 => 0,
+            first => self.ends[first - 1],
+        };
+        self.ends[places].iter().map(move |end| {
+            let word = &self.text[start..*end];
+            start = *end;
+            word
+        })
     }
 }
 
@@ -107,8 +148,9 @@ impl Words {
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) script: &'static Script,
-    pub(crate) keys: Words,
-    pub(crate) args: Words,
+    words: Words,
+    /// So many of the words are keys; the others are arguments.
+    keys: usize,
 }
 
 /// Arguments hold tokens, so they are not shown.
@@ -118,8 +160,8 @@ impl fmt::Debug for Call {
             f,
             "Call({} {:?}, {} args)",
             self.script.name,
-            self.keys.iter().collect::<Vec<_>>(),
-            self.args.len()
+            self.all_keys().collect::<Vec<_>>(),
+            self.count() - self.key_count()
         )
     }
 }
@@ -128,27 +170,55 @@ impl Call {
     pub(crate) fn of(script: &'static Script) -> Self {
         Call {
             script,
-            keys: Words::with_room(),
-            args: Words::with_room(),
+            words: Words::with_room(),
+            keys: 0,
         }
     }
 
-    pub(crate) fn key(&mut self, key: impl fmt::Display) -> &mut Self {
-        self.keys.push(key);
+    /// Keys come before arguments.
+    pub(crate) fn key(&mut self, key: impl Word) -> &mut Self {
+        debug_assert_eq!(self.keys, self.words.ends.len(), "a key behind an argument");
+        self.words.push(key);
+        self.keys += 1;
         self
     }
 
-    pub(crate) fn keys<D: fmt::Display>(&mut self, keys: impl Iterator<Item = D>) {
-        keys.for_each(|key| self.keys.push(key));
+    pub(crate) fn keys<W: Word>(&mut self, keys: impl Iterator<Item = W>) {
+        for key in keys {
+            self.key(key);
+        }
     }
 
-    pub(crate) fn args<D: fmt::Display>(&mut self, args: impl Iterator<Item = D>) {
-        args.for_each(|arg| self.args.push(arg));
+    pub(crate) fn args<W: Word>(&mut self, args: impl Iterator<Item = W>) {
+        args.for_each(|arg| self.words.push(arg));
     }
 
-    pub(crate) fn arg(&mut self, arg: impl fmt::Display) -> &mut Self {
-        self.args.push(arg);
+    pub(crate) fn arg(&mut self, arg: impl Word) -> &mut Self {
+        self.words.push(arg);
         self
+    }
+
+    pub(crate) fn all_keys(&self) -> impl Iterator<Item = &str> + Clone {
+        self.words.get(0..self.keys)
+    }
+
+    pub(crate) fn all_args(&self) -> impl Iterator<Item = &str> + Clone {
+        self.words.get(self.keys..self.count())
+    }
+
+    pub(crate) fn key_count(&self) -> usize {
+        self.keys
+    }
+
+    /// How many keys and arguments there are.
+    pub(crate) fn count(&self) -> usize {
+        self.words.ends.len()
+    }
+
+    /// How long they are together.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "for packing"))]
+    pub(crate) fn bytes(&self) -> usize {
+        self.words.text.len()
     }
 }
 

@@ -65,7 +65,7 @@ impl Operation for AcquireMany<'_> {
         if terms.fencing {
             call.keys(items.iter().map(|item| item.keys.fence()));
         }
-        call.arg(terms.ttl.as_ms()).arg(u8::from(terms.fencing));
+        call.arg(terms.ttl.as_ms()).arg(u64::from(terms.fencing));
         call.args(items.iter().map(|item| item.token.secret()));
     }
 

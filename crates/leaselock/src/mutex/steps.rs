@@ -1,11 +1,10 @@
 //! The atomic steps of a holder and a waiter: one value per script under `lua/mutex/`.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::fence::Fence;
 use crate::keys::MutexKeys;
-use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::script::{Call, Malformed, Operation, Script, Tagged, Word, script};
 use crate::token::Token;
 use crate::ttl::Ttl;
 
@@ -103,8 +102,8 @@ impl Operation for Acquire<'_> {
 /// What only a place in line needs, in one argument, because each costs client and server.
 struct Wish<'a, 'b>(&'a Acquire<'b>);
 
-impl fmt::Display for Wish<'_, '_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Word for Wish<'_, '_> {
+    fn write_to(&self, text: &mut String) {
         let Acquire {
             waits,
             priority,
@@ -113,10 +112,19 @@ impl fmt::Display for Wish<'_, '_> {
             channel,
             ..
         } = self.0;
-        if *waits {
-            write!(f, "{priority} {} {range} {channel}", passed.as_ms())?;
+        if !*waits {
+            return;
         }
-        Ok(())
+        if *priority < 0 {
+            text.push('-');
+        }
+        u64::from(priority.unsigned_abs()).write_to(text);
+        for number in [passed.as_ms(), *range] {
+            text.push(' ');
+            number.write_to(text);
+        }
+        text.push(' ');
+        text.push_str(channel);
     }
 }
 
@@ -200,7 +208,7 @@ impl Operation for Release<'_> {
             .key(self.keys.fence());
         call.arg(self.token.secret());
         if let Some(used) = self.used {
-            call.arg(used);
+            call.arg(used.get());
         }
     }
 

@@ -113,7 +113,7 @@ impl Operation for Break<'_> {
             self.only
                 .map_or_else(String::new, |fence| fence.to_string()),
         );
-        call.arg(u8::from(self.foreign));
+        call.arg(u64::from(self.foreign));
     }
 
     fn decode(answer: &Tagged) -> Result<Broke, Malformed> {

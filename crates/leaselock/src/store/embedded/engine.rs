@@ -55,7 +55,7 @@ pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Tagged, Step), Sto
 
 /// The same in Lua, whatever the script.
 pub(super) fn interpret(call: &Call, mut step: Step) -> Result<(Tagged, Step), StoreError> {
-    step.keys = call.keys.iter().map(str::to_owned).collect();
+    step.keys = call.all_keys().map(str::to_owned).collect();
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let mut machine = match idle {
         Some(machine) => machine,
@@ -139,8 +139,8 @@ impl Machine {
     }
 
     fn evaluate(&mut self, call: &Call) -> mlua::Result<LuaValue> {
-        let keys = self.lua.create_sequence_from(call.keys.iter())?;
-        let args = self.lua.create_sequence_from(call.args.iter())?;
+        let keys = self.lua.create_sequence_from(call.all_keys())?;
+        let args = self.lua.create_sequence_from(call.all_args())?;
         self.compile(call.script)?.call((keys, args))
     }
 

@@ -23,7 +23,7 @@ const WISH_AT: usize = 64;
 
 /// The answer of the script, with what it wrote in the step.
 pub(super) fn answer(call: &Call, step: &mut Step) -> Option<Tagged> {
-    let (keys, args) = (call.keys.iter(), call.args.iter());
+    let (keys, args) = (call.all_keys(), call.all_args());
     match call.script.name {
         "mutex/acquire" => acquire(step, &Names::of(keys)?, &Wish::of(args)?),
         "mutex/release" => {

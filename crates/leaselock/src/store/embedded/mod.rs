@@ -167,7 +167,7 @@ impl EmbeddedStore {
 
 /// What all keys of a call have in common, and with it the file that they lie in.
 fn one_tag(call: &Call) -> Result<&str, StoreError> {
-    let mut tags = call.keys.iter().map(keys::slot_tag);
+    let mut tags = call.all_keys().map(keys::slot_tag);
     match tags.next() {
         Some(tag) if tags.all(|other| other == tag) => Ok(tag),
         _ => {

@@ -191,7 +191,7 @@ impl FolderStore {
             return;
         };
         let names = |arg: &str| arg.rsplit(' ').any(|word| word == ear.channel());
-        if call.args.iter().any(names) {
+        if call.all_args().any(names) {
             ear.follow();
         }
     }

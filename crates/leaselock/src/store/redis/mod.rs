@@ -254,13 +254,10 @@ impl Link {
 }
 
 fn command(verb: &str, script: &str, call: &Call) -> Cmd {
-    let words = call.keys.len() + call.args.len() + 3;
-    let mut command = Cmd::with_capacity(
-        words,
-        script.len() + call.keys.bytes() + call.args.bytes() + 16,
-    );
-    command.arg(verb).arg(script).arg(call.keys.len());
-    for word in call.keys.iter().chain(call.args.iter()) {
+    let room = verb.len() + script.len() + call.bytes() + 4;
+    let mut command = Cmd::with_capacity(call.count() + 3, room);
+    command.arg(verb).arg(script).arg(call.key_count());
+    for word in call.all_keys().chain(call.all_args()) {
         command.arg(word);
     }
     command
