@@ -35,6 +35,11 @@ impl Requests {
         }
     }
 
+    /// Nobody else is on the way with an acquisition, so that one leaves by itself.
+    pub(crate) fn is_free(&self) -> bool {
+        self.acquires.is_free()
+    }
+
     /// Takes the lock together with others when it is free; `None` when this request would go by itself. A request
     /// that leaves with others never gets in line.
     pub(crate) fn acquire_with_others(
@@ -57,9 +62,11 @@ impl Requests {
         self.contended.note(lock, now);
     }
 
+    /// `now` is not later than this call.
     pub(crate) async fn acquire(
         &self,
         acquire: &Acquire<'_>,
+        now: Moment,
         within: Duration,
     ) -> Result<Acquired, StoreError> {
         let item = || Item {
@@ -70,7 +77,7 @@ impl Requests {
                 fencing: acquire.fencing,
             },
         };
-        let until = self.clock.now().plus(within);
+        let until = now.plus(within);
         let answer = self.acquires.ask(acquire, item, within).await?;
         if matches!(answer, Acquired::Granted { .. }) {
             return Ok(answer);

@@ -76,27 +76,42 @@ impl<K: Kind> Combiner<K> {
     where
         O: Operation<Reply = K::Reply>,
     {
+        // What a call of its own needs is large, and a crowd does without.
+        if let Some(straight) = self.straight() {
+            return Box::pin(self.by_itself(alone, within, Some(straight))).await;
+        }
         let now = self.0.clock.now();
-        if let Some(joined) = self.join(item(), now, within) {
-            match joined.await {
-                Told::Answer(answer) => return answer,
-                Told::Alone | Told::NotPlain => {}
+        let Some(joined) = self.join(item(), now, within) else {
+            return Box::pin(self.by_itself(alone, within, self.straight())).await;
+        };
+        match joined.await {
+            Told::Answer(answer) => answer,
+            Told::Alone | Told::NotPlain => {
+                let waited = self.0.clock.now().saturating_since(now);
+                let left = within.saturating_sub(waited);
+                Box::pin(self.by_itself(alone, left, self.straight())).await
             }
         }
-        // What a call of its own needs is large, and a crowd does without.
-        Box::pin(self.by_itself(alone, now.plus(within))).await
     }
 
-    async fn by_itself<O>(&self, alone: &O, until: Moment) -> Result<O::Reply, StoreError>
+    async fn by_itself<O>(
+        &self,
+        alone: &O,
+        left: Duration,
+        _straight: Option<Straight<'_, K>>,
+    ) -> Result<O::Reply, StoreError>
     where
         O: Operation<Reply = K::Reply>,
     {
-        let left = until.saturating_since(self.0.clock.now());
         if left.is_zero() {
             return Err(self.0.too_late()); // a request without time would only break the connection
         }
-        let _straight = self.straight();
         self.0.store.ask(alone, left).await
+    }
+
+    /// Whoever asks now goes by itself.
+    pub(crate) fn is_free(&self) -> bool {
+        self.0.queue().is_straight_free()
     }
 
     /// The right to go straight, when nobody is on the way; given back when it is dropped.

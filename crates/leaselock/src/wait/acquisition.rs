@@ -117,9 +117,10 @@ impl<'a> Acquisition<'a> {
     ) -> Result<Lease, AcquireError> {
         let mut left = count;
         loop {
-            let debt = self.debt();
+            let now = self.inner.clock.now();
+            let debt = self.debt_from(now);
             let within = self.inner.request_timeout(self.ttl);
-            let outcome = self.request(false, "", within).await;
+            let outcome = self.request(false, "", now, within).await;
             let error = match outcome {
                 Ok(Outcome::Granted(lease, _)) => {
                     debt.settle();
@@ -155,11 +156,13 @@ impl<'a> Acquisition<'a> {
         Ok(())
     }
 
-    /// One request. The caller owes the token until it knows better.
+    /// One request, which begins at `t0`: read before this, and so before it can leave. The caller owes the token until
+    /// it knows better.
     pub(super) async fn request(
         &self,
         waits: bool,
         channel: &str,
+        t0: Moment,
         within: Duration,
     ) -> Result<Outcome, StoreError> {
         let passed = if self.options.renewal {
@@ -179,10 +182,9 @@ impl<'a> Acquisition<'a> {
             range: self.range,
         };
         let era = self.era();
-        let t0 = self.inner.clock.now();
         let answer = match self.lane {
             Some(lane) => lane.ask(&acquire, within).await?,
-            None => self.inner.requests.acquire(&acquire, within).await?,
+            None => self.inner.requests.acquire(&acquire, t0, within).await?,
         };
         let now = self.inner.clock.now();
         let era = era.answered_over(self.era().connection);
@@ -292,10 +294,6 @@ impl<'a> Acquisition<'a> {
         lease
     }
 
-    pub(super) fn debt(&self) -> Debt {
-        self.debt_from(self.inner.clock.now())
-    }
-
     /// For a request that leaves at this moment.
     pub(super) fn debt_from(&self, now: Moment) -> Debt {
         let (keys, token) = (self.keys.clone(), self.token.clone());
@@ -304,8 +302,8 @@ impl<'a> Acquisition<'a> {
     }
 
     /// When a grant of a request that leaves now has ended by itself.
-    pub(super) fn ends_at_latest(&self) -> Moment {
-        self.inner.clock.now().plus(self.ttl.as_duration())
+    pub(super) fn ends_at_latest(&self, now: Moment) -> Moment {
+        now.plus(self.ttl.as_duration())
     }
 
     /// An entry in line that could not be taken back is forgotten after a minute, and could be granted until then.

@@ -44,6 +44,9 @@ impl Begun {
 impl Acquisition<'_> {
     pub(super) async fn try_with_others(&self, t0: Moment) -> Result<Tried, AcquireError> {
         let inner = self.inner;
+        if inner.requests.is_free() {
+            return Ok(Tried::Begun(None)); // there is nobody to leave with
+        }
         if inner.parties.has(&self.keys.lock) {
             return Ok(Tried::Begun(None)); // with those who wait already
         }

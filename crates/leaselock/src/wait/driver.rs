@@ -143,20 +143,21 @@ impl Driver {
             mut so_far,
         } = left.unwrap_or_else(|| Standing {
             token: acquisition.token.clone(),
-            debt: acquisition.debt(),
+            debt: acquisition.debt_from(self.now()),
             place: background.wakeups.place(&acquisition.token),
             so_far: SoFar::after(self.latest_answer()),
         });
         acquisition.token = token;
         loop {
-            debt.lasts_until(acquisition.ends_at_latest());
+            debt.lasts_until(acquisition.ends_at_latest(self.now()));
             let within = self.time_for_request(&acquisition, &so_far);
             let (waits, channel) = acquisition.channel(&so_far, within).await;
             place.is_told_along(false);
             if waits && !so_far.in_line {
                 place.is_asked_for();
             }
-            let pause = match acquisition.request(waits, channel, within).await {
+            let now = self.now();
+            let pause = match acquisition.request(waits, channel, now, within).await {
                 Ok(Outcome::Granted(lease, share)) => {
                     let lease = owned(lease, debt, &so_far);
                     drop(self.party.granted(&self.inner, lease, share));

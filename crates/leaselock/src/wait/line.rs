@@ -113,9 +113,9 @@ pub(super) fn owned(mut lease: Lease, debt: Debt, so_far: &SoFar) -> Lease {
 }
 
 /// A lease that is had without company goes to nobody else.
-fn shared(lease: Lease, share: Share, company: Option<(Alone, Waiter)>) -> Lease {
+fn shared(lease: Lease, share: Share, company: Option<Alone>) -> Lease {
     match company {
-        Some((alone, _)) => alone.granted(lease, share),
+        Some(alone) => alone.granted(lease, share),
         None => lease,
     }
 }
@@ -136,25 +136,20 @@ impl Acquisition<'_> {
         wait: Wait,
         mut begun: Option<Box<Begun>>,
     ) -> Result<Lease, AcquireError> {
+        // After a first try the clock is read again.
+        let mut fresh = begun.is_none().then_some(start);
         let Some(terms) = Terms::of(self.options, self.ttl, wait) else {
-            return match self.stand_in_line(start, end, None, begun).await? {
+            return match self.stand_in_line(start, end, fresh, None, begun).await? {
                 Ended::Granted(lease) => Ok(lease),
                 Ended::Joined(seated) => seated.wait().await?.ok_or(AcquireError::Closed),
             };
         };
         self.range = LOCAL_TURNS;
-        let waiter = Waiter {
-            seat: Seat::default(),
-            start,
-            end,
-            max_hold: self.options.max_hold,
-            told: self.options.on_wait.clone(),
-        };
         loop {
             let (inner, key) = (self.inner, &self.keys.lock);
-            let arrival = inner
-                .parties
-                .arrive(inner, self.name, key, terms, || waiter.clone());
+            let now = fresh.take();
+            let waiter = || self.waiter(start, end);
+            let arrival = inner.parties.arrive(inner, self.name, key, terms, waiter);
             let seated = match arrival {
                 Arrival::Seated(seated) => {
                     if let Some(begun) = begun.take() {
@@ -163,11 +158,8 @@ impl Acquisition<'_> {
                     seated
                 }
                 Arrival::Alone(alone) => {
-                    let company = Some((alone, waiter.clone()));
-                    match self
-                        .stand_in_line(start, end, company, begun.take())
-                        .await?
-                    {
+                    let (company, begun) = (Some(alone), begun.take());
+                    match self.stand_in_line(start, end, now, company, begun).await? {
                         Ended::Granted(lease) => return Ok(lease),
                         Ended::Joined(seated) => seated,
                     }
@@ -180,19 +172,34 @@ impl Acquisition<'_> {
         }
     }
 
-    /// Gets in line and waits for a wake-up, a look or the end. The first request of a client that listens to nothing
+    /// This task, as it is seated among others.
+    fn waiter(&self, start: Moment, end: Option<Moment>) -> Waiter {
+        Waiter {
+            seat: Seat::default(),
+            start,
+            end,
+            max_hold: self.options.max_hold,
+            told: self.options.on_wait.clone(),
+        }
+    }
+
+    /// Gets in line and waits for a wake-up, a look or the end. `now` is for whoever has read the clock just before. The first request of a client that listens to nothing
     /// yet is a plain try; it subscribes before it gets in line, so that its grant cannot be missed. A message that
     /// leaves a doubt is only a reason to look, and the look's answer decides.
     pub(super) async fn stand_in_line(
         &mut self,
         start: Moment,
         end: Option<Moment>,
-        mut company: Option<(Alone, Waiter)>,
+        now: Option<Moment>,
+        mut company: Option<Alone>,
         begun: Option<Box<Begun>>,
     ) -> Result<Ended, AcquireError> {
+        let clock = &self.inner.clock;
+        let now = now.unwrap_or_else(|| clock.now());
+        let mut fresh = Some(now);
         let (mut debt, mut so_far, pause) = match begun.map(|begun| *begun) {
             Some(begun) => (begun.debt, begun.so_far, begun.pause),
-            None => (self.debt(), SoFar::default(), None),
+            None => (self.debt_from(now), SoFar::default(), None),
         };
         let place = self.background.wakeups.place(&self.token);
         let longest = self.inner.request_timeout(self.ttl);
@@ -205,11 +212,12 @@ impl Acquisition<'_> {
         };
         let patience = end.unwrap_or(start.plus(NEVER_ANSWERED));
         if let Some(pause) = pause {
-            let next = self.inner.clock.now().plus(pause);
-            self.inner.clock.sleep_until(next.min(patience)).await;
+            fresh = None;
+            clock.sleep_until(clock.now().plus(pause).min(patience)).await;
         }
         loop {
-            debt.lasts_until(self.ends_at_latest());
+            let now = fresh.take().unwrap_or_else(|| clock.now());
+            debt.lasts_until(self.ends_at_latest(now));
             let (waits, channel) = self.channel(&so_far, within()).await;
             place.is_told_along(self.is_along(channel));
             if waits && !so_far.in_line {
@@ -222,7 +230,9 @@ impl Acquisition<'_> {
                     return Err(self.failed(debt, trouble, so_far.owes()));
                 }
             };
-            let pause = match self.request(waits, channel, time).await {
+            // Only who has had an answer may have waited for the channel.
+            let t0 = so_far.seen.as_ref().map_or(now, |_| clock.now());
+            let pause = match self.request(waits, channel, t0, time).await {
                 Ok(Outcome::Granted(lease, share)) => {
                     let lease = owned(lease, debt, &so_far);
                     return Ok(Ended::Granted(shared(lease, share, company)));
@@ -257,8 +267,7 @@ impl Acquisition<'_> {
             } else {
                 end
             };
-            let alone = company.as_ref().map(|(alone, _)| alone);
-            match self.nap(&place, pause, until, alone).await {
+            match self.nap(&place, pause, until, company.as_ref()).await {
                 Nap::Woken => {
                     if let Some((lease, share)) = self.granted(&place, &so_far) {
                         let lease = owned(lease, debt, &so_far);
@@ -267,7 +276,7 @@ impl Acquisition<'_> {
                 }
                 Nap::Look => {}
                 Nap::Called => {
-                    if let Some((alone, waiter)) = company.take() {
+                    if let Some(alone) = company.take() {
                         so_far.reading = None; // whoever goes on uses another connection
                         let standing = Standing {
                             token: self.token.clone(),
@@ -275,6 +284,7 @@ impl Acquisition<'_> {
                             place,
                             so_far,
                         };
+                        let waiter = self.waiter(start, end);
                         return Ok(Ended::Joined(alone.joins(self.name, standing, waiter)));
                     }
                 }

@@ -102,14 +102,18 @@ impl Lane {
         self.made.load(Ordering::SeqCst)
     }
 
-    /// Sends one command and returns the server's answer, which may be an error of its own.
+    /// Sends one command and returns the server's answer, which may be an error of its own. `time` is left until then.
     pub(super) async fn ask(
         self: &Arc<Self>,
         command: &Cmd,
         until: Moment,
+        time: Duration,
     ) -> Result<Value, StoreError> {
-        let mut live = self.connected(until).await?;
-        match timeout(left(until), live.connection.send_packed_command(command)).await {
+        let (mut live, time) = match self.live() {
+            Some(live) => (live, time),
+            None => (Box::pin(self.connected(until)).await?, left(until)), // seldom, and large
+        };
+        match timeout(time, live.connection.send_packed_command(command)).await {
             Ok(Ok(value)) => {
                 live.leash.answered();
                 Ok(value)

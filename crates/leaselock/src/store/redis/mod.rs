@@ -105,12 +105,13 @@ impl RedisStore {
         let sha1 = script
             .sha1
             .get_or_init(|| redis::Script::new(script.source).get_hash().to_owned());
-        let mut answer = self.0.ask(&command("EVALSHA", sha1, call), until).await?;
+        let mut answer = self
+            .0
+            .ask_within(&command("EVALSHA", sha1, call), until, within)
+            .await?;
         if is_noscript(&answer) {
-            answer = self
-                .0
-                .ask(&command("EVAL", script.source, call), until)
-                .await?;
+            let whole = command("EVAL", script.source, call);
+            answer = Box::pin(self.0.ask(&whole, until)).await?; // seldom, and large
         }
         if let Value::ServerError(reply) = &answer {
             return Err(self.0.explain(&fault::line(reply)));
@@ -236,11 +237,20 @@ impl RedisStore {
 
 impl Link {
     async fn ask(&self, command: &Cmd, until: Moment) -> Result<Value, StoreError> {
+        let left = until.saturating_since(CLOCK.now());
+        self.ask_within(command, until, left).await
+    }
+
+    /// For whoever has just read how much time is left until then.
+    async fn ask_within(
+        &self,
+        command: &Cmd,
+        until: Moment,
+        left: Duration,
+    ) -> Result<Value, StoreError> {
         match self {
-            Link::Own(lane) => lane.ask(command, until).await,
-            Link::Handed(theirs) => {
-                handed::ask(&**theirs, command, until.saturating_since(CLOCK.now())).await
-            }
+            Link::Own(lane) => lane.ask(command, until, left).await,
+            Link::Handed(theirs) => handed::ask(&**theirs, command, left).await,
         }
     }
 
