@@ -84,7 +84,9 @@ impl Word for SideKey<'_> {
 
 impl fmt::Display for SideKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.parts().into_iter().try_for_each(|part| f.write_str(part))
+        self.parts()
+            .into_iter()
+            .try_for_each(|part| f.write_str(part))
     }
 }
 

@@ -104,7 +104,9 @@ impl Word for u64 {
                 break;
             }
         }
-        digits[first..].iter().for_each(|digit| text.push(char::from(*digit)));
+        digits[first..]
+            .iter()
+            .for_each(|digit| text.push(char::from(*digit)));
     }
 }
 

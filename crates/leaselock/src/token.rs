@@ -1,6 +1,7 @@
 //! The proof of ownership.
 
 use std::fmt;
+use std::hash::Hasher;
 use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
@@ -61,6 +62,24 @@ impl Token {
     /// Eight hex digits of a hash: enough to correlate, useless to release.
     pub(crate) fn digest(&self) -> String {
         digest(&self.0)
+    }
+}
+
+/// For tables of tokens: their random part is as good as a hash, and nobody else chooses it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ByRandom(u64);
+
+impl Hasher for ByRandom {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(random) = bytes.first_chunk() {
+            // The bits of a letter are not even, so all of them go into each.
+            let mixed = u64::from_le_bytes(*random).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            self.0 = mixed ^ (mixed >> 32);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 
@@ -205,6 +224,20 @@ mod tests {
             assert_eq!(token.secret().len(), LENGTH);
             assert_eq!(client_of(token.secret().as_bytes()), Some(client.as_str()));
             assert_eq!(Token::parse(token.secret()).as_ref(), Some(token));
+        }
+    }
+
+    #[test]
+    fn tokens_of_one_client_are_spread_over_a_table() {
+        use std::hash::{BuildHasher as _, BuildHasherDefault};
+        let client = ClientId::random().unwrap();
+        let hasher = BuildHasherDefault::<ByRandom>::default();
+        let hash = |_| hasher.hash_one(Token::random(&client, true).unwrap());
+        let hashes: Vec<u64> = (0..1024).map(hash).collect();
+        for shift in [0, 32, 54] {
+            let places = hashes.iter().map(|hash| hash >> shift & 1023);
+            let taken = places.collect::<std::collections::HashSet<_>>().len();
+            assert!(taken > 500, "{taken} of about 647 at bit {shift}");
         }
     }
 

@@ -183,7 +183,7 @@ impl<'a> Acquisition<'a> {
         };
         let era = self.era();
         let answer = match self.lane {
-            Some(lane) => lane.ask(&acquire, within).await?,
+            Some(lane) => Box::pin(lane.ask(&acquire, within)).await?, // large, as is each way that is not the plain one
             None => self.inner.requests.acquire(&acquire, t0, within).await?,
         };
         let now = self.inner.clock.now();

@@ -213,7 +213,9 @@ impl Acquisition<'_> {
         let patience = end.unwrap_or(start.plus(NEVER_ANSWERED));
         if let Some(pause) = pause {
             fresh = None;
-            clock.sleep_until(clock.now().plus(pause).min(patience)).await;
+            clock
+                .sleep_until(clock.now().plus(pause).min(patience))
+                .await;
         }
         loop {
             let now = fresh.take().unwrap_or_else(|| clock.now());
@@ -290,7 +292,7 @@ impl Acquisition<'_> {
                 }
                 Nap::Over => {
                     let within = within();
-                    return Err(self.leave(debt, start, so_far, within).await);
+                    return Err(Box::pin(self.leave(debt, start, so_far, within)).await);
                 }
             }
         }
@@ -332,12 +334,12 @@ impl Acquisition<'_> {
         }
         let alive = so_far.seen.is_some();
         let begins = alive && !so_far.in_line;
-        let along =
-            self.lane.is_none() && (store.would_hear() || begins && store.listens(within).await);
+        let along = self.lane.is_none()
+            && (store.would_hear() || begins && Box::pin(store.listens(within)).await);
         if along {
             return (true, &self.inner.channel_along);
         }
-        let listens = wakeups.is_listening() || (begins && wakeups.ready(within).await);
+        let listens = wakeups.is_listening() || (begins && Box::pin(wakeups.ready(within)).await);
         if listens {
             return (true, &self.inner.channel);
         }

@@ -6,6 +6,7 @@
 //! that a waiter whose executor does not come round holds up nobody. Each task has a seat, where its lease is put.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -61,7 +62,14 @@ pub(super) struct Waiter {
 
 /// All parties of a client, by the key of the lock.
 #[derive(Debug, Default)]
-pub(crate) struct Parties(Mutex<HashMap<Arc<str>, Vec<Arc<Party>>>>);
+pub(crate) struct Parties(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    by_key: HashMap<Arc<str>, Vec<Arc<Party>>>,
+    /// The latest that ended as it had begun: most have one task, who comes again for the same lock.
+    spare: Option<Arc<Party>>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Party {
@@ -79,6 +87,8 @@ pub(super) struct State {
     pub(super) turns: Turns<Waiter>,
     /// Somebody stands by itself.
     pub(super) alone: bool,
+    /// Others had to do with it, so it is not for the next one when it has ended.
+    used: bool,
     /// A place that somebody who stood by itself has left to the party.
     pub(super) left: Option<Standing>,
     pub(super) driven: bool,
@@ -106,14 +116,14 @@ pub(crate) enum Arrival {
 }
 
 impl Parties {
-    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Arc<Party>>>> {
+    fn table(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Somebody of this client waits for the lock, or passes it on.
     pub(super) fn has(&self, key: &str) -> bool {
-        let table = self.table();
-        !table.is_empty() && table.contains_key(key)
+        let by_key = &self.table().by_key;
+        !by_key.is_empty() && by_key.contains_key(key)
     }
 
     /// Alone when nobody of this party is there.
@@ -126,18 +136,22 @@ impl Parties {
         waiter: impl FnOnce() -> Waiter,
     ) -> Arrival {
         let mut table = self.table();
-        let parties = table.entry(Arc::clone(key)).or_default();
+        let Table { by_key, spare } = &mut *table;
+        let parties = by_key.entry(Arc::clone(key)).or_default();
         // Whoever is more urgent does not wait for the turns of others.
         for other in parties
             .iter()
             .filter(|party| party.terms.priority < terms.priority)
         {
-            other.state().turns.end();
+            let mut state = other.state();
+            state.turns.end();
+            state.used = true;
             other.changed.notify_one();
         }
         let known = parties.iter().find(|party| party.terms == terms);
         let Some(party) = known.map(Arc::clone) else {
-            let party = Arc::new(Party::new(key, terms));
+            let fit = spare.take().filter(|spare| spare.is_for(key, terms));
+            let party = fit.unwrap_or_else(|| Arc::new(Party::new(key, terms)));
             party.state().alone = true;
             parties.push(Arc::clone(&party));
             return Arrival::Alone(Alone::new(inner, party));
@@ -163,7 +177,7 @@ impl Parties {
     /// Somebody of this client with a higher priority waits for the same lock.
     fn is_urgent(&self, key: &str, priority: i32) -> bool {
         let table = self.table();
-        let mut parties = table.get(key).into_iter().flatten();
+        let mut parties = table.by_key.get(key).into_iter().flatten();
         parties.any(|party| {
             party.terms.priority > priority && {
                 let state = party.state();
@@ -175,14 +189,18 @@ impl Parties {
     /// Forgets a party that nobody belongs to any more.
     pub(super) fn tidy(&self, party: &Arc<Party>) {
         let mut table = self.table();
-        if !party.state().is_idle() {
+        let state = party.state();
+        if !state.is_idle() {
             return;
         }
-        if let Some(parties) = table.get_mut(&party.key) {
-            parties.retain(|other| !Arc::ptr_eq(other, party));
-            if parties.is_empty() {
-                table.remove(&party.key);
+        if let Entry::Occupied(mut parties) = table.by_key.entry(Arc::clone(&party.key)) {
+            parties.get_mut().retain(|other| !Arc::ptr_eq(other, party));
+            if parties.get().is_empty() {
+                parties.remove();
             }
+        }
+        if !state.used {
+            table.spare = Some(Arc::clone(party));
         }
     }
 }
@@ -223,6 +241,10 @@ impl Party {
         }
     }
 
+    fn is_for(&self, key: &Arc<str>, terms: Terms) -> bool {
+        self.terms == terms && self.key == *key
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -241,6 +263,7 @@ impl Party {
             (None, round) => round.is_some(),
             (Some(_), None) => false,
         };
+        state.used = true;
         if first {
             state.turns.join_first(waiter);
         } else {
@@ -396,6 +419,7 @@ impl Alone {
         let (_, kept, _) = lease.parts();
         let now = self.inner.clock.now();
         let mut state = self.party.state();
+        state.used = true;
         state.turns.begin(kept.fence, share, now);
         state.current = Some(Current {
             kept: Arc::clone(kept),

@@ -1,6 +1,7 @@
 //! One shared subscription per client: a message wakes the one waiter whose token it names.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,13 +11,15 @@ use tokio::sync::{Notify, watch};
 use crate::clock::Clock;
 use crate::lease::reaper::Reaper;
 use crate::store::{Event, Store};
-use crate::token::Token;
+use crate::token::{ByRandom, Token};
 use crate::wait::grant::Message;
 use crate::wait::reckoning::Heard;
 
+type Places = HashMap<Token, Arc<Spot>, BuildHasherDefault<ByRandom>>;
+
 #[derive(Debug)]
 pub(crate) struct Wakeups {
-    places: Mutex<HashMap<Token, Arc<Spot>>>,
+    places: Mutex<Places>,
     /// Messages arrive at present.
     listening: watch::Sender<bool>,
     /// How often messages began or ceased to arrive.
@@ -62,7 +65,7 @@ impl Wakeups {
         }
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<Token, Arc<Spot>>> {
+    fn places(&self) -> MutexGuard<'_, Places> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
