@@ -75,9 +75,9 @@ impl SideKey<'_> {
 }
 
 impl Word for SideKey<'_> {
-    fn write_to(&self, text: &mut String) {
+    fn write_to(&self, text: &mut Vec<u8>) {
         for part in self.parts() {
-            text.push_str(part);
+            text.extend_from_slice(part.as_bytes());
         }
     }
 }

@@ -65,36 +65,36 @@ pub(crate) use script;
 
 /// A key or an argument, to be written out. Not by `Display`, whose machinery costs a short call as much as all else.
 pub(crate) trait Word {
-    fn write_to(&self, text: &mut String);
+    fn write_to(&self, text: &mut Vec<u8>);
 }
 
 impl<W: Word + ?Sized> Word for &W {
-    fn write_to(&self, text: &mut String) {
+    fn write_to(&self, text: &mut Vec<u8>) {
         (**self).write_to(text);
     }
 }
 
 impl Word for str {
-    fn write_to(&self, text: &mut String) {
-        text.push_str(self);
+    fn write_to(&self, text: &mut Vec<u8>) {
+        text.extend_from_slice(self.as_bytes());
     }
 }
 
 impl Word for String {
-    fn write_to(&self, text: &mut String) {
-        text.push_str(self);
+    fn write_to(&self, text: &mut Vec<u8>) {
+        text.extend_from_slice(self.as_bytes());
     }
 }
 
 impl Word for Arc<str> {
-    fn write_to(&self, text: &mut String) {
-        text.push_str(self);
+    fn write_to(&self, text: &mut Vec<u8>) {
+        text.extend_from_slice(self.as_bytes());
     }
 }
 
 /// As decimal digits.
 impl Word for u64 {
-    fn write_to(&self, text: &mut String) {
+    fn write_to(&self, text: &mut Vec<u8>) {
         let (mut digits, mut rest, mut first) = ([b'0'; 20], *self, 20);
         loop {
             first -= 1;
@@ -104,9 +104,7 @@ impl Word for u64 {
                 break;
             }
         }
-        digits[first..]
-            .iter()
-            .for_each(|digit| text.push(char::from(*digit)));
+        text.extend_from_slice(&digits[first..]);
     }
 }
 
@@ -114,7 +112,7 @@ impl Word for u64 {
 /// has hundreds.
 #[derive(Clone)]
 struct Words {
-    text: String,
+    text: Vec<u8>,
     /// Where each one ends.
     ends: Vec<usize>,
 }
@@ -123,7 +121,7 @@ impl Words {
     /// Room for what nearly every call has, so that it does not grow piece by piece.
     fn with_room() -> Self {
         Words {
-            text: String::with_capacity(256),
+            text: Vec::with_capacity(256),
             ends: Vec::with_capacity(8),
         }
     }
@@ -133,7 +131,7 @@ impl Words {
         self.ends.push(self.text.len());
     }
 
-    fn get(&self, places: Range<usize>) -> impl Iterator<Item = &str> + Clone {
+    fn get(&self, places: Range<usize>) -> impl Iterator<Item = &[u8]> + Clone {
         let mut start = match places.start {
             0 => 0,
             first => self.ends[first - 1],
@@ -201,11 +199,17 @@ impl Call {
     }
 
     pub(crate) fn all_keys(&self) -> impl Iterator<Item = &str> + Clone {
-        self.words.get(0..self.keys)
+        self.words.get(0..self.keys).map(text)
     }
 
     pub(crate) fn all_args(&self) -> impl Iterator<Item = &str> + Clone {
-        self.words.get(self.keys..self.count())
+        self.words.get(self.keys..self.count()).map(text)
+    }
+
+    /// Keys and arguments, as a server gets them.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "for packing"))]
+    pub(crate) fn words(&self) -> impl Iterator<Item = &[u8]> {
+        self.words.get(0..self.count())
     }
 
     pub(crate) fn key_count(&self) -> usize {
@@ -224,6 +228,11 @@ impl Call {
     }
 }
 
+/// Nothing but text is written.
+fn text(word: &[u8]) -> &str {
+    std::str::from_utf8(word).unwrap_or_default()
+}
+
 /// A value that a script returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
@@ -236,7 +245,7 @@ pub(crate) enum Value {
 /// An answer: a tag and what comes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tagged {
-    tag: Vec<u8>,
+    tag: String,
     /// Everything, with nothing left in place of the tag.
     rest: Vec<Value>,
 }
@@ -250,17 +259,15 @@ impl Tagged {
         let Value::Array(mut items) = value else {
             return Err(Malformed);
         };
-        match items.first_mut() {
-            Some(Value::Bytes(tag)) if std::str::from_utf8(tag).is_ok() => Ok(Tagged {
-                tag: std::mem::take(tag),
-                rest: items,
-            }),
-            _ => Err(Malformed),
-        }
+        let Some(Value::Bytes(tag)) = items.first_mut() else {
+            return Err(Malformed);
+        };
+        let tag = String::from_utf8(std::mem::take(tag)).map_err(|_| Malformed)?;
+        Ok(Tagged { tag, rest: items })
     }
 
     pub(crate) fn tag(&self) -> &str {
-        std::str::from_utf8(&self.tag).unwrap_or_default()
+        &self.tag
     }
 
     pub(crate) fn values(&self) -> &[Value] {

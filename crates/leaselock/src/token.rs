@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
+use crate::script::Word;
+
 const RANDOM_BYTES: usize = 16;
 const CLIENT_BYTES: usize = 6;
 /// Tokens whose random bytes are fetched at once.
@@ -62,6 +64,12 @@ impl Token {
     /// Eight hex digits of a hash: enough to correlate, useless to release.
     pub(crate) fn digest(&self) -> String {
         digest(&self.0)
+    }
+}
+
+impl Word for Token {
+    fn write_to(&self, text: &mut Vec<u8>) {
+        text.extend_from_slice(&self.0);
     }
 }
 

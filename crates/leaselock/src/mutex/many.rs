@@ -66,7 +66,7 @@ impl Operation for AcquireMany<'_> {
             call.keys(items.iter().map(|item| item.keys.fence()));
         }
         call.arg(terms.ttl.as_ms()).arg(u64::from(terms.fencing));
-        call.args(items.iter().map(|item| item.token.secret()));
+        call.args(items.iter().map(|item| &item.token));
     }
 
     fn decode(answer: &Tagged) -> Result<Answers<Acquired>, Malformed> {
@@ -128,7 +128,7 @@ impl Operation for ReleaseMany<'_> {
         let ReleaseMany(items) = self;
         call.keys(items.iter().map(|item| &item.keys.lock));
         call.keys(items.iter().map(|item| item.keys.line()));
-        call.args(items.iter().map(|item| item.token.secret()));
+        call.args(items.iter().map(|item| &item.token));
     }
 
     fn decode(answer: &Tagged) -> Result<Answers<ReleaseAnswer>, Malformed> {
@@ -157,7 +157,7 @@ impl Operation for ExtendMany<'_> {
         let ExtendMany(ttl, items) = self;
         call.keys(items.iter().map(|item| &item.keys.lock));
         call.arg(ttl.as_ms());
-        call.args(items.iter().map(|item| item.token.secret()));
+        call.args(items.iter().map(|item| &item.token));
     }
 
     fn decode(answer: &Tagged) -> Result<Answers<ExtendAnswer>, Malformed> {

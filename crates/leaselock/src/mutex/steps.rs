@@ -64,9 +64,7 @@ impl Operation for Acquire<'_> {
             .key(self.keys.line())
             .key(self.keys.waiters())
             .key(self.keys.fence());
-        call.arg(self.token.secret())
-            .arg(self.ttl.as_ms())
-            .arg(Wish(self));
+        call.arg(self.token).arg(self.ttl.as_ms()).arg(Wish(self));
     }
 
     fn decode(answer: &Tagged) -> Result<Acquired, Malformed> {
@@ -103,7 +101,7 @@ impl Operation for Acquire<'_> {
 struct Wish<'a, 'b>(&'a Acquire<'b>);
 
 impl Word for Wish<'_, '_> {
-    fn write_to(&self, text: &mut String) {
+    fn write_to(&self, text: &mut Vec<u8>) {
         let Acquire {
             waits,
             priority,
@@ -116,15 +114,15 @@ impl Word for Wish<'_, '_> {
             return;
         }
         if *priority < 0 {
-            text.push('-');
+            text.push(b'-');
         }
         u64::from(priority.unsigned_abs()).write_to(text);
         for number in [passed.as_ms(), *range] {
-            text.push(' ');
+            text.push(b' ');
             number.write_to(text);
         }
-        text.push(' ');
-        text.push_str(channel);
+        text.push(b' ');
+        channel.write_to(text);
     }
 }
 
@@ -165,7 +163,7 @@ impl Operation for Extend<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock);
-        call.arg(self.token.secret()).arg(self.ttl.as_ms());
+        call.arg(self.token).arg(self.ttl.as_ms());
     }
 
     fn decode(answer: &Tagged) -> Result<ExtendAnswer, Malformed> {
@@ -206,7 +204,7 @@ impl Operation for Release<'_> {
             .key(self.keys.line())
             .key(self.keys.waiters())
             .key(self.keys.fence());
-        call.arg(self.token.secret());
+        call.arg(self.token);
         if let Some(used) = self.used {
             call.arg(used.get());
         }
@@ -247,8 +245,7 @@ impl Operation for Cancel<'_> {
             .key(self.keys.line())
             .key(self.keys.waiters())
             .key(self.keys.fence());
-        call.arg(self.token.secret())
-            .arg(self.used.map_or(0, Fence::get));
+        call.arg(self.token).arg(self.used.map_or(0, Fence::get));
     }
 
     fn decode(answer: &Tagged) -> Result<Cancelled, Malformed> {
@@ -283,8 +280,8 @@ impl Operation for Detach<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock);
-        call.arg(self.token.secret())
-            .arg(self.successor.secret())
+        call.arg(self.token)
+            .arg(self.successor)
             .arg(self.ttl.as_ms());
     }
 

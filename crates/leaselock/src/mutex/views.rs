@@ -150,9 +150,7 @@ impl Operation for Note<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock).key(self.keys.why());
-        call.arg(self.token.secret())
-            .arg(self.text)
-            .arg(self.ttl.as_ms());
+        call.arg(self.token).arg(self.text).arg(self.ttl.as_ms());
     }
 
     fn decode(answer: &Tagged) -> Result<(), Malformed> {

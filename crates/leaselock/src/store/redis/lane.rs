@@ -35,7 +35,7 @@ pub(super) struct Lane {
 
 #[derive(Debug, Default)]
 struct State {
-    live: Option<Live>,
+    live: Option<Arc<Live>>,
     /// The latest failure of the present outage: the reason for those whose time ends while another is trying.
     reason: Option<StoreError>,
     /// Held by whoever makes a connection, so that many callers make one. With it comes when the next try may be.
@@ -62,14 +62,14 @@ struct Live {
 }
 
 impl Live {
-    fn new(raw: Raw<Running>, ear: Option<Arc<Ear>>, tried: bool) -> Self {
-        Live {
+    fn new(raw: Raw<Running>, ear: Option<Arc<Ear>>, tried: bool) -> Arc<Self> {
+        Arc::new(Live {
             connection: raw.connection,
             leash: raw.leash,
             running: Arc::new(raw.driver),
             ear: ear.map(|ear| (ear, Handle::current().id())),
             tried,
-        }
+        })
     }
 
     /// Messages arrive, and in the runtime of whoever asks: another may have stopped being driven.
@@ -109,11 +109,12 @@ impl Lane {
         until: Moment,
         time: Duration,
     ) -> Result<Value, StoreError> {
-        let (mut live, time) = match self.live() {
+        let (live, time) = match self.live() {
             Some(live) => (live, time),
             None => (Box::pin(self.connected(until)).await?, left(until)), // seldom, and large
         };
-        match timeout(time, live.connection.send_packed_command(command)).await {
+        let mut connection = live.connection.clone();
+        match timeout(time, connection.send_packed_command(command)).await {
             Ok(Ok(value)) => {
                 live.leash.answered();
                 Ok(value)
@@ -150,7 +151,7 @@ impl Lane {
         live.running.stop();
     }
 
-    async fn connected(self: &Arc<Self>, until: Moment) -> Result<Live, StoreError> {
+    async fn connected(self: &Arc<Self>, until: Moment) -> Result<Arc<Live>, StoreError> {
         if let Some(live) = self.live() {
             return Ok(live);
         }
@@ -165,7 +166,7 @@ impl Lane {
     }
 
     /// Tries until it succeeds, until only a person can help, or until the next try would come too late.
-    async fn keep_dialling(self: &Arc<Self>, until: Moment) -> Result<Live, StoreError> {
+    async fn keep_dialling(self: &Arc<Self>, until: Moment) -> Result<Arc<Live>, StoreError> {
         loop {
             let mut outage = self.gate().lock_owned().await;
             self.state().inside_since = Some(CLOCK.now());
@@ -198,7 +199,7 @@ impl Lane {
     async fn dial(
         self: Arc<Self>,
         mut outage: OwnedMutexGuard<Outage>,
-    ) -> Result<Live, StoreError> {
+    ) -> Result<Arc<Live>, StoreError> {
         let outcome = self.connect().await;
         let mut state = self.state();
         state.inside_since = None;
@@ -220,7 +221,7 @@ impl Lane {
         }
     }
 
-    async fn connect(&self) -> Result<Live, StoreError> {
+    async fn connect(&self) -> Result<Arc<Live>, StoreError> {
         if let Some(live) = self.connect_to_hear().await? {
             return Ok(live);
         }
@@ -229,7 +230,7 @@ impl Lane {
     }
 
     /// A connection that receives messages, when somebody has waited for some and the server lets us.
-    async fn connect_to_hear(&self) -> Result<Option<Live>, StoreError> {
+    async fn connect_to_hear(&self) -> Result<Option<Arc<Live>>, StoreError> {
         let Some(ear) = self.wish.ear() else {
             return Ok(None);
         };
@@ -290,7 +291,7 @@ impl Lane {
         }
         self.wish.done_without();
         if let Some(live) = &mut state.live {
-            live.tried = true;
+            Arc::make_mut(live).tried = true;
         }
     }
 
@@ -307,7 +308,7 @@ impl Lane {
         state.gate.clone()
     }
 
-    fn live(&self) -> Option<Live> {
+    fn live(&self) -> Option<Arc<Live>> {
         self.state()
             .live
             .clone()

@@ -267,7 +267,7 @@ fn command(verb: &str, script: &str, call: &Call) -> Cmd {
     let room = verb.len() + script.len() + call.bytes() + 4;
     let mut command = Cmd::with_capacity(call.count() + 3, room);
     command.arg(verb).arg(script).arg(call.key_count());
-    for word in call.all_keys().chain(call.all_args()) {
+    for word in call.words() {
         command.arg(word);
     }
     command
