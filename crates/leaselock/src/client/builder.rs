@@ -21,7 +21,7 @@ use crate::store::embedded::EmbeddedStore;
 use crate::store::url::{self, Target};
 use crate::token::{ClientId, Stock};
 use crate::ttl::Drift;
-use crate::wait::party::Parties;
+use crate::wait::parties::Parties;
 
 /// More drift than this leaves little of a lease; a clock that needs it wants mending.
 const DRIFT_PPM_MAX: u32 = 500_000;

@@ -34,7 +34,7 @@ use crate::skew::Skew;
 use crate::store::Store;
 use crate::token::{ClientId, Stock, Token};
 use crate::ttl::{Drift, Ttl};
-use crate::wait::party::Parties;
+use crate::wait::parties::Parties;
 
 /// How long others can read who a client is, without its renewing it.
 const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {

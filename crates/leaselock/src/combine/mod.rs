@@ -117,7 +117,7 @@ impl<K: Kind> Combiner<K> {
     /// The right to go straight, when nobody is on the way; given back when it is dropped.
     fn straight(&self) -> Option<Straight<'_, K>> {
         let may = self.0.queue().go_straight();
-        may.then_some(Straight(&self.0))
+        may.then(|| Straight(&self.0)) // one that was not had is not given back
     }
 
     /// Puts a request in the queue, unless it would go straight or others are known to want the lock: then there is

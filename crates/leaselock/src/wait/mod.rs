@@ -6,6 +6,7 @@ mod driver;
 pub(crate) mod grant;
 mod line;
 pub(crate) mod looks;
+pub(crate) mod parties;
 pub(crate) mod party;
 pub(crate) mod reckoning;
 mod seat;

@@ -5,8 +5,6 @@
 //! comes, a task on the client's own thread takes the place over and stands there for all of them (`driver.rs`), so
 //! that a waiter whose executor does not come round holds up nobody. Each task has a seat, where its lease is put.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -60,20 +58,9 @@ pub(super) struct Waiter {
     pub(super) told: Option<OnWait>,
 }
 
-/// All parties of a client, by the key of the lock.
-#[derive(Debug, Default)]
-pub(crate) struct Parties(Mutex<Table>);
-
-#[derive(Debug, Default)]
-struct Table {
-    by_key: HashMap<Arc<str>, Vec<Arc<Party>>>,
-    /// The latest that ended as it had begun: most have one task, who comes again for the same lock.
-    spare: Option<Arc<Party>>,
-}
-
 #[derive(Debug)]
 pub(crate) struct Party {
-    key: Arc<str>,
+    pub(super) key: Arc<str>,
     pub(super) terms: Terms,
     state: Mutex<State>,
     /// Something has changed that the driver may wait for.
@@ -88,7 +75,7 @@ pub(super) struct State {
     /// Somebody stands by itself.
     pub(super) alone: bool,
     /// Others had to do with it, so it is not for the next one when it has ended.
-    used: bool,
+    pub(super) used: bool,
     /// A place that somebody who stood by itself has left to the party.
     pub(super) left: Option<Standing>,
     pub(super) driven: bool,
@@ -115,98 +102,8 @@ pub(crate) enum Arrival {
     Seated(Seated),
 }
 
-impl Parties {
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Somebody of this client waits for the lock, or passes it on.
-    pub(super) fn has(&self, key: &str) -> bool {
-        let by_key = &self.table().by_key;
-        !by_key.is_empty() && by_key.contains_key(key)
-    }
-
-    /// Alone when nobody of this party is there.
-    pub(super) fn arrive(
-        &self,
-        inner: &Arc<Inner>,
-        name: &crate::name::Name,
-        key: &Arc<str>,
-        terms: Terms,
-        waiter: impl FnOnce() -> Waiter,
-    ) -> Arrival {
-        let mut table = self.table();
-        let Table { by_key, spare } = &mut *table;
-        let parties = by_key.entry(Arc::clone(key)).or_default();
-        // Whoever is more urgent does not wait for the turns of others.
-        for other in parties
-            .iter()
-            .filter(|party| party.terms.priority < terms.priority)
-        {
-            let mut state = other.state();
-            state.turns.end();
-            state.used = true;
-            other.changed.notify_one();
-        }
-        let known = parties.iter().find(|party| party.terms == terms);
-        let Some(party) = known.map(Arc::clone) else {
-            let fit = spare.take().filter(|spare| spare.is_for(key, terms));
-            let party = fit.unwrap_or_else(|| Arc::new(Party::new(key, terms)));
-            party.state().alone = true;
-            parties.push(Arc::clone(&party));
-            return Arrival::Alone(Alone::new(inner, party));
-        };
-        let mut state = party.state();
-        if !state.alone && !state.driven && state.current.is_none() {
-            state.alone = true;
-            drop(state);
-            return Arrival::Alone(Alone::new(inner, party));
-        }
-        let waiter = waiter();
-        let seat = waiter.seat.clone();
-        party.join(inner, name, &mut state, waiter, false);
-        drop(state);
-        Arrival::Seated(Seated {
-            inner: Arc::clone(inner),
-            party,
-            seat,
-            waits: true,
-        })
-    }
-
-    /// Somebody of this client with a higher priority waits for the same lock.
-    fn is_urgent(&self, key: &str, priority: i32) -> bool {
-        let table = self.table();
-        let mut parties = table.by_key.get(key).into_iter().flatten();
-        parties.any(|party| {
-            party.terms.priority > priority && {
-                let state = party.state();
-                state.alone && state.current.is_none() || !state.turns.is_empty()
-            }
-        })
-    }
-
-    /// Forgets a party that nobody belongs to any more.
-    pub(super) fn tidy(&self, party: &Arc<Party>) {
-        let mut table = self.table();
-        let state = party.state();
-        if !state.is_idle() {
-            return;
-        }
-        if let Entry::Occupied(mut parties) = table.by_key.entry(Arc::clone(&party.key)) {
-            parties.get_mut().retain(|other| !Arc::ptr_eq(other, party));
-            if parties.get().is_empty() {
-                parties.remove();
-            }
-        }
-        if !state.used {
-            table.spare = Some(Arc::clone(party));
-        }
-    }
-}
-
 impl State {
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         let nobody = self.turns.is_empty() && self.current.is_none();
         nobody && !self.alone && !self.driven
     }
@@ -231,7 +128,7 @@ impl State {
 }
 
 impl Party {
-    fn new(key: &Arc<str>, terms: Terms) -> Self {
+    pub(super) fn new(key: &Arc<str>, terms: Terms) -> Self {
         Party {
             key: Arc::clone(key),
             terms,
@@ -241,7 +138,7 @@ impl Party {
         }
     }
 
-    fn is_for(&self, key: &Arc<str>, terms: Terms) -> bool {
+    pub(super) fn is_for(&self, key: &Arc<str>, terms: Terms) -> bool {
         self.terms == terms && self.key == *key
     }
 
@@ -250,7 +147,7 @@ impl Party {
     }
 
     /// Gets in line here. The driver is woken only when it would come round too late by itself.
-    fn join(
+    pub(super) fn join(
         self: &Arc<Self>,
         inner: &Arc<Inner>,
         name: &crate::name::Name,
@@ -399,7 +296,7 @@ pub(crate) struct Alone {
 }
 
 impl Alone {
-    fn new(inner: &Arc<Inner>, party: Arc<Party>) -> Self {
+    pub(super) fn new(inner: &Arc<Inner>, party: Arc<Party>) -> Self {
         Alone {
             inner: Arc::clone(inner),
             party,
@@ -447,12 +344,7 @@ impl Alone {
         self.party.join(&self.inner, name, &mut state, waiter, true);
         drop(state);
         drop(superfluous);
-        Seated {
-            inner: Arc::clone(&self.inner),
-            party: Arc::clone(&self.party),
-            seat,
-            waits: true,
-        }
+        Seated::new(&self.inner, Arc::clone(&self.party), seat)
     }
 }
 
@@ -480,6 +372,15 @@ pub(crate) struct Seated {
 }
 
 impl Seated {
+    pub(super) fn new(inner: &Arc<Inner>, party: Arc<Party>, seat: Seat) -> Self {
+        Seated {
+            inner: Arc::clone(inner),
+            party,
+            seat,
+            waits: true,
+        }
+    }
+
     /// `Ok(None)`: the turn came and was over before the task came round.
     pub(super) async fn wait(mut self) -> Result<Option<Lease>, AcquireError> {
         let offer = poll_fn(|cx| self.seat.poll(cx)).await;
