@@ -202,12 +202,19 @@ impl Call {
         self.words.get(0..self.keys).map(text)
     }
 
+    #[cfg_attr(
+        not(any(test, feature = "embedded")),
+        expect(dead_code, reason = "servers get all words")
+    )]
     pub(crate) fn all_args(&self) -> impl Iterator<Item = &str> + Clone {
         self.words.get(self.keys..self.count()).map(text)
     }
 
     /// Keys and arguments, as a server gets them.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "for packing"))]
+    #[cfg_attr(
+        not(any(test, feature = "redis")),
+        expect(dead_code, reason = "for packing")
+    )]
     pub(crate) fn words(&self) -> impl Iterator<Item = &[u8]> {
         self.words.get(0..self.count())
     }
@@ -346,6 +353,26 @@ mod tests {
 
     fn bytes(text: &str) -> Value {
         Value::Bytes(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn keys_and_arguments_are_told_apart_and_numbers_are_digits() {
+        static SCRIPT: Script = Script {
+            name: "test",
+            source: "",
+            reads_only: true,
+            sha1: OnceLock::new(),
+        };
+        let mut call = Call::of(&SCRIPT);
+        call.key("one").key("");
+        call.arg(0).arg(u64::MAX).arg(1_000).arg("ü");
+        assert_eq!(call.all_keys().collect::<Vec<_>>(), ["one", ""]);
+        let args: Vec<_> = call.all_args().collect();
+        assert_eq!(args, ["0", "18446744073709551615", "1000", "ü"]);
+        assert_eq!(
+            (call.key_count(), call.count(), call.words().count()),
+            (2, 6, 6)
+        );
     }
 
     #[test]

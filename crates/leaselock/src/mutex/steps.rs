@@ -294,3 +294,41 @@ impl Operation for Detach<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::Name;
+    use crate::token::ClientId;
+
+    /// The script reads it back with a pattern, so a sign or a space too many would be another wish.
+    #[test]
+    fn what_a_place_in_line_needs_is_one_argument_and_empty_for_whoever_does_not_wait() {
+        let keys = MutexKeys::new("", &Name::new("job").unwrap()).unwrap();
+        let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
+        let wish = |waits, priority| {
+            let acquire = Acquire {
+                keys: &keys,
+                token: &token,
+                ttl: Ttl::whole_ms(60_000).unwrap(),
+                passed: Ttl::whole_ms(5_000).unwrap(),
+                waits,
+                priority,
+                channel: "ll:wake:x",
+                fencing: true,
+                range: 64,
+            };
+            let call = acquire.call();
+            let mut args = call.all_args().map(str::to_owned);
+            assert_eq!(args.next().as_deref(), Some(token.secret()));
+            assert_eq!(args.next().as_deref(), Some("60000"));
+            let wish = args.next();
+            assert!(args.next().is_none());
+            wish.unwrap()
+        };
+        assert_eq!(wish(true, 0), "0 5000 64 ll:wake:x");
+        assert_eq!(wish(true, -3), "-3 5000 64 ll:wake:x");
+        assert_eq!(wish(true, i32::MIN), "-2147483648 5000 64 ll:wake:x");
+        assert_eq!(wish(false, 1), "");
+    }
+}
