@@ -1,7 +1,6 @@
 //! One value per `.lua` file: its text, what goes in, what comes out.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{ErrorKind, StoreError};
@@ -108,38 +107,40 @@ impl Word for u64 {
     }
 }
 
-/// The keys and arguments of a call one behind the other in one piece of memory, because a call that combines requests
-/// has hundreds.
+/// The keys and arguments of a call in one piece of memory, because a call that combines requests has hundreds.
 #[derive(Clone)]
 struct Words {
-    text: Vec<u8>,
-    /// Where each one ends.
-    ends: Vec<usize>,
+    /// One behind the other, each behind its length.
+    framed: Vec<u8>,
+    count: usize,
 }
 
 impl Words {
     /// Room for what nearly every call has, so that it does not grow piece by piece.
     fn with_room() -> Self {
         Words {
-            text: Vec::with_capacity(256),
-            ends: Vec::with_capacity(8),
+            framed: Vec::with_capacity(256),
+            count: 0,
         }
     }
 
     fn push(&mut self, word: impl Word) {
-        word.write_to(&mut self.text);
-        self.ends.push(self.text.len());
+        let unknown = 0_usize.to_ne_bytes();
+        let start = self.framed.len() + unknown.len();
+        self.framed.extend_from_slice(&unknown);
+        word.write_to(&mut self.framed);
+        let length = (self.framed.len() - start).to_ne_bytes();
+        self.framed[start - length.len()..start].copy_from_slice(&length);
+        self.count += 1;
     }
 
-    fn get(&self, places: Range<usize>) -> impl Iterator<Item = &[u8]> + Clone {
-        let mut start = match places.start {
-            0 => 0,
-            first => self.ends[first - 1],
-        };
-        self.ends[places].iter().map(move |end| {
-            let word = &self.text[start..*end];
-            start = *end;
-            word
+    fn iter(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        let mut rest = self.framed.as_slice();
+        std::iter::from_fn(move || {
+            let (length, behind) = rest.split_first_chunk()?;
+            let (word, left) = behind.split_at(usize::from_ne_bytes(*length));
+            rest = left;
+            Some(word)
         })
     }
 }
@@ -177,7 +178,7 @@ impl Call {
 
     /// Keys come before arguments.
     pub(crate) fn key(&mut self, key: impl Word) -> &mut Self {
-        debug_assert_eq!(self.keys, self.words.ends.len(), "a key behind an argument");
+        debug_assert_eq!(self.keys, self.words.count, "a key behind an argument");
         self.words.push(key);
         self.keys += 1;
         self
@@ -199,7 +200,7 @@ impl Call {
     }
 
     pub(crate) fn all_keys(&self) -> impl Iterator<Item = &str> + Clone {
-        self.words.get(0..self.keys).map(text)
+        self.words.iter().take(self.keys).map(text)
     }
 
     #[cfg_attr(
@@ -207,7 +208,7 @@ impl Call {
         expect(dead_code, reason = "servers get all words")
     )]
     pub(crate) fn all_args(&self) -> impl Iterator<Item = &str> + Clone {
-        self.words.get(self.keys..self.count()).map(text)
+        self.words.iter().skip(self.keys).map(text)
     }
 
     /// Keys and arguments, as a server gets them.
@@ -216,7 +217,7 @@ impl Call {
         expect(dead_code, reason = "for packing")
     )]
     pub(crate) fn words(&self) -> impl Iterator<Item = &[u8]> {
-        self.words.get(0..self.count())
+        self.words.iter()
     }
 
     pub(crate) fn key_count(&self) -> usize {
@@ -225,13 +226,13 @@ impl Call {
 
     /// How many keys and arguments there are.
     pub(crate) fn count(&self) -> usize {
-        self.words.ends.len()
+        self.words.count
     }
 
-    /// How long they are together.
+    /// How long they are together, at most.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "for packing"))]
     pub(crate) fn bytes(&self) -> usize {
-        self.words.text.len()
+        self.words.framed.len()
     }
 }
 
