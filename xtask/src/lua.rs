@@ -38,6 +38,13 @@ pub(crate) struct Script {
     body: Vec<Token>,
 }
 
+impl Script {
+    /// Of a way of locking that other programs share on a server: the embedded store does not run it.
+    fn is_for_servers(&self) -> bool {
+        self.header.summary.text().ends_with("On servers only.")
+    }
+}
+
 /// Everything the rules look at.
 #[derive(Debug)]
 pub(crate) struct Sources {

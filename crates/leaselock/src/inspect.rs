@@ -66,6 +66,15 @@ pub struct Holder {
 }
 
 impl Holder {
+    /// Another library's lock, of which no more is known than how long it lasts.
+    pub(crate) fn foreign(remaining: Option<Duration>) -> Self {
+        Holder {
+            why: None,
+            remaining,
+            ..Holder::not_a_lock("")
+        }
+    }
+
     /// For [`check`](crate::Mutex::check): something else under the key keeps the lock from being taken.
     pub(crate) fn not_a_lock(kind: &str) -> Self {
         Holder {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::error::InvalidInput;
 use crate::name::{self, Name};
+use crate::protocol::Protocol;
 use crate::script::Word;
 use crate::token::ClientId;
 
@@ -25,6 +26,16 @@ impl MutexKeys {
             return Ok(MutexKeys { lock });
         }
         let lock = format!("{prefix}{name}");
+        name::check_key(&lock)?;
+        Ok(MutexKeys { lock: lock.into() })
+    }
+
+    /// The key of a lock that is taken in another way, which may have a rule of its own. Nothing lies beside it.
+    pub(crate) fn by(protocol: Protocol, prefix: &str, name: &Name) -> Result<Self, InvalidInput> {
+        if protocol.is_native() {
+            return Self::new(prefix, name);
+        }
+        let lock = format!("{prefix}{}", protocol.key(name.as_str()));
         name::check_key(&lock)?;
         Ok(MutexKeys { lock: lock.into() })
     }

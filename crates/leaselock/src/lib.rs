@@ -42,6 +42,7 @@ mod lease;
 mod mutex;
 mod name;
 mod options;
+mod protocol;
 mod script;
 mod skew;
 mod store;
@@ -66,6 +67,7 @@ pub use lease::{Held, Lease, LeaseState};
 pub use mutex::{Mutex, Ran, RunError};
 pub use name::Name;
 pub use options::{DRIFT_PPM, Options, RETRY_DELAY, RETRY_JITTER_PERCENT, TTL, Wait, Waiting};
+pub use protocol::{LATENCY_GUARD, Protocol};
 /// The redis client library in the version that connections are handed in from.
 #[cfg(feature = "redis")]
 pub use redis;

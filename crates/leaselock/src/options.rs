@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::InvalidInput;
+use crate::protocol::Protocol;
 use crate::ttl::Ttl;
 
 /// 10 s: long enough that a pause of the process or the network does not lose the lease, short enough to wait for
@@ -77,11 +78,13 @@ pub struct Options {
     pub(crate) ttl: Duration,
     pub(crate) wait: Wait,
     pub(crate) priority: i32,
-    pub(crate) renewal: bool,
+    /// `None` when it was not asked for: as the protocol can.
+    pub(crate) renewal: Option<bool>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) why: Option<String>,
-    pub(crate) fencing: bool,
+    pub(crate) fencing: Option<bool>,
     pub(crate) on_wait: Option<OnWait>,
+    pub(crate) protocol: Protocol,
 }
 
 impl Default for Options {
@@ -90,11 +93,12 @@ impl Default for Options {
             ttl: TTL,
             wait: Wait::Forever,
             priority: 0,
-            renewal: true,
+            renewal: None,
             max_hold: None,
             why: None,
-            fencing: true,
+            fencing: None,
             on_wait: None,
+            protocol: Protocol::Native,
         }
     }
 }
@@ -121,9 +125,10 @@ macro_rules! setters {
             self
         }
 
-        /// Whether the lease is renewed in the background; on by default, because work takes longer than one thinks.
+        /// Whether the lease is renewed in the background; on by default, because work takes longer than one thinks,
+        /// except with a protocol that cannot.
         pub fn renewal(mut self, on: bool) -> Self {
-            self$(.$field)*.renewal = on;
+            self$(.$field)*.renewal = Some(on);
             self
         }
 
@@ -139,9 +144,18 @@ macro_rules! setters {
             self
         }
 
-        /// Whether a fencing token is issued; on by default, because a lock alone cannot stop a late write.
+        /// Whether a fencing token is issued; on by default, because a lock alone cannot stop a late write, except with
+        /// a protocol that has none.
         pub fn fencing(mut self, on: bool) -> Self {
-            self$(.$field)*.fencing = on;
+            self$(.$field)*.fencing = Some(on);
+            self
+        }
+
+        /// How the lock is taken on the server; [`Native`]($crate::Protocol::Native) by default. Whatever else was asked
+        /// for and cannot be had in that way is refused, with the reason, by [`checked`]($crate::Mutex::checked) and by
+        /// the first operation.
+        pub fn protocol(mut self, protocol: $crate::Protocol) -> Self {
+            self$(.$field)*.protocol = protocol;
             self
         }
 
@@ -180,7 +194,51 @@ impl Options {
                 "why: at most {WHY_MAX} characters and no control characters"
             )));
         }
+        self.check_protocol()?;
         Ttl::new(self.ttl)
+    }
+
+    /// What a way of locking cannot do is refused when it was asked for.
+    fn check_protocol(&self) -> Result<(), InvalidInput> {
+        let protocol = self.protocol;
+        if protocol.is_native() {
+            return Ok(());
+        }
+        let refused = |what: &str, why: &str| {
+            Err(InvalidInput::new(format!(
+                "{what} cannot be had with the protocol {protocol}: {why}; leave it out, or use the native protocol"
+            )))
+        };
+        if self.fencing == Some(true) {
+            return refused("a fencing token", "whoever else takes the lock issues none");
+        }
+        if let (Some(true), Some(why)) = (self.renewal, protocol.why_no_renewal()) {
+            return refused("renewal", why);
+        }
+        if self.priority != 0 {
+            return refused("a priority", "there is no line to go ahead in");
+        }
+        if self.why.is_some() {
+            return refused("a note", "there is no place for it beside the lock");
+        }
+        if protocol.whole_seconds() && (self.ttl.subsec_nanos() != 0 || self.ttl.is_zero()) {
+            return Err(InvalidInput::new(format!(
+                "ttl {:?}: the protocol {protocol} counts whole seconds, from 1 s",
+                self.ttl
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether leases are renewed.
+    pub(crate) fn renews(&self) -> bool {
+        self.renewal
+            .unwrap_or(self.protocol.why_no_renewal().is_none())
+    }
+
+    /// Whether leases have a fencing token.
+    pub(crate) fn fences(&self) -> bool {
+        self.fencing.unwrap_or(self.protocol.is_native())
     }
 }
 
@@ -194,6 +252,7 @@ impl fmt::Debug for Options {
             .field("max_hold", &self.max_hold)
             .field("why", &self.why)
             .field("fencing", &self.fencing)
+            .field("protocol", &self.protocol)
             .finish_non_exhaustive()
     }
 }

@@ -71,7 +71,8 @@ pub(super) fn check_whitelist(sources: &Sources, found: &mut Vec<Complaint>) {
     let scripts = sources
         .scripts
         .iter()
-        .map(|s| (s.file.path.as_str(), s.body.as_slice()));
+        .filter(|script| !script.is_for_servers());
+    let scripts = scripts.map(|s| (s.file.path.as_str(), s.body.as_slice()));
     let mut used = BTreeSet::new();
     for (path, body) in scripts.chain(sources.fragments.tokens()) {
         for command in body::commands(body) {

@@ -14,6 +14,8 @@ use crate::error::InvalidInput;
 use crate::keys;
 use crate::name;
 use crate::options::{DRIFT_PPM, Options};
+#[cfg(feature = "redis")]
+use crate::protocol::watch_multi;
 use crate::skew::Skew;
 use crate::store::Store;
 #[cfg(feature = "embedded")]
@@ -21,6 +23,7 @@ use crate::store::embedded::EmbeddedStore;
 use crate::store::url::{self, Target};
 use crate::token::{ClientId, Stock};
 use crate::ttl::Drift;
+use crate::wait::gates::Gates;
 use crate::wait::parties::Parties;
 
 /// More drift than this leaves little of a lease; a clock that needs it wants mending.
@@ -159,6 +162,9 @@ impl ClientBuilder {
             store,
             skew: Arc::new(Skew::default()),
             parties: Parties::default(),
+            gates: Gates::default(),
+            #[cfg(feature = "redis")]
+            lines: Arc::new(tokio::sync::Semaphore::new(watch_multi::LINES)),
             background: OnceLock::new(),
             closed: AtomicBool::new(false),
             announced: AtomicU64::new(0),

@@ -29,11 +29,13 @@ use crate::mutex::Mutex;
 use crate::mutex::views::Note;
 use crate::name::Name;
 use crate::options::{DEFAULT_TTL, Options};
+use crate::protocol::Protocol;
 use crate::script::Operation;
 use crate::skew::Skew;
 use crate::store::Store;
 use crate::token::{ClientId, Stock, Token};
 use crate::ttl::{Drift, Ttl};
+use crate::wait::gates::Gates;
 use crate::wait::parties::Parties;
 
 /// How long others can read who a client is, without its renewing it.
@@ -72,6 +74,11 @@ pub(crate) struct Inner {
     pub(crate) tokens: Stock,
     pub(crate) skew: Arc<Skew>,
     pub(crate) parties: Parties,
+    /// Whose turn it is to try, behind locks that have no line.
+    pub(crate) gates: Gates,
+    /// How many more locks may have a connection of their own.
+    #[cfg(feature = "redis")]
+    pub(crate) lines: Arc<tokio::sync::Semaphore>,
     background: OnceLock<Result<Background, StoreError>>,
     closed: AtomicBool,
     /// When this client last said who it is; 0 for never.
@@ -260,6 +267,35 @@ impl Inner {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Other ways of locking are those of programs that share a server.
+    pub(crate) fn speaks(&self, protocol: Protocol) -> Result<(), InvalidInput> {
+        if protocol.is_native() || self.store.has_commands() {
+            return Ok(());
+        }
+        Err(InvalidInput::new(format!(
+            "the protocol {protocol} is for locks in Redis or Valkey that other programs take too, and this is {}: use \
+             the native protocol here, or a redis:// URL",
+            self.store.describe()
+        )))
+    }
+
+    /// A connection for one purpose, moved by the client's own thread.
+    #[cfg(feature = "redis")]
+    pub(crate) async fn private(
+        &self,
+        within: Duration,
+    ) -> Result<crate::store::redis::Private, StoreError> {
+        let handle = &self.background()?.handle;
+        match &self.store {
+            Store::Redis(store) => store.private(handle, within).await,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => Err(StoreError::refused(
+                crate::error::ErrorKind::Unsupported,
+                "a folder has no connections",
+            )),
+        }
     }
 
     pub(crate) fn request_timeout(&self, ttl: Ttl) -> Duration {

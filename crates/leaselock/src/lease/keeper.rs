@@ -236,12 +236,13 @@ impl Keeper {
     /// At the end of the longest hold the store still holds the key: the lease is given up for the holder.
     fn give_back_after_hold(&self, kept: &Kept, reason: LostReason) {
         if reason == LostReason::HoldOver {
-            self.reaper.take(Owed::release(
+            let owed = Owed::release(
                 kept.keys.clone(),
                 kept.token.clone(),
                 kept.fence,
                 self.clock.now(),
-            ));
+            );
+            self.reaper.take(owed.claimed(kept.claim.clone()));
         }
     }
 
@@ -253,6 +254,17 @@ impl Keeper {
         } else {
             1
         };
+        let alone = renewals.extract_if(.., |(_, kept)| {
+            kept.claim
+                .as_ref()
+                .is_some_and(|claim| claim.extends_itself())
+        });
+        for (id, kept) in alone {
+            let keeper = Arc::clone(self);
+            drop(tokio::spawn(
+                async move { keeper.renew_alone(id, &kept).await },
+            ));
+        }
         renewals.sort_by_key(|(_, kept)| kept.ttl());
         for same in renewals.chunk_by(|(_, one), (_, other)| one.ttl() == other.ttl()) {
             for batch in same.chunks(most) {
@@ -343,7 +355,11 @@ impl Keeper {
             token: &kept.token.clone(),
             ttl,
         };
-        let answer = self.store.ask(&extend, self.within(kept, t0)).await;
+        let within = self.within(kept, t0);
+        let answer = match &kept.claim {
+            Some(claim) => claim.extend(&self.store, ttl, within).await,
+            None => self.store.ask(&extend, within).await,
+        };
         let time = match &answer {
             Ok(ExtendAnswer::Extended { time_us }) => Some(*time_us),
             _ => None,

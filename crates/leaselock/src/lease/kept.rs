@@ -10,6 +10,7 @@ use crate::keys::MutexKeys;
 use crate::lease::core::{Core, Step};
 use crate::lease::losing::Latch;
 use crate::name::Name;
+use crate::protocol::claim::Claim;
 use crate::token::Token;
 use crate::ttl::Ttl;
 
@@ -21,6 +22,8 @@ pub(crate) struct Kept {
     pub(crate) token: Token,
     pub(crate) fence: Option<Fence>,
     pub(crate) why: Option<String>,
+    /// How it was taken, when not in the native way.
+    pub(crate) claim: Option<Arc<Claim>>,
     pub(crate) clock: Clock,
     pub(crate) latch: Latch,
     core: Mutex<Core>,
@@ -44,11 +47,18 @@ impl Kept {
             token,
             fence,
             why,
+            claim: None,
             clock,
             latch: Latch::default(),
             core,
             hook,
         }
+    }
+
+    /// Taken in another way than the native one.
+    pub(crate) fn claimed(mut self, claim: Option<Arc<Claim>>) -> Self {
+        self.claim = claim;
+        self
     }
 
     /// The same lease in the hands of the next task of this process.

@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use crate::client::Inner;
 use crate::clock::Moment;
-use crate::error::{ExtendError, Lost, LostReason, NotHeld, ReleaseError};
+use crate::error::{
+    ExtendError, InvalidInput, Lost, LostReason, NotHeld, ReleaseError, StoreError,
+};
 use crate::fence::Fence;
 use crate::lease::handle::Handle;
 use crate::lease::kept::Kept;
@@ -23,6 +25,8 @@ use crate::lease::reaper::{Debt, Owed};
 use crate::lease::schedule::Id;
 use crate::mutex::steps::{Extend, ExtendAnswer, Release, ReleaseAnswer};
 use crate::name::Name;
+use crate::protocol::Protocol;
+use crate::protocol::claim::Claim;
 use crate::ttl::Ttl;
 use crate::wait::party::Party;
 
@@ -190,6 +194,7 @@ impl Lease {
     /// [`ExtendError`]: every variant says what it means for the lease.
     pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
         let ttl = Ttl::new(ttl)?;
+        self.can_be("extended", |protocol| protocol.why_no_renewal())?;
         if let Some(lost) = self.kept.lost_by_now() {
             return Err(lost.into());
         }
@@ -199,10 +204,11 @@ impl Lease {
             token: &self.kept.token,
             ttl,
         };
-        let answer = self
-            .inner
-            .ask(&extend, self.inner.request_timeout(ttl))
-            .await;
+        let within = self.inner.request_timeout(ttl);
+        let answer = match &self.kept.claim {
+            Some(claim) => claim.extend(&self.inner.store, ttl, within).await,
+            None => self.inner.ask(&extend, within).await,
+        };
         match answer {
             Ok(ExtendAnswer::Extended { .. }) => {
                 let now = self.inner.clock.now();
@@ -217,6 +223,21 @@ impl Lease {
             Ok(ExtendAnswer::Expired) => Err(self.end(LostReason::Vanished).into()),
             Ok(ExtendAnswer::Taken) => Err(self.end(LostReason::TakenOver).into()),
             Err(source) => Err(ExtendError::from_store(&self.kept.name, source)),
+        }
+    }
+
+    /// Refuses what the way in which it was taken cannot do.
+    fn can_be(
+        &self,
+        what: &str,
+        why_not: impl Fn(Protocol) -> Option<&'static str>,
+    ) -> Result<(), InvalidInput> {
+        let protocol = self.kept.claim.as_ref().map(|claim| claim.protocol());
+        match protocol.and_then(|protocol| Some((protocol, why_not(protocol)?))) {
+            None => Ok(()),
+            Some((protocol, why)) => Err(InvalidInput::new(format!(
+                "a lease of the protocol {protocol} cannot be {what}: {why}"
+            ))),
         }
     }
 
@@ -244,10 +265,14 @@ impl Lease {
         if self.pass_on() {
             return Ok(());
         }
+        let left = self.remaining();
         let debt = self.give_up(used);
         let (inner, kept) = (Arc::clone(&self.inner), Arc::clone(&self.kept));
         let within = inner.request_timeout(kept.ttl());
-        let outcome = release(&inner, &kept.name, &kept.keys, &kept.token, used, within).await;
+        let outcome = match &kept.claim {
+            Some(claim) => Box::pin(claimed(&inner, &kept.name, claim, left, within)).await,
+            None => release(&inner, &kept.name, &kept.keys, &kept.token, used, within).await,
+        };
         let known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
         if known && !self.late_requests {
             debt.settle();
@@ -265,6 +290,8 @@ impl Lease {
     /// # Errors
     /// [`ExtendError`]; the lease is given up then.
     pub async fn detach(mut self) -> Result<Handle, ExtendError> {
+        let why = "its handle would not say how to give it back";
+        self.can_be("detached", |_| Some(why))?;
         if let Some(lost) = self.kept.lost_by_now() {
             return Err(lost.into());
         }
@@ -283,13 +310,14 @@ impl Lease {
         self.inner.forget(self.id);
         let until = self.kept.core().deadline();
         self.kept.end(LostReason::GivenUp);
+        let claim = self.kept.claim.clone();
         let (keys, token) = (self.kept.keys.clone(), self.kept.token.clone());
         let owed = if self.late_requests {
             Owed::acquisition(keys, token, until).used(self.kept.fence)
         } else {
             Owed::release(keys, token, used, until)
         };
-        Debt::new(self.inner.reaper(), owed)
+        Debt::new(self.inner.reaper(), owed.claimed(claim))
     }
 }
 
@@ -304,14 +332,41 @@ pub(crate) async fn release(
 ) -> Result<(), ReleaseError> {
     let release = Release { keys, token, used };
     let first = inner.requests.release(&release, within).await;
-    let again = first
-        .as_ref()
-        .is_err_and(crate::error::StoreError::maybe_applied);
+    let again = first.as_ref().is_err_and(StoreError::maybe_applied);
     let answer = if again {
         Box::pin(inner.ask(&release, within)).await // seldom, and large
     } else {
         first
     };
+    given_back(name, answer, again)
+}
+
+/// Gives back what was taken in another way. An answer that was lost is not asked for again, because not every way
+/// looks before it deletes; what may be left is cleaned up, which does.
+async fn claimed(
+    inner: &Inner,
+    name: &Name,
+    claim: &Claim,
+    left: Duration,
+    within: Duration,
+) -> Result<(), ReleaseError> {
+    let answer = if left.is_zero() {
+        // It has ended by our own clock, and not every way would look whose it is now.
+        let cleaned = claim.clean_up(&inner.store, within).await;
+        cleaned.map(|()| ReleaseAnswer::Expired)
+    } else {
+        claim.release(&inner.store, left, within).await
+    };
+    inner.gates.ring(claim.lock());
+    given_back(name, answer, false)
+}
+
+/// `again`: the same was asked before, and may have been done then.
+fn given_back(
+    name: &Name,
+    answer: Result<ReleaseAnswer, StoreError>,
+    again: bool,
+) -> Result<(), ReleaseError> {
     let not_held = |why| {
         Err(ReleaseError::NotHeld {
             name: name.clone(),

@@ -17,6 +17,7 @@ use crate::keys::MutexKeys;
 use crate::mutex::many::{Item, Releases, Terms};
 use crate::mutex::steps::{Cancel, Release};
 use crate::options::DEFAULT_TTL;
+use crate::protocol::claim::Claim;
 use crate::store::Store;
 use crate::token::Token;
 
@@ -42,6 +43,8 @@ pub(crate) struct Owed {
     until: Moment,
     /// A request of it may still be on its way.
     in_flight: bool,
+    /// How it was taken, when not in the native way.
+    claim: Option<Arc<Claim>>,
 }
 
 impl Owed {
@@ -58,12 +61,19 @@ impl Owed {
             used,
             until,
             in_flight: false,
+            claim: None,
         }
     }
 
     /// Of those that were reserved, this number was used last.
     pub(crate) fn used(mut self, used: Option<Fence>) -> Self {
         self.used = used;
+        self
+    }
+
+    /// It is given back in another way than the native one.
+    pub(crate) fn claimed(mut self, claim: Option<Arc<Claim>>) -> Self {
+        self.claim = claim;
         self
     }
 
@@ -75,6 +85,7 @@ impl Owed {
             used: None,
             until,
             in_flight: true,
+            claim: None,
         }
     }
 }
@@ -183,7 +194,7 @@ impl Reaping {
                 way.tally.settle(paid);
                 if owed.in_flight && paid {
                     tokio::time::sleep(THIRD_LOOK).await;
-                    drop(way.cancel(&owed).await);
+                    drop(way.try_once(&owed).await);
                 }
             }));
         }
@@ -213,18 +224,25 @@ impl Way {
                 () = tokio::time::sleep(Duration::from_millis(pause)) => {}
                 () = self.tally.hurry.notified() => {}
             }
-            let outcome = if owed.in_flight || owed.used.is_some() {
-                self.cancel(owed).await
-            } else {
-                self.release(owed).await
+            let Err(error) = self.try_once(owed).await else {
+                return true;
             };
-            let Err(error) = outcome else { return true };
             tracing::debug!(lock = %owed.keys.lock, %error, "clean-up will be tried again");
             if self.clock.now() >= give_up_at {
                 return false;
             }
         }
         false
+    }
+
+    async fn try_once(&self, owed: &Owed) -> Result<(), StoreError> {
+        if let Some(claim) = &owed.claim {
+            claim.clean_up(&self.store, TRY_WITHIN).await
+        } else if owed.in_flight || owed.used.is_some() {
+            self.cancel(owed).await
+        } else {
+            self.release(owed).await
+        }
     }
 
     /// What may be in line, or may still get there.

@@ -13,10 +13,12 @@ use std::time::Duration;
 
 use crate::client::Inner;
 use crate::error::{AcquireError, InspectError, InvalidInput, Lost, ReleaseError};
-use crate::inspect::{self, Holder, Holding};
+use crate::inspect::{Holder, Holding};
+use crate::keys::MutexKeys;
 use crate::lease::{Held, Lease};
 use crate::name::Name;
 use crate::options::{Options, Wait, setters};
+use crate::protocol::look::look;
 use crate::wait::acquisition::Acquisition;
 use crate::wait::looks;
 
@@ -67,6 +69,18 @@ impl Mutex {
     /// The name; `None` when it is not well-formed, which the first operation reports.
     pub fn name(&self) -> Option<&str> {
         self.name.as_ref().ok().map(Name::as_str)
+    }
+
+    /// Refuses now what the first operation would refuse: a name, an option, or what the protocol cannot do.
+    ///
+    /// # Errors
+    /// [`InvalidInput`] says what would be right. Nothing is sent.
+    pub fn checked(self) -> Result<Self, InvalidInput> {
+        let name = self.name.as_ref().map_err(Clone::clone)?;
+        self.options.check()?;
+        MutexKeys::by(self.options.protocol, &self.inner.prefix, name)?;
+        self.inner.speaks(self.options.protocol)?;
+        Ok(self)
     }
 
     /// For errors that name the lock before its name was checked.
@@ -156,7 +170,7 @@ impl Mutex {
             Wait::Within(limit) => (None, CHECK_EVERY, 20, Some(clock.now().plus(limit))),
         };
         loop {
-            let holder = match inspect::inspect(&self.inner, name).await?.state {
+            let holder = match look(&self.inner, self.options.protocol, name).await? {
                 Holding::Free => return Ok(None),
                 Holding::Held(holder) => holder,
                 Holding::NotALock { kind } => Holder::not_a_lock(&kind),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::doctor::Check;
 use crate::error::StoreError;
-use crate::script::{Call, Operation, Tagged};
+use crate::script::{Call, Operation, Tagged, Value};
 
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
@@ -131,6 +131,46 @@ impl Store {
         }
     }
 
+    /// What other ways of locking consist of can be sent: only to a server, where others lock in those ways.
+    pub(crate) fn has_commands(&self) -> bool {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(_) => true,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => false,
+        }
+    }
+
+    /// One command that is no script.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) async fn plain(
+        &self,
+        words: &[&str],
+        within: Duration,
+    ) -> Result<Value, StoreError> {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.plain(words, within).await,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => Err(no_commands()),
+        }
+    }
+
+    /// Several as one transaction, and the answer of each.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) async fn together(
+        &self,
+        commands: &[&[&str]],
+        within: Duration,
+    ) -> Result<Vec<Value>, StoreError> {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.together(commands, within).await,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => Err(no_commands()),
+        }
+    }
+
     /// Some keys that may be locks and match the glob pattern, from `cursor` on (0 to begin), and the next cursor
     /// (0 at the end).
     pub(crate) async fn scan(
@@ -182,4 +222,12 @@ impl Store {
     pub(crate) fn describe(&self) -> String {
         each!(self, store => store.describe())
     }
+}
+
+#[cfg(feature = "embedded")]
+fn no_commands() -> StoreError {
+    StoreError::refused(
+        crate::error::ErrorKind::Unsupported,
+        "this store runs scripts and no other commands",
+    )
 }

@@ -15,6 +15,7 @@ use crate::lease::reaper::{Debt, Owed};
 use crate::mutex::steps::{Acquire, Acquired, Seen};
 use crate::name::Name;
 use crate::options::{Options, Wait};
+use crate::protocol::claim::Claim;
 use crate::store::Store;
 use crate::token::Token;
 use crate::ttl::Ttl;
@@ -45,6 +46,8 @@ pub(crate) struct Acquisition<'a> {
     pub(super) lane: Option<&'a Store>,
     /// How many fencing tokens a grant reserves that was waited for.
     pub(super) range: u64,
+    /// What the next request writes, when the lock is not taken in the native way.
+    pub(super) claim: Option<Arc<Claim>>,
 }
 
 /// What one request came to.
@@ -62,7 +65,8 @@ impl<'a> Acquisition<'a> {
         options: &'a Options,
     ) -> Result<Self, AcquireError> {
         let ttl = options.check()?;
-        let keys = MutexKeys::new(&inner.prefix, name)?;
+        let keys = MutexKeys::by(options.protocol, &inner.prefix, name)?;
+        inner.speaks(options.protocol)?;
         let internal = |source| AcquireError::Store {
             name: name.clone(),
             source,
@@ -70,7 +74,7 @@ impl<'a> Acquisition<'a> {
         let background = inner.background().map_err(internal)?;
         let token = inner
             .tokens
-            .token(&inner.id, options.fencing)
+            .token(&inner.id, options.fences())
             .map_err(|error| internal(StoreError::no_random(error)))?;
         Ok(Acquisition {
             inner,
@@ -83,6 +87,7 @@ impl<'a> Acquisition<'a> {
             lines_up: false,
             lane: None,
             range: 1,
+            claim: None,
         })
     }
 
@@ -100,6 +105,9 @@ impl<'a> Acquisition<'a> {
             Wait::Within(limit) => Some(start.plus(limit)),
             Wait::Forever => None,
         };
+        if !self.options.protocol.is_native() {
+            return Box::pin(self.wait_behind_others(start, end)).await;
+        }
         match self.try_with_others(start).await? {
             Tried::Granted(lease) => Ok(lease),
             // What a wait needs is large, and most acquisitions do not wait.
@@ -117,6 +125,7 @@ impl<'a> Acquisition<'a> {
     ) -> Result<Lease, AcquireError> {
         let mut left = count;
         loop {
+            self.make_claim().await?;
             let now = self.inner.clock.now();
             let debt = self.debt_from(now);
             let within = self.inner.request_timeout(self.ttl);
@@ -148,7 +157,7 @@ impl<'a> Acquisition<'a> {
         let token = self
             .inner
             .tokens
-            .token(&self.inner.id, self.options.fencing);
+            .token(&self.inner.id, self.options.fences());
         self.token = token.map_err(|error| AcquireError::Store {
             name: self.name.clone(),
             source: StoreError::no_random(error),
@@ -165,7 +174,10 @@ impl<'a> Acquisition<'a> {
         t0: Moment,
         within: Duration,
     ) -> Result<Outcome, StoreError> {
-        let passed = if self.options.renewal {
+        if let Some(claim) = &self.claim {
+            return Box::pin(self.request_by(claim, t0, within)).await;
+        }
+        let passed = if self.options.renews() {
             self.ttl.min(PASSED)
         } else {
             self.ttl
@@ -178,7 +190,7 @@ impl<'a> Acquisition<'a> {
             waits,
             priority: self.options.priority,
             channel,
-            fencing: self.options.fencing,
+            fencing: self.options.fences(),
             range: self.range,
         };
         let era = self.era();
@@ -271,10 +283,10 @@ impl<'a> Acquisition<'a> {
             now,
             self.ttl,
             self.inner.drift,
-            self.options.renewal,
+            self.options.renews(),
             self.options.max_hold,
         );
-        let kept = Arc::new(Kept::new(
+        let kept = Kept::new(
             self.name.clone(),
             self.keys.clone(),
             self.token.clone(),
@@ -282,7 +294,8 @@ impl<'a> Acquisition<'a> {
             self.options.why.clone(),
             self.inner.clock.clone(),
             core,
-        ));
+        );
+        let kept = Arc::new(kept.claimed(self.claim.clone()));
         let id = self.background.keeper.keep(Arc::clone(&kept));
         let lease = Lease::new(Arc::clone(self.inner), kept, id);
         self.inner.leave_note(
@@ -298,7 +311,10 @@ impl<'a> Acquisition<'a> {
     pub(super) fn debt_from(&self, now: Moment) -> Debt {
         let (keys, token) = (self.keys.clone(), self.token.clone());
         let owed = Owed::acquisition(keys, token, now.plus(self.ttl.as_duration()));
-        Debt::new(self.background.reaper.clone(), owed)
+        Debt::new(
+            self.background.reaper.clone(),
+            owed.claimed(self.claim.clone()),
+        )
     }
 
     /// When a grant of a request that leaves now has ended by itself.
@@ -343,7 +359,7 @@ impl<'a> Acquisition<'a> {
     }
 }
 
-fn may_pass(error: &AcquireError) -> bool {
+pub(super) fn may_pass(error: &AcquireError) -> bool {
     match error {
         AcquireError::StillBusy { .. } => true,
         AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {

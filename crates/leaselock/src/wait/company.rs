@@ -55,7 +55,7 @@ impl Acquisition<'_> {
             token: self.token.clone(),
             terms: Terms {
                 ttl: self.ttl,
-                fencing: self.options.fencing,
+                fencing: self.options.fences(),
             },
         };
         let within = inner.request_timeout(self.ttl);

@@ -32,7 +32,7 @@ pub(super) fn start(inner: &Arc<Inner>, party: &Arc<Party>, name: &Name) {
         options: Options {
             ttl: party.terms.ttl.as_duration(),
             priority: party.terms.priority,
-            fencing: party.terms.fencing,
+            fencing: Some(party.terms.fencing),
             ..Options::default()
         },
     };

@@ -400,7 +400,7 @@ impl Acquisition<'_> {
         }
     }
 
-    fn tell(&self, seen: &Seen, position: u64) {
+    pub(super) fn tell(&self, seen: &Seen, position: u64) {
         if let Some(told) = &self.options.on_wait {
             told(&Waiting {
                 place: usize::try_from(position).unwrap_or(usize::MAX),

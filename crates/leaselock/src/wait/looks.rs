@@ -53,6 +53,17 @@ pub(crate) fn spread(wait: Duration, place: u64) -> Duration {
     wait + jittered(most / 2, 100)
 }
 
+/// Between two tries for a lock behind which there is no line, so that one client asks at most ten times a second, and
+/// mostly twice.
+const TRIES_LEAST: Duration = Duration::from_millis(100);
+
+/// How long to wait before the next try for a lock behind which there is no line: until it ends, when that is known to
+/// be soon; otherwise half a second, because nobody rings.
+pub(crate) fn between_tries(remaining: Option<Duration>) -> Duration {
+    let by_end = remaining.map_or(UNRUNG_MOST, |rest| rest + JUST_AFTER);
+    spread(by_end.clamp(TRIES_LEAST, UNRUNG_MOST), 1)
+}
+
 /// The wait before trying again after the store did not answer: doubling from 20 ms to 500 ms.
 pub(crate) fn after_error(failures: u32) -> Duration {
     Duration::from_millis(20 << failures.min(5)).min(Duration::from_millis(500))

@@ -3,6 +3,8 @@
 pub(crate) mod acquisition;
 mod company;
 mod driver;
+mod foreign;
+pub(crate) mod gates;
 pub(crate) mod grant;
 mod line;
 pub(crate) mod looks;

@@ -39,11 +39,11 @@ impl Terms {
     /// one task.
     pub(crate) fn of(options: &Options, ttl: Ttl, wait: Wait) -> Option<Self> {
         let waits = matches!(wait, Wait::Within(_) | Wait::Forever);
-        let plain = options.renewal && options.why.is_none();
+        let plain = options.renews() && options.why.is_none();
         (waits && plain).then_some(Terms {
             ttl,
             priority: options.priority,
-            fencing: options.fencing,
+            fencing: options.fences(),
         })
     }
 }

@@ -17,6 +17,7 @@ mod errors;
 mod faults;
 mod history;
 mod moves;
+mod protocols;
 mod send_sync;
 mod starved;
 mod stores;

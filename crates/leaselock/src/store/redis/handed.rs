@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use redis::aio::ConnectionLike;
-use redis::{Cmd, RedisResult, ServerError, Value};
+use redis::{Cmd, Pipeline, RedisResult, ServerError, Value};
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::fault;
@@ -18,6 +19,10 @@ pub(super) trait Handed: Send + Sync {
     fn send<'a>(
         &self,
         command: &'a Cmd,
+    ) -> Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>>;
+    fn send_together<'a>(
+        &self,
+        commands: &'a Pipeline,
     ) -> Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>>;
     fn database(&self) -> i64;
 }
@@ -33,6 +38,20 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Handed for Theirs<C> {
         Box::pin(async move { connection.req_packed_command(command).await })
     }
 
+    fn send_together<'a>(
+        &self,
+        commands: &'a Pipeline,
+    ) -> Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>> {
+        let mut connection = self.0.clone();
+        Box::pin(async move {
+            let behind_multi = commands.len() + 1;
+            let answers = connection
+                .req_packed_commands(commands, behind_multi, 1)
+                .await?;
+            Ok(answers.into_iter().next().unwrap_or(Value::Nil))
+        })
+    }
+
     fn database(&self) -> i64 {
         self.0.get_db()
     }
@@ -46,7 +65,20 @@ pub(super) async fn ask(
     command: &Cmd,
     within: Duration,
 ) -> Result<Value, StoreError> {
-    match timeout(within, handed.send(command)).await {
+    outcome(timeout(within, handed.send(command)).await)
+}
+
+/// The same for a transaction, of whose `EXEC` this is the answer.
+pub(super) async fn together(
+    handed: &dyn Handed,
+    commands: &Pipeline,
+    within: Duration,
+) -> Result<Value, StoreError> {
+    outcome(timeout(within, handed.send_together(commands)).await)
+}
+
+fn outcome(sent: Result<RedisResult<Value>, Elapsed>) -> Result<Value, StoreError> {
+    match sent {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => match ServerError::try_from(error) {
             Ok(reply) => Ok(Value::ServerError(reply)),

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Value};
+use redis::{Cmd, Pipeline, RedisResult, Value};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::OwnedMutexGuard;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::backoff::Backoff;
@@ -114,19 +115,44 @@ impl Lane {
             None => (Box::pin(self.connected(until)).await?, left(until)), // seldom, and large
         };
         let mut connection = live.connection.clone();
-        match timeout(time, connection.send_packed_command(command)).await {
+        let sent = timeout(time, connection.send_packed_command(command)).await;
+        self.outcome(&live, sent)
+    }
+
+    /// Sends commands as one transaction and returns the answer of its `EXEC`.
+    pub(super) async fn together(
+        self: &Arc<Self>,
+        commands: &Pipeline,
+        until: Moment,
+    ) -> Result<Value, StoreError> {
+        let live = self.connected(until).await?;
+        let mut connection = live.connection.clone();
+        let behind_multi = commands.len() + 1;
+        let sending = connection.send_packed_commands(commands, behind_multi, 1);
+        let sent = timeout(left(until), sending).await;
+        let exec = |answers: Vec<Value>| answers.into_iter().next().unwrap_or(Value::Nil);
+        self.outcome(&live, sent.map(|answers| answers.map(exec)))
+    }
+
+    /// What sending came to: an answer, a broken connection, or none in time.
+    fn outcome(
+        &self,
+        live: &Live,
+        sent: Result<RedisResult<Value>, Elapsed>,
+    ) -> Result<Value, StoreError> {
+        match sent {
             Ok(Ok(value)) => {
                 live.leash.answered();
                 Ok(value)
             }
             Ok(Err(error)) => {
-                self.give_up(&live);
+                self.give_up(live);
                 Err(fault::from_connection(error, &self.endpoint.to_string()))
             }
             Err(_) => {
                 // What is still queued must not reach a stalled server later, long after the clean-up.
                 live.leash.abort();
-                self.give_up(&live);
+                self.give_up(live);
                 Err(StoreError::unknown(
                     ErrorKind::TimedOut,
                     format!("no answer from {} in time", self.endpoint),

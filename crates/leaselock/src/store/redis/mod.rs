@@ -12,6 +12,7 @@ mod fault;
 mod handed;
 mod lane;
 mod listen;
+mod plain;
 mod probe;
 mod socket;
 #[cfg(feature = "tls")]
@@ -28,6 +29,7 @@ use redis::{Cmd, ConnectionAddr, Value};
 use self::endpoint::Endpoint;
 use self::handed::{Handed, Theirs};
 use self::lane::Lane;
+pub(crate) use self::plain::Private;
 use crate::clock::{Clock, Moment};
 use crate::doctor::Check;
 use crate::error::{ErrorKind, InvalidInput, StoreError};

@@ -1,0 +1,127 @@
+//! Commands that are no scripts: what other ways of locking consist of.
+
+use std::time::Duration;
+
+use redis::{Cmd, Pipeline};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use super::endpoint::{Endpoint, Raw, Running};
+use super::{CLOCK, Link, RedisStore, answer, fault, handed};
+use crate::error::{ErrorKind, StoreError};
+use crate::script::{Malformed, Value};
+
+impl RedisStore {
+    /// One command on the connection that all share.
+    pub(crate) async fn plain(
+        &self,
+        words: &[&str],
+        within: Duration,
+    ) -> Result<Value, StoreError> {
+        let answer = self
+            .0
+            .ask(&command(words), CLOCK.now().plus(within))
+            .await?;
+        understood(answer, |line| self.0.explain(line))
+    }
+
+    /// Several as one transaction, and the answer of each.
+    pub(crate) async fn together(
+        &self,
+        commands: &[&[&str]],
+        within: Duration,
+    ) -> Result<Vec<Value>, StoreError> {
+        let mut pipeline = Pipeline::with_capacity(commands.len());
+        pipeline.atomic();
+        for words in commands {
+            pipeline.add_command(command(words));
+        }
+        let answer = match &self.0 {
+            Link::Own(lane) => lane.together(&pipeline, CLOCK.now().plus(within)).await?,
+            Link::Handed(theirs) => handed::together(&**theirs, &pipeline, within).await?,
+        };
+        match understood(answer, |line| self.0.explain(line))? {
+            Value::Array(answers) => Ok(answers),
+            _ => Err(malformed()),
+        }
+    }
+
+    /// A connection that nobody else uses, moved by the runtime of `handle`.
+    pub(crate) async fn private(
+        &self,
+        handle: &Handle,
+        within: Duration,
+    ) -> Result<Private, StoreError> {
+        let Link::Own(lane) = &self.0 else {
+            let message = "a connection that was handed in cannot be told to open others: build the client from a URL \
+                           or from a redis::Client";
+            return Err(StoreError::refused(ErrorKind::Unsupported, message));
+        };
+        let endpoint = lane.endpoint().clone();
+        let silent = endpoint.silent();
+        let opening = {
+            let endpoint = endpoint.clone();
+            handle.spawn(async move { endpoint.for_requests().await })
+        };
+        match timeout(within, opening).await {
+            Ok(Ok(raw)) => Ok(Private {
+                raw: raw?,
+                endpoint,
+            }),
+            Ok(Err(_)) => Err(StoreError::refused(
+                ErrorKind::Internal,
+                "the client's thread is gone",
+            )),
+            Err(_) => Err(silent),
+        }
+    }
+}
+
+/// A connection for one purpose. Closes when it is dropped.
+pub(crate) struct Private {
+    raw: Raw<Running>,
+    endpoint: Endpoint,
+}
+
+impl Private {
+    /// One command. After a failure the connection is of no use any more.
+    pub(crate) async fn ask(
+        &mut self,
+        words: &[&str],
+        within: Duration,
+    ) -> Result<Value, StoreError> {
+        let command = command(words);
+        match timeout(within, self.raw.connection.send_packed_command(&command)).await {
+            Ok(Ok(answer)) => understood(answer, |line| self.endpoint.explain(line)),
+            Ok(Err(error)) => Err(fault::from_connection(error, &self.endpoint.to_string())),
+            Err(_) => {
+                self.raw.leash.abort();
+                self.raw.driver.stop();
+                let message = format!("no answer from {} in time", self.endpoint);
+                Err(StoreError::unknown(ErrorKind::TimedOut, message))
+            }
+        }
+    }
+}
+
+fn command(words: &[&str]) -> Cmd {
+    let mut command = Cmd::new();
+    for word in words {
+        command.arg(*word);
+    }
+    command
+}
+
+fn understood(
+    answer: redis::Value,
+    explain: impl Fn(&str) -> StoreError,
+) -> Result<Value, StoreError> {
+    if let redis::Value::ServerError(reply) = &answer {
+        return Err(explain(&fault::line(reply)));
+    }
+    answer::plain(answer).map_err(|Malformed| malformed())
+}
+
+fn malformed() -> StoreError {
+    StoreError::unknown(ErrorKind::Malformed, "the answer was not understood")
+}

@@ -1,0 +1,150 @@
+//! Waiting for a lock that is not taken in the native way: there is no line, so whoever waits tries again.
+//!
+//! Of the tasks of one client that wait for the same lock, one tries; the others stand behind it, in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::error::{AcquireError, StoreError};
+use crate::lease::Lease;
+use crate::mutex::steps::Seen;
+use crate::protocol::claim::{Claim, Try};
+use crate::wait::acquisition::{Acquisition, Outcome, may_pass};
+use crate::wait::gates::Gate;
+use crate::wait::line::NEVER_ANSWERED;
+use crate::wait::looks;
+use crate::wait::turns::Share;
+
+impl Acquisition<'_> {
+    /// What the next request writes: new for each, so that one whose answer was lost can be told from the next.
+    pub(super) async fn make_claim(&mut self) -> Result<(), AcquireError> {
+        let within = self.inner.request_timeout(self.ttl);
+        let (protocol, before) = (self.options.protocol, self.claim.take());
+        let made = Claim::new(
+            self.inner,
+            protocol,
+            &self.keys,
+            &self.token,
+            self.ttl,
+            before,
+            within,
+        );
+        self.claim = made.await.map_err(|source| AcquireError::Store {
+            name: self.name.clone(),
+            source,
+        })?;
+        Ok(())
+    }
+
+    /// One try in another way than the native one.
+    pub(super) async fn request_by(
+        &self,
+        claim: &Arc<Claim>,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<Outcome, StoreError> {
+        let store = self.lane.unwrap_or(&self.inner.store);
+        match claim.take(store, self.ttl, within).await? {
+            Try::Taken => {
+                let now = self.inner.clock.now();
+                let lease = self.hold_since(t0, now, None)?;
+                Ok(Outcome::Granted(
+                    lease,
+                    Share {
+                        range: 1,
+                        others: false,
+                    },
+                ))
+            }
+            Try::Busy { remaining } => Ok(Outcome::Busy(Seen {
+                remaining,
+                holder: None,
+                time_us: 0,
+            })),
+        }
+    }
+
+    /// Tries until the lock is had or the time is over.
+    pub(super) async fn wait_behind_others(
+        mut self,
+        start: Moment,
+        end: Option<Moment>,
+    ) -> Result<Lease, AcquireError> {
+        let Some(gate) = self.enter(end).await else {
+            return Err(self.still_busy(start, None));
+        };
+        let (mut answered, mut failures) = (false, 0);
+        loop {
+            let tried = match self.make_claim().await {
+                Ok(()) => self.try_once(start).await,
+                Err(error) => Err(error),
+            };
+            let (error, pause) = match tried {
+                Ok(Ok(lease)) => return Ok(lease),
+                Ok(Err(seen)) => {
+                    (answered, failures) = (true, 0);
+                    self.tell(&seen, 1);
+                    let pause = looks::between_tries(seen.remaining);
+                    (self.still_busy(start, Some(seen)), pause)
+                }
+                Err(error) if may_pass(&error) => {
+                    failures += 1;
+                    let given_up = !answered && self.now() >= start.plus(NEVER_ANSWERED);
+                    if given_up {
+                        return Err(error);
+                    }
+                    (error, looks::jittered(looks::after_error(failures), 50))
+                }
+                Err(error) => return Err(error),
+            };
+            let now = self.now();
+            if end.is_some_and(|end| now >= end) {
+                return Err(error);
+            }
+            let again = now.plus(pause);
+            let until = end.map_or(again, |end| end.min(again));
+            tokio::select! {
+                () = gate.released() => {}
+                () = self.inner.clock.sleep_until(until) => {}
+            }
+            self.renew_token()?;
+        }
+    }
+
+    fn now(&self) -> Moment {
+        self.inner.clock.now()
+    }
+
+    /// The lease, or what keeps it from being had.
+    async fn try_once(&self, start: Moment) -> Result<Result<Lease, Seen>, AcquireError> {
+        let t0 = self.now();
+        let debt = self.debt_from(t0);
+        let within = self.inner.request_timeout(self.ttl);
+        match self.request(false, "", t0, within).await {
+            Ok(Outcome::Granted(lease, _)) => {
+                debt.settle();
+                Ok(Ok(lease))
+            }
+            Ok(Outcome::Busy(seen) | Outcome::Waiting(seen, ..)) => {
+                debt.settle();
+                Ok(Err(seen))
+            }
+            Err(source) => Err(self.failed(debt, source, false)),
+        }
+        .inspect_err(|error| tracing::debug!(name = %self.name, waited = ?self.now().saturating_since(start), %error, "a try failed"))
+    }
+
+    /// Through the gate, behind those of this client who came before; `None` when the time ends first.
+    async fn enter(&self, end: Option<Moment>) -> Option<Gate> {
+        let entering = self.inner.gates.enter(&self.keys.lock);
+        match end {
+            None => Some(entering.await),
+            Some(end) => tokio::select! {
+                biased;
+                gate = entering => Some(gate),
+                () = self.inner.clock.sleep_until(end) => None,
+            },
+        }
+    }
+}

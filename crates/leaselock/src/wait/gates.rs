@@ -1,0 +1,118 @@
+//! Which task of this client tries next for a lock behind which there is no line.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, OwnedMutexGuard};
+
+/// One gate for each lock that somebody waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Gates(Arc<Mutex<HashMap<Arc<str>, Arc<Passage>>>>);
+
+#[derive(Debug, Default)]
+struct Passage {
+    /// Fair: whoever came first is first.
+    turn: Arc<tokio::sync::Mutex<()>>,
+    released: Notify,
+}
+
+/// Whoever has it is the one who tries. The next has it when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    interest: Interest,
+    _turn: OwnedMutexGuard<()>,
+}
+
+/// Keeps the gate in the table; the last one takes it out.
+#[derive(Debug)]
+struct Interest {
+    gates: Gates,
+    lock: Arc<str>,
+    passage: Arc<Passage>,
+}
+
+impl Gates {
+    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Passage>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for all who came before. Whoever is dropped meanwhile is skipped.
+    pub(crate) async fn enter(&self, lock: &Arc<str>) -> Gate {
+        let passage = Arc::clone(self.table().entry(Arc::clone(lock)).or_default());
+        let interest = Interest {
+            gates: Gates(Arc::clone(&self.0)),
+            lock: Arc::clone(lock),
+            passage,
+        };
+        let turn = Arc::clone(&interest.passage.turn).lock_owned().await;
+        Gate {
+            interest,
+            _turn: turn,
+        }
+    }
+
+    /// This client has given the lock back: whoever is at its gate need not wait for the time to try again.
+    pub(crate) fn ring(&self, lock: &str) {
+        let passage = self.table().get(lock).cloned();
+        if let Some(passage) = passage {
+            passage.released.notify_one();
+        }
+    }
+}
+
+impl Gate {
+    /// Ends when a task of this client gives the lock back.
+    pub(crate) async fn released(&self) {
+        self.interest.passage.released.notified().await;
+    }
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        let mut table = self.gates.table();
+        // The table's and this one.
+        if Arc::strong_count(&self.passage) == 2 {
+            table.remove(&self.lock);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_at_a_time_passes_in_order_and_nothing_is_left_behind() {
+        let gates = Arc::new(Gates::default());
+        let lock: Arc<str> = "job".into();
+        let first = gates.enter(&lock).await;
+        let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let mut tasks = Vec::new();
+        for number in 0..3 {
+            let (gates, lock, said) = (Arc::clone(&gates), Arc::clone(&lock), said.clone());
+            tasks.push(tokio::spawn(async move {
+                let _gate = gates.enter(&lock).await;
+                said.send(number).unwrap();
+            }));
+            tokio::task::yield_now().await;
+        }
+        tasks.remove(1).abort(); // one goes away while it waits
+        tokio::task::yield_now().await;
+        assert!(heard.try_recv().is_err());
+        drop(first);
+        assert_eq!((heard.recv().await, heard.recv().await), (Some(0), Some(2)));
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert!(gates.table().is_empty());
+    }
+
+    #[tokio::test]
+    async fn whoever_tries_hears_of_a_release_by_its_own_client() {
+        let gates = Gates::default();
+        let gate = gates.enter(&"job".into()).await;
+        gates.ring("another");
+        gates.ring("job"); // before it listens
+        gate.released().await;
+    }
+}

@@ -1,0 +1,13 @@
+//! The other ways of taking a lock: what all of them keep, where each has its hole, and what they cannot do.
+
+mod alike;
+mod holes;
+mod refusals;
+
+use leaselock::{Client, Mutex, Protocol};
+
+use crate::support::LONG;
+
+fn job(client: &Client, protocol: Protocol) -> Mutex {
+    client.mutex("job").protocol(protocol).ttl(LONG)
+}

@@ -1,0 +1,200 @@
+//! What every way keeps within its limits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use leaselock::{AcquireError, Client, Protocol, ReleaseError, Wait};
+use testkit::{Cut, Fault, Proxy, Server, Way};
+
+use super::job;
+use crate::support::{LONG, eventually, millis, pttl, soon};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn rig() -> (Server, Client, Client) {
+    let server = Server::start();
+    let client = || Client::connect(&server.url()).unwrap();
+    let (ours, theirs) = (client(), client());
+    (server, ours, theirs)
+}
+
+#[tokio::test]
+async fn one_holds_and_the_others_are_refused_until_it_is_given_back() {
+    for protocol in Protocol::ALL {
+        let (_server, ours, theirs) = rig();
+        let (mine, other) = (job(&ours, protocol), job(&theirs, protocol));
+        assert_eq!(other.check().await.unwrap(), None, "{protocol}");
+        let lease = mine.try_acquire().await.unwrap().unwrap();
+        assert!(other.try_acquire().await.unwrap().is_none(), "{protocol}");
+        assert!(mine.try_acquire().await.unwrap().is_none(), "{protocol}");
+        let holder = other.check().await.unwrap().unwrap();
+        assert!(holder.remaining.unwrap() <= LONG, "{protocol}: {holder:?}");
+        lease.release().await.unwrap();
+        let next = other.try_acquire().await.unwrap().unwrap();
+        next.release().await.unwrap();
+        assert_eq!(mine.check().await.unwrap(), None, "{protocol}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_waits_has_it_once_it_is_given_back_and_no_sooner() {
+    for protocol in Protocol::ALL {
+        let (_server, ours, theirs) = rig();
+        let lease = job(&ours, protocol).acquire().await.unwrap();
+        let busy = job(&theirs, protocol).acquire_within(millis(300)).await;
+        assert!(matches!(busy, Err(AcquireError::StillBusy { .. })));
+        let other = job(&theirs, protocol);
+        let mut waiter = tokio::spawn(async move { other.acquire().await });
+        let early = tokio::time::timeout(millis(300), &mut waiter).await;
+        assert!(early.is_err(), "{protocol}");
+        lease.release().await.unwrap();
+        let next = soon(waiter).await.unwrap().unwrap();
+        assert!(next.is_held());
+        next.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn tasks_of_two_clients_hold_it_one_after_the_other() {
+    const TASKS: usize = 6;
+    for protocol in Protocol::ALL {
+        let (_server, ours, theirs) = rig();
+        let inside = Arc::new(AtomicUsize::new(0));
+        let tasks = (0..TASKS).map(|task| {
+            let client = if task % 2 == 0 { &ours } else { &theirs };
+            let (lock, inside) = (job(client, protocol), Arc::clone(&inside));
+            tokio::spawn(async move {
+                for _ in 0..3 {
+                    let lease = lock.acquire().await.unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "{protocol}");
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    lease.release().await.unwrap();
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            soon(task).await.unwrap();
+        }
+    }
+}
+
+/// The holder vanished without a word: `forget` keeps its end from being told.
+#[tokio::test]
+async fn a_lock_that_nobody_gives_back_ends_by_itself() {
+    for protocol in Protocol::ALL {
+        let (_server, ours, theirs) = rig();
+        let lock = job(&ours, protocol).ttl(SECOND).renewal(false);
+        std::mem::forget(lock.acquire().await.unwrap());
+        let next = soon(job(&theirs, protocol).acquire()).await.unwrap();
+        next.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed_where_it_can_be_and_told_lost_in_time_where_not() {
+    let renewing = [
+        Protocol::Native,
+        Protocol::SetnxPexpire,
+        Protocol::PythonRedisLock,
+        Protocol::Redisson,
+    ];
+    for protocol in Protocol::ALL {
+        let (_server, ours, theirs) = rig();
+        let lease = job(&ours, protocol).ttl(SECOND).acquire().await.unwrap();
+        if renewing.contains(&protocol) {
+            let lost = tokio::time::timeout(3 * SECOND, lease.lost()).await;
+            assert!(lost.is_err() && lease.is_held(), "{protocol}: {lost:?}");
+            lease.extend(LONG).await.unwrap();
+            assert!(lease.remaining() > LONG / 2, "{protocol}");
+            lease.release().await.unwrap();
+        } else {
+            soon(lease.lost()).await;
+            let held = job(&theirs, protocol).check().await.unwrap();
+            assert!(held.is_some(), "{protocol}: told after its end");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_dropped_is_given_back_in_the_background() {
+    for protocol in Protocol::ALL {
+        let (_server, ours, theirs) = rig();
+        drop(job(&ours, protocol).acquire().await.unwrap());
+        let next = soon(job(&theirs, protocol).acquire()).await.unwrap();
+        let lock = job(&ours, protocol);
+        let waiter = tokio::spawn(async move { lock.acquire().await });
+        tokio::task::yield_now().await;
+        waiter.abort();
+        drop(next);
+        let free = async || job(&theirs, protocol).check().await.unwrap().is_none();
+        eventually("nothing is left", free).await;
+    }
+}
+
+/// The grant exists, its holder does not know.
+#[tokio::test]
+async fn a_lock_whose_grant_was_lost_on_the_way_is_cleaned_up() {
+    for protocol in Protocol::ALL {
+        let server = Server::start();
+        let proxy = Proxy::to(server.port());
+        let builder = Client::builder().url(&proxy.url());
+        let ours = builder.request_timeout(millis(300)).build().unwrap();
+        let theirs = Client::connect(&server.url()).unwrap();
+        let warm = job(&ours, protocol).acquire().await.unwrap();
+        warm.release().await.unwrap();
+        let lock = job(&ours, protocol).wait(Wait::No);
+        if protocol == Protocol::WatchMulti {
+            // Behind the answer to its own connection's greeting, and within that to `EXEC`.
+            let (bytes, how) = (50, Cut::Reset);
+            proxy.set(Way::ToClient, Fault::CutAfter { bytes, how });
+        } else {
+            proxy.set(Way::ToClient, Fault::Swallow);
+        }
+        let unknown = soon(lock.try_acquire()).await;
+        assert!(unknown.is_err(), "{protocol}: {unknown:?}");
+        proxy.heal();
+        let free = async || job(&theirs, protocol).check().await.unwrap().is_none();
+        eventually("it is cleaned up", free).await;
+    }
+}
+
+#[tokio::test]
+async fn a_release_that_comes_after_the_end_leaves_the_next_holder_alone() {
+    for protocol in Protocol::ALL {
+        let (_server, ours, theirs) = rig();
+        let lock = job(&ours, protocol).ttl(SECOND).renewal(false);
+        let late = lock.acquire().await.unwrap();
+        let next = soon(job(&theirs, protocol).acquire()).await.unwrap();
+        let not_held = late.release().await.unwrap_err();
+        assert!(
+            matches!(not_held, ReleaseError::NotHeld { .. }),
+            "{protocol}"
+        );
+        assert!(lock.try_acquire().await.unwrap().is_none(), "{protocol}");
+        next.release().await.unwrap();
+    }
+}
+
+/// Between two of the commands of a way nothing may be left for ever, except where the way itself has no end.
+#[tokio::test]
+async fn every_lock_has_an_end_on_the_server_except_that_of_setnx_getset() {
+    let (server, ours, _theirs) = rig();
+    for protocol in Protocol::ALL {
+        let lease = job(&ours, protocol).acquire().await.unwrap();
+        let keys = ["job", "job:real_lock", "lock:job"];
+        let ends = keys.map(|key| pttl(&server, key));
+        let endless = ends.contains(&-1);
+        assert_eq!(
+            endless,
+            protocol == Protocol::SetnxGetset,
+            "{protocol} {ends:?}"
+        );
+        assert!(
+            endless || ends.iter().any(|end| *end > 0),
+            "{protocol} {ends:?}"
+        );
+        lease.release().await.unwrap();
+    }
+}
