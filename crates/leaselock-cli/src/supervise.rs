@@ -85,6 +85,9 @@ pub(crate) async fn supervise(
         }
     }
     let verdict = guardian.dismiss();
+    if verdict == Verdict::Fired && !is_lost {
+        tell(Trouble::NotRenewed); // the job was gone before the notice was read
+    }
     let status = job.reap()?;
     let leaving = if verdict == Verdict::Fired {
         // What the job left behind was told to end too, and has until the kill to do so.

@@ -80,6 +80,8 @@ mod pages {
     struct Readme;
     #[doc = include_str!("../../../docs/mutex.md")]
     struct Mutex;
+    #[doc = include_str!("../../../docs/protocols.md")]
+    struct Protocols;
     #[doc = include_str!("../../../docs/testing.md")]
     struct Testing;
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
+use leaselock::Protocol;
 use rustix::process::Signal;
 
 use super::lease::{LockArgs, WaitArgs};
@@ -70,6 +71,18 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) max_hold: Option<Duration>,
+
+    /// How the programs that share this lock take it, on a Redis or Valkey server
+    ///
+    /// native, setnx-getset, setex-renamenx, watch-multi, setnx-pexpire, python-redis-lock or redisson. With
+    /// setnx-getset, setex-renamenx and watch-multi the lease is not renewed: the command has the ttl to end in.
+    #[arg(
+        long,
+        value_name = "PROTOCOL",
+        default_value_t,
+        hide_default_value = true
+    )]
+    pub(crate) protocol: Protocol,
 
     /// What the lock protects, for example nightly-report
     pub(crate) name: String,

@@ -22,6 +22,11 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
         .plan()
         .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
     let client = session::client_that_runs(globals, &plan.program)?;
+    let mut lock = mutex(&client, &args.name, &args.lock).protocol(args.protocol);
+    if let Some(longest) = args.max_hold {
+        lock = lock.max_hold(longest);
+    }
+    let lock = lock.checked()?;
     let status = Status::read()?;
     let guardian = Guardian::start(&status, plan.guardian)
         .map_err(|error| Failure::internal(format!("cannot start the guardian: {error}")))?;
@@ -29,10 +34,6 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
     let mask = signals.mask_before();
     session::block_on(async {
         let intake = signals.listen()?;
-        let mut lock = mutex(&client, &args.name, &args.lock);
-        if let Some(longest) = args.max_hold {
-            lock = lock.max_hold(longest);
-        }
         match obtain(&client, lock, &args.wait, globals, &intake).await {
             Ok(Obtained::Lease(lease)) => {
                 let scene = Scene {

@@ -10,6 +10,7 @@ mod json;
 mod long_wait;
 mod lost;
 mod operators;
+mod protocols;
 mod run;
 mod sessions;
 mod signals;

@@ -1,0 +1,64 @@
+//! `leaselock run --protocol`: a job under a lock that other programs take in their own way.
+
+use testkit::Server;
+
+use crate::common::Store;
+
+#[test]
+fn a_job_runs_under_the_lock_of_its_fleet_and_gives_it_back() {
+    let store = Store::redis();
+    for (protocol, key, kind) in [
+        ("setnx-getset", "job", "string"),
+        ("setex-renamenx", "job:real_lock", "string"),
+        ("watch-multi", "job:real_lock", "string"),
+        ("setnx-pexpire", "job", "string"),
+        ("python-redis-lock", "lock:job", "string"),
+        ("redisson", "job", "hash"),
+    ] {
+        let run = ["run", "--protocol", protocol, "-n", "job", "--"];
+        let holder = store.start(&[&run[..], &["sh", "-c", "echo > begun; cat"]].concat());
+        store.line_in("begun");
+        let server = store.server();
+        assert_eq!(kind_of(server, key), kind, "{protocol}");
+        store.run(&[&run[..], &["true"]].concat()).gives(75);
+        holder.end().gives(0);
+        assert_eq!(kind_of(server, key), "none", "{protocol}");
+        std::fs::remove_file(store.path("begun")).unwrap();
+    }
+}
+
+fn kind_of(server: &Server, key: &str) -> String {
+    server.cli(&["TYPE", key]).text().unwrap().to_owned()
+}
+
+/// The lease is not renewed, so the guardian ends the job before the lock ends.
+#[test]
+fn a_job_whose_lock_cannot_be_renewed_is_ended_in_time() {
+    let store = Store::redis();
+    let run = [
+        "run",
+        "--protocol",
+        "watch-multi",
+        "--ttl",
+        "2",
+        "job",
+        "--",
+    ];
+    let lost = store.run(&[&run[..], &["sleep", "60"]].concat());
+    lost.refuses(79, "leaselock: `job` could not be renewed in time");
+}
+
+#[test]
+fn what_a_protocol_cannot_do_is_a_usage_error() {
+    let store = Store::redis();
+    let run = |flags: &[&str]| store.run(&[&["run"][..], flags, &["job", "--", "true"]].concat());
+    run(&["--protocol", "redisson", "--priority", "1"])
+        .refuses(64, "leaselock: a priority cannot be had");
+    run(&["--protocol", "watch-multi", "--ttl", "1500ms"]).refuses(64, "leaselock: ttl 1.5s");
+    let unknown = run(&["--protocol", "setnx"]).gives(64);
+    assert!(unknown.err.contains("setnx-pexpire"), "{unknown:?}");
+    let folder = ["run", "--protocol", "redisson", "job", "--", "true"];
+    Store::file()
+        .run(&folder)
+        .refuses(64, "leaselock: the protocol redisson is for locks in Redis");
+}
