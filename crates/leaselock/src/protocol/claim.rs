@@ -43,6 +43,7 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// `None` for the native way, which needs none. `before`: of an earlier try, which held nothing.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn new(
         inner: &Inner,
         protocol: Protocol,

@@ -3,7 +3,6 @@
 pub(crate) mod acquisition;
 mod company;
 mod driver;
-mod foreign;
 pub(crate) mod gates;
 pub(crate) mod grant;
 mod line;
@@ -14,5 +13,6 @@ pub(crate) mod reckoning;
 mod seat;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
+mod tries;
 pub(crate) mod turns;
 pub(crate) mod wakeups;
