@@ -10,6 +10,7 @@ use crate::error::{ErrorKind, StoreError};
 use crate::lease::keeper::Keeper;
 use crate::lease::reaper::Reaper;
 use crate::store::Store;
+use crate::store::bells::Bells;
 use crate::wait::wakeups::Wakeups;
 
 /// How long the thread goes on cleaning up after the last user of the client is gone.
@@ -21,6 +22,8 @@ pub(crate) struct Background {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) reaper: Reaper,
     pub(crate) wakeups: Arc<Wakeups>,
+    #[expect(dead_code, reason = "nobody hears anything yet")]
+    pub(crate) bells: Arc<Bells>,
     pub(crate) store: Store,
     /// Dropped with the client: the thread ends then.
     _stop: oneshot::Sender<()>,
@@ -50,6 +53,7 @@ impl Background {
             Arc::clone(&inner.skew),
         ));
         let wakeups = Arc::new(Wakeups::new(clock.clone(), reaper.clone()));
+        let bells = store.bells();
         let along = Arc::clone(&wakeups);
         let sink = Box::new(move |event| along.hear_along(event));
         inner.store.hear_along(&inner.channel_along, sink);
@@ -59,9 +63,11 @@ impl Background {
             let (keeper, wakeups, reaper) =
                 (Arc::clone(&keeper), Arc::clone(&wakeups), reaper.clone());
             let (store, clock, channel) = (store.clone(), clock, inner.channel.clone());
+            let (heard, ringing) = (store.clone(), Arc::clone(&bells));
             async move {
                 drop(tokio::spawn(keeper.run()));
                 drop(tokio::spawn(wakeups.run(store.clone(), channel)));
+                drop(tokio::spawn(async move { heard.serve(&ringing).await }));
                 drop(tokio::spawn(reaping.run(store, clock.clone())));
                 drop(stopped.await); // ends when the client is dropped
                 reaper.drained(&clock, LAST_CLEANUP).await;
@@ -76,6 +82,7 @@ impl Background {
             keeper,
             reaper,
             wakeups,
+            bells,
             store,
             _stop: stop,
         })

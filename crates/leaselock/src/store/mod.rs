@@ -1,13 +1,16 @@
 //! Where leases live. A store does two things: it runs a script atomically on its declared keys, and it delivers
 //! wake-up messages, saying when it may have missed some. It never learns which primitive it serves.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::doctor::Check;
 use crate::error::StoreError;
 use crate::script::{Call, Operation, Tagged, Value};
+use crate::store::bells::Bells;
 
+pub(crate) mod bells;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 #[cfg(feature = "redis")]
@@ -86,6 +89,39 @@ impl Store {
     /// Listens on a channel for ever, across reconnects; stops when dropped.
     pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
         each!(self, store => store.listen(channel, sink).await)
+    }
+
+    /// Who hears changing channels. They ring as long as somebody serves them.
+    pub(crate) fn bells(&self) -> Arc<Bells> {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.bells(),
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => Bells::deaf(),
+        }
+    }
+
+    /// Hears what the bells want, for ever, across reconnects; stops when dropped.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) async fn serve(&self, bells: &Arc<Bells>) {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.serve(bells).await,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => std::future::pending().await,
+        }
+    }
+
+    /// The channel on which the store may tell what happens to a key, whoever does it.
+    #[expect(dead_code, reason = "nobody hears anything yet")]
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) fn news_of(&self, key: &str) -> Option<String> {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.news_of(key),
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => None,
+        }
     }
 
     /// From now on whoever waits can be told over the connection of the requests too: the sink runs in the runtime of

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, RedisConnectionInfo, Value};
+use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, RedisConnectionInfo, Value};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
@@ -164,7 +164,11 @@ impl Endpoint {
                 connection,
                 leash,
                 driver,
-            } = self.open_to(ear, i64::from(self.0.url.db)).await?;
+            } = {
+                let told = Arc::clone(ear);
+                let hear = move |push| told.hear(push);
+                self.open_to(hear, i64::from(self.0.url.db)).await?
+            };
             let (probed, its_leash) = (connection.clone(), Arc::clone(&leash));
             let mut raw = Raw {
                 connection,
@@ -180,12 +184,19 @@ impl Endpoint {
     }
 
     /// A connection that receives messages. Its driver is not spawned: it ends with the future that polls it.
-    pub(super) async fn for_messages(&self, ear: &Arc<Ear>) -> Result<Raw<Driver>, StoreError> {
-        within(ATTEMPT_MAX, self, self.open_to(ear, 0)).await
+    pub(super) async fn for_messages(
+        &self,
+        hear: impl Fn(PushInfo) + Send + Sync + 'static,
+    ) -> Result<Raw<Driver>, StoreError> {
+        within(ATTEMPT_MAX, self, self.open_to(hear, 0)).await
     }
 
     /// Messages need the newer protocol, in which the client logs in by itself.
-    async fn open_to(&self, ear: &Arc<Ear>, db: i64) -> Result<Raw<Driver>, StoreError> {
+    async fn open_to(
+        &self,
+        hear: impl Fn(PushInfo) + Send + Sync + 'static,
+        db: i64,
+    ) -> Result<Raw<Driver>, StoreError> {
         let mut login = RedisConnectionInfo::default()
             .set_skip_set_lib_name()
             .set_protocol(ProtocolVersion::RESP3)
@@ -197,10 +208,10 @@ impl Endpoint {
             login = login.set_password(password);
         }
         let leash = Arc::new(Leash::default());
-        let (ear, answered) = (Arc::clone(ear), Arc::clone(&leash));
+        let answered = Arc::clone(&leash);
         let sender = move |push| {
             answered.answered();
-            ear.hear(push);
+            hear(push);
             Ok::<(), ()>(())
         };
         let config = AsyncConnectionConfig::new().set_push_sender(sender);

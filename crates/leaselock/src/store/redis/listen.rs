@@ -12,7 +12,7 @@ use super::endpoint::{Endpoint, Raw};
 use super::fault;
 use super::probe::{self, PATIENCE};
 use super::socket::Leash;
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::error::{ErrorKind, StoreError};
 use crate::store::Sink;
 
@@ -26,37 +26,72 @@ pub(super) async fn listen(endpoint: &Endpoint, channel: &str, sink: Sink) {
         channel: channel.to_owned(),
         sink,
     });
-    let mut backoff = Backoff::default();
-    let mut told = None;
+    let mut sessions = Sessions::default();
     loop {
-        let began = CLOCK.now();
+        sessions.begin();
         let ear = Ear::new(&hearing);
         let error = session(endpoint, &ear).await;
-        if ear.hears() {
-            told = None;
-        }
+        let heard = ear.hears();
         ear.close();
-        if told != Some(error.kind()) {
+        if sessions.is_news(heard, &error) {
             tracing::warn!(server = %endpoint, %error, "not listening; waiters have their timers only");
-            told = Some(error.kind());
         }
-        if CLOCK.now().saturating_since(began) >= STEADY {
-            backoff.reset();
+        sessions.pause().await;
+    }
+}
+
+/// What one connection after another has come to.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    backoff: Backoff,
+    began: Moment,
+    /// What people were told while nothing is heard.
+    told: Option<ErrorKind>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Sessions {
+            backoff: Backoff::default(),
+            began: CLOCK.now(),
+            told: None,
         }
-        sleep(backoff.next()).await;
+    }
+}
+
+impl Sessions {
+    pub(super) fn begin(&mut self) {
+        self.began = CLOCK.now();
+    }
+
+    /// What ended this one is worth telling: not the same again and again.
+    pub(super) fn is_news(&mut self, heard: bool, error: &StoreError) -> bool {
+        if heard {
+            self.told = None;
+        }
+        self.told.replace(error.kind()) != Some(error.kind())
+    }
+
+    /// Before the next one, the longer the more of them failed at once.
+    pub(super) async fn pause(&mut self) {
+        if CLOCK.now().saturating_since(self.began) >= STEADY {
+            self.backoff.reset();
+        }
+        sleep(self.backoff.next()).await;
     }
 }
 
 /// One connection from its beginning to its end.
 async fn session(endpoint: &Endpoint, ear: &Arc<Ear>) -> StoreError {
-    match endpoint.for_messages(ear).await {
+    let told = Arc::clone(ear);
+    match endpoint.for_messages(move |push| told.hear(push)).await {
         Ok(Raw {
             connection,
             leash,
             driver,
         }) => {
             tokio::select! {
-                () = driver => StoreError::refused(ErrorKind::Unreachable, format!("the connection to {endpoint} ended")),
+                () = driver => ended(endpoint),
                 error = stay(endpoint, ear, connection, &leash) => error,
             }
         }
@@ -71,19 +106,31 @@ async fn stay(
     mut connection: MultiplexedConnection,
     leash: &Leash,
 ) -> StoreError {
-    let silent = || {
-        StoreError::refused(
-            ErrorKind::TimedOut,
-            format!("no answer from {endpoint} in time"),
-        )
-    };
     match timeout(PATIENCE, connection.subscribe(ear.channel())).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => return endpoint.connecting(error),
-        Err(_) => return silent(),
+        Ok(Ok(())) => until_silent(endpoint, connection, leash).await,
+        Ok(Err(error)) => endpoint.connecting(error),
+        Err(_) => silent(endpoint),
     }
+}
+
+/// Makes sure that the line is alive; returns what ended it.
+pub(super) async fn until_silent(
+    endpoint: &Endpoint,
+    connection: MultiplexedConnection,
+    leash: &Leash,
+) -> StoreError {
     match probe::until_silent(connection, leash).await {
         Some(error) => fault::from_connecting(error, &endpoint.to_string()),
-        None => silent(),
+        None => silent(endpoint),
     }
+}
+
+pub(super) fn ended(endpoint: &Endpoint) -> StoreError {
+    let message = format!("the connection to {endpoint} ended");
+    StoreError::refused(ErrorKind::Unreachable, message)
+}
+
+pub(super) fn silent(endpoint: &Endpoint) -> StoreError {
+    let message = format!("no answer from {endpoint} in time");
+    StoreError::refused(ErrorKind::TimedOut, message)
 }

@@ -5,6 +5,7 @@
 
 mod answer;
 mod backoff;
+mod bells;
 mod ear;
 mod endpoint;
 mod examine;
@@ -34,6 +35,7 @@ use crate::clock::{Clock, Moment};
 use crate::doctor::Check;
 use crate::error::{ErrorKind, InvalidInput, StoreError};
 use crate::script::{Call, Malformed, Tagged};
+use crate::store::bells::Bells;
 use crate::store::url::{Place, RedisUrl};
 use crate::store::{Capabilities, Sink};
 
@@ -135,6 +137,30 @@ impl RedisStore {
         match &self.0 {
             Link::Own(lane) => listen::listen(lane.endpoint(), channel, sink).await,
             Link::Handed(_) => std::future::pending().await,
+        }
+    }
+
+    /// Who hears changing channels: nobody over a connection that was handed in.
+    pub(crate) fn bells(&self) -> Arc<Bells> {
+        match &self.0 {
+            Link::Own(_) => Bells::new(),
+            Link::Handed(_) => Bells::deaf(),
+        }
+    }
+
+    /// Hears what the bells want until dropped.
+    pub(crate) async fn serve(&self, bells: &Arc<Bells>) {
+        match &self.0 {
+            Link::Own(lane) => bells::serve(lane.endpoint(), bells).await,
+            Link::Handed(_) => std::future::pending().await,
+        }
+    }
+
+    /// Where the server tells what happens to a key, when its keyspace notifications are on.
+    pub(crate) fn news_of(&self, key: &str) -> Option<String> {
+        match &self.0 {
+            Link::Own(lane) => Some(format!("__keyspace@{}__:{key}", lane.endpoint().url().db)),
+            Link::Handed(_) => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The store against real servers, and against ones that lie.
 
+mod bells;
 mod calls;
 mod hostile;
 mod listening;
