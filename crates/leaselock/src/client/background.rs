@@ -22,7 +22,6 @@ pub(crate) struct Background {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) reaper: Reaper,
     pub(crate) wakeups: Arc<Wakeups>,
-    #[expect(dead_code, reason = "nobody hears anything yet")]
     pub(crate) bells: Arc<Bells>,
     pub(crate) store: Store,
     /// Dropped with the client: the thread ends then.

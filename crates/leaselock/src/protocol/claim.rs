@@ -89,6 +89,11 @@ impl Claim {
         &self.keys.lock
     }
 
+    /// The list that wakes others, where there is one.
+    pub(crate) fn signal(&self) -> Option<&str> {
+        self.signal.as_deref()
+    }
+
     fn value(&self) -> &str {
         self.value.as_deref().unwrap_or(self.token.secret())
     }

@@ -38,6 +38,11 @@ pub(crate) fn channel(lock: &str) -> String {
     }
 }
 
+/// Its word for a release; the others on the channel are of read-write locks.
+pub(crate) fn is_unlocked(words: &[u8]) -> bool {
+    words == b"0"
+}
+
 struct Take<'a> {
     lock: &'a str,
     holder: &'a str,

@@ -58,10 +58,11 @@ pub(crate) fn spread(wait: Duration, place: u64) -> Duration {
 const TRIES_LEAST: Duration = Duration::from_millis(100);
 
 /// How long to wait before the next try for a lock behind which there is no line: until it ends, when that is known to
-/// be soon; otherwise half a second, because nobody rings.
-pub(crate) fn between_tries(remaining: Option<Duration>) -> Duration {
-    let by_end = remaining.map_or(UNRUNG_MOST, |rest| rest + JUST_AFTER);
-    spread(by_end.clamp(TRIES_LEAST, UNRUNG_MOST), 1)
+/// be soon; otherwise as long as a head of a line waits that is rung, or half a second where nobody rings.
+pub(crate) fn between_tries(remaining: Option<Duration>, rung: bool) -> Duration {
+    let most = if rung { HEAD_MOST } else { UNRUNG_MOST };
+    let by_end = remaining.map_or(most, |rest| rest + JUST_AFTER);
+    spread(by_end.clamp(TRIES_LEAST, most), 1)
 }
 
 /// The wait before trying again after the store did not answer: doubling from 20 ms to 500 ms.

@@ -10,6 +10,7 @@ pub(crate) mod looks;
 pub(crate) mod parties;
 pub(crate) mod party;
 pub(crate) mod reckoning;
+mod rings;
 mod seat;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;

@@ -14,6 +14,7 @@ use crate::wait::acquisition::{Acquisition, Outcome, may_pass};
 use crate::wait::gates::Gate;
 use crate::wait::line::NEVER_ANSWERED;
 use crate::wait::looks;
+use crate::wait::rings::Ring;
 use crate::wait::turns::Share;
 
 impl Acquisition<'_> {
@@ -75,17 +76,29 @@ impl Acquisition<'_> {
             return Err(self.still_busy(start, None));
         };
         let (mut answered, mut failures) = (false, 0);
+        let mut ring = Ring::Silence;
         loop {
             let tried = match self.make_claim().await {
                 Ok(()) => self.try_once(start).await,
                 Err(error) => Err(error),
             };
             let (error, pause) = match tried {
-                Ok(Ok(lease)) => return Ok(lease),
+                Ok(Ok(lease)) => {
+                    ring.has_tried();
+                    return Ok(lease);
+                }
                 Ok(Err(seen)) => {
-                    (answered, failures) = (true, 0);
+                    ring.has_tried();
                     self.tell(&seen, 1);
-                    let pause = looks::between_tries(seen.remaining);
+                    let first = !std::mem::replace(&mut answered, true);
+                    failures = 0;
+                    let mut pause = looks::between_tries(seen.remaining, ring.is_heard());
+                    if first {
+                        ring = self.listen(end).await;
+                        if ring.is_heard() {
+                            pause = Duration::ZERO; // it may have been told just before
+                        }
+                    }
                     (self.still_busy(start, Some(seen)), pause)
                 }
                 Err(error) if may_pass(&error) => {
@@ -106,10 +119,21 @@ impl Acquisition<'_> {
             let until = end.map_or(again, |end| end.min(again));
             tokio::select! {
                 () = gate.released() => {}
+                () = ring.rung() => {}
                 () = self.inner.clock.sleep_until(until) => {}
             }
             self.renew_token()?;
         }
+    }
+
+    /// Listens as the others do, as long as there is time.
+    async fn listen(&self, end: Option<Moment>) -> Ring {
+        let Some(claim) = &self.claim else {
+            return Ring::Silence;
+        };
+        let within = self.inner.request_timeout(self.ttl);
+        let left = end.map_or(within, |end| end.saturating_since(self.now()));
+        Ring::of(self.inner, claim, within.min(left)).await
     }
 
     fn now(&self) -> Moment {

@@ -3,6 +3,7 @@
 mod alike;
 mod holes;
 mod refusals;
+mod rings;
 
 use leaselock::{Client, Mutex, Protocol};
 

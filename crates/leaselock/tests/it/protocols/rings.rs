@@ -1,0 +1,155 @@
+//! Waiters of python-redis-lock and Redisson are woken by our releases, and ours by theirs, without asking again and
+//! again. The others are played by commands that say on the wire what those libraries say.
+
+use leaselock::{AcquireError, Client, Lease, Protocol};
+use redis::aio::MultiplexedConnection;
+use testkit::Server;
+use tokio::task::JoinHandle;
+
+use super::job;
+use crate::support::{by_message, calls, channels, eventually, soon};
+
+fn waiter(client: &Client, protocol: Protocol) -> JoinHandle<Result<Lease, AcquireError>> {
+    let lock = job(client, protocol);
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+async fn raw(server: &Server) -> MultiplexedConnection {
+    let client = redis::Client::open(server.url()).unwrap();
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+    let connecting = client.get_multiplexed_async_connection_with_config(&config);
+    connecting.await.unwrap()
+}
+
+/// So many connections block on a list.
+async fn blocked(server: &Server, count: usize) {
+    let wanted = format!("blocked_clients:{count}\r");
+    eventually("they block", async || {
+        server
+            .cli(&["INFO", "clients"])
+            .text()
+            .unwrap()
+            .contains(&wanted)
+    })
+    .await;
+}
+
+/// As python-redis-lock does it: the list anew with one element, which ends after a second, and the lock deleted.
+fn release_as_python_does(server: &Server) {
+    server.cli(&["DEL", "lock-signal:job"]);
+    server.cli(&["LPUSH", "lock-signal:job", "1"]);
+    server.cli(&["PEXPIRE", "lock-signal:job", "1000"]);
+    server.cli(&["DEL", "lock:job"]);
+}
+
+#[tokio::test]
+async fn a_waiter_of_python_redis_lock_wakes_when_we_release() {
+    let server = Server::start();
+    let lease = job(
+        &Client::connect(&server.url()).unwrap(),
+        Protocol::PythonRedisLock,
+    );
+    let lease = lease.acquire().await.unwrap();
+    let mut its = raw(&server).await;
+    let waiting = tokio::spawn(async move {
+        let mut take = redis::cmd("BLPOP");
+        take.arg("lock-signal:job").arg(60);
+        take.query_async::<(String, String)>(&mut its).await
+    });
+    blocked(&server, 1).await;
+    lease.release().await.unwrap();
+    let (list, _) = soon(waiting).await.unwrap().unwrap();
+    assert_eq!(list, "lock-signal:job");
+}
+
+#[tokio::test]
+async fn our_waiter_wakes_when_python_redis_lock_releases_and_asks_twice_until_then() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    server.cli(&["SET", "lock:job", "theirs", "EX", "60"]);
+    let waiting = waiter(&client, Protocol::PythonRedisLock);
+    blocked(&server, 1).await;
+    eventually("it has tried again since it listens", async || {
+        calls(&server, "evalsha") >= 2
+    })
+    .await;
+    release_as_python_does(&server);
+    let lease = by_message(waiting).await.unwrap().unwrap();
+    assert_eq!(
+        calls(&server, "evalsha"),
+        3,
+        "once more than before it was woken"
+    );
+    lease.release().await.unwrap();
+}
+
+/// Else its element would be gone, and a waiter of theirs would sleep on.
+#[tokio::test]
+async fn a_waiter_of_ours_that_went_away_takes_nothing_that_would_wake_another() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    server.cli(&["SET", "lock:job", "theirs", "EX", "60"]);
+    let waiting = waiter(&client, Protocol::PythonRedisLock);
+    blocked(&server, 1).await;
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    release_as_python_does(&server); // perhaps before our connection has heard that nobody waits
+    let mut its = raw(&server).await;
+    let mut take = redis::cmd("BLPOP");
+    take.arg("lock-signal:job").arg(60);
+    let (list, _): (String, String) = soon(take.query_async(&mut its)).await.unwrap();
+    assert_eq!(list, "lock-signal:job");
+    blocked(&server, 0).await;
+}
+
+#[tokio::test]
+async fn a_waiter_of_redisson_wakes_when_we_release() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let lease = job(&client, Protocol::Redisson).acquire().await.unwrap();
+    let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let config = redis::AsyncConnectionConfig::new().set_push_sender(said);
+    let its = redis::Client::open(server.url() + "?protocol=resp3").unwrap();
+    let connecting = its.get_multiplexed_async_connection_with_config(&config);
+    let mut its = connecting.await.unwrap();
+    its.subscribe("redisson_lock__channel:{job}").await.unwrap();
+    lease.release().await.unwrap();
+    let message = loop {
+        let push = soon(heard.recv()).await.unwrap();
+        if push.kind == redis::PushKind::Message {
+            break push.data;
+        }
+    };
+    assert_eq!(message[1], redis::Value::BulkString(b"0".to_vec()));
+    assert_eq!(
+        server.cli(&["EXISTS", "job"]).integer(),
+        Some(0),
+        "and finds it free"
+    );
+}
+
+#[tokio::test]
+async fn our_waiter_wakes_when_redisson_releases_and_asks_twice_until_then() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    server.cli(&["HSET", "job", "2f1c…:1", "1"]);
+    server.cli(&["PEXPIRE", "job", "60000"]);
+    let waiting = waiter(&client, Protocol::Redisson);
+    let listens = |server: &Server| channels(server).iter().any(|one| one.contains("{job}"));
+    eventually("it listens", async || listens(&server)).await;
+    eventually("it has tried again since it listens", async || {
+        calls(&server, "evalsha") >= 2
+    })
+    .await;
+    server.cli(&["PUBLISH", "redisson_lock__channel:{job}", "1"]); // of a read lock
+    server.cli(&["DEL", "job"]);
+    server.cli(&["PUBLISH", "redisson_lock__channel:{job}", "0"]);
+    let lease = by_message(waiting).await.unwrap().unwrap();
+    assert_eq!(
+        calls(&server, "evalsha"),
+        3,
+        "once more than before it was woken"
+    );
+    lease.release().await.unwrap();
+    eventually("it listens no more", async || !listens(&server)).await;
+}
