@@ -68,6 +68,16 @@ impl MutexKeys {
     }
 }
 
+/// The keys of locks that are taken along with another.
+pub(crate) fn others(prefix: &str, names: &[String]) -> Result<Vec<Arc<str>>, InvalidInput> {
+    let key = |name: &String| {
+        let lock = format!("{prefix}{}", Name::new(name.clone())?);
+        name::check_key(&lock)?;
+        Ok(lock.into())
+    };
+    names.iter().map(key).collect()
+}
+
 /// A key beside a lock, to be written out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SideKey<'a> {

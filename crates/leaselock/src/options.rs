@@ -22,6 +22,8 @@ pub const RETRY_DELAY: Duration = Duration::from_millis(50);
 pub const RETRY_JITTER_PERCENT: u8 = 50;
 /// 1 %: a clock that runs one part in a hundred fast or slow is broken; quartz is a thousand times better.
 pub const DRIFT_PPM: u32 = 10_000;
+/// One script looks at all of them.
+const OTHERS_MAX: usize = 99;
 /// A note is for people; more belongs into a log.
 const WHY_MAX: usize = 200;
 
@@ -85,6 +87,8 @@ pub struct Options {
     pub(crate) fencing: Option<bool>,
     pub(crate) on_wait: Option<OnWait>,
     pub(crate) protocol: Protocol,
+    /// Names that are taken along.
+    pub(crate) others: Vec<String>,
 }
 
 impl Default for Options {
@@ -99,6 +103,7 @@ impl Default for Options {
             fencing: None,
             on_wait: None,
             protocol: Protocol::Native,
+            others: Vec::new(),
         }
     }
 }
@@ -159,6 +164,13 @@ macro_rules! setters {
             self
         }
 
+        /// These names too, in the same step: all or none. Only with [`AllOrNone`]($crate::Protocol::AllOrNone), and at
+        /// most 99.
+        pub fn along_with(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+            self$(.$field)*.others = names.into_iter().map(Into::into).collect();
+            self
+        }
+
         /// Called at every look while an acquisition waits in line. It must not block.
         pub fn on_wait(mut self, told: impl Fn(&$crate::options::Waiting) + Send + Sync + 'static) -> Self {
             self$(.$field)*.on_wait = Some(std::sync::Arc::new(told));
@@ -201,6 +213,19 @@ impl Options {
     /// What a way of locking cannot do is refused when it was asked for.
     fn check_protocol(&self) -> Result<(), InvalidInput> {
         let protocol = self.protocol;
+        if !self.others.is_empty() && protocol != Protocol::AllOrNone {
+            return Err(InvalidInput::new(format!(
+                "several names at once cannot be had with the protocol {protocol}: use {}",
+                Protocol::AllOrNone
+            )));
+        }
+        if self.others.len() > OTHERS_MAX {
+            return Err(InvalidInput::new(format!(
+                "{} names at once: at most {}, so that a server is not held up",
+                self.others.len() + 1,
+                OTHERS_MAX + 1
+            )));
+        }
         if protocol.is_native() {
             return Ok(());
         }
@@ -218,7 +243,7 @@ impl Options {
         if self.priority != 0 {
             return refused("a priority", "there is no line to go ahead in");
         }
-        if self.why.is_some() {
+        if self.why.is_some() && protocol != Protocol::AllOrNone {
             return refused("a note", "there is no place for it beside the lock");
         }
         if protocol.whole_seconds() && (self.ttl.subsec_nanos() != 0 || self.ttl.is_zero()) {

@@ -74,7 +74,8 @@ pub(crate) struct RunArgs {
 
     /// How the programs that share this lock take it, on a Redis or Valkey server
     ///
-    /// native, setnx-getset, setex-renamenx, watch-multi, setnx-pexpire, python-redis-lock or redisson. With
+    /// native, setnx-getset, setex-renamenx, watch-multi, setnx-pexpire, python-redis-lock, redisson or
+    /// all-or-none. With
     /// setnx-getset, setex-renamenx and watch-multi the lease is not renewed: the command has the ttl to end in.
     #[arg(
         long,

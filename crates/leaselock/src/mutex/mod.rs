@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::client::Inner;
 use crate::error::{AcquireError, InspectError, InvalidInput, Lost, ReleaseError};
 use crate::inspect::{Holder, Holding};
-use crate::keys::MutexKeys;
+use crate::keys::{self, MutexKeys};
 use crate::lease::{Held, Lease};
 use crate::name::Name;
 use crate::options::{Options, Wait, setters};
@@ -79,6 +79,7 @@ impl Mutex {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         self.options.check()?;
         MutexKeys::by(self.options.protocol, &self.inner.prefix, name)?;
+        keys::others(&self.inner.prefix, &self.options.others)?;
         self.inner.speaks(self.options.protocol)?;
         Ok(self)
     }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Inner;
-use crate::error::StoreError;
-use crate::keys::MutexKeys;
+use crate::error::{ErrorKind, StoreError};
+use crate::keys::{self, MutexKeys};
 use crate::mutex::steps::{Extend, ExtendAnswer, ReleaseAnswer};
+use crate::options::Options;
+use crate::protocol::all_or_none::{self, Locks};
 #[cfg(feature = "redis")]
 use crate::protocol::watch_multi::{self, Line};
 use crate::protocol::{
@@ -32,6 +34,8 @@ pub(crate) struct Claim {
     protocol: Protocol,
     keys: MutexKeys,
     token: Token,
+    /// Those that are taken along.
+    others: Vec<Arc<str>>,
     /// What is written where the way has values of its own. A secret like the token.
     value: Option<String>,
     /// The list that wakes others, where there is one.
@@ -41,30 +45,48 @@ pub(crate) struct Claim {
     line: Option<Arc<Line>>,
 }
 
+/// What is to be taken.
+pub(crate) struct Asked<'a> {
+    pub(crate) keys: &'a MutexKeys,
+    pub(crate) token: &'a Token,
+    pub(crate) ttl: Ttl,
+    pub(crate) options: &'a Options,
+    /// Of an earlier try, which held nothing.
+    #[cfg_attr(
+        not(feature = "redis"),
+        expect(dead_code, reason = "for its connection")
+    )]
+    pub(crate) before: Option<Arc<Claim>>,
+}
+
 impl Claim {
-    /// `None` for the native way, which needs none. `before`: of an earlier try, which held nothing.
+    /// `None` for the native way, which needs none.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn new(
         inner: &Inner,
-        protocol: Protocol,
-        keys: &MutexKeys,
-        token: &Token,
-        ttl: Ttl,
-        before: Option<Arc<Self>>,
+        asked: Asked<'_>,
         within: Duration,
     ) -> Result<Option<Arc<Self>>, StoreError> {
+        let Asked {
+            keys, token, ttl, ..
+        } = asked;
+        let protocol = asked.options.protocol;
         if protocol.is_native() {
             return Ok(None);
         }
+        let others = keys::others(&inner.prefix, &asked.options.others);
+        let others = others
+            .map_err(|error| StoreError::refused(ErrorKind::Unsupported, error.to_string()))?;
         let value = match protocol {
             Protocol::SetnxGetset => Some(setnx_getset::value(ttl)),
             Protocol::Redisson => Some(redisson::holder().map_err(StoreError::no_random)?),
+            Protocol::AllOrNone => Some(all_or_none::value(token, asked.options.why.as_deref())),
             _ => None,
         };
         let is_python = protocol == Protocol::PythonRedisLock;
         let signal = is_python.then(|| python_redis_lock::signal(&inner.prefix, &keys.lock));
         #[cfg(feature = "redis")]
-        let line = match before.and_then(|before| before.line.clone()) {
+        let line = match asked.before.and_then(|before| before.line.clone()) {
             None if protocol == Protocol::WatchMulti => {
                 Some(Arc::new(Line::open(inner, within).await?))
             }
@@ -74,6 +96,7 @@ impl Claim {
             protocol,
             keys: keys.clone(),
             token: token.clone(),
+            others,
             value,
             signal,
             #[cfg(feature = "redis")]
@@ -98,6 +121,14 @@ impl Claim {
         self.value.as_deref().unwrap_or(self.token.secret())
     }
 
+    fn locks(&self) -> Locks<'_> {
+        Locks {
+            first: &self.keys.lock,
+            others: &self.others,
+            value: self.value(),
+        }
+    }
+
     /// Takes the lock if it is free. Again with the same claim: it is not taken twice, but may be told "busy".
     pub(crate) async fn take(
         &self,
@@ -111,6 +142,7 @@ impl Claim {
             Protocol::SetexRenamenx { .. } | Protocol::WatchMulti => {
                 setex_renamenx::take(store, lock, value, ttl, within).await
             }
+            Protocol::AllOrNone => self.locks().take(store, ttl, within).await,
             Protocol::Redisson => redisson::take(store, lock, value, ttl, within).await,
             // Nobody can tell it from `SET` with `NX` and `PX`.
             Protocol::SetnxPexpire | Protocol::PythonRedisLock | Protocol::Native => {
@@ -121,7 +153,7 @@ impl Claim {
 
     /// It is renewed by a request of its own: the others hold a token at their key, as the native way does.
     pub(crate) fn extends_itself(&self) -> bool {
-        self.protocol == Protocol::Redisson
+        matches!(self.protocol, Protocol::Redisson | Protocol::AllOrNone)
     }
 
     /// Makes its time whole again.
@@ -131,8 +163,12 @@ impl Claim {
         ttl: Ttl,
         within: Duration,
     ) -> Result<ExtendAnswer, StoreError> {
-        if self.extends_itself() {
-            return redisson::extend(store, &self.keys.lock, self.value(), ttl, within).await;
+        match self.protocol {
+            Protocol::AllOrNone => return self.locks().extend(store, ttl, within).await,
+            Protocol::Redisson => {
+                return redisson::extend(store, &self.keys.lock, self.value(), ttl, within).await;
+            }
+            _ => {}
         }
         let extend = Extend {
             keys: &self.keys,
@@ -180,6 +216,7 @@ impl Claim {
                 let signal = self.signal.as_deref().unwrap_or_default();
                 python_redis_lock::release(store, lock, signal, value, within).await
             }
+            Protocol::AllOrNone => self.locks().release(store, within).await,
             Protocol::Redisson => redisson::release(store, lock, value, within).await,
             _ => setnx_pexpire::release(store, lock, value, within).await,
         }

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Inner;
+use crate::client::record::tame;
 use crate::error::InspectError;
 use crate::inspect::{self, Holder, Holding};
 use crate::keys::MutexKeys;
 use crate::name::Name;
-use crate::protocol::{Protocol, setnx_getset, setnx_pexpire};
+use crate::protocol::{Protocol, all_or_none, setnx_getset, setnx_pexpire};
 use crate::script::Value;
 
+/// What is shown of another's note.
+const NOTE_MAX: usize = 200;
 const WITHIN: Duration = Duration::from_secs(2);
 
 /// One look, which changes nothing.
@@ -45,6 +48,13 @@ pub(crate) async fn look(
                 }
                 _ => Holding::NotALock { kind },
             }
+        }
+        (Protocol::AllOrNone, Holding::Held(holder)) => {
+            let why = match inner.store.plain(&["GET", &keys.lock], WITHIN).await? {
+                Value::Bytes(value) => all_or_none::note(&value).map(|note| tame(&note, NOTE_MAX)),
+                _ => None,
+            };
+            Holding::Held(Holder { why, ..holder })
         }
         (_, state) => state,
     })

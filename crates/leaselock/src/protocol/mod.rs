@@ -2,6 +2,7 @@
 //!
 //! Each has its file here, with its hole described at the top. None of them is better than the native one.
 
+pub(crate) mod all_or_none;
 pub(crate) mod claim;
 pub(crate) mod look;
 pub(crate) mod python_redis_lock;
@@ -46,6 +47,9 @@ pub enum Protocol {
     PythonRedisLock,
     /// Redisson's plain lock: a hash, and a channel that wakes whoever waits.
     Redisson,
+    /// Several plain keys at once, all or none, as bsm/redislock (Go) and redlock (Node) take several resources. The
+    /// note lies in the value, behind the token.
+    AllOrNone,
 }
 
 /// How near its end a lock that is deleted without a look is left alone, unless set otherwise: longer than a request
@@ -54,7 +58,7 @@ pub const LATENCY_GUARD: Duration = Duration::from_millis(500);
 
 impl Protocol {
     /// Every one, as it is without settings.
-    pub const ALL: [Protocol; 7] = [
+    pub const ALL: [Protocol; 8] = [
         Protocol::Native,
         Protocol::SetnxGetset,
         Protocol::setex_renamenx(),
@@ -62,6 +66,7 @@ impl Protocol {
         Protocol::SetnxPexpire,
         Protocol::PythonRedisLock,
         Protocol::Redisson,
+        Protocol::AllOrNone,
     ];
 
     /// [`SetexRenamenx`](Protocol::SetexRenamenx) with a guard of 500 ms.
@@ -81,6 +86,7 @@ impl Protocol {
             Protocol::SetnxPexpire => "setnx-pexpire",
             Protocol::PythonRedisLock => "python-redis-lock",
             Protocol::Redisson => "redisson",
+            Protocol::AllOrNone => "all-or-none",
         }
     }
 

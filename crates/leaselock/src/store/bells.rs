@@ -65,6 +65,10 @@ pub(super) struct Due {
 }
 
 impl Bells {
+    #[cfg_attr(
+        not(any(test, feature = "redis")),
+        expect(dead_code, reason = "no other hears")
+    )]
     pub(super) fn new() -> Arc<Self> {
         Self::with(false)
     }

@@ -7,7 +7,7 @@ use crate::client::{Background, Inner};
 use crate::clock::Moment;
 use crate::error::{AcquireError, ErrorKind, StoreError};
 use crate::fence::Fence;
-use crate::keys::MutexKeys;
+use crate::keys::{self, MutexKeys};
 use crate::lease::Lease;
 use crate::lease::core::Core;
 use crate::lease::kept::Kept;
@@ -66,7 +66,10 @@ impl<'a> Acquisition<'a> {
     ) -> Result<Self, AcquireError> {
         let ttl = options.check()?;
         let keys = MutexKeys::by(options.protocol, &inner.prefix, name)?;
-        inner.speaks(options.protocol)?;
+        if !options.protocol.is_native() {
+            inner.speaks(options.protocol)?;
+            keys::others(&inner.prefix, &options.others)?;
+        }
         let internal = |source| AcquireError::Store {
             name: name.clone(),
             source,
@@ -286,24 +289,22 @@ impl<'a> Acquisition<'a> {
             self.options.renews(),
             self.options.max_hold,
         );
+        // In another way it lies in the value, or nowhere.
+        let why = self.options.why.clone().filter(|_| self.claim.is_none());
         let kept = Kept::new(
             self.name.clone(),
             self.keys.clone(),
             self.token.clone(),
             fence,
-            self.options.why.clone(),
+            why.clone(),
             self.inner.clock.clone(),
             core,
         );
         let kept = Arc::new(kept.claimed(self.claim.clone()));
         let id = self.background.keeper.keep(Arc::clone(&kept));
         let lease = Lease::new(Arc::clone(self.inner), kept, id);
-        self.inner.leave_note(
-            &self.keys,
-            &self.token,
-            self.options.why.as_deref(),
-            self.ttl,
-        );
+        self.inner
+            .leave_note(&self.keys, &self.token, why.as_deref(), self.ttl);
         lease
     }
 

@@ -10,6 +10,7 @@ use crate::client::Inner;
 use crate::error::StoreError;
 use crate::protocol::claim::Claim;
 use crate::protocol::{Protocol, redisson};
+#[cfg(feature = "redis")]
 use crate::script::Value;
 use crate::store::bells::Bell;
 #[cfg(feature = "redis")]

@@ -9,7 +9,7 @@ use crate::clock::Moment;
 use crate::error::{AcquireError, StoreError};
 use crate::lease::Lease;
 use crate::mutex::steps::Seen;
-use crate::protocol::claim::{Claim, Try};
+use crate::protocol::claim::{Asked, Claim, Try};
 use crate::wait::acquisition::{Acquisition, Outcome, may_pass};
 use crate::wait::gates::Gate;
 use crate::wait::line::NEVER_ANSWERED;
@@ -21,16 +21,14 @@ impl Acquisition<'_> {
     /// What the next request writes: new for each, so that one whose answer was lost can be told from the next.
     pub(super) async fn make_claim(&mut self) -> Result<(), AcquireError> {
         let within = self.inner.request_timeout(self.ttl);
-        let (protocol, before) = (self.options.protocol, self.claim.take());
-        let made = Claim::new(
-            self.inner,
-            protocol,
-            &self.keys,
-            &self.token,
-            self.ttl,
-            before,
-            within,
-        );
+        let asked = Asked {
+            keys: &self.keys,
+            token: &self.token,
+            ttl: self.ttl,
+            options: self.options,
+            before: self.claim.take(),
+        };
+        let made = Claim::new(self.inner, asked, within);
         self.claim = made.await.map_err(|source| AcquireError::Store {
             name: self.name.clone(),
             source,

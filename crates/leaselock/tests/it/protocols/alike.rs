@@ -99,6 +99,7 @@ async fn a_lease_is_renewed_where_it_can_be_and_told_lost_in_time_where_not() {
         Protocol::SetnxPexpire,
         Protocol::PythonRedisLock,
         Protocol::Redisson,
+        Protocol::AllOrNone,
     ];
     for protocol in Protocol::ALL {
         let (_server, ours, theirs) = rig();

@@ -6,13 +6,14 @@ use testkit::Server;
 use super::job;
 use crate::support::{LONG, millis, soon};
 
-const OTHERS: [Protocol; 6] = [
+const OTHERS: [Protocol; 7] = [
     Protocol::SetnxGetset,
     Protocol::setex_renamenx(),
     Protocol::WatchMulti,
     Protocol::SetnxPexpire,
     Protocol::PythonRedisLock,
     Protocol::Redisson,
+    Protocol::AllOrNone,
 ];
 
 /// Nobody answers there, so whatever is refused was refused before anything was sent.
@@ -45,7 +46,10 @@ fn what_a_way_cannot_do_is_refused_when_it_is_asked_for_and_off_when_it_is_not()
         );
         refused(lock().fencing(true), &["fencing token", name]);
         refused(lock().priority(1), &["priority", "no line", name]);
-        refused(lock().why("because"), &["a note", name]);
+        if protocol != Protocol::AllOrNone {
+            refused(lock().why("because"), &["a note", name]);
+            refused(lock().along_with(["b"]), &["several names", "all-or-none"]);
+        }
     }
     for protocol in &OTHERS[..3] {
         refused(
