@@ -16,6 +16,7 @@ const USAGE: &str = "\
 cargo xtask test [--fast]   every check there is, cheap ones first; --fast ends before the tests
 cargo xtask lua [--write]   compares script headers with scripts; --write renews lua/README.md
 cargo xtask tidy            the repository's rules that no compiler knows
+cargo xtask peers           installs the lock libraries of others that tests share locks with
 cargo xtask bench [W1 W2 …] [--quick] [--json FILE] [--markdown FILE]
                             measures against the bare client and other libraries; all workloads
                             take some 12 minutes, with --quick 3; see docs/performance.md
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         ["lua"] => lua::run(false),
         ["lua", "--write"] => lua::run(true),
         ["tidy"] => tidy::run(),
+        ["peers"] => test::install_peers(),
         ["bench", ref rest @ ..] => bench::run(rest),
         _ => Err(USAGE.to_owned()),
     };

@@ -1,9 +1,10 @@
 //! `cargo xtask test`: every check there is, cheap ones first, until one fails.
 //!
-//! After a first run nothing in here needs the network: servers and dependencies lie in the target
-//! folder and in cargo's own store.
+//! After a first run nothing in here needs the network: servers, libraries of others and
+//! dependencies lie in the target folder and in cargo's own store.
 
 pub(crate) mod cargo;
+mod peers;
 pub(crate) mod servers;
 
 use std::time::Duration;
@@ -28,13 +29,21 @@ pub(crate) fn run(fast: bool) -> Result<String, String> {
     outcome.map(|()| "all is well".to_owned())
 }
 
+/// The libraries of others alone, for who runs single tests.
+pub(crate) fn install_peers() -> Result<String, String> {
+    let server = servers::find_or_install()?;
+    let folder = peers::install(&Cargo::new(&server))?;
+    Ok(format!("LEASELOCK_TEST_PEERS={}", folder.display()))
+}
+
 fn all(steps: &mut Steps, fast: bool) -> Result<(), String> {
     let server = steps.run("a server for the tests", servers::find_or_install)?;
     let cargo = Cargo::new(&server);
     steps.run("format", || {
         cargo.run("fmt --all --check")?;
-        // A workspace of its own. Its build would fetch the libraries that it measures.
-        cargo.run("fmt --manifest-path bench/Cargo.toml --check")
+        // Workspaces of their own. The benchmark's build would fetch the libraries that it measures.
+        cargo.run("fmt --manifest-path bench/Cargo.toml --check")?;
+        cargo.run("fmt --manifest-path peers/rust/Cargo.toml --check")
     })?;
     steps.run("script headers", || {
         lua::run(false).map(|summary| println!("{summary}"))
@@ -48,6 +57,8 @@ fn all(steps: &mut Steps, fast: bool) -> Result<(), String> {
         return Ok(());
     }
     steps.run("documents", || cargo.documents())?;
+    let peers = steps.run("libraries of others", || peers::install(&cargo))?;
+    let cargo = cargo.with_peers(peers);
     let tests = "test --workspace --all-features --no-fail-fast --lib --bins --tests --examples";
     steps.run("tests", || cargo.run(tests))?;
     steps.run("examples in documents", || {

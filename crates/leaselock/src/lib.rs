@@ -82,6 +82,8 @@ mod pages {
     struct Mutex;
     #[doc = include_str!("../../../docs/protocols.md")]
     struct Protocols;
+    #[doc = include_str!("../../../docs/interop.md")]
+    struct Interop;
     #[doc = include_str!("../../../docs/testing.md")]
     struct Testing;
 }

@@ -12,6 +12,7 @@ use crate::files;
 pub(super) struct Cargo {
     program: OsString,
     server: PathBuf,
+    peers: Option<PathBuf>,
 }
 
 impl Cargo {
@@ -20,12 +21,26 @@ impl Cargo {
         Cargo {
             program,
             server: server.to_owned(),
+            peers: None,
         }
+    }
+
+    /// Tells the tests where libraries of others are.
+    pub(super) fn with_peers(mut self, folder: PathBuf) -> Cargo {
+        self.peers = Some(folder);
+        self
     }
 
     /// Runs one subcommand in the repository; the arguments hold no spaces.
     pub(super) fn run(&self, arguments: &str) -> Result<(), String> {
         run(self.command(arguments))
+    }
+
+    /// The same, with a last argument that may hold spaces.
+    pub(super) fn run_with(&self, arguments: &str, last: &Path) -> Result<(), String> {
+        let mut command = self.command(arguments);
+        command.arg(last);
+        run(command)
     }
 
     /// Documents everything, private items too: their links are for the people who work here.
@@ -47,6 +62,9 @@ impl Cargo {
             .args(arguments.split(' '))
             .current_dir(files::root());
         command.env("LEASELOCK_TEST_SERVER", &self.server);
+        if let Some(peers) = &self.peers {
+            command.env("LEASELOCK_TEST_PEERS", peers);
+        }
         // What cargo told us about ourselves is not true of the packages it builds next.
         command
             .env_remove("CARGO_MANIFEST_DIR")

@@ -149,7 +149,8 @@ fn link(original: &Path, link: &Path) -> Result<(), String> {
     symlink(original, link).map_err(|error| format!("{}: {error}", link.display()))
 }
 
-fn target() -> PathBuf {
+/// Where results go.
+pub(super) fn target() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     // A relative one is relative to where cargo was called, and commands run in the root.
     let root = files::root();
