@@ -55,6 +55,8 @@ pub(crate) fn install(cargo: &Cargo) -> Result<PathBuf, String> {
         if registry.asks.iter().all(|words| succeeds(words)) {
             registry.install_once(&all)?;
         } else {
+            // Else tests would believe that what was once installed can still be run.
+            drop(fs::remove_file(all.join(registry.folder).join(READY)));
             missing.push(registry);
         }
     }

@@ -49,6 +49,11 @@ macro_rules! peers {
             }
 
             #[tokio::test]
+            async fn and_we_keep_each_other_out_after_extensions() {
+                promises::and_we_keep_each_other_out_after_extensions(&PEER).await;
+            }
+
+            #[tokio::test]
             async fn leaves_our_lock_when_it_is_late() {
                 promises::leaves_our_lock_when_it_is_late(&PEER).await;
             }

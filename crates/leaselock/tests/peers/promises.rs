@@ -62,6 +62,13 @@ impl Both {
         Duration::from_millis(u64::try_from(left).unwrap_or(0))
     }
 
+    /// Little is left of the lock, and yet more than a test needs. What is seen of it then.
+    fn nearly_over(&self) -> (Value, bool) {
+        let left = (LONG / 3).as_millis().to_string();
+        self.server.cli(&["PEXPIRE", &self.key, &left]);
+        self.seen()
+    }
+
     /// The holder slept, as far as the server can tell: the lock's time is over.
     async fn time_passes(&self) {
         self.server.cli(&["PEXPIRE", &self.key, "1"]);
@@ -168,6 +175,30 @@ pub(crate) async fn waits_and_has_the_lock_after_our_release(peer: &Peer) {
     lease.release().await.unwrap();
     both.them.answer().await.got();
     assert!(both.ours().try_acquire().await.unwrap().is_none());
+}
+
+/// A lock that would have ended soon is whole again, and still the same holder's.
+pub(crate) async fn and_we_keep_each_other_out_after_extensions(peer: &Peer) {
+    let Some(mut both) = Both::start(peer).await else {
+        return;
+    };
+    if peer.extends {
+        let theirs = both.them.acquire(NAME, LONG).await;
+        let before = both.nearly_over();
+        assert_eq!(both.them.extend(theirs, LONG).await, Answer::Done);
+        assert_eq!(both.seen(), before);
+        assert!(both.left() > LONG / 2);
+        assert!(both.ours().try_acquire().await.unwrap().is_none());
+        assert_eq!(both.them.release(theirs).await, Answer::Done);
+    }
+    let lease = both.we_hold().await;
+    let before = both.nearly_over();
+    lease.extend(LONG).await.unwrap();
+    assert_eq!(both.seen(), before);
+    assert!(both.left() > LONG / 2);
+    let answer = both.them.try_acquire(NAME, LONG).await;
+    assert!(answer.is_refusal(), "{answer:?}");
+    lease.release().await.unwrap();
 }
 
 /// Its time is over and it does not know; what it does then leaves alone what is ours by now.
