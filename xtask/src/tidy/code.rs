@@ -65,9 +65,8 @@ fn redis(source: &Source<'_>, tokens: &[Token]) -> Found {
     // Beside `mod redis;` the name means that module.
     let module = (0..tokens.len()).any(|at| matches_at(tokens, at, &["mod", "redis"]));
     let mut found = Vec::new();
-    let before_tests = tokens
-        .iter()
-        .take_while(|token| token.line < source.tests_from());
+    let tests_from = source.tests_from();
+    let before_tests = tokens.iter().take_while(|token| token.line < tests_from);
     for (at, token) in before_tests.enumerate() {
         // `store::redis::` and `self::redis::` are our own module.
         let path = at > 2 && tokens[at - 1].is(":") && tokens[at - 3].kind == Kind::Word;
