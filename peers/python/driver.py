@@ -52,7 +52,10 @@ class PythonRedisLock:
 
     def acquire(self, name, ttl, tries):
         lock = self.lock(self.client, name, expire=int(ttl))
-        # Its own wait ends with a ring that only its own release gives, so who shares the lock tries again.
+        if tries == 0:
+            lock.acquire()
+            return lock
+        # Its own wait ends with a ring, which not everybody who shares the lock gives.
         for number in range(tries):
             if number:
                 time.sleep(DELAY)

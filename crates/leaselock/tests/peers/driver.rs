@@ -74,6 +74,11 @@ impl Driver {
         self.say_acquire(name, ttl, TRIES).await;
     }
 
+    /// Begins to wait until it is rung.
+    pub(crate) async fn begin_to_sleep(&mut self, name: &str, ttl: Duration) {
+        self.say_acquire(name, ttl, 0).await;
+    }
+
     pub(crate) async fn extend(&mut self, lock: Theirs, ttl: Duration) -> Answer {
         let order = json!({ "do": "extend", "lock": lock.0, "ttl_ms": millis(ttl) });
         self.say(&order).await;

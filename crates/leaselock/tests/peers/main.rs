@@ -12,6 +12,7 @@ mod driver;
 mod page;
 mod peer;
 mod promises;
+mod rings;
 
 use crate::peer::{Peer, Value};
 

@@ -9,23 +9,23 @@ use crate::driver::{Answer, Driver, PATIENCE, soon};
 use crate::peer::Peer;
 
 /// A lock that does not run out by itself while a test runs.
-const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// Behind a stranger, the first in line looks twice a second; one that took it for a leaselock would look after five.
 const LOOKS_WITHIN: Duration = Duration::from_secs(4);
 /// What the library calls the lock; it makes a key of that.
-const NAME: &str = "job";
+pub(crate) const NAME: &str = "job";
 
 /// A library and leaselock on one server.
-struct Both {
-    server: Server,
-    them: Driver,
-    us: Client,
+pub(crate) struct Both {
+    pub(crate) server: Server,
+    pub(crate) them: Driver,
+    pub(crate) us: Client,
     key: String,
 }
 
 impl Both {
     /// `None` when the library is not installed.
-    async fn start(peer: &Peer) -> Option<Both> {
+    pub(crate) async fn start(peer: &Peer) -> Option<Both> {
         let folder = peer.folder()?;
         let server = Server::start();
         Some(Both {
@@ -87,7 +87,8 @@ impl Both {
         stats.text().unwrap().lines().filter_map(calls).sum()
     }
 
-    async fn eventually(&self, what: &str, mut condition: impl FnMut() -> bool) {
+    /// Until it is so; fails rather than hangs.
+    pub(crate) async fn eventually(&self, what: &str, mut condition: impl FnMut() -> bool) {
         let end = clock::now() + PATIENCE;
         while !condition() {
             assert!(clock::now() < end, "not within {PATIENCE:?}: {what}");
