@@ -11,15 +11,16 @@ use crate::peer::Peer;
 /// A lock that does not run out by itself while a test runs.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// Behind a stranger, the first in line looks twice a second; one that took it for a leaselock would look after five.
-const LOOKS_WITHIN: Duration = Duration::from_secs(4);
+pub(crate) const LOOKS_WITHIN: Duration = Duration::from_secs(4);
 /// What the library calls the lock; it makes a key of that.
 pub(crate) const NAME: &str = "job";
 
 /// A library and leaselock on one server.
 pub(crate) struct Both {
-    pub(crate) server: Server,
+    /// Ends first, so that it does not complain of a server that is gone.
     pub(crate) them: Driver,
     pub(crate) us: Client,
+    pub(crate) server: Server,
     key: String,
 }
 
