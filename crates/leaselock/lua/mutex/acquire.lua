@@ -21,7 +21,7 @@
 --                                                          (-1: none is set) and its client ('' when foreign)
 --         {"busy", pttl_ms, holder, time_us}               held by another, or owed to somebody in line; not in line
 -- Replay  a token that holds gets {"granted", same fence, same range} with its time made whole again; a token in line
---         keeps its place and is marked as alive. Nothing is granted or queued twice.
+--         keeps its place and is marked as alive, unless it was in the last 10 s. Nothing is granted or queued twice.
 -- Writes  lock, line, waiters, fence
 local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl_ms, wait = ARGV[1], ARGV[2], ARGV[3]
@@ -47,7 +47,7 @@ if not held and redis.call('EXISTS', lock, line) == 0 then
   redis.call('SET', fence, before, 'KEEPTTL')
 end
 
--- The plain wait: held by another, new in line, and behind all others of the one usual priority.
+-- The plain wait: held by another, and in line behind all others of the one usual priority, new or as before.
 if held and held ~= token and string.sub(wait, 1, 2) == '0 ' then
   local last = redis.call('ZRANGE', line, '-1', '-1')[1]
   if #now == 16 and (not last or string.sub(last, 64, 66) == ' 0 ' and string.sub(last, 1, 16) < now) then
@@ -64,6 +64,13 @@ if held and held ~= token and string.sub(wait, 1, 2) == '0 ' then
       end
       local holder = #held == 31 and string.match(held, '^[%w_-]+[.~]([%w_-]+)$') or ''
       return { 'waiting', redis.call('PTTL', lock), holder, now, place }
+    end
+    -- A look by whoever stands there with the same wish, and was marked as alive at most 10 s ago, writes nothing.
+    local mine = redis.call('HGET', waiters, token)
+    if string.sub(mine, 48, 56) == string.sub(now, 1, 9) and string.sub(mine, 65) == wait then
+      local rank = redis.call('ZRANK', line, mine)
+      local holder = #held == 31 and string.match(held, '^[%w_-]+[.~]([%w_-]+)$') or ''
+      if rank then return { 'waiting', redis.call('PTTL', lock), holder, now, rank + 1 } end
     end
   end
 end

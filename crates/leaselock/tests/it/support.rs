@@ -131,3 +131,8 @@ pub(crate) fn calls(server: &Server, command: &str) -> usize {
         .find_map(|line| line.strip_prefix(&head));
     count.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
 }
+
+/// How often somebody in line has got there or looked.
+pub(crate) fn looks(server: &Server) -> usize {
+    calls(server, "hsetnx")
+}

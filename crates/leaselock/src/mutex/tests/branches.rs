@@ -141,6 +141,45 @@ fn a_replayed_wait_keeps_its_place_and_adds_no_second_entry() {
 }
 
 #[test]
+fn a_look_marks_its_entry_as_alive_when_it_was_not_lately_and_tells_when_the_wish_is_another() {
+    on_every_engine(async |lab| {
+        let (keys, waiter) = (keys("job"), token());
+        let (line, waiters) = (keys.line().to_string(), keys.waiters().to_string());
+        let entry = async || {
+            let said = lab.meddle(&ENTRY_OF, &waiters, &[waiter.secret()]).await;
+            let [Value::Bytes(entry)] = &said[..] else {
+                panic!("{said:?}")
+            };
+            String::from_utf8(entry.clone()).unwrap()
+        };
+        lab.granted(&keys, &token(), &TRY).await;
+        lab.waiting(&keys, &waiter, &WAIT).await;
+        lab.meddle(&AGE_ENTRY, &waiters, &[waiter.secret()]).await;
+        lab.meddle(&AGE_MEMBER, &line, &[]).await;
+        let old = entry().await;
+        assert_eq!(lab.waiting(&keys, &waiter, &WAIT).await, 1);
+        let marked = entry().await;
+        assert!(marked[47..63] > old[47..63], "{marked} after {old}");
+        let elsewhere = How {
+            channel: "ch",
+            ..WAIT
+        };
+        assert_eq!(lab.waiting(&keys, &waiter, &elsewhere).await, 1);
+        let told = entry().await;
+        assert!(told.ends_with(" ch"), "{told}");
+        let (begins, lasts) = (told[..47].to_owned(), &told[47..56]);
+        assert_eq!(lab.waiting(&keys, &waiter, &elsewhere).await, 1);
+        let again = entry().await;
+        // Once in ten seconds of the server's time.
+        assert!(
+            again == told || again[47..56] > *lasts,
+            "{again} after {told}"
+        );
+        assert!(again.starts_with(&begins) && lab.line_length(&keys).await == 1);
+    });
+}
+
+#[test]
 fn extend_makes_time_whole_never_shortens_and_never_creates() {
     on_every_engine(async |lab| {
         let (keys, holder, other) = (keys("job"), token(), token());

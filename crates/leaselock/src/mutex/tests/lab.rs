@@ -173,6 +173,25 @@ meddling!(
     "local t = redis.call('TYPE', KEYS[1]) return {'ok', type(t) == 'table' and t.ok or t}"
 );
 
+// What a waiter's entry says, and both places of an entry as if it had looked long ago.
+meddling!(
+    ENTRY_OF,
+    "return {'ok', redis.call('HGET', KEYS[1], ARGV[1])}"
+);
+meddling!(
+    AGE_ENTRY,
+    "local entry = redis.call('HGET', KEYS[1], ARGV[1])
+     redis.call('HSET', KEYS[1], ARGV[1], string.sub(entry, 1, 47) .. '1000000000000000' .. string.sub(entry, 64))
+     return {'ok'}"
+);
+meddling!(
+    AGE_MEMBER,
+    "local member = redis.call('ZRANGE', KEYS[1], '0', '0')[1]
+     redis.call('ZREM', KEYS[1], member)
+     redis.call('ZADD', KEYS[1], '0', string.sub(member, 1, 47) .. '1000000000000000' .. string.sub(member, 64))
+     return {'ok'}"
+);
+
 impl Lab {
     pub(super) async fn ask<O: Operation>(&self, operation: &O) -> O::Reply {
         self.store.ask(operation, WITHIN).await.unwrap()

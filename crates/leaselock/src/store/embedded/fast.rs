@@ -413,12 +413,17 @@ fn enqueue(
         Some(last) => Some((ticket(&last.name)?, Waiter::in_member(&last.name)?)),
         None => None,
     };
-    // A new one that nobody of lower priority stands behind, as nearly all are.
-    let usual = known.is_none()
-        && waiter.priority == "0"
+    // Nobody of lower priority stands behind, as nearly always.
+    let usual = waiter.priority == "0"
         && last
             .as_ref()
             .is_none_or(|(ticket, last)| last.priority == "0" && *ticket < now_us);
+    let fresh = known.filter(|known| usual && is_fresh(known, now_us, wait));
+    let rank = |mine| in_line.iter().position(|other| other.name == mine);
+    if let Some(rank) = fresh.and_then(rank) {
+        return i64::try_from(rank + 1).ok();
+    }
+    let usual = usual && known.is_none();
     let last = last.map(|(ticket, _)| ticket);
     let at_us = match known {
         Some(known) if known.get(TOKEN_AT..LOOKED_AT) == Some(token.as_bytes()) => ticket(known)?,
@@ -455,6 +460,13 @@ fn enqueue(
     let mut members = members(step, names.line)?.iter();
     let rank = members.position(|other| other.name == member.as_bytes())?;
     i64::try_from(rank + 1).ok()
+}
+
+/// Was marked as alive at most 10 s ago, as the leading digits of the time say, and wishes the same.
+fn is_fresh(member: &[u8], now_us: u64, wait: &str) -> bool {
+    let (now, tens) = (now_us.to_string(), 9);
+    let looked = member.get(LOOKED_AT..LOOKED_AT + tens);
+    looked == now.as_bytes().get(..tens) && member.get(WISH_AT..) == Some(wait.as_bytes())
 }
 
 fn announce(step: &mut Step, record: &str, about: &str, ttl_ms: u64) -> Option<Tagged> {

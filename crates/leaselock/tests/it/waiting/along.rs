@@ -7,7 +7,7 @@ use testkit::Server;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{
-    LONG, apart, by_message, calls, channels, eventually, in_line, is_free, leftovers, soon, waiter,
+    LONG, apart, by_message, channels, eventually, in_line, is_free, leftovers, looks, soon, waiter,
 };
 
 async fn rig() -> (Server, Client, Client, Lease) {
@@ -44,14 +44,10 @@ async fn whoever_waits_alone_is_told_over_the_connection_of_its_requests_and_nee
     let next = waiter(&waiters, "job", LONG);
     in_line(&holder, "job", 1).await;
     assert_eq!(channels(&server), [along(&waiters)]);
-    let looks = calls(&server, "zadd");
+    let before = looks(&server);
     lease.release().await.unwrap();
     released(next).await;
-    assert_eq!(
-        calls(&server, "zadd"),
-        looks,
-        "the message alone brought it"
-    );
+    assert_eq!(looks(&server), before, "the message alone brought it");
     assert!(is_free(&holder, "job").await);
 }
 
@@ -78,9 +74,9 @@ async fn when_that_connection_is_cut_the_place_in_line_is_told_over_the_next_one
     let (server, holder, waiters, lease) = rig().await;
     let next = waiter(&waiters, "job", LONG);
     in_line(&holder, "job", 1).await;
-    let looks = calls(&server, "zadd");
+    let before = looks(&server);
     assert!(!server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).is_error());
-    let looked = eventually("it has looked", async || calls(&server, "zadd") > looks);
+    let looked = eventually("it has looked", async || looks(&server) > before);
     by_message(looked).await;
     assert_eq!(channels(&server), [along(&waiters)]);
     lease.release().await.unwrap();

@@ -9,7 +9,7 @@ use testkit::{Aim, Fault, Proxy, Server, Way, tempdir};
 
 use crate::child::Process;
 use crate::support::{
-    LONG, apart, by_message, calls, eventually, in_line, is_free, leftovers, pttl, soon, waiter,
+    LONG, apart, by_message, eventually, in_line, is_free, leftovers, looks, pttl, soon, waiter,
 };
 
 /// What a hand-over grants at most, until it is confirmed or renewed.
@@ -75,8 +75,8 @@ async fn a_grant_that_comes_while_a_look_is_under_way_is_one_lease() {
     in_line(&holder, "job", 1).await;
     proxy.aim(Aim::Requests);
     proxy.set(Way::ToClient, Fault::Hold);
-    let looks = calls(&server, "zadd");
-    eventually("a look", async || calls(&server, "zadd") > looks).await;
+    let before = looks(&server);
+    eventually("a look", async || looks(&server) > before).await;
     let heard = proxy.bytes(Way::ToClient);
     lease.release().await.unwrap();
     eventually("the message has passed", async || {
