@@ -65,14 +65,6 @@ pub(super) struct Due {
 }
 
 impl Bells {
-    #[cfg_attr(
-        not(any(test, feature = "redis")),
-        expect(dead_code, reason = "no other hears")
-    )]
-    pub(super) fn new() -> Arc<Self> {
-        Self::with(false)
-    }
-
     /// For a store without messages: no bell ever rings.
     pub(super) fn deaf() -> Arc<Self> {
         Self::with(true)
@@ -136,6 +128,10 @@ impl Bells {
 /// For the store that hears the channels.
 #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no other hears"))]
 impl Bells {
+    pub(super) fn new() -> Arc<Self> {
+        Self::with(false)
+    }
+
     /// Ends when there is a channel to be heard.
     pub(super) async fn wanted(&self) {
         while self.is_idle() {

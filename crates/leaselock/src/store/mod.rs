@@ -113,7 +113,6 @@ impl Store {
     }
 
     /// The channel on which the store may tell what happens to a key, whoever does it.
-    #[expect(dead_code, reason = "nobody hears anything yet")]
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) fn news_of(&self, key: &str) -> Option<String> {
         match self {

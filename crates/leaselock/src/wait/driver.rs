@@ -166,7 +166,8 @@ impl Driver {
                 Ok(Outcome::Waiting(seen, position, reading)) => {
                     place.stands_at(position);
                     self.tell(&seen, position);
-                    let pause = acquisition.next_look(&seen, position, channel);
+                    let foreign = &mut so_far.foreign;
+                    let pause = acquisition.next_look(foreign, &seen, position, channel);
                     so_far.stands(seen, reading);
                     pause
                 }
@@ -186,7 +187,7 @@ impl Driver {
             };
             let look_at = self.now().plus(pause);
             loop {
-                match self.nap(&place, look_at, &so_far).await {
+                match self.nap(&place, look_at, &mut so_far).await {
                     Nap::Look => break,
                     Nap::Woken => match acquisition.granted(&place, &so_far) {
                         Some((lease, share)) => {
@@ -318,13 +319,14 @@ impl Driver {
         &self,
         place: &crate::wait::wakeups::Place,
         look_at: Moment,
-        so_far: &SoFar,
+        so_far: &mut SoFar,
     ) -> Nap {
         let until = self.round(look_at, so_far.seen.is_some());
         tokio::select! {
             biased;
             () = place.woken() => Nap::Woken,
             () = self.party.changed.notified() => Nap::Changed,
+            () = so_far.foreign.calls(&self.inner.clock) => Nap::Look,
             () = self.inner.clock.sleep_until(until) => {
                 if self.now() < look_at { Nap::Changed } else { Nap::Look }
             }

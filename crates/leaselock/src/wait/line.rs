@@ -11,6 +11,7 @@ use crate::options::{Wait, Waiting};
 use crate::token::Token;
 use crate::wait::acquisition::{Acquisition, Outcome};
 use crate::wait::company::Begun;
+use crate::wait::foreign::{Foreign, may_mean_free};
 use crate::wait::looks;
 use crate::wait::party::{Alone, Arrival, Seated, Terms, Waiter};
 use crate::wait::reckoning::Reading;
@@ -38,6 +39,8 @@ pub(super) struct SoFar {
     ambiguous: bool,
     /// What the latest request failed with.
     pub(super) trouble: Option<StoreError>,
+    /// What to do about a holder of another library.
+    pub(super) foreign: Foreign,
 }
 
 impl SoFar {
@@ -242,7 +245,7 @@ impl Acquisition<'_> {
                 Ok(Outcome::Waiting(seen, position, reading)) => {
                     place.stands_at(position);
                     self.tell(&seen, position);
-                    let pause = self.next_look(&seen, position, channel);
+                    let pause = self.next_look(&mut so_far.foreign, &seen, position, channel);
                     so_far.stands(seen, reading);
                     if self.is_told_elsewhere(channel) {
                         continue;
@@ -269,7 +272,9 @@ impl Acquisition<'_> {
             } else {
                 end
             };
-            match self.nap(&place, pause, until, company.as_ref()).await {
+            let foreign = &mut so_far.foreign;
+            let nap = self.nap(&place, pause, until, company.as_ref(), foreign);
+            match nap.await {
                 Nap::Woken => {
                     if let Some((lease, share)) = self.granted(&place, &so_far) {
                         let lease = owned(lease, debt, &so_far);
@@ -298,11 +303,29 @@ impl Acquisition<'_> {
         }
     }
 
-    /// How long to stay in line before looking again, for whoever listens to `channel`.
-    pub(super) fn next_look(&self, seen: &Seen, position: u64, channel: &str) -> Duration {
-        let most = self.inner.store.capabilities().look_every;
+    /// How long to stay in line before looking again, for whoever listens to `channel`. First behind a holder of
+    /// another library it hears of the lock from here on.
+    pub(super) fn next_look(
+        &self,
+        foreign: &mut Foreign,
+        seen: &Seen,
+        position: u64,
+        channel: &str,
+    ) -> Duration {
+        let store = &self.inner.store;
+        let most = store.capabilities().look_every;
         let pause = looks::next_look(seen, position, !channel.is_empty(), most);
-        looks::spread(pause, position)
+        let pause = looks::spread(pause, position);
+        if position > 1 || seen.holder.is_some() {
+            foreign.is_over();
+            return pause;
+        }
+        let now = self.inner.clock.now();
+        foreign.looked(now, || {
+            let news = store.news_of(&self.keys.lock)?;
+            Some(self.background.bells.hear_only(&news, may_mean_free))
+        });
+        foreign.paced(pause, now)
     }
 
     /// The first request has its whole time, because it may need a connection first. While none was ever answered, the
@@ -383,6 +406,7 @@ impl Acquisition<'_> {
         pause: Duration,
         end: Option<Moment>,
         alone: Option<&Alone>,
+        foreign: &mut Foreign,
     ) -> Nap {
         let clock = &self.inner.clock;
         let look_at = clock.now().plus(pause);
@@ -391,6 +415,7 @@ impl Acquisition<'_> {
             biased;
             () = place.woken() => return Nap::Woken,
             () = called(alone) => return Nap::Called,
+            () = foreign.calls(clock) => return Nap::Look,
             () = clock.sleep_until(until) => {}
         }
         if end.is_some_and(|end| clock.now() >= end) {

@@ -2,10 +2,16 @@
 //!
 //! Messages can be lost, and neither a holder that ran out nor a foreign library rings anybody, so everyone looks now
 //! and then: the head of the line when the lease ends, the others rarely.
+//!
+//! **Behind a foreign holder** a release is noticed after half a second at the latest, whatever the server tells: the
+//! head looks every 500 ms, sooner only when the lease ends sooner or the server says that the key changed, and the
+//! n-th in line every n half seconds. However short the holder's leases are and whatever is said about the key, a head
+//! makes no more than ten looks in any second ([`Pace`]).
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use crate::clock::Moment;
 use crate::mutex::steps::Seen;
 
 /// The head looks at least this often.
@@ -21,24 +27,52 @@ const JUST_AFTER: Duration = Duration::from_millis(1);
 /// However short the rest of a lease, looks are not closer than this.
 const LEAST: Duration = Duration::from_millis(2);
 
+/// Behind a foreign holder so many looks may follow each other at once,
+const AT_ONCE: u32 = 3;
+/// and one more after each of these: nine in a second at most.
+const ONE_MORE_EACH: Duration = Duration::from_millis(150);
+
 /// How long to wait for a wake-up before the next look.
 pub(crate) fn next_look(seen: &Seen, place: u64, rung: bool, store_most: Duration) -> Duration {
     let by_end = seen.remaining.map_or(HEAD_MOST, |rest| rest + JUST_AFTER);
     let places = u32::try_from(place.saturating_sub(1)).unwrap_or(u32::MAX);
+    let handed_over = rung && seen.holder.is_some();
     let wait = if place <= 1 {
-        let most = if rung && seen.holder.is_some() {
-            HEAD_MOST
-        } else {
-            UNRUNG_MOST
-        };
-        by_end.min(most)
-    } else if rung {
+        by_end.min(if handed_over { HEAD_MOST } else { UNRUNG_MOST })
+    } else if handed_over {
         (by_end + PER_PLACE.saturating_mul(places)).clamp(HEAD_MOST, OTHERS_MOST)
+    } else if rung {
+        // Nobody says that the head is gone, so the next ones are the slower heads.
+        UNRUNG_MOST
+            .saturating_mul(places.saturating_add(1))
+            .min(OTHERS_MOST)
     } else {
         // Whoever cannot be rung does not learn that it has become the head, except by looking.
         (UNRUNG_MOST + PER_PLACE.saturating_mul(places)).min(HEAD_MOST)
     };
     wait.min(store_most).max(LEAST)
+}
+
+/// How often the head looks behind a foreign holder, whatever calls for a look.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Pace {
+    /// When looks may follow each other at once again.
+    rested_at: Option<Moment>,
+}
+
+impl Pace {
+    /// Looks that had another reason count too, but never make the next one wait for longer than its turn.
+    pub(crate) fn looked(&mut self, now: Moment) {
+        let from = self.rested_at.map_or(now, |at| at.max(now));
+        let latest = now.plus(ONE_MORE_EACH * AT_ONCE);
+        self.rested_at = Some(from.plus(ONE_MORE_EACH).min(latest));
+    }
+
+    /// From when on the next look keeps the pace.
+    pub(crate) fn next(&self, now: Moment) -> Moment {
+        let early = ONE_MORE_EACH * (AT_ONCE - 1);
+        self.rested_at.map_or(now, |at| at.minus(early).max(now))
+    }
 }
 
 /// A little later than that, so that waiters do not move in step: milliseconds at the head, where a lock stands idle
@@ -112,6 +146,45 @@ mod tests {
             next_look(&seen(Some(60_000), true), 1, false, Duration::from_secs(60)).as_millis(),
             500
         );
+    }
+
+    #[test]
+    fn behind_a_foreign_holder_the_nth_in_line_looks_every_n_half_seconds() {
+        for rest in [None, Some(0), Some(100), Some(60_000)] {
+            let wait = |place| look(&seen(rest, false), place);
+            assert_eq!((wait(2), wait(3), wait(4)), (1_000, 1_500, 2_000));
+            assert_eq!(
+                (wait(30), wait(31), wait(u64::MAX)),
+                (15_000, 15_000, 15_000)
+            );
+        }
+    }
+
+    #[test]
+    fn a_hundred_places_behind_a_foreign_holder_make_less_than_twenty_looks_a_second() {
+        let each = |place| 1_000_000 / look(&seen(Some(60_000), false), place);
+        let in_a_thousand_seconds: u128 = (1..=100).map(each).sum();
+        assert!(in_a_thousand_seconds < 15_000, "{in_a_thousand_seconds}");
+    }
+
+    #[test]
+    fn however_often_looks_are_called_for_there_are_ten_in_a_second_at_most() {
+        let start = Moment::from_nanos(1_000_000_000);
+        let (mut pace, mut now, mut looks) = (Pace::default(), start, Vec::new());
+        while looks.len() < 200 {
+            now = pace.next(now);
+            pace.looked(now);
+            looks.push(now);
+        }
+        assert_eq!(looks[0], looks[2], "a few are made at once");
+        assert!(looks[3] > looks[2]);
+        for window in looks.windows(11) {
+            assert!(window[10].saturating_since(window[0]) >= Duration::from_secs(1));
+        }
+        let rested = now.plus(Duration::from_secs(1));
+        assert_eq!(pace.next(rested), rested);
+        (0..50).for_each(|_| pace.looked(rested));
+        assert_eq!(pace.next(rested), rested.plus(ONE_MORE_EACH));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod conformance;
 mod engine;
 mod errors;
 mod faults;
+mod foreign;
 mod history;
 mod moves;
 mod protocols;
