@@ -7,7 +7,7 @@
 -- ARGV[1] token      the caller's proof of ownership
 -- ARGV[2] used       the highest fencing token in use, of those that were reserved; '0' when none is to be given back
 --
--- Returns {"left", time_us}        was in line and is not any more
+-- Returns {"left", time_us}        was in line and is not any more; the next one is told when it is the first now
 --         {"released", time_us}    held the lock, which is free or the next waiter's now
 --         {"absent", time_us}      neither held nor waited; nothing was changed
 -- Replay  "absent": the first call did the work
@@ -18,9 +18,14 @@ local token, used = ARGV[1], tonumber(ARGV[2]) or 0
 local now_us = clock_us()
 local member = line_known(waiters, token)
 local held = redis.pcall('GET', lock) -- an error for what is no lock, which is no reason to stay in line
+local was_first = member and redis.call('ZRANK', line, member) == 0
 if member then line_drop(line, waiters, { member = member, token = token }) end
 if held == token then
   line_pass_on(lock, line, waiters, fence, used, now_us)
   return { 'released', whole(now_us) }
 end
+-- Behind a holder that tells nobody only the first looks often, so the next one is told that it is the first: by its
+-- token alone, which is a reason to look. It may not be there, or we may not say so; then it looks by itself.
+local first = was_first and line_read(line, 0, 0)[1]
+if first and first.channel ~= '' then redis.pcall('PUBLISH', first.channel, first.token) end
 return { member and 'left' or 'absent', whole(now_us) }

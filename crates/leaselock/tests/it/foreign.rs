@@ -106,6 +106,22 @@ async fn tasks_that_share_a_place_are_called_too() {
     all_served([first, second]).await;
 }
 
+/// Nobody else would tell it, and it would look after a second only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_first_in_line_gives_up_the_next_one_hears_of_the_key() {
+    let server = telling();
+    taken(&server);
+    let [(one, _), (two, _)] = [(); 2].map(|()| timeless(&server));
+    let first = waiter(&one, "job", LONG);
+    settled(&server).await;
+    let next = waiter(&two, "job", LONG);
+    in_line(&two, "job", 2).await;
+    first.abort();
+    eventually("it is the first", async || looks(&server) == 5).await; // in line, told, and the key is heard
+    let_go(&server);
+    served(next).await.release().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_another_database_and_with_a_prefix_the_waiter_is_called_too() {
     let server = telling();

@@ -72,6 +72,32 @@ fn a_grant_for_a_cancelled_waiter_goes_to_the_next() {
 }
 
 #[test]
+fn when_the_first_in_line_leaves_the_next_is_told_and_nobody_else() {
+    on_every_engine(async |lab| {
+        let (keys, holder) = (keys("job"), token());
+        let [first, next, last] = [token(), token(), token()];
+        let ear = lab.listen("here").await;
+        let wait = How {
+            channel: "here",
+            ..WAIT
+        };
+        lab.granted(&keys, &holder, &TRY).await;
+        for waiter in [&first, &next, &last] {
+            lab.waiting(&keys, waiter, &wait).await;
+        }
+        assert_eq!(lab.cancel(&keys, &first).await, Cancelled::Left);
+        assert_eq!(ear.heard(&next).await, next.secret(), "no grant");
+        assert_eq!(lab.cancel(&keys, &first).await, Cancelled::Absent);
+        assert_eq!(lab.cancel(&keys, &last).await, Cancelled::Left);
+        lab.release(&keys, &holder).await;
+        while ear.count() < 2 {
+            tokio::task::yield_now().await;
+        }
+        assert!(lab.holds(&keys, &next).await && ear.count() == 2);
+    });
+}
+
+#[test]
 fn a_waiter_without_receivers_is_skipped_keeps_its_place_and_is_served_later() {
     on_every_engine(async |lab| {
         let (keys, holder, away, there) = (keys("job"), token(), token(), token());
