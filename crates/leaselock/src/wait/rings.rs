@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use crate::client::Inner;
+use crate::clock::{Clock, Moment};
 use crate::error::StoreError;
 use crate::protocol::claim::Claim;
 use crate::protocol::{Protocol, redisson};
@@ -15,6 +16,8 @@ use crate::script::Value;
 use crate::store::bells::Bell;
 #[cfg(feature = "redis")]
 use crate::store::redis::Private;
+use crate::wait::foreign::may_mean_free;
+use crate::wait::looks::Pace;
 
 /// How one waiter is told.
 pub(super) enum Ring {
@@ -22,6 +25,8 @@ pub(super) enum Ring {
     Silence,
     /// Everybody who listens hears each release.
     Bell(Bell),
+    /// The server may tell what happens to the key, or nothing: the timer goes on.
+    News(Bell, Pace),
     /// Each release wakes one, who takes an element out of a list.
     Signal(Signal),
 }
@@ -48,28 +53,46 @@ impl Ring {
                 }
                 Ring::Silence
             }
-            _ => Ring::Silence,
+            _ => match inner.store.news_of(claim.lock()) {
+                Some(news) => {
+                    let bell = background.bells.hear_only(&news, may_mean_free);
+                    if bell.ready(within).await {
+                        return Ring::News(bell, Pace::default());
+                    }
+                    Ring::Silence
+                }
+                None => Ring::Silence,
+            },
         }
     }
 
+    /// Each release is told, so there is no need to ask by timer except now and then.
     pub(super) fn is_heard(&self) -> bool {
-        !matches!(self, Ring::Silence)
+        matches!(self, Ring::Bell(_) | Ring::Signal(_))
     }
 
     /// Ends when it is worth trying; never when nothing can be heard.
-    pub(super) async fn rung(&self) {
+    pub(super) async fn rung(&self, clock: &Clock) {
         match self {
             Ring::Silence => std::future::pending().await,
             Ring::Bell(bell) => bell.rung().await,
+            Ring::News(bell, pace) => {
+                bell.rung().await;
+                clock.sleep_until(pace.next(clock.now())).await;
+            }
             Ring::Signal(signal) => signal.shared.rung.notified().await,
         }
     }
 
     /// The try that followed was answered: what rang has had its use.
-    pub(super) fn has_tried(&self) {
-        if let Ring::Signal(signal) = self {
-            signal.shared.taken.store(false, Ordering::SeqCst);
-            signal.shared.goes_on.notify_one();
+    pub(super) fn has_tried(&mut self, now: Moment) {
+        match self {
+            Ring::Silence | Ring::Bell(_) => {}
+            Ring::News(_, pace) => pace.looked(now),
+            Ring::Signal(signal) => {
+                signal.shared.taken.store(false, Ordering::SeqCst);
+                signal.shared.goes_on.notify_one();
+            }
         }
     }
 }

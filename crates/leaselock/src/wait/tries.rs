@@ -82,18 +82,18 @@ impl Acquisition<'_> {
             };
             let (error, pause) = match tried {
                 Ok(Ok(lease)) => {
-                    ring.has_tried();
+                    ring.has_tried(self.now());
                     return Ok(lease);
                 }
                 Ok(Err(seen)) => {
-                    ring.has_tried();
+                    ring.has_tried(self.now());
                     self.tell(&seen, 1);
                     let first = !std::mem::replace(&mut answered, true);
                     failures = 0;
                     let mut pause = looks::between_tries(seen.remaining, ring.is_heard());
                     if first {
                         ring = self.listen(end).await;
-                        if ring.is_heard() {
+                        if !matches!(ring, Ring::Silence) {
                             pause = Duration::ZERO; // it may have been told just before
                         }
                     }
@@ -117,7 +117,7 @@ impl Acquisition<'_> {
             let until = end.map_or(again, |end| end.min(again));
             tokio::select! {
                 () = gate.released() => {}
-                () = ring.rung() => {}
+                () = ring.rung(&self.inner.clock) => {}
                 () = self.inner.clock.sleep_until(until) => {}
             }
             self.renew_token()?;

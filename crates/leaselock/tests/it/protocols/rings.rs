@@ -1,7 +1,7 @@
 //! Waiters of python-redis-lock and Redisson are woken by our releases, and ours by theirs, without asking again and
 //! again. The others are played by commands that say on the wire what those libraries say.
 
-use leaselock::{AcquireError, Client, Lease, Protocol};
+use leaselock::{AcquireError, Client, Clock, Lease, Protocol};
 use redis::aio::MultiplexedConnection;
 use testkit::Server;
 use tokio::task::JoinHandle;
@@ -70,13 +70,13 @@ async fn our_waiter_wakes_when_python_redis_lock_releases_and_asks_twice_until_t
     let waiting = waiter(&client, Protocol::PythonRedisLock);
     blocked(&server, 1).await;
     eventually("it has tried again since it listens", async || {
-        calls(&server, "evalsha") >= 2
+        calls(&server, "setnx") >= 2
     })
     .await;
     release_as_python_does(&server);
     let lease = by_message(waiting).await.unwrap().unwrap();
     assert_eq!(
-        calls(&server, "evalsha"),
+        calls(&server, "setnx"),
         3,
         "once more than before it was woken"
     );
@@ -138,7 +138,7 @@ async fn our_waiter_wakes_when_redisson_releases_and_asks_twice_until_then() {
     let listens = |server: &Server| channels(server).iter().any(|one| one.contains("{job}"));
     eventually("it listens", async || listens(&server)).await;
     eventually("it has tried again since it listens", async || {
-        calls(&server, "evalsha") >= 2
+        calls(&server, "exists") >= 2
     })
     .await;
     server.cli(&["PUBLISH", "redisson_lock__channel:{job}", "1"]); // of a read lock
@@ -146,10 +146,41 @@ async fn our_waiter_wakes_when_redisson_releases_and_asks_twice_until_then() {
     server.cli(&["PUBLISH", "redisson_lock__channel:{job}", "0"]);
     let lease = by_message(waiting).await.unwrap().unwrap();
     assert_eq!(
-        calls(&server, "evalsha"),
+        calls(&server, "exists"),
         3,
         "once more than before it was woken"
     );
     lease.release().await.unwrap();
     eventually("it listens no more", async || !listens(&server)).await;
+}
+
+/// The clock of the waiter stands still, so none of its timers brings it about.
+#[tokio::test]
+async fn where_the_server_tells_what_happens_to_keys_our_waiter_wakes_when_another_deletes_its_lock()
+ {
+    for (protocol, key) in [
+        (Protocol::SetnxGetset, "job"),
+        (Protocol::setex_renamenx(), "job:real_lock"),
+        (Protocol::WatchMulti, "job:real_lock"),
+        (Protocol::SetnxPexpire, "job"),
+        (Protocol::AllOrNone, "job"),
+    ] {
+        let server = Server::start();
+        let builder = Client::builder().url(&server.url()).clock(Clock::manual());
+        let client = builder.build().unwrap();
+        server.cli(&["CONFIG", "SET", "notify-keyspace-events", "Kg"]);
+        let theirs = "99999999999999"; // a token, or a time that is far away
+        server.cli(&["SET", key, theirs, "PX", "60000"]);
+        let (said, mut looked) = tokio::sync::mpsc::unbounded_channel();
+        let lock = job(&client, protocol).on_wait(move |_| said.send(()).unwrap());
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        for _look in ["before it listens", "since it listens"] {
+            soon(looked.recv()).await.unwrap();
+        }
+        server.cli(&["DEL", key]);
+        let lease = soon(waiting).await.unwrap().unwrap();
+        lease.release().await.unwrap();
+        let listens = || channels(&server).iter().any(|one| one.ends_with(key));
+        eventually("it listens no more", async || !listens()).await;
+    }
 }
