@@ -30,6 +30,7 @@ use crate::lease::{Held, LeaseState, losing::Losing};
 use crate::mutex::{Ran, RunError};
 use crate::name::Name;
 use crate::options::setters;
+use crate::preset::Preset;
 
 /// A [`Client`](crate::Client) whose calls wait on the calling thread.
 #[derive(Debug, Clone)]
@@ -148,6 +149,12 @@ macro_rules! waited {
 impl Mutex {
     setters!(mutex.options);
 
+    /// As [`Mutex::like`](crate::Mutex::like).
+    pub fn like(mut self, preset: Preset) -> Self {
+        self.mutex = self.mutex.like(preset);
+        self
+    }
+
     fn name(&self) -> Name {
         self.mutex.shown_name()
     }
@@ -231,6 +238,16 @@ impl Lease {
     /// The fencing token; `None` when fencing was switched off.
     pub fn fence(&self) -> Option<Fence> {
         self.lease.fence()
+    }
+
+    /// As [`Lease::retries`](crate::Lease::retries).
+    pub fn retries(&self) -> u32 {
+        self.lease.retries()
+    }
+
+    /// The length that each renewal asks for.
+    pub fn ttl(&self) -> Duration {
+        self.lease.ttl()
     }
 
     /// How long you may still act, unless it is extended.

@@ -171,8 +171,8 @@ pub enum AcquireError {
     #[error(transparent)]
     Invalid(#[from] InvalidInput),
 
-    /// The wait ended while others held it. Nothing is held; the place in line was given up.
-    #[error("`{name}` is still held by another after waiting {waited:?}")]
+    /// The wait ended while it was held. Nothing is held by this attempt; the place in line was given up.
+    #[error("`{name}` is still held by {} after waiting {waited:?}", who_holds(*own))]
     StillBusy {
         /// The lock's name.
         name: Name,
@@ -180,6 +180,10 @@ pub enum AcquireError {
         waited: Duration,
         /// The id of the client that held it at the last look; `None` when a foreign library did.
         holder: Option<String>,
+        /// Whether that was the very client that tried: a name that is held is busy for its holder too.
+        own: bool,
+        /// How often it was tried again after the first time, with [`Wait::Retries`](crate::Wait::Retries).
+        retries: u32,
     },
 
     /// No usable answer came. **A lease may exist on the server** for up to `clear_in`; nobody acts on it, and it is
@@ -206,6 +210,36 @@ pub enum AcquireError {
     /// The client was closed. Nothing is held.
     #[error("the client is closed")]
     Closed,
+}
+
+impl AcquireError {
+    /// `client`: who tried.
+    pub(crate) fn still_busy(
+        name: Name,
+        waited: Duration,
+        holder: Option<String>,
+        client: &str,
+    ) -> Self {
+        AcquireError::StillBusy {
+            name,
+            waited,
+            own: holder.as_deref() == Some(client),
+            holder,
+            retries: 0,
+        }
+    }
+
+    /// After so many tries beyond the first.
+    pub(crate) fn after(mut self, tries: u32) -> Self {
+        if let AcquireError::StillBusy { retries, .. } = &mut self {
+            *retries = tries;
+        }
+        self
+    }
+}
+
+fn who_holds(own: bool) -> &'static str {
+    if own { "this very client" } else { "another" }
 }
 
 /// Why an extension failed.

@@ -42,6 +42,7 @@ mod lease;
 mod mutex;
 mod name;
 mod options;
+mod preset;
 mod protocol;
 mod script;
 mod skew;
@@ -67,6 +68,7 @@ pub use lease::{Held, Lease, LeaseState};
 pub use mutex::{Mutex, Ran, RunError};
 pub use name::Name;
 pub use options::{DRIFT_PPM, Options, RETRY_DELAY, RETRY_JITTER_PERCENT, TTL, Wait, Waiting};
+pub use preset::Preset;
 pub use protocol::{LATENCY_GUARD, Protocol};
 /// The redis client library in the version that connections are handed in from.
 #[cfg(feature = "redis")]
@@ -80,6 +82,8 @@ mod pages {
     struct Readme;
     #[doc = include_str!("../../../docs/mutex.md")]
     struct Mutex;
+    #[doc = include_str!("../../../docs/presets.md")]
+    struct Presets;
     #[doc = include_str!("../../../docs/protocols.md")]
     struct Protocols;
     #[doc = include_str!("../../../docs/interop.md")]

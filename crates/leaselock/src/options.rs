@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::InvalidInput;
+use crate::preset::Preset;
 use crate::protocol::Protocol;
 use crate::ttl::Ttl;
 
@@ -77,8 +78,12 @@ pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
 #[derive(Clone)]
 #[must_use = "options do nothing until a lock is taken with them"]
 pub struct Options {
-    pub(crate) ttl: Duration,
-    pub(crate) wait: Wait,
+    /// As it was asked for; [`Options::length`] is what holds.
+    pub(crate) ttl: Option<Duration>,
+    /// As it was asked for; [`Options::patience`] is what holds.
+    pub(crate) wait: Option<Wait>,
+    /// Whose locks are meant, and whose defaults hold.
+    pub(crate) like: Option<Preset>,
     pub(crate) priority: i32,
     /// `None` when it was not asked for: as the protocol can.
     pub(crate) renewal: Option<bool>,
@@ -94,8 +99,9 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            ttl: TTL,
-            wait: Wait::Forever,
+            ttl: None,
+            wait: None,
+            like: None,
             priority: 0,
             renewal: None,
             max_hold: None,
@@ -114,13 +120,13 @@ macro_rules! setters {
         /// How long the lease lasts without renewal: 10 ms to 30 days, 10 s by default. Longer survives longer pauses;
         /// shorter frees the lock sooner after a crash.
         pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
-            self$(.$field)*.ttl = ttl;
+            self$(.$field)*.ttl = Some(ttl);
             self
         }
 
         /// How long to wait while another holds it; for ever by default.
         pub fn wait(mut self, wait: $crate::options::Wait) -> Self {
-            self$(.$field)*.wait = wait;
+            self$(.$field)*.wait = Some(wait);
             self
         }
 
@@ -183,20 +189,33 @@ pub(crate) use setters;
 impl Options {
     setters!();
 
+    /// The ttl that holds: the caller's, else that of the library whose locks are meant, else ours.
+    pub(crate) fn length(&self) -> Duration {
+        let theirs = || self.like.and_then(Preset::ttl);
+        self.ttl.or_else(theirs).unwrap_or(TTL)
+    }
+
+    /// The wait that holds, in the same way.
+    pub(crate) fn patience(&self) -> Wait {
+        let theirs = || self.like.map(Preset::wait);
+        self.wait.or_else(theirs).unwrap_or(Wait::Forever)
+    }
+
     /// The ttl, once everything is known to be in range.
     pub(crate) fn check(&self) -> Result<Ttl, InvalidInput> {
-        if let Wait::Retries { jitter_percent, .. } = self.wait
+        let ttl = self.length();
+        if let Some(Wait::Retries { jitter_percent, .. }) = self.wait
             && jitter_percent > 100
         {
             return Err(InvalidInput::new(format!(
                 "jitter of {jitter_percent} % is out of range: 0 to 100"
             )));
         }
-        if self.max_hold.is_some_and(|hold| hold < self.ttl) {
+        if self.max_hold.is_some_and(|hold| hold < ttl) {
             return Err(InvalidInput::new(format!(
                 "max_hold {:?} is shorter than the ttl {:?}; make it at least as long",
                 self.max_hold.unwrap_or_default(),
-                self.ttl
+                ttl
             )));
         }
         if let Some(why) = &self.why
@@ -206,12 +225,15 @@ impl Options {
                 "why: at most {WHY_MAX} characters and no control characters"
             )));
         }
-        self.check_protocol()?;
-        Ttl::new(self.ttl)
+        self.check_protocol(ttl)?;
+        if let Some(preset) = self.like {
+            preset.check(ttl)?;
+        }
+        Ttl::new(ttl)
     }
 
     /// What a way of locking cannot do is refused when it was asked for.
-    fn check_protocol(&self) -> Result<(), InvalidInput> {
+    fn check_protocol(&self, ttl: Duration) -> Result<(), InvalidInput> {
         let protocol = self.protocol;
         if !self.others.is_empty() && protocol != Protocol::AllOrNone {
             return Err(InvalidInput::new(format!(
@@ -246,10 +268,9 @@ impl Options {
         if self.why.is_some() && protocol != Protocol::AllOrNone {
             return refused("a note", "there is no place for it beside the lock");
         }
-        if protocol.whole_seconds() && (self.ttl.subsec_nanos() != 0 || self.ttl.is_zero()) {
+        if protocol.whole_seconds() && (ttl.subsec_nanos() != 0 || ttl.is_zero()) {
             return Err(InvalidInput::new(format!(
-                "ttl {:?}: the protocol {protocol} counts whole seconds, from 1 s",
-                self.ttl
+                "ttl {ttl:?}: the protocol {protocol} counts whole seconds, from 1 s"
             )));
         }
         Ok(())
@@ -270,8 +291,9 @@ impl Options {
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
-            .field("ttl", &self.ttl)
-            .field("wait", &self.wait)
+            .field("ttl", &self.length())
+            .field("wait", &self.patience())
+            .field("like", &self.like)
             .field("priority", &self.priority)
             .field("renewal", &self.renewal)
             .field("max_hold", &self.max_hold)

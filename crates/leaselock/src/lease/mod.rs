@@ -58,6 +58,8 @@ pub struct Lease {
     given_up: bool,
     /// A request of its acquisition was cut off and may be carried out when the lease is over.
     late_requests: bool,
+    /// Tries beyond the first that it took.
+    retries: u32,
     /// The tasks of this process to the next of which it passes when it is over.
     party: Option<Arc<Party>>,
 }
@@ -70,8 +72,15 @@ impl Lease {
             id,
             given_up: false,
             late_requests: false,
+            retries: 0,
             party: None,
         }
+    }
+
+    /// It took so many tries beyond the first.
+    pub(crate) fn after(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
     }
 
     /// It goes on to the next task of this process when this one lets go.
@@ -131,6 +140,12 @@ impl Lease {
     /// The fencing token; `None` when fencing was switched off. The same for the whole life of the lease.
     pub fn fence(&self) -> Option<Fence> {
         self.kept.fence
+    }
+
+    /// How often it was tried again after the first time, with [`Wait::Retries`](crate::Wait::Retries): more than 0
+    /// tells that others held it, or that the store did not answer. In line there are no tries, and this is 0.
+    pub fn retries(&self) -> u32 {
+        self.retries
     }
 
     /// The length that each renewal asks for.

@@ -18,6 +18,7 @@ use crate::keys::{self, MutexKeys};
 use crate::lease::{Held, Lease};
 use crate::name::Name;
 use crate::options::{Options, Wait, setters};
+use crate::preset::Preset;
 use crate::protocol::look::look;
 use crate::wait::acquisition::Acquisition;
 use crate::wait::looks;
@@ -65,6 +66,33 @@ impl Mutex {
     }
 
     setters!(options);
+
+    /// Means the lock that another library has under this name: the name becomes the library's key, and its ttl and
+    /// its way of waiting hold where neither this mutex nor the client's defaults set their own, in whatever order.
+    /// Everything else stays as it is: tokens, fences, renewal, the line of those who use leaselock.
+    ///
+    /// Errors, handles and [`name`](Mutex::name) have the library's key from then on. The client's prefix stands in
+    /// front of it, so leave that empty unless the library's user has the same one. A second library is refused by
+    /// the first operation, and so is what its locks cannot have, such as a ttl that is not whole seconds.
+    ///
+    /// ```
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// use leaselock::Preset;
+    ///
+    /// let mutex = client.mutex("job").like(Preset::REDIS_SEMAPHORE);
+    /// assert_eq!(mutex.name(), Some("mutex:job"));
+    /// # Ok::<_, leaselock::InvalidInput>(())
+    /// ```
+    pub fn like(mut self, preset: Preset) -> Self {
+        self.name = self.name.and_then(|name| match self.options.like {
+            None => preset.name_for(name.as_str()),
+            Some(first) => Err(InvalidInput::new(format!(
+                "`{name}` is a lock of {first} already; name one library, not {preset} too"
+            ))),
+        });
+        self.options.like = Some(preset);
+        self
+    }
 
     /// The name; `None` when it is not well-formed, which the first operation reports.
     pub fn name(&self) -> Option<&str> {
@@ -129,7 +157,7 @@ impl Mutex {
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
     pub async fn acquire(&self) -> Result<Lease, AcquireError> {
-        self.acquisition()?.run(self.options.wait).await
+        self.acquisition()?.run(self.options.patience()).await
     }
 
     /// Takes the lock, waiting in line for at most `limit`.
@@ -161,7 +189,7 @@ impl Mutex {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         self.options.check()?;
         let clock = &self.inner.clock;
-        let (mut left, delay, percent, end) = match self.options.wait {
+        let (mut left, delay, percent, end) = match self.options.patience() {
             Wait::No | Wait::Forever => (Some(0), Duration::ZERO, 0, None),
             Wait::Retries {
                 count,

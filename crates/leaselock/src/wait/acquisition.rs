@@ -127,6 +127,7 @@ impl<'a> Acquisition<'a> {
         jitter_percent: u8,
     ) -> Result<Lease, AcquireError> {
         let mut left = count;
+        let mut retries: u32 = 0;
         loop {
             self.make_claim().await?;
             let now = self.inner.clock.now();
@@ -136,11 +137,11 @@ impl<'a> Acquisition<'a> {
             let error = match outcome {
                 Ok(Outcome::Granted(lease, _)) => {
                     debt.settle();
-                    return Ok(lease);
+                    return Ok(lease.after(retries));
                 }
                 Ok(Outcome::Busy(seen) | Outcome::Waiting(seen, ..)) => {
                     debt.settle();
-                    self.still_busy(start, Some(seen))
+                    self.still_busy(start, Some(seen)).after(retries)
                 }
                 Err(source) => self.failed(debt, source, false),
             };
@@ -148,6 +149,7 @@ impl<'a> Acquisition<'a> {
                 return Err(error);
             }
             left = left.map(|left| left - 1);
+            retries = retries.saturating_add(1);
             self.inner
                 .clock
                 .sleep(looks::jittered(delay, jitter_percent))
@@ -352,11 +354,8 @@ impl<'a> Acquisition<'a> {
 
     pub(super) fn still_busy(&self, start: Moment, seen: Option<Seen>) -> AcquireError {
         let waited = self.inner.clock.now().saturating_since(start);
-        AcquireError::StillBusy {
-            name: self.name.clone(),
-            waited,
-            holder: seen.and_then(|seen| seen.holder),
-        }
+        let holder = seen.and_then(|seen| seen.holder);
+        AcquireError::still_busy(self.name.clone(), waited, holder, self.inner.id.as_str())
     }
 }
 

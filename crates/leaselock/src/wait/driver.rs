@@ -30,7 +30,7 @@ pub(super) fn start(inner: &Arc<Inner>, party: &Arc<Party>, name: &Name) {
         party: Arc::clone(party),
         name: name.clone(),
         options: Options {
-            ttl: party.terms.ttl.as_duration(),
+            ttl: Some(party.terms.ttl.as_duration()),
             priority: party.terms.priority,
             fencing: Some(party.terms.fencing),
             ..Options::default()
@@ -273,11 +273,7 @@ impl Driver {
             let name = self.name.clone();
             waiter.seat.offer(Err(match trouble.cloned() {
                 Some(source) => AcquireError::Store { name, source }, // what there may be is kept for others
-                None => AcquireError::StillBusy {
-                    name,
-                    waited,
-                    holder,
-                },
+                None => AcquireError::still_busy(name, waited, holder, self.inner.id.as_str()),
             }));
         }
     }

@@ -18,6 +18,7 @@ mod faults;
 mod foreign;
 mod history;
 mod moves;
+mod presets;
 mod protocols;
 mod send_sync;
 mod starved;

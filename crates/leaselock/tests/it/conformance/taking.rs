@@ -35,11 +35,15 @@ pub(super) async fn a_bounded_wait_ends_with_busy_and_names_the_holder(engine: &
         name,
         waited,
         holder,
+        own,
+        retries,
+        ..
     } = busy
     else {
         panic!("{busy:?}")
     };
     assert_eq!((name.as_str(), holder.as_deref()), ("job", Some(one.id())));
+    assert_eq!((own, retries), (false, 0));
     assert!(waited >= limit, "{waited:?}");
     assert_eq!(one.inspect("job").await.unwrap().line, []);
 }
