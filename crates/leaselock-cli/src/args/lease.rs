@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use leaselock::Preset;
 
+use super::like::LikeArgs;
 use crate::duration;
 use crate::exit::Exit;
 
@@ -13,10 +15,11 @@ use crate::exit::Exit;
 pub(crate) struct LockArgs {
     /// Length of the lease: how long others wait at most when this holder vanishes
     ///
-    /// `run` renews it all the time; from `acquire` it counts once. From 10ms, for `run` from 100ms, to 30d.
-    #[arg(long, value_name = "DUR", default_value = "10s", value_parser = duration::parse)]
+    /// `run` renews it all the time; from `acquire` it counts once. From 10ms, for `run` from 100ms, to 30d;
+    /// 10s when not given, or what the library of --like has.
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]
-    pub(crate) ttl: Duration,
+    ttl: Option<Duration>,
 
     /// Place in line: a higher number goes first, equal numbers in the order of arrival
     #[arg(
@@ -30,6 +33,17 @@ pub(crate) struct LockArgs {
     /// A note that others see while this lease is held
     #[arg(long, value_name = "TEXT")]
     pub(crate) why: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) like: LikeArgs,
+}
+
+impl LockArgs {
+    /// The length of the lease.
+    pub(crate) fn ttl(&self) -> Duration {
+        let theirs = || self.like.preset.and_then(Preset::ttl);
+        self.ttl.or_else(theirs).unwrap_or(leaselock::TTL)
+    }
 }
 
 /// How long to wait for a lock that somebody else holds.

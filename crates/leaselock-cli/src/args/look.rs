@@ -5,11 +5,15 @@ use std::time::Duration;
 use clap::Args;
 use clap_complete::Shell;
 
+use super::like::LikeArgs;
 use crate::duration;
 
 /// Show who holds a lock, since when and for how long, and who waits for it
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) like: LikeArgs,
+
     /// The locks to look at
     #[arg(required = true, value_name = "NAME")]
     pub(crate) names: Vec<String>,
@@ -38,6 +42,9 @@ pub(crate) struct WaitArgs {
     #[arg(allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
 
+    #[command(flatten)]
+    pub(crate) like: LikeArgs,
+
     /// The lock to wait for
     pub(crate) name: String,
 }
@@ -60,6 +67,9 @@ pub(crate) struct BreakArgs {
     /// Also when the holder uses another lock library on the same key
     #[arg(long)]
     pub(crate) foreign: bool,
+
+    #[command(flatten)]
+    pub(crate) like: LikeArgs,
 
     /// The lock to break
     pub(crate) name: String,

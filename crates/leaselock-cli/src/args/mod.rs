@@ -6,6 +6,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod lease;
+pub(crate) mod like;
 pub(crate) mod look;
 pub(crate) mod run;
 pub(crate) mod usage;
@@ -141,6 +142,7 @@ mod tests {
             "leaselock run x -w 3 --why month-end --url redis://h true --json",
             "leaselock --url run run run -- run",
             "leaselock run -q -E 3 --max-hold 1h --priority -2 x -c true",
+            "leaselock run --like guide x -- true --like redsync",
         ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let (plain, whole) = (Cli::plain_run(&words).unwrap(), parse(line).unwrap());
@@ -151,6 +153,7 @@ mod tests {
             "leaselock --url run status x",
             "leaselock run --help",
             "leaselock run x -n -w 1 true",
+            "leaselock run --like nobody x true",
             "leaselock help run",
         ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();

@@ -113,7 +113,7 @@ impl RunArgs {
                         leave the flag away to hold the lock alone"
                 .into());
         }
-        let ttl = self.lock.ttl;
+        let ttl = self.lock.ttl();
         if ttl < SHORTEST_TTL {
             return Err(format!(
                 "--ttl: {} leaves no time to end the command before the lease ends; \
@@ -249,6 +249,20 @@ mod tests {
                 .plan()
                 .unwrap();
             assert_eq!(plan.guardian.kill_after, Duration::from_millis(expected));
+        }
+    }
+
+    #[test]
+    fn a_library_brings_its_ttl_and_a_flag_goes_before_it() {
+        for (flags, expected) in [
+            ("--like guide", 30_000),
+            ("--like redis-py", 10_000),
+            ("--like guide --ttl 3s", 3_000),
+        ] {
+            let plan = run(&format!("leaselock run {flags} job true"))
+                .plan()
+                .unwrap();
+            assert_eq!(plan.guardian.ttl, Duration::from_millis(expected));
         }
     }
 

@@ -14,6 +14,7 @@ use crate::{output, session, show};
 
 /// Takes the lock and prints its handle. A handle that nobody could read is given back.
 pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure> {
+    let name = args.lock.like.name(&args.name, globals)?;
     let client = session::client_without_session(globals)?;
     let signals = Signals::block(&Status::read()?)?;
     session::block_on(async {
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         let secret = handle.to_secret_string();
         let line = if globals.json {
             let fence = fence.map(Fence::get);
-            json!({ "name": args.name, "fence": fence, "ttl_ms": show::ms(ttl), "handle": secret })
+            json!({ "name": name, "fence": fence, "ttl_ms": show::ms(ttl), "handle": secret })
                 .to_string()
         } else {
             secret
@@ -46,9 +47,12 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
 
 /// The lock as the flags describe it.
 pub(crate) fn mutex(client: &Client, name: &str, lock: &LockArgs) -> Mutex {
-    let mutex = client.mutex(name).ttl(lock.ttl).priority(lock.priority);
-    match &lock.why {
-        Some(why) => mutex.why(why),
+    let mut mutex = client.mutex(name).ttl(lock.ttl()).priority(lock.priority);
+    if let Some(why) = &lock.why {
+        mutex = mutex.why(why);
+    }
+    match lock.like.preset {
+        Some(preset) => mutex.like(preset),
         None => mutex,
     }
 }

@@ -14,22 +14,23 @@ use crate::{output, session, show};
 /// Takes the lock away, from the holder that the operator has seen.
 pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::client(globals)?;
+    let name = args.like.name(&args.name, globals)?;
     session::block_on(async {
         let mut terms = BreakTerms::default().foreign(args.foreign);
         match args.fence {
             Some(fence) => terms = terms.only(Fence::new(fence)),
             None if args.yes => {}
-            None => match confirm(&client, args).await? {
+            None => match confirm(&client, &name).await? {
                 Answer::Break(Some(fence)) => terms = terms.only(fence),
                 Answer::Break(None) => {}
                 Answer::Leave => return Err(Failure::new("nothing was broken", Exit::LOST)),
             },
         }
-        let broken = client.break_lease(&args.name, terms).await?;
+        let broken = client.break_lease(&name, terms).await?;
         let who = show::who(broken.process.as_ref(), broken.client.as_deref());
         if globals.json {
             let object = json!({
-                "name": args.name,
+                "name": name,
                 "broken": {
                     "client": broken.client,
                     "process": broken.process.as_ref().map(show::process_json),
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
                 .unwrap_or_default();
             output::say(&format!(
                 "leaselock: `{}` was taken from {who}{fence}; it may work on until its next renewal\n",
-                output::tame(&args.name)
+                output::tame(&name)
             ));
         }
         Ok(Exit::OK)
@@ -58,12 +59,12 @@ enum Answer {
 }
 
 /// Shows who would be hit, and asks.
-async fn confirm(client: &Client, args: &BreakArgs) -> Result<Answer, Failure> {
+async fn confirm(client: &Client, name: &str) -> Result<Answer, Failure> {
     if !std::io::stdin().is_terminal() {
         let text = "nobody can be asked here: give --fence N to break the grant that status shows, or --yes";
         return Err(Failure::new(text, Exit::USAGE));
     }
-    let seen = client.inspect(&args.name).await?;
+    let seen = client.inspect(name).await?;
     let Holding::Held(holder) = &seen.state else {
         return Ok(Answer::Break(None)); // the library says what is there instead
     };

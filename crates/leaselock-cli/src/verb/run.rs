@@ -21,6 +21,7 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
     let plan = args
         .plan()
         .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
+    let name = args.lock.like.name(&args.name, globals)?;
     let client = session::client_that_runs(globals, &plan.program)?;
     let mut lock = mutex(&client, &args.name, &args.lock).protocol(args.protocol);
     if let Some(longest) = args.max_hold {
@@ -38,6 +39,7 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
             Ok(Obtained::Lease(lease)) => {
                 let scene = Scene {
                     args,
+                    name: &name,
                     globals,
                     plan: &plan,
                     client: &client,
@@ -59,6 +61,8 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
 
 struct Scene<'a> {
     args: &'a RunArgs,
+    /// As leaselock knows it.
+    name: &'a str,
     globals: &'a Globals,
     plan: &'a RunPlan,
     client: &'a Client,
@@ -89,8 +93,8 @@ impl Scene<'_> {
             }
         };
         let losing = lease.lost();
-        let (name, lost) = (self.args.name.clone(), lease.lost());
-        let tell = |trouble| self.tell(trouble, losing.check().err(), &name);
+        let lost = lease.lost();
+        let tell = |trouble| self.tell(trouble, losing.check().err());
         let lost = async { drop(lost.await) };
         let (outcome, leaving) =
             supervise(job, guardian, &self.plan.guardian, self.intake, lost, tell).await?;
@@ -141,9 +145,9 @@ impl Scene<'_> {
         let order = Order {
             program: &self.plan.program,
             arguments: &self.plan.arguments,
-            name: &self.args.name,
+            name: self.name,
             fence: lease.fence().map(leaselock::Fence::get),
-            ttl: self.args.lock.ttl,
+            ttl: self.args.lock.ttl(),
             session,
             limited: self.args.max_hold.is_some(),
         };
@@ -166,7 +170,8 @@ impl Scene<'_> {
         Failure::new(text, reason.exit())
     }
 
-    fn tell(&self, trouble: Trouble, lost: Option<Lost>, name: &str) {
+    fn tell(&self, trouble: Trouble, lost: Option<Lost>) {
+        let name = self.name;
         let signal = signal_name::name(self.plan.guardian.signal);
         let (event, text) = match trouble {
             Trouble::Lost => {
@@ -198,7 +203,7 @@ impl Scene<'_> {
         if self.globals.json {
             output::say(&format!(
                 "{}\n",
-                json!({ "event": event, "name": self.args.name, "text": text })
+                json!({ "event": event, "name": self.name, "text": text })
             ));
         } else {
             output::say(&format!("leaselock: {text}\n"));

@@ -12,13 +12,15 @@ pub(crate) fn run(args: &StatusArgs, globals: &Globals) -> Result<Exit, Failure>
     session::block_on(async {
         let mut failed = Ok(Exit::OK);
         for name in &args.names {
-            match client.inspect(name).await {
+            let name = args.like.name(name, globals);
+            let seen = async { Ok::<_, Failure>(client.inspect(&name?).await?) };
+            match seen.await {
                 Ok(seen) if globals.json => {
                     output::print(format!("{}\n", show::json(&seen)).as_bytes())?
                 }
                 Ok(seen) => output::print(show::text(&seen).as_bytes())?,
                 Err(error) => {
-                    if let Err(before) = std::mem::replace(&mut failed, Err(Failure::from(error))) {
+                    if let Err(before) = std::mem::replace(&mut failed, Err(error)) {
                         before.say(globals.json);
                     }
                 }

@@ -17,6 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Looks until nobody holds it.
 pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::client(globals)?;
+    let name = args.like.name(&args.name, globals)?;
     let policy = match (args.nonblock, args.wait) {
         (true, _) => Wait::No,
         (false, Some(limit)) => Wait::Within(limit),
@@ -27,26 +28,26 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
         },
     };
     session::block_on(async {
-        let holder = client.mutex(&args.name).wait(policy).check().await?;
+        let holder = client.mutex(&name).wait(policy).check().await?;
         if globals.json {
             let by = holder.as_ref().map(show::holder_json);
-            let object = json!({ "name": args.name, "held": holder.is_some(), "holder": by });
+            let object = json!({ "name": name, "held": holder.is_some(), "holder": by });
             output::print(format!("{object}\n").as_bytes())?;
         }
         match holder {
             None => Ok(Exit::OK),
-            Some(holder) if holder.foreign => match client.inspect(&args.name).await?.state {
+            Some(holder) if holder.foreign => match client.inspect(&name).await?.state {
                 Holding::NotALock { kind } => Err(Failure::new(
                     format!(
                         "`{}` is no lock: a {} lies under this name",
-                        args.name,
+                        name,
                         output::tame(&kind)
                     ),
                     Exit::FOREIGN_DATA,
                 )),
-                _ => still_held(&args.name, &holder, globals),
+                _ => still_held(&name, &holder, globals),
             },
-            Some(holder) => still_held(&args.name, &holder, globals),
+            Some(holder) => still_held(&name, &holder, globals),
         }
     })
 }

@@ -7,6 +7,7 @@ mod bench;
 mod common;
 mod handles;
 mod json;
+mod like;
 mod long_wait;
 mod lost;
 mod operators;

@@ -1,0 +1,42 @@
+//! The argument that says whose locks are meant.
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use leaselock::Preset;
+
+use super::Globals;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Whose locks are meant.
+#[derive(Debug, Args)]
+pub(crate) struct LikeArgs {
+    /// Mean the lock that another library has under this name, and share it
+    ///
+    /// On a server. The name becomes the library's key, and all that is said of the lock has that.
+    #[arg(long = "like", value_name = "LIBRARY", value_parser = library())]
+    pub(crate) preset: Option<Preset>,
+}
+
+fn library() -> impl TypedValueParser<Value = Preset> {
+    PossibleValuesParser::new(Preset::all().iter().map(|preset| preset.library()))
+        .try_map(|name| name.parse::<Preset>())
+}
+
+impl LikeArgs {
+    /// The name as leaselock knows it. Without a library it is not looked at: the first request does that.
+    pub(crate) fn name(&self, name: &str, globals: &Globals) -> Result<String, Failure> {
+        let Some(preset) = self.preset else {
+            return Ok(name.to_owned());
+        };
+        if globals.url().starts_with("file:") {
+            // Whoever forgot the server would share the lock with nobody and not learn it.
+            let text = format!(
+                "--like: {preset} keeps its locks on a server, and this is a folder; \
+                 give --url redis://…, or leave the flag away"
+            );
+            return Err(Failure::new(text, Exit::USAGE));
+        }
+        Ok(preset.name_for(name)?.as_str().to_owned())
+    }
+}
