@@ -82,6 +82,8 @@ mod pages {
     struct Readme;
     #[doc = include_str!("../../../docs/mutex.md")]
     struct Mutex;
+    #[doc = include_str!("../../../docs/coming-from.md")]
+    struct ComingFrom;
     #[doc = include_str!("../../../docs/presets.md")]
     struct Presets;
     #[doc = include_str!("../../../docs/protocols.md")]

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod bench;
+mod coming_from;
 mod common;
 mod handles;
 mod json;

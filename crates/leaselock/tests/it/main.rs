@@ -11,6 +11,7 @@ mod blocking;
 mod cancel;
 mod child;
 mod combined;
+mod coming_from;
 mod conformance;
 mod engine;
 mod errors;

@@ -1,0 +1,108 @@
+//! Redisson (Java): what its `RLock` does.
+
+use leaselock::{BreakTerms, Holding, LostReason, ReleaseError};
+
+use super::{Rig, acquired};
+use crate::support::{LONG, by_message, eventually, in_line, millis, pttl, soon, waiter};
+
+#[tokio::test]
+async fn lock_waits_and_its_watchdog_is_renewal() {
+    let rig = Rig::start();
+    let lease = acquired(&rig.mine().ttl(millis(1_500))).await;
+    let deadline = lease.deadline();
+    eventually("a renewal", async || lease.deadline() > deadline).await;
+    lease.release().await.unwrap();
+    assert_eq!(
+        pttl(&rig.server, "job"),
+        -2,
+        "no watchdog outlives the release"
+    );
+}
+
+#[tokio::test]
+async fn a_lease_time_is_a_ttl_without_renewal() {
+    let rig = Rig::start();
+    let lease = acquired(&rig.mine().ttl(millis(200)).renewal(false)).await;
+    assert_eq!(soon(lease.lost()).await.reason, LostReason::RanOut);
+}
+
+#[tokio::test]
+async fn try_lock_with_a_wait_time_is_acquire_within() {
+    let rig = Rig::start();
+    let lease = acquired(&rig.mine()).await;
+    assert!(rig.theirs().try_acquire().await.unwrap().is_none());
+    assert!(soon(rig.theirs().acquire_within(millis(50))).await.is_err());
+    lease.release().await.unwrap();
+    assert!(soon(rig.theirs().acquire_within(millis(50))).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_first_in_line_is_woken_and_nobody_else() {
+    let rig = Rig::start();
+    let lease = acquired(&rig.mine()).await;
+    let first = waiter(&rig.two, "job", LONG);
+    in_line(&rig.one, "job", 1).await;
+    let second = rig.theirs().priority(-1);
+    let second = tokio::spawn(async move { second.acquire().await });
+    in_line(&rig.one, "job", 2).await;
+    lease.release().await.unwrap();
+    let first = by_message(first).await.unwrap().unwrap();
+    assert!(!second.is_finished());
+    first.release().await.unwrap();
+    assert!(by_message(second).await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn an_unlock_by_somebody_else_is_not_possible() {
+    let rig = Rig::start();
+    let lease = acquired(&rig.mine()).await;
+    rig.take_away().await;
+    let next = acquired(&rig.theirs()).await;
+    let late = lease.release().await;
+    assert!(
+        matches!(late, Err(ReleaseError::NotHeld { .. })),
+        "{late:?}"
+    );
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn force_unlock_is_a_break_and_can_mean_one_holder_only() {
+    let rig = Rig::start();
+    let lease = acquired(&rig.mine()).await;
+    let fence = lease.fence().unwrap();
+    let other = BreakTerms::default().only(leaselock::Fence::new(fence.get() + 1));
+    assert!(rig.two.break_lease("job", other).await.is_err());
+    let broken = rig
+        .two
+        .break_lease("job", BreakTerms::default().only(fence))
+        .await;
+    assert_eq!(broken.unwrap().fence, Some(fence));
+    assert!(lease.release().await.is_err());
+}
+
+#[tokio::test]
+async fn is_locked_and_remain_time_to_live_are_an_inspection() {
+    let rig = Rig::start();
+    let _lease = acquired(&rig.mine()).await;
+    match rig.two.inspect("job").await.unwrap().state {
+        Holding::Held(holder) => assert!(holder.remaining.unwrap() > LONG / 2),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_fenced_locks_token_is_the_fence_of_every_lease() {
+    let rig = Rig::start();
+    let first = acquired(&rig.mine()).await;
+    let before = first.fence();
+    first.release().await.unwrap();
+    assert!(acquired(&rig.theirs()).await.fence() > before);
+}
+
+#[tokio::test]
+async fn a_lock_is_not_reentrant() {
+    let rig = Rig::start();
+    let _lease = acquired(&rig.mine()).await;
+    assert!(rig.mine().try_acquire().await.unwrap().is_none());
+}

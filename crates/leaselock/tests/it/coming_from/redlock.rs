@@ -1,0 +1,154 @@
+//! redlock 4.2.0 and 5.0.0-beta.2 (Node), over one server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use leaselock::{AcquireError, Client, ExtendError, Preset, ReleaseError, RunError, Wait};
+
+use super::{Rig, acquired, tries};
+use crate::support::{LONG, eventually, is_free, millis, pttl, soon};
+
+#[tokio::test]
+async fn one_resource_is_one_name_and_the_duration_is_the_ttl() {
+    let rig = Rig::start();
+    let lease = rig.one.mutex("job").ttl(millis(5_000)).acquire().await;
+    assert!((4_000..=5_000).contains(&pttl(&rig.server, "job")));
+    assert!(rig.theirs().try_acquire().await.unwrap().is_none());
+    lease.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn retry_count_delay_and_jitter_are_retries() {
+    let wait = Preset::NODE_REDLOCK.wait();
+    let ten = Wait::Retries {
+        count: Some(10),
+        delay: millis(200),
+        jitter_percent: 50,
+    };
+    assert_eq!(wait, ten);
+    let rig = Rig::start();
+    let _lease = acquired(&rig.mine()).await;
+    let refused = rig.theirs().wait(tries(10)).acquire().await;
+    assert!(matches!(
+        refused,
+        Err(AcquireError::StillBusy { retries: 10, .. })
+    ));
+}
+
+#[tokio::test]
+async fn the_drift_factor_is_in_millionths_of_the_ttl() {
+    let rig = Rig::start();
+    let lease_of = async |ppm: u32| {
+        let builder = Client::builder().url(&rig.server.url()).drift_ppm(ppm);
+        let mutex = builder.build().unwrap().mutex("job").ttl(LONG);
+        let lease = mutex.acquire().await.unwrap();
+        let remaining = lease.remaining();
+        lease.release().await.unwrap();
+        remaining
+    };
+    assert!(lease_of(10_000).await > LONG * 98 / 100);
+    assert!(lease_of(100_000).await < LONG * 90 / 100);
+}
+
+#[tokio::test]
+async fn using_is_a_body_under_a_lease() {
+    let rig = Rig::start();
+    let ran = rig.mine().run(async |lease| lease.is_held()).await.unwrap();
+    assert!(ran.value && ran.released.is_ok());
+    assert!(is_free(&rig.two, "job").await);
+}
+
+#[tokio::test]
+async fn the_signal_of_using_is_the_loss_that_stops_the_body() {
+    let rig = Rig::start();
+    let aborted = Arc::new(AtomicBool::new(false));
+    // A third of the ttl later its renewal finds out.
+    let (mutex, told) = (rig.mine().ttl(millis(1_500)), Arc::clone(&aborted));
+    let body = tokio::spawn(async move {
+        let body = async move |lease: leaselock::Held| {
+            let signal = tokio::spawn(lease.lost());
+            let told = async move {
+                drop(signal.await);
+                told.store(true, Ordering::SeqCst);
+            };
+            tokio::spawn(told);
+            std::future::pending::<()>().await;
+        };
+        mutex.run(body).await
+    });
+    eventually("it is held", async || !is_free(&rig.two, "job").await).await;
+    rig.take_away().await;
+    let outcome = soon(body).await.unwrap();
+    assert!(matches!(outcome, Err(RunError::Lost(_))), "{outcome:?}");
+    eventually("the signal", async || aborted.load(Ordering::SeqCst)).await;
+}
+
+#[tokio::test]
+async fn automatic_extension_is_renewal_and_can_be_left_off() {
+    let rig = Rig::start();
+    let renewed = acquired(&rig.one.mutex("a").ttl(millis(1_500))).await;
+    let left = acquired(&rig.one.mutex("b").ttl(millis(1_500)).renewal(false)).await;
+    let deadline = renewed.deadline();
+    soon(left.lost()).await;
+    eventually("a renewal", async || renewed.deadline() > deadline).await;
+    assert!(renewed.is_held());
+}
+
+#[tokio::test]
+async fn extend_keeps_the_lease_and_its_fence() {
+    let rig = Rig::start();
+    let lease = acquired(&rig.mine().ttl(millis(5_000)).renewal(false)).await;
+    let (fence, deadline) = (lease.fence(), lease.deadline());
+    lease.extend(LONG).await.unwrap();
+    assert!(lease.deadline() > deadline && lease.fence() == fence);
+    rig.server.cli(&["DEL", "job"]);
+    let gone = lease.extend(LONG).await;
+    assert!(matches!(gone, Err(ExtendError::Lost(_))), "{gone:?}");
+}
+
+#[tokio::test]
+async fn a_release_after_the_end_says_so_and_harms_nobody() {
+    let rig = Rig::start();
+    let lease = acquired(&rig.mine()).await;
+    rig.server.cli(&["DEL", "job"]);
+    let next = acquired(&rig.theirs()).await;
+    let late = lease.release().await;
+    assert!(
+        matches!(late, Err(ReleaseError::NotHeld { .. })),
+        "{late:?}"
+    );
+    assert!(next.is_held() && rig.theirs().check().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_locked_resource_is_told_from_a_server_that_fails() {
+    let rig = Rig::start();
+    let lease = acquired(&rig.mine()).await;
+    let busy = rig.theirs().wait(tries(0)).acquire().await;
+    assert!(
+        matches!(busy, Err(AcquireError::StillBusy { .. })),
+        "{busy:?}"
+    );
+    drop(lease);
+    rig.server.kill();
+    let down = soon(rig.theirs().wait(tries(0)).acquire()).await;
+    assert!(
+        matches!(
+            down,
+            Err(AcquireError::Store { .. } | AcquireError::Unknown { .. })
+        ),
+        "{down:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_expiration_is_a_deadline_that_the_drift_is_taken_from() {
+    let rig = Rig::start();
+    let lease = acquired(&rig.mine()).await;
+    let left = millis(u64::try_from(pttl(&rig.server, "job")).unwrap());
+    assert!(
+        lease.remaining() < left,
+        "{:?} of {left:?}",
+        lease.remaining()
+    );
+}
