@@ -225,10 +225,10 @@ impl Options {
                 "why: at most {WHY_MAX} characters and no control characters"
             )));
         }
-        self.check_protocol(ttl)?;
         if let Some(preset) = self.like {
-            preset.check(ttl)?;
+            preset.check(ttl, self.protocol)?;
         }
+        self.check_protocol(ttl)?;
         Ttl::new(ttl)
     }
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use leaselock::Preset;
+use leaselock::{Mutex, Preset, Protocol};
 
 use super::Globals;
 use crate::exit::Exit;
@@ -24,6 +24,20 @@ fn library() -> impl TypedValueParser<Value = Preset> {
 }
 
 impl LikeArgs {
+    /// The mutex of that library, if there is one.
+    pub(crate) fn mutex(&self, mutex: Mutex) -> Mutex {
+        match self.preset {
+            Some(preset) => mutex.like(preset),
+            None => mutex,
+        }
+    }
+
+    /// The library, when it does not take its locks as leaselock does.
+    pub(crate) fn odd(&self) -> Option<Preset> {
+        self.preset
+            .filter(|preset| preset.protocol() != Protocol::Native)
+    }
+
     /// The name as leaselock knows it. Without a library it is not looked at: the first request does that.
     pub(crate) fn name(&self, name: &str, globals: &Globals) -> Result<String, Failure> {
         let Some(preset) = self.preset else {

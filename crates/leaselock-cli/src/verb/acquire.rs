@@ -15,6 +15,10 @@ use crate::{output, session, show};
 /// Takes the lock and prints its handle. A handle that nobody could read is given back.
 pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure> {
     let name = args.lock.like.name(&args.name, globals)?;
+    if let Some(preset) = args.lock.like.odd() {
+        let text = format!("--like: a lease of {preset} has no handle; use run");
+        return Err(Failure::new(text, Exit::USAGE));
+    }
     let client = session::client_without_session(globals)?;
     let signals = Signals::block(&Status::read()?)?;
     session::block_on(async {
@@ -51,10 +55,7 @@ pub(crate) fn mutex(client: &Client, name: &str, lock: &LockArgs) -> Mutex {
     if let Some(why) = &lock.why {
         mutex = mutex.why(why);
     }
-    match lock.like.preset {
-        Some(preset) => mutex.like(preset),
-        None => mutex,
-    }
+    lock.like.mutex(mutex)
 }
 
 /// What waiting for a lock came to.

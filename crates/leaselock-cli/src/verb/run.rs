@@ -1,6 +1,6 @@
 //! `leaselock run NAME -- COMMAND`
 
-use leaselock::{Client, Lease, Lost, LostReason};
+use leaselock::{Client, Lease, Lost, LostReason, Protocol};
 use serde_json::json;
 
 use super::acquire::{Obtained, mutex, obtain};
@@ -23,7 +23,10 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
         .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
     let name = args.lock.like.name(&args.name, globals)?;
     let client = session::client_that_runs(globals, &plan.program)?;
-    let mut lock = mutex(&client, &args.name, &args.lock).protocol(args.protocol);
+    let mut lock = mutex(&client, &args.name, &args.lock);
+    if args.protocol != Protocol::Native {
+        lock = lock.protocol(args.protocol);
+    }
     if let Some(longest) = args.max_hold {
         lock = lock.max_hold(longest);
     }

@@ -28,7 +28,12 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
         },
     };
     session::block_on(async {
-        let holder = client.mutex(&name).wait(policy).check().await?;
+        let holder = args
+            .like
+            .mutex(client.mutex(&args.name))
+            .wait(policy)
+            .check()
+            .await?;
         if globals.json {
             let by = holder.as_ref().map(show::holder_json);
             let object = json!({ "name": name, "held": holder.is_some(), "holder": by });
@@ -36,17 +41,19 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
         }
         match holder {
             None => Ok(Exit::OK),
-            Some(holder) if holder.foreign => match client.inspect(&name).await?.state {
-                Holding::NotALock { kind } => Err(Failure::new(
-                    format!(
-                        "`{}` is no lock: a {} lies under this name",
-                        name,
-                        output::tame(&kind)
-                    ),
-                    Exit::FOREIGN_DATA,
-                )),
-                _ => still_held(&name, &holder, globals),
-            },
+            Some(holder) if holder.foreign && args.like.odd().is_none() => {
+                match client.inspect(&name).await?.state {
+                    Holding::NotALock { kind } => Err(Failure::new(
+                        format!(
+                            "`{}` is no lock: a {} lies under this name",
+                            name,
+                            output::tame(&kind)
+                        ),
+                        Exit::FOREIGN_DATA,
+                    )),
+                    _ => still_held(&name, &holder, globals),
+                }
+            }
             Some(holder) => still_held(&name, &holder, globals),
         }
     })

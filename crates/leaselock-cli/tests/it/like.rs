@@ -98,6 +98,35 @@ fn the_librarys_ttl_holds_unless_one_is_given() {
 }
 
 #[test]
+fn a_library_that_locks_in_its_own_way_is_shared_by_run_and_wait() {
+    let store = Store::redis();
+    let server = store.server();
+    let hold = || server.cli(&["HSET", "job", "6ba7b810:1", "1"]);
+    hold();
+    server.cli(&["PEXPIRE", "job", "60000"]);
+    let run = ["run", "-n", "--like", "redisson", "job", "--", "true"];
+    store.run(&run).gives(75);
+    let wait = ["wait", "-n", "--like", "redisson", "job"];
+    store.run(&wait).gives(75);
+    server.cli(&["DEL", "job"]);
+    store.run(&run).gives(0);
+    store.run(&wait).gives(0);
+    let acquire = store.run(&["acquire", "--like", "redisson", "job"]);
+    acquire.refuses(64, "has no handle; use run");
+    let both = [
+        "run",
+        "--like",
+        "redisson",
+        "--protocol",
+        "watch-multi",
+        "job",
+        "--",
+        "true",
+    ];
+    store.run(&both).refuses(64, "leave watch-multi out");
+}
+
+#[test]
 fn what_is_wrong_is_refused_with_what_would_be_right() {
     let store = Store::redis();
     let run = |flags: &[&str]| store.run(&[&["run"], flags, &["job", "--", "true"]].concat());

@@ -69,7 +69,8 @@ impl Mutex {
 
     /// Means the lock that another library has under this name: the name becomes the library's key, and its ttl and
     /// its way of waiting hold where neither this mutex nor the client's defaults set their own, in whatever order.
-    /// Everything else stays as it is: tokens, fences, renewal, the line of those who use leaselock.
+    /// Everything else stays as it is: tokens, fences, renewal, the line of those who use leaselock; unless the library
+    /// has another [`protocol`](Mutex::protocol), which comes with the preset.
     ///
     /// Errors, handles and [`name`](Mutex::name) have the library's key from then on. The client's prefix stands in
     /// front of it, so leave that empty unless the library's user has the same one. A second library is refused by
@@ -85,12 +86,15 @@ impl Mutex {
     /// ```
     pub fn like(mut self, preset: Preset) -> Self {
         self.name = self.name.and_then(|name| match self.options.like {
-            None => preset.name_for(name.as_str()),
+            None => preset.mutex_for(name.as_str()),
             Some(first) => Err(InvalidInput::new(format!(
                 "`{name}` is a lock of {first} already; name one library, not {preset} too"
             ))),
         });
         self.options.like = Some(preset);
+        if self.options.protocol.is_native() {
+            self.options.protocol = preset.protocol(); // another that was asked for is refused, where it does not fit
+        }
         self
     }
 

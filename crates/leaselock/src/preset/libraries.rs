@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Library, Preset};
 use crate::options::Wait;
+use crate::protocol::Protocol;
 
 /// One try.
 const ONCE: Wait = tries(1, 0, 0);
@@ -29,10 +30,11 @@ const PLAIN: Library = Library {
     ttl: None,
     wait: ONCE,
     whole_seconds: false,
+    protocol: Protocol::Native,
     note: "",
 };
 
-pub(super) const ALL: [Preset; 21] = [
+pub(super) const ALL: [Preset; 25] = [
     Preset::BSM_REDISLOCK,
     Preset::DISTRIBUTED_LOCK_RS,
     Preset::GUIDE,
@@ -40,11 +42,15 @@ pub(super) const ALL: [Preset; 21] = [
     Preset::MADELSON,
     Preset::NODE_REDLOCK,
     Preset::POTTERY,
+    Preset::PYTHON_REDIS_LOCK,
     Preset::REDIS_EXP_LOCK,
+    Preset::REDIS_LOCK,
+    Preset::REDIS_LOCK_0_0,
     Preset::REDIS_LOCK_RS,
     Preset::REDIS_PY,
     Preset::REDIS_SEMAPHORE,
     Preset::REDISLOCK,
+    Preset::REDISSON,
     Preset::REDLOCK_NET,
     Preset::REDLOCK_RB,
     Preset::REDLOCK_RS,
@@ -74,6 +80,27 @@ impl Preset {
         ttl: ms(10_000),
         wait: tries(1, 50, 0),
         note: "one value serves a lock object all its life: what an earlier hold sent late counts for a later one",
+        ..PLAIN
+    });
+
+    /// errorception's redis-lock (Node), from 0.1.0 on.
+    pub const REDIS_LOCK: Preset = Preset(&Library {
+        name: "redis-lock",
+        before: "lock.",
+        ttl: ms(5_000),
+        wait: Wait::Forever,
+        note: "its release deletes without comparing, unless its own clock says that its time is over",
+        ..PLAIN
+    });
+
+    /// errorception's redis-lock (Node) before 0.1.0, which locks by time stamps.
+    pub const REDIS_LOCK_0_0: Preset = Preset(&Library {
+        name: "redis-lock-0.0",
+        before: "lock.",
+        ttl: ms(5_000),
+        wait: Wait::Forever,
+        protocol: Protocol::SetnxGetset,
+        note: "it needs clocks that agree, and its release deletes without comparing",
         ..PLAIN
     });
 
@@ -138,6 +165,15 @@ impl Preset {
         ..PLAIN
     });
 
+    /// python-redis-lock (Python), which rings a list when it lets go.
+    pub const PYTHON_REDIS_LOCK: Preset = Preset(&Library {
+        name: "python-redis-lock",
+        wait: Wait::Forever,
+        protocol: Protocol::PythonRedisLock, // which puts `lock:` in front
+        note: "without `expire` its key never ends by itself: when its holder dies, only an operator frees it",
+        ..PLAIN
+    });
+
     /// The Redlock of pottery (Python), over one server.
     pub const POTTERY: Preset = Preset(&Library {
         name: "pottery",
@@ -189,6 +225,16 @@ impl Preset {
         ttl: ms(30_000),
         wait: Wait::Forever,
         note: "its waiters ask every 10 to 800 ms, at random; with several servers its lock is a majority of them",
+        ..PLAIN
+    });
+
+    /// The plain lock of Redisson (Java).
+    pub const REDISSON: Preset = Preset(&Library {
+        name: "redisson",
+        ttl: ms(30_000),
+        wait: Wait::Forever,
+        protocol: Protocol::Redisson,
+        note: "its `RLock` only, which is re-entrant there and not here",
         ..PLAIN
     });
 

@@ -9,13 +9,14 @@ use std::time::Duration;
 use crate::error::InvalidInput;
 use crate::name::Name;
 use crate::options::Wait;
+use crate::protocol::Protocol;
 
 /// Another lock library, or a recipe that many follow. [`Mutex::like`](crate::Mutex::like) shares its locks.
 ///
 /// A plain value: it says how the library names the key of a lock and what it does when its user says nothing.
-/// All of them keep one string under one key with `SET NX` and compare the whole of it (or its first 22 characters,
-/// which are the random ones of a token of ours) before they extend or delete it. So a lock of leaselock at that key
-/// excludes theirs, and theirs excludes it.
+/// Nearly all of them keep one string under one key with `SET NX` and compare the whole of it (or its first 22
+/// characters, which are the random ones of a token of ours) before they extend or delete it. So a lock of leaselock at
+/// that key excludes theirs, and theirs excludes it. For the others the preset brings their [`Protocol`].
 ///
 /// ```
 /// use leaselock::Preset;
@@ -40,6 +41,8 @@ struct Library {
     wait: Wait,
     /// Its locks last whole seconds.
     whole_seconds: bool,
+    /// How it takes a lock. What the protocol itself does to a name is not in `before` and `after`.
+    protocol: Protocol,
     note: &'static str,
 }
 
@@ -60,6 +63,12 @@ impl Preset {
     /// # Errors
     /// [`InvalidInput`] when either of the two is no name; the message says what would be right.
     pub fn name_for(self, name: &str) -> Result<Name, InvalidInput> {
+        let name = self.mutex_for(name)?;
+        Name::new(self.0.protocol.key(name.as_str()))
+    }
+
+    /// The name that a mutex has, from which its protocol makes the key.
+    pub(crate) fn mutex_for(self, name: &str) -> Result<Name, InvalidInput> {
         let name = Name::new(name)?;
         Name::new(format!("{}{name}{}", self.0.before, self.0.after))
     }
@@ -79,13 +88,25 @@ impl Preset {
         self.0.whole_seconds
     }
 
+    /// How it takes a lock on the server.
+    pub fn protocol(self) -> Protocol {
+        self.0.protocol
+    }
+
     /// What whoever shares its locks must know: where it differs from leaselock.
     pub fn note(self) -> &'static str {
         self.0.note
     }
 
     /// Refuses what its locks cannot have.
-    pub(crate) fn check(self, ttl: Duration) -> Result<(), InvalidInput> {
+    pub(crate) fn check(self, ttl: Duration, protocol: Protocol) -> Result<(), InvalidInput> {
+        let plain = |protocol| matches!(protocol, Protocol::Native | Protocol::SetnxPexpire);
+        if protocol != self.0.protocol && !(plain(protocol) && plain(self.0.protocol)) {
+            return Err(InvalidInput::new(format!(
+                "locks like those of {self} are taken by the protocol {}; leave {protocol} out",
+                self.0.protocol
+            )));
+        }
         if self.0.whole_seconds && ttl.subsec_nanos() != 0 {
             return Err(InvalidInput::new(format!(
                 "locks like those of {self} last whole seconds, and a ttl of {ttl:?} is none; {:?} would be right",

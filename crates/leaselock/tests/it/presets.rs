@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leaselock::{AcquireError, Client, Handle, Options, Preset, Wait};
+use leaselock::{AcquireError, Client, Handle, Options, Preset, Protocol, Wait};
 use testkit::{Server, Value};
 
 use crate::support::{LONG, calls, is_free, millis, pttl, soon};
@@ -17,7 +17,7 @@ const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
 /// Under which key each of them keeps the lock that its user calls `job`.
-const KEYS: [(&str, &str); 21] = [
+const KEYS: [(&str, &str); 25] = [
     ("bsm-redislock", "job"),
     ("distributed-lock-rs", "distributed-lock:job"),
     ("guide", "lock:job"),
@@ -25,11 +25,15 @@ const KEYS: [(&str, &str); 21] = [
     ("madelson", "job"),
     ("node-redlock", "job"),
     ("pottery", "redlock:job"),
+    ("python-redis-lock", "lock:job"),
     ("redis-exp-lock", "job"),
+    ("redis-lock", "lock.job"),
+    ("redis-lock-0.0", "lock.job"),
     ("redis-lock-rs", "redlock:job"),
     ("redis-py", "job"),
     ("redis-semaphore", "mutex:job"),
     ("redislock", "job"),
+    ("redisson", "job"),
     ("redlock-net", "redlock:job"),
     ("redlock-rb", "job"),
     ("redlock-rs", "job"),
@@ -53,6 +57,10 @@ async fn each_side_keeps_the_other_out_under_the_key_of_the_library() {
     assert_eq!(KEYS.len(), Preset::all().len());
     for (library, key) in KEYS {
         let preset: Preset = library.parse().unwrap();
+        assert_eq!(preset.name_for("job").unwrap().as_str(), key, "{library}");
+        if preset.protocol() != Protocol::Native {
+            continue; // they have a test of their own
+        }
         let mutex = client.mutex("job").ttl(LONG).wait(Wait::No).like(preset);
         assert_eq!(mutex.name(), Some(key), "{library}");
         let set = |value| server.cli(&["SET", key, value, "NX", "PX", "60000"]);
@@ -72,6 +80,60 @@ async fn each_side_keeps_the_other_out_under_the_key_of_the_library() {
         assert_eq!(set("theirs").text(), Some("OK"), "{library}");
         server.cli(&["DEL", key]);
     }
+}
+
+#[tokio::test]
+async fn a_preset_brings_the_protocol_of_its_library() {
+    let (server, client) = rig().await;
+    let cases: [(Preset, &str, &[&str]); 3] = [
+        (
+            Preset::REDIS_LOCK_0_0,
+            "lock.job",
+            &["SETNX", "lock.job", "9999999999999"],
+        ),
+        (
+            Preset::PYTHON_REDIS_LOCK,
+            "lock:job",
+            &["SET", "lock:job", "theirs", "NX", "EX", "60"],
+        ),
+        (Preset::REDISSON, "job", &["HSET", "job", "6ba7b810:1", "1"]),
+    ];
+    for (preset, key, theirs) in cases {
+        let mutex = client.mutex("job").ttl(LONG).wait(Wait::No).like(preset);
+        let held = server.cli(theirs);
+        assert!(
+            held.integer() == Some(1) || held.text() == Some("OK"),
+            "{held:?}"
+        );
+        server.cli(&["PEXPIRE", key, "60000"]);
+        assert!(mutex.try_acquire().await.unwrap().is_none(), "{preset}");
+        assert!(mutex.check().await.unwrap().is_some(), "{preset}");
+        server.cli(&["DEL", key]);
+
+        let lease = mutex.try_acquire().await.unwrap().unwrap();
+        assert_eq!(lease.fence(), None, "{preset}");
+        let expected = if preset == Preset::REDISSON {
+            "hash"
+        } else {
+            "string"
+        };
+        assert_eq!(
+            server.cli(&["TYPE", key]).text(),
+            Some(expected),
+            "{preset}"
+        );
+        if preset != Preset::REDISSON {
+            let refused = server.cli(theirs);
+            assert!(
+                refused == Value::Nil || refused.integer() == Some(0),
+                "{refused:?}"
+            );
+        }
+        lease.release().await.unwrap();
+        assert_eq!(server.cli(&["EXISTS", key]).integer(), Some(0), "{preset}");
+    }
+    let rung = server.cli(&["LLEN", "lock-signal:job"]);
+    assert_eq!(rung.integer(), Some(1), "the release has rung");
 }
 
 /// That library takes a key over whose value begins with the 22 characters of its own token.
@@ -152,7 +214,20 @@ async fn what_the_locks_of_a_library_cannot_have_is_refused_and_nothing_is_sent(
     let (server, client) = rig().await;
     let guide = || client.mutex("job").like(Preset::GUIDE);
     let too_long = "x".repeat(510);
+    let redisson = || client.mutex("job").like(Preset::REDISSON);
     for (mutex, says) in [
+        (
+            redisson().protocol(Protocol::WatchMulti),
+            "taken by the protocol redisson; leave watch-multi out",
+        ),
+        (
+            client
+                .mutex("job")
+                .protocol(Protocol::Redisson)
+                .like(Preset::GUIDE),
+            "taken by the protocol native; leave redisson out",
+        ),
+        (redisson().fencing(true), "a fencing token cannot be had"),
         (guide().ttl(millis(1_500)), "2s would be right"),
         (
             client.mutex("job").ttl(millis(999)).like(Preset::GUIDE),
@@ -167,8 +242,10 @@ async fn what_the_locks_of_a_library_cannot_have_is_refused_and_nothing_is_sent(
         assert!(refusal.to_string().contains(says), "{refusal}");
         assert!(mutex.check().await.is_err());
     }
+    assert_eq!(calls(&server, "evalsha") + calls(&server, "eval"), 0);
     assert!(guide().ttl(millis(2_000)).acquire().await.is_ok());
-    assert_eq!(calls(&server, "get"), 0);
+    let old_way = client.mutex("old").protocol(Protocol::SetnxPexpire);
+    assert!(old_way.like(Preset::REDIS_EXP_LOCK).acquire().await.is_ok());
 }
 
 #[tokio::test]
