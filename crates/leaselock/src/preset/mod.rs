@@ -100,8 +100,7 @@ impl Preset {
 
     /// Refuses what its locks cannot have.
     pub(crate) fn check(self, ttl: Duration, protocol: Protocol) -> Result<(), InvalidInput> {
-        let plain = |protocol| matches!(protocol, Protocol::Native | Protocol::SetnxPexpire);
-        if protocol != self.0.protocol && !(plain(protocol) && plain(self.0.protocol)) {
+        if protocol != self.0.protocol && !self.looks_alike(protocol) {
             return Err(InvalidInput::new(format!(
                 "locks like those of {self} are taken by the protocol {}; leave {protocol} out",
                 self.0.protocol
@@ -114,6 +113,20 @@ impl Preset {
             )));
         }
         Ok(())
+    }
+}
+
+impl Preset {
+    /// Whether a lock of this protocol cannot be told from one of the library. The names that are taken along with the
+    /// first are keys as they are, so the first must be one too.
+    fn looks_alike(self, protocol: Protocol) -> bool {
+        let as_it_is = self.0.before.is_empty() && self.0.after.is_empty();
+        self.0.protocol == Protocol::Native
+            && match protocol {
+                Protocol::SetnxPexpire => true,
+                Protocol::AllOrNone => as_it_is,
+                _ => false,
+            }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Redisson (Java): what its `RLock` does.
 
-use leaselock::{BreakTerms, Holding, LostReason, ReleaseError};
+use leaselock::{BreakTerms, Client, Holding, LostReason, Protocol, ReleaseError};
 
 use super::{Rig, acquired};
 use crate::support::{LONG, by_message, eventually, in_line, millis, pttl, soon, waiter};
@@ -98,6 +98,32 @@ async fn a_fenced_locks_token_is_the_fence_of_every_lease() {
     let before = first.fence();
     first.release().await.unwrap();
     assert!(acquired(&rig.theirs()).await.fence() > before);
+}
+
+#[tokio::test]
+async fn a_multi_lock_is_one_step_for_several_names() {
+    let rig = Rig::start();
+    let all = |client: &Client, first: &str, second: &str| {
+        let mutex = client.mutex(first).ttl(LONG).along_with([second]);
+        mutex.protocol(Protocol::AllOrNone)
+    };
+    // In another order, which one after the other could wait for each other for ever.
+    let lease = acquired(&all(&rig.one, "a", "b")).await;
+    assert!(
+        all(&rig.two, "b", "a")
+            .try_acquire()
+            .await
+            .unwrap()
+            .is_none()
+    );
+    lease.release().await.unwrap();
+    assert!(
+        all(&rig.two, "b", "a")
+            .try_acquire()
+            .await
+            .unwrap()
+            .is_some()
+    );
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use leaselock::{AcquireError, Client, ExtendError, Preset, ReleaseError, RunError, Wait};
+use leaselock::{
+    AcquireError, Client, ExtendError, Preset, Protocol, ReleaseError, RunError, Wait,
+};
 
 use super::{Rig, acquired, tries};
 use crate::support::{LONG, eventually, is_free, millis, pttl, soon};
@@ -15,6 +17,23 @@ async fn one_resource_is_one_name_and_the_duration_is_the_ttl() {
     assert!((4_000..=5_000).contains(&pttl(&rig.server, "job")));
     assert!(rig.theirs().try_acquire().await.unwrap().is_none());
     lease.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn several_resources_are_had_together_or_not_at_all() {
+    let rig = Rig::start();
+    let both = rig.one.mutex("a").ttl(LONG).along_with(["b"]);
+    let both = both
+        .like(Preset::NODE_REDLOCK)
+        .protocol(Protocol::AllOrNone);
+    let other = acquired(&rig.two.mutex("b").ttl(LONG)).await;
+    assert!(both.try_acquire().await.unwrap().is_none());
+    assert_eq!(pttl(&rig.server, "a"), -2, "all or none");
+    other.release().await.unwrap();
+    let lease = acquired(&both).await;
+    assert!(rig.two.mutex("b").try_acquire().await.unwrap().is_none());
+    lease.release().await.unwrap();
+    assert_eq!((pttl(&rig.server, "a"), pttl(&rig.server, "b")), (-2, -2));
 }
 
 #[tokio::test]
