@@ -129,8 +129,8 @@ impl<'a> Acquisition<'a> {
         let mut left = count;
         let mut retries: u32 = 0;
         loop {
-            self.make_claim().await?;
             let now = self.inner.clock.now();
+            self.make_claim().await?;
             let debt = self.debt_from(now);
             let within = self.inner.request_timeout(self.ttl);
             let outcome = self.request(false, "", now, within).await;

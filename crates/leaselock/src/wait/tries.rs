@@ -18,7 +18,8 @@ use crate::wait::rings::Ring;
 use crate::wait::turns::Share;
 
 impl Acquisition<'_> {
-    /// What the next request writes: new for each, so that one whose answer was lost can be told from the next.
+    /// What the next request writes, which may be when the lock ends: so the lease is counted from before this. New for
+    /// each, so that one whose answer was lost can be told from the next.
     pub(super) async fn make_claim(&mut self) -> Result<(), AcquireError> {
         let within = self.inner.request_timeout(self.ttl);
         let asked = Asked {
@@ -76,8 +77,9 @@ impl Acquisition<'_> {
         let (mut answered, mut failures) = (false, 0);
         let mut ring = Ring::Silence;
         loop {
+            let t0 = self.now();
             let tried = match self.make_claim().await {
-                Ok(()) => self.try_once(start).await,
+                Ok(()) => self.try_once(t0).await,
                 Err(error) => Err(error),
             };
             let (error, pause) = match tried {
@@ -138,9 +140,8 @@ impl Acquisition<'_> {
         self.inner.clock.now()
     }
 
-    /// The lease, or what keeps it from being had.
-    async fn try_once(&self, start: Moment) -> Result<Result<Lease, Seen>, AcquireError> {
-        let t0 = self.now();
+    /// The lease, or what keeps it from being had. `t0`: before the claim was made.
+    async fn try_once(&self, t0: Moment) -> Result<Result<Lease, Seen>, AcquireError> {
         let debt = self.debt_from(t0);
         let within = self.inner.request_timeout(self.ttl);
         match self.request(false, "", t0, within).await {
@@ -154,7 +155,6 @@ impl Acquisition<'_> {
             }
             Err(source) => Err(self.failed(debt, source, false)),
         }
-        .inspect_err(|error| tracing::debug!(name = %self.name, waited = ?self.now().saturating_since(start), %error, "a try failed"))
     }
 
     /// Through the gate, behind those of this client who came before; `None` when the time ends first.
