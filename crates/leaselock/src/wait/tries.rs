@@ -71,9 +71,7 @@ impl Acquisition<'_> {
         start: Moment,
         end: Option<Moment>,
     ) -> Result<Lease, AcquireError> {
-        let Some(gate) = self.enter(end).await else {
-            return Err(self.still_busy(start, None));
-        };
+        let gate = self.enter(start, end).await?;
         let (mut answered, mut failures) = (false, 0);
         let mut ring = Ring::Silence;
         loop {
@@ -89,6 +87,7 @@ impl Acquisition<'_> {
                 }
                 Ok(Err(seen)) => {
                     ring.has_tried(self.now());
+                    gate.says(None);
                     self.tell(&seen, 1);
                     let first = !std::mem::replace(&mut answered, true);
                     failures = 0;
@@ -105,6 +104,7 @@ impl Acquisition<'_> {
                     failures += 1;
                     let given_up = !answered && self.now() >= start.plus(NEVER_ANSWERED);
                     if given_up {
+                        gate.says(store_error(&error).cloned());
                         return Err(error);
                     }
                     (error, looks::jittered(looks::after_error(failures), 50))
@@ -157,16 +157,38 @@ impl Acquisition<'_> {
         }
     }
 
-    /// Through the gate, behind those of this client who came before; `None` when the time ends first.
-    async fn enter(&self, end: Option<Moment>) -> Option<Gate> {
-        let entering = self.inner.gates.enter(&self.keys.lock);
-        match end {
-            None => Some(entering.await),
-            Some(end) => tokio::select! {
-                biased;
-                gate = entering => Some(gate),
-                () = self.inner.clock.sleep_until(end) => None,
-            },
-        }
+    /// Through the gate, behind those of this client who came before, unless the time ends first or they have found that
+    /// nobody answers.
+    async fn enter(&self, start: Moment, end: Option<Moment>) -> Result<Gate, AcquireError> {
+        let clock = &self.inner.clock;
+        let interest = self.inner.gates.before(&self.keys.lock);
+        let silence = async {
+            clock.sleep_until(start.plus(NEVER_ANSWERED)).await;
+            interest.given_up().await
+        };
+        let over = async {
+            match end {
+                Some(end) => clock.sleep_until(end).await,
+                None => std::future::pending().await,
+            }
+        };
+        let turn = tokio::select! {
+            biased;
+            turn = interest.turn() => turn,
+            source = silence => {
+                let name = self.name.clone();
+                return Err(AcquireError::Store { name, source });
+            }
+            () = over => return Err(self.still_busy(start, None)),
+        };
+        Ok(interest.passes(turn))
+    }
+}
+
+/// What the store said, or that it said nothing.
+fn store_error(error: &AcquireError) -> Option<&StoreError> {
+    match error {
+        AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => Some(source),
+        _ => None,
     }
 }

@@ -6,6 +6,7 @@ mod holes;
 mod refusals;
 mod rights;
 mod rings;
+mod silence;
 
 use leaselock::{Client, Mutex, Protocol};
 
