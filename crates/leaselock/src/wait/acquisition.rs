@@ -129,21 +129,10 @@ impl<'a> Acquisition<'a> {
         let mut left = count;
         let mut retries: u32 = 0;
         loop {
-            let now = self.inner.clock.now();
-            self.make_claim().await?;
-            let debt = self.debt_from(now);
-            let within = self.inner.request_timeout(self.ttl);
-            let outcome = self.request(false, "", now, within).await;
-            let error = match outcome {
-                Ok(Outcome::Granted(lease, _)) => {
-                    debt.settle();
-                    return Ok(lease.after(retries));
-                }
-                Ok(Outcome::Busy(seen) | Outcome::Waiting(seen, ..)) => {
-                    debt.settle();
-                    self.still_busy(start, Some(seen)).after(retries)
-                }
-                Err(source) => self.failed(debt, source, false),
+            let error = match self.try_once().await {
+                Ok(Ok(lease)) => return Ok(lease.after(retries)),
+                Ok(Err(seen)) => self.still_busy(start, Some(seen)).after(retries),
+                Err(error) => error,
             };
             if left == Some(0) || !may_pass(&error) {
                 return Err(error);
@@ -155,6 +144,25 @@ impl<'a> Acquisition<'a> {
                 .sleep(looks::jittered(delay, jitter_percent))
                 .await;
             self.renew_token()?;
+        }
+    }
+
+    /// The lease, or what keeps it from being had.
+    pub(super) async fn try_once(&mut self) -> Result<Result<Lease, Seen>, AcquireError> {
+        let t0 = self.inner.clock.now();
+        self.make_claim().await?;
+        let debt = self.debt_from(t0);
+        let within = self.inner.request_timeout(self.ttl);
+        match self.request(false, "", t0, within).await {
+            Ok(Outcome::Granted(lease, _)) => {
+                debt.settle();
+                Ok(Ok(lease))
+            }
+            Ok(Outcome::Busy(seen) | Outcome::Waiting(seen, ..)) => {
+                debt.settle();
+                Ok(Err(seen))
+            }
+            Err(source) => Err(self.failed(debt, source, false)),
         }
     }
 

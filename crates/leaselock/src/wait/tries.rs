@@ -75,12 +75,7 @@ impl Acquisition<'_> {
         let (mut answered, mut failures) = (false, 0);
         let mut ring = Ring::Silence;
         loop {
-            let t0 = self.now();
-            let tried = match self.make_claim().await {
-                Ok(()) => self.try_once(t0).await,
-                Err(error) => Err(error),
-            };
-            let (error, pause) = match tried {
+            let (error, pause) = match self.try_once().await {
                 Ok(Ok(lease)) => {
                     ring.has_tried(self.now());
                     return Ok(lease);
@@ -138,23 +133,6 @@ impl Acquisition<'_> {
 
     fn now(&self) -> Moment {
         self.inner.clock.now()
-    }
-
-    /// The lease, or what keeps it from being had. `t0`: before the claim was made.
-    async fn try_once(&self, t0: Moment) -> Result<Result<Lease, Seen>, AcquireError> {
-        let debt = self.debt_from(t0);
-        let within = self.inner.request_timeout(self.ttl);
-        match self.request(false, "", t0, within).await {
-            Ok(Outcome::Granted(lease, _)) => {
-                debt.settle();
-                Ok(Ok(lease))
-            }
-            Ok(Outcome::Busy(seen) | Outcome::Waiting(seen, ..)) => {
-                debt.settle();
-                Ok(Err(seen))
-            }
-            Err(source) => Err(self.failed(debt, source, false)),
-        }
     }
 
     /// Through the gate, behind those of this client who came before, unless the time ends first or they have found that
