@@ -60,6 +60,8 @@ impl Foreign {
             self.due = true;
         }
         clock.sleep_until(self.pace.next(clock.now())).await;
+        // Whoever looks now and gets no answer tries again by its timer; else no wait would come to its end.
+        self.due = false;
     }
 }
 

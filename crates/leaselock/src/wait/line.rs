@@ -415,7 +415,7 @@ impl Acquisition<'_> {
             biased;
             () = place.woken() => return Nap::Woken,
             () = called(alone) => return Nap::Called,
-            () = foreign.calls(clock) => return Nap::Look,
+            () = foreign.calls(clock) => {} // unless the time is over
             () = clock.sleep_until(until) => {}
         }
         if end.is_some_and(|end| clock.now() >= end) {
