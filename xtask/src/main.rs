@@ -1,6 +1,7 @@
 //! The repository's tasks. `cargo xtask test` is all that CI does, and all that a contributor needs.
 
 mod bench;
+mod chaos;
 mod clock;
 mod complaint;
 mod files;
@@ -20,7 +21,8 @@ cargo xtask peers           installs the lock libraries of others that tests sha
 cargo xtask bench [W1 W2 …] [--quick] [--json FILE] [--markdown FILE]
                             measures against the bare client and other libraries; all workloads
                             take some 12 minutes, with --quick 3; see docs/performance.md
-cargo xtask bench micro     parts of the library by themselves";
+cargo xtask bench micro     parts of the library by themselves
+cargo xtask chaos [NAME …]  servers that die, restart and fail over, many rounds of each scenario";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["peers"] => test::install_peers(),
         ["bench", ref rest @ ..] => bench::run(rest),
+        ["chaos", ref rest @ ..] => chaos::run(rest),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

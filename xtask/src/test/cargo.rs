@@ -9,19 +9,21 @@ use crate::files;
 
 /// The cargo that runs us, told which server the tests use.
 #[derive(Debug)]
-pub(super) struct Cargo {
+pub(crate) struct Cargo {
     program: OsString,
     server: PathBuf,
     peers: Option<PathBuf>,
+    rounds: Option<&'static str>,
 }
 
 impl Cargo {
-    pub(super) fn new(server: &Path) -> Cargo {
+    pub(crate) fn new(server: &Path) -> Cargo {
         let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         Cargo {
             program,
             server: server.to_owned(),
             peers: None,
+            rounds: None,
         }
     }
 
@@ -31,8 +33,14 @@ impl Cargo {
         self
     }
 
+    /// Says how many rounds of each scenario are run.
+    pub(crate) fn with_rounds(mut self, rounds: &'static str) -> Cargo {
+        self.rounds = Some(rounds);
+        self
+    }
+
     /// Runs one subcommand in the repository; the arguments hold no spaces.
-    pub(super) fn run(&self, arguments: &str) -> Result<(), String> {
+    pub(crate) fn run(&self, arguments: &str) -> Result<(), String> {
         run(self.command(arguments))
     }
 
@@ -64,6 +72,9 @@ impl Cargo {
         command.env("LEASELOCK_TEST_SERVER", &self.server);
         if let Some(peers) = &self.peers {
             command.env("LEASELOCK_TEST_PEERS", peers);
+        }
+        if let Some(rounds) = self.rounds {
+            command.env("LEASELOCK_TEST_ROUNDS", rounds);
         }
         // What cargo told us about ourselves is not true of the packages it builds next.
         command

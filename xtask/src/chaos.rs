@@ -1,0 +1,19 @@
+//! `cargo xtask chaos`: the scenarios of `crates/leaselock/tests/chaos`, many rounds of each.
+
+use crate::test::cargo::Cargo;
+use crate::test::servers;
+
+/// `filters` choose scenarios by a part of their names; without any, all are run, one after the other, so that one's
+/// load is not another's bad weather.
+pub(crate) fn run(filters: &[&str]) -> Result<String, String> {
+    let server = servers::find_or_install()?;
+    let cargo = Cargo::new(&server).with_rounds("long");
+    let mut arguments =
+        "test -p leaselock --all-features --test chaos -- --nocapture --test-threads=1".to_owned();
+    for filter in filters {
+        arguments.push(' ');
+        arguments.push_str(filter);
+    }
+    cargo.run(&arguments)?;
+    Ok("all scenarios went well".to_owned())
+}
