@@ -125,7 +125,7 @@ impl Bells {
 /// For the store that hears the channels.
 #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no other hears"))]
 impl Bells {
-    pub(super) fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Self::with(false)
     }
 
@@ -167,7 +167,7 @@ impl Bells {
     }
 
     /// Messages to the channel arrive from now on. What may have been missed before counts as one.
-    pub(super) fn heard(&self, name: &str) {
+    pub(crate) fn heard(&self, name: &str) {
         if let Some(channel) = self.table().get_mut(name) {
             channel.state.send_replace(State::Heard);
             if std::mem::take(&mut channel.missed) {
@@ -195,7 +195,7 @@ impl Bells {
     }
 
     /// A message to the channel has come.
-    pub(super) fn message(&self, name: &[u8], words: &[u8]) {
+    pub(crate) fn message(&self, name: &[u8], words: &[u8]) {
         let Ok(name) = std::str::from_utf8(name) else {
             return; // it is none of ours
         };

@@ -72,3 +72,31 @@ pub(super) fn may_mean_free(event: &[u8]) -> bool {
     ];
     !STAYS.contains(&event)
 }
+
+#[cfg(all(test, feature = "redis"))]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::store::bells::Bells;
+
+    fn calls_at_once(foreign: &mut Foreign, clock: &Clock) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        pin!(foreign.calls(clock)).poll(&mut context).is_ready()
+    }
+
+    /// A look that meets silence is followed by the timer's, which knows when the wait is over.
+    #[test]
+    fn one_reason_is_one_look_even_when_that_has_no_answer() {
+        let (bells, clock) = (Bells::new(), Clock::manual());
+        let mut foreign = Foreign::default();
+        foreign.looked(clock.now(), || Some(bells.hear("news")));
+        assert!(!calls_at_once(&mut foreign, &clock), "nothing is heard yet");
+        bells.heard("news");
+        assert!(calls_at_once(&mut foreign, &clock));
+        assert!(!calls_at_once(&mut foreign, &clock), "the look was made");
+        bells.message(b"news", b"del");
+        assert!(calls_at_once(&mut foreign, &clock));
+    }
+}
