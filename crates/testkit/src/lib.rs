@@ -9,12 +9,14 @@ pub mod history;
 pub mod process;
 pub mod proxy;
 pub mod resp;
+pub mod sentinels;
 pub mod server;
 
 pub use history::Recorder;
 pub use process::wait_until;
 pub use proxy::{Aim, Cut, Fault, Proxy, Way};
 pub use resp::Value;
+pub use sentinels::{Sentinels, Watched};
 pub use server::Server;
 /// A folder that goes away when its value is dropped.
 pub use tempfile::{TempDir, tempdir};

@@ -3,6 +3,7 @@
 mod binary;
 mod builder;
 mod launch;
+mod replication;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,6 +59,11 @@ impl Server {
     /// The port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The password that it asks for, if it does.
+    pub(crate) fn password(&self) -> Option<String> {
+        self.launch.password.clone()
     }
 
     /// The unix socket, if one was asked for.

@@ -18,6 +18,8 @@ pub struct Builder {
     config: Vec<String>,
     unix_socket: bool,
     password: Option<String>,
+    primary: Option<u16>,
+    sentinel: Option<String>,
 }
 
 impl Builder {
@@ -50,6 +52,20 @@ impl Builder {
         self
     }
 
+    /// Follows another server, and is in step with it when [`Builder::start`] returns. It has the other's password
+    /// unless it was given one: all servers of a group have the same.
+    pub fn replica_of(mut self, primary: &Server) -> Builder {
+        self.primary = Some(primary.port());
+        self.password = self.password.or_else(|| primary.password());
+        self
+    }
+
+    /// Runs as a Sentinel, with these lines in its configuration file, which it rewrites as it learns.
+    pub(crate) fn sentinel(mut self, lines: String) -> Builder {
+        self.sentinel = Some(lines);
+        self
+    }
+
     /// Keeps an append-only file, so that [`Server::restart`] finds the keys again.
     /// Each write is on disk before its answer leaves.
     pub fn append_only(self) -> Builder {
@@ -78,18 +94,23 @@ impl Builder {
             config: self.config,
             socket: self.unix_socket.then(|| dir.path().join("server.sock")),
             password: self.password,
+            sentinel: self.sentinel,
         };
         let mut problem = String::new();
         for _ in 0..ATTEMPTS {
             let port = free_port();
             match launch.spawn(port, dir.path()) {
                 Ok(child) => {
-                    return Server {
+                    let server = Server {
                         launch,
                         port,
                         dir,
                         child: Mutex::new(child),
                     };
+                    if let Some(primary) = self.primary {
+                        server.replica_of(primary);
+                    }
+                    return server;
                 }
                 Err(reason) => problem = reason,
             }

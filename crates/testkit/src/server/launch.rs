@@ -17,33 +17,18 @@ pub(super) struct Launch {
     pub(super) config: Vec<String>,
     pub(super) socket: Option<PathBuf>,
     pub(super) password: Option<String>,
+    /// It is a Sentinel, and these are the lines that make it one.
+    pub(super) sentinel: Option<String>,
 }
 
 impl Launch {
     /// Starts the server and waits until it answers; the error is its log.
     pub(super) fn spawn(&self, port: u16, dir: &Path) -> Result<Child, String> {
         let log = dir.join("server.log");
-        let mut command = Command::new(&self.binary);
-        command.args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-        ]);
-        command
-            .arg("--dir")
-            .arg(dir)
-            .arg("--logfile")
-            .arg(&log)
-            .args(&self.config);
-        if let Some(socket) = &self.socket {
-            command.arg("--unixsocket").arg(socket);
-        }
-        if let Some(password) = &self.password {
-            command.args(["--requirepass", password]);
-        }
+        let mut command = match &self.sentinel {
+            None => self.server(port, dir, &log),
+            Some(lines) => self.watcher(lines, port, dir, &log)?,
+        };
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -56,6 +41,43 @@ impl Launch {
         drop(child.kill());
         drop(child.wait());
         Err(fs::read_to_string(&log).unwrap_or_else(|error| format!("no log: {error}")))
+    }
+
+    fn server(&self, port: u16, dir: &Path, log: &Path) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(["--port", &port.to_string()]);
+        command.args(["--bind", "127.0.0.1", "--save", ""]);
+        // A replica is in step at once; otherwise a primary waits some seconds for more of them.
+        command.args(["--repl-diskless-sync-delay", "0"]);
+        command.arg("--dir").arg(dir).arg("--logfile").arg(log);
+        command.args(&self.config);
+        if let Some(socket) = &self.socket {
+            command.arg("--unixsocket").arg(socket);
+        }
+        if let Some(password) = &self.password {
+            // The second for the day when it follows another: all servers of a group have the same.
+            command.args(["--requirepass", password, "--masterauth", password]);
+        }
+        command
+    }
+
+    /// The file is written once: later it holds what the Sentinel has learned.
+    fn watcher(&self, lines: &str, port: u16, dir: &Path, log: &Path) -> Result<Command, String> {
+        let file = dir.join(format!("sentinel-{port}.conf"));
+        if !file.exists() {
+            let mut text = format!(
+                "port {port}\nbind 127.0.0.1\ndir {}\nlogfile {}\n{lines}",
+                dir.display(),
+                log.display()
+            );
+            if let Some(password) = &self.password {
+                text.push_str(&format!("requirepass {password}\n"));
+            }
+            fs::write(&file, text).map_err(|error| error.to_string())?;
+        }
+        let mut command = Command::new(&self.binary);
+        command.arg(file).arg("--sentinel");
+        Ok(command)
     }
 
     fn comes_up(&self, child: &mut Child, port: u16) -> bool {
