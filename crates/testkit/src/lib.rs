@@ -5,6 +5,7 @@
 //! Helpers panic with a sentence that says what went wrong, because a test has no use for an error.
 
 pub mod clock;
+pub mod cluster;
 pub mod history;
 pub mod process;
 pub mod proxy;
@@ -12,6 +13,7 @@ pub mod resp;
 pub mod sentinels;
 pub mod server;
 
+pub use cluster::Cluster;
 pub use history::Recorder;
 pub use process::wait_until;
 pub use proxy::{Aim, Cut, Fault, Proxy, Way};

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use super::launch::Launch;
 use super::{Server, binary};
@@ -20,6 +21,7 @@ pub struct Builder {
     password: Option<String>,
     primary: Option<u16>,
     sentinel: Option<String>,
+    cluster_node: bool,
 }
 
 impl Builder {
@@ -82,6 +84,16 @@ impl Builder {
         self.config("enable-debug-command", "yes")
     }
 
+    /// A node of a cluster that is yet to be made; see [`crate::Cluster`]. A server that has not heard of another for
+    /// so long takes it for dead.
+    pub fn cluster_node(mut self, node_timeout: Duration) -> Builder {
+        self.cluster_node = true;
+        self.config("cluster-enabled", "yes").config(
+            "cluster-node-timeout",
+            &node_timeout.as_millis().to_string(),
+        )
+    }
+
     /// Starts the server and waits until it answers.
     ///
     /// # Panics
@@ -98,7 +110,11 @@ impl Builder {
         };
         let mut problem = String::new();
         for _ in 0..ATTEMPTS {
-            let port = free_port();
+            let port = if self.cluster_node {
+                port_with_bus()
+            } else {
+                free_port()
+            };
             match launch.spawn(port, dir.path()) {
                 Ok(child) => {
                     let server = Server {
@@ -126,4 +142,19 @@ fn free_port() -> u16 {
         .local_addr()
         .expect("a bound socket has an address")
         .port()
+}
+
+/// Nodes of a cluster speak to each other on a second port, which is this much higher.
+const BUS: u16 = 10_000;
+
+/// A port whose neighbour for the bus is free too.
+fn port_with_bus() -> u16 {
+    let bus_is_free = |port: &u16| {
+        let bus = port.checked_add(BUS);
+        bus.is_some_and(|bus| TcpListener::bind((Ipv4Addr::LOCALHOST, bus)).is_ok())
+    };
+    std::iter::repeat_with(free_port)
+        .take(1000)
+        .find(bus_is_free)
+        .expect("two free ports exist")
 }

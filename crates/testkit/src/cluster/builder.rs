@@ -1,0 +1,147 @@
+//! How a cluster is put together: each node gets its slots, then they meet.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Cluster, PATIENCE, SLOTS, serves};
+use crate::process::wait_until;
+use crate::server::Server;
+
+/// A cluster to be. See [`Cluster::builder`].
+#[derive(Debug)]
+#[must_use = "a builder does nothing before `start`"]
+pub struct Builder {
+    binary: Option<PathBuf>,
+    config: Vec<(String, String)>,
+    primaries: u16,
+    replicas: u16,
+    node_timeout: Duration,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            binary: None,
+            config: Vec::new(),
+            primaries: 3,
+            replicas: 0,
+            node_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+impl Builder {
+    /// Runs this program rather than the one that [`crate::server::find_binary`] finds.
+    pub fn binary(mut self, path: impl Into<PathBuf>) -> Builder {
+        self.binary = Some(path.into());
+        self
+    }
+
+    /// One directive of redis.conf for every node.
+    pub fn config(mut self, directive: &str, value: &str) -> Builder {
+        self.config.push((directive.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// How many nodes share the slots.
+    pub fn primaries(mut self, count: u16) -> Builder {
+        self.primaries = count;
+        self
+    }
+
+    /// How many replicas each of them has.
+    pub fn replicas(mut self, each: u16) -> Builder {
+        self.replicas = each;
+        self
+    }
+
+    /// A node of which nothing was heard for so long is taken for dead.
+    pub fn node_timeout(mut self, timeout: Duration) -> Builder {
+        self.node_timeout = timeout;
+        self
+    }
+
+    /// Starts the nodes, makes them a cluster and waits until it serves: two seconds at least, which a node that has
+    /// just come up takes.
+    ///
+    /// # Panics
+    ///
+    /// With a node's log, when it does not come up.
+    pub fn start(self) -> Cluster {
+        let count = self.primaries * (1 + self.replicas);
+        let nodes: Vec<Server> = (0..count).map(|_| self.node()).collect();
+        let (primaries, replicas) = nodes.split_at(usize::from(self.primaries));
+        for ((epoch, node), slots) in (1_u16..).zip(primaries).zip(shares(self.primaries)) {
+            expect_ok(node, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch.to_string()]);
+            let slots: Vec<String> = slots.map(|slot| slot.to_string()).collect();
+            let mut add = vec!["CLUSTER", "ADDSLOTS"];
+            add.extend(slots.iter().map(String::as_str));
+            expect_ok(node, &add);
+        }
+        for node in &nodes[1..] {
+            let port = node.port().to_string();
+            expect_ok(&nodes[0], &["CLUSTER", "MEET", "127.0.0.1", &port]);
+        }
+        for (index, node) in replicas.iter().enumerate() {
+            let primary = &primaries[index % primaries.len()];
+            replicate(node, primary);
+        }
+        let cluster = Cluster { nodes };
+        wait_until(PATIENCE, "all nodes have met", || {
+            cluster.nodes.iter().all(|node| knows(node, count))
+        });
+        cluster.settle();
+        cluster
+    }
+
+    fn node(&self) -> Server {
+        let mut builder = Server::builder().cluster_node(self.node_timeout);
+        if let Some(binary) = &self.binary {
+            builder = builder.binary(binary);
+        }
+        for (directive, value) in &self.config {
+            builder = builder.config(directive, value);
+        }
+        builder.start()
+    }
+}
+
+/// Equal shares of the slots, in order.
+fn shares(primaries: u16) -> impl Iterator<Item = std::ops::Range<u16>> {
+    let bound = move |index: u16| {
+        let slot = u32::from(SLOTS) * u32::from(index) / u32::from(primaries);
+        u16::try_from(slot).expect("slots fit")
+    };
+    (0..primaries).map(move |index| bound(index)..bound(index + 1))
+}
+
+/// The node has heard of its primary, follows it, and has a copy of its data.
+fn replicate(node: &Server, primary: &Server) {
+    let id = primary.cli(&["CLUSTER", "MYID"]);
+    let id = id.text().expect("a node has an id");
+    wait_until(PATIENCE, "a replica has heard of its primary", || {
+        let answer = node.cli(&["CLUSTER", "REPLICATE", id]);
+        answer.text() == Some("OK")
+    });
+    wait_until(PATIENCE, "a replica has a copy", || {
+        let info = node.cli(&["INFO", "replication"]);
+        info.text()
+            .is_some_and(|text| text.contains("master_link_status:up"))
+    });
+}
+
+fn knows(node: &Server, count: u16) -> bool {
+    let line = format!("cluster_known_nodes:{count}\r");
+    let info = node.cli(&["CLUSTER", "INFO"]);
+    serves(node) && info.text().is_some_and(|text| text.contains(&line))
+}
+
+/// # Panics
+///
+/// With the server's words, when it refuses.
+#[track_caller]
+pub(super) fn expect_ok(node: &Server, args: &[&str]) {
+    let answer = node.cli(args);
+    let shown = &args[..args.len().min(6)];
+    assert_eq!(answer.text(), Some("OK"), "{shown:?} on {}", node.port());
+}
