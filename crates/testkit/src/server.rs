@@ -4,6 +4,7 @@ mod binary;
 mod builder;
 mod launch;
 mod replication;
+mod shifted;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -139,6 +140,16 @@ impl Server {
             }
             process::is_alive(self.pid())
         });
+    }
+
+    /// Moves the wall clock that the server sees to this far from the true one, at once and without a word to anybody.
+    ///
+    /// # Panics
+    ///
+    /// Without [`Builder::shifted_clock`].
+    pub fn set_clock_offset_ms(&self, milliseconds: i64) {
+        assert!(self.launch.shifted, "ask the builder for a shifted clock");
+        shifted::set(self.dir.path(), milliseconds).expect("the server's folder can be written");
     }
 
     fn child(&self) -> MutexGuard<'_, Child> {

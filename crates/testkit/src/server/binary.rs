@@ -41,11 +41,15 @@ fn in_folders(folders: &[PathBuf]) -> Option<PathBuf> {
 }
 
 fn fetched() -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(
+    target().join("test-servers")
+}
+
+/// Where what is built lies.
+pub(super) fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
         PathBuf::from,
-    );
-    target.join("test-servers")
+    )
 }
 
 #[cfg(test)]

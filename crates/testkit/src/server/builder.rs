@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::launch::Launch;
-use super::{Server, binary};
+use super::{Server, binary, shifted};
 
 /// Another process may take a free port before the server does; ten times in a row it will not.
 const ATTEMPTS: usize = 10;
@@ -22,6 +22,7 @@ pub struct Builder {
     primary: Option<u16>,
     sentinel: Option<String>,
     cluster_node: bool,
+    shifted: bool,
 }
 
 impl Builder {
@@ -68,6 +69,12 @@ impl Builder {
         self
     }
 
+    /// Its wall clock can be moved while it runs; see [`Server::set_clock_offset_ms`].
+    pub fn shifted_clock(mut self) -> Builder {
+        self.shifted = true;
+        self
+    }
+
     /// Keeps an append-only file, so that [`Server::restart`] finds the keys again.
     /// Each write is on disk before its answer leaves.
     pub fn append_only(self) -> Builder {
@@ -107,7 +114,11 @@ impl Builder {
             socket: self.unix_socket.then(|| dir.path().join("server.sock")),
             password: self.password,
             sentinel: self.sentinel,
+            shifted: self.shifted,
         };
+        if self.shifted {
+            shifted::set(dir.path(), 0).expect("the server's folder can be written");
+        }
         let mut problem = String::new();
         for _ in 0..ATTEMPTS {
             let port = if self.cluster_node {

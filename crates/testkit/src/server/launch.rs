@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::PATIENCE;
+use super::{PATIENCE, shifted};
 use crate::clock;
 use crate::resp::{Connection, Value};
 
@@ -19,6 +19,8 @@ pub(super) struct Launch {
     pub(super) password: Option<String>,
     /// It is a Sentinel, and these are the lines that make it one.
     pub(super) sentinel: Option<String>,
+    /// Its wall clock can be moved.
+    pub(super) shifted: bool,
 }
 
 impl Launch {
@@ -29,6 +31,9 @@ impl Launch {
             None => self.server(port, dir, &log),
             Some(lines) => self.watcher(lines, port, dir, &log)?,
         };
+        if self.shifted {
+            shifted::apply(&mut command, dir);
+        }
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -90,3 +90,29 @@ fn password_socket_and_directives_are_given_to_the_server() {
 fn server_that_cannot_start_says_so() {
     Server::builder().config("no-such-directive", "1").start();
 }
+
+/// The server's time less the true one, in milliseconds.
+fn offset_ms(server: &Server) -> i64 {
+    let before = crate::clock::wall_us();
+    let time = server.cli(&["TIME"]);
+    let parts = time.list().unwrap();
+    let number = |at: usize| parts[at].text().unwrap().parse::<i64>().unwrap();
+    (number(0) * 1_000_000 + number(1)).saturating_sub_unsigned(before) / 1_000
+}
+
+#[test]
+fn clock_of_a_running_server_can_be_moved_either_way_and_keys_end_by_it() {
+    let server = Server::builder().shifted_clock().start();
+    // Between two readings on a busy machine.
+    let near = |wanted: i64| (wanted..wanted + 30_000).contains(&offset_ms(&server));
+    assert!(near(0));
+    server.cli(&["SET", "k", "1", "PX", "100000"]);
+    server.set_clock_offset_ms(-3_600_250);
+    assert!(near(-3_600_250));
+    assert_eq!(server.cli(&["GET", "k"]), one());
+    server.set_clock_offset_ms(7_200_999);
+    assert!(near(7_200_999));
+    assert_eq!(server.cli(&["GET", "k"]), Value::Nil);
+    server.restart();
+    assert!(near(7_200_999), "a new process sees the same clock");
+}
