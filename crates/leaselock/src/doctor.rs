@@ -41,23 +41,77 @@ impl Check {
     }
 }
 
+/// Whether a promise is kept by the present set-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kept {
+    /// It is, as far as the settings can tell.
+    Yes,
+    /// It is not.
+    No,
+    /// What decides it could not be read.
+    Unknown,
+}
+
+/// One sentence about what the present set-up can promise, or cannot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Promise {
+    /// The sentence. With [`Kept::No`] it says what may happen instead.
+    pub text: String,
+    /// Whether it is good news.
+    pub kept: Kept,
+}
+
+impl Promise {
+    pub(crate) fn new(kept: Kept, text: impl Into<String>) -> Self {
+        Promise {
+            text: text.into(),
+            kept,
+        }
+    }
+}
+
+/// What was looked at on one of several servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// The server in words, without secrets.
+    pub store: String,
+    /// Each thing that was looked at.
+    pub checks: Vec<Check>,
+}
+
 /// All that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
     /// The store in words, without secrets.
     pub store: String,
-    /// Each thing that was looked at.
+    /// Each thing that was looked at; with several servers what concerns them together.
     pub checks: Vec<Check>,
+    /// Each of several servers; empty when there is one.
+    pub nodes: Vec<NodeReport>,
+    /// What this set-up can promise and what it cannot, in sentences.
+    pub promises: Vec<Promise>,
 }
 
 impl Report {
-    pub(crate) fn new(store: String, checks: Vec<Check>) -> Self {
-        Report { store, checks }
+    pub(crate) fn new(store: String, checks: Vec<Check>, promises: Vec<Promise>) -> Self {
+        Report {
+            store,
+            checks,
+            nodes: Vec::new(),
+            promises,
+        }
     }
 
-    /// Nothing is unfit. Warnings are allowed.
+    /// Nothing is unfit, on any server. Warnings are allowed.
     pub fn is_fit(&self) -> bool {
-        self.checks.iter().all(|check| check.fit < Fit::Unfit)
+        let nodes = self.nodes.iter().flat_map(|node| &node.checks);
+        self.checks
+            .iter()
+            .chain(nodes)
+            .all(|check| check.fit < Fit::Unfit)
     }
 }

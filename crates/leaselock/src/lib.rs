@@ -55,7 +55,7 @@ pub use client::builder::ClientBuilder;
 pub use client::record::Process;
 pub use client::{Client, Closed};
 pub use clock::{Clock, Moment};
-pub use doctor::{Check, Fit, Report};
+pub use doctor::{Check, Fit, Kept, NodeReport, Promise, Report};
 pub use error::{
     AcquireError, BreakError, ErrorKind, ExtendError, InspectError, InvalidInput, Lost, LostReason,
     NotHeld, ReleaseError, StoreError,

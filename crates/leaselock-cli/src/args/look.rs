@@ -78,7 +78,8 @@ pub(crate) struct BreakArgs {
 /// Check whether the store is fit for locks
 ///
 /// Says which folder or server it is, its version, whether it keeps what it acknowledged, what it
-/// evicts, its role and how far its clock is off, each with an advice. Exits 1 when one of them
+/// evicts, its role and how far its clock is off, each with an advice; of several servers each.
+/// Ends with sentences: what this set-up can promise and what it cannot. Exits 1 when something
 /// is not fit for locks.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {}

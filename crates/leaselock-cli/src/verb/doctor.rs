@@ -1,6 +1,6 @@
 //! `leaselock doctor`
 
-use leaselock::{Check, Fit};
+use leaselock::{Check, Fit, Kept, Promise, Report};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -14,24 +14,9 @@ pub(crate) fn run(globals: &Globals) -> Result<Exit, Failure> {
     session::block_on(async {
         let report = client.doctor().await?;
         let text = if globals.json {
-            report
-                .checks
-                .iter()
-                .map(|check| format!("{}\n", object(&report.store, check)))
-                .collect()
+            objects(&report)
         } else {
-            let width = report
-                .checks
-                .iter()
-                .map(|check| check.topic.len())
-                .max()
-                .unwrap_or(0);
-            let lines = report.checks.iter().map(|check| line(check, width));
-            format!(
-                "{}\n{}",
-                output::tame(&report.store),
-                lines.collect::<String>()
-            )
+            words(&report)
         };
         output::print(text.as_bytes())?;
         Ok(if report.is_fit() {
@@ -40,6 +25,59 @@ pub(crate) fn run(globals: &Globals) -> Result<Exit, Failure> {
             Exit::UNFIT
         })
     })
+}
+
+/// The store and each of its servers, with what was looked at there.
+fn parts(report: &Report) -> impl Iterator<Item = (&str, &[Check])> {
+    let nodes = report.nodes.iter();
+    let nodes = nodes.map(|node| (node.store.as_str(), node.checks.as_slice()));
+    std::iter::once((report.store.as_str(), report.checks.as_slice())).chain(nodes)
+}
+
+fn words(report: &Report) -> String {
+    let topics = parts(report).flat_map(|(_, checks)| checks);
+    let width = topics.map(|check| check.topic.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (store, checks) in parts(report) {
+        let lines: String = checks.iter().map(|check| line(check, width)).collect();
+        let gap = if text.is_empty() { "" } else { "\n" };
+        text += &format!("{gap}{}\n{lines}", output::tame(store));
+    }
+    for (kept, heading) in [
+        (Kept::Yes, "This can promise:"),
+        (Kept::No, "This cannot prevent:"),
+        (Kept::Unknown, "This could not be found out:"),
+    ] {
+        let sentences = report
+            .promises
+            .iter()
+            .filter(|promise| promise.kept == kept);
+        let lines: String = sentences.map(sentence).collect();
+        if !lines.is_empty() {
+            text += &format!("\n{heading}\n{lines}");
+        }
+    }
+    text
+}
+
+fn objects(report: &Report) -> String {
+    let checks = parts(report)
+        .flat_map(|(store, checks)| checks.iter().map(move |check| object(store, check)));
+    let promises = report.promises.iter().map(|promise| {
+        json!({
+            "store": report.store,
+            "promise": promise.text,
+            "kept": match promise.kept {
+                Kept::Yes => "yes",
+                Kept::No => "no",
+                _ => "unknown",
+            },
+        })
+    });
+    checks
+        .chain(promises)
+        .map(|object| format!("{object}\n"))
+        .collect()
 }
 
 fn word(fit: Fit) -> &'static str {
@@ -62,6 +100,10 @@ fn line(check: &Check, width: usize) -> String {
         check.topic,
         advice.unwrap_or_default()
     )
+}
+
+fn sentence(promise: &Promise) -> String {
+    format!("  - {}\n", output::tame(&promise.text))
 }
 
 fn object(store: &str, check: &Check) -> serde_json::Value {

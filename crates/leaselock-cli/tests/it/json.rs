@@ -83,6 +83,10 @@ fn shape(text: &str) -> String {
     found.concat()
 }
 
+fn last(text: &str) -> String {
+    text.lines().next_back().unwrap().to_owned()
+}
+
 #[test]
 fn the_fields_of_every_verb_are_as_before() {
     let store = Store::redis();
@@ -112,6 +116,10 @@ fn the_fields_of_every_verb_are_as_before() {
             store.run(&["wait", "-n", "--json", "job"]).out,
         ),
         ("doctor", store.run(&["doctor", "--json"]).out),
+        (
+            "doctor, at the end",
+            last(&store.run(&["doctor", "--json"]).out),
+        ),
         (
             "bench",
             store.run(&["bench", "--json", "--seconds", "1"]).out,

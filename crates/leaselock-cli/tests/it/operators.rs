@@ -189,7 +189,7 @@ fn doctor_is_1_when_something_is_unfit_and_names_it() {
         .out
         .lines()
         .map(object)
-        .filter(|check| check["fit"] == "unfit")
+        .filter(|said| said["fit"] == "unfit")
         .collect();
     assert_eq!(unfit.len(), 1);
     assert_eq!(unfit[0]["topic"], "eviction policy");
@@ -197,6 +197,29 @@ fn doctor_is_1_when_something_is_unfit_and_names_it() {
         .server()
         .cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     store.run(&["doctor"]).gives(0);
+}
+
+#[test]
+fn doctor_ends_with_what_the_set_up_can_promise_and_what_not() {
+    let store = Store::on(Server::builder().append_only().start());
+    let said = |words: &str| {
+        let report = store.run(&["doctor"]).gives(0).out;
+        let (_, promises) = report.split_once("\nThis can promise:\n").unwrap();
+        let (can, cannot) = promises.split_once("\nThis cannot prevent:\n").unwrap();
+        (can.contains(words), cannot.contains(words))
+    };
+    assert_eq!(said("neither a restart nor a power failure"), (true, false));
+    assert_eq!(said("fencing tokens grow"), (true, false));
+    assert_eq!(said("a restart of a server forgets"), (false, false));
+    store.server().cli(&["CONFIG", "SET", "appendonly", "no"]);
+    assert_eq!(said("a restart of a server forgets"), (false, true));
+    assert_eq!(
+        said("neither a restart nor a power failure"),
+        (false, false)
+    );
+
+    let file = Store::file().run(&["doctor"]).gives(0).out;
+    assert!(file.contains("other machines are not excluded"), "{file}");
 }
 
 #[test]

@@ -191,13 +191,13 @@ impl Client {
         DetachedLease::new(Arc::clone(&self.inner), handle)
     }
 
-    /// Examines the store: version, persistence, eviction, role, clock, file system, and whether each is fit for locks.
+    /// Examines the store: version, persistence, eviction, role, clock, file system, and whether each is fit for locks;
+    /// and says in words what the set-up can promise and what it cannot.
     ///
     /// # Errors
     /// [`StoreError`] when the store does not answer.
     pub async fn doctor(&self) -> Result<Report, StoreError> {
-        let checks = self.inner.store.examine(OPERATOR_WITHIN).await?;
-        Ok(Report::new(self.inner.store.describe(), checks))
+        self.inner.store.examine(OPERATOR_WITHIN).await
     }
 
     /// Finishes the clean-up of dropped leases and cancelled acquisitions, waiting a few seconds at most. New

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::doctor::Check;
+use crate::doctor::Report;
 use crate::error::StoreError;
 use crate::script::{Call, Operation, Tagged, Value};
 use crate::store::bells::Bells;
@@ -218,7 +218,7 @@ impl Store {
     }
 
     /// What an operator should know about the store, and whether it is fit for locks.
-    pub(crate) async fn examine(&self, within: Duration) -> Result<Vec<Check>, StoreError> {
+    pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
         each!(self, store => store.examine(within).await)
     }
 

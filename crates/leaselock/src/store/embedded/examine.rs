@@ -6,7 +6,7 @@ use super::folder::Folder;
 use super::on_disk::FolderStore;
 use super::time;
 use super::trouble::{Trouble, system};
-use crate::doctor::{Check, Fit};
+use crate::doctor::{Check, Fit, Kept, Promise};
 use crate::error::{ErrorKind, StoreError};
 
 /// Below this a full disk is near. A lock file takes 4 KiB.
@@ -45,6 +45,28 @@ pub(super) fn memory() -> Vec<Check> {
         Fit::Fit,
         Some(advice),
     )]
+}
+
+pub(super) fn of_memory() -> Vec<Promise> {
+    vec![Promise::new(
+        Kept::No,
+        "other processes are not excluded: each has a memory of its own",
+    )]
+}
+
+/// What a folder keeps does not depend on settings.
+pub(super) fn of_a_folder() -> Vec<Promise> {
+    let kept = [
+        "no lease is forgotten while a holder lives: a power failure ends holders and leases together",
+        "what a process holds is free at once when it and its job are gone",
+        "time runs by this machine's own clock, which never steps",
+    ];
+    let mut promises: Vec<_> = kept.map(|text| Promise::new(Kept::Yes, text)).into();
+    promises.push(Promise::new(
+        Kept::No,
+        "other machines are not excluded: that needs a server",
+    ));
+    promises
 }
 
 fn checks(folder: &Folder) -> Result<Vec<Check>, Trouble> {

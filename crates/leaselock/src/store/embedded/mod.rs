@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Capabilities, Sink};
 use crate::clock::{Clock, Moment};
-use crate::doctor::Check;
+use crate::doctor::Report;
 use crate::error::{ErrorKind, StoreError};
 use crate::keys;
 use crate::script::{Call, Tagged};
@@ -114,12 +114,13 @@ impl EmbeddedStore {
         }
     }
 
-    pub(crate) async fn examine(&self, within: Duration) -> Result<Vec<Check>, StoreError> {
-        match &self.0 {
-            Kind::Folder(store) => store.examine(within).await,
-            Kind::Memory(_) => Ok(examine::memory()),
-            Kind::Nowhere(why) => Err(why.clone()),
-        }
+    pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+        let (checks, promises) = match &self.0 {
+            Kind::Folder(store) => (store.examine(within).await?, examine::of_a_folder()),
+            Kind::Memory(_) => (examine::memory(), examine::of_memory()),
+            Kind::Nowhere(why) => return Err(why.clone()),
+        };
+        Ok(Report::new(self.describe(), checks, promises))
     }
 
     pub(crate) fn capabilities(&self) -> Capabilities {

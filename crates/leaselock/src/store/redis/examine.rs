@@ -1,33 +1,124 @@
-//! Is this server fit for locks?
+//! Is this server fit for locks, and what can a set-up of one or several promise?
 
 mod facts;
 pub(super) mod permissions;
+mod promises;
+mod together;
+
+use std::time::Duration;
 
 use redis::{Cmd, Value};
+use tokio::task::JoinSet;
 
 use self::facts::Facts;
-use super::{CLOCK, Link, answer, fault};
+use super::{CLOCK, Link, RedisStore, answer, fault};
 use crate::clock::{self, Moment};
-use crate::doctor::{Check, Fit};
-use crate::error::StoreError;
+use crate::doctor::{Check, Fit, NodeReport, Report};
+use crate::error::{ErrorKind, StoreError};
 use crate::store::url::Place;
 
-/// Settings that are not in INFO, and one that may be.
-const SETTINGS: [&str; 5] = [
+/// Settings that are not in INFO, and those that may be missing there.
+const SETTINGS: [&str; 7] = [
     "appendfsync",
     "save",
     "min-replicas-to-write",
+    "min-replicas-max-lag",
     "maxmemory-policy",
     "appendonly",
+    "protected-mode",
 ];
 const LATENCY_SAMPLES: usize = 5;
 
+/// How servers carry the locks together, which decides what is wrong with one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// One server.
+    Single,
+    /// A primary and its replicas, one of which takes its place.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "named by the stores of several servers")
+    )]
+    Failover,
+    /// The nodes of a cluster.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "named by the stores of several servers")
+    )]
+    Cluster,
+    /// Servers that know nothing of each other and vote.
+    Quorum,
+}
+
+/// One server, whatever answers for it.
+pub(super) async fn one(
+    store: &RedisStore,
+    shape: Shape,
+    within: Duration,
+) -> Result<Report, StoreError> {
+    let (checks, facts) = examine(&store.0, shape, CLOCK.now().plus(within)).await?;
+    let promises = promises::of(&[facts], 1, shape);
+    Ok(Report::new(store.describe(), checks, promises))
+}
+
+/// Several servers at once. One that does not answer is unfit; when none does, that is an error.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "called by the stores of several servers")
+)]
+pub(crate) async fn examine_all(
+    name: String,
+    stores: &[RedisStore],
+    shape: Shape,
+    within: Duration,
+) -> Result<Report, StoreError> {
+    let until = CLOCK.now().plus(within);
+    let mut asked = JoinSet::new();
+    for (place, store) in stores.iter().cloned().enumerate() {
+        asked.spawn(async move { (place, examine(&store.0, shape, until).await) });
+    }
+    let mut outcomes: Vec<_> = asked.join_all().await;
+    outcomes.sort_by_key(|(place, _)| *place);
+    let (mut nodes, mut known, mut silence) = (Vec::new(), Vec::new(), None);
+    for (store, (_, outcome)) in stores.iter().zip(outcomes) {
+        let checks = match outcome {
+            Ok((checks, facts)) => {
+                known.push(facts);
+                checks
+            }
+            Err(error) => {
+                let check = together::silent(&error);
+                silence = Some(error);
+                vec![check]
+            }
+        };
+        let store = store.describe();
+        nodes.push(NodeReport { store, checks });
+    }
+    if known.is_empty() {
+        let nobody = StoreError::refused(ErrorKind::Internal, "no server was named");
+        return Err(silence.unwrap_or(nobody));
+    }
+    let promises = promises::of(&known, stores.len(), shape);
+    let mut report = Report::new(
+        name,
+        together::checks(&known, stores.len(), shape),
+        promises,
+    );
+    report.nodes = nodes;
+    Ok(report)
+}
+
 /// Looks at everything that matters to locks. A server that does not answer at all is an error; one that refuses to
 /// say something gets a warning in its place.
-pub(super) async fn examine(link: &Link, until: Moment) -> Result<Vec<Check>, StoreError> {
+async fn examine(
+    link: &Link,
+    shape: Shape,
+    until: Moment,
+) -> Result<(Vec<Check>, Facts), StoreError> {
     let mut checks = Vec::new();
-    let clock = measure(link, until).await?;
     let mut facts = Facts::default();
+    let latency = measure(link, &mut facts, until).await?;
     match ask(link, &redis::cmd("INFO"), until).await? {
         Ok(info) => facts.add_info(&answer::text(&info).unwrap_or_default()),
         Err(refusal) => checks.push(unread("INFO", &refusal)),
@@ -40,12 +131,15 @@ pub(super) async fn examine(link: &Link, until: Moment) -> Result<Vec<Check>, St
         }
     }
     checks.extend(refused.map(|refusal| unread("CONFIG", &refusal)));
-    checks.extend(facts.checks());
-    checks.extend(clock);
+    facts.open = is_open(link, until).await?;
+    facts.readable = transport(link).map(|check| check.fit > Fit::Fit);
+    checks.extend(facts.checks(shape));
+    checks.push(latency);
+    checks.extend(facts.offset_us.map(facts::clock));
     checks.extend(transport(link));
-    checks.extend(login(link, until).await?);
+    checks.extend(facts.login());
     checks.push(permissions::check(link, facts.is_seven(), until).await?);
-    Ok(checks)
+    Ok((checks, facts))
 }
 
 /// The answer, or the error line that the server sent instead of one.
@@ -75,21 +169,22 @@ fn unread(topic: &str, refusal: &str) -> Check {
     Check::new(topic, found, Fit::Warn, Some(&advice))
 }
 
-/// The server's clock against ours, and how long a round trip takes.
-async fn measure(link: &Link, until: Moment) -> Result<Vec<Check>, StoreError> {
+/// The server's clock against ours, by the quickest answer, and how long a round trip takes.
+async fn measure(link: &Link, facts: &mut Facts, until: Moment) -> Result<Check, StoreError> {
     let mut trips = Vec::new();
-    let mut offset = None;
     for _ in 0..LATENCY_SAMPLES {
         let (sent, wall) = (CLOCK.now(), clock::wall_us());
         let answer = ask(link, &redis::cmd("TIME"), until).await?;
         let trip = CLOCK.now().saturating_since(sent);
+        let quickest = trips.iter().all(|before| trip < *before);
         trips.push(trip);
         if let Ok(time) = answer
+            && quickest
             && let [seconds, micros] = answer::texts(&time).as_slice()
             && let (Ok(seconds), Ok(micros)) = (seconds.parse::<i64>(), micros.parse::<i64>())
         {
             let here = wall.saturating_add(u64::try_from(trip.as_micros() / 2).unwrap_or(u64::MAX));
-            offset = Some(
+            facts.offset_us = Some(
                 seconds
                     .saturating_mul(1_000_000)
                     .saturating_add(micros)
@@ -99,9 +194,7 @@ async fn measure(link: &Link, until: Moment) -> Result<Vec<Check>, StoreError> {
     }
     trips.sort_unstable();
     let median = trips.get(LATENCY_SAMPLES / 2).copied().unwrap_or_default();
-    let mut checks = vec![facts::latency(median)];
-    checks.extend(offset.map(facts::clock));
-    Ok(checks)
+    Ok(facts::latency(median))
 }
 
 /// Whether others on the way can read tokens and the password.
@@ -131,26 +224,19 @@ fn transport(link: &Link) -> Option<Check> {
     })
 }
 
-/// Whether anybody gets in without a password.
-async fn login(link: &Link, until: Moment) -> Result<Option<Check>, StoreError> {
+/// Whether anybody gets in without a password; `None` when only administrators may ask.
+async fn is_open(link: &Link, until: Moment) -> Result<Option<bool>, StoreError> {
     let Link::Own(lane) = link else {
         return Ok(None);
     };
-    let open = if lane.endpoint().url().password.is_none() {
-        true
-    } else {
-        match ask(link, redis::cmd("ACL").arg("GETUSER").arg("default"), until).await? {
-            Ok(user) => facts::is_open(&user),
-            Err(_) => return Ok(None), // only administrators may ask
-        }
-    };
-    let advice = "whoever reaches the server can break every lock: set requirepass, or ACL users and `user default off`";
-    Ok(Some(if open {
-        Check::new("login", "nobody needs a password", Fit::Warn, Some(advice))
-    } else {
-        Check::new("login", "needs a password", Fit::Fit, None)
-    }))
+    if lane.endpoint().url().password.is_none() {
+        return Ok(Some(true));
+    }
+    let asked = ask(link, redis::cmd("ACL").arg("GETUSER").arg("default"), until).await?;
+    Ok(asked.ok().map(|user| facts::is_open(&user)))
 }
 
+#[cfg(test)]
+mod sentences_tests;
 #[cfg(test)]
 mod tests;

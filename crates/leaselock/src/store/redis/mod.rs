@@ -32,7 +32,7 @@ use self::handed::{Handed, Theirs};
 use self::lane::Lane;
 pub(crate) use self::plain::Private;
 use crate::clock::{Clock, Moment};
-use crate::doctor::Check;
+use crate::doctor::Report;
 use crate::error::{ErrorKind, InvalidInput, StoreError};
 use crate::script::{Call, Malformed, Tagged};
 use crate::store::bells::Bells;
@@ -223,8 +223,8 @@ impl RedisStore {
         })
     }
 
-    pub(crate) async fn examine(&self, within: Duration) -> Result<Vec<Check>, StoreError> {
-        examine::examine(&self.0, CLOCK.now().plus(within)).await
+    pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+        examine::one(self, examine::Shape::Single, within).await
     }
 
     pub(crate) fn capabilities(&self) -> Capabilities {

@@ -86,7 +86,7 @@ async fn a_folder_that_cannot_be_made_says_how_to_name_another() {
     let error = store.run(&inspect("job"), WITHIN).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::CannotCreate);
     assert!(error.to_string().contains("file:///"), "{error}");
-    let checks = store.examine(WITHIN).await.unwrap();
+    let checks = store.examine(WITHIN).await.unwrap().checks;
     assert!(checks.iter().any(|check| check.fit == Fit::Unfit));
 }
 
@@ -182,7 +182,7 @@ async fn nothing_is_left_of_locks_that_are_over() {
 async fn the_doctor_finds_an_ordinary_folder_fit() {
     let scratch = Scratch::new();
     let peer = Peer::on(&scratch, &Clock::boot(), true);
-    let checks = peer.store.examine(WITHIN).await.unwrap();
+    let checks = peer.store.examine(WITHIN).await.unwrap().checks;
     assert!(
         checks.iter().all(|check| check.fit < Fit::Unfit),
         "{checks:?}"

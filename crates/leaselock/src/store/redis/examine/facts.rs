@@ -6,11 +6,21 @@ use std::time::Duration;
 use redis::Value;
 
 use super::super::answer;
+use super::Shape;
 use crate::doctor::{Check, Fit};
 
-/// Lines of INFO and settings, by name.
+/// What is known of one server.
 #[derive(Debug, Default)]
-pub(super) struct Facts(HashMap<String, String>);
+pub(super) struct Facts {
+    /// Lines of INFO and settings, by name.
+    words: HashMap<String, String>,
+    /// How far the server's clock is ahead of this machine's.
+    pub(super) offset_us: Option<i64>,
+    /// Anybody gets in without a password.
+    pub(super) open: Option<bool>,
+    /// Others on the way can read what is sent.
+    pub(super) readable: Option<bool>,
+}
 
 impl Facts {
     pub(super) fn add_info(&mut self, text: &str) {
@@ -18,22 +28,37 @@ impl Facts {
             .lines()
             .filter_map(|line| line.trim_end().split_once(':'))
         {
-            self.0.insert(name.to_owned(), value.to_owned());
+            self.words.insert(name.to_owned(), value.to_owned());
         }
     }
 
     pub(super) fn add_settings(&mut self, pairs: &[String]) {
         for pair in pairs.chunks_exact(2) {
-            self.0.insert(pair[0].clone(), pair[1].clone());
+            self.words.insert(pair[0].clone(), pair[1].clone());
         }
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.words.get(name).map(String::as_str)
     }
 
-    fn number(&self, name: &str) -> Option<u64> {
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
+    }
+
+    /// Which of the servers this is, wherever it is reached.
+    pub(super) fn run_id(&self) -> Option<&str> {
+        self.get("run_id")
+    }
+
+    pub(super) fn is_append_only(&self) -> Option<bool> {
+        let running = self.get("aof_enabled").map(|flag| flag == "1");
+        running.or_else(|| self.get("appendonly").map(|flag| flag == "yes"))
+    }
+
+    pub(super) fn policy(&self) -> Option<&str> {
+        self.get("maxmemory_policy")
+            .or_else(|| self.get("maxmemory-policy"))
     }
 
     fn version(&self) -> Option<(u32, u32)> {
@@ -46,15 +71,16 @@ impl Facts {
     }
 
     /// One check per topic that something is known about.
-    pub(super) fn checks(&self) -> Vec<Check> {
+    pub(super) fn checks(&self, shape: Shape) -> Vec<Check> {
         let all = [
             self.server(),
-            self.role(),
-            self.cluster(),
+            self.role(shape),
+            self.cluster(shape),
             self.persistence(),
             self.eviction(),
             self.memory(),
             self.replicas(),
+            self.protection(),
         ];
         all.into_iter().flatten().collect()
     }
@@ -77,9 +103,12 @@ impl Facts {
         })
     }
 
-    fn role(&self) -> Option<Check> {
+    fn role(&self, shape: Shape) -> Option<Check> {
         Some(match self.get("role")? {
             "master" => Check::new("role", "primary", Fit::Fit, None),
+            _ if matches!(shape, Shape::Failover | Shape::Cluster) => {
+                Check::new("role", "replica", Fit::Fit, None)
+            }
             _ => {
                 let advice = "a replica grants nothing and its answers are late: name the primary in the URL";
                 Check::new("role", "replica", Fit::Unfit, Some(advice))
@@ -87,9 +116,14 @@ impl Facts {
         })
     }
 
-    fn cluster(&self) -> Option<Check> {
-        Some(match self.get("cluster_enabled")? {
-            "0" => Check::new("cluster", "a single server", Fit::Fit, None),
+    fn cluster(&self, shape: Shape) -> Option<Check> {
+        Some(match (self.get("cluster_enabled")?, shape) {
+            ("0", Shape::Cluster) => {
+                let advice = "name it with redis:// instead of redis+cluster://";
+                Check::new("cluster", "no node of a cluster", Fit::Unfit, Some(advice))
+            }
+            ("0", _) => Check::new("cluster", "a single server", Fit::Fit, None),
+            (_, Shape::Cluster) => Check::new("cluster", "a node of a cluster", Fit::Fit, None),
             _ => {
                 let advice =
                     "this version speaks to single servers: use one without cluster-enabled";
@@ -99,9 +133,7 @@ impl Facts {
     }
 
     fn persistence(&self) -> Option<Check> {
-        let append_only = self.get("aof_enabled").map(|flag| flag == "1");
-        let append_only =
-            append_only.or_else(|| self.get("appendonly").map(|flag| flag == "yes"))?;
+        let append_only = self.is_append_only()?;
         let topic = "persistence";
         Some(
             match (append_only, self.get("appendfsync"), self.get("save")) {
@@ -147,9 +179,7 @@ impl Facts {
     }
 
     fn eviction(&self) -> Option<Check> {
-        let policy = self
-            .get("maxmemory_policy")
-            .or_else(|| self.get("maxmemory-policy"))?;
+        let policy = self.policy()?;
         let advice = "when memory is full the server deletes locks that are held: set maxmemory-policy noeviction";
         Some(match (policy, self.number("maxmemory")) {
             ("noeviction", _) => Check::new("eviction policy", policy, Fit::Fit, None),
@@ -184,13 +214,40 @@ impl Facts {
         })
     }
 
+    /// Whether strangers on the network are kept out of a server that has no password.
+    fn protection(&self) -> Option<Check> {
+        let mode = self.get("protected-mode")?;
+        if mode == "yes" || self.open != Some(true) {
+            return Some(Check::new("protected mode", mode, Fit::Fit, None));
+        }
+        let advice = "any machine that reaches the server is let in without a password: \
+                      set protected-mode yes, or a password";
+        Some(Check::new("protected mode", mode, Fit::Warn, Some(advice)))
+    }
+
+    /// Whether anybody can break locks.
+    pub(super) fn login(&self) -> Option<Check> {
+        let advice = "whoever reaches the server can break every lock: set requirepass, or ACL users and \
+                      `user default off`";
+        Some(if self.open? {
+            Check::new("login", "nobody needs a password", Fit::Warn, Some(advice))
+        } else {
+            Check::new("login", "needs a password", Fit::Fit, None)
+        })
+    }
+
     /// A failover forgets what the new primary had not received yet.
     fn replicas(&self) -> Option<Check> {
         let attached = self.number("connected_slaves")?;
         let needed = self.number("min-replicas-to-write");
-        let found = match needed {
-            Some(needed) => format!("{attached} attached, {needed} needed for writes"),
-            None => format!("{attached} attached"),
+        let found = match (needed, self.number("min-replicas-max-lag")) {
+            (Some(needed), Some(lag)) if needed > 0 => {
+                format!(
+                    "{attached} attached, {needed} needed for writes, silent for {lag} s at most"
+                )
+            }
+            (Some(needed), _) => format!("{attached} attached, {needed} needed for writes"),
+            (None, _) => format!("{attached} attached"),
         };
         Some(match (attached, needed) {
             (0, _) | (_, None) => Check::new("replicas", found, Fit::Fit, None),

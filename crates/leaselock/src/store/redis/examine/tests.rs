@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::super::tests::{PATIENCE, Server, store};
 use super::facts::{Facts, clock, latency};
 use super::permissions::USED;
+use super::{Shape, examine_all};
 use crate::doctor::{Check, Fit};
 use crate::error::ErrorKind;
 
@@ -23,7 +24,7 @@ fn of(info: &str, settings: &[(&str, &str)]) -> Vec<Check> {
     for (name, value) in settings {
         facts.add_settings(&[(*name).to_owned(), (*value).to_owned()]);
     }
-    facts.checks()
+    facts.checks(Shape::Single)
 }
 
 #[test]
@@ -152,9 +153,36 @@ fn the_list_of_commands_is_that_of_the_scripts() {
 }
 
 #[tokio::test]
+async fn several_servers_are_examined_at_once_and_each_is_named() {
+    let servers = [Server::start(), Server::start(), Server::start()];
+    servers[2].kill();
+    let stores: Vec<_> = servers.iter().map(|server| store(&server.url())).collect();
+    let all = |stores| examine_all("three".to_owned(), stores, Shape::Quorum, PATIENCE);
+    let within = Duration::from_millis(500);
+    let report = examine_all("three".to_owned(), &stores, Shape::Quorum, within);
+    let report = report.await.unwrap();
+    assert_eq!(report.nodes.len(), 3);
+    for (node, store) in report.nodes.iter().zip(&stores) {
+        assert_eq!(node.store, store.describe());
+    }
+    assert_eq!(fit(&report.nodes[1].checks, "role"), Fit::Fit);
+    assert_eq!(fit(&report.nodes[2].checks, "answer"), Fit::Unfit);
+    assert_eq!(fit(&report.checks, "servers that answer"), Fit::Warn);
+    assert!(!report.is_fit(), "one is unfit");
+
+    let twice = [&stores[..2], &stores[..1]].concat();
+    let report = all(&twice).await.unwrap();
+    assert_eq!(fit(&report.checks, "servers"), Fit::Unfit, "{report:#?}");
+
+    servers[0].kill();
+    let gone = examine_all("none".to_owned(), &stores[..1], Shape::Quorum, within);
+    assert_eq!(gone.await.unwrap_err().kind(), ErrorKind::Unreachable);
+}
+
+#[tokio::test]
 async fn a_plain_server_is_fit_with_warnings() {
     let server = Server::start();
-    let checks = store(&server.url()).examine(PATIENCE).await.unwrap();
+    let checks = store(&server.url()).examine(PATIENCE).await.unwrap().checks;
     for topic in [
         "server",
         "role",
@@ -181,12 +209,12 @@ async fn what_is_unfit_is_found_on_a_real_server() {
         .config("cluster-enabled", "yes")
         .config("maxmemory-policy", "allkeys-lru")
         .start();
-    let checks = store(&server.url()).examine(PATIENCE).await.unwrap();
+    let checks = store(&server.url()).examine(PATIENCE).await.unwrap().checks;
     assert_eq!(fit(&checks, "cluster"), Fit::Unfit);
     assert_eq!(fit(&checks, "eviction policy"), Fit::Unfit);
     let server = Server::builder().password("sekret").start();
     server.cli(&["REPLICAOF", "127.0.0.1", "1"]);
-    let checks = store(&server.url()).examine(PATIENCE).await.unwrap();
+    let checks = store(&server.url()).examine(PATIENCE).await.unwrap().checks;
     assert_eq!(fit(&checks, "role"), Fit::Unfit);
     assert_eq!(fit(&checks, "login"), Fit::Fit);
 }
@@ -198,7 +226,7 @@ async fn a_server_that_keeps_things_to_itself_gets_warnings() {
         "ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all", "-info", "-config",
     ]);
     let url = format!("redis://u:pw@127.0.0.1:{}", server.port());
-    let checks = store(&url).examine(PATIENCE).await.unwrap();
+    let checks = store(&url).examine(PATIENCE).await.unwrap().checks;
     assert_eq!(
         (fit(&checks, "INFO"), fit(&checks, "CONFIG")),
         (Fit::Warn, Fit::Warn)
@@ -216,7 +244,7 @@ async fn commands_that_are_not_allowed_are_named() {
         ];
         server.cli(&[&user[..], denied].concat());
         let url = format!("redis://u:pw@127.0.0.1:{}", server.port());
-        let checks = store(&url).examine(PATIENCE).await.unwrap();
+        let checks = store(&url).examine(PATIENCE).await.unwrap().checks;
         let check = checks
             .into_iter()
             .find(|check| check.topic == "permissions");
