@@ -86,10 +86,17 @@ impl Builder {
             let primary = &primaries[index % primaries.len()];
             replicate(node, primary);
         }
+        let primaries = primaries.len();
         let cluster = Cluster { nodes };
         wait_until(PATIENCE, "all nodes have met", || {
             cluster.nodes.iter().all(|node| knows(node, count))
         });
+        if self.replicas > 0 {
+            wait_until(PATIENCE, "primaries name their replicas", || {
+                let mut primaries = cluster.nodes[..primaries].iter();
+                primaries.all(|node| cluster.try_replica_of(node).is_some())
+            });
+        }
         cluster.settle();
         cluster
     }

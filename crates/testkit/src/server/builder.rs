@@ -95,10 +95,11 @@ impl Builder {
     /// so long takes it for dead.
     pub fn cluster_node(mut self, node_timeout: Duration) -> Builder {
         self.cluster_node = true;
-        self.config("cluster-enabled", "yes").config(
-            "cluster-node-timeout",
-            &node_timeout.as_millis().to_string(),
-        )
+        let timeout = node_timeout.as_millis().to_string();
+        self.config("cluster-enabled", "yes")
+            .config("cluster-node-timeout", &timeout)
+            // A replica is named by `CLUSTER SLOTS` after the first of these, if nothing else is written.
+            .config("repl-ping-replica-period", "1")
     }
 
     /// Starts the server and waits until it answers.
