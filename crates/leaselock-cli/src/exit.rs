@@ -70,7 +70,9 @@ impl Exit {
             // Whatever answers there is no server that can serve locks.
             | ErrorKind::Malformed
             | ErrorKind::Unsupported => Exit::UNAVAILABLE,
-            ErrorKind::Auth | ErrorKind::Forbidden | ErrorKind::Unfit => Exit::REFUSED,
+            ErrorKind::Auth | ErrorKind::Tls | ErrorKind::Forbidden | ErrorKind::Unfit => {
+                Exit::REFUSED
+            }
             ErrorKind::WrongType | ErrorKind::Corrupt => Exit::FOREIGN_DATA,
             ErrorKind::StorageFull | ErrorKind::CannotCreate => Exit::CANNOT_CREATE,
             _ => Exit::INTERNAL,

@@ -52,7 +52,12 @@ fn builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
                     memory; use file: or file:///dir";
         return Err(Failure::new(text, Exit::USAGE));
     }
-    Ok(Client::builder().url(url))
+    let builder = Client::builder().url(url);
+    match globals.tls.options() {
+        Ok(None) => Ok(builder),
+        Ok(Some(options)) => Ok(builder.tls(options)),
+        Err(missing) => Err(Failure::new(missing, Exit::USAGE)),
+    }
 }
 
 fn build(builder: ClientBuilder) -> Result<Client, Failure> {

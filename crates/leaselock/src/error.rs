@@ -42,6 +42,9 @@ pub enum ErrorKind {
     NotServing,
     /// Authentication is missing or wrong (`NOAUTH`, `WRONGPASS`).
     Auth,
+    /// TLS was not agreed on: the server's certificate has expired, is for another name or from an unknown authority;
+    /// or ours is wanted, not accepted or cannot be read. The message says which.
+    Tls,
     /// The user may not do this (`NOPERM`), or the folder's permissions forbid it.
     Forbidden,
     /// Something that is no lock lies under one of the keys. It was not touched.

@@ -73,6 +73,8 @@ pub use protocol::{LATENCY_GUARD, Protocol};
 /// The redis client library in the version that connections are handed in from.
 #[cfg(feature = "redis")]
 pub use redis;
+#[cfg(feature = "tls")]
+pub use store::redis::TlsOptions;
 pub use ttl::{TTL_MAX, TTL_MIN};
 
 /// The pages whose code is compiled and run.

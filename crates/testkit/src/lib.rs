@@ -12,6 +12,7 @@ pub mod proxy;
 pub mod resp;
 pub mod sentinels;
 pub mod server;
+pub mod tls;
 
 pub use cluster::Cluster;
 pub use history::Recorder;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-pub use self::binary::find as find_binary;
+pub use self::binary::{find as find_binary, has_tls};
 pub use self::builder::Builder;
 use self::launch::Launch;
 use crate::process::{self, Signal, wait_until};
@@ -65,6 +65,11 @@ impl Server {
     /// The password that it asks for, if it does.
     pub(crate) fn password(&self) -> Option<String> {
         self.launch.password.clone()
+    }
+
+    /// The port for TLS on 127.0.0.1, if one was asked for.
+    pub fn tls_port(&self) -> Option<u16> {
+        self.launch.tls_port
     }
 
     /// The unix socket, if one was asked for.

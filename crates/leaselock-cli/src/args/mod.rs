@@ -9,6 +9,7 @@ pub(crate) mod lease;
 pub(crate) mod like;
 pub(crate) mod look;
 pub(crate) mod run;
+pub(crate) mod tls;
 pub(crate) mod usage;
 
 use std::ffi::OsString;
@@ -60,6 +61,9 @@ pub(crate) struct Globals {
     #[arg(long, global = true, value_name = "URL", env = "LEASELOCK_URL")]
     #[arg(hide_env_values = true, help_heading = "Global options")]
     url: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) tls: tls::TlsArgs,
 
     /// Print one JSON object a line on standard output
     #[arg(long, global = true, help_heading = "Global options")]

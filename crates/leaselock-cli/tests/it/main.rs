@@ -14,6 +14,7 @@ mod lost;
 mod operators;
 mod protocols;
 mod run;
+mod secured;
 mod sessions;
 mod signals;
 mod unwell_servers;

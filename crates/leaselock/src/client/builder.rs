@@ -41,6 +41,8 @@ pub struct ClientBuilder {
     process_name: Option<String>,
     clock: Clock,
     session: bool,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<crate::store::redis::TlsOptions>>,
 }
 
 enum Source {
@@ -60,6 +62,8 @@ impl Default for ClientBuilder {
             process_name: None,
             clock: Clock::boot(),
             session: true,
+            #[cfg(feature = "tls")]
+            tls: None,
         }
     }
 }
@@ -90,6 +94,14 @@ impl ClientBuilder {
         self.source = Source::Store(Ok(Box::new(
             crate::store::redis::RedisStore::from_connection(connection),
         )));
+        self
+    }
+
+    /// Whom to trust and what to show on connections to a `rediss://` URL. With any other store,
+    /// [`build`](ClientBuilder::build) refuses it, so that nobody takes plain text for TLS.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, options: crate::store::redis::TlsOptions) -> Self {
+        self.tls = Some(Arc::new(options));
         self
     }
 
@@ -205,12 +217,39 @@ impl ClientBuilder {
 
     fn store(&self, id: &ClientId) -> Result<Store, InvalidInput> {
         match &self.source {
-            Source::Url(url) => self.store_at(url::parse(url)?, id),
+            Source::Url(url) => self.store_at(self.secured(url::parse(url)?)?, id),
+            #[cfg(feature = "tls")]
+            Source::Store(Ok(_)) if self.tls.is_some() => Err(InvalidInput::new(
+                "a client or connection that is handed in has TLS settings of its own: use a rediss:// URL".to_owned(),
+            )),
             #[cfg(feature = "redis")]
             Source::Store(Ok(store)) => Ok(Store::Redis((**store).clone())),
             #[cfg(feature = "redis")]
             Source::Store(Err(unusable)) => Err(unusable.clone()),
         }
+    }
+
+    /// The target with the options for TLS, which only one with TLS may have.
+    #[cfg(feature = "tls")]
+    fn secured(&self, mut target: Target) -> Result<Target, InvalidInput> {
+        let Some(options) = &self.tls else {
+            return Ok(target);
+        };
+        options.check()?;
+        match &mut target {
+            Target::Redis(server) if matches!(server.place, url::Place::Tcp { tls: true, .. }) => {
+                server.tls = Arc::clone(options);
+                Ok(target)
+            }
+            _ => Err(InvalidInput::new(
+                "options for TLS are for a rediss:// URL, and this is another".to_owned(),
+            )),
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn secured(&self, target: Target) -> Result<Target, InvalidInput> {
+        Ok(target)
     }
 
     #[cfg_attr(

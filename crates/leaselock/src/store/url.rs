@@ -41,6 +41,9 @@ pub(crate) struct RedisUrl {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) db: u32,
+    /// For a place with TLS.
+    #[cfg(feature = "tls")]
+    pub(crate) tls: std::sync::Arc<crate::store::redis::TlsOptions>,
 }
 
 /// Where a server listens.
@@ -144,6 +147,8 @@ fn network(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
         user,
         password,
         db: database(path)?,
+        #[cfg(feature = "tls")]
+        tls: std::sync::Arc::default(),
     })
 }
 
@@ -238,6 +243,8 @@ fn unix(rest: &str) -> Result<RedisUrl, InvalidInput> {
         user: None,
         password: None,
         db: 0,
+        #[cfg(feature = "tls")]
+        tls: std::sync::Arc::default(),
     };
     for (key, value) in pairs(query) {
         match key {

@@ -33,7 +33,9 @@ fn a_host_alone_means_the_usual_port_and_database_zero() {
             place: tcp("localhost", 6379),
             user: None,
             password: None,
-            db: 0
+            db: 0,
+            #[cfg(feature = "tls")]
+            tls: std::sync::Arc::default(),
         }
     );
     assert_eq!(redis("redis://localhost/"), url);

@@ -3,13 +3,22 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use leaselock::{Client, ClientBuilder};
+#[cfg(feature = "tls")]
+use testkit::tls::Authority;
 use testkit::{Server, TempDir};
+
+#[cfg(feature = "tls")]
+use crate::{access, tls_front::Secured};
 
 /// One store of a test's own, with clients as many as the test wants.
 pub(crate) struct Engine {
     target: Target,
     pub(crate) prefix: &'static str,
-    pub(crate) server: Option<Server>,
+    server: Option<Server>,
+    /// It shows the names of locks that nobody names.
+    pub(crate) lists: bool,
+    #[cfg(feature = "tls")]
+    secured: Option<(Secured, Authority)>,
     _folder: Option<TempDir>,
 }
 
@@ -21,12 +30,14 @@ enum Target {
 
 impl Engine {
     fn on(target: Target, server: Option<Server>) -> Engine {
-        let (prefix, _folder) = ("", None);
         Engine {
             target,
-            prefix,
+            prefix: "",
             server,
-            _folder,
+            lists: true,
+            #[cfg(feature = "tls")]
+            secured: None,
+            _folder: None,
         }
     }
 
@@ -66,9 +77,46 @@ impl Engine {
         Engine::on(Target::Handed(server.url()), Some(server))
     }
 
+    #[cfg(feature = "tls")]
+    pub(crate) fn redis_tls() -> Engine {
+        let authority = Authority::new();
+        let secured = Secured::start(&authority, &authority.pair("localhost"), false);
+        let mut engine = Engine::on(Target::Url(secured.url()), None);
+        engine.secured = Some((secured, authority));
+        engine
+    }
+
+    /// The same under a user who may do no more than locks need.
+    #[cfg(feature = "tls")]
+    pub(crate) fn redis_tls_locker() -> Engine {
+        let mut engine = Engine::redis_tls();
+        let server = engine.server().unwrap();
+        access::allow(server, "locker");
+        let (secured, _) = engine.secured.as_ref().unwrap();
+        engine.target = Target::Url(access::url_of(&secured.url(), "locker"));
+        (engine.prefix, engine.lists) = (access::PREFIX, false);
+        engine
+    }
+
+    /// The server, for tests that look behind the scenes.
+    pub(crate) fn server(&self) -> Option<&Server> {
+        #[cfg(feature = "tls")]
+        if let Some((secured, _)) = &self.secured {
+            return Some(&secured.server);
+        }
+        self.server.as_ref()
+    }
+
     /// A client to be, over connections that no other client uses.
     pub(crate) async fn builder(&self) -> ClientBuilder {
         let builder = Client::builder().prefix(self.prefix);
+        #[cfg(feature = "tls")]
+        let builder = match &self.secured {
+            Some((_, authority)) => {
+                builder.tls(leaselock::TlsOptions::new().ca_pem(authority.pem()))
+            }
+            None => builder,
+        };
         match &self.target {
             Target::Url(url) => builder.url(url),
             Target::Handed(url) => {

@@ -6,6 +6,7 @@
     reason = "futures that are polled by hand are made first"
 )]
 
+mod access;
 #[cfg(feature = "blocking")]
 mod blocking;
 mod cancel;
@@ -25,4 +26,8 @@ mod send_sync;
 mod starved;
 mod stores;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(feature = "tls")]
+mod tls_front;
 mod waiting;

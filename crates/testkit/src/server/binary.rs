@@ -33,6 +33,28 @@ pub(super) fn is_version_6(program: &Path) -> bool {
     said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains(" v=6."))
 }
 
+/// Some programs are built without TLS. Those that have it look for the certificate, which is not there, and end.
+///
+/// # Panics
+///
+/// When the program cannot be started.
+pub fn has_tls(program: &Path) -> bool {
+    let dir = tempfile::tempdir().expect("a temporary folder can be made");
+    let tried = std::process::Command::new(program)
+        .args(["--port", "0", "--tls-port", "1"]) // it never gets as far as the port
+        .args([
+            "--tls-cert-file",
+            "/absent.pem",
+            "--tls-key-file",
+            "/absent.pem",
+        ])
+        .current_dir(dir.path())
+        .output()
+        .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+    let said = [tried.stdout, tried.stderr].concat();
+    String::from_utf8_lossy(&said).contains("Failed to configure TLS")
+}
+
 fn in_folders(folders: &[PathBuf]) -> Option<PathBuf> {
     let mut candidates = folders
         .iter()

@@ -1,12 +1,13 @@
 //! What a test may want different about its server.
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use super::launch::Launch;
 use super::{Server, binary, shifted};
+use crate::tls::{Authority, Pair};
 
 /// Another process may take a free port before the server does; ten times in a row it will not.
 const ATTEMPTS: usize = 10;
@@ -23,6 +24,15 @@ pub struct Builder {
     sentinel: Option<String>,
     cluster_node: bool,
     shifted: bool,
+    tls: Option<Tls>,
+}
+
+/// What a server shows, whom it trusts, and whether clients must show something too.
+#[derive(Debug)]
+struct Tls {
+    authority: String,
+    pair: Pair,
+    clients: bool,
 }
 
 impl Builder {
@@ -75,6 +85,18 @@ impl Builder {
         self
     }
 
+    /// Speaks TLS on a port of its own, with this certificate; see [`Server::tls_port`]. With `clients` every client
+    /// must show a certificate of the authority.
+    pub fn tls(mut self, authority: &Authority, pair: Pair, clients: bool) -> Builder {
+        let authority = authority.pem();
+        self.tls = Some(Tls {
+            authority,
+            pair,
+            clients,
+        });
+        self
+    }
+
     /// Keeps an append-only file, so that [`Server::restart`] finds the keys again.
     /// Each write is on disk before its answer leaves.
     pub fn append_only(self) -> Builder {
@@ -109,9 +131,14 @@ impl Builder {
     /// With the server's log, when it does not come up.
     pub fn start(self) -> Server {
         let dir = tempfile::tempdir().expect("a temporary folder can be made");
-        let launch = Launch {
+        let mut config = self.config;
+        if let Some(tls) = &self.tls {
+            config.extend(tls.written_to(dir.path()));
+        }
+        let mut launch = Launch {
             binary: self.binary.unwrap_or_else(binary::find),
-            config: self.config,
+            config,
+            tls_port: None,
             socket: self.unix_socket.then(|| dir.path().join("server.sock")),
             password: self.password,
             sentinel: self.sentinel,
@@ -127,6 +154,7 @@ impl Builder {
             } else {
                 free_port()
             };
+            launch.tls_port = self.tls.is_some().then(free_port);
             match launch.spawn(port, dir.path()) {
                 Ok(child) => {
                     let server = Server {
@@ -144,6 +172,26 @@ impl Builder {
             }
         }
         panic!("{} does not start: {problem}", launch.binary.display());
+    }
+}
+
+impl Tls {
+    /// Writes the files, and says what names them.
+    fn written_to(&self, dir: &Path) -> Vec<String> {
+        let files = [
+            ("tls-ca-cert-file", "ca.pem", &self.authority),
+            ("tls-cert-file", "cert.pem", &self.pair.certificate),
+            ("tls-key-file", "key.pem", &self.pair.key),
+        ];
+        let mut config = Vec::new();
+        for (directive, name, text) in files {
+            let path = dir.join(name);
+            std::fs::write(&path, text).expect("a file in our own folder");
+            config.extend([format!("--{directive}"), path.display().to_string()]);
+        }
+        let clients = if self.clients { "yes" } else { "no" };
+        config.extend(["--tls-auth-clients".to_owned(), clients.to_owned()]);
+        config
     }
 }
 

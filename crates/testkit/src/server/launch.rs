@@ -21,6 +21,7 @@ pub(super) struct Launch {
     pub(super) sentinel: Option<String>,
     /// Its wall clock can be moved.
     pub(super) shifted: bool,
+    pub(super) tls_port: Option<u16>,
 }
 
 impl Launch {
@@ -58,6 +59,9 @@ impl Launch {
         command.args(&self.config);
         if let Some(socket) = &self.socket {
             command.arg("--unixsocket").arg(socket);
+        }
+        if let Some(port) = self.tls_port {
+            command.args(["--tls-port", &port.to_string()]);
         }
         if let Some(password) = &self.password {
             // The second for the day when it follows another: all servers of a group have the same.

@@ -19,6 +19,8 @@ use super::fault;
 use super::probe;
 use super::socket::{Leash, Socket};
 use crate::error::{ErrorKind, StoreError};
+#[cfg(feature = "tls")]
+use crate::store::url::Place;
 use crate::store::url::RedisUrl;
 
 /// No attempt lasts longer, so that a host that swallows packets does not keep a better try waiting.
@@ -104,15 +106,6 @@ impl Endpoint {
         }))
     }
 
-    /// For tests that bring an authority of their own.
-    #[cfg(all(test, feature = "tls"))]
-    pub(super) fn trusting(url: RedisUrl, tls: Arc<tokio_rustls::rustls::ClientConfig>) -> Self {
-        Endpoint(Arc::new(Inner {
-            url,
-            tls: OnceLock::from(tls),
-        }))
-    }
-
     pub(super) fn url(&self) -> &RedisUrl {
         &self.0.url
     }
@@ -150,7 +143,7 @@ impl Endpoint {
                     Some(line) if error.kind() == ErrorKind::Unreachable => {
                         fault::surely_not(self.explain(&line))
                     }
-                    _ => error,
+                    _ => self.behind(&raw.leash, error),
                 }),
             }
         })
@@ -225,6 +218,7 @@ impl Endpoint {
         leash: Arc<Leash>,
     ) -> Result<Raw<Driver>, StoreError> {
         let socket = Socket::new(self.dial().await?, leash.clone());
+        let held = Arc::clone(&leash);
         // Every call has a deadline of its own; the client's would come first and hide it.
         let config = config
             .set_response_timeout(None)
@@ -235,8 +229,20 @@ impl Endpoint {
                 leash,
                 driver: Box::pin(driver),
             }),
-            Err(error) => Err(self.connecting(error)),
+            Err(error) => Err(self.behind(&held, self.connecting(error))),
         }
+    }
+
+    /// A server that does not like our certificate says so when we take TLS for agreed on.
+    #[cfg_attr(not(feature = "tls"), expect(unused_variables))]
+    fn behind(&self, leash: &Leash, error: StoreError) -> StoreError {
+        #[cfg(feature = "tls")]
+        if let Place::Tcp { host, .. } = &self.0.url.place
+            && let Some(found) = leash.tls_trouble(self.0.url.tls.name_of(host))
+        {
+            return found;
+        }
+        error
     }
 
     pub(super) fn connecting(&self, error: redis::RedisError) -> StoreError {

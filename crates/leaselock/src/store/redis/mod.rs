@@ -18,6 +18,8 @@ mod probe;
 mod socket;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "tls")]
+mod tls_options;
 mod wish;
 
 use std::fmt;
@@ -31,6 +33,8 @@ use self::endpoint::Endpoint;
 use self::handed::{Handed, Theirs};
 use self::lane::Lane;
 pub(crate) use self::plain::Private;
+#[cfg(feature = "tls")]
+pub use self::tls_options::TlsOptions;
 use crate::clock::{Clock, Moment};
 use crate::doctor::Report;
 use crate::error::{ErrorKind, InvalidInput, StoreError};
@@ -93,6 +97,8 @@ impl RedisStore {
             user: owned(login.username()),
             password: owned(login.password()),
             db,
+            #[cfg(feature = "tls")]
+            tls: Arc::default(),
         }))
     }
 

@@ -64,6 +64,9 @@ pub(super) struct Leash {
     unanswered: AtomicUsize,
     /// The beginning of what came first.
     first: OnceLock<Vec<u8>>,
+    /// What ended a connection over TLS.
+    #[cfg(feature = "tls")]
+    ended: OnceLock<io::Error>,
 }
 
 impl Leash {
@@ -78,6 +81,12 @@ impl Leash {
     pub(super) fn first_error(&self) -> Option<String> {
         let text = String::from_utf8_lossy(self.first.get()?.strip_prefix(b"-")?);
         text.split_once("\r\n").map(|(line, _)| line.to_owned())
+    }
+
+    /// What the server has said against our certificate, with which TLS was agreed on at first.
+    #[cfg(feature = "tls")]
+    pub(super) fn tls_trouble(&self, host: &str) -> Option<crate::error::StoreError> {
+        super::tls::refused(self.ended.get()?, host)
     }
 
     /// An answer was complete.
@@ -97,6 +106,48 @@ impl Socket {
     pub(super) fn new(stream: Stream, leash: Arc<Leash>) -> Self {
         Socket { stream, leash }
     }
+}
+
+#[cfg(feature = "tls")]
+impl Socket {
+    /// Keeps the reason for the end of a connection over TLS, which the client does not pass on. When writing fails,
+    /// the reason lies unread before the end: the server said it and hung up.
+    fn note_end<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let (Poll::Ready(Err(error)), Stream::Tls(stream)) = (&polled, &mut self.stream) else {
+            return polled;
+        };
+        let mut scratch = [0; 1];
+        let reason = match Pin::new(&mut **stream).poll_read(cx, &mut ReadBuf::new(&mut scratch)) {
+            Poll::Ready(Err(reason)) if is_from_tls(&reason) => reason,
+            _ => same(error),
+        };
+        self.leash.ended.get_or_init(|| reason);
+        polled
+    }
+}
+
+/// An error cannot be copied; one of TLS can.
+#[cfg(feature = "tls")]
+fn same(error: &io::Error) -> io::Error {
+    use tokio_rustls::rustls;
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match inner {
+        Some(inner) => io::Error::new(error.kind(), inner.clone()),
+        None => error.kind().into(),
+    }
+}
+
+#[cfg(feature = "tls")]
+fn is_from_tls(error: &io::Error) -> bool {
+    error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<tokio_rustls::rustls::Error>())
 }
 
 impl Drop for Socket {
@@ -154,6 +205,8 @@ impl AsyncRead for Socket {
             );
             return Poll::Ready(Err(error));
         }
+        #[cfg(feature = "tls")]
+        let polled = self.note_end(cx, polled);
         polled
     }
 }
@@ -164,11 +217,17 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        poll!(self, stream => stream.poll_write(cx, bytes))
+        let polled = poll!(self, stream => stream.poll_write(cx, bytes));
+        #[cfg(feature = "tls")]
+        let polled = self.note_end(cx, polled);
+        polled
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        poll!(self, stream => stream.poll_flush(cx))
+        let polled = poll!(self, stream => stream.poll_flush(cx));
+        #[cfg(feature = "tls")]
+        let polled = self.note_end(cx, polled);
+        polled
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

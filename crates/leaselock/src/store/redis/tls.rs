@@ -1,5 +1,6 @@
 //! TLS with a configuration of our own: no process-wide provider is needed or set.
 
+use std::fs;
 use std::io;
 use std::sync::Arc;
 
@@ -7,13 +8,48 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{self, AlertDescription, CertificateError, ClientConfig, RootCertStore};
 
+use super::tls_options::{Pem, TlsOptions};
 use crate::error::{ErrorKind, StoreError};
 
-/// Trusts the system's authorities, or those in `SSL_CERT_FILE`; reads files.
-pub(super) fn system() -> Result<Arc<ClientConfig>, StoreError> {
+/// What is trusted and shown. Reads files.
+pub(super) fn configured(options: &TlsOptions) -> Result<Arc<ClientConfig>, StoreError> {
+    let roots = if options.authorities.is_empty() {
+        system()?
+    } else {
+        named(&options.authorities)?
+    };
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| {
+            StoreError::refused(
+                ErrorKind::Internal,
+                format!("TLS cannot be set up: {error}"),
+            )
+        })?
+        .with_root_certificates(roots);
+    let Some((certificate, key)) = &options.identity else {
+        return Ok(Arc::new(builder.with_no_client_auth()));
+    };
+    let (chain, proof) = (certificates(certificate, "certificate")?, private(key)?);
+    builder
+        .with_client_auth_cert(chain, proof)
+        .map(Arc::new)
+        .map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => wrong(format!(
+                "the private key ({key:?}) is not that of the certificate ({certificate:?})"
+            )),
+            other => wrong(format!(
+                "the certificate ({certificate:?}) cannot be shown: {other}"
+            )),
+        })
+}
+
+/// The system's authorities, or those in `SSL_CERT_FILE`.
+fn system() -> Result<RootCertStore, StoreError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
@@ -22,36 +58,75 @@ pub(super) fn system() -> Result<Arc<ClientConfig>, StoreError> {
             .errors
             .first()
             .map_or_else(String::new, |error| format!(": {error}"));
-        let message = format!(
+        return Err(wrong(format!(
             "no certificate authority is known to this system, so none can be trusted{reason}"
-        );
-        return Err(StoreError::refused(ErrorKind::Unfit, message));
+        )));
     }
-    trusting(roots)
+    Ok(roots)
 }
 
-/// Trusts these authorities alone, for tests.
-#[cfg(test)]
-pub(super) fn only(
-    authorities: Vec<rustls::pki_types::CertificateDer<'static>>,
-) -> Result<Arc<ClientConfig>, StoreError> {
+fn named(authorities: &[Pem]) -> Result<RootCertStore, StoreError> {
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(authorities);
-    trusting(roots)
+    for authority in authorities {
+        for certificate in certificates(authority, "certificate authority")? {
+            roots.add(certificate).map_err(|error| {
+                wrong(format!(
+                    "the certificate authority ({authority:?}) cannot be used: {error}"
+                ))
+            })?;
+        }
+    }
+    Ok(roots)
 }
 
-fn trusting(roots: RootCertStore) -> Result<Arc<ClientConfig>, StoreError> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| {
-            StoreError::refused(
-                ErrorKind::Internal,
-                format!("TLS cannot be set up: {error}"),
-            )
-        })?;
-    Ok(Arc::new(
-        builder.with_root_certificates(roots).with_no_client_auth(),
-    ))
+fn certificates(pem: &Pem, what: &str) -> Result<Vec<CertificateDer<'static>>, StoreError> {
+    let bytes = read(pem, what)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let found = found.map_err(|error| unread(&error, pem, what))?;
+    if found.is_empty() {
+        return Err(unread(&pem::Error::NoItemsFound, pem, what));
+    }
+    Ok(found)
+}
+
+fn private(pem: &Pem) -> Result<PrivateKeyDer<'static>, StoreError> {
+    let bytes = read(pem, "private key")?;
+    let locked = String::from_utf8_lossy(&bytes).contains("ENCRYPTED");
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| {
+        if locked {
+            return wrong(format!(
+                "the private key ({pem:?}) is protected by a password: `openssl pkey` writes it without one"
+            ));
+        }
+        unread(&error, pem, "private key")
+    })
+}
+
+fn read(pem: &Pem, what: &str) -> Result<Vec<u8>, StoreError> {
+    match pem {
+        Pem::Bytes(bytes) => Ok(bytes.clone()),
+        Pem::File(path) => fs::read(path).map_err(|error| {
+            wrong(format!(
+                "the {what} ({}) cannot be read: {error}",
+                path.display()
+            ))
+            .with_source(error)
+        }),
+    }
+}
+
+/// The parser's own words may repeat a line of what it read.
+fn unread(error: &pem::Error, pem: &Pem, what: &str) -> StoreError {
+    let why = match error {
+        pem::Error::NoItemsFound => format!("holds no {what} in PEM form"),
+        pem::Error::MissingSectionEnd { .. } => "breaks off within a section".to_owned(),
+        _ => "is not well-formed PEM".to_owned(),
+    };
+    wrong(format!("the {what} ({pem:?}) {why}"))
+}
+
+fn wrong(message: String) -> StoreError {
+    StoreError::refused(ErrorKind::Tls, message)
 }
 
 /// Checks the server's certificate against its name.
@@ -60,43 +135,78 @@ pub(super) async fn wrap(
     host: &str,
     config: Arc<ClientConfig>,
 ) -> Result<TlsStream<TcpStream>, StoreError> {
-    let name = ServerName::try_from(host.to_owned()).map_err(|_| {
-        StoreError::refused(
-            ErrorKind::Unfit,
-            format!("{host} is no name that a certificate can carry"),
-        )
-    })?;
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| wrong(format!("{host} is no name that a certificate can carry")))?;
     TlsConnector::from(config)
         .connect(name, stream)
         .await
-        .map_err(|error| refused(error, host))
+        .map_err(|error| {
+            refused(&error, host).unwrap_or_else(|| {
+                let what = "the connection broke before TLS was agreed on";
+                explained(ErrorKind::Unreachable, host, what, &error)
+            })
+        })
 }
 
-/// A certificate that is not right needs a person; a connection that broke may be better next time.
-fn refused(error: io::Error, host: &str) -> StoreError {
-    let wrong = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let (kind, what) = match wrong {
-        Some(rustls::Error::InvalidCertificate(_)) => {
-            (ErrorKind::Unfit, "the certificate is not trusted")
+/// What a failure that TLS itself has found means; it may come with the first answer, when the server does not like
+/// our certificate. One that is not right needs a person. `None` for a connection that just broke.
+pub(super) fn refused(error: &io::Error, host: &str) -> Option<StoreError> {
+    let inner = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    let what = match inner {
+        rustls::Error::InvalidCertificate(why) => certificate(why),
+        rustls::Error::AlertReceived(alert) => answer(*alert),
+        rustls::Error::InvalidMessage(_) => {
+            let what = "the server does not speak TLS on this port";
+            return Some(explained(ErrorKind::Malformed, host, what, error));
         }
-        Some(rustls::Error::InvalidMessage(_)) => (
-            ErrorKind::Malformed,
-            "the server does not speak TLS on this port",
-        ),
-        Some(_) => (ErrorKind::Unfit, "no agreement on TLS"),
-        None => (
-            ErrorKind::Unreachable,
-            "the connection broke before TLS was agreed on",
-        ),
+        _ => "no agreement on TLS",
     };
-    StoreError::refused(
-        kind,
-        format!(
-            "{host}: {what}: {}",
-            super::fault::quoted(&error.to_string())
-        ),
-    )
-    .with_source(error)
+    Some(explained(ErrorKind::Tls, host, what, error))
+}
+
+fn certificate(why: &CertificateError) -> &'static str {
+    use CertificateError as E;
+    match why {
+        E::Expired | E::ExpiredContext { .. } => "the server's certificate has expired",
+        E::NotValidYet | E::NotValidYetContext { .. } => {
+            "the server's certificate is not valid yet: is this machine's clock right?"
+        }
+        E::NotValidForName | E::NotValidForNameContext { .. } => {
+            "the server's certificate is for another name: use that name in the URL, or as the server name of the TLS \
+             options"
+        }
+        // An authority of the same name with another key makes a bad signature.
+        E::UnknownIssuer | E::BadSignature => {
+            "the server's certificate is not trusted: it is from an authority that is not known here; name it in the \
+             TLS options"
+        }
+        _ => "the server's certificate is not trusted",
+    }
+}
+
+/// What the server says of the certificate that we have shown, or have not.
+fn answer(alert: AlertDescription) -> &'static str {
+    use AlertDescription as A;
+    match alert {
+        A::CertificateRequired => {
+            "the server wants a certificate of ours: name one and its key in the TLS options"
+        }
+        A::BadCertificate
+        | A::UnsupportedCertificate
+        | A::CertificateRevoked
+        | A::CertificateExpired
+        | A::CertificateUnknown
+        | A::UnknownCA
+        | A::DecryptError
+        | A::AccessDenied => "the server does not accept our certificate",
+        A::UnrecognisedName => {
+            "the server is not known by this name: see the server name of the TLS options"
+        }
+        _ => "the server ended the agreement on TLS; it may want a certificate of ours",
+    }
+}
+
+fn explained(kind: ErrorKind, host: &str, what: &str, error: &io::Error) -> StoreError {
+    let said = super::fault::quoted(&error.to_string());
+    StoreError::refused(kind, format!("{host}: {what} ({said})"))
 }

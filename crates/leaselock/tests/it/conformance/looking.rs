@@ -1,6 +1,8 @@
 //! What others see, and what an operator may do.
 
-use leaselock::{BreakError, BreakTerms, Fence, Holding, LostReason, Wait};
+use leaselock::{
+    BreakError, BreakTerms, ErrorKind, Fence, Holding, InspectError, LostReason, Wait,
+};
 
 use crate::engine::Engine;
 use crate::support::{LONG, eventually, in_line, is_free, millis, soon, waiter};
@@ -53,6 +55,14 @@ pub(super) async fn list_finds_the_held_locks_of_a_pattern_under_the_clients_pre
     let mut leases = Vec::new();
     for name in ["jobs/a", "jobs/b", "mail/a"] {
         leases.push(client.mutex(name).ttl(LONG).acquire().await.unwrap());
+    }
+    if !engine.lists {
+        let refused = client.list("*").await.unwrap_err();
+        let InspectError::Store(refused) = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!(refused.kind(), ErrorKind::Forbidden, "{refused}");
+        return;
     }
     let found = async |pattern: &str| {
         let all = client.list(pattern).await.unwrap();

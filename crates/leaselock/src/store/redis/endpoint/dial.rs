@@ -1,12 +1,16 @@
 //! From an address to an open socket.
 
 use std::io;
+#[cfg(feature = "tls")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use super::super::socket::{self, Stream};
+#[cfg(feature = "tls")]
+use super::super::tls;
 use super::Endpoint;
 use crate::error::{ErrorKind, StoreError};
 use crate::store::url::Place;
@@ -39,19 +43,23 @@ impl Endpoint {
 
     #[cfg(feature = "tls")]
     async fn wrapped(&self, stream: TcpStream, host: &str) -> Result<Stream, StoreError> {
+        let options = &self.0.url.tls;
         let config = match self.0.tls.get() {
             Some(config) => config.clone(),
             None => {
-                let read = tokio::task::spawn_blocking(super::super::tls::system).await;
+                let named = Arc::clone(options);
+                let read = tokio::task::spawn_blocking(move || tls::configured(&named)).await;
                 let read = read.map_err(|_| {
                     StoreError::refused(ErrorKind::Internal, "the runtime is shutting down")
                 })??;
-                self.0.tls.get_or_init(|| read).clone()
+                if options.is_lasting() {
+                    self.0.tls.get_or_init(|| read.clone());
+                }
+                read
             }
         };
-        Ok(Stream::Tls(Box::new(
-            super::super::tls::wrap(stream, host, config).await?,
-        )))
+        let wrapped = tls::wrap(stream, options.name_of(host), config).await?;
+        Ok(Stream::Tls(Box::new(wrapped)))
     }
 
     /// URLs for TLS are refused without it, so nobody gets here.

@@ -7,8 +7,6 @@ mod listening;
 mod logins;
 mod outages;
 mod refusals;
-#[cfg(feature = "tls")]
-mod tls;
 
 use std::time::Duration;
 

@@ -1,0 +1,70 @@
+//! Whom to trust and what to show over TLS.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use leaselock::TlsOptions;
+
+/// Flags for servers at a rediss:// URL.
+#[derive(Debug, Args)]
+pub(crate) struct TlsArgs {
+    /// Trust the certificate authorities in this PEM file instead of the system's, for rediss://
+    #[arg(long, global = true, value_name = "FILE", env = "LEASELOCK_TLS_CA")]
+    #[arg(help_heading = "Global options")]
+    tls_ca: Option<PathBuf>,
+
+    /// Show the certificate in this PEM file to servers that ask for one; needs --tls-key
+    #[arg(long, global = true, value_name = "FILE", env = "LEASELOCK_TLS_CERT")]
+    #[arg(help_heading = "Global options")]
+    tls_cert: Option<PathBuf>,
+
+    /// The private key of --tls-cert, in a PEM file without a password
+    #[arg(long, global = true, value_name = "FILE", env = "LEASELOCK_TLS_KEY")]
+    #[arg(help_heading = "Global options")]
+    tls_key: Option<PathBuf>,
+
+    /// The name that the server's certificate must be for, in place of the host in the URL
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "LEASELOCK_TLS_SERVER_NAME"
+    )]
+    #[arg(help_heading = "Global options")]
+    tls_server_name: Option<String>,
+}
+
+impl TlsArgs {
+    /// `None` when none was given, or a sentence about one that is missing. An empty one counts as not given.
+    pub(crate) fn options(&self) -> Result<Option<TlsOptions>, &'static str> {
+        let given = |file: &Option<PathBuf>| {
+            let file = file.clone();
+            file.filter(|file| !file.as_os_str().is_empty())
+        };
+        let (ca, cert, key) = (
+            given(&self.tls_ca),
+            given(&self.tls_cert),
+            given(&self.tls_key),
+        );
+        let name = self
+            .tls_server_name
+            .as_deref()
+            .filter(|name| !name.is_empty());
+        if ca.is_none() && cert.is_none() && key.is_none() && name.is_none() {
+            return Ok(None);
+        }
+        let mut options = TlsOptions::new();
+        if let Some(ca) = ca {
+            options = options.ca_file(ca);
+        }
+        if let Some(name) = name {
+            options = options.server_name(name);
+        }
+        match (cert, key) {
+            (None, None) => Ok(Some(options)),
+            (Some(cert), Some(key)) => Ok(Some(options.identity_files(cert, key))),
+            (Some(_), None) => Err("--tls-cert needs --tls-key FILE, the key of the certificate"),
+            (None, Some(_)) => Err("--tls-key needs --tls-cert FILE, the certificate of the key"),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What a connection over TLS trusts and how it says who it is, as plain values.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use crate::error::InvalidInput;
+
+/// How connections to `rediss://` servers trust, and prove who we are. Without any, the authorities of the system are
+/// trusted, no certificate of ours is shown, and the server's must be for the host in the URL.
+///
+/// Files are read again for each new connection, so a certificate that was renewed is used from the next one on.
+/// What is wrong with one is an error of [`ErrorKind::Tls`](crate::ErrorKind::Tls) of the operation that needed the
+/// connection; it names the file.
+///
+/// ```
+/// # fn main() -> Result<(), leaselock::InvalidInput> {
+/// let tls = leaselock::TlsOptions::new()
+///     .ca_file("/etc/locks/ca.pem")
+///     .identity_files("/etc/locks/me.pem", "/etc/locks/me.key");
+/// let client = leaselock::Client::builder()
+///     .url("rediss://locks.internal/")
+///     .tls(tls)
+///     .build()?; // nothing is read or contacted yet
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct TlsOptions {
+    pub(super) authorities: Vec<Pem>,
+    /// Certificates and key.
+    pub(super) identity: Option<(Pem, Pem)>,
+    server_name: Option<String>,
+}
+
+/// Text in PEM form, or where it lies.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Pem {
+    Bytes(Vec<u8>),
+    File(PathBuf),
+}
+
+impl TlsOptions {
+    /// The authorities of the system, and no certificate of ours.
+    pub fn new() -> Self {
+        TlsOptions::default()
+    }
+
+    /// Trusts the authorities in this PEM file, and no others but those that are named here too.
+    #[must_use]
+    pub fn ca_file(mut self, path: impl AsRef<Path>) -> Self {
+        self.authorities.push(Pem::file(path.as_ref()));
+        self
+    }
+
+    /// The same with the text itself.
+    #[must_use]
+    pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.authorities.push(Pem::Bytes(pem.into()));
+        self
+    }
+
+    /// Shows the certificate in this PEM file, followed there by those between it and its authority, to servers that
+    /// ask for one. The key is in PEM form too, without a password.
+    #[must_use]
+    pub fn identity_files(mut self, certificate: impl AsRef<Path>, key: impl AsRef<Path>) -> Self {
+        self.identity = Some((Pem::file(certificate.as_ref()), Pem::file(key.as_ref())));
+        self
+    }
+
+    /// The same with the texts themselves.
+    #[must_use]
+    pub fn identity_pem(
+        mut self,
+        certificate: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.identity = Some((Pem::Bytes(certificate.into()), Pem::Bytes(key.into())));
+        self
+    }
+
+    /// The name that the server's certificate must be for, and that the server is told (SNI), in place of the host in
+    /// the URL: for one that is reached by an address or through a tunnel.
+    #[must_use]
+    pub fn server_name(mut self, name: &str) -> Self {
+        self.server_name = Some(name.to_owned());
+        self
+    }
+
+    pub(super) fn name_of<'a>(&'a self, host: &'a str) -> &'a str {
+        self.server_name.as_deref().unwrap_or(host)
+    }
+
+    /// What was read stays right: there is no file that may change.
+    pub(super) fn is_lasting(&self) -> bool {
+        let identity = self.identity.iter().flat_map(|(one, two)| [one, two]);
+        let mut all = self.authorities.iter().chain(identity);
+        all.all(|pem| matches!(pem, Pem::Bytes(_)))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), InvalidInput> {
+        match self.server_name.clone().map(ServerName::try_from) {
+            Some(Err(_)) => Err(InvalidInput::new(
+                "the server name for TLS must be a host name or an address, as certificates carry them: \
+                 locks.example.com, without a scheme or a port"
+                    .to_owned(),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Pem {
+    fn file(path: &Path) -> Self {
+        Pem::File(path.to_owned())
+    }
+}
+
+/// Never what is in it.
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pem::Bytes(_) => f.write_str("in memory"),
+            Pem::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Debug for TlsOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsOptions")
+            .field("authorities", &self.authorities)
+            .field("identity", &self.identity)
+            .field("server_name", &self.server_name)
+            .finish()
+    }
+}

@@ -1,0 +1,277 @@
+//! The users of docs/access.md: each may do what its role needs, and nothing else.
+
+use leaselock::{BreakError, BreakTerms, Client, ErrorKind, Fit, Holding};
+use testkit::resp::Connection;
+use testkit::{Server, Value};
+
+use crate::support::{LONG, by_message, in_line, soon, waiter};
+
+const PAGE: &str = include_str!("../../../../docs/access.md");
+/// The one on the page.
+pub(crate) const PREFIX: &str = "app:";
+const PASSWORD: &str = "PASSWORD";
+
+/// Makes the user of this role as the page says.
+#[track_caller]
+pub(crate) fn allow(server: &Server, role: &str) {
+    let begin = format!("ACL SETUSER {role} ");
+    let line = PAGE.lines().find(|line| line.starts_with(&begin));
+    let words: Vec<&str> = line.expect("a line on the page").split(' ').collect();
+    assert_eq!(server.cli(&words), Value::Status("OK".into()), "{role}");
+}
+
+/// The URL with the login of this role.
+pub(crate) fn url_of(url: &str, role: &str) -> String {
+    url.replace("://", &format!("://{role}:{PASSWORD}@"))
+}
+
+struct Site(Server);
+
+impl Site {
+    fn with(roles: &[&str]) -> Site {
+        let server = Server::start();
+        roles.iter().for_each(|role| allow(&server, role));
+        Site(server)
+    }
+
+    fn client(&self, role: &str) -> Client {
+        let url = url_of(&self.0.url(), role);
+        Client::builder().url(&url).prefix(PREFIX).build().unwrap()
+    }
+
+    fn connection(&self, role: &str) -> Connection {
+        let mut connection = self.0.connect().unwrap();
+        let login = connection.call(&["AUTH", role, PASSWORD]).unwrap();
+        assert_eq!(login, Value::Status("OK".into()));
+        connection
+    }
+
+    /// What was refused so far, to anybody.
+    fn log(&self) -> Vec<Value> {
+        match self.0.cli(&["ACL", "LOG"]) {
+            Value::List(entries) => entries,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Each is refused for want of rights, and what lies on the server stays as it is.
+    fn refuses(&self, role: &str, beyond: &[&[&str]]) {
+        let own = ["app:job", "other:job"];
+        for key in own {
+            self.0.cli(&["SET", key, "untouched"]);
+        }
+        for request in beyond {
+            // One of its own each: a subscriber that was let in could not go on.
+            match self.connection(role).call(request).unwrap() {
+                // Servers have different words for it; that it is about rights they all say.
+                Value::Error(refusal) => {
+                    let words = ["permi", "can't access", "can't run"];
+                    let about_rights = words.iter().any(|word| refusal.contains(word));
+                    assert!(about_rights, "{role} {request:?}: {refusal}");
+                }
+                other => panic!("{role} {request:?}: {other:?}"),
+            }
+        }
+        for key in own {
+            assert_eq!(
+                self.0.cli(&["GET", key]).text(),
+                Some("untouched"),
+                "{role}"
+            );
+        }
+        assert!(
+            self.log().len() >= beyond.len().min(10),
+            "the server took note"
+        );
+    }
+
+    fn is_seven(&self) -> bool {
+        !self.0.cli(&["ACL", "DRYRUN", "default", "PING"]).is_error()
+    }
+}
+
+/// Nobody but the superuser.
+const FOR_NOBODY: &[&[&str]] = &[
+    &["FLUSHALL"],
+    &["FLUSHDB"],
+    &["KEYS", "*"],
+    &["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"],
+    &["SCRIPT", "FLUSH"],
+    &["SCRIPT", "KILL"],
+    &["ACL", "SETUSER", "default", "on"],
+    &["ACL", "LIST"],
+    &["SHUTDOWN", "NOSAVE"],
+    &["REPLICAOF", "127.0.0.1", "1"],
+    &["SWAPDB", "0", "1"],
+    &["MONITOR"],
+    &["CLIENT", "KILL", "TYPE", "normal"],
+    &["RENAME", "app:job", "app:gone"],
+    &["PERSIST", "app:job"],
+    &["GET", "other:job"],
+    &["DEL", "other:job"],
+    &["GET", "{other:job}:ll:fence"],
+    &["EVAL", "return redis.call('GET', 'other:job')", "0"],
+    &[
+        "EVAL",
+        "return redis.call('DEL', KEYS[1])",
+        "1",
+        "other:job",
+    ],
+    &["EVAL", "return redis.call('FLUSHALL')", "0"],
+    &["EVAL", "return redis.call('KEYS', '*')", "0"],
+    &["SUBSCRIBE", "other"],
+    &["SUBSCRIBE", "ll:wake:12345678"],
+    &["PSUBSCRIBE", "*"],
+    &["PUBLISH", "other", "x"],
+];
+
+/// Nobody but the superuser, where it exists.
+const FOR_NOBODY_SINCE_SEVEN: &[&[&str]] = &[
+    &["FUNCTION", "FLUSH"],
+    &["FUNCTION", "DELETE", "x"],
+    &["SSUBSCRIBE", "other"],
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locker_may_take_wait_and_give_back_and_nothing_else() {
+    let site = Site::with(&["locker"]);
+    let [one, two] = [0, 1].map(|_| site.client("locker"));
+    let mutex = one.mutex("job").ttl(LONG).why("a note");
+    let lease = mutex.acquire().await.unwrap();
+    let next = waiter(&two, "job", LONG);
+    in_line(&two, "job", 1).await;
+    lease.extend(LONG).await.unwrap();
+    lease.release().await.unwrap();
+    let handle = by_message(next)
+        .await
+        .unwrap()
+        .unwrap()
+        .detach()
+        .await
+        .unwrap();
+    let detached = one.attach(handle);
+    detached.extend(LONG).await.unwrap();
+    detached.release().await.unwrap();
+    let many = (0..100).map(|number| one.mutex(format!("many/{number}")).ttl(LONG));
+    let many: Vec<_> = many
+        .map(|mutex| tokio::spawn(async move { mutex.acquire().await }))
+        .collect();
+    for lease in many {
+        soon(lease).await.unwrap().unwrap().release().await.unwrap();
+    }
+    for client in [one, two] {
+        client.close().await;
+    }
+    assert_eq!(site.log(), [], "nothing that it needs was refused");
+
+    let own: &[&[&str]] = &[
+        &["SCAN", "0"],
+        &["CONFIG", "GET", "requirepass"],
+        &["INFO"],
+        &["ACL", "GETUSER", "default"],
+        &["SELECT", "1"],
+        &[
+            "FUNCTION",
+            "LOAD",
+            "#!lua name=x\nredis.register_function('x', function() return 1 end)",
+        ],
+    ];
+    let own = if site.is_seven() {
+        own
+    } else {
+        &own[..own.len() - 1]
+    };
+    site.refuses("locker", &[FOR_NOBODY, own].concat());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_observer_sees_every_lock_of_its_prefix_and_changes_none() {
+    let site = Site::with(&["locker", "observer"]);
+    let (holder, observer) = (site.client("locker"), site.client("observer"));
+    let lease = holder
+        .mutex("job")
+        .ttl(LONG)
+        .why("a note")
+        .acquire()
+        .await
+        .unwrap();
+    let _waiting = waiter(&site.client("locker"), "job", LONG);
+    in_line(&observer, "job", 1).await;
+    assert_eq!(observer.list("*").await.unwrap().len(), 1);
+    assert!(observer.mutex("job").check().await.unwrap().is_some());
+    let report = observer.doctor().await.unwrap();
+    assert!(report.is_fit(), "{report:#?}");
+    let unread: Vec<_> = report
+        .checks
+        .iter()
+        .filter(|check| check.fit == Fit::Warn)
+        .collect();
+    assert!(
+        unread.iter().any(|check| check.topic == "CONFIG"),
+        "{unread:#?}"
+    );
+
+    let refused = soon(observer.mutex("free").ttl(LONG).try_acquire()).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("the user may not do this"), "{refused}");
+    let broken = observer.break_lease("job", BreakTerms::default()).await;
+    let Err(BreakError::Store(error)) = broken else {
+        panic!("{broken:?}")
+    };
+    assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
+    let seen = observer.inspect("job").await.unwrap();
+    assert!(matches!(seen.state, Holding::Held(_)), "{seen:?}");
+    assert!(lease.is_held());
+    drop(lease);
+
+    let own: &[&[&str]] = &[
+        &["SET", "app:free", "x", "PX", "1000"],
+        &["DEL", "app:job"],
+        &["PEXPIRE", "app:job", "1"],
+        &["EVAL", "return redis.call('DEL', KEYS[1])", "1", "app:job"],
+        &["PUBLISH", "app:ll:wake:12345678", "x"],
+        &["SUBSCRIBE", "app:ll:wake:12345678"],
+        &["CONFIG", "GET", "requirepass"],
+        &["ACL", "GETUSER", "default"],
+    ];
+    site.refuses("observer", &[FOR_NOBODY, own].concat());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_admin_breaks_locks_and_is_told_all_that_the_doctor_asks() {
+    let site = Site::with(&["locker", "admin"]);
+    let (holder, admin) = (site.client("locker"), site.client("admin"));
+    let _lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
+    assert_eq!(admin.list("*").await.unwrap().len(), 1);
+    admin
+        .break_lease("job", BreakTerms::default())
+        .await
+        .unwrap();
+    admin
+        .mutex("job")
+        .ttl(LONG)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let report = admin.doctor().await.unwrap();
+    assert!(report.is_fit(), "{report:#?}");
+    for unread in ["INFO", "CONFIG"] {
+        assert!(
+            report.checks.iter().all(|check| check.topic != unread),
+            "{report:#?}"
+        );
+    }
+    for client in [holder, admin] {
+        client.close().await;
+    }
+    if site.is_seven() {
+        assert_eq!(site.log(), [], "nothing that it needs was refused");
+    }
+    site.refuses("admin", FOR_NOBODY);
+    if site.is_seven() {
+        site.refuses("admin", FOR_NOBODY_SINCE_SEVEN);
+    }
+}
