@@ -13,8 +13,9 @@ use self::cargo::Cargo;
 use crate::{clock, lua, tidy};
 
 /// Features add, so the ends of the scale and each one alone show a missing `cfg`.
-const FEATURE_SETS: [&str; 5] = [
+const FEATURE_SETS: [&str; 6] = [
     "redis",
+    "sentinel",
     "embedded",
     "redis,embedded",
     "tls",

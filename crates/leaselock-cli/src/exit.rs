@@ -69,6 +69,7 @@ impl Exit {
             | ErrorKind::NotServing
             // Whatever answers there is no server that can serve locks.
             | ErrorKind::Malformed
+            | ErrorKind::UnknownService
             | ErrorKind::Unsupported => Exit::UNAVAILABLE,
             ErrorKind::Auth | ErrorKind::Tls | ErrorKind::Forbidden | ErrorKind::Unfit => {
                 Exit::REFUSED

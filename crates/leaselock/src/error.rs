@@ -40,6 +40,8 @@ pub enum ErrorKind {
     ClusterDown,
     /// The server answers but does not serve for another reason (`BUSY`, `MISCONF`, `MASTERDOWN`, too many clients).
     NotServing,
+    /// No Sentinel watches servers under the name in the URL.
+    UnknownService,
     /// Authentication is missing or wrong (`NOAUTH`, `WRONGPASS`).
     Auth,
     /// TLS was not agreed on: the server's certificate has expired, is for another name or from an unknown authority;

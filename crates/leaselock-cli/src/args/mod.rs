@@ -53,7 +53,7 @@ impl Cli {
 #[derive(Debug, Args)]
 pub(crate) struct Globals {
     /// Where the locks live: file: (default), file:///dir, redis://host, rediss://host,
-    /// redis+unix:///path
+    /// redis+unix:///path, redis+sentinel://host,host/service
     ///
     /// Without it the locks lie in ~/.local/state/leaselock and exclude only copies run by the
     /// same user on this machine. `file:///dir` shares them between users, `redis://…` between

@@ -63,7 +63,9 @@ impl Background {
                 (Arc::clone(&keeper), Arc::clone(&wakeups), reaper.clone());
             let (store, clock, channel) = (store.clone(), clock, inner.channel.clone());
             let (heard, ringing) = (store.clone(), Arc::clone(&bells));
+            let followed = store.clone();
             async move {
+                drop(tokio::spawn(async move { followed.follow().await }));
                 drop(tokio::spawn(keeper.run()));
                 drop(tokio::spawn(wakeups.run(store.clone(), channel)));
                 drop(tokio::spawn(async move { heard.serve(&ringing).await }));

@@ -69,8 +69,8 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// The store: `redis://[user:password@]host[:port][/database]`, `rediss://…`, `redis+unix:///path`, `file:` (the
-    /// default folder), `file:///folder`, `mem:` (private) or `mem:name` (shared within this process).
+    /// The store: `redis://[user:password@]host[:port][/database]`, `rediss://…`, `redis+unix:///path`,
+    /// `redis+sentinel://sentinel[:port],…/service[/database]` (feature `sentinel`), `file:` (the default folder), `file:///folder`, `mem:` (private) or `mem:name` (shared within this process).
     pub fn url(mut self, url: &str) -> Self {
         self.source = Source::Url(url.to_owned());
         self
@@ -237,7 +237,7 @@ impl ClientBuilder {
         };
         options.check()?;
         match &mut target {
-            Target::Redis(server) if matches!(server.place, url::Place::Tcp { tls: true, .. }) => {
+            Target::Redis(server) if server.is_over_tls() => {
                 server.tls = Arc::clone(options);
                 Ok(target)
             }

@@ -98,7 +98,7 @@ pub struct Closed {
 }
 
 impl Client {
-    /// A client for a URL: `redis://`, `rediss://`, `redis+unix://`, `file:` or `mem:`.
+    /// A client for a URL: `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `file:` or `mem:`.
     ///
     /// # Errors
     /// [`InvalidInput`] says what is wrong with the URL. Servers are not contacted.

@@ -112,6 +112,16 @@ impl Store {
         }
     }
 
+    /// Follows the store to wherever it moves, for ever; stops when dropped.
+    pub(crate) async fn follow(&self) {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.follow().await,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => std::future::pending().await,
+        }
+    }
+
     /// The channel on which the store may tell what happens to a key, whoever does it.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) fn news_of(&self, key: &str) -> Option<String> {

@@ -3,6 +3,9 @@
 //! No message repeats any part of the URL: a password with an unescaped character in it ends up anywhere, in the host,
 //! the port or the path.
 
+#[cfg(feature = "sentinel")]
+pub(crate) mod sentinel;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -46,15 +49,34 @@ pub(crate) struct RedisUrl {
     pub(crate) tls: std::sync::Arc<crate::store::redis::TlsOptions>,
 }
 
+impl RedisUrl {
+    #[cfg(feature = "tls")]
+    pub(crate) fn is_over_tls(&self) -> bool {
+        match &self.place {
+            Place::Tcp { tls, .. } => *tls,
+            Place::Unix(_) => false,
+            #[cfg(feature = "sentinel")]
+            Place::Watched(sentinels) => sentinels.tls,
+        }
+    }
+}
+
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    Tcp { host: String, port: u16, tls: bool },
+    Tcp {
+        host: String,
+        port: u16,
+        tls: bool,
+    },
     Unix(PathBuf),
+    /// On whichever server the Sentinels name.
+    #[cfg(feature = "sentinel")]
+    Watched(sentinel::Sentinels),
 }
 
 const FORMS: &str = "redis://[user:password@]host[:port][/db], rediss://… for TLS, redis+unix:///path[?db=&user=&pass=], \
-                     file: or file:///folder, mem: or mem:name";
+                     redis+sentinel://[user:password@]sentinel[:port],…/service[/db], file: or file:///folder, mem: or mem:name";
 const DEFAULT_PORT: u16 = 6379;
 /// What a browser and `url` crates escape as well; raw, they would move the borders between the parts.
 const ESCAPES: &str = "special characters in a user or password are written as %40 for @, %2F for /, %3A for :, \
@@ -62,16 +84,9 @@ const ESCAPES: &str = "special characters in a user or password are written as %
 
 /// What the URL names, or a message that says what would be right.
 pub(crate) fn parse(url: &str) -> Result<Target, InvalidInput> {
-    for unsupported in [
-        "redis+sentinel:",
-        "rediss+sentinel:",
-        "redis+cluster:",
-        "rediss+cluster:",
-    ] {
+    for unsupported in ["redis+cluster:", "rediss+cluster:"] {
         if url.starts_with(unsupported) {
-            return refuse(
-                "this version speaks to single servers: Sentinel and cluster URLs are not supported",
-            );
+            return refuse("this version speaks to single servers: cluster URLs are not supported");
         }
     }
     if let Some(rest) = url.strip_prefix("redis://") {
@@ -81,6 +96,11 @@ pub(crate) fn parse(url: &str) -> Result<Target, InvalidInput> {
         redis_is_built_in()?;
         tls_is_built_in()?;
         network(rest, true).map(Target::Redis)
+    } else if let Some(rest) = url.strip_prefix("redis+sentinel://") {
+        watched(rest, false).map(Target::Redis)
+    } else if let Some(rest) = url.strip_prefix("rediss+sentinel://") {
+        tls_is_built_in()?;
+        watched(rest, true).map(Target::Redis)
     } else if let Some(rest) = url.strip_prefix("redis+unix://") {
         redis_is_built_in()?;
         unix(rest).map(Target::Redis)
@@ -115,6 +135,16 @@ fn tls_is_built_in() -> Result<(), InvalidInput> {
     }
 }
 
+#[cfg(feature = "sentinel")]
+fn watched(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
+    sentinel::parse(rest, tls)
+}
+
+#[cfg(not(feature = "sentinel"))]
+fn watched(_: &str, _: bool) -> Result<RedisUrl, InvalidInput> {
+    refuse("this build has no Sentinel in it: switch on the feature `sentinel`")
+}
+
 /// `[user[:password]@]host[:port][/db]`
 fn network(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
     let (rest, fragment) = rest
@@ -141,7 +171,7 @@ fn network(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (login, place) = authority.rsplit_once('@').unwrap_or(("", authority));
     let (user, password) = login_of(login)?;
-    let (host, port) = host_and_port(place)?;
+    let (host, port) = host_and_port(place, DEFAULT_PORT)?;
     Ok(RedisUrl {
         place: Place::Tcp { host, port, tls },
         user,
@@ -175,7 +205,7 @@ fn login_of(login: &str) -> Result<(Option<String>, Option<String>), InvalidInpu
     })
 }
 
-fn host_and_port(place: &str) -> Result<(String, u16), InvalidInput> {
+fn host_and_port(place: &str, usual: u16) -> Result<(String, u16), InvalidInput> {
     let (host, port) = match place
         .strip_prefix('[')
         .and_then(|rest| rest.split_once(']'))
@@ -197,7 +227,7 @@ fn host_and_port(place: &str) -> Result<(String, u16), InvalidInput> {
         ));
     }
     let port = match port {
-        None => DEFAULT_PORT,
+        None => usual,
         Some(digits) => match digits.parse() {
             Ok(port) if port > 0 && all_digits(digits) => port,
             _ => {
@@ -328,20 +358,26 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// As it stands in a URL.
+pub(crate) fn address(host: &str, port: u16) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
 /// The URL without its login.
 impl fmt::Display for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Place::Tcp { host, port, tls } => {
                 let scheme = if *tls { "rediss" } else { "redis" };
-                let (open, close) = if host.contains(':') {
-                    ("[", "]")
-                } else {
-                    ("", "")
-                };
-                write!(f, "{scheme}://{open}{host}{close}:{port}/{}", self.db)
+                write!(f, "{scheme}://{}/{}", address(host, *port), self.db)
             }
             Place::Unix(path) => write!(f, "redis+unix://{}?db={}", path.display(), self.db),
+            #[cfg(feature = "sentinel")]
+            Place::Watched(sentinels) => write!(f, "{sentinels}/{}", self.db),
         }
     }
 }

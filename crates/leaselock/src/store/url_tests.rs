@@ -108,11 +108,7 @@ fn folders_and_memory_have_a_default_and_a_name() {
 
 #[test]
 fn what_is_not_supported_says_so() {
-    for url in [
-        "redis+sentinel://a:1,b:2/name",
-        "redis+cluster://a:1",
-        "rediss+cluster://a:1",
-    ] {
+    for url in ["redis+cluster://a:1", "rediss+cluster://a:1"] {
         assert!(refusal(url).contains("not supported"), "{url}");
     }
     for url in [
@@ -125,6 +121,86 @@ fn what_is_not_supported_says_so() {
     ] {
         assert!(refusal(url).contains("redis+unix:///path"), "{url}");
     }
+}
+
+#[cfg(feature = "sentinel")]
+#[test]
+fn a_service_has_its_sentinels_the_login_of_its_servers_and_another_of_the_sentinels() {
+    let url = redis("redis+sentinel://me:p%40ss@a,[::1]:7000,a:26379,10.0.0.1:1/my-locks_1.x/3");
+    let Place::Watched(sentinels) = &url.place else {
+        panic!("{url:?}")
+    };
+    let known = [("a", 26379), ("::1", 7000), ("10.0.0.1", 1)];
+    assert_eq!(
+        sentinels.known,
+        known.map(|(host, port)| (host.to_owned(), port))
+    );
+    assert_eq!(
+        (sentinels.service.as_str(), sentinels.tls, url.db),
+        ("my-locks_1.x", false, 3)
+    );
+    assert_eq!(
+        (url.user.as_deref(), url.password.as_deref()),
+        (Some("me"), Some("p@ss"))
+    );
+    assert_eq!((&sentinels.user, &sentinels.password), (&None, &None));
+    assert_eq!(
+        url.to_string(),
+        "redis+sentinel://a:26379,[::1]:7000,10.0.0.1:1/my-locks_1.x/3"
+    );
+
+    let url =
+        redis("redis+sentinel://:hunter2@a/locks?sentinel_user=marvin&sentinel_pass=hunt%26er3");
+    let Place::Watched(sentinels) = &url.place else {
+        panic!("{url:?}")
+    };
+    assert_eq!(sentinels.user.as_deref(), Some("marvin"));
+    assert_eq!(sentinels.password.as_deref(), Some("hunt&er3"));
+    for shown in [
+        format!("{url:?}"),
+        url.to_string(),
+        format!("{:?}", url.place),
+    ] {
+        assert!(
+            !shown.contains("hunt") && !shown.contains("marvin"),
+            "{shown}"
+        );
+    }
+}
+
+#[cfg(feature = "sentinel")]
+#[test]
+fn a_url_of_sentinels_that_is_not_right_says_what_would_be() {
+    for (url, says) in [
+        ("redis+sentinel://a:1,b:2", "the name under which"),
+        ("redis+sentinel://a:1,b:2/", "the name under which"),
+        ("redis+sentinel://a/my locks", "the name under which"),
+        ("redis+sentinel://a/0", "comes before the number"),
+        ("redis+sentinel://a/locks/x", "number of a database"),
+        ("redis+sentinel://a,/locks", "host name"),
+        ("redis+sentinel:///locks", "host name"),
+        (
+            "redis+sentinel://a/locks#insecure",
+            "nothing may follow a #",
+        ),
+        (
+            "redis+sentinel://a/locks?db=1",
+            "sentinel_user and sentinel_pass",
+        ),
+        (
+            "redis+sentinel://a/locks?sentinel_user=x",
+            "&sentinel_pass=…",
+        ),
+        ("redis+sentinel://me@a/locks", "without a password"),
+    ] {
+        assert!(refusal(url).contains(says), "{url}: {}", refusal(url));
+    }
+}
+
+#[cfg(not(feature = "sentinel"))]
+#[test]
+fn sentinels_that_are_not_built_in_name_their_feature() {
+    assert!(refusal("redis+sentinel://a/locks").contains("`sentinel`"));
 }
 
 #[cfg(feature = "tls")]
@@ -174,6 +250,12 @@ fn malformed_urls_are_refused_without_repeating_a_secret() {
         "redis+unix://:hunter2@h",
         "redis+unix:///x?hunter2=1",
         "redis+unix:///x?pass=%hunter2",
+        "redis+sentinel://:hunter2/x@h/locks",
+        "redis+sentinel://:hunter2@s s@h/locks",
+        "redis+sentinel://h/hunter2 x",
+        "redis+sentinel://h/locks/hunter2",
+        "redis+sentinel://h/locks?sentinel_pass=%hunter2",
+        "redis+sentinel://h/locks?hunter2",
         "hunter2://h",
         "hunter2",
     ] {
@@ -206,16 +288,23 @@ fn neither_debug_nor_display_shows_the_login() {
 
 proptest! {
     #[test]
-    fn no_text_makes_the_parser_panic(url in ".{0,60}", scheme in 0..7usize) {
-        let schemes = ["redis://", "rediss://", "redis+unix://", "file:", "mem:", "redis://u:p@[", ""];
+    fn no_text_makes_the_parser_panic(url in ".{0,60}", scheme in 0..8usize) {
+        let schemes =
+            ["redis://", "rediss://", "redis+unix://", "redis+sentinel://", "file:", "mem:", "redis://u:p@[", ""];
         drop(parse(&format!("{}{url}", schemes[scheme])));
     }
 
     #[test]
     fn no_message_repeats_a_password_wherever_a_stray_character_moves_it(
-        before in "[a-z:@/?#%\\[\\] ]{0,4}", after in "[a-z:@/?#%\\[\\] ]{0,4}", scheme in 0..3usize,
+        before in "[a-z:@/?#%\\[\\] ]{0,4}", after in "[a-z:@/?#%\\[\\] ]{0,4}", scheme in 0..5usize,
     ) {
-        let scheme = ["redis://", "rediss://", "redis+unix:///s?pass="][scheme];
+        let scheme = [
+            "redis://",
+            "rediss://",
+            "redis+unix:///s?pass=",
+            "redis+sentinel://",
+            "redis+sentinel://a/locks?sentinel_pass=",
+        ][scheme];
         for url in [
             format!("{scheme}:{before}xyzzy9{after}@host/0"),
             format!("{scheme}{before}xyzzy9{after}:p@host"),

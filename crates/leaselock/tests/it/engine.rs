@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use leaselock::{Client, ClientBuilder};
+#[cfg(feature = "sentinel")]
+use testkit::sentinels::{SERVICE, Sentinels};
 #[cfg(feature = "tls")]
 use testkit::tls::Authority;
 use testkit::{Server, TempDir};
@@ -20,6 +22,8 @@ pub(crate) struct Engine {
     #[cfg(feature = "tls")]
     secured: Option<(Secured, Authority)>,
     _folder: Option<TempDir>,
+    #[cfg(feature = "sentinel")]
+    _sentinels: Option<Sentinels>,
 }
 
 enum Target {
@@ -38,6 +42,8 @@ impl Engine {
             #[cfg(feature = "tls")]
             secured: None,
             _folder: None,
+            #[cfg(feature = "sentinel")]
+            _sentinels: None,
         }
     }
 
@@ -63,6 +69,16 @@ impl Engine {
     pub(crate) fn redis_prefixed() -> Engine {
         let mut engine = Engine::redis();
         engine.prefix = "app{7}[*]:"; // characters that patterns and hash tags are made of
+        engine
+    }
+
+    #[cfg(feature = "sentinel")]
+    pub(crate) fn redis_sentinel() -> Engine {
+        let server = Server::start();
+        let sentinels = Sentinels::builder(&server).count(1).start();
+        let url = format!("redis+sentinel://{}/{SERVICE}", sentinels.addresses());
+        let mut engine = Engine::on(Target::Url(url), Some(server));
+        engine._sentinels = Some(sentinels);
         engine
     }
 

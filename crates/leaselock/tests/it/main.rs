@@ -23,6 +23,8 @@ mod moves;
 mod presets;
 mod protocols;
 mod send_sync;
+#[cfg(feature = "sentinel")]
+mod sentinel;
 mod starved;
 mod stores;
 mod support;

@@ -30,7 +30,7 @@ pub(super) async fn serve(endpoint: &Endpoint, bells: &Arc<Bells>) {
             if sessions.is_news(heard, &error) {
                 tracing::warn!(server = %endpoint, %error, "releases of other libraries are not heard; they are looked for");
             }
-            sessions.pause().await;
+            sessions.pause(endpoint).await;
         }
     }
 }

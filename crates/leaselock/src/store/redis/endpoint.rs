@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::ear::{Closing, Ear};
 use super::fault;
 use super::probe;
+use super::sentinel::Watch;
 use super::socket::{Leash, Socket};
 use crate::error::{ErrorKind, StoreError};
 #[cfg(feature = "tls")]
@@ -34,9 +35,15 @@ pub(super) struct Endpoint(Arc<Inner>);
 
 struct Inner {
     url: RedisUrl,
+    /// Who says where the server is, when it is none that stays in its place.
+    watch: Option<Watch>,
     #[cfg(feature = "tls")]
-    tls: OnceLock<Arc<tokio_rustls::rustls::ClientConfig>>,
+    tls: Tls,
 }
+
+/// Read once, when it is needed first.
+#[cfg(feature = "tls")]
+type Tls = Arc<OnceLock<Arc<tokio_rustls::rustls::ClientConfig>>>;
 
 /// What moves the bytes of a connection while it is polled.
 pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -100,9 +107,21 @@ impl Drop for Running {
 impl Endpoint {
     pub(super) fn new(url: RedisUrl) -> Self {
         Endpoint(Arc::new(Inner {
+            watch: Watch::of(&url),
             url,
             #[cfg(feature = "tls")]
-            tls: OnceLock::new(),
+            tls: Tls::default(),
+        }))
+    }
+
+    /// Another server of the same set-up, which stays in its place.
+    #[cfg(feature = "sentinel")]
+    pub(super) fn beside(&self, url: RedisUrl) -> Self {
+        Endpoint(Arc::new(Inner {
+            url,
+            watch: None,
+            #[cfg(feature = "tls")]
+            tls: Arc::clone(&self.0.tls),
         }))
     }
 
@@ -110,8 +129,25 @@ impl Endpoint {
         &self.0.url
     }
 
+    /// Who says where the server is, if anybody does.
+    #[cfg(feature = "sentinel")]
+    pub(super) fn watch(&self) -> Option<&Watch> {
+        self.0.watch.as_ref()
+    }
+
+    /// Ends when the server is said to be in another place: never when it stays in its place.
+    pub(super) async fn moved(&self) {
+        match &self.0.watch {
+            Some(watch) => watch.moved().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// What an error line of this server means. A server may repeat what it was sent: never the password.
     pub(super) fn explain(&self, line: &str) -> StoreError {
+        if let Some(watch) = &self.0.watch {
+            watch.hears_an_error(line);
+        }
         match self.0.url.password.as_deref() {
             Some(password) if !password.is_empty() => {
                 fault::from_line(&line.replace(password, "…"))
@@ -181,7 +217,25 @@ impl Endpoint {
         &self,
         hear: impl Fn(PushInfo) + Send + Sync + 'static,
     ) -> Result<Raw<Driver>, StoreError> {
-        within(ATTEMPT_MAX, self, self.open_to(hear, 0)).await
+        within(ATTEMPT_MAX, self, async {
+            let Raw {
+                mut connection,
+                leash,
+                mut driver,
+            } = self.open_to(hear, 0).await?;
+            if self.0.watch.is_some() {
+                tokio::select! {
+                    serves = self.serves(&mut connection) => serves?,
+                    () = &mut driver => return Err(self.gone()),
+                }
+            }
+            Ok(Raw {
+                connection,
+                leash,
+                driver,
+            })
+        })
+        .await
     }
 
     /// Messages need the newer protocol, in which the client logs in by itself.
@@ -217,19 +271,34 @@ impl Endpoint {
         config: AsyncConnectionConfig,
         leash: Arc<Leash>,
     ) -> Result<Raw<Driver>, StoreError> {
-        let socket = Socket::new(self.dial().await?, leash.clone());
+        let (stream, post) = self.dial().await?;
+        let socket = Socket::new(stream, leash.clone());
         let held = Arc::clone(&leash);
         // Every call has a deadline of its own; the client's would come first and hide it.
         let config = config
             .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUE);
-        match MultiplexedConnection::new_with_config(login, socket, config).await {
-            Ok((connection, driver)) => Ok(Raw {
-                connection,
-                leash,
-                driver: Box::pin(driver),
-            }),
-            Err(error) => Err(self.behind(&held, self.connecting(error))),
+        let made = MultiplexedConnection::new_with_config(login, socket, config);
+        let Some(post) = post else {
+            return match made.await {
+                Ok((connection, driver)) => Ok(Raw {
+                    connection,
+                    leash,
+                    driver: Box::pin(driver),
+                }),
+                Err(error) => Err(self.behind(&held, self.connecting(error))),
+            };
+        };
+        tokio::select! {
+            made = made => match made {
+                Ok((connection, driver)) => Ok(Raw {
+                    connection,
+                    driver: post.hold(Box::pin(driver), Arc::clone(&leash)),
+                    leash,
+                }),
+                Err(error) => Err(self.behind(&held, self.connecting(error))),
+            },
+            () = post.is_left() => Err(self.gone()),
         }
     }
 
@@ -237,12 +306,26 @@ impl Endpoint {
     #[cfg_attr(not(feature = "tls"), expect(unused_variables))]
     fn behind(&self, leash: &Leash, error: StoreError) -> StoreError {
         #[cfg(feature = "tls")]
-        if let Place::Tcp { host, .. } = &self.0.url.place
-            && let Some(found) = leash.tls_trouble(self.0.url.tls.name_of(host))
         {
-            return found;
+            let host = match (&self.0.url.place, &self.0.watch) {
+                (Place::Tcp { host, .. }, _) => Some(host.clone()),
+                (_, Some(watch)) => watch.host(),
+                _ => None,
+            };
+            let trouble = |host: String| leash.tls_trouble(self.0.url.tls.name_of(&host));
+            if let Some(found) = host.and_then(trouble) {
+                return found;
+            }
         }
         error
+    }
+
+    /// It became another server while a connection was made.
+    fn gone(&self) -> StoreError {
+        StoreError::refused(
+            ErrorKind::Unreachable,
+            format!("the connection to {self} ended"),
+        )
     }
 
     pub(super) fn connecting(&self, error: redis::RedisError) -> StoreError {
@@ -268,6 +351,9 @@ impl Endpoint {
     }
 
     async fn serves(&self, connection: &mut MultiplexedConnection) -> Result<(), StoreError> {
+        if let Some(watch) = &self.0.watch {
+            return self.is_primary(watch, connection).await;
+        }
         match self.say(connection, &redis::cmd("PING")).await {
             // A user who may not greet may still lock.
             Err(error) if error.to_string().contains("NOPERM") => Ok(()),

@@ -209,10 +209,18 @@ fn transport(link: &Link) -> Option<Check> {
     Some(match &lane.endpoint().url().place {
         Place::Unix(_) => Check::new("transport", "unix socket", Fit::Fit, None),
         Place::Tcp { tls: true, .. } => Check::new("transport", "TLS", Fit::Fit, None),
+        #[cfg(feature = "sentinel")]
+        Place::Watched(sentinels) if sentinels.tls => {
+            Check::new("transport", "TLS", Fit::Fit, None)
+        }
         Place::Tcp { host, .. } if local(host) => {
             Check::new("transport", "plain text on this machine", Fit::Fit, None)
         }
-        Place::Tcp { .. } => {
+        #[cfg(feature = "sentinel")]
+        Place::Watched(sentinels) if sentinels.known.iter().all(|(host, _)| local(host)) => {
+            Check::new("transport", "plain text on this machine", Fit::Fit, None)
+        }
+        _ => {
             let advice = "whoever can read the network can release your locks: use rediss:// where it is not your own";
             Check::new(
                 "transport",

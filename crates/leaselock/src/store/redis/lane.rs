@@ -204,7 +204,11 @@ impl Lane {
                 if let Some(reason) = reason.filter(|_| at >= until) {
                     return Err(reason);
                 }
-                CLOCK.sleep_until(at).await;
+                let clock = CLOCK;
+                tokio::select! {
+                    () = clock.sleep_until(at) => {}
+                    () = self.endpoint.moved() => {}
+                }
                 outage.retry_at = None;
             }
             // In a task of its own: a caller who goes away early leaves a connection for the next one, who may have

@@ -36,7 +36,7 @@ pub(super) async fn listen(endpoint: &Endpoint, channel: &str, sink: Sink) {
         if sessions.is_news(heard, &error) {
             tracing::warn!(server = %endpoint, %error, "not listening; waiters have their timers only");
         }
-        sessions.pause().await;
+        sessions.pause(endpoint).await;
     }
 }
 
@@ -72,12 +72,15 @@ impl Sessions {
         self.told.replace(error.kind()) != Some(error.kind())
     }
 
-    /// Before the next one, the longer the more of them failed at once.
-    pub(super) async fn pause(&mut self) {
+    /// Before the next one, the longer the more of them failed at once; no longer than until the server has moved.
+    pub(super) async fn pause(&mut self, endpoint: &Endpoint) {
         if CLOCK.now().saturating_since(self.began) >= STEADY {
             self.backoff.reset();
         }
-        sleep(self.backoff.next()).await;
+        tokio::select! {
+            () = sleep(self.backoff.next()) => {}
+            () = endpoint.moved() => {}
+        }
     }
 }
 

@@ -15,6 +15,11 @@ mod lane;
 mod listen;
 mod plain;
 mod probe;
+#[cfg(feature = "sentinel")]
+mod sentinel;
+#[cfg(not(feature = "sentinel"))]
+#[path = "sentinel/none.rs"]
+mod sentinel;
 mod socket;
 #[cfg(feature = "tls")]
 mod tls;
@@ -158,6 +163,14 @@ impl RedisStore {
     pub(crate) async fn serve(&self, bells: &Arc<Bells>) {
         match &self.0 {
             Link::Own(lane) => bells::serve(lane.endpoint(), bells).await,
+            Link::Handed(_) => std::future::pending().await,
+        }
+    }
+
+    /// Follows the server to wherever the Sentinels say it is, until dropped. Nobody says so of one that was handed in.
+    pub(crate) async fn follow(&self) {
+        match &self.0 {
+            Link::Own(lane) => sentinel::follow(lane.endpoint()).await,
             Link::Handed(_) => std::future::pending().await,
         }
     }

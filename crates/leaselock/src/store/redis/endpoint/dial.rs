@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
+use super::super::sentinel::Post;
 use super::super::socket::{self, Stream};
 #[cfg(feature = "tls")]
 use super::super::tls;
@@ -19,25 +20,39 @@ use crate::store::url::Place;
 const ADDRESS_MAX: Duration = Duration::from_secs(1);
 
 impl Endpoint {
-    pub(super) async fn dial(&self) -> Result<Stream, StoreError> {
+    /// The socket, and how long it may stay when the server may move.
+    pub(super) async fn dial(&self) -> Result<(Stream, Option<Post>), StoreError> {
         match &self.0.url.place {
             Place::Unix(path) => {
                 let stream = UnixStream::connect(path)
                     .await
                     .map_err(|error| self.unreachable(error))?;
-                Ok(Stream::Unix(stream))
+                Ok((Stream::Unix(stream), None))
             }
             Place::Tcp { host, port, tls } => {
                 let stream = connect(host, *port)
                     .await
                     .map_err(|error| self.unreachable(error))?;
-                socket::tune(&stream);
-                if *tls {
-                    self.wrapped(stream, host).await
-                } else {
-                    Ok(Stream::Tcp(stream))
-                }
+                Ok((self.tuned(stream, host, *tls).await?, None))
             }
+            #[cfg(feature = "sentinel")]
+            Place::Watched(sentinels) => {
+                let post = Box::pin(self.post()).await?;
+                let (host, port) = post.address();
+                let stream = connect(host, port)
+                    .await
+                    .map_err(|error| self.unreachable_at(host, port, error))?;
+                Ok((self.tuned(stream, host, sentinels.tls).await?, Some(post)))
+            }
+        }
+    }
+
+    async fn tuned(&self, stream: TcpStream, host: &str, tls: bool) -> Result<Stream, StoreError> {
+        socket::tune(&stream);
+        if tls {
+            self.wrapped(stream, host).await
+        } else {
+            Ok(Stream::Tcp(stream))
         }
     }
 
@@ -77,6 +92,15 @@ impl Endpoint {
             format!("no connection to {self}: {error}"),
         )
         .with_source(error)
+    }
+}
+
+#[cfg(feature = "sentinel")]
+impl Endpoint {
+    fn unreachable_at(&self, host: &str, port: u16, error: io::Error) -> StoreError {
+        let place = crate::store::url::address(host, port);
+        let message = format!("no connection to {place}, the primary of {self}: {error}");
+        StoreError::refused(ErrorKind::Unreachable, message).with_source(error)
     }
 }
 

@@ -1,0 +1,175 @@
+//! Where the primary of a service is, as its Sentinels tell.
+//!
+//! Each new connection asks them, and `follow` hears of a switch. Whoever tells of an older configuration than was seen
+//! before is not believed: it may be cut off, together with the server that was the primary.
+
+mod ask;
+mod follow;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+pub(super) use self::follow::follow;
+use super::endpoint::Driver;
+use super::socket::Leash;
+use crate::store::url::sentinel::Sentinels;
+use crate::store::url::{Place, RedisUrl};
+
+type Address = (String, u16);
+
+/// More than a service has; what tells of more is not one of them.
+const LEARNED_MOST: usize = 16;
+
+/// What is known of a service.
+pub(super) struct Watch {
+    sentinels: Sentinels,
+    /// Those to ask, whoever answered last first.
+    known: Mutex<Vec<Address>>,
+    named: watch::Sender<Named>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Named {
+    primary: Option<Address>,
+    /// Of the configuration that named it: it grows with every switch.
+    epoch: u64,
+    /// Changes whenever the connections so far are to be given up.
+    turn: u64,
+}
+
+/// What one Sentinel tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    primary: Address,
+    epoch: u64,
+    others: Vec<Address>,
+}
+
+impl Watch {
+    pub(super) fn of(url: &RedisUrl) -> Option<Self> {
+        match &url.place {
+            Place::Watched(sentinels) => Some(Watch {
+                known: Mutex::new(sentinels.known.clone()),
+                sentinels: sentinels.clone(),
+                named: watch::Sender::default(),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Where the primary was named last.
+    #[cfg(feature = "tls")]
+    pub(super) fn host(&self) -> Option<String> {
+        let named = self.named.borrow();
+        named.primary.as_ref().map(|(host, _)| host.clone())
+    }
+
+    /// Ends when connections are to be made anew.
+    pub(super) async fn moved(&self) {
+        let mut named = self.named.subscribe();
+        drop(named.changed().await); // whoever asks has the sender
+    }
+
+    /// A server that refuses writes because it is a replica is the primary no more, whatever was heard before.
+    pub(super) fn hears_an_error(&self, line: &str) {
+        if line.contains("READONLY") || line.contains("MASTERDOWN") {
+            tracing::debug!(service = %self.sentinels, "the server is a replica; asking where the primary is");
+            self.named.send_modify(|named| named.turn += 1);
+        }
+    }
+
+    /// Believes what a Sentinel tells, unless it knows less than we do. False: it does.
+    fn told(&self, seen: &Seen) -> bool {
+        let known = seen.epoch >= self.named.borrow().epoch;
+        if known {
+            self.believe(seen);
+        }
+        known
+    }
+
+    fn believe(&self, seen: &Seen) {
+        self.named.send_if_modified(|named| {
+            named.epoch = seen.epoch;
+            let moved = named.primary.as_ref() != Some(&seen.primary);
+            if moved {
+                let before = named.primary.replace(seen.primary.clone());
+                if before.is_some() {
+                    tracing::info!(service = %self.sentinels, primary = ?seen.primary, "the primary has changed");
+                }
+                named.turn += 1;
+            }
+            moved
+        });
+    }
+
+    /// A connection to whoever is named from here on.
+    fn post(&self) -> Option<Post> {
+        let heard = self.named.subscribe();
+        let Named { primary, turn, .. } = heard.borrow().clone();
+        let address = primary?;
+        Some(Post {
+            address,
+            turn,
+            heard,
+        })
+    }
+
+    fn in_turn(&self) -> Vec<Address> {
+        self.known().clone()
+    }
+
+    /// It is asked first from here on, and those of whom it tells after all others.
+    fn answered(&self, first: &Address, others: &[Address]) {
+        let mut known = self.known();
+        known.retain(|address| address != first);
+        known.insert(0, first.clone());
+        for other in others {
+            if known.len() < LEARNED_MOST && !known.contains(other) {
+                known.push(other.clone());
+            }
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<Address>> {
+        // Nothing panics while it is held.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where a connection goes, and how long it may stay.
+pub(super) struct Post {
+    address: Address,
+    turn: u64,
+    heard: watch::Receiver<Named>,
+}
+
+impl Post {
+    pub(super) fn address(&self) -> (&str, u16) {
+        (&self.address.0, self.address.1)
+    }
+
+    /// Ends when the primary is elsewhere.
+    pub(super) async fn is_left(&self) {
+        let mut heard = self.heard.clone();
+        while heard.borrow_and_update().turn == self.turn {
+            if heard.changed().await.is_err() {
+                return std::future::pending().await; // nobody is left to tell
+            }
+        }
+    }
+
+    /// Moves the bytes of a connection as long as it may stay. What is still queued then must not reach a server that
+    /// was frozen and thinks that it is the primary.
+    pub(super) fn hold(self, mut driver: Driver, leash: Arc<Leash>) -> Driver {
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = self.is_left() => leash.abort(),
+                () = &mut driver => {}
+            }
+        })
+    }
+}

@@ -1,0 +1,301 @@
+//! Asking Sentinels where the primary is, and a server whether it is one.
+
+#[cfg(feature = "tls")]
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, Value};
+use tokio::time::timeout;
+
+use super::super::endpoint::Endpoint;
+use super::super::{answer, fault};
+use super::{Address, Post, Seen, Watch};
+use crate::error::{ErrorKind, StoreError};
+use crate::store::url::{Place, RedisUrl, address};
+
+/// How long one Sentinel may take; then the next one is asked.
+pub(super) const EACH_WITHIN: Duration = Duration::from_millis(500);
+
+/// What those say who do not name a primary.
+#[derive(Default)]
+struct Denials {
+    /// They do not know the name.
+    unknown: usize,
+    /// They tell of an older configuration than was seen before.
+    stale: Vec<Seen>,
+    failure: Option<StoreError>,
+}
+
+impl Endpoint {
+    /// Where the primary is, as the first Sentinel tells who answers and knows no less than we do.
+    pub(in crate::store::redis) async fn post(&self) -> Result<Post, StoreError> {
+        let Some(watch) = self.watch() else {
+            return Err(StoreError::refused(
+                ErrorKind::Internal,
+                "nobody is watching",
+            ));
+        };
+        let known = watch.in_turn();
+        let mut denials = Denials::default();
+        for place in &known {
+            match self.ask(watch, place).await {
+                Ok(Some(seen)) => {
+                    if watch.told(&seen) {
+                        watch.answered(place, &seen.others);
+                        return watch.post().ok_or_else(|| self.silent());
+                    }
+                    denials.stale.push(seen);
+                }
+                Ok(None) => denials.unknown += 1,
+                Err(error) => denials.fails(error),
+            }
+        }
+        denials.judge(self, watch, known.len())
+    }
+
+    /// What a Sentinel tells over a connection of its own; `None` when it does not know the service.
+    pub(super) async fn ask(
+        &self,
+        watch: &Watch,
+        place: &Address,
+    ) -> Result<Option<Seen>, StoreError> {
+        let node = self.node(watch, place);
+        let asked = async {
+            let mut raw = node
+                .for_requests()
+                .await
+                .map_err(|error| of_a_sentinel(&node, error))?;
+            look(&node, watch, &mut raw.connection).await
+        };
+        match timeout(EACH_WITHIN, asked).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(of_a_sentinel(&node, node.silent())),
+        }
+    }
+
+    /// One of the Sentinels, with their login.
+    pub(super) fn node(&self, watch: &Watch, place: &Address) -> Endpoint {
+        let sentinels = &watch.sentinels;
+        self.beside(RedisUrl {
+            place: Place::Tcp {
+                host: place.0.clone(),
+                port: place.1,
+                tls: sentinels.tls,
+            },
+            user: sentinels.user.clone(),
+            password: sentinels.password.clone(),
+            db: 0,
+            #[cfg(feature = "tls")]
+            tls: Arc::clone(&self.url().tls),
+        })
+    }
+
+    /// Whether the server that was named is the primary by its own account too. A user who may not ask finds out with
+    /// the first write.
+    pub(in crate::store::redis) async fn is_primary(
+        &self,
+        watch: &Watch,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<(), StoreError> {
+        let role = match connection.send_packed_command(&redis::cmd("ROLE")).await {
+            Ok(Value::ServerError(reply)) => {
+                let line = fault::line(&reply);
+                return if line.contains("NOPERM") {
+                    Ok(())
+                } else {
+                    Err(fault::surely_not(self.explain(&line)))
+                };
+            }
+            Ok(Value::Array(parts)) => parts.first().and_then(answer::text),
+            Ok(_) => None,
+            Err(error) => return Err(self.connecting(error)),
+        };
+        let what = match role.as_deref() {
+            Some("master") => return Ok(()),
+            Some("slave") => "a replica",
+            Some("sentinel") => "a Sentinel",
+            _ => "no primary",
+        };
+        let named = watch.named.borrow().primary.clone();
+        let place = named.map_or_else(String::new, |(host, port)| address(&host, port));
+        Err(StoreError::refused(
+            ErrorKind::ReadOnly,
+            format!(
+                "{self}: the Sentinels name {place}, which says that it is {what}: a switch may be under way"
+            ),
+        ))
+    }
+}
+
+impl Denials {
+    /// What needs a person is told rather than what may pass.
+    fn fails(&mut self, error: StoreError) {
+        if self.failure.as_ref().is_none_or(StoreError::may_pass) {
+            self.failure = Some(error);
+        }
+    }
+
+    fn judge(self, endpoint: &Endpoint, watch: &Watch, known: usize) -> Result<Post, StoreError> {
+        let Denials {
+            unknown,
+            stale,
+            failure,
+        } = self;
+        if unknown * 2 > known {
+            let service = &watch.sentinels.service;
+            let message = format!(
+                "{endpoint}: the Sentinels do not know `{service}`: name what stands behind `sentinel monitor` in \
+                 their configuration"
+            );
+            return Err(StoreError::refused(ErrorKind::UnknownService, message));
+        }
+        // Most of them were set up anew, so their count began anew.
+        if stale.len() * 2 > known
+            && let Some(seen) = stale.iter().max_by_key(|seen| seen.epoch)
+        {
+            watch.believe(seen);
+            return watch.post().ok_or_else(|| endpoint.silent());
+        }
+        Err(failure
+            .filter(|error| stale.is_empty() || !error.may_pass())
+            .unwrap_or_else(|| {
+                let message = format!(
+                    "{endpoint}: no Sentinel answers that knows of the latest switch of primaries"
+                );
+                StoreError::refused(ErrorKind::Unreachable, message)
+            }))
+    }
+}
+
+/// Asks over a connection to a Sentinel.
+pub(super) async fn look(
+    node: &Endpoint,
+    watch: &Watch,
+    connection: &mut MultiplexedConnection,
+) -> Result<Option<Seen>, StoreError> {
+    let service = watch.sentinels.service.as_str();
+    let mut commands = Pipeline::with_capacity(3);
+    // The first is right while a switch is under way; the second has the number of the configuration.
+    for verb in ["GET-MASTER-ADDR-BY-NAME", "MASTER", "SENTINELS"] {
+        commands.cmd("SENTINEL").arg(verb).arg(service);
+    }
+    let answers = connection
+        .send_packed_commands(&commands, 0, commands.len())
+        .await;
+    let answers = answers.map_err(|error| of_a_sentinel(node, node.connecting(error)))?;
+    let [named, about, others] = &answers[..] else {
+        return Err(not_understood(node));
+    };
+    if let Value::ServerError(reply) = named {
+        let line = fault::line(reply);
+        let error = if line.contains("unknown command") {
+            no_sentinel(node)
+        } else {
+            of_a_sentinel(node, fault::surely_not(node.explain(&line)))
+        };
+        return Err(error);
+    }
+    if matches!(named, Value::Nil) {
+        return Ok(None);
+    }
+    let seen = read(named, about, others);
+    seen.map(Some).ok_or_else(|| not_understood(node))
+}
+
+fn read(named: &Value, about: &Value, others: &Value) -> Option<Seen> {
+    let (host, port) = match &answer::texts(named)[..] {
+        [host, port] => (host.clone(), port.clone()),
+        _ => return None,
+    };
+    let others = match others {
+        Value::Array(others) => &others[..],
+        _ => &[],
+    };
+    let place = |other: &Value| place(field(other, "ip")?, &field(other, "port")?);
+    Some(Seen {
+        primary: self::place(host, &port)?,
+        epoch: field(about, "config-epoch")?.parse().ok()?,
+        others: others.iter().filter_map(place).collect(),
+    })
+}
+
+fn place(host: String, port: &str) -> Option<Address> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    let fine = !host.is_empty() && host.len() <= 253 && host.chars().all(plain);
+    Some((host, port.parse().ok()?)).filter(|(_, port)| fine && *port > 0)
+}
+
+/// One value of a list of names and values.
+fn field(answer: &Value, name: &str) -> Option<String> {
+    let texts = answer::texts(answer);
+    let (pairs, _) = texts.as_chunks::<2>();
+    pairs
+        .iter()
+        .find(|[key, _]| key == name)
+        .map(|[_, value]| value.clone())
+}
+
+/// A Sentinel's trouble, which must not be taken for the server's.
+pub(super) fn of_a_sentinel(node: &Endpoint, error: StoreError) -> StoreError {
+    let message = match error.kind() {
+        ErrorKind::Auth => format!(
+            "the Sentinel at {node} wants another login: its own goes into the URL as \
+             ?sentinel_user=…&sentinel_pass=…, or ?sentinel_pass=… alone"
+        ),
+        ErrorKind::Unreachable | ErrorKind::TimedOut => format!("Sentinel: {error}"),
+        _ => format!("the Sentinel at {node}: {error}"),
+    };
+    StoreError::refused(error.kind(), message)
+}
+
+fn no_sentinel(node: &Endpoint) -> StoreError {
+    let message = format!(
+        "what listens at {node} is no Sentinel: name the Sentinels in the URL, which have a port of their own (26379 as \
+         a rule)"
+    );
+    StoreError::refused(ErrorKind::Unsupported, message)
+}
+
+fn not_understood(node: &Endpoint) -> StoreError {
+    let message = format!("the answer of the Sentinel at {node} was not understood");
+    StoreError::refused(ErrorKind::Malformed, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    fn list(texts: &[&str]) -> Value {
+        Value::Array(texts.iter().map(|word| text(word)).collect())
+    }
+
+    #[test]
+    fn answers_of_both_protocols_name_the_primary_its_number_and_the_others() {
+        let named = list(&["10.0.0.1", "6379"]);
+        let flat = list(&["name", "locks", "config-epoch", "7"]);
+        let pairs = Value::Map(vec![(text("config-epoch"), text("7"))]);
+        let others = Value::Array(vec![
+            list(&["ip", "10.0.0.2", "port", "26379"]),
+            Value::Map(vec![(text("port"), text("1")), (text("ip"), text("::1"))]),
+            list(&["ip", "bad host\r\n", "port", "1"]),
+            list(&["ip", "10.0.0.3", "port", "0"]),
+        ]);
+        let expected = Seen {
+            primary: ("10.0.0.1".to_owned(), 6379),
+            epoch: 7,
+            others: vec![("10.0.0.2".to_owned(), 26379), ("::1".to_owned(), 1)],
+        };
+        for about in [flat, pairs] {
+            assert_eq!(read(&named, &about, &others), Some(expected.clone()));
+        }
+        for odd in [Value::Nil, list(&["10.0.0.1"]), list(&["10.0.0.1", "x"])] {
+            assert_eq!(read(&odd, &list(&["config-epoch", "7"]), &others), None);
+        }
+        assert_eq!(read(&named, &Value::Nil, &others), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! Hearing of a switch: one connection to one of the Sentinels, on the client's own thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::PushKind;
+use redis::aio::MultiplexedConnection;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+use super::super::endpoint::{Endpoint, Raw};
+use super::super::listen::{self, Sessions};
+use super::super::socket::Leash;
+use super::ask::{EACH_WITHIN, look, of_a_sentinel};
+use super::{Address, Watch};
+use crate::error::{ErrorKind, StoreError};
+
+/// A switch whose message was lost is seen after this.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// One Sentinel may be cut off from the others without knowing: every so many looks another one is asked too.
+const LOOKS_PER_OTHER: usize = 5;
+
+/// Follows the primary until dropped.
+pub(in crate::store::redis) async fn follow(endpoint: &Endpoint) {
+    let Some(watch) = endpoint.watch() else {
+        return std::future::pending().await;
+    };
+    let mut sessions = Sessions::default();
+    loop {
+        sessions.begin();
+        for place in watch.in_turn() {
+            let Err((heard, error)) = session(endpoint, watch, &place).await;
+            if sessions.is_news(heard, &error) {
+                tracing::warn!(service = %watch.sentinels, %error, "not told of switches by this Sentinel");
+            }
+        }
+        sessions.pause(endpoint).await;
+    }
+}
+
+/// What ended a session, and whether anything was heard in it.
+type Never = Result<std::convert::Infallible, (bool, StoreError)>;
+
+/// One connection to one Sentinel, from its beginning to its end.
+async fn session(endpoint: &Endpoint, watch: &Watch, place: &Address) -> Never {
+    let node = endpoint.node(watch, place);
+    let bell = Arc::new(Notify::new());
+    let rung = Arc::clone(&bell);
+    // Whatever it says is only a reason to look.
+    let hear = move |push: redis::PushInfo| {
+        if push.kind == PushKind::Message {
+            rung.notify_one();
+        }
+    };
+    let opened = timeout(EACH_WITHIN, node.for_messages(hear)).await;
+    let Raw {
+        connection,
+        leash,
+        driver,
+    } = opened
+        .unwrap_or_else(|_| Err(node.silent()))
+        .map_err(|error| (false, of_a_sentinel(&node, error)))?;
+    let line = Line {
+        endpoint,
+        watch,
+        place,
+        node: &node,
+        bell: &bell,
+        leash: &leash,
+    };
+    tokio::select! {
+        () = driver => Err((true, listen::ended(&node))),
+        ended = line.stay(connection) => ended,
+    }
+}
+
+struct Line<'a> {
+    endpoint: &'a Endpoint,
+    watch: &'a Watch,
+    place: &'a Address,
+    node: &'a Endpoint,
+    bell: &'a Notify,
+    leash: &'a Leash,
+}
+
+impl Line<'_> {
+    /// Subscribes, then looks whenever there is a reason, and every now and then without.
+    async fn stay(&self, mut connection: MultiplexedConnection) -> Never {
+        let silent = |heard| Err((heard, of_a_sentinel(self.node, self.node.silent())));
+        match timeout(EACH_WITHIN, connection.subscribe("+switch-master")).await {
+            Ok(Ok(())) => {}
+            // A user who may not hear still looks.
+            Ok(Err(error)) => match self.node.connecting(error) {
+                error if error.kind() == ErrorKind::Forbidden => {}
+                error => return Err((false, of_a_sentinel(self.node, error))),
+            },
+            Err(_) => return silent(false),
+        }
+        for looks in 1.. {
+            match timeout(EACH_WITHIN, look(self.node, self.watch, &mut connection)).await {
+                Ok(Ok(Some(seen))) => {
+                    self.watch.told(&seen);
+                    self.watch.answered(self.place, &seen.others);
+                }
+                Ok(Ok(None)) => {
+                    let message =
+                        format!("the Sentinel at {} does not know the service", self.node);
+                    return Err((
+                        true,
+                        StoreError::refused(ErrorKind::UnknownService, message),
+                    ));
+                }
+                Ok(Err(error)) => return Err((true, error)),
+                Err(_) => return silent(true),
+            }
+            self.leash.answered();
+            if looks % LOOKS_PER_OTHER == 0 {
+                self.ask_another(looks / LOOKS_PER_OTHER).await;
+            }
+            tokio::select! {
+                () = self.bell.notified() => {}
+                () = sleep(LOOK_EVERY) => {}
+            }
+        }
+        silent(true)
+    }
+
+    /// The others in turn.
+    async fn ask_another(&self, count: usize) {
+        let mut others = self.watch.in_turn();
+        others.retain(|other| other != self.place);
+        let Some(other) = others.get(count % others.len().max(1)) else {
+            return;
+        };
+        if let Ok(Some(seen)) = self.endpoint.ask(self.watch, other).await {
+            self.watch.told(&seen);
+        }
+    }
+}
