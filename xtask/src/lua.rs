@@ -25,6 +25,8 @@ const FOLDER: &str = "crates/leaselock/lua";
 const README: &str = "crates/leaselock/lua/README.md";
 /// How the name ends of the half of a script that stands behind its fragments.
 const REST: &str = ".rest.lua";
+/// How the name ends of the part that stands in front of a script in strict mode.
+const STRICT: &str = ".strict.lua";
 const WHITELIST: &str = "crates/leaselock/src/store/embedded/whitelist.rs";
 
 /// A file in a subfolder of `lua/`: one operation.
@@ -36,12 +38,19 @@ pub(crate) struct Script {
     header: Header,
     /// The code, without header and comments; of both halves, when there are two.
     body: Vec<Token>,
+    /// The code in front of it in strict mode. Its answers and keys are in the same header.
+    front: Vec<Token>,
 }
 
 impl Script {
     /// Of a way of locking that other programs share on a server: the embedded store does not run it.
     fn is_for_servers(&self) -> bool {
         self.header.summary.text().ends_with("On servers only.")
+    }
+
+    /// All that a server may run.
+    fn code(&self) -> Vec<Token> {
+        [self.front.as_slice(), &self.body].concat()
     }
 }
 
@@ -71,6 +80,9 @@ impl Sources {
         let (rests, scripts): (Vec<File>, Vec<File>) = scripts
             .into_iter()
             .partition(|file| file.path.ends_with(REST));
+        let (fronts, scripts): (Vec<File>, Vec<File>) = scripts
+            .into_iter()
+            .partition(|file| file.path.ends_with(STRICT));
         let script = |file: File| {
             let stem = file.path.trim_end_matches(".lua");
             let rest = rests
@@ -78,10 +90,15 @@ impl Sources {
                 .filter(|rest| rest.path.trim_end_matches(REST) == stem);
             let mut body = lex(&file.text, Language::Lua);
             body.extend(rest.flat_map(|rest| lex(&rest.text, Language::Lua)));
+            let front = fronts
+                .iter()
+                .filter(|front| front.path.trim_end_matches(STRICT) == stem);
+            let front = front.flat_map(|front| lex(&front.text, Language::Lua));
             Script {
                 name: stem.trim_start_matches(&prefix).to_owned(),
                 header: Header::parse(&file.text),
                 body,
+                front: front.collect(),
                 file,
             }
         };
@@ -99,7 +116,7 @@ impl Sources {
         let mut found = Vec::new();
         for script in &self.scripts {
             rules::check(script, &self.fragments, &mut found);
-            commands::check(&script.file.path, &script.body, &mut found);
+            commands::check(&script.file.path, &script.code(), &mut found);
             rust::check_decoder(script, &self.rust, &mut found);
         }
         self.fragments.check(&mut found);

@@ -71,7 +71,11 @@ impl Exit {
             | ErrorKind::Malformed
             | ErrorKind::UnknownService
             | ErrorKind::Unsupported => Exit::UNAVAILABLE,
-            ErrorKind::Auth | ErrorKind::Tls | ErrorKind::Forbidden | ErrorKind::Unfit => {
+            ErrorKind::Auth
+            | ErrorKind::Tls
+            | ErrorKind::Forbidden
+            | ErrorKind::Unfit
+            | ErrorKind::Disagrees => {
                 Exit::REFUSED
             }
             ErrorKind::WrongType | ErrorKind::Corrupt => Exit::FOREIGN_DATA,
@@ -85,6 +89,8 @@ impl Exit {
         match error {
             AcquireError::Invalid(_) => Exit::USAGE,
             AcquireError::StillBusy { .. } => busy,
+            // Nobody is known to hold it, so it is not busy: the store does not serve now.
+            AcquireError::Quarantined { .. } => Exit::UNAVAILABLE,
             AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {
                 Exit::of_store(source.kind())
             }
@@ -212,7 +218,10 @@ mod tests {
                 Exit::UNAVAILABLE,
                 &[K::ReadOnly, K::NoReplicas, K::ClusterDown, K::NotServing],
             ),
-            (Exit::REFUSED, &[K::Auth, K::Forbidden, K::Unfit]),
+            (
+                Exit::REFUSED,
+                &[K::Auth, K::Forbidden, K::Unfit, K::Disagrees],
+            ),
             (Exit::FOREIGN_DATA, &[K::WrongType, K::Corrupt]),
             (Exit::CANNOT_CREATE, &[K::StorageFull, K::CannotCreate]),
         ];

@@ -60,6 +60,7 @@ fn obey(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Wait(args) => verb::wait::run(args, globals),
         Verb::Break(args) => verb::break_::run(args, globals),
         Verb::Doctor(_) => verb::doctor::run(globals),
+        Verb::Strict(args) => verb::strict::run(args, globals),
         Verb::Bench(args) => verb::bench::run(args, globals),
         Verb::Completions(args) => print(&verb::completions::text(args)),
         Verb::Man(args) => {

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::future::Future;
 use std::path::Path;
+use std::time::Duration;
 
 use leaselock::{Client, ClientBuilder};
 
@@ -39,13 +40,30 @@ pub(crate) fn client_without_session(globals: &Globals) -> Result<Client, Failur
 /// The same for `bench`: everything that it touches begins with `prefix`.
 pub(crate) fn client_that_measures(globals: &Globals, prefix: &str) -> Result<Client, Failure> {
     build(
-        builder(globals)?
+        plain_builder(globals)?
             .prefix(prefix)
             .process_name("leaselock bench"),
     )
 }
 
+/// The same with a longest ttl that was said in another way than by --strict.
+pub(crate) fn client_in_strict_mode(
+    globals: &Globals,
+    longest: Duration,
+) -> Result<Client, Failure> {
+    build(plain_builder(globals)?.strict(longest))
+}
+
 fn builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
+    let builder = plain_builder(globals)?;
+    Ok(match globals.strict {
+        Some(longest) => builder.strict(longest),
+        None => builder,
+    })
+}
+
+/// Not in strict mode: a prefix that nobody has used yet would begin with a quarantine.
+fn plain_builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
     let url = globals.url();
     if url.starts_with("mem:") {
         let text = "a lock in mem: would exclude nobody, because every leaselock has its own \

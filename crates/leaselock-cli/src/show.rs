@@ -37,6 +37,11 @@ pub(crate) fn holder(holder: &Holder) -> String {
     text
 }
 
+/// A length of time, for people.
+pub(crate) fn duration(duration: Duration) -> String {
+    for_people(whole(duration)).to_string()
+}
+
 /// People need no nanoseconds.
 fn whole(duration: Duration) -> Duration {
     if duration > Duration::from_secs(10) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::fence::Fence;
 use crate::name::Name;
+use crate::strict::Quarantine;
 
 /// Input that was refused before anything was sent. The message says what would be right. Nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +64,8 @@ pub enum ErrorKind {
     Malformed,
     /// This store cannot do that.
     Unsupported,
+    /// Strict mode is set up there for another longest ttl than this client's.
+    Disagrees,
     /// A fault of leaselock itself.
     Internal,
 }
@@ -189,6 +192,18 @@ pub enum AcquireError {
         own: bool,
         /// How often it was tried again after the first time, with [`Wait::Retries`](crate::Wait::Retries).
         retries: u32,
+    },
+
+    /// Strict mode: nobody is granted until every lease is over that an earlier server may have granted. Nothing is held
+    /// by this attempt, and nobody else was granted meanwhile; an earlier holder may still act.
+    #[error("`{name}`: nobody is granted for {remaining:?} still: {why}")]
+    Quarantined {
+        /// The lock's name.
+        name: Name,
+        /// For how long still, as far as is known; after it, try again.
+        remaining: Duration,
+        /// What happened to the server.
+        why: Quarantine,
     },
 
     /// No usable answer came. **A lease may exist on the server** for up to `clear_in`; nobody acts on it, and it is

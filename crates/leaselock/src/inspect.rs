@@ -300,7 +300,7 @@ pub(crate) async fn break_lease(
     name: &Name,
     terms: BreakTerms,
 ) -> Result<Broken, BreakError> {
-    let keys = MutexKeys::new(&inner.prefix, name)?;
+    let keys = MutexKeys::new(&inner.prefix, name)?.behind(inner.gate());
     let step = Break {
         keys: &keys,
         only: terms.only_fence,

@@ -11,23 +11,27 @@ use crate::error::InvalidInput;
 use crate::name::{self, Name};
 use crate::protocol::Protocol;
 use crate::script::Word;
+use crate::strict::Gate;
 use crate::token::ClientId;
 
-/// The keys of one mutex. Only the lock is kept: what holds a lease keeps this, and the others follow from it.
+/// The keys of one mutex. Only the lock is kept: what holds a lease keeps this, and the others follow from it; but for
+/// the gate, which it has in common with other locks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct MutexKeys {
     pub(crate) lock: Arc<str>,
+    /// In strict mode.
+    pub(crate) gate: Option<Arc<Gate>>,
 }
 
 impl MutexKeys {
     pub(crate) fn new(prefix: &str, name: &Name) -> Result<Self, InvalidInput> {
         if prefix.is_empty() {
             let lock = name.shared(); // which was checked
-            return Ok(MutexKeys { lock });
+            return Ok(Self::of(lock));
         }
         let lock = format!("{prefix}{name}");
         name::check_key(&lock)?;
-        Ok(MutexKeys { lock: lock.into() })
+        Ok(Self::of(lock.into()))
     }
 
     /// The key of a lock that is taken in another way, which may have a rule of its own. Nothing lies beside it.
@@ -37,7 +41,17 @@ impl MutexKeys {
         }
         let lock = format!("{prefix}{}", protocol.key(name.as_str()));
         name::check_key(&lock)?;
-        Ok(MutexKeys { lock: lock.into() })
+        Ok(Self::of(lock.into()))
+    }
+
+    fn of(lock: Arc<str>) -> Self {
+        MutexKeys { lock, gate: None }
+    }
+
+    /// The same lock, as those take it who are in strict mode.
+    pub(crate) fn behind(mut self, gate: Option<&Arc<Gate>>) -> Self {
+        self.gate = gate.cloned();
+        self
     }
 
     /// Who waits, in order.
@@ -116,6 +130,11 @@ const FENCE: &str = "fence";
 /// Where a client says who it is.
 pub(crate) fn client_record(prefix: &str, client: &str) -> String {
     format!("{prefix}ll:client:{client}")
+}
+
+/// The gate of strict mode, one for all locks of a prefix.
+pub(crate) fn gate(prefix: &str) -> String {
+    format!("{prefix}ll:gate")
 }
 
 /// Where a client's own thread listens for grants.

@@ -47,6 +47,7 @@ mod protocol;
 mod script;
 mod skew;
 mod store;
+mod strict;
 mod token;
 mod ttl;
 mod wait;
@@ -75,6 +76,7 @@ pub use protocol::{LATENCY_GUARD, Protocol};
 pub use redis;
 #[cfg(feature = "tls")]
 pub use store::redis::TlsOptions;
+pub use strict::{Quarantine, StrictStatus};
 pub use ttl::{TTL_MAX, TTL_MIN};
 
 /// The pages whose code is compiled and run.

@@ -29,7 +29,40 @@ pub(crate) struct Script {
 /// Making the functions of its fragments costs a script more than the plain case of an acquisition, so a script that is
 /// `first` stands before all of them and answers that case; every other is served behind them, by its other half
 /// `.rest.lua`.
+///
+/// One that is `strict` has its part for strict mode in front of it, `.strict.lua`, and is another script to a server.
 macro_rules! script {
+    ($name:literal strict first $(, with $fragment:literal)*) => {{
+        static SCRIPT: $crate::script::Script = $crate::script::Script {
+            name: concat!($name, ".strict"),
+            source: concat!(
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/gate.lua")),
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".strict.lua")),
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".lua")),
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/prelude.lua")),
+                $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $fragment, ".lua")),)*
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".rest.lua")),
+            ),
+            reads_only: false,
+            sha1: std::sync::OnceLock::new(),
+        };
+        &SCRIPT
+    }};
+    ($name:literal strict $(, with $fragment:literal)*) => {{
+        static SCRIPT: $crate::script::Script = $crate::script::Script {
+            name: concat!($name, ".strict"),
+            source: concat!(
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/prelude.lua")),
+                $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $fragment, ".lua")),)*
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/gate.lua")),
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".strict.lua")),
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".lua")),
+            ),
+            reads_only: false,
+            sha1: std::sync::OnceLock::new(),
+        };
+        &SCRIPT
+    }};
     ($name:literal first $(, with $fragment:literal)*) => {{
         static SCRIPT: $crate::script::Script = $crate::script::Script {
             name: $name,
@@ -330,8 +363,13 @@ pub(crate) trait Operation {
     /// Every tag of the header, and no other.
     fn decode(answer: &Tagged) -> Result<Self::Reply, Malformed>;
 
+    /// The script that serves this one: another than [`SCRIPT`](Operation::SCRIPT) where a gate stands in front.
+    fn script(&self) -> &'static Script {
+        Self::SCRIPT()
+    }
+
     fn call(&self) -> Call {
-        let mut call = Call::of(Self::SCRIPT());
+        let mut call = Call::of(self.script());
         self.encode(&mut call);
         call
     }

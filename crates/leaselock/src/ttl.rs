@@ -11,7 +11,7 @@ pub const TTL_MIN: Duration = Duration::from_millis(10);
 pub const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A length of time that a lease can have: 10 ms to 30 days, in whole milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ttl(u64);
 
 impl Ttl {

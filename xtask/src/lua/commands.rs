@@ -74,7 +74,7 @@ pub(super) fn check_whitelist(sources: &Sources, found: &mut Vec<Complaint>) {
         .filter(|script| !script.is_for_servers());
     let scripts = scripts.map(|s| (s.file.path.as_str(), s.body.as_slice()));
     let mut used = BTreeSet::new();
-    for (path, body) in scripts.chain(sources.fragments.tokens()) {
+    for (path, body) in scripts.chain(sources.fragments.run_everywhere()) {
         for command in body::commands(body) {
             let Some(name) = command.name else { continue };
             if !listed.contains_key(name.as_str()) && !used.contains(&name) {

@@ -38,6 +38,20 @@ impl Fragments {
             .map(|(file, tokens)| (file.path.as_str(), tokens.as_slice()))
     }
 
+    /// Those that the embedded store runs too.
+    pub(super) fn run_everywhere(&self) -> impl Iterator<Item = (&str, &[Token])> {
+        let everywhere = |(file, _): &&(File, Vec<Token>)| {
+            let comment = file.text.lines().take_while(|line| line.starts_with("--"));
+            !comment
+                .into_iter()
+                .any(|line| line.contains("On servers only."))
+        };
+        self.files
+            .iter()
+            .filter(everywhere)
+            .map(|(file, tokens)| (file.path.as_str(), tokens.as_slice()))
+    }
+
     /// The code of all functions that `tokens` call, directly or through each other.
     pub(super) fn reached_by(&self, tokens: &[Token]) -> Vec<&[Token]> {
         let mut names = BTreeSet::new();

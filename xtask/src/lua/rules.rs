@@ -6,6 +6,7 @@ use super::Script;
 use super::body::{self, Use};
 use super::fragment::Fragments;
 use crate::complaint::Complaint;
+use crate::lex::Token;
 
 /// Words that mean a time, and so need a unit.
 const TIMES: [&str; 7] = [
@@ -69,7 +70,7 @@ fn numbering(script: &Script, complain: Complain<'_>) {
 
 /// Header and body list the same keys and arguments.
 fn uses(script: &Script, complain: Complain<'_>) {
-    let used = body::uses(&script.body);
+    let used = body::uses(&script.code());
     for one in &used {
         let (array, line) = (one.array, one.line);
         let mut slots = script.header.of(array);
@@ -107,11 +108,17 @@ fn covers(slot: usize, open_ended: bool, number: usize) -> bool {
     slot == number || (open_ended && number > slot)
 }
 
-/// The body begins by giving each key and argument the name that the header gives it.
+/// The body begins by giving each key and argument the name that the header gives it, and so does what stands in front.
 fn bindings(script: &Script, complain: Complain<'_>) {
-    let (bindings, end) = body::bindings(&script.body);
+    for code in [&script.body, &script.front] {
+        bindings_of(script, code, complain);
+    }
+}
+
+fn bindings_of(script: &Script, code: &[Token], complain: Complain<'_>) {
+    let (bindings, end) = body::bindings(code);
     let mut seen = BTreeSet::new();
-    for one in body::uses(&script.body) {
+    for one in body::uses(code) {
         let Some(number) = one.number else { continue };
         let slot = script
             .header
@@ -156,8 +163,9 @@ fn bindings(script: &Script, complain: Complain<'_>) {
 /// The header lists the answers that exist.
 fn tags(script: &Script, fragments: &Fragments, complain: Complain<'_>) {
     let listed: BTreeMap<String, usize> = listed_tags(script);
-    let reached = fragments.reached_by(&script.body);
-    let mut given = body::tags(&script.body);
+    let code = script.code();
+    let reached = fragments.reached_by(&code);
+    let mut given = body::tags(&code);
     let own = given.len();
     given.extend(reached.iter().flat_map(|tokens| body::tags(tokens)));
     for (index, (line, tag)) in given.iter().enumerate() {
@@ -253,10 +261,13 @@ fn units(script: &Script, complain: Complain<'_>) {
     }
 }
 
+/// What stands in front gives the answer when it has read the time.
 fn time(script: &Script, fragments: &Fragments, complain: Complain<'_>) {
-    let times = fragments.times(&script.body);
-    if times > 1 {
-        let right = "once, at the start, into a name: one script has one time";
-        complain(1, format!("the time is read {times} times"), right);
+    for code in [&script.body, &script.front] {
+        let times = fragments.times(code);
+        if times > 1 {
+            let right = "once, at the start, into a name: one script has one time";
+            complain(1, format!("the time is read {times} times"), right);
+        }
     }
 }

@@ -9,12 +9,16 @@ pub(crate) mod lease;
 pub(crate) mod like;
 pub(crate) mod look;
 pub(crate) mod run;
+pub(crate) mod strict;
 pub(crate) mod tls;
 pub(crate) mod usage;
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::{ArgAction, Args, Command, FromArgMatches as _, Parser, Subcommand};
+
+use crate::duration;
 
 /// Run a job under a lock that ends by itself: a lease.
 ///
@@ -65,6 +69,15 @@ pub(crate) struct Globals {
     #[command(flatten)]
     pub(crate) tls: tls::TlsArgs,
 
+    /// Strict mode: the longest ttl that anybody has on this server; everybody must say the same
+    ///
+    /// After a restart or failover of the server nobody new is granted until all old leases are
+    /// over: this long, 1 % of it and 2 s. Whoever waits goes on waiting; what ends sooner exits
+    /// 69. See `leaselock strict`.
+    #[arg(long, global = true, value_name = "DUR", env = "LEASELOCK_STRICT")]
+    #[arg(value_parser = duration::parse, help_heading = "Global options")]
+    pub(crate) strict: Option<Duration>,
+
     /// Print one JSON object a line on standard output
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
@@ -105,6 +118,7 @@ pub(crate) enum Verb {
     Wait(look::WaitArgs),
     Break(look::BreakArgs),
     Doctor(look::DoctorArgs),
+    Strict(strict::StrictArgs),
     Bench(bench::BenchArgs),
     Completions(look::CompletionsArgs),
     Man(look::ManArgs),

@@ -10,4 +10,5 @@ pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod run;
 pub(crate) mod status;
+pub(crate) mod strict;
 pub(crate) mod wait;

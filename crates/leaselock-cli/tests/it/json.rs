@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 12] = [
+pub(crate) const VERBS: [&str; 13] = [
     "run",
     "acquire",
     "extend",
@@ -20,6 +20,7 @@ pub(crate) const VERBS: [&str; 12] = [
     "wait",
     "break",
     "doctor",
+    "strict",
     "bench",
     "completions",
     "man",
@@ -136,6 +137,12 @@ fn the_fields_of_every_verb_are_as_before() {
         (
             "an error",
             store.run(&["run", "-n", "--json", "job", "--", "true"]).err,
+        ),
+        (
+            "strict",
+            store
+                .run(&["strict", "init", "--longest", "1m", "--json"])
+                .out,
         ),
         ("break", store.run(&["break", "--json", "--yes", "job"]).out),
         ("a lost lease, on standard error", holder_said(holder)),

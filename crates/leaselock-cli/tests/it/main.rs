@@ -17,4 +17,5 @@ mod run;
 mod secured;
 mod sessions;
 mod signals;
+mod strict;
 mod unwell_servers;

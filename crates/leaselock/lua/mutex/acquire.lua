@@ -4,12 +4,15 @@
 -- KEYS[2] line       sorted set; waiters in order (lua/line.lua)
 -- KEYS[3] waiters    hash; token to its member of the line
 -- KEYS[4] fence      string; 'first:last' of the latest grant, kept 7 days (lua/fence.lua)
+-- KEYS[5] gate       string; in strict mode only: while it is closed nobody is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership; its 23rd character is '.' when a grant mints fencing tokens
 -- ARGV[2] ttl_ms     integer > 0; the lease when granted by this call
 -- ARGV[3] wait       '' does not get in line when busy. 'priority passed_ms range channel' does: larger priorities go
 --                    first; passed_ms > 0 is the lease when handed over later, short until it is renewed; range > 0 is
 --                    how many fencing tokens a grant reserves that was waited for; channel is where the caller
 --                    listens for its grant, empty when it cannot
+-- ARGV[4] longest_ms     integer > 0; in strict mode only: the longest ttl that any lease behind the gate has
+-- ARGV[5] quarantine_ms  integer > 0; in strict mode only: how long a gate that is found to be another server's is closed
 --
 -- Returns {"fenced", time_us}                              granted at once with nobody in line: held under `token`
 --                                                          until ttl_ms from time_us, which is its fencing token too
@@ -20,9 +23,13 @@
 --         {"waiting", pttl_ms, holder, time_us, place}     in line at `place` (1 is next); the holder's remaining time
 --                                                          (-1: none is set) and its client ('' when foreign)
 --         {"busy", pttl_ms, holder, time_us}               held by another, or owed to somebody in line; not in line
+--         {"quarantined", left_ms, why, time_us}           strict mode: nobody is granted for so long, 0 when it has
+--                                                          just ended; why: 'missing', there was no gate; 'moved', it
+--                                                          was another server's. Nothing is held by this call
+--         {"disagrees", longest_ms, time_us}               strict mode: the gate is for leases of another length
 -- Replay  a token that holds gets {"granted", same fence, same range} with its time made whole again; a token in line
 --         keeps its place and is marked as alive, unless it was in the last 10 s. Nothing is granted or queued twice.
--- Writes  lock, line, waiters, fence
+-- Writes  lock, line, waiters, fence, gate
 local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl_ms, wait = ARGV[1], ARGV[2], ARGV[3]
 

@@ -4,6 +4,7 @@
 -- KEYS[2] line       sorted set; waiters in order (lua/line.lua)
 -- KEYS[3] waiters    hash; token to its member of the line
 -- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[5] gate       string; in strict mode only: while it is closed nobody is granted (lua/gate.lua)
 -- ARGV[1] only       a fencing token that must be one of the holder's; '' for any
 -- ARGV[2] foreign    '1' breaks a lock of another library too, '0' does not
 --

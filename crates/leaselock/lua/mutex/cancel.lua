@@ -4,6 +4,7 @@
 -- KEYS[2] line       sorted set; waiters in order (lua/line.lua)
 -- KEYS[3] waiters    hash; token to its member of the line
 -- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[5] gate       string; in strict mode only: while it is closed nobody is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
 -- ARGV[2] used       the highest fencing token in use, of those that were reserved; '0' when none is to be given back
 --

@@ -21,8 +21,9 @@ use crate::store::Store;
 #[cfg(feature = "embedded")]
 use crate::store::embedded::EmbeddedStore;
 use crate::store::url::{self, Target};
+use crate::strict::{Gate, Strict};
 use crate::token::{ClientId, Stock};
-use crate::ttl::Drift;
+use crate::ttl::{Drift, Ttl};
 use crate::wait::gates::Gates;
 use crate::wait::parties::Parties;
 
@@ -38,6 +39,7 @@ pub struct ClientBuilder {
     defaults: Options,
     drift_ppm: u32,
     request_timeout: Option<Duration>,
+    strict: Option<Duration>,
     process_name: Option<String>,
     clock: Clock,
     session: bool,
@@ -59,6 +61,7 @@ impl Default for ClientBuilder {
             defaults: Options::default(),
             drift_ppm: DRIFT_PPM,
             request_timeout: None,
+            strict: None,
             process_name: None,
             clock: Clock::boot(),
             session: true,
@@ -129,6 +132,25 @@ impl ClientBuilder {
         self
     }
 
+    /// Strict mode: after the server was restarted, promoted or emptied, nobody new is granted until every lease that an
+    /// earlier server may have granted is over. That takes `longest_ttl`, one percent (or
+    /// [`drift_ppm`](ClientBuilder::drift_ppm)) of it, and 2 s; leases that are held go on and can be extended and
+    /// released meanwhile. `acquire` waits it out, and what does not wait so long ends with
+    /// [`AcquireError::Quarantined`](crate::AcquireError::Quarantined).
+    ///
+    /// **All who take locks on the server with this prefix must say the same `longest_ttl`**, and so must not be clients
+    /// without strict mode: those grant and hand over as ever. A client that disagrees with the others is refused
+    /// ([`ErrorKind::Disagrees`](crate::ErrorKind::Disagrees)); so is a lease with a longer ttl, as
+    /// [`InvalidInput`], and another protocol than the native one.
+    ///
+    /// On a server that never knew strict mode the first acquisition begins a quarantine, unless an operator has opened
+    /// it with [`Client::init_strict`]. See docs/strict.md for what it costs, and for what it cannot see: a step of the
+    /// clock of the same server process is one.
+    pub fn strict(mut self, longest_ttl: Duration) -> Self {
+        self.strict = Some(longest_ttl);
+        self
+    }
+
     /// What this process is called in `inspect`; the program's file name by default. Not a secret.
     pub fn process_name(mut self, name: &str) -> Self {
         self.process_name = Some(name.to_owned());
@@ -157,6 +179,10 @@ impl ClientBuilder {
             |error| InvalidInput::new(format!("the system gives no random numbers: {error}"));
         let id = ClientId::random().map_err(no_random)?;
         let store = self.store(&id)?;
+        let drift = Drift {
+            ppm: self.drift_ppm,
+        };
+        let strict = self.gate(&store, drift)?.map(Strict::new);
         let inner = Inner {
             channel: keys::wake_channel(&self.prefix, &id),
             channel_along: keys::wake_channel_along(&self.prefix, &id),
@@ -164,12 +190,11 @@ impl ClientBuilder {
             about: Process::this(self.process_name),
             prefix: self.prefix,
             defaults: self.defaults,
-            drift: Drift {
-                ppm: self.drift_ppm,
-            },
+            drift,
             request_timeout: self.request_timeout,
             tokens: Stock::default(),
-            requests: Requests::new(&store, &self.clock),
+            requests: Requests::new(&store, &self.clock, strict.is_some()),
+            strict,
             clock: self.clock,
             store,
             skew: Arc::new(Skew::default()),
@@ -184,6 +209,19 @@ impl ClientBuilder {
             id,
         };
         Ok(Client::from_inner(inner))
+    }
+
+    /// What strict mode needs, if it was asked for.
+    fn gate(&self, store: &Store, drift: Drift) -> Result<Option<Arc<Gate>>, InvalidInput> {
+        let Some(longest) = self.strict else {
+            return Ok(None);
+        };
+        let unfit = |error: String| InvalidInput::new(format!("strict mode: {error}"));
+        let longest = Ttl::new(longest).map_err(|error| unfit(error.to_string()))?;
+        store
+            .can_be_strict()
+            .map_err(|error| unfit(error.to_string()))?;
+        Ok(Some(Gate::new(&self.prefix, longest, drift)))
     }
 
     fn check(&self) -> Result<(), InvalidInput> {

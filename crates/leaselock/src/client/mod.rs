@@ -4,6 +4,7 @@ pub(crate) mod background;
 pub(crate) mod builder;
 pub(crate) mod record;
 pub(crate) mod requests;
+mod strict;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,6 +34,7 @@ use crate::protocol::Protocol;
 use crate::script::Operation;
 use crate::skew::Skew;
 use crate::store::Store;
+use crate::strict::Strict;
 use crate::token::{ClientId, Stock, Token};
 use crate::ttl::{Drift, Ttl};
 use crate::wait::gates::Gates;
@@ -73,6 +75,8 @@ pub(crate) struct Inner {
     pub(crate) requests: Requests,
     pub(crate) tokens: Stock,
     pub(crate) skew: Arc<Skew>,
+    /// In strict mode.
+    pub(crate) strict: Option<Strict>,
     pub(crate) parties: Parties,
     /// Whose turn it is to try, behind locks that have no line.
     pub(crate) gates: Gates,
@@ -271,7 +275,16 @@ impl Inner {
 
     /// Other ways of locking are those of programs that share a server.
     pub(crate) fn speaks(&self, protocol: Protocol) -> Result<(), InvalidInput> {
-        if protocol.is_native() || self.store.has_commands() {
+        if protocol.is_native() {
+            return Ok(());
+        }
+        if self.strict.is_some() {
+            return Err(InvalidInput::new(format!(
+                "the protocol {protocol} has no strict mode, because the others who take its locks ask no gate: use the \
+                 native protocol, or a client without `strict`"
+            )));
+        }
+        if self.store.has_commands() {
             return Ok(());
         }
         Err(InvalidInput::new(format!(

@@ -21,14 +21,16 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn new(store: &Store, clock: &Clock) -> Self {
+    /// In strict mode acquisitions leave one by one, because each is to ask at the gate; releases grant nothing when they
+    /// leave together.
+    pub(crate) fn new(store: &Store, clock: &Clock, strict: bool) -> Self {
         let contended = Arc::new(Contended::default());
         let shared = || (store.clone(), clock.clone(), Arc::clone(&contended));
         let ((for_acquires, clock, noted), (for_releases, its_clock, its_noted)) =
             (shared(), shared());
         Requests {
-            acquires: Combiner::new(for_acquires, clock.clone(), noted),
-            releases: Combiner::new(for_releases, its_clock, its_noted),
+            acquires: Combiner::new(for_acquires, clock.clone(), noted, !strict),
+            releases: Combiner::new(for_releases, its_clock, its_noted, true),
             contended,
             store: store.clone(),
             clock,
@@ -84,7 +86,8 @@ impl Requests {
         }
         let now = self.clock.now();
         self.contended.note(&acquire.keys.lock, now);
-        if acquire.waits && matches!(answer, Acquired::Busy { .. }) {
+        if acquire.waits && matches!(&answer, Acquired::Busy { seen } if seen.quarantine.is_none())
+        {
             // A combined request does not get in line.
             return Box::pin(self.store.ask(acquire, until.saturating_since(now))).await;
         }

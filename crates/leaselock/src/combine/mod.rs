@@ -51,10 +51,15 @@ struct Shared<K: Kind> {
 }
 
 impl<K: Kind> Combiner<K> {
-    pub(crate) fn new(store: Store, clock: Clock, contended: Arc<Contended>) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        clock: Clock,
+        contended: Arc<Contended>,
+        may_combine: bool,
+    ) -> Self {
         let can = store.capabilities();
         // A clock that is moved by hand does not end the time of those who wait for a server.
-        let together = can.combines && !clock.is_manual();
+        let together = may_combine && can.combines && !clock.is_manual();
         let names = if together { can.keys_per_call } else { 1 };
         Combiner(Arc::new(Shared {
             queue: Mutex::new(Queue::new(names)),

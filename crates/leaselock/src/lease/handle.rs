@@ -186,7 +186,8 @@ impl DetachedLease {
     }
 
     fn keys(&self) -> Result<MutexKeys, InvalidInput> {
-        MutexKeys::new(&self.inner.prefix, &self.handle.name)
+        let keys = MutexKeys::new(&self.inner.prefix, &self.handle.name)?;
+        Ok(keys.behind(self.inner.gate()))
     }
 
     /// Makes the time of the lease whole with `ttl`; never shortens it and never brings it back.
@@ -198,6 +199,7 @@ impl DetachedLease {
     /// [`ExtendError::Lost`] when the lease is gone; the others leave it as it was or extended.
     pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
         let (ttl, keys, name) = (Ttl::new(ttl)?, self.keys()?, || self.handle.name.clone());
+        self.inner.allows(ttl)?;
         let within = self.inner.request_timeout(ttl);
         let lost = |reason| {
             Err(Lost {

@@ -209,6 +209,7 @@ impl Lease {
     /// [`ExtendError`]: every variant says what it means for the lease.
     pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
         let ttl = Ttl::new(ttl)?;
+        self.inner.allows(ttl)?;
         self.can_be("extended", |protocol| protocol.why_no_renewal())?;
         if let Some(lost) = self.kept.lost_by_now() {
             return Err(lost.into());

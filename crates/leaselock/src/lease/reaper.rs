@@ -177,7 +177,7 @@ impl Reaping {
     /// Runs until no one can owe anything any more.
     pub(crate) async fn run(mut self, store: Store, clock: Clock) {
         let way = Arc::new(Way {
-            releases: Combiner::new(store.clone(), clock.clone(), Arc::default()),
+            releases: Combiner::new(store.clone(), clock.clone(), Arc::default(), true),
             store,
             clock,
             tally: Arc::clone(&self.tally),

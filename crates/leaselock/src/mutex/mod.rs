@@ -109,7 +109,7 @@ impl Mutex {
     /// [`InvalidInput`] says what would be right. Nothing is sent.
     pub fn checked(self) -> Result<Self, InvalidInput> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
-        self.options.check()?;
+        self.inner.allows(self.options.check()?)?;
         MutexKeys::by(self.options.protocol, &self.inner.prefix, name)?;
         keys::others(&self.inner.prefix, &self.options.others)?;
         self.inner.speaks(self.options.protocol)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::fence::Fence;
 use crate::keys::MutexKeys;
 use crate::script::{Call, Malformed, Operation, Script, Tagged, Word, script};
+use crate::strict::Quarantine;
 use crate::token::Token;
 use crate::ttl::Ttl;
 
@@ -42,6 +43,11 @@ pub(crate) enum Acquired {
     Busy {
         seen: Seen,
     },
+    /// The gate is for leases of at most this length.
+    Disagrees {
+        longest: Duration,
+        time_us: u64,
+    },
 }
 
 /// What a look tells about the holder.
@@ -52,6 +58,20 @@ pub(crate) struct Seen {
     /// The holder's client; `None` for a foreign one.
     pub(crate) holder: Option<String>,
     pub(crate) time_us: u64,
+    /// Nobody holds it and nobody is granted, for so long as remains.
+    pub(crate) quarantine: Option<Quarantine>,
+}
+
+impl Seen {
+    /// For as long as it likes.
+    pub(crate) fn held_by(client: &str) -> Option<Self> {
+        Some(Seen {
+            remaining: None,
+            holder: Some(client.to_owned()),
+            time_us: 0,
+            quarantine: None,
+        })
+    }
 }
 
 impl Operation for Acquire<'_> {
@@ -64,7 +84,20 @@ impl Operation for Acquire<'_> {
             .key(self.keys.line())
             .key(self.keys.waiters())
             .key(self.keys.fence());
+        if let Some(gate) = &self.keys.gate {
+            call.key(&gate.key);
+        }
         call.arg(self.token).arg(self.ttl.as_ms()).arg(Wish(self));
+        if let Some(gate) = &self.keys.gate {
+            call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());
+        }
+    }
+
+    fn script(&self) -> &'static Script {
+        match self.keys.gate {
+            None => Self::SCRIPT(),
+            Some(_) => script!("mutex/acquire" strict first, with "fence", with "line"),
+        }
     }
 
     fn decode(answer: &Tagged) -> Result<Acquired, Malformed> {
@@ -91,6 +124,18 @@ impl Operation for Acquire<'_> {
             }),
             "busy" => Ok(Acquired::Busy {
                 seen: seen(answer)?,
+            }),
+            "quarantined" => Ok(Acquired::Busy {
+                seen: Seen {
+                    remaining: Some(Duration::from_millis(answer.number(0)?)),
+                    holder: None,
+                    time_us: answer.number(2)?,
+                    quarantine: Some(Quarantine::from_answer(answer.text(1)?)),
+                },
+            }),
+            "disagrees" => Ok(Acquired::Disagrees {
+                longest: Duration::from_millis(answer.number(0)?),
+                time_us: answer.number(1)?,
             }),
             _ => Err(Malformed),
         }
@@ -139,6 +184,7 @@ pub(super) fn seen_at(answer: &Tagged, at: usize, time_us: u64) -> Result<Seen, 
             .map(Duration::from_millis),
         holder: (!holder.is_empty()).then(|| holder.to_owned()),
         time_us,
+        quarantine: None,
     })
 }
 
@@ -204,9 +250,19 @@ impl Operation for Release<'_> {
             .key(self.keys.line())
             .key(self.keys.waiters())
             .key(self.keys.fence());
+        if let Some(gate) = &self.keys.gate {
+            call.key(&gate.key);
+        }
         call.arg(self.token);
         if let Some(used) = self.used {
             call.arg(used.get());
+        }
+    }
+
+    fn script(&self) -> &'static Script {
+        match self.keys.gate {
+            None => Self::SCRIPT(),
+            Some(_) => script!("mutex/release" strict first, with "fence", with "line"),
         }
     }
 
@@ -245,7 +301,17 @@ impl Operation for Cancel<'_> {
             .key(self.keys.line())
             .key(self.keys.waiters())
             .key(self.keys.fence());
+        if let Some(gate) = &self.keys.gate {
+            call.key(&gate.key);
+        }
         call.arg(self.token).arg(self.used.map_or(0, Fence::get));
+    }
+
+    fn script(&self) -> &'static Script {
+        match self.keys.gate {
+            None => Self::SCRIPT(),
+            Some(_) => script!("mutex/cancel" strict, with "fence", with "line"),
+        }
     }
 
     fn decode(answer: &Tagged) -> Result<Cancelled, Malformed> {

@@ -109,11 +109,21 @@ impl Operation for Break<'_> {
             .key(self.keys.line())
             .key(self.keys.waiters())
             .key(self.keys.fence());
+        if let Some(gate) = &self.keys.gate {
+            call.key(&gate.key);
+        }
         call.arg(
             self.only
                 .map_or_else(String::new, |fence| fence.to_string()),
         );
         call.arg(u64::from(self.foreign));
+    }
+
+    fn script(&self) -> &'static Script {
+        match self.keys.gate {
+            None => Self::SCRIPT(),
+            Some(_) => script!("mutex/break" strict, with "fence", with "line"),
+        }
     }
 
     fn decode(answer: &Tagged) -> Result<Broke, Malformed> {

@@ -186,6 +186,20 @@ impl Store {
         }
     }
 
+    /// Strict mode is for what can forget: a folder's leases end with the machine that they are on.
+    pub(crate) fn can_be_strict(&self) -> Result<(), StoreError> {
+        if self.has_commands() {
+            return Ok(());
+        }
+        Err(StoreError::refused(
+            crate::error::ErrorKind::Unsupported,
+            format!(
+                "strict mode is for servers, and {} needs none: its leases end with the machine that they are on",
+                self.describe()
+            ),
+        ))
+    }
+
     /// One command that is no script.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn plain(

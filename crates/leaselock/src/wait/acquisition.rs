@@ -65,7 +65,8 @@ impl<'a> Acquisition<'a> {
         options: &'a Options,
     ) -> Result<Self, AcquireError> {
         let ttl = options.check()?;
-        let keys = MutexKeys::by(options.protocol, &inner.prefix, name)?;
+        inner.allows(ttl)?;
+        let keys = MutexKeys::by(options.protocol, &inner.prefix, name)?.behind(inner.gate());
         if !options.protocol.is_native() {
             inner.speaks(options.protocol)?;
             keys::others(&inner.prefix, &options.others)?;
@@ -220,7 +221,8 @@ impl<'a> Acquisition<'a> {
         }
         | Acquired::Busy {
             seen: Seen { time_us, .. },
-        }) = &answer;
+        }
+        | Acquired::Disagrees { time_us, .. }) = &answer;
         self.inner.note_time(t0, now, *time_us);
         match answer {
             Acquired::Granted {
@@ -242,8 +244,28 @@ impl<'a> Acquisition<'a> {
                 };
                 Ok(Outcome::Waiting(seen, place, reading))
             }
-            Acquired::Busy { seen } => Ok(Outcome::Busy(seen)),
+            Acquired::Busy { seen } => {
+                self.met_quarantine(&seen, now);
+                Ok(Outcome::Busy(seen))
+            }
+            Acquired::Disagrees { longest, .. } => Err(self.disagrees(longest)),
         }
+    }
+
+    fn met_quarantine(&self, seen: &Seen, now: Moment) {
+        if let (Some(strict), Some(why)) = (&self.inner.strict, seen.quarantine) {
+            strict.met(why, seen.remaining.unwrap_or_default(), now);
+        }
+    }
+
+    fn disagrees(&self, longest: Duration) -> StoreError {
+        let ours = self.inner.gate().map(|gate| gate.longest.as_duration());
+        let message = format!(
+            "strict mode is set up there for leases of at most {longest:?}, and this client says {:?}: all must say the \
+             same, and an operator can change it (`leaselock strict init`)",
+            ours.unwrap_or_default()
+        );
+        StoreError::refused(ErrorKind::Disagrees, message)
     }
 
     /// What answers and messages that belong together have in common.
@@ -257,6 +279,9 @@ impl<'a> Acquisition<'a> {
 
     /// The lease that a message brings, when the message alone can tell until when it may be used.
     pub(super) fn taken(&self, reading: &Reading, heard: &Heard) -> Result<(Lease, Share), Doubt> {
+        if self.inner.strict.is_some() {
+            return Err(Doubt::Strict);
+        }
         let (era, now) = (self.era(), self.inner.clock.now());
         let Reckoned { began, deadline } =
             reckoning::reckon(reading, heard, era, now, self.inner.drift)?;
@@ -362,14 +387,14 @@ impl<'a> Acquisition<'a> {
 
     pub(super) fn still_busy(&self, start: Moment, seen: Option<Seen>) -> AcquireError {
         let waited = self.inner.clock.now().saturating_since(start);
-        let holder = seen.and_then(|seen| seen.holder);
-        AcquireError::still_busy(self.name.clone(), waited, holder, self.inner.id.as_str())
+        self.inner
+            .still_busy(self.name.clone(), waited, seen.as_ref())
     }
 }
 
 pub(super) fn may_pass(error: &AcquireError) -> bool {
     match error {
-        AcquireError::StillBusy { .. } => true,
+        AcquireError::StillBusy { .. } | AcquireError::Quarantined { .. } => true,
         AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {
             source.may_pass()
         }

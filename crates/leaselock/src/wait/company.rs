@@ -95,6 +95,7 @@ impl Acquisition<'_> {
                 self.inner.note_time(t0, now, time_us);
                 self.hold_since(t0, now, fence).map(Ok)
             }
+            Acquired::Disagrees { .. } => Ok(Err(SoFar::default())), // it goes by itself and hears so again
             Acquired::Busy { seen } | Acquired::Waiting { seen, .. } => {
                 self.inner.note_time(t0, now, seen.time_us);
                 self.goes_by_itself();

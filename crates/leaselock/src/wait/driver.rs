@@ -172,11 +172,18 @@ impl Driver {
                     pause
                 }
                 Ok(Outcome::Busy(seen)) => {
-                    so_far.answered(seen);
-                    if !waits {
-                        continue; // now get in line
+                    let gated = looks::behind_the_gate(&seen);
+                    if gated.is_some() {
+                        self.party.state().seen = Some((seen.clone(), 0));
                     }
-                    looks::after_error(0)
+                    so_far.answered(seen);
+                    if let Some(pause) = gated {
+                        pause
+                    } else if !waits {
+                        continue; // now get in line
+                    } else {
+                        looks::after_error(0)
+                    }
                 }
                 Err(source) if !source.may_pass() => {
                     let error = acquisition.failed(debt, source, so_far.owes());
@@ -248,7 +255,7 @@ impl Driver {
     /// `trouble`: what the requests met, when none was ever answered.
     fn end_of_time(&self, trouble: Option<&StoreError>) {
         loop {
-            let (waiter, holder) = {
+            let (waiter, seen) = {
                 let now = self.now();
                 let mut state = self.party.state();
                 let answered = trouble.is_none() || state.current.is_some();
@@ -262,18 +269,18 @@ impl Driver {
                 let Some(waiter) = state.turns.leave(ended) else {
                     return;
                 };
-                let holder = match (&state.current, &state.seen) {
-                    (Some(_), _) => Some(self.inner.id.as_str().to_owned()),
-                    (None, Some((seen, _))) => seen.holder.clone(),
+                let seen = match (&state.current, &state.seen) {
+                    (Some(_), _) => Seen::held_by(self.inner.id.as_str()),
+                    (None, Some((seen, _))) => Some(seen.clone()),
                     (None, None) => None,
                 };
-                (waiter, holder)
+                (waiter, seen)
             };
             let waited = self.now().saturating_since(waiter.start);
             let name = self.name.clone();
             waiter.seat.offer(Err(match trouble.cloned() {
                 Some(source) => AcquireError::Store { name, source }, // what there may be is kept for others
-                None => AcquireError::still_busy(name, waited, holder, self.inner.id.as_str()),
+                None => self.inner.still_busy(name, waited, seen.as_ref()),
             }));
         }
     }

@@ -253,11 +253,15 @@ impl Acquisition<'_> {
                     pause
                 }
                 Ok(Outcome::Busy(seen)) => {
+                    let gated = looks::behind_the_gate(&seen);
                     so_far.answered(seen);
-                    if !waits {
+                    if let Some(pause) = gated {
+                        pause
+                    } else if !waits {
                         continue; // now get in line
+                    } else {
+                        looks::after_error(0)
                     }
-                    looks::after_error(0)
                 }
                 Err(source) => {
                     if !source.may_pass() {

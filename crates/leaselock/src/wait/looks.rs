@@ -99,6 +99,21 @@ pub(crate) fn between_tries(remaining: Option<Duration>, rung: bool) -> Duration
     spread(by_end.clamp(TRIES_LEAST, most), 1)
 }
 
+/// In strict mode: how long to wait before asking again while nobody is granted. Until that is over and a moment more,
+/// so that not all ask at once; but an operator may end it sooner.
+pub(crate) fn behind_the_gate(seen: &Seen) -> Option<Duration> {
+    const AT_MOST: Duration = Duration::from_secs(5);
+    const SPREAD: Duration = Duration::from_millis(250);
+    seen.quarantine?;
+    let rest = seen.remaining.unwrap_or_default();
+    let spread = if rest.is_zero() {
+        Duration::ZERO
+    } else {
+        jittered(SPREAD.min(rest / 4), 100)
+    };
+    Some(rest.min(AT_MOST) + spread)
+}
+
 /// The wait before trying again after the store did not answer: doubling from 20 ms to 500 ms.
 pub(crate) fn after_error(failures: u32) -> Duration {
     Duration::from_millis(20 << failures.min(5)).min(Duration::from_millis(500))
@@ -124,6 +139,7 @@ mod tests {
             remaining: remaining_ms.map(Duration::from_millis),
             holder,
             time_us: 0,
+            quarantine: None,
         }
     }
 

@@ -79,6 +79,8 @@ pub(crate) enum Doubt {
     Ahead,
     /// The message was held up on its way, or the server's clock went back.
     Late,
+    /// In strict mode the gate is asked.
+    Strict,
     /// Too little of the lease is left, or nothing: we were frozen, perhaps.
     TooLittleLeft,
 }

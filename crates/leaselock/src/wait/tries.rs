@@ -61,6 +61,7 @@ impl Acquisition<'_> {
                 remaining,
                 holder: None,
                 time_us: 0,
+                quarantine: None,
             })),
         }
     }

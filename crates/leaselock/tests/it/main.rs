@@ -27,6 +27,7 @@ mod send_sync;
 mod sentinel;
 mod starved;
 mod stores;
+mod strict;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;

@@ -79,7 +79,7 @@ impl Store {
         let mut command = Command::new(program);
         command.args(args).current_dir(self.folder.path());
         command.env("LEASELOCK_URL", &self.url);
-        for name in ["LEASELOCK_HANDLE", "COLUMNS", "SHELL"] {
+        for name in ["LEASELOCK_HANDLE", "LEASELOCK_STRICT", "COLUMNS", "SHELL"] {
             command.env_remove(name);
         }
         command

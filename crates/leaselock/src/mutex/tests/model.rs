@@ -291,6 +291,7 @@ impl Subject<'_> {
                 place,
                 holder: holder(self, &seen),
             },
+            Acquired::Disagrees { .. } => panic!("no gate was asked"),
             Acquired::Busy { seen } => Answer::Busy {
                 holder: holder(self, &seen),
             },

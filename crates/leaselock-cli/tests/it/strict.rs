@@ -1,0 +1,92 @@
+//! Strict mode, as operators and jobs meet it.
+
+use testkit::Server;
+
+use crate::common::{Store, object, until};
+
+const STRICT: [&str; 2] = ["--strict", "1s"];
+
+/// A job under a lock that is as long as strict mode allows.
+fn job(store: &Store, flags: &[&str]) -> crate::common::Running {
+    let line = ["run", "--ttl", "1s"];
+    let words = ["job", "--", "echo", "ran"];
+    store.start(&[&STRICT, line.as_slice(), flags, &words].concat())
+}
+
+fn state(store: &Store) -> serde_json::Value {
+    object(&store.run(&["strict", "status", "--json"]).gives(0).out)
+}
+
+#[test]
+fn an_operator_opens_it_and_a_job_runs_at_once() {
+    let store = Store::redis();
+    assert_eq!(state(&store)["strict"], "missing");
+    let done = store.run(&["strict", "init", "--longest", "1s"]).gives(0);
+    assert_eq!(done.out, "locks are granted; leases of at most 1s\n");
+    assert_eq!(job(&store, &["-n"]).end().gives(0).out, "ran\n");
+    // The same in another way.
+    store.run(&["strict", "init", "--strict", "1s"]).gives(0);
+    let state = state(&store);
+    assert_eq!(
+        (&state["strict"], &state["longest_ms"]),
+        (&"open".into(), &1000.into())
+    );
+}
+
+#[test]
+fn a_job_that_does_not_wait_is_told_that_the_store_does_not_serve_now_and_one_that_waits_runs() {
+    let store = Store::redis();
+    let why = "`job`: nobody is granted for ";
+    job(&store, &["-n", "-E", "3"]).end().refuses(69, why);
+    job(&store, &["-w", "200ms"]).end().refuses(69, why);
+    let said = object(&job(&store, &["-n", "--json"]).end().gives(69).err);
+    assert!(said["error"].as_str().unwrap().contains("not set up"));
+    assert_eq!(state(&store)["strict"], "quarantined");
+    assert_eq!(job(&store, &[]).end().gives(0).out, "ran\n");
+}
+
+#[test]
+fn after_a_restart_the_second_copy_of_a_job_waits_until_the_first_is_ended() {
+    let store = Store::redis();
+    store.run(&["strict", "init", "--longest", "1s"]).gives(0);
+    let first = store.hold(&["--strict", "1s", "--ttl", "1s", "-k", "100ms"]);
+    store.server().restart();
+    let alive = "kill -0 $(cat held) 2> /dev/null && echo both; echo ran";
+    let line = ["run", "--strict", "1s", "--ttl", "1s", "job", "-c", alive];
+    assert_eq!(store.run(&line).gives(0).out, "ran\n");
+    first.end_with_stdin_open().gives(79);
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_with_what_would_be_right() {
+    let store = Store::redis();
+    store.run(&["strict", "init"]).refuses(64, "--longest 1m");
+    let two = ["strict", "init", "--longest", "1m", "--strict", "2m"];
+    store.run(&two).refuses(64, "name one");
+    let long = ["run", "--strict", "1s", "job", "--", "true"];
+    store.run(&long).refuses(64, "longer than the longest");
+    store.run(&["strict", "init", "--longest", "1m"]).gives(0);
+    job(&store, &["-n"])
+        .end()
+        .refuses(77, "this client says 1s");
+
+    let store = Store::file();
+    let words = "strict mode is for servers";
+    job(&store, &["-n"]).end().refuses(64, words);
+    store.run(&["strict", "status"]).refuses(69, words);
+    store
+        .run(&["strict", "init", "--longest", "1s"])
+        .refuses(64, words);
+}
+
+#[test]
+fn a_variable_sets_it_for_all_copies_of_a_job() {
+    let store = Store::on(Server::start());
+    let mut command = store.leaselock(&["run", "-n", "--ttl", "1s", "job", "--", "true"]);
+    command.env("LEASELOCK_STRICT", "1s");
+    let done = crate::common::Running::start(command).end();
+    done.refuses(69, "nobody is granted");
+    until("the gate is closed", || {
+        state(&store)["strict"] == "quarantined"
+    });
+}

@@ -1,0 +1,80 @@
+//! What a client has to do with strict mode.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Client, Inner, OPERATOR_WITHIN};
+use crate::error::{AcquireError, ErrorKind, InvalidInput, StoreError};
+use crate::keys;
+use crate::mutex::steps::Seen;
+use crate::name::Name;
+use crate::strict::{Gate, Init, Status, StrictStatus};
+use crate::ttl::Ttl;
+
+impl Client {
+    /// Opens the gate of strict mode at once, without a quarantine, and says how long the longest lease will be: for an
+    /// operator who sets it up, or changes that length, and knows that **nobody holds a lock** of this prefix on the
+    /// server. Without it the first acquisition begins a quarantine, which is as good and takes its time. Clients that
+    /// were built with another length are refused from here on.
+    ///
+    /// # Cancel safety
+    /// When dropped, it may have happened.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the kind [`Unsupported`](crate::ErrorKind::Unsupported) when this client was built without
+    /// [`strict`](crate::ClientBuilder::strict); otherwise the store did not answer, and it may have happened.
+    pub async fn init_strict(&self) -> Result<(), StoreError> {
+        let Some(strict) = &self.inner.strict else {
+            let message = "this client is not in strict mode: build it with `strict(longest_ttl)`";
+            return Err(StoreError::refused(ErrorKind::Unsupported, message));
+        };
+        let gate = &strict.gate;
+        self.inner.ask(&Init { gate }, OPERATOR_WITHIN).await
+    }
+
+    /// What strict mode is at for this prefix, whether or not this client is in it. Folders and memory need none, and
+    /// have none.
+    ///
+    /// # Cancel safety
+    /// Safe: looking changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store does not answer or is no server.
+    pub async fn strict_status(&self) -> Result<StrictStatus, StoreError> {
+        self.inner.store.can_be_strict()?;
+        let key = &keys::gate(&self.inner.prefix);
+        self.inner.ask(&Status { key }, OPERATOR_WITHIN).await
+    }
+}
+
+impl Inner {
+    /// What all locks of this client stand behind in strict mode.
+    pub(crate) fn gate(&self) -> Option<&Arc<Gate>> {
+        self.strict.as_ref().map(|strict| &strict.gate)
+    }
+
+    /// Refuses a ttl that strict mode does not allow.
+    pub(crate) fn allows(&self, ttl: Ttl) -> Result<(), InvalidInput> {
+        self.gate().map_or(Ok(()), |gate| gate.fits(ttl))
+    }
+
+    /// The end of a wait in vain, by the latest answer.
+    pub(crate) fn still_busy(
+        &self,
+        name: Name,
+        waited: Duration,
+        seen: Option<&Seen>,
+    ) -> AcquireError {
+        let quarantine = seen.and_then(|seen| seen.quarantine);
+        if let (Some(why), Some(strict)) = (quarantine, &self.strict) {
+            let remaining = strict.left(self.clock.now());
+            return AcquireError::Quarantined {
+                name,
+                remaining,
+                why,
+            };
+        }
+        let holder = seen.and_then(|seen| seen.holder.clone());
+        AcquireError::still_busy(name, waited, holder, self.id.as_str())
+    }
+}

@@ -1,0 +1,201 @@
+//! Strict mode: a server that may have forgotten leases grants nothing until all of them are over.
+//!
+//! One key, the gate, says which life of which server process grants. A process that finds another's there, or none,
+//! closes it for as long as the longest lease lasts (`lua/gate.lua`). What an answer says of that comes through here.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::error::InvalidInput;
+use crate::keys;
+use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::ttl::{Drift, Ttl};
+
+/// Beyond the longest lease: what a grant may have spent on its way, and the rounding of the server.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// What all who use one gate must agree on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Gate {
+    pub(crate) key: String,
+    pub(crate) longest: Ttl,
+    quarantine: Duration,
+}
+
+impl Gate {
+    pub(crate) fn new(prefix: &str, longest: Ttl, drift: Drift) -> Arc<Self> {
+        Arc::new(Gate {
+            key: keys::gate(prefix),
+            longest,
+            quarantine: longest.as_duration() + drift.of(longest) + MARGIN,
+        })
+    }
+
+    pub(crate) fn quarantine_ms(&self) -> u64 {
+        u64::try_from(self.quarantine.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// A lease that lasts longer could outlive a quarantine.
+    pub(crate) fn fits(&self, ttl: Ttl) -> Result<(), InvalidInput> {
+        if ttl <= self.longest {
+            return Ok(());
+        }
+        let (ttl, longest) = (ttl.as_duration(), self.longest.as_duration());
+        Err(InvalidInput::new(format!(
+            "ttl {ttl:?} is longer than the longest of strict mode, {longest:?}: ask for less, or let all who use this \
+             server agree on a longer one"
+        )))
+    }
+}
+
+/// Why nobody is granted for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Quarantine {
+    /// There was no gate: strict mode was not set up here ([`Client::init_strict`](crate::Client::init_strict)), or the
+    /// server lost its data, by a restart without persistence or by `FLUSHALL`.
+    Missing,
+    /// The gate was that of another server process: this one was restarted, or promoted.
+    Moved,
+}
+
+impl Quarantine {
+    pub(crate) fn from_answer(why: &str) -> Self {
+        match why {
+            "moved" => Quarantine::Moved,
+            _ => Quarantine::Missing,
+        }
+    }
+}
+
+impl fmt::Display for Quarantine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Quarantine::Missing => {
+                "strict mode was not set up on this server, or its data are lost"
+            }
+            Quarantine::Moved => "another server process answers than before",
+        })
+    }
+}
+
+/// What strict mode of one server is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StrictStatus {
+    /// There is no gate: the next acquisition begins a quarantine.
+    Missing,
+    /// The gate is that of another server process: the next acquisition begins a quarantine.
+    Moved {
+        /// The longest ttl that its users agreed on.
+        longest: Duration,
+    },
+    /// Nobody is granted for a while.
+    Quarantined {
+        /// For so long.
+        remaining: Duration,
+        /// The longest ttl that its users agreed on.
+        longest: Duration,
+    },
+    /// Locks are granted.
+    Open {
+        /// The longest ttl that its users agreed on.
+        longest: Duration,
+    },
+}
+
+/// A client in strict mode.
+#[derive(Debug)]
+pub(crate) struct Strict {
+    pub(crate) gate: Arc<Gate>,
+    /// The end of the latest quarantine that was met.
+    until: Mutex<Option<Moment>>,
+}
+
+impl Strict {
+    pub(crate) fn new(gate: Arc<Gate>) -> Self {
+        Strict {
+            gate,
+            until: Mutex::default(),
+        }
+    }
+
+    fn until(&self) -> MutexGuard<'_, Option<Moment>> {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in an answer. Each quarantine is told once.
+    pub(crate) fn met(&self, why: Quarantine, remaining: Duration, now: Moment) {
+        /// Two answers about the same end differ by less.
+        const SAME: Duration = Duration::from_secs(1);
+        let end = now.plus(remaining);
+        let known = self.until().replace(end);
+        if known.is_none_or(|known| end > known.plus(SAME)) {
+            tracing::warn!(%why, ?remaining, "strict mode: nobody is granted until all old leases are over");
+        }
+    }
+
+    /// For how long still nobody is granted, as far as is known.
+    pub(crate) fn left(&self, now: Moment) -> Duration {
+        self.until()
+            .map_or(Duration::ZERO, |until| until.saturating_since(now))
+    }
+}
+
+/// Opens the gate. Runs `lua/strict/init.lua`.
+#[derive(Debug)]
+pub(crate) struct Init<'a> {
+    pub(crate) gate: &'a Gate,
+}
+
+impl Operation for Init<'_> {
+    type Reply = ();
+    const SCRIPT: fn() -> &'static Script = || script!("strict/init", with "gate");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.gate.key);
+        call.arg(self.gate.longest.as_ms());
+    }
+
+    fn decode(answer: &Tagged) -> Result<(), Malformed> {
+        match answer.tag() {
+            "opened" => Ok(()),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Looks at the gate. Runs `lua/strict/status.lua`.
+#[derive(Debug)]
+pub(crate) struct Status<'a> {
+    pub(crate) key: &'a str,
+}
+
+impl Operation for Status<'_> {
+    type Reply = StrictStatus;
+    const SCRIPT: fn() -> &'static Script = || script!("strict/status", with "gate"; reads_only);
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.key);
+    }
+
+    fn decode(answer: &Tagged) -> Result<StrictStatus, Malformed> {
+        let duration = |at| answer.number(at).map(Duration::from_millis);
+        Ok(match answer.tag() {
+            "missing" => StrictStatus::Missing,
+            "moved" => StrictStatus::Moved {
+                longest: duration(0)?,
+            },
+            "closed" => StrictStatus::Quarantined {
+                remaining: duration(0)?,
+                longest: duration(1)?,
+            },
+            "open" => StrictStatus::Open {
+                longest: duration(0)?,
+            },
+            _ => return Err(Malformed),
+        })
+    }
+}

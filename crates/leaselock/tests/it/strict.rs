@@ -1,0 +1,74 @@
+//! Strict mode: a server that may have forgotten leases grants nothing until all of them are over.
+
+mod failovers;
+mod gates;
+mod refusals;
+mod waits;
+
+use std::time::Duration;
+
+use leaselock::{AcquireError, Client, Lease, Mutex, Quarantine};
+use testkit::Server;
+
+use crate::support::millis;
+
+/// As short as it may be: a quarantine takes 2 s and a little more.
+const LONGEST: Duration = Duration::from_millis(1_000);
+const GATE: &str = "ll:gate";
+/// No server is called so: the gate is that of another, as after a restart with the data or a promotion.
+const STRANGER: &str = "0123456789abcdef";
+
+fn strict(server: &Server) -> Client {
+    strict_for(server, LONGEST)
+}
+
+fn strict_for(server: &Server, longest: Duration) -> Client {
+    let builder = Client::builder().url(&server.url()).strict(longest);
+    builder.build().unwrap()
+}
+
+/// A client of a server that grants.
+async fn opened(server: &Server) -> Client {
+    let client = strict(server);
+    client.init_strict().await.unwrap();
+    client
+}
+
+fn lock(client: &Client) -> Mutex {
+    client.mutex("job").ttl(LONGEST)
+}
+
+async fn taken(client: &Client) -> Lease {
+    lock(client).try_acquire().await.unwrap().unwrap()
+}
+
+/// Nobody is granted, for this reason and not for longer than a quarantine.
+async fn quarantined(client: &Client) -> Quarantine {
+    match lock(client).try_acquire().await {
+        Err(AcquireError::Quarantined { why, remaining, .. }) => {
+            assert!(remaining <= LONGEST + millis(2_012), "{remaining:?}");
+            why
+        }
+        other => panic!("granted or refused in another way: {other:?}"),
+    }
+}
+
+/// The gate is another server's from now on.
+fn moved(server: &Server) {
+    let longest = LONGEST.as_millis();
+    let gate = format!("{STRANGER} 0 {longest}");
+    server.cli(&["SET", GATE, &gate]);
+}
+
+/// When the present quarantine ends, by the server's clock.
+fn ends_us(server: &Server) -> u64 {
+    let gate = server.cli(&["GET", GATE]);
+    let gate = gate.text().unwrap();
+    gate.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// It was granted after the quarantine had ended: fencing tokens are times of the server.
+fn granted_after(lease: &Lease, end_us: u64) {
+    let granted_us = lease.fence().unwrap().get();
+    assert!(end_us > 0 && granted_us >= end_us, "{granted_us} {end_us}");
+}

@@ -1,0 +1,132 @@
+//! Who waits when a quarantine begins.
+
+use leaselock::{AcquireError, Wait};
+use testkit::Server;
+
+use super::{ends_us, granted_after, lock, opened, quarantined, strict};
+use crate::support::{calls, in_line, millis, soon};
+
+#[tokio::test]
+async fn a_wait_that_ends_before_the_quarantine_says_so_and_nothing_is_left() {
+    let server = Server::start();
+    let client = strict(&server);
+    for wait in [Wait::Within(millis(50)), Wait::No, Wait::retries(2)] {
+        let error = soon(lock(&client).wait(wait).acquire()).await.unwrap_err();
+        let AcquireError::Quarantined { remaining, .. } = &error else {
+            panic!("{wait:?}: {error:?}")
+        };
+        assert!(!remaining.is_zero());
+        let said = error.to_string();
+        assert!(said.contains("`job`: nobody is granted for"), "{said}");
+    }
+    let keys = crate::support::leftovers(&server);
+    assert_eq!(keys, ["ll:gate"]);
+}
+
+#[tokio::test]
+async fn many_tasks_wait_a_quarantine_out_together_and_each_has_its_turn_or_hears_why_not() {
+    let server = Server::start();
+    let client = strict(&server);
+    let tasks: Vec<_> = (0..6)
+        .map(|_| {
+            let mutex = lock(&client);
+            tokio::spawn(async move {
+                mutex
+                    .acquire()
+                    .await?
+                    .release()
+                    .await
+                    .map_err(|_| AcquireError::Closed)
+            })
+        })
+        .collect();
+    let hasty: Vec<_> = (0..3)
+        .map(|_| {
+            let mutex = lock(&client);
+            tokio::spawn(async move { mutex.acquire_within(millis(300)).await.map(drop) })
+        })
+        .collect();
+    for task in hasty {
+        let error = soon(task).await.unwrap().unwrap_err();
+        assert!(
+            matches!(error, AcquireError::Quarantined { .. }),
+            "{error:?}"
+        );
+    }
+    let end_us = ends_us(&server);
+    for task in tasks {
+        soon(task).await.unwrap().unwrap();
+    }
+    let lease = soon(lock(&client).acquire()).await.unwrap();
+    granted_after(&lease, end_us);
+}
+
+#[tokio::test]
+async fn a_wait_notices_that_an_operator_has_opened_the_gate() {
+    let server = Server::start();
+    // Of a quarantine that nobody here would see the end of.
+    let long = crate::support::LONG * 60;
+    let client = super::strict_for(&server, long);
+    let mutex = client.mutex("job");
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    crate::support::eventually("the gate is closed", async || {
+        server.cli(&["EXISTS", super::GATE]).integer() == Some(1)
+    })
+    .await;
+    client.init_strict().await.unwrap();
+    drop(soon(waiting).await.unwrap().unwrap());
+}
+
+#[tokio::test]
+async fn a_grant_by_message_is_confirmed_at_the_gate() {
+    let server = Server::start();
+    let (holder, next) = (opened(&server).await, strict(&server));
+    let lease = lock(&holder).acquire().await.unwrap();
+    let mutex = lock(&next);
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    in_line(&holder, "job", 1).await;
+    server.cli(&["CONFIG", "RESETSTAT"]);
+    lease.release().await.unwrap();
+    let next = soon(waiting).await.unwrap().unwrap();
+    // Two of the release that hands over, two of the confirmation.
+    assert_eq!(calls(&server, "info"), 4);
+    drop(next);
+}
+
+#[tokio::test]
+async fn leases_of_those_who_do_without_strict_mode_ask_no_gate() {
+    let server = Server::start();
+    let client = leaselock::Client::connect(&server.url()).unwrap();
+    let lease = client.mutex("job").acquire().await.unwrap();
+    lease.release().await.unwrap();
+    server.cli(&["CONFIG", "RESETSTAT"]);
+    let lease = client.mutex("job").acquire().await.unwrap();
+    lease.release().await.unwrap();
+    assert_eq!(calls(&server, "info"), 0);
+    // And in strict mode it is asked by the acquisition alone, when nobody waits.
+    let strict = opened(&server).await;
+    quarantined_never(&strict).await;
+    server.cli(&["CONFIG", "RESETSTAT"]);
+    quarantined_never(&strict).await;
+    assert_eq!(calls(&server, "info"), 2);
+}
+
+async fn quarantined_never(client: &leaselock::Client) {
+    lock(client)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn whoever_asks_twice_during_a_quarantine_is_told_of_the_same_end() {
+    let server = Server::start();
+    let client = strict(&server);
+    quarantined(&client).await;
+    let first = ends_us(&server);
+    quarantined(&client).await;
+    assert_eq!(ends_us(&server), first);
+}
