@@ -3,9 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod strict;
+
 /// How many rounds: few with all other tests, `long` for `cargo xtask chaos`, or as many as `LEASELOCK_TEST_ROUNDS`
 /// says.
-#[expect(dead_code, reason = "for the scenarios")]
 pub(crate) fn rounds(few: usize, long: usize) -> usize {
     let wanted = std::env::var("LEASELOCK_TEST_ROUNDS").ok();
     match wanted.as_deref() {
