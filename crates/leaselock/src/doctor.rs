@@ -1,5 +1,7 @@
 //! What an operator should know about a store.
 
+use crate::client::Stats;
+
 /// Whether something is fit for locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fit {
@@ -39,6 +41,25 @@ impl Check {
             advice: advice.map(str::to_owned),
         }
     }
+}
+
+/// What a client has seen of the store's clock, when it jumped.
+pub(crate) fn clock_jumps(stats: Stats) -> Option<Check> {
+    let last_ms = stats.last_clock_jump_ms?;
+    let way = if last_ms < 0 { "back" } else { "forward" };
+    let found = format!(
+        "{} seen by this client, the last by {} ms {way}",
+        stats.clock_jumps,
+        last_ms.unsigned_abs()
+    );
+    let advice = if last_ms < 0 {
+        "locks that were held then outlive their holders by so much: give those back that are stuck with `leaselock \
+         break`, and let NTP slew the server's clock instead of stepping it"
+    } else {
+        "leases that were held then ended early, and others may have got their locks: let NTP slew the server's clock \
+         instead of stepping it"
+    };
+    Some(Check::new("clock jumps", found, Fit::Warn, Some(advice)))
 }
 
 /// Whether a promise is kept by the present set-up.

@@ -54,7 +54,7 @@ mod wait;
 
 pub use client::builder::ClientBuilder;
 pub use client::record::Process;
-pub use client::{Client, Closed};
+pub use client::{Client, Closed, Stats};
 pub use clock::{Clock, Moment};
 pub use doctor::{Check, Fit, Kept, NodeReport, Promise, Report};
 pub use error::{

@@ -363,6 +363,12 @@ pub(crate) trait Operation {
     /// Every tag of the header, and no other.
     fn decode(answer: &Tagged) -> Result<Self::Reply, Malformed>;
 
+    /// The server's time in an answer, in microseconds, of those that carry it.
+    fn time_us(answer: &Tagged) -> Option<u64> {
+        let _ = answer;
+        None
+    }
+
     /// The script that serves this one: another than [`SCRIPT`](Operation::SCRIPT) where a gate stands in front.
     fn script(&self) -> &'static Script {
         Self::SCRIPT()

@@ -4,7 +4,7 @@
 //! from here, but it is seen: each answer carries server time, and together with when the request left and when the
 //! answer came it bounds the offset between both clocks.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::clock::Moment;
@@ -18,6 +18,8 @@ const SLACK_US: i128 = 5_000;
 pub(crate) struct Skew {
     bounds: Mutex<Option<Bounds>>,
     jumps: AtomicU64,
+    /// By how much it jumped last, in milliseconds.
+    last_ms: AtomicI64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,11 +46,28 @@ impl Skew {
         let slack = SLACK_US + (new.at_us - old.at_us).abs() / DRIFT_SHARE;
         let jumped = new.low_us > old.high_us + slack || new.high_us < old.low_us - slack;
         if jumped {
-            self.jumps.fetch_add(1, Ordering::SeqCst);
             let by_ms = (new.low_us - old.low_us) / 1000;
-            tracing::warn!(by_ms = %by_ms, "the store's clock jumped; leases may end early or late");
+            let by_ms = i64::try_from(by_ms).unwrap_or(i64::MAX);
+            self.last_ms.store(by_ms, Ordering::SeqCst);
+            self.jumps.fetch_add(1, Ordering::SeqCst);
+            if by_ms > 0 {
+                tracing::warn!(
+                    by_ms,
+                    "the store's clock went forward: leases that were held may have ended early"
+                );
+            } else {
+                tracing::warn!(
+                    by_ms,
+                    "the store's clock went back: whoever vanishes now blocks others for so much longer"
+                );
+            }
         }
         jumped
+    }
+
+    /// By how many milliseconds it jumped last.
+    pub(crate) fn last_ms(&self) -> Option<i64> {
+        (self.jumps() > 0).then(|| self.last_ms.load(Ordering::SeqCst))
     }
 
     /// How many jumps were seen: times of the server from before and after one cannot be compared.
@@ -77,9 +96,10 @@ mod tests {
     fn a_step_either_way_is_seen_once() {
         let skew = Skew::default();
         assert!(!skew.note(at(0), at(100), 1_000_000));
+        assert_eq!(skew.last_ms(), None);
         assert!(skew.note(at(1000), at(1100), 21_001_000));
         assert!(!skew.note(at(2000), at(2100), 21_002_000));
         assert!(skew.note(at(3000), at(3100), 1_003_000));
-        assert_eq!(skew.jumps(), 2);
+        assert_eq!((skew.jumps(), skew.last_ms()), (2, Some(-20_000)));
     }
 }

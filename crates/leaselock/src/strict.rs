@@ -165,6 +165,10 @@ impl Operation for Init<'_> {
             _ => Err(Malformed),
         }
     }
+
+    fn time_us(answer: &Tagged) -> Option<u64> {
+        answer.number(0).ok()
+    }
 }
 
 /// Looks at the gate. Runs `lua/strict/status.lua`.

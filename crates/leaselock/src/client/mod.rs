@@ -17,7 +17,7 @@ use requests::Requests;
 
 use crate::client::builder::ClientBuilder;
 use crate::clock::{Clock, Moment};
-use crate::doctor::Report;
+use crate::doctor::{self, Report};
 use crate::error::{BreakError, InspectError, InvalidInput, StoreError};
 use crate::inspect::{self, BreakTerms, Broken, Inspection};
 use crate::keys::{self, MutexKeys};
@@ -89,6 +89,17 @@ pub(crate) struct Inner {
     announced: AtomicU64,
     /// It has begun to say so, and there may be a record to take back.
     introduced: AtomicBool,
+}
+
+/// What a client has come across; see [`Client::stats`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// How often the store's clock was seen to jump against ours: leases that were held then ended early or late on the
+    /// store. Each time all leases of this client were verified at once.
+    pub clock_jumps: u64,
+    /// By how many milliseconds it jumped last, forward or, below zero, back; `None` when it never did.
+    pub last_clock_jump_ms: Option<i64>,
 }
 
 /// What was left to clean up when a client was closed.
@@ -196,12 +207,23 @@ impl Client {
     }
 
     /// Examines the store: version, persistence, eviction, role, clock, file system, and whether each is fit for locks;
-    /// and says in words what the set-up can promise and what it cannot.
+    /// and says in words what the set-up can promise and what it cannot. Jumps of its clock that this client has seen are
+    /// among what was looked at.
     ///
     /// # Errors
     /// [`StoreError`] when the store does not answer.
     pub async fn doctor(&self) -> Result<Report, StoreError> {
-        self.inner.store.examine(OPERATOR_WITHIN).await
+        let mut report = self.inner.store.examine(OPERATOR_WITHIN).await?;
+        report.checks.extend(doctor::clock_jumps(self.stats()));
+        Ok(report)
+    }
+
+    /// What this client has come across since it was built.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            clock_jumps: self.inner.skew.jumps(),
+            last_clock_jump_ms: self.inner.skew.last_ms(),
+        }
     }
 
     /// Finishes the clean-up of dropped leases and cancelled acquisitions, waiting a few seconds at most. New
@@ -320,7 +342,22 @@ impl Inner {
         operation: &O,
         within: Duration,
     ) -> Result<O::Reply, StoreError> {
-        self.store.ask(operation, within).await
+        self.ask_over(&self.store, operation, within).await
+    }
+
+    /// Runs an operation, and takes in what time it is on the server.
+    pub(crate) async fn ask_over<O: Operation>(
+        &self,
+        store: &Store,
+        operation: &O,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError> {
+        let sent = self.clock.now();
+        let answer = store.run(&operation.call(), within).await?;
+        if let Some(time_us) = O::time_us(&answer) {
+            self.note_time(sent, self.clock.now(), time_us);
+        }
+        O::read(&answer)
     }
 
     pub(crate) fn forget(&self, id: Id) {

@@ -17,6 +17,7 @@ use crate::lease::schedule::{Id, Schedule};
 use crate::mutex::many::{ExtendMany, Item, MANY_MAX, Terms};
 use crate::mutex::steps::{Extend, ExtendAnswer};
 use crate::mutex::views::Note;
+use crate::script::Operation;
 use crate::skew::Skew;
 use crate::store::Store;
 use crate::ttl::Ttl;
@@ -291,7 +292,7 @@ impl Keeper {
         let items: Vec<Item> = batch.iter().map(item).collect();
         let within = batch.iter().map(|(_, kept)| self.within(kept, t0)).max();
         let many = ExtendMany(ttl, &items);
-        let answer = self.store.ask(&many, within.unwrap_or_default()).await;
+        let answer = self.ask(&many, t0, within.unwrap_or_default()).await;
         let answers = match answer {
             Ok(answers) if answers.len() == batch.len() => {
                 answers.into_iter().map(|one| one.map(Ok)).collect()
@@ -324,10 +325,6 @@ impl Keeper {
         answers: Vec<Option<Result<ExtendAnswer, StoreError>>>,
     ) {
         let mut alarms = Vec::with_capacity(batch.len());
-        let time = answers.iter().flatten().find_map(|answer| match answer {
-            Ok(ExtendAnswer::Extended { time_us }) => Some(*time_us),
-            _ => None,
-        });
         for ((id, kept), answer) in batch.into_iter().zip(answers) {
             let Some(answer) = answer else {
                 let keeper = Arc::clone(self);
@@ -345,7 +342,6 @@ impl Keeper {
             }
         }
         self.set_alarms(alarms);
-        self.note_time(t0, time);
     }
 
     async fn renew_alone(&self, id: Id, kept: &Arc<Kept>) {
@@ -357,18 +353,31 @@ impl Keeper {
         };
         let within = self.within(kept, t0);
         let answer = match &kept.claim {
-            Some(claim) => claim.extend(&self.store, ttl, within).await,
-            None => self.store.ask(&extend, within).await,
-        };
-        let time = match &answer {
-            Ok(ExtendAnswer::Extended { time_us }) => Some(*time_us),
-            _ => None,
+            Some(claim) => {
+                let answer = claim.extend(&self.store, ttl, within).await;
+                if let Ok(ExtendAnswer::Extended { time_us }) = &answer {
+                    self.note_time(t0, Some(*time_us));
+                }
+                answer
+            }
+            None => self.ask(&extend, t0, within).await,
         };
         let kept = self.present(id, kept);
         self.report(&kept, t0, ttl, answer);
         self.set_alarms([(id, kept.core().next())]);
-        self.note_time(t0, time);
         self.renew_note(&kept).await;
+    }
+
+    /// Whatever it answers, it says what time it is there. A lease that the answer is about is told afterwards.
+    async fn ask<O: Operation>(
+        &self,
+        operation: &O,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError> {
+        let answer = self.store.run(&operation.call(), within).await?;
+        self.note_time(t0, O::time_us(&answer));
+        O::read(&answer)
     }
 
     fn within(&self, kept: &Kept, t0: Moment) -> Duration {

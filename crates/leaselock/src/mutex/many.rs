@@ -175,4 +175,8 @@ impl Operation for ExtendMany<'_> {
             _ => Err(Malformed),
         }
     }
+
+    fn time_us(answer: &Tagged) -> Option<u64> {
+        answer.number(0).ok()
+    }
 }

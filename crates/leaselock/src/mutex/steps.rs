@@ -222,6 +222,11 @@ impl Operation for Extend<'_> {
             _ => Err(Malformed),
         }
     }
+
+    fn time_us(answer: &Tagged) -> Option<u64> {
+        let lasts = answer.tag() == "extended";
+        answer.number(usize::from(lasts)).ok()
+    }
 }
 
 /// Gives the mutex back, to the next in line. Runs `lua/mutex/release.lua`.
@@ -322,6 +327,10 @@ impl Operation for Cancel<'_> {
             _ => Err(Malformed),
         }
     }
+
+    fn time_us(answer: &Tagged) -> Option<u64> {
+        answer.number(0).ok()
+    }
 }
 
 /// Gives a lease a new proof of ownership. Runs `lua/mutex/detach.lua`.
@@ -358,6 +367,11 @@ impl Operation for Detach<'_> {
             "taken" => Ok(Detached::Taken),
             _ => Err(Malformed),
         }
+    }
+
+    fn time_us(answer: &Tagged) -> Option<u64> {
+        let lasts = answer.tag() == "passed";
+        answer.number(usize::from(lasts)).ok()
     }
 }
 

@@ -457,12 +457,8 @@ impl Acquisition<'_> {
         if let (None, false, Some(source)) = (&so_far.seen, owes, &so_far.trouble) {
             return self.failed(debt, source.clone(), false); // nothing of ours can be there
         }
-        match self
-            .lane
-            .unwrap_or(&self.inner.store)
-            .ask(&cancel, within)
-            .await
-        {
+        let store = self.lane.unwrap_or(&self.inner.store);
+        match self.inner.ask_over(store, &cancel, within).await {
             Ok(_) => match so_far.trouble.filter(|_| so_far.seen.is_none()) {
                 Some(source) => self.failed(debt, source, so_far.ambiguous),
                 None => {

@@ -11,6 +11,7 @@ mod access;
 mod blocking;
 mod cancel;
 mod child;
+mod clock_jumps;
 mod combined;
 mod coming_from;
 mod conformance;
