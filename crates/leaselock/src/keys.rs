@@ -4,6 +4,8 @@
 //! Everything else lies beside it in the same hash slot, told apart by `:ll:`, which names cannot contain. A name with
 //! a hash tag of its own gets `:ll:t:`, so that `foo` and `{foo}` share nothing.
 
+pub(crate) mod slots;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -132,9 +134,13 @@ pub(crate) fn client_record(prefix: &str, client: &str) -> String {
     format!("{prefix}ll:client:{client}")
 }
 
-/// The gate of strict mode, one for all locks of a prefix.
-pub(crate) fn gate(prefix: &str) -> String {
-    format!("{prefix}ll:gate")
+/// The gate of strict mode, one for all locks of a prefix; on a cluster, whose scripts have keys of one slot only, one
+/// for those in each slot. A prefix with a hash tag has all its locks in one slot, and its gate too.
+pub(crate) fn gate(prefix: &str, slot: Option<u16>) -> String {
+    match slot.filter(|_| !prefix.contains('{')) {
+        Some(slot) => format!("{prefix}ll:gate:{{{}}}", slots::tag_in(slot)),
+        None => format!("{prefix}ll:gate"),
+    }
 }
 
 /// Where a client's own thread listens for grants.

@@ -3,13 +3,14 @@
 //! One key, the gate, says which life of which server process grants. A process that finds another's there, or none,
 //! closes it for as long as the longest lease lasts (`lua/gate.lua`). What an answer says of that comes through here.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::error::InvalidInput;
-use crate::keys;
+use crate::keys::{self, slots};
 use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
 use crate::ttl::{Drift, Ttl};
 
@@ -19,18 +20,36 @@ const MARGIN: Duration = Duration::from_secs(2);
 /// What all who use one gate must agree on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Gate {
-    pub(crate) key: String,
+    prefix: String,
+    /// When there is one for all locks; otherwise there is one for those of each slot.
+    key: Option<String>,
     pub(crate) longest: Ttl,
     quarantine: Duration,
 }
 
+/// All the gates there are for a prefix.
+pub(crate) fn gates(prefix: &str, by_slot: bool) -> impl Iterator<Item = String> {
+    let one_is_enough = !by_slot || prefix.contains('{');
+    let last = if one_is_enough { 1 } else { slots::SLOTS };
+    (0..last).map(move |slot| keys::gate(prefix, by_slot.then_some(slot)))
+}
+
 impl Gate {
-    pub(crate) fn new(prefix: &str, longest: Ttl, drift: Drift) -> Arc<Self> {
+    pub(crate) fn new(prefix: &str, by_slot: bool, longest: Ttl, drift: Drift) -> Arc<Self> {
         Arc::new(Gate {
-            key: keys::gate(prefix),
+            prefix: prefix.to_owned(),
+            key: (!by_slot).then(|| keys::gate(prefix, None)),
             longest,
             quarantine: longest.as_duration() + drift.of(longest) + MARGIN,
         })
+    }
+
+    /// The gate that this lock stands behind.
+    pub(crate) fn key_for(&self, lock: &str) -> Cow<'_, str> {
+        match &self.key {
+            Some(key) => Cow::Borrowed(key),
+            None => Cow::Owned(keys::gate(&self.prefix, Some(slots::of(lock)))),
+        }
     }
 
     pub(crate) fn quarantine_ms(&self) -> u64 {
@@ -147,7 +166,8 @@ impl Strict {
 /// Opens the gate. Runs `lua/strict/init.lua`.
 #[derive(Debug)]
 pub(crate) struct Init<'a> {
-    pub(crate) gate: &'a Gate,
+    pub(crate) key: &'a str,
+    pub(crate) longest: Ttl,
 }
 
 impl Operation for Init<'_> {
@@ -155,8 +175,8 @@ impl Operation for Init<'_> {
     const SCRIPT: fn() -> &'static Script = || script!("strict/init", with "gate");
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.gate.key);
-        call.arg(self.gate.longest.as_ms());
+        call.key(self.key);
+        call.arg(self.longest.as_ms());
     }
 
     fn decode(answer: &Tagged) -> Result<(), Malformed> {

@@ -221,7 +221,8 @@ impl ClientBuilder {
         store
             .can_be_strict()
             .map_err(|error| unfit(error.to_string()))?;
-        Ok(Some(Gate::new(&self.prefix, longest, drift)))
+        let by_slot = store.has_slots();
+        Ok(Some(Gate::new(&self.prefix, by_slot, longest, drift)))
     }
 
     fn check(&self) -> Result<(), InvalidInput> {

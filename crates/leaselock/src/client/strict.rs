@@ -5,13 +5,17 @@ use std::time::Duration;
 
 use super::{Client, Inner, OPERATOR_WITHIN};
 use crate::error::{AcquireError, ErrorKind, InvalidInput, StoreError};
-use crate::keys;
 use crate::mutex::steps::Seen;
 use crate::name::Name;
-use crate::strict::{Gate, Init, Status, StrictStatus};
+use crate::strict::{self, Gate, Init, Status, StrictStatus};
 use crate::ttl::Ttl;
 
 impl Client {
+    /// On a cluster thousands, one in each slot.
+    fn gates(&self) -> impl Iterator<Item = String> {
+        strict::gates(&self.inner.prefix, self.inner.store.has_slots())
+    }
+
     /// Opens the gate of strict mode at once, without a quarantine, and says how long the longest lease will be: for an
     /// operator who sets it up, or changes that length, and knows that **nobody holds a lock** of this prefix on the
     /// server. Without it the first acquisition begins a quarantine, which is as good and takes its time. Clients that
@@ -28,8 +32,14 @@ impl Client {
             let message = "this client is not in strict mode: build it with `strict(longest_ttl)`";
             return Err(StoreError::refused(ErrorKind::Unsupported, message));
         };
-        let gate = &strict.gate;
-        self.inner.ask(&Init { gate }, OPERATOR_WITHIN).await
+        let longest = strict.gate.longest;
+        for key in self.gates() {
+            let key = &key;
+            self.inner
+                .ask(&Init { key, longest }, OPERATOR_WITHIN)
+                .await?;
+        }
+        Ok(())
     }
 
     /// What strict mode is at for this prefix, whether or not this client is in it. Folders and memory need none, and
@@ -42,8 +52,17 @@ impl Client {
     /// [`StoreError`] when the store does not answer or is no server.
     pub async fn strict_status(&self) -> Result<StrictStatus, StoreError> {
         self.inner.store.can_be_strict()?;
-        let key = &keys::gate(&self.inner.prefix);
-        self.inner.ask(&Status { key }, OPERATOR_WITHIN).await
+        let mut status = StrictStatus::Missing;
+        for key in self.gates() {
+            status = self
+                .inner
+                .ask(&Status { key: &key }, OPERATOR_WITHIN)
+                .await?;
+            if !matches!(status, StrictStatus::Open { .. }) {
+                break;
+            }
+        }
+        Ok(status)
     }
 }
 

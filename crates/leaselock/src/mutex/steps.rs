@@ -85,7 +85,7 @@ impl Operation for Acquire<'_> {
             .key(self.keys.waiters())
             .key(self.keys.fence());
         if let Some(gate) = &self.keys.gate {
-            call.key(&gate.key);
+            call.key(&*gate.key_for(&self.keys.lock));
         }
         call.arg(self.token).arg(self.ttl.as_ms()).arg(Wish(self));
         if let Some(gate) = &self.keys.gate {
@@ -256,7 +256,7 @@ impl Operation for Release<'_> {
             .key(self.keys.waiters())
             .key(self.keys.fence());
         if let Some(gate) = &self.keys.gate {
-            call.key(&gate.key);
+            call.key(&*gate.key_for(&self.keys.lock));
         }
         call.arg(self.token);
         if let Some(used) = self.used {
@@ -307,7 +307,7 @@ impl Operation for Cancel<'_> {
             .key(self.keys.waiters())
             .key(self.keys.fence());
         if let Some(gate) = &self.keys.gate {
-            call.key(&gate.key);
+            call.key(&*gate.key_for(&self.keys.lock));
         }
         call.arg(self.token).arg(self.used.map_or(0, Fence::get));
     }

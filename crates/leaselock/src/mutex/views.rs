@@ -114,7 +114,7 @@ impl Operation for Break<'_> {
             .key(self.keys.waiters())
             .key(self.keys.fence());
         if let Some(gate) = &self.keys.gate {
-            call.key(&gate.key);
+            call.key(&*gate.key_for(&self.keys.lock));
         }
         call.arg(
             self.only

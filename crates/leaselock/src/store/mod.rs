@@ -186,6 +186,12 @@ impl Store {
         }
     }
 
+    /// Its scripts have keys of one slot only.
+    #[expect(clippy::unused_self, reason = "a cluster has")]
+    pub(crate) fn has_slots(&self) -> bool {
+        false
+    }
+
     /// Strict mode is for what can forget: a folder's leases end with the machine that they are on.
     pub(crate) fn can_be_strict(&self) -> Result<(), StoreError> {
         if self.has_commands() {

@@ -3,6 +3,8 @@
 mod failovers;
 mod gates;
 mod refusals;
+#[cfg(feature = "sentinel")]
+mod sentinels;
 mod waits;
 
 use std::time::Duration;
