@@ -27,14 +27,28 @@ local function line_known(waiters, token)
   return member and string.sub(member, 17, 47) == token and string.match(member, '^%d+') and member
 end
 
+-- In a cluster a channel may belong to the slot, so that its messages stay with the node: its end says so.
+local function line_is_sharded(channel)
+  return string.sub(channel, -2) == ':s'
+end
+
+local function line_tell(channel, message)
+  if line_is_sharded(channel) then return redis.pcall('SPUBLISH', channel, message) end
+  return redis.pcall('PUBLISH', channel, message)
+end
+
 -- Reads only: which of these channels has a receiver. Nobody, when the server will not say.
 local function line_present(channels)
-  local present = {}
-  if #channels == 0 then return present end
-  local counts = redis.pcall('PUBSUB', 'NUMSUB', unpack(channels))
-  if counts.err then return present end
-  for i = 1, #counts, 2 do
-    present[counts[i]] = tonumber(counts[i + 1]) > 0
+  local present, sharded, plain = {}, {}, {}
+  for _, channel in ipairs(channels) do
+    local kind = line_is_sharded(channel) and sharded or plain
+    kind[#kind + 1] = channel
+  end
+  for _, kind in ipairs({ sharded, plain }) do
+    local counts = kind[1] and redis.pcall('PUBSUB', kind == sharded and 'SHARDNUMSUB' or 'NUMSUB', unpack(kind)) or {}
+    for i = 1, #counts, 2 do -- an error has none
+      present[counts[i]] = tonumber(counts[i + 1]) > 0
+    end
   end
   return present
 end
@@ -112,7 +126,7 @@ local function line_hand_over(lock, line, waiters, fence, place, last_fence, now
   local minted = fenced and fence_mint(fence, last_fence, now_us, tonumber(place.range)) or '0'
   local message = 'grant ' .. minted .. ' ' .. place.range .. ' ' .. whole(now_us) .. ' ' .. place.passed_ms .. ' '
     .. others .. ' ' .. place.token
-  local sent = redis.pcall('PUBLISH', place.channel, message)
+  local sent = line_tell(place.channel, message)
   if type(sent) == 'table' and sent.err then
     redis.call('DEL', lock)
     if fenced then fence_lower(fence, tonumber(minted), tonumber(minted)) end

@@ -143,6 +143,12 @@ pub(crate) fn gate(prefix: &str, slot: Option<u16>) -> String {
     }
 }
 
+/// All keys under the prefix share a slot, because it has the part in braces that decides.
+pub(crate) fn is_one_slot(prefix: &str) -> bool {
+    let gate = gate(prefix);
+    slot_tag(&gate) != gate
+}
+
 /// Where a client's own thread listens for grants.
 pub(crate) fn wake_channel(prefix: &str, client: &ClientId) -> String {
     format!("{prefix}ll:wake:{}", client.as_str())
@@ -153,6 +159,22 @@ pub(crate) fn wake_channel_along(prefix: &str, client: &ClientId) -> String {
     wake_channel(prefix, client) + ":r"
 }
 
+/// Where whoever waits for this lock listens in a cluster: in the lock's slot, because only the node that has it counts
+/// its listeners. How the channel ends tells the scripts that it is a sharded one.
+pub(crate) fn wake_channel_at(channel: &str, lock: &str, sharded: bool) -> String {
+    let end = if sharded { SHARDED } else { "" };
+    format!("{channel}:{{{}}}{end}", slot_tag(lock))
+}
+
+/// Behind the braces of a channel's tag, and so at the end of no other channel.
+const SHARDED: &str = ":s";
+
+/// The channel belongs to its slot, and messages to it stay with the node that has that.
+#[cfg(feature = "cluster")]
+pub(crate) fn is_sharded(channel: &str) -> bool {
+    channel.ends_with(SHARDED)
+}
+
 /// Fences outlive a reboot of the machine that the embedded store is on; leases and lines do not.
 #[cfg(feature = "embedded")]
 pub(crate) fn outlives_reboot(key: &str) -> bool {
@@ -161,7 +183,6 @@ pub(crate) fn outlives_reboot(key: &str) -> bool {
 }
 
 /// What keys of one call have in common: the part in braces, or the whole key.
-#[cfg(feature = "embedded")]
 pub(crate) fn slot_tag(key: &str) -> &str {
     let tag = key
         .split_once('{')

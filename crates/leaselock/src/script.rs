@@ -185,6 +185,8 @@ pub(crate) struct Call {
     words: Words,
     /// So many of the words are keys; the others are arguments.
     keys: usize,
+    /// What does the most important of it on the first key alone, where the keys cannot be had together.
+    pub(crate) alone: Option<&'static Script>,
 }
 
 /// Arguments hold tokens, so they are not shown.
@@ -206,7 +208,24 @@ impl Call {
             script,
             words: Words::with_room(),
             keys: 0,
+            alone: None,
         }
+    }
+
+    /// When the keys cannot be had together, this script is run on the first of them, with the same arguments.
+    pub(crate) fn or_alone(&mut self, script: &'static Script) {
+        self.alone = Some(script);
+    }
+
+    /// The same arguments for a script that needs the first key only.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn on_first_key(&self, script: &'static Script) -> Call {
+        let mut call = Call::of(script);
+        self.all_keys().take(1).for_each(|key| {
+            call.key(key);
+        });
+        call.args(self.all_args());
+        call
     }
 
     /// Keys come before arguments.
@@ -237,7 +256,7 @@ impl Call {
     }
 
     #[cfg_attr(
-        not(any(test, feature = "embedded")),
+        not(any(test, feature = "embedded", feature = "cluster")),
         expect(dead_code, reason = "servers get all words")
     )]
     pub(crate) fn all_args(&self) -> impl Iterator<Item = &str> + Clone {

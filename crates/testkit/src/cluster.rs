@@ -74,13 +74,19 @@ impl Cluster {
         self.owner(self.slot(key))
     }
 
-    /// A replica that the node has, by its own account.
+    /// A replica that the node has, by its own account: one that follows anew is named after a while.
     ///
     /// # Panics
     ///
-    /// When it has none.
+    /// When it gets none.
+    #[track_caller]
     pub fn replica_of(&self, primary: &Server) -> &Server {
-        self.try_replica_of(primary).expect("it has a replica")
+        let mut found = None;
+        wait_until(PATIENCE, "it has a replica", || {
+            found = self.try_replica_of(primary);
+            found.is_some()
+        });
+        found.expect("it was found")
     }
 
     fn try_replica_of(&self, primary: &Server) -> Option<&Server> {

@@ -28,5 +28,5 @@ end
 -- Behind a holder that tells nobody only the first looks often, so the next one is told that it is the first: by its
 -- token alone, which is a reason to look. It may not be there, or we may not say so; then it looks by itself.
 local first = was_first and line_read(line, 0, 0)[1]
-if first and first.channel ~= '' then redis.pcall('PUBLISH', first.channel, first.token) end
+if first and first.channel ~= '' then line_tell(first.channel, first.token) end
 return { member and 'left' or 'absent', whole(now_us) }

@@ -43,8 +43,9 @@ if first and #time[1] == 10 then
   passed_ms, range, channel = string.match(first, '^%d+ %-?%d+ (%d+) (%d+) (.+)$', 48)
 end
 if used and channel and string.byte(next, 23) ~= 46 then channel = nil end
--- PUBLISH would count a monitor of all channels too.
-local heard = channel and redis.pcall('PUBSUB', 'NUMSUB', channel)
+-- PUBLISH would count a monitor of all channels too. A channel with this end belongs to the slot, in a cluster.
+local sharded = channel and string.sub(channel, -2) == ':s'
+local heard = channel and redis.pcall('PUBSUB', sharded and 'SHARDNUMSUB' or 'NUMSUB', channel)
 if heard and not heard.err and tonumber(heard[2]) > 0 then
   local known = redis.call('HDEL', waiters, next) == 1
   redis.call('ZREM', line, first) -- without an entry it is of one who could not be found when it left
@@ -70,8 +71,9 @@ if heard and not heard.err and tonumber(heard[2]) > 0 then
     end
     if passed then
       redis.call('SET', lock, next, 'PX', passed_ms)
-      local sent = redis.pcall('PUBLISH', channel, 'grant ' .. minted .. ' ' .. range .. ' ' .. now .. ' ' .. passed_ms
-        .. ' ' .. (ahead[2] and '1' or '0') .. ' ' .. next)
+      local message = 'grant ' .. minted .. ' ' .. range .. ' ' .. now .. ' ' .. passed_ms .. ' '
+        .. (ahead[2] and '1' or '0') .. ' ' .. next
+      local sent = sharded and redis.pcall('SPUBLISH', channel, message) or redis.pcall('PUBLISH', channel, message)
       if type(sent) == 'number' then return { 'released' } end
     end
     -- Refused, so it is taken back; what becomes of the lock is decided behind the fragments.

@@ -56,6 +56,8 @@ impl Background {
         let along = Arc::clone(&wakeups);
         let sink = Box::new(move |event| along.hear_along(event));
         inner.store.hear_along(&inner.channel_along, sink);
+        let at_nodes = Arc::clone(&wakeups);
+        store.hear_at_nodes(Arc::new(move |event| at_nodes.hear_at_node(event)));
         let (stop, stopped) = oneshot::channel::<()>();
         let handle = runtime.handle().clone();
         let work = {

@@ -73,7 +73,9 @@ impl Default for ClientBuilder {
 
 impl ClientBuilder {
     /// The store: `redis://[user:password@]host[:port][/database]`, `rediss://…`, `redis+unix:///path`,
-    /// `redis+sentinel://sentinel[:port],…/service[/database]` (feature `sentinel`), `file:` (the default folder), `file:///folder`, `mem:` (private) or `mem:name` (shared within this process).
+    /// `redis+sentinel://sentinel[:port],…/service[/database]` (feature `sentinel`),
+    /// `redis+cluster://[user:password@]host[:port],host[:port],…` (feature `cluster`), `file:` (the default folder),
+    /// `file:///folder`, `mem:` (private) or `mem:name` (shared within this process).
     pub fn url(mut self, url: &str) -> Self {
         self.source = Source::Url(url.to_owned());
         self
@@ -100,7 +102,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Whom to trust and what to show on connections to a `rediss://` URL. With any other store,
+    /// Whom to trust and what to show on connections to a `rediss://` URL, or a `rediss+cluster://` one. With any other store,
     /// [`build`](ClientBuilder::build) refuses it, so that nobody takes plain text for TLS.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: crate::store::redis::TlsOptions) -> Self {
@@ -276,6 +278,12 @@ impl ClientBuilder {
         };
         options.check()?;
         match &mut target {
+            Target::Cluster(nodes) if nodes.iter().all(url::RedisUrl::is_over_tls) => {
+                for node in nodes {
+                    node.tls = Arc::clone(options);
+                }
+                Ok(target)
+            }
             Target::Redis(server) if server.is_over_tls() => {
                 server.tls = Arc::clone(options);
                 Ok(target)
@@ -301,6 +309,10 @@ impl ClientBuilder {
             Target::Redis(server) => Ok(Store::Redis(crate::store::redis::RedisStore::from_url(
                 server,
             ))),
+            #[cfg(feature = "cluster")]
+            Target::Cluster(nodes) => Ok(Store::Redis(
+                crate::store::redis::RedisStore::from_nodes(nodes),
+            )),
             #[cfg(feature = "embedded")]
             Target::Folder(folder) => {
                 let clock = self.clock.clone();
@@ -314,7 +326,7 @@ impl ClientBuilder {
                 &name,
                 self.clock.clone(),
             ))),
-            #[cfg(not(all(feature = "redis", feature = "embedded")))]
+            #[cfg(not(all(feature = "cluster", feature = "embedded")))]
             missing => Err(InvalidInput::new(missing.not_built_in())),
         }
     }

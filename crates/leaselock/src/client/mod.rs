@@ -113,7 +113,8 @@ pub struct Closed {
 }
 
 impl Client {
-    /// A client for a URL: `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `file:` or `mem:`.
+    /// A client for a URL: `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+cluster://`, `file:` or
+    /// `mem:`.
     ///
     /// # Errors
     /// [`InvalidInput`] says what is wrong with the URL. Servers are not contacted.
@@ -297,6 +298,12 @@ impl Inner {
 
     /// Other ways of locking are those of programs that share a server.
     pub(crate) fn speaks(&self, protocol: Protocol) -> Result<(), InvalidInput> {
+        if self.store.is_cluster() && !protocol.lies_in_one_slot() {
+            return Err(InvalidInput::new(format!(
+                "the protocol {protocol} needs keys that a cluster may keep on different nodes: use another protocol, \
+                 or a server that is no cluster"
+            )));
+        }
         if protocol.is_native() {
             return Ok(());
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::fence::Fence;
 use crate::keys::MutexKeys;
+use crate::protocol::setnx_pexpire;
 use crate::script::{Call, Malformed, Operation, Script, Tagged, Word, script};
 use crate::strict::Quarantine;
 use crate::token::Token;
@@ -262,6 +263,7 @@ impl Operation for Release<'_> {
         if let Some(used) = self.used {
             call.arg(used.get());
         }
+        call.or_alone(setnx_pexpire::release_alone()); // then its waiters find out by looking
     }
 
     fn script(&self) -> &'static Script {

@@ -116,6 +116,15 @@ impl Protocol {
         }
     }
 
+    /// Each of its requests is about keys that share a slot, and needs no connection of its own. The resources of
+    /// [`AllOrNone`](Protocol::AllOrNone) do when their names say so.
+    pub(crate) fn lies_in_one_slot(self) -> bool {
+        !matches!(
+            self,
+            Protocol::SetexRenamenx { .. } | Protocol::WatchMulti | Protocol::PythonRedisLock
+        )
+    }
+
     /// It counts in whole seconds.
     pub(crate) fn whole_seconds(self) -> bool {
         matches!(self, Protocol::SetexRenamenx { .. } | Protocol::WatchMulti)

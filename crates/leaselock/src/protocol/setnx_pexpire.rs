@@ -51,6 +51,11 @@ struct Release<'a> {
     token: &'a str,
 }
 
+/// Compares and deletes, on the lock's key alone.
+pub(crate) fn release_alone() -> &'static Script {
+    Release::SCRIPT()
+}
+
 impl Operation for Release<'_> {
     type Reply = ReleaseAnswer;
     const SCRIPT: fn() -> &'static Script = || script!("setnx_pexpire/release");

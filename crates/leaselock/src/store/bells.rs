@@ -10,14 +10,17 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use crate::store::{Event, SharedSink};
+
 /// Whether a message with these words rings.
 pub(crate) type Rings = fn(&[u8]) -> bool;
 
 /// All bells of a client.
-#[derive(Debug)]
 pub(crate) struct Bells {
     /// The store has no such messages.
     deaf: bool,
+    /// Who is told every message, and of a gap when messages arrive again after it.
+    told: Option<SharedSink>,
     table: Mutex<HashMap<Arc<str>, Channel>>,
     /// A channel has become wanted, or has ceased to be.
     changed: Notify,
@@ -39,6 +42,8 @@ enum State {
     Heard,
     /// The store will not let us.
     Refused,
+    /// It is heard elsewhere from now on, if anywhere.
+    Gone,
 }
 
 /// Where one bell hangs.
@@ -67,12 +72,13 @@ pub(super) struct Due {
 impl Bells {
     /// For a store without messages: no bell ever rings.
     pub(super) fn deaf() -> Arc<Self> {
-        Self::with(true)
+        Self::with(true, None)
     }
 
-    fn with(deaf: bool) -> Arc<Self> {
+    fn with(deaf: bool, told: Option<SharedSink>) -> Arc<Self> {
         Arc::new(Bells {
             deaf,
+            told,
             table: Mutex::default(),
             changed: Notify::new(),
         })
@@ -111,6 +117,9 @@ impl Bells {
             hooks: Vec::new(),
         });
         channel.hooks.push(Arc::clone(hook));
+        if *channel.state.borrow() == State::Gone {
+            channel.state.send_replace(State::Silent); // it may have come back
+        }
         let state = channel.state.subscribe();
         drop(table);
         self.changed.notify_one();
@@ -126,7 +135,13 @@ impl Bells {
 #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no other hears"))]
 impl Bells {
     pub(crate) fn new() -> Arc<Self> {
-        Self::with(false)
+        Self::with(false, None)
+    }
+
+    /// Bells whose messages somebody is told, whichever of them they ring.
+    #[cfg(feature = "cluster")]
+    pub(super) fn telling(sink: SharedSink) -> Arc<Self> {
+        Self::with(false, Some(sink))
     }
 
     /// Ends when there is a channel to be heard.
@@ -171,6 +186,7 @@ impl Bells {
         if let Some(channel) = self.table().get_mut(name) {
             channel.state.send_replace(State::Heard);
             if std::mem::take(&mut channel.missed) {
+                self.tell(Event::Gap);
                 channel.hooks.iter().for_each(|hook| hook.rung.notify_one());
             }
         }
@@ -183,10 +199,40 @@ impl Bells {
         }
     }
 
+    /// Messages to these channels do not arrive here any more, so whoever wants them is rung.
+    #[cfg(feature = "cluster")]
+    pub(super) fn gone(&self, which: impl Fn(&str) -> bool) {
+        for (_, channel) in self.table().iter_mut().filter(|(name, _)| which(name)) {
+            if channel.state.send_replace(State::Gone) != State::Gone {
+                channel.missed = true;
+                channel.hooks.iter().for_each(|hook| hook.rung.notify_one());
+            }
+        }
+        self.changed.notify_one();
+    }
+
+    /// Messages to the channel arrive.
+    #[cfg(feature = "cluster")]
+    pub(super) fn is_heard(&self, name: &[u8]) -> bool {
+        let name = std::str::from_utf8(name).ok();
+        let table = self.table();
+        let channel = name.and_then(|name| table.get(name));
+        channel.is_some_and(|channel| *channel.state.borrow() == State::Heard)
+    }
+
+    fn tell(&self, event: Event) {
+        if let Some(told) = &self.told {
+            told(event);
+        }
+    }
+
     /// Nothing arrives until each channel is heard again. True when something did before.
     pub(super) fn gap(&self) -> bool {
         let mut any = false;
         for channel in self.table().values_mut() {
+            if *channel.state.borrow() == State::Gone {
+                continue;
+            }
             let heard = channel.state.send_replace(State::Silent) == State::Heard;
             channel.missed |= heard;
             any |= heard;
@@ -199,10 +245,29 @@ impl Bells {
         let Ok(name) = std::str::from_utf8(name) else {
             return; // it is none of ours
         };
+        self.tell(Event::Message(words.to_vec()));
         if let Some(channel) = self.table().get(name) {
             let hooks = channel.hooks.iter().filter(|hook| (hook.rings)(words));
             hooks.for_each(|hook| hook.rung.notify_one());
         }
+    }
+}
+
+/// For whoever listens where a lock lies.
+impl Bell {
+    /// It hangs among these.
+    pub(crate) fn is_among(&self, bells: &Arc<Bells>) -> bool {
+        Arc::ptr_eq(&self.bells, bells)
+    }
+
+    /// It hangs among these on this channel, which is heard or may yet be.
+    pub(crate) fn is_for(&self, bells: &Arc<Bells>, channel: &str) -> bool {
+        self.is_among(bells) && *self.channel == *channel && *self.state.borrow() != State::Gone
+    }
+
+    /// The store does not let us hear the channel.
+    pub(crate) fn is_refused(&self) -> bool {
+        *self.state.borrow() == State::Refused
     }
 }
 
@@ -238,6 +303,14 @@ impl Drop for Bell {
             }
         }
         self.bells.changed.notify_one();
+    }
+}
+
+impl fmt::Debug for Bells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bells")
+            .field("table", &self.table)
+            .finish_non_exhaustive()
     }
 }
 

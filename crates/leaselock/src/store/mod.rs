@@ -37,6 +37,9 @@ pub(crate) enum Event {
 /// Receives events; called on the client's own thread or where somebody waits for them, must not block.
 pub(crate) type Sink = Box<dyn Fn(Event) + Send + Sync>;
 
+/// A sink that several share.
+pub(crate) type SharedSink = Arc<dyn Fn(Event) + Send + Sync>;
+
 /// What differs between stores, for those above.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Capabilities {
@@ -46,6 +49,8 @@ pub(crate) struct Capabilities {
     pub(crate) keys_per_call: usize,
     /// Requests for different names may leave in one call.
     pub(crate) combines: bool,
+    /// Each lock has a place of its own where its waiters listen.
+    pub(crate) by_node: bool,
     /// Waiters look at least this often, whatever else they know.
     pub(crate) look_every: Duration,
 }
@@ -98,6 +103,29 @@ impl Store {
             Store::Redis(store) => store.bells(),
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => Bells::deaf(),
+        }
+    }
+
+    /// Where each lock has a place of its own: who hears channels where this key lies, and whether those are to be
+    /// sharded. It may lie elsewhere later.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) fn bells_at(&self, key: &str) -> Option<(Arc<Bells>, bool)> {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.bells_at(key),
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => None,
+        }
+    }
+
+    /// From now on whoever waits can be told there.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) fn hear_at_nodes(&self, sink: SharedSink) {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.hear_at_nodes(sink),
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => {}
         }
     }
 
@@ -187,9 +215,8 @@ impl Store {
     }
 
     /// Its scripts have keys of one slot only.
-    #[expect(clippy::unused_self, reason = "a cluster has")]
     pub(crate) fn has_slots(&self) -> bool {
-        false
+        self.is_cluster()
     }
 
     /// Strict mode is for what can forget: a folder's leases end with the machine that they are on.
@@ -204,6 +231,16 @@ impl Store {
                 self.describe()
             ),
         ))
+    }
+
+    /// Each key may lie on a server of its own.
+    pub(crate) fn is_cluster(&self) -> bool {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.is_cluster(),
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => false,
+        }
     }
 
     /// One command that is no script.

@@ -19,6 +19,8 @@ use crate::error::InvalidInput;
 pub(crate) enum Target {
     /// A Redis or Valkey server.
     Redis(RedisUrl),
+    /// Some nodes of a cluster, by which the others are found.
+    Cluster(Vec<RedisUrl>),
     /// A folder of lock files; `None` is the default one.
     Folder(Option<PathBuf>),
     /// The memory of this process, by name.
@@ -27,10 +29,11 @@ pub(crate) enum Target {
 
 impl Target {
     /// Which feature a build without it would need.
-    #[cfg(not(all(feature = "redis", feature = "embedded")))]
+    #[cfg(not(all(feature = "cluster", feature = "embedded")))]
     pub(crate) fn not_built_in(&self) -> String {
         let feature = match self {
             Target::Redis(_) => "redis",
+            Target::Cluster(_) => "cluster",
             Target::Folder(_) | Target::Memory(_) => "embedded",
         };
         format!("this build cannot use such a store: switch on the feature `{feature}`")
@@ -76,7 +79,8 @@ pub(crate) enum Place {
 }
 
 const FORMS: &str = "redis://[user:password@]host[:port][/db], rediss://… for TLS, redis+unix:///path[?db=&user=&pass=], \
-                     redis+sentinel://[user:password@]sentinel[:port],…/service[/db], file: or file:///folder, mem: or mem:name";
+                     redis+sentinel://[user:password@]sentinel[:port],…/service[/db], \
+                     redis+cluster://[user:password@]host[:port],host[:port],… for a cluster, file: or file:///folder, mem: or mem:name";
 const DEFAULT_PORT: u16 = 6379;
 /// What a browser and `url` crates escape as well; raw, they would move the borders between the parts.
 const ESCAPES: &str = "special characters in a user or password are written as %40 for @, %2F for /, %3A for :, \
@@ -84,11 +88,6 @@ const ESCAPES: &str = "special characters in a user or password are written as %
 
 /// What the URL names, or a message that says what would be right.
 pub(crate) fn parse(url: &str) -> Result<Target, InvalidInput> {
-    for unsupported in ["redis+cluster:", "rediss+cluster:"] {
-        if url.starts_with(unsupported) {
-            return refuse("this version speaks to single servers: cluster URLs are not supported");
-        }
-    }
     if let Some(rest) = url.strip_prefix("redis://") {
         redis_is_built_in()?;
         network(rest, false).map(Target::Redis)
@@ -104,6 +103,13 @@ pub(crate) fn parse(url: &str) -> Result<Target, InvalidInput> {
     } else if let Some(rest) = url.strip_prefix("redis+unix://") {
         redis_is_built_in()?;
         unix(rest).map(Target::Redis)
+    } else if let Some(rest) = url.strip_prefix("redis+cluster://") {
+        cluster_is_built_in()?;
+        cluster(rest, false).map(Target::Cluster)
+    } else if let Some(rest) = url.strip_prefix("rediss+cluster://") {
+        cluster_is_built_in()?;
+        tls_is_built_in()?;
+        cluster(rest, true).map(Target::Cluster)
     } else if let Some(rest) = url.strip_prefix("file:") {
         folder(rest)
     } else if let Some(name) = url.strip_prefix("mem:") {
@@ -143,6 +149,43 @@ fn watched(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
 #[cfg(not(feature = "sentinel"))]
 fn watched(_: &str, _: bool) -> Result<RedisUrl, InvalidInput> {
     refuse("this build has no Sentinel in it: switch on the feature `sentinel`")
+}
+
+fn cluster_is_built_in() -> Result<(), InvalidInput> {
+    if cfg!(feature = "cluster") {
+        Ok(())
+    } else {
+        refuse("this build cannot use clusters: switch on the feature `cluster`")
+    }
+}
+
+/// `[user[:password]@]host[:port],host[:port],…`: some of the nodes. All have the same login.
+fn cluster(rest: &str, tls: bool) -> Result<Vec<RedisUrl>, InvalidInput> {
+    if rest.contains(['#', '?']) {
+        return refuse(&format!(
+            "nothing may follow a # or ? in the URL of a cluster; {ESCAPES}"
+        ));
+    }
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if !matches!(path, "" | "0") {
+        return refuse(&format!(
+            "a cluster has one database, 0: leave out what follows the hosts; {ESCAPES}"
+        ));
+    }
+    let (login, places) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let (user, password) = login_of(login)?;
+    let node = |place: &str| {
+        let (host, port) = host_and_port(place, DEFAULT_PORT)?;
+        Ok(RedisUrl {
+            place: Place::Tcp { host, port, tls },
+            user: user.clone(),
+            password: password.clone(),
+            db: 0,
+            #[cfg(feature = "tls")]
+            tls: std::sync::Arc::default(),
+        })
+    };
+    places.split(',').map(node).collect()
 }
 
 /// `[user[:password]@]host[:port][/db]`

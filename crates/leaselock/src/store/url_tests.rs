@@ -108,9 +108,6 @@ fn folders_and_memory_have_a_default_and_a_name() {
 
 #[test]
 fn what_is_not_supported_says_so() {
-    for url in ["redis+cluster://a:1", "rediss+cluster://a:1"] {
-        assert!(refusal(url).contains("not supported"), "{url}");
-    }
     for url in [
         "",
         "host:6379",
@@ -324,5 +321,36 @@ proptest! {
             let url = redis(&format!("redis://{}:{}@h/{db}", escaped(&user), escaped(&password)));
             prop_assert_eq!((url.user, url.password, url.db), (Some(user), Some(password), db));
         }
+    }
+}
+
+#[cfg(feature = "cluster")]
+#[test]
+fn a_cluster_is_named_by_some_of_its_nodes_with_one_login() {
+    let nodes = |url: &str| match parse(url) {
+        Ok(Target::Cluster(nodes)) => nodes,
+        other => panic!("{url}: {other:?}"),
+    };
+    let shown = |url: &str| {
+        let nodes = nodes(url);
+        nodes.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        shown("redis+cluster://a:1,b,[::1]:3/"),
+        ["redis://a:1/0", "redis://b:6379/0", "redis://[::1]:3/0"]
+    );
+    for node in nodes("redis+cluster://me:p%40ss@a,b/0") {
+        assert_eq!(node.user.as_deref(), Some("me"));
+        assert_eq!(node.password.as_deref(), Some("p@ss"));
+    }
+    for (url, what) in [
+        ("redis+cluster://a:1/2", "one database"),
+        ("redis+cluster://", "host name"),
+        ("redis+cluster://a,,b", "host name"),
+        ("redis+cluster://a:0", "port"),
+        ("redis+cluster://a?x=1", "follow"),
+        ("redis+cluster://me@a", "without a password"),
+    ] {
+        assert!(refusal(url).contains(what), "{url}");
     }
 }

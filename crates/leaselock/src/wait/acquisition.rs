@@ -20,6 +20,7 @@ use crate::store::Store;
 use crate::token::Token;
 use crate::ttl::Ttl;
 use crate::wait::company::Tried;
+use crate::wait::ear::Ear;
 use crate::wait::looks;
 use crate::wait::reckoning::{self, Doubt, Era, Heard, Reading, Reckoned};
 use crate::wait::turns::Share;
@@ -48,6 +49,8 @@ pub(crate) struct Acquisition<'a> {
     pub(super) range: u64,
     /// What the next request writes, when the lock is not taken in the native way.
     pub(super) claim: Option<Arc<Claim>>,
+    /// Where it listens, when that depends on where the lock lies.
+    pub(super) ear: Ear,
 }
 
 /// What one request came to.
@@ -92,6 +95,7 @@ impl<'a> Acquisition<'a> {
             lane: None,
             range: 1,
             claim: None,
+            ear: Ear::default(),
         })
     }
 

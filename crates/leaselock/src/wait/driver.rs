@@ -10,6 +10,7 @@ use crate::mutex::steps::Seen;
 use crate::name::Name;
 use crate::options::{Options, Waiting};
 use crate::wait::acquisition::{Acquisition, Outcome};
+use crate::wait::ear::Ear;
 use crate::wait::line::{NEVER_ANSWERED, SHORTEST_REQUEST, SoFar, Standing, owned};
 use crate::wait::looks;
 use crate::wait::party::{Party, State, Waiter};
@@ -169,6 +170,9 @@ impl Driver {
                     let foreign = &mut so_far.foreign;
                     let pause = acquisition.next_look(foreign, &seen, position, channel);
                     so_far.stands(seen, reading);
+                    if acquisition.is_misplaced() {
+                        continue;
+                    }
                     pause
                 }
                 Ok(Outcome::Busy(seen)) => {
@@ -194,7 +198,8 @@ impl Driver {
             };
             let look_at = self.now().plus(pause);
             loop {
-                match self.nap(&place, look_at, &mut so_far).await {
+                let nap = self.nap(&place, &acquisition.ear, look_at, &mut so_far);
+                match nap.await {
                     Nap::Look => break,
                     Nap::Woken => match acquisition.granted(&place, &so_far) {
                         Some((lease, share)) => {
@@ -321,6 +326,7 @@ impl Driver {
     async fn nap(
         &self,
         place: &crate::wait::wakeups::Place,
+        ear: &Ear,
         look_at: Moment,
         so_far: &mut SoFar,
     ) -> Nap {
@@ -330,6 +336,7 @@ impl Driver {
             () = place.woken() => Nap::Woken,
             () = self.party.changed.notified() => Nap::Changed,
             () = so_far.foreign.calls(&self.inner.clock) => Nap::Look,
+            () = ear.rung() => Nap::Look,
             () = self.inner.clock.sleep_until(until) => {
                 if self.now() < look_at { Nap::Changed } else { Nap::Look }
             }

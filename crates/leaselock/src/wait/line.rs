@@ -361,6 +361,9 @@ impl Acquisition<'_> {
         }
         let alive = so_far.seen.is_some();
         let begins = alive && !so_far.in_line;
+        if store.capabilities().by_node {
+            return (alive, self.channel_at_node(alive, begins, within).await);
+        }
         let along = self.lane.is_none()
             && (store.would_hear() || begins && Box::pin(store.listens(within)).await);
         if along {
@@ -384,6 +387,9 @@ impl Acquisition<'_> {
     /// That connection became another one on the way, so that the place in line says the wrong thing: it is either not
     /// heard there, or could be.
     fn is_told_elsewhere(&self, channel: &str) -> bool {
+        if self.is_misplaced() {
+            return true;
+        }
         let hears = self.inner.store.hears();
         if self.is_along(channel) {
             !hears
@@ -420,6 +426,7 @@ impl Acquisition<'_> {
             () = place.woken() => return Nap::Woken,
             () = called(alone) => return Nap::Called,
             () = foreign.calls(clock) => {} // unless the time is over
+            () = self.ear.rung() => {} // something may have been missed
             () = clock.sleep_until(until) => {}
         }
         if end.is_some_and(|end| clock.now() >= end) {

@@ -3,6 +3,7 @@
 pub(crate) mod acquisition;
 mod company;
 mod driver;
+mod ear;
 mod foreign;
 pub(crate) mod gates;
 pub(crate) mod grant;

@@ -113,6 +113,19 @@ impl Wakeups {
         }
     }
 
+    /// What comes from a node of a cluster. After a gap whoever listens there is rung by its bell.
+    pub(crate) fn hear_at_node(&self, event: Event) {
+        match event {
+            Event::Message(message) => self.wake(&message),
+            // The times of answers from before and of messages from now on may come from different nodes.
+            Event::Gap => {
+                self.subscription.fetch_add(1, Ordering::SeqCst);
+                self.reaper.hurry();
+            }
+            Event::Ready | Event::Ended => {}
+        }
+    }
+
     /// Those who stand in line up to this place. Whoever is not in line yet has no answer to look for.
     fn standing_up_to(&self, most: u64) -> Vec<Arc<Spot>> {
         let stands =

@@ -39,7 +39,7 @@ macro_rules! conformance {
 }
 
 conformance! {
-    [mem file redis redis_prefixed redis_unix redis_handed]
+    [mem file redis redis_prefixed redis_unix redis_handed redis_cluster]
     with tls [redis_tls redis_tls_locker]
     and sentinel [redis_sentinel]
     {

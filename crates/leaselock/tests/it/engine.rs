@@ -1,21 +1,33 @@
 //! The stores that the suite runs on, each with what keeps it alive.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use leaselock::{Client, ClientBuilder};
 #[cfg(feature = "sentinel")]
 use testkit::sentinels::{SERVICE, Sentinels};
 #[cfg(feature = "tls")]
 use testkit::tls::Authority;
-use testkit::{Server, TempDir};
+use testkit::{Cluster, Server, TempDir};
 
 #[cfg(feature = "tls")]
 use crate::{access, tls_front::Secured};
 
+/// A cluster of several tests, none of which may break it.
+pub(crate) fn shared_cluster() -> Arc<Cluster> {
+    static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let cluster = Arc::new(Cluster::start());
+        *shared = Arc::downgrade(&cluster);
+        cluster
+    })
+}
+
 /// One store of a test's own, with clients as many as the test wants.
 pub(crate) struct Engine {
     target: Target,
-    pub(crate) prefix: &'static str,
+    pub(crate) prefix: String,
     server: Option<Server>,
     /// It shows the names of locks that nobody names.
     pub(crate) lists: bool,
@@ -24,6 +36,7 @@ pub(crate) struct Engine {
     _folder: Option<TempDir>,
     #[cfg(feature = "sentinel")]
     _sentinels: Option<Sentinels>,
+    _cluster: Option<Arc<Cluster>>,
 }
 
 enum Target {
@@ -36,7 +49,7 @@ impl Engine {
     fn on(target: Target, server: Option<Server>) -> Engine {
         Engine {
             target,
-            prefix: "",
+            prefix: String::new(),
             server,
             lists: true,
             #[cfg(feature = "tls")]
@@ -44,6 +57,7 @@ impl Engine {
             _folder: None,
             #[cfg(feature = "sentinel")]
             _sentinels: None,
+            _cluster: None,
         }
     }
 
@@ -68,7 +82,7 @@ impl Engine {
 
     pub(crate) fn redis_prefixed() -> Engine {
         let mut engine = Engine::redis();
-        engine.prefix = "app{7}[*]:"; // characters that patterns and hash tags are made of
+        engine.prefix = "app{7}[*]:".to_owned(); // characters that patterns and hash tags are made of
         engine
     }
 
@@ -93,6 +107,18 @@ impl Engine {
         Engine::on(Target::Handed(server.url()), Some(server))
     }
 
+    /// One cluster for all tests that run at about the same time, because it takes seconds to start. Each has a prefix
+    /// of its own.
+    pub(crate) fn redis_cluster() -> Engine {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let own = COUNT.fetch_add(1, Ordering::Relaxed);
+        let cluster = shared_cluster();
+        let mut engine = Engine::on(Target::Url(cluster.url()), None);
+        engine.prefix = format!("test{own}:");
+        engine._cluster = Some(cluster);
+        engine
+    }
+
     #[cfg(feature = "tls")]
     pub(crate) fn redis_tls() -> Engine {
         let authority = Authority::new();
@@ -110,7 +136,7 @@ impl Engine {
         access::allow(server, "locker");
         let (secured, _) = engine.secured.as_ref().unwrap();
         engine.target = Target::Url(access::url_of(&secured.url(), "locker"));
-        (engine.prefix, engine.lists) = (access::PREFIX, false);
+        (engine.prefix, engine.lists) = (access::PREFIX.to_owned(), false);
         engine
     }
 
@@ -125,7 +151,7 @@ impl Engine {
 
     /// A client to be, over connections that no other client uses.
     pub(crate) async fn builder(&self) -> ClientBuilder {
-        let builder = Client::builder().prefix(self.prefix);
+        let builder = Client::builder().prefix(&self.prefix);
         #[cfg(feature = "tls")]
         let builder = match &self.secured {
             Some((_, authority)) => {

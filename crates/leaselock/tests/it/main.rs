@@ -12,6 +12,7 @@ mod blocking;
 mod cancel;
 mod child;
 mod clock_jumps;
+mod cluster;
 mod combined;
 mod coming_from;
 mod conformance;

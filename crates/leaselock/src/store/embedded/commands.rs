@@ -36,8 +36,11 @@ pub(super) fn run(step: &mut Step, words: &[&[u8]]) -> Result<Reply, Failure> {
         .ok_or_else(|| Failure::internal("ERR a command needs a name"))?;
     match (*name, args) {
         (b"TIME", []) => Ok(time(step.now_us)),
-        (b"PUBSUB", [what, channels @ ..]) if what == b"NUMSUB" => Ok(receivers(step, channels)),
-        (b"PUBLISH", [channel, message]) => publish(step, channel, message),
+        // A folder has no slots, so channels are all alike.
+        (b"PUBSUB", [what, channels @ ..]) if what == b"NUMSUB" || what == b"SHARDNUMSUB" => {
+            Ok(receivers(step, channels))
+        }
+        (b"PUBLISH" | b"SPUBLISH", [channel, message]) => publish(step, channel, message),
         (b"MGET", keys @ [_, ..]) => Ok(Reply::Array(each(step, keys, value_or_nil)?)),
         (b"EXISTS", keys @ [_, ..]) => count(step, keys, is_there),
         (b"DEL", keys @ [_, _, ..]) => {

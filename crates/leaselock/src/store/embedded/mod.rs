@@ -127,6 +127,7 @@ impl EmbeddedStore {
         Capabilities {
             wakes: true,
             keys_per_call: 1,
+            by_node: false,
             combines: false, // each name has a file and a lock of its own
             look_every: Duration::from_secs(1),
         }

@@ -16,6 +16,7 @@ pub(crate) const WHITELIST: &[&str] = &[
     "PUBLISH",
     "PUBSUB",
     "SET",
+    "SPUBLISH",
     "STRLEN",
     "TIME",
     "TYPE",

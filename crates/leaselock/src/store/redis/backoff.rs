@@ -22,9 +22,14 @@ impl Backoff {
             .saturating_mul(1 << self.failures.min(10))
             .min(LONGEST);
         self.failures = self.failures.saturating_add(1);
-        // Without a random source there is no jitter, which is no reason to fail.
-        step / 2 + part(step / 2, getrandom::u32().unwrap_or(u32::MAX))
+        jittered(step)
     }
+}
+
+/// Between half and all of a pause.
+pub(super) fn jittered(pause: Duration) -> Duration {
+    // Without a random source there is no jitter, which is no reason to fail.
+    pause / 2 + part(pause / 2, getrandom::u32().unwrap_or(u32::MAX))
 }
 
 /// `share` of 2³² of a duration.

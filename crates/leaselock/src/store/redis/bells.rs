@@ -16,7 +16,7 @@ use crate::error::StoreError;
 use crate::store::bells::{Bells, Due};
 
 /// Who waits for one lock after another needs no connection for each.
-const IDLE_MOST: Duration = Duration::from_secs(10);
+pub(super) const IDLE_MOST: Duration = Duration::from_secs(10);
 
 /// Hears what is wanted until it is dropped.
 pub(super) async fn serve(endpoint: &Endpoint, bells: &Arc<Bells>) {
@@ -70,10 +70,12 @@ async fn follow(
             subscribe,
             unsubscribe,
         } = bells.due();
-        for left in each(endpoint, &mut connection, "UNSUBSCRIBE", &unsubscribe).await? {
+        for left in each(endpoint, &mut connection, |_| "UNSUBSCRIBE", &unsubscribe).await? {
             left.1?; // the end of the connection ends the subscription too
         }
-        for (channel, answer) in each(endpoint, &mut connection, "SUBSCRIBE", &subscribe).await? {
+        for (channel, answer) in
+            each(endpoint, &mut connection, |_| "SUBSCRIBE", &subscribe).await?
+        {
             match answer {
                 Ok(()) => bells.heard(channel),
                 Err(error) if error.may_pass() => return Err(error),
@@ -92,10 +94,10 @@ async fn follow(
 }
 
 /// One command for each channel, because the server refuses one as a whole. They leave together.
-async fn each<'a>(
+pub(super) async fn each<'a>(
     endpoint: &Endpoint,
     connection: &mut MultiplexedConnection,
-    verb: &str,
+    verb: impl Fn(&str) -> &'static str,
     channels: &'a [Arc<str>],
 ) -> Result<Vec<(&'a str, Result<(), StoreError>)>, StoreError> {
     if channels.is_empty() {
@@ -103,7 +105,7 @@ async fn each<'a>(
     }
     let mut commands = Pipeline::with_capacity(channels.len());
     for channel in channels {
-        commands.cmd(verb).arg(&**channel);
+        commands.cmd(verb(channel)).arg(&**channel);
     }
     let answers = connection.send_packed_commands(&commands, 0, channels.len());
     let answers = match timeout(PATIENCE, answers).await {

@@ -41,10 +41,6 @@ pub(crate) enum Shape {
     )]
     Failover,
     /// The nodes of a cluster.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "named by the stores of several servers")
-    )]
     Cluster,
     /// Servers that know nothing of each other and vote.
     Quorum,
@@ -63,7 +59,7 @@ pub(super) async fn one(
 
 /// Several servers at once. One that does not answer is unfit; when none does, that is an error.
 #[cfg_attr(
-    not(test),
+    not(any(test, feature = "cluster")),
     expect(dead_code, reason = "called by the stores of several servers")
 )]
 pub(crate) async fn examine_all(
@@ -138,7 +134,7 @@ async fn examine(
     checks.extend(facts.offset_us.map(facts::clock));
     checks.extend(transport(link));
     checks.extend(facts.login());
-    checks.push(permissions::check(link, facts.is_seven(), until).await?);
+    checks.push(permissions::check(link, shape, facts.is_seven(), until).await?);
     Ok((checks, facts))
 }
 
@@ -148,7 +144,7 @@ async fn ask(
     command: &Cmd,
     until: Moment,
 ) -> Result<Result<Value, String>, StoreError> {
-    match link.ask(command, until).await? {
+    match link.ask(command, None, until).await? {
         Value::ServerError(reply) => {
             let line = fault::line(&reply);
             let error = link.explain(&line);

@@ -134,6 +134,32 @@ impl Lane {
         self.outcome(&live, sent.map(|answers| answers.map(exec)))
     }
 
+    /// Waits until there is a connection.
+    #[cfg(feature = "cluster")]
+    pub(super) async fn is_connected(self: &Arc<Self>, until: Moment) -> Result<(), StoreError> {
+        if self.live().is_some() {
+            return Ok(());
+        }
+        self.connected(until).await.map(drop)
+    }
+
+    /// Sends one command that the server carries out although the key is on its way to it.
+    #[cfg(feature = "cluster")]
+    pub(super) async fn asking(
+        self: &Arc<Self>,
+        command: &Cmd,
+        until: Moment,
+    ) -> Result<Value, StoreError> {
+        let live = self.connected(until).await?;
+        let mut connection = live.connection.clone();
+        let mut both = Pipeline::with_capacity(2);
+        both.cmd("ASKING").add_command(command.clone());
+        let sending = connection.send_packed_commands(&both, 1, 1);
+        let sent = timeout(left(until), sending).await;
+        let second = |answers: Vec<Value>| answers.into_iter().next().unwrap_or(Value::Nil);
+        self.outcome(&live, sent.map(|answers| answers.map(second)))
+    }
+
     /// What sending came to: an answer, a broken connection, or none in time.
     fn outcome(
         &self,

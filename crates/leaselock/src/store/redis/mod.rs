@@ -6,6 +6,8 @@
 mod answer;
 mod backoff;
 mod bells;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod ear;
 mod endpoint;
 mod examine;
@@ -34,6 +36,8 @@ use std::time::Duration;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, ConnectionAddr, Value};
 
+#[cfg(feature = "cluster")]
+use self::cluster::Cluster;
 use self::endpoint::Endpoint;
 use self::handed::{Handed, Theirs};
 use self::lane::Lane;
@@ -43,15 +47,15 @@ pub use self::tls_options::TlsOptions;
 use crate::clock::{Clock, Moment};
 use crate::doctor::Report;
 use crate::error::{ErrorKind, InvalidInput, StoreError};
-use crate::script::{Call, Malformed, Tagged};
+use crate::script::{Call, Malformed, Script, Tagged};
 use crate::store::bells::Bells;
 use crate::store::url::{Place, RedisUrl};
-use crate::store::{Capabilities, Sink};
+use crate::store::{Capabilities, SharedSink, Sink};
 
 const CLOCK: Clock = Clock::boot();
 const SCAN_COUNT: u32 = 500;
 
-/// One server, over a connection of ours or of the user's. Clones share the connection.
+/// One server, over a connection of ours or of the user's, or a cluster. Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct RedisStore(Link);
 
@@ -59,6 +63,8 @@ pub(crate) struct RedisStore(Link);
 enum Link {
     Own(Arc<Lane>),
     Handed(Arc<dyn Handed>),
+    #[cfg(feature = "cluster")]
+    Cluster(Arc<Cluster>),
 }
 
 impl RedisStore {
@@ -116,18 +122,27 @@ impl RedisStore {
 
     pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, StoreError> {
         let until = CLOCK.now().plus(within);
+        let answer = match &self.0 {
+            #[cfg(feature = "cluster")]
+            Link::Cluster(cluster) => {
+                Box::pin(self.run_at_node(cluster, call, until, within)).await?
+            }
+            link => {
+                let short = command("EVALSHA", hash_of(call.script), call);
+                let answer = link.ask_within(&short, until, within).await?;
+                if is_noscript(&answer) {
+                    let whole = command("EVAL", call.script.source, call);
+                    Box::pin(link.ask(&whole, None, until)).await? // seldom, and large
+                } else {
+                    answer
+                }
+            }
+        };
+        self.understood(call, answer)
+    }
+
+    fn understood(&self, call: &Call, answer: Value) -> Result<Tagged, StoreError> {
         let script = call.script;
-        let sha1 = script
-            .sha1
-            .get_or_init(|| redis::Script::new(script.source).get_hash().to_owned());
-        let mut answer = self
-            .0
-            .ask_within(&command("EVALSHA", sha1, call), until, within)
-            .await?;
-        if is_noscript(&answer) {
-            let whole = command("EVAL", script.source, call);
-            answer = Box::pin(self.0.ask(&whole, until)).await?; // seldom, and large
-        }
         if let Value::ServerError(reply) = &answer {
             return Err(self.0.explain(&fault::line(reply)));
         }
@@ -147,7 +162,7 @@ impl RedisStore {
     pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
         match &self.0 {
             Link::Own(lane) => listen::listen(lane.endpoint(), channel, sink).await,
-            Link::Handed(_) => std::future::pending().await,
+            _ => std::future::pending().await,
         }
     }
 
@@ -155,7 +170,7 @@ impl RedisStore {
     pub(crate) fn bells(&self) -> Arc<Bells> {
         match &self.0 {
             Link::Own(_) => Bells::new(),
-            Link::Handed(_) => Bells::deaf(),
+            _ => Bells::deaf(),
         }
     }
 
@@ -164,6 +179,27 @@ impl RedisStore {
         match &self.0 {
             Link::Own(lane) => bells::serve(lane.endpoint(), bells).await,
             Link::Handed(_) => std::future::pending().await,
+            #[cfg(feature = "cluster")]
+            Link::Cluster(cluster) => cluster.serve().await,
+        }
+    }
+
+    /// Who hears channels at the node that has the key, and whether those are to be sharded.
+    #[cfg_attr(not(feature = "cluster"), expect(unused_variables))]
+    pub(crate) fn bells_at(&self, key: &str) -> Option<(Arc<Bells>, bool)> {
+        match &self.0 {
+            #[cfg(feature = "cluster")]
+            Link::Cluster(cluster) => cluster.bells_at(key),
+            _ => None,
+        }
+    }
+
+    /// From now on whoever waits can be told there.
+    #[cfg_attr(not(feature = "cluster"), expect(unused_variables))]
+    pub(crate) fn hear_at_nodes(&self, sink: SharedSink) {
+        #[cfg(feature = "cluster")]
+        if let Link::Cluster(cluster) = &self.0 {
+            cluster.hear_at_nodes(sink);
         }
     }
 
@@ -171,7 +207,7 @@ impl RedisStore {
     pub(crate) async fn follow(&self) {
         match &self.0 {
             Link::Own(lane) => sentinel::follow(lane.endpoint()).await,
-            Link::Handed(_) => std::future::pending().await,
+            _ => std::future::pending().await,
         }
     }
 
@@ -179,7 +215,7 @@ impl RedisStore {
     pub(crate) fn news_of(&self, key: &str) -> Option<String> {
         match &self.0 {
             Link::Own(lane) => Some(format!("__keyspace@{}__:{key}", lane.endpoint().url().db)),
-            Link::Handed(_) => None,
+            _ => None,
         }
     }
 
@@ -195,7 +231,7 @@ impl RedisStore {
     pub(crate) fn hears(&self) -> bool {
         match &self.0 {
             Link::Own(lane) => lane.hears(),
-            Link::Handed(_) => false,
+            _ => false,
         }
     }
 
@@ -203,7 +239,7 @@ impl RedisStore {
     pub(crate) fn would_hear(&self) -> bool {
         match &self.0 {
             Link::Own(lane) => lane.would_hear(),
-            Link::Handed(_) => false,
+            _ => false,
         }
     }
 
@@ -211,7 +247,7 @@ impl RedisStore {
     pub(crate) async fn listens(&self, within: Duration) -> bool {
         match &self.0 {
             Link::Own(lane) => lane.listens(CLOCK.now().plus(within)).await,
-            Link::Handed(_) => false,
+            _ => false,
         }
     }
 
@@ -221,19 +257,20 @@ impl RedisStore {
         pattern: &str,
         within: Duration,
     ) -> Result<(u64, Vec<String>), StoreError> {
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor)
-            .arg("MATCH")
-            .arg(pattern)
-            .arg("COUNT")
-            .arg(SCAN_COUNT)
-            .arg("TYPE")
-            .arg("string");
-        let answer = self.0.ask(&scan, CLOCK.now().plus(within)).await?;
-        if let Value::ServerError(reply) = &answer {
+        let until = CLOCK.now().plus(within);
+        #[cfg(feature = "cluster")]
+        if let Link::Cluster(cluster) = &self.0 {
+            return self.scan_nodes(cluster, cursor, pattern, until).await;
+        }
+        let answer = self.0.ask(&scan(cursor, pattern), None, until).await?;
+        self.page(&answer)
+    }
+
+    fn page(&self, answer: &Value) -> Result<(u64, Vec<String>), StoreError> {
+        if let Value::ServerError(reply) = answer {
             return Err(self.0.explain(&fault::line(reply)));
         }
-        answer::page(&answer).map_err(|Malformed| {
+        answer::page(answer).map_err(|Malformed| {
             let message = format!(
                 "the answer of SCAN from {} was not understood",
                 self.describe()
@@ -243,13 +280,38 @@ impl RedisStore {
     }
 
     pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+        #[cfg(feature = "cluster")]
+        if let Link::Cluster(cluster) = &self.0 {
+            let endpoints = cluster.endpoints(CLOCK.now().plus(within)).await?;
+            let primary = |endpoint| RedisStore(Link::Own(Lane::new(endpoint)));
+            let primaries: Vec<_> = endpoints.into_iter().map(primary).collect();
+            let shape = examine::Shape::Cluster;
+            return Box::pin(examine::examine_all(
+                self.describe(),
+                &primaries,
+                shape,
+                within,
+            ))
+            .await;
+        }
         examine::one(self, examine::Shape::Single, within).await
     }
 
     pub(crate) fn capabilities(&self) -> Capabilities {
+        #[cfg(feature = "cluster")]
+        if let Link::Cluster(_) = &self.0 {
+            return Capabilities {
+                wakes: true,
+                keys_per_call: 1, // others may lie in another slot
+                combines: false,
+                by_node: true,
+                look_every: Duration::MAX,
+            };
+        }
         Capabilities {
             wakes: matches!(self.0, Link::Own(_)),
             keys_per_call: 200,
+            by_node: false,
             combines: matches!(self.0, Link::Own(_)), // what lies behind another's connection is not known: a cluster?
             look_every: Duration::MAX,
         }
@@ -260,6 +322,8 @@ impl RedisStore {
         match &self.0 {
             Link::Own(lane) => Some(lane.epoch()),
             Link::Handed(_) => None,
+            #[cfg(feature = "cluster")]
+            Link::Cluster(cluster) => Some(cluster.epoch()),
         }
     }
 
@@ -268,6 +332,8 @@ impl RedisStore {
         match &self.0 {
             Link::Own(lane) => RedisStore(Link::Own(Lane::new(lane.endpoint().clone()))),
             Link::Handed(_) => self.clone(),
+            #[cfg(feature = "cluster")]
+            Link::Cluster(cluster) => RedisStore(Link::Cluster(cluster.another())),
         }
     }
 
@@ -278,12 +344,34 @@ impl RedisStore {
                 "a Redis connection that was handed in, database {}",
                 theirs.database()
             ),
+            #[cfg(feature = "cluster")]
+            Link::Cluster(cluster) => cluster.to_string(),
         }
+    }
+
+    /// Each key may lie on a server of its own.
+    pub(crate) fn is_cluster(&self) -> bool {
+        #[cfg(feature = "cluster")]
+        if let Link::Cluster(_) = &self.0 {
+            return true;
+        }
+        false
     }
 }
 
 impl Link {
-    async fn ask(&self, command: &Cmd, until: Moment) -> Result<Value, StoreError> {
+    /// `key`: where the command goes, in a cluster.
+    #[cfg_attr(not(feature = "cluster"), expect(unused_variables))]
+    async fn ask(
+        &self,
+        command: &Cmd,
+        key: Option<&str>,
+        until: Moment,
+    ) -> Result<Value, StoreError> {
+        #[cfg(feature = "cluster")]
+        if let Link::Cluster(cluster) = self {
+            return Box::pin(cluster.ask(command, key, until, until)).await;
+        }
         let left = until.saturating_since(CLOCK.now());
         self.ask_within(command, until, left).await
     }
@@ -298,6 +386,8 @@ impl Link {
         match self {
             Link::Own(lane) => lane.ask(command, until, left).await,
             Link::Handed(theirs) => handed::ask(&**theirs, command, left).await,
+            #[cfg(feature = "cluster")]
+            Link::Cluster(cluster) => Box::pin(cluster.ask(command, None, until, until)).await,
         }
     }
 
@@ -306,8 +396,22 @@ impl Link {
         match self {
             Link::Own(lane) => lane.endpoint().explain(line),
             Link::Handed(_) => fault::from_line(line),
+            #[cfg(feature = "cluster")]
+            Link::Cluster(cluster) => cluster.explain(line),
         }
     }
+}
+
+fn hash_of(script: &'static Script) -> &'static str {
+    let hash = || redis::Script::new(script.source).get_hash().to_owned();
+    script.sha1.get_or_init(hash)
+}
+
+fn scan(cursor: u64, pattern: &str) -> Cmd {
+    let mut scan = redis::cmd("SCAN");
+    scan.arg(cursor).arg("MATCH").arg(pattern);
+    scan.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("string");
+    scan
 }
 
 fn command(verb: &str, script: &str, call: &Call) -> Cmd {

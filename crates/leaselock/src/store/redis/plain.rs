@@ -20,7 +20,11 @@ impl RedisStore {
     ) -> Result<Value, StoreError> {
         let answer = self
             .0
-            .ask(&command(words), CLOCK.now().plus(within))
+            .ask(
+                &command(words),
+                words.get(1).copied(),
+                CLOCK.now().plus(within),
+            )
             .await?;
         understood(answer, |line| self.0.explain(line))
     }
@@ -39,6 +43,8 @@ impl RedisStore {
         let answer = match &self.0 {
             Link::Own(lane) => lane.together(&pipeline, CLOCK.now().plus(within)).await?,
             Link::Handed(theirs) => handed::together(&**theirs, &pipeline, within).await?,
+            #[cfg(feature = "cluster")]
+            Link::Cluster(_) => return Err(on_one_server()),
         };
         match understood(answer, |line| self.0.explain(line))? {
             Value::Array(answers) => Ok(answers),
@@ -52,6 +58,10 @@ impl RedisStore {
         handle: &Handle,
         within: Duration,
     ) -> Result<Private, StoreError> {
+        #[cfg(feature = "cluster")]
+        if self.is_cluster() {
+            return Err(on_one_server());
+        }
         let Link::Own(lane) = &self.0 else {
             let message = "a connection that was handed in cannot be told to open others: build the client from a URL \
                            or from a redis::Client";
@@ -102,6 +112,12 @@ impl Private {
             }
         }
     }
+}
+
+#[cfg(feature = "cluster")]
+fn on_one_server() -> StoreError {
+    let message = "a cluster has no one server for this: its keys may lie on several";
+    StoreError::refused(ErrorKind::Unsupported, message)
 }
 
 fn command(words: &[&str]) -> Cmd {

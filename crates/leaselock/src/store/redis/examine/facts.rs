@@ -125,8 +125,7 @@ impl Facts {
             ("0", _) => Check::new("cluster", "a single server", Fit::Fit, None),
             (_, Shape::Cluster) => Check::new("cluster", "a node of a cluster", Fit::Fit, None),
             _ => {
-                let advice =
-                    "this version speaks to single servers: use one without cluster-enabled";
+                let advice = "name it as redis+cluster:// with some of the nodes";
                 Check::new("cluster", "a node of a cluster", Fit::Unfit, Some(advice))
             }
         })

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::super::{Link, answer};
-use super::ask;
+use super::{Shape, ask};
 use crate::clock::Moment;
 use crate::doctor::{Check, Fit};
 use crate::error::StoreError;
@@ -40,10 +40,24 @@ pub(in super::super) const USED: &[&[&str]] = &[
     &["ZREVRANGEBYSCORE", "ll", "0", "0"],
 ];
 
+/// What is needed besides in a cluster.
+pub(in super::super) const IN_A_CLUSTER: &[&[&str]] = &[
+    &["CLUSTER", "SLOTS"],
+    &["ASKING"],
+    &["SSUBSCRIBE", "ll"],
+    &["SPUBLISH", "ll", "x"],
+    &["PUBSUB", "SHARDNUMSUB"],
+];
+
 const ADMINISTRATOR: &str = "only an administrator may ask for more";
 
 /// Asks about every command, where the server can be asked; else tries those without which nothing works.
-pub(super) async fn check(link: &Link, asks: bool, until: Moment) -> Result<Check, StoreError> {
+pub(super) async fn check(
+    link: &Link,
+    shape: Shape,
+    asks: bool,
+    until: Moment,
+) -> Result<Check, StoreError> {
     if !asks {
         return by_trying(link, until, "this server cannot be asked for more").await;
     }
@@ -54,7 +68,12 @@ pub(super) async fn check(link: &Link, asks: bool, until: Moment) -> Result<Chec
         return by_trying(link, until, ADMINISTRATOR).await;
     };
     let mut denied = Vec::new();
-    for command in USED {
+    let besides = if shape == Shape::Cluster {
+        IN_A_CLUSTER
+    } else {
+        &[]
+    };
+    for command in USED.iter().chain(besides) {
         match ask(
             link,
             redis::cmd("ACL").arg("DRYRUN").arg(&user).arg(command),
@@ -79,7 +98,7 @@ async fn by_trying(link: &Link, until: Moment, why: &str) -> Result<Check, Store
         let mut request = redis::cmd(command[0]);
         request.arg(&command[1..]);
         if HARMLESS.contains(&command[0])
-            && let Value::ServerError(reply) = link.ask(&request, until).await?
+            && let Value::ServerError(reply) = link.ask(&request, None, until).await?
             && reply.code() == "NOPERM"
         {
             denied.push(command[0]);

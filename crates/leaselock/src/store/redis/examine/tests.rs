@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::tests::{PATIENCE, Server, store};
 use super::facts::{Facts, clock, latency};
-use super::permissions::USED;
+use super::permissions::{IN_A_CLUSTER, USED};
 use super::{Shape, examine_all};
 use crate::doctor::{Check, Fit};
 use crate::error::ErrorKind;
@@ -144,7 +144,11 @@ fn the_list_of_commands_is_that_of_the_scripts() {
             );
         }
     }
-    let used: BTreeSet<&str> = USED.iter().map(|command| command[0]).collect();
+    let used: BTreeSet<&str> = USED
+        .iter()
+        .chain(IN_A_CLUSTER)
+        .map(|command| command[0])
+        .collect();
     let missing: Vec<_> = called
         .iter()
         .filter(|command| !used.contains(command.as_str()))

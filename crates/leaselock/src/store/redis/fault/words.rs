@@ -16,7 +16,7 @@ const fn meaning(word: &'static str, kind: ErrorKind, advice: &'static str) -> M
 
 const LOGIN: &str = "the server wants a login: put it into the URL as redis://user:password@host, or redis://:password@host";
 const CLUSTER: &str =
-    "the server is a node of a cluster, and this version speaks to single servers";
+    "the server is a node of a cluster: name it as redis+cluster://, with some of its nodes";
 
 /// Errors by their code word. All of these come before anything was written: either the server refuses the whole
 /// command, or it refuses the first write of a script, and our scripts check types before they write.
@@ -64,7 +64,11 @@ pub(super) const REFUSALS: &[Meaning] = &[
         ErrorKind::ClusterDown,
         "the cluster is moving these keys",
     ),
-    meaning("CROSSSLOT", ErrorKind::Unsupported, CLUSTER),
+    meaning(
+        "CROSSSLOT",
+        ErrorKind::Unsupported,
+        "in a cluster all keys of one request must have the same part in braces",
+    ),
     meaning(
         "NOSCRIPT",
         ErrorKind::NotServing,
@@ -119,6 +123,11 @@ pub(super) const PHRASES: &[Meaning] = &[
         "unknown command",
         ErrorKind::Unsupported,
         "the server does not know a command that is needed; it may be renamed",
+    ),
+    meaning(
+        "cluster support disabled",
+        ErrorKind::Unsupported,
+        "the server is no node of a cluster: name it as redis://",
     ),
     meaning(
         "Error compiling script",

@@ -1,0 +1,368 @@
+//! Which node has which keys. Pure.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use redis::Value;
+
+use super::super::answer;
+
+/// How many slots the keys of a cluster fall into.
+pub(super) const SLOTS: usize = 16384;
+/// In place of a node, for a slot that nobody has.
+const NOBODY: u16 = u16::MAX;
+
+/// The slot of a key or of a sharded channel: of what stands between its first `{` and the next `}`, if that is
+/// something, otherwise of the whole.
+pub(super) fn slot_of(key: &str) -> u16 {
+    let tag = key
+        .split_once('{')
+        .and_then(|(_, rest)| rest.split_once('}'))
+        .map(|(tag, _)| tag)
+        .filter(|tag| !tag.is_empty());
+    crc16(tag.unwrap_or(key).as_bytes()) % 16384
+}
+
+/// CRC-16 as XMODEM has it: polynomial 0x1021, from 0.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| {
+        let mixed = crc ^ (u16::from(*byte) << 8);
+        (0..8).fold(mixed, |crc, _| {
+            let shifted = crc << 1;
+            if crc & 0x8000 == 0 {
+                shifted
+            } else {
+                shifted ^ 0x1021
+            }
+        })
+    })
+}
+
+/// Where a node listens. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Node {
+    pub(super) host: Arc<str>,
+    pub(super) port: u16,
+}
+
+impl Node {
+    pub(super) fn new(host: &str, port: u16) -> Self {
+        Node {
+            host: host.into(),
+            port,
+        }
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Who has which slot, as far as is known.
+#[derive(Clone)]
+pub(super) struct Table {
+    /// Places in `nodes`.
+    owners: Vec<u16>,
+    /// Every node that was named, replicas too: any of them can be asked for a newer table.
+    nodes: Vec<Node>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Table {
+            owners: vec![NOBODY; SLOTS],
+            nodes: Vec::new(),
+        }
+    }
+}
+
+impl Table {
+    /// What `CLUSTER SLOTS` answers. `asked` is the node that did: one that does not know its own address leaves it
+    /// out. `None` for anything else.
+    pub(super) fn read(answer: &Value, asked: &Node) -> Option<Table> {
+        let Value::Array(rows) = answer else {
+            return None;
+        };
+        let mut table = Table::default();
+        for row in rows {
+            let Value::Array(row) = row else { return None };
+            let [first, last, primary, replicas @ ..] = row.as_slice() else {
+                return None;
+            };
+            let (first, last) = (slot(first)?, slot(last)?);
+            let owner = table.place_of(node(primary, asked)?);
+            table.owners.get_mut(first..=last)?.fill(owner);
+            for replica in replicas {
+                table.place_of(node(replica, asked)?);
+            }
+        }
+        Some(table)
+    }
+
+    fn place_of(&mut self, node: Node) -> u16 {
+        let known = self.nodes.iter().position(|other| *other == node);
+        let place = known.unwrap_or_else(|| {
+            self.nodes.push(node);
+            self.nodes.len() - 1
+        });
+        u16::try_from(place).unwrap_or(NOBODY)
+    }
+
+    pub(super) fn owner(&self, slot: u16) -> Option<&Node> {
+        let place = self.owners.get(usize::from(slot))?;
+        self.nodes.get(usize::from(*place))
+    }
+
+    /// One slot has another owner than was thought. True when that is news.
+    pub(super) fn moved(&mut self, slot: u16, to: &Node) -> bool {
+        if self.owner(slot) == Some(to) {
+            return false;
+        }
+        let place = self.place_of(to.clone());
+        match self.owners.get_mut(usize::from(slot)) {
+            Some(owner) => *owner = place,
+            None => return false,
+        }
+        true
+    }
+
+    /// Those who have slots, in a fixed order.
+    pub(super) fn primaries(&self) -> Vec<Node> {
+        let mut counts = HashMap::new();
+        for place in self.owners.iter().filter(|place| **place != NOBODY) {
+            *counts.entry(*place).or_insert(0_u16) += 1;
+        }
+        let mut primaries: Vec<Node> = counts
+            .keys()
+            .filter_map(|place| self.nodes.get(usize::from(*place)).cloned())
+            .collect();
+        primaries.sort();
+        primaries
+    }
+
+    pub(super) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Every slot has the same owner.
+    pub(super) fn agrees(&self, other: &Table) -> bool {
+        let slots = 0..16384;
+        slots
+            .into_iter()
+            .all(|slot| self.owner(slot) == other.owner(slot))
+    }
+}
+
+/// Numbers from 0 to the last slot.
+fn slot(value: &Value) -> Option<usize> {
+    let Value::Int(number) = value else {
+        return None;
+    };
+    usize::try_from(*number).ok().filter(|slot| *slot < SLOTS)
+}
+
+/// An address, a port, and what does not matter here.
+fn node(value: &Value, asked: &Node) -> Option<Node> {
+    let Value::Array(parts) = value else {
+        return None;
+    };
+    let [host, Value::Int(port), ..] = parts.as_slice() else {
+        return None;
+    };
+    let port = u16::try_from(*port).ok()?;
+    let host = answer::text(host).unwrap_or_default();
+    Some(place(&host, port, asked))
+}
+
+/// An empty host, or `?`, means the one that was asked.
+fn place(host: &str, port: u16, asked: &Node) -> Node {
+    if host.is_empty() || host == "?" {
+        return Node {
+            host: Arc::clone(&asked.host),
+            port,
+        };
+    }
+    Node::new(host, port)
+}
+
+/// What a node says instead of an answer, of what concerns the cluster. In all of these nothing was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Redirect {
+    /// The slot is that node's.
+    Moved(u16, Node),
+    /// The slot is on its way to that node, and this request belongs there already.
+    Ask(Node),
+    /// Some keys of the request have moved and some have not.
+    TryAgain,
+    /// A replica, which was the primary before.
+    Demoted,
+}
+
+impl Redirect {
+    /// `None` for every other error. `asked` is the node that said it.
+    pub(super) fn read(line: &str, asked: &Node) -> Option<Redirect> {
+        let mut words = line.split(' ');
+        match words.next()? {
+            "MOVED" => {
+                let slot = words.next()?.parse().ok()?;
+                let node = address(words.next()?, asked)?;
+                (usize::from(slot) < SLOTS).then_some(Redirect::Moved(slot, node))
+            }
+            "ASK" => {
+                words.next()?.parse::<u16>().ok()?;
+                Some(Redirect::Ask(address(words.next()?, asked)?))
+            }
+            "TRYAGAIN" => Some(Redirect::TryAgain),
+            "READONLY" => Some(Redirect::Demoted),
+            _ => None,
+        }
+    }
+}
+
+/// `host:port`; an IPv6 address stands there without brackets, so the last colon counts.
+fn address(text: &str, asked: &Node) -> Option<Node> {
+    let (host, port) = text.rsplit_once(':')?;
+    Some(place(host, port.parse().ok()?, asked))
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("nodes", &self.nodes)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked() -> Node {
+        Node::new("here", 7000)
+    }
+
+    fn bytes(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    fn row(first: i64, last: i64, nodes: &[(&str, i64)]) -> Value {
+        let mut row = vec![Value::Int(first), Value::Int(last)];
+        row.extend(nodes.iter().map(|(host, port)| {
+            Value::Array(vec![
+                bytes(host),
+                Value::Int(*port),
+                bytes("an id"),
+                Value::Array(Vec::new()),
+            ])
+        }));
+        Value::Array(row)
+    }
+
+    #[test]
+    fn slots_are_those_of_the_servers() {
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+        for (key, slot) in [
+            ("a", 15495),
+            ("b", 3300),
+            ("c", 7365),
+            ("foo", 12182),
+            ("x{foo}y", 12182),
+            ("{foo}{bar}", 12182),
+            ("{}foo", slot_of("{}foo")),
+            ("", 0),
+        ] {
+            assert_eq!(slot_of(key), slot, "{key}");
+        }
+        assert_ne!(slot_of("{}foo"), slot_of("foo"), "an empty tag is none");
+        assert_ne!(slot_of("{foo"), slot_of("foo"));
+    }
+
+    #[test]
+    fn a_table_knows_owners_and_whom_else_to_ask() {
+        let answer = Value::Array(vec![
+            row(0, 100, &[("a", 1), ("b", 2)]),
+            row(101, 16383, &[("", 3)]),
+        ]);
+        let table = Table::read(&answer, &asked()).unwrap();
+        assert_eq!(table.owner(100), Some(&Node::new("a", 1)));
+        assert_eq!(table.owner(101), Some(&Node::new("here", 3)));
+        assert_eq!(table.primaries(), [Node::new("a", 1), Node::new("here", 3)]);
+        assert_eq!(table.nodes().len(), 3);
+    }
+
+    #[test]
+    fn a_slot_that_nobody_has_has_no_owner_and_what_is_no_table_is_none() {
+        let table = Table::read(&Value::Array(vec![row(5, 5, &[("a", 1)])]), &asked()).unwrap();
+        assert!(table.owner(4).is_none() && table.owner(5).is_some() && table.owner(6).is_none());
+        for odd in [
+            Value::Nil,
+            Value::Array(vec![Value::Int(1)]),
+            Value::Array(vec![row(0, 16384, &[("a", 1)])]),
+            Value::Array(vec![row(7, 6, &[("a", 1)]), Value::Nil]),
+            Value::Array(vec![row(0, 1, &[("a", 70_000)])]),
+            Value::Array(vec![row(0, 1, &[])]),
+        ] {
+            assert!(Table::read(&odd, &asked()).is_none(), "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn a_move_is_news_once() {
+        let mut table = Table::default();
+        let node = Node::new("a", 1);
+        assert!(table.moved(7, &node) && !table.moved(7, &node));
+        assert_eq!(table.owner(7), Some(&node));
+        let mut other = Table::default();
+        assert!(!table.agrees(&other));
+        other.moved(7, &Node::new("b", 2));
+        assert!(!table.agrees(&other));
+        other.moved(7, &node);
+        assert!(table.agrees(&other), "whoever else is known does not count");
+    }
+
+    #[test]
+    fn redirects_are_read_as_servers_write_them() {
+        let read = |line: &str| Redirect::read(line, &asked());
+        assert_eq!(
+            read("MOVED 3999 127.0.0.1:6381"),
+            Some(Redirect::Moved(3999, Node::new("127.0.0.1", 6381)))
+        );
+        assert_eq!(
+            read("MOVED 3999 :6381"),
+            Some(Redirect::Moved(3999, Node::new("here", 6381)))
+        );
+        assert_eq!(
+            read("ASK 1 2001:db8::1:6381"),
+            Some(Redirect::Ask(Node::new("2001:db8::1", 6381)))
+        );
+        assert_eq!(
+            read("TRYAGAIN Multiple keys request during rehashing of slot"),
+            Some(Redirect::TryAgain)
+        );
+        assert_eq!(
+            read("READONLY You can't write against a read only replica."),
+            Some(Redirect::Demoted)
+        );
+        for other in [
+            "",
+            "MOVED",
+            "MOVED 16384 a:1",
+            "MOVED 1 a",
+            "MOVED x a:1",
+            "ASK 1 a:x",
+            "CLUSTERDOWN Hash slot not served",
+            "ERR MOVED 1 a:1",
+        ] {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! What is known of a cluster: who has which slot. One for all connections of a client.
+//!
+//! A table is asked for when there is none, and when something has shown that it is old. Any node can be asked, over a
+//! connection of its own, because those of requests may wait for a node that is stuck.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::Value;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::super::endpoint::Endpoint;
+use super::super::fault;
+use super::ears::Ears;
+use super::slots::{Node, Table};
+use crate::clock::{Clock, Moment};
+use crate::error::{ErrorKind, StoreError};
+use crate::store::url::{Place, RedisUrl, address};
+
+const CLOCK: Clock = Clock::boot();
+/// A node that has not answered by then may be dead, and another one is asked as well.
+const NEXT_AFTER: Duration = Duration::from_millis(200);
+/// However many requests find the table old, the nodes are not asked more often.
+const LEAST_APART: Duration = Duration::from_millis(50);
+/// How long the nodes are asked when nobody waits for the answer.
+const IN_BACKGROUND: Duration = Duration::from_secs(2);
+/// Whoever asks for longer sits on a runtime that nobody drives any more.
+const STUCK_AFTER: Duration = Duration::from_secs(2);
+
+pub(super) struct Topology {
+    seeds: Vec<RedisUrl>,
+    table: Mutex<Table>,
+    /// Held by whoever asks the nodes, with the time of the latest answer.
+    gate: tokio::sync::Mutex<Option<Moment>>,
+    /// How often the nodes have answered.
+    asked: AtomicU64,
+    /// How often a slot was found with another owner.
+    changes: AtomicU64,
+    ears: Ears,
+}
+
+impl Topology {
+    pub(super) fn new(seeds: Vec<RedisUrl>) -> Arc<Self> {
+        Arc::new(Topology {
+            seeds,
+            table: Mutex::default(),
+            gate: tokio::sync::Mutex::default(),
+            asked: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
+            ears: Ears::default(),
+        })
+    }
+
+    pub(super) fn ears(&self) -> &Ears {
+        &self.ears
+    }
+
+    /// How often the nodes have answered: to be read before a request, and shown when it has found the table old.
+    pub(super) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn owner(&self, slot: u16) -> Option<Node> {
+        self.table().owner(slot).cloned()
+    }
+
+    pub(super) fn primaries(&self) -> Vec<Node> {
+        self.table().primaries()
+    }
+
+    /// The way to a node: all have the login of the URL.
+    pub(super) fn endpoint(&self, node: &Node) -> Endpoint {
+        let mut url = self.seeds[0].clone();
+        if let Place::Tcp { host, port, .. } = &mut url.place {
+            (*host, *port) = (node.host.as_ref().to_owned(), node.port);
+        }
+        Endpoint::new(url)
+    }
+
+    /// What an error line of a node means.
+    pub(super) fn explain(&self, line: &str) -> StoreError {
+        if line.starts_with("MOVED ") || line.starts_with("ASK ") {
+            let message = format!(
+                "the nodes of the cluster do not agree about who has this lock (one said: {})",
+                fault::quoted(line)
+            );
+            return StoreError::refused(ErrorKind::ClusterDown, message);
+        }
+        Endpoint::new(self.seeds[0].clone()).explain(line)
+    }
+
+    /// A node says that a slot is another's.
+    pub(super) fn moved(self: &Arc<Self>, slot: u16, to: &Node) {
+        let asked = self.asked();
+        if self.table().moved(slot, to) {
+            self.has_changed();
+            self.refresh_in_background(asked); // seldom is it the only one
+        }
+    }
+
+    fn has_changed(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        let table = self.table().clone();
+        self.ears.follow(&table);
+    }
+
+    /// Asks the nodes, unless somebody has since `seen`. Whoever needs the answer at once does not wait for this.
+    pub(super) fn refresh_in_background(self: &Arc<Self>, seen: u64) {
+        let this = Arc::clone(self);
+        drop(tokio::spawn(async move {
+            let until = CLOCK.now().plus(IN_BACKGROUND);
+            if let Err(error) = this.refresh(seen, until).await {
+                tracing::debug!(cluster = %this, %error, "the slots are not known anew");
+            }
+        }));
+    }
+
+    /// Asks the nodes, unless somebody has since `seen`.
+    pub(super) async fn refresh(&self, seen: u64, until: Moment) -> Result<(), StoreError> {
+        let patience = left(until).min(STUCK_AFTER);
+        let gate = timeout(patience, self.gate.lock()).await;
+        if self.asked() != seen {
+            return Ok(());
+        }
+        let latest = gate.as_ref().ok().and_then(|latest| **latest);
+        if let Some(latest) = latest {
+            CLOCK.sleep_until(latest.plus(LEAST_APART).min(until)).await;
+        }
+        let outcome = self.ask_the_nodes(until).await;
+        if let Ok(mut latest) = gate {
+            *latest = Some(CLOCK.now());
+        }
+        let table = outcome?;
+        let news = {
+            let mut known = self.table();
+            let news = !known.agrees(&table);
+            *known = table;
+            news
+        };
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        if news {
+            tracing::debug!(cluster = %self, primaries = ?self.primaries(), "slots");
+            self.has_changed();
+        }
+        Ok(())
+    }
+
+    /// The first answer counts. One after the other is asked, and the next one before a slow one has answered.
+    async fn ask_the_nodes(&self, until: Moment) -> Result<Table, StoreError> {
+        let mut rest = self.candidates().into_iter();
+        let mut asking = JoinSet::new();
+        let mut failure = None;
+        loop {
+            let next = rest.next();
+            let last = next.is_none();
+            if let Some(node) = next {
+                let endpoint = self.endpoint(&node);
+                asking.spawn(async move { table_of(&endpoint, &node).await });
+            } else if asking.is_empty() {
+                break;
+            }
+            let patience = if last {
+                left(until)
+            } else {
+                left(until).min(NEXT_AFTER)
+            };
+            match timeout(patience, asking.join_next()).await {
+                Ok(Some(Ok(Ok(table)))) => return Ok(table),
+                Ok(Some(Ok(Err(error)))) => failure = Some(error),
+                Ok(Some(Err(_)) | None) => {}
+                Err(_) if left(until).is_zero() => break,
+                Err(_) => {}
+            }
+        }
+        Err(failure.unwrap_or_else(|| self.silent()))
+    }
+
+    /// Whom to ask: everybody who is known in no fixed order, so that one with an old view does not always come first;
+    /// then those of the URL.
+    fn candidates(&self) -> Vec<Node> {
+        let mut nodes = self.table().nodes().to_vec();
+        if !nodes.is_empty() {
+            let first = getrandom::u32().unwrap_or_default() as usize % nodes.len();
+            nodes.rotate_left(first);
+        }
+        for seed in &self.seeds {
+            if let Place::Tcp { host, port, .. } = &seed.place {
+                let seed = Node::new(host, *port);
+                if !nodes.contains(&seed) {
+                    nodes.push(seed);
+                }
+            }
+        }
+        nodes
+    }
+
+    fn silent(&self) -> StoreError {
+        let message = format!("no node of {self} has answered in time");
+        StoreError::refused(ErrorKind::TimedOut, message)
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A node's own view.
+async fn table_of(endpoint: &Endpoint, node: &Node) -> Result<Table, StoreError> {
+    let mut raw = endpoint.for_requests().await?;
+    let slots = raw
+        .connection
+        .send_packed_command(redis::cmd("CLUSTER").arg("SLOTS"))
+        .await;
+    match slots.map_err(|error| endpoint.connecting(error))? {
+        Value::ServerError(reply) => Err(fault::surely_not(endpoint.explain(&fault::line(&reply)))),
+        answer => Table::read(&answer, node).ok_or_else(|| {
+            let message = format!("the answer of CLUSTER SLOTS from {endpoint} was not understood");
+            StoreError::refused(ErrorKind::Malformed, message)
+        }),
+    }
+}
+
+fn left(until: Moment) -> Duration {
+    until.saturating_since(CLOCK.now())
+}
+
+/// The URL without its login.
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tls = matches!(self.seeds[0].place, Place::Tcp { tls: true, .. });
+        f.write_str(if tls {
+            "rediss+cluster://"
+        } else {
+            "redis+cluster://"
+        })?;
+        for (index, seed) in self.seeds.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            if let Place::Tcp { host, port, .. } = &seed.place {
+                write!(f, "{comma}{}", address(host, *port))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Topology({self})")
+    }
+}

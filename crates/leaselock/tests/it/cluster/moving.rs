@@ -1,0 +1,106 @@
+//! Slots that go to another node while their locks are free, held, and waited for.
+
+use leaselock::{AcquireError, Client, ErrorKind};
+use testkit::{Cluster, Server};
+
+use crate::engine::shared_cluster;
+use crate::support::{LONG, by_message, in_line, is_free, soon, waiter};
+
+/// A node that does not have the name.
+fn elsewhere<'a>(cluster: &'a Cluster, name: &str) -> &'a Server {
+    let owner = cluster.owner_of(name).port();
+    let mut others = cluster.nodes().iter().filter(|node| node.port() != owner);
+    others.next().unwrap()
+}
+
+#[tokio::test]
+async fn a_client_that_knows_an_old_owner_follows_the_slot() {
+    let cluster = shared_cluster();
+    let client = Client::connect(&cluster.url()).unwrap();
+    let (slot, home) = (cluster.slot("follows"), cluster.owner_of("follows"));
+    let mutex = client.mutex("follows").ttl(LONG);
+    let before = mutex.acquire().await.unwrap();
+    cluster.move_slot(slot, elsewhere(&cluster, "follows"));
+    before.extend(LONG).await.unwrap();
+    let fence = before.fence();
+    before.release().await.unwrap();
+    cluster.move_slot(slot, home);
+    let after = mutex.try_acquire().await.unwrap().unwrap();
+    assert!(after.fence() > fence);
+    after.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_that_is_held_and_waited_for_moves_with_its_line() {
+    let cluster = shared_cluster();
+    let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
+    let slot = cluster.slot("along");
+    let lease = one.mutex("along").ttl(LONG).acquire().await.unwrap();
+    let mut first = waiter(&two, "along", LONG);
+    in_line(&one, "along", 1).await;
+    let mut second = waiter(&one, "along", LONG);
+    in_line(&one, "along", 2).await;
+    cluster.move_slot(slot, elsewhere(&cluster, "along"));
+    let mut fences = vec![lease.fence()];
+    lease.release().await.unwrap();
+    // Whoever listens at the new node first may come first; the other is told.
+    let served = tokio::select! {
+        served = by_message(&mut first) => served,
+        served = by_message(&mut second) => served,
+    };
+    let served = served.unwrap().unwrap();
+    fences.push(served.fence());
+    served.release().await.unwrap();
+    let left = if first.is_finished() { second } else { first };
+    let last = by_message(left).await.unwrap().unwrap();
+    fences.push(last.fence());
+    assert!(fences.is_sorted_by(|one, other| one < other), "{fences:?}");
+    last.release().await.unwrap();
+    assert!(is_free(&one, "along").await);
+}
+
+/// The lock has moved already and its line has not: nothing that needs both can be done.
+#[tokio::test]
+async fn while_its_keys_are_apart_a_lease_is_extended_and_given_back_and_nobody_else_gets_it() {
+    let cluster = shared_cluster();
+    let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
+    let (slot, to) = (cluster.slot("apart"), elsewhere(&cluster, "apart"));
+    let lease = one.mutex("apart").ttl(LONG).acquire().await.unwrap();
+    let next = waiter(&two, "apart", LONG);
+    in_line(&one, "apart", 1).await;
+    cluster.begin_move(slot, to);
+    cluster.move_key("apart", cluster.owner(slot), to);
+    lease.extend(LONG).await.unwrap();
+    let refused = soon(one.mutex("apart").try_acquire()).await.unwrap_err();
+    let AcquireError::Store { source, .. } = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(source.kind(), ErrorKind::ClusterDown, "{source}");
+    let before = lease.fence();
+    lease.release().await.unwrap();
+    assert!(!next.is_finished());
+    cluster.end_move(slot, to);
+    let next = soon(next).await.unwrap().unwrap();
+    assert!(next.fence() > before);
+    next.release().await.unwrap();
+    assert!(is_free(&one, "apart").await);
+}
+
+/// Nothing of the lock is left at the old node, so the request belongs to the new one, which has nothing either.
+#[tokio::test]
+async fn a_lock_without_a_key_waits_for_the_end_of_the_move() {
+    let cluster = shared_cluster();
+    let client = Client::connect(&cluster.url()).unwrap();
+    let (slot, to) = (cluster.slot("new"), elsewhere(&cluster, "new"));
+    cluster.begin_move(slot, to);
+    let refused = soon(client.mutex("new").try_acquire()).await.unwrap_err();
+    assert!(
+        matches!(&refused, AcquireError::Store { source, .. } if source.kind() == ErrorKind::ClusterDown),
+        "{refused:?}"
+    );
+    let mutex = client.mutex("new").ttl(LONG);
+    let waiting = tokio::spawn(async move { mutex.acquire_within(LONG).await });
+    cluster.end_move(slot, to);
+    let lease = soon(waiting).await.unwrap().unwrap();
+    lease.release().await.unwrap();
+}
