@@ -16,6 +16,8 @@ const SLACK_US: i128 = 5_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Skew {
+    /// Answers come from several servers, whose clocks differ without any of them jumping.
+    several: bool,
     bounds: Mutex<Option<Bounds>>,
     jumps: AtomicU64,
     /// By how much it jumped last, in milliseconds.
@@ -31,8 +33,19 @@ struct Bounds {
 }
 
 impl Skew {
+    /// For a store of one clock, or of several: those are not watched.
+    pub(crate) fn of(several: bool) -> Self {
+        Skew {
+            several,
+            ..Skew::default()
+        }
+    }
+
     /// Takes in one answer. True when the server's clock has jumped since the one before.
     pub(crate) fn note(&self, sent: Moment, received: Moment, server_us: u64) -> bool {
+        if self.several {
+            return false;
+        }
         let micros = |moment: Moment| i128::from(moment.as_nanos() / 1000);
         let server = i128::from(server_us);
         let new = Bounds {
@@ -90,6 +103,14 @@ mod tests {
         assert!(!skew.note(at(0), at(100), 1_000_050));
         assert!(!skew.note(at(10_000), at(3_010_000), 1_011_000));
         assert!(!skew.note(at(4_000_000), at(4_000_100), 5_005_000));
+    }
+
+    #[test]
+    fn clocks_of_several_servers_are_not_compared() {
+        let skew = Skew::of(true);
+        assert!(!skew.note(at(0), at(100), 1_000_000));
+        assert!(!skew.note(at(1000), at(1100), 21_001_000));
+        assert_eq!((skew.jumps(), skew.last_ms()), (0, None));
     }
 
     #[test]

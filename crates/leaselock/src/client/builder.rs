@@ -198,8 +198,8 @@ impl ClientBuilder {
             requests: Requests::new(&store, &self.clock, strict.is_some()),
             strict,
             clock: self.clock,
+            skew: Arc::new(Skew::of(store.is_cluster())),
             store,
-            skew: Arc::new(Skew::default()),
             parties: Parties::default(),
             gates: Gates::default(),
             #[cfg(feature = "redis")]
