@@ -17,7 +17,7 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use crate::client::Closed;
+use crate::client::{Closed, Stats};
 use crate::doctor::Report;
 use crate::error::{
     AcquireError, BreakError, ExtendError, InspectError, InvalidInput, Lost, ReleaseError,
@@ -31,6 +31,7 @@ use crate::mutex::{Ran, RunError};
 use crate::name::Name;
 use crate::options::setters;
 use crate::preset::Preset;
+use crate::strict::StrictStatus;
 
 /// A [`Client`](crate::Client) whose calls wait on the calling thread.
 #[derive(Debug, Clone)]
@@ -104,6 +105,27 @@ impl Client {
     /// [`StoreError`] when the store does not answer.
     pub fn doctor(&self) -> Result<Report, StoreError> {
         self.wait(self.client.doctor())
+    }
+
+    /// As [`Client::stats`](crate::Client::stats).
+    pub fn stats(&self) -> Stats {
+        self.client.stats()
+    }
+
+    /// As [`Client::init_strict`](crate::Client::init_strict).
+    ///
+    /// # Errors
+    /// [`StoreError`] when this client is not in strict mode, or the store does not answer.
+    pub fn init_strict(&self) -> Result<(), StoreError> {
+        self.wait(self.client.init_strict())
+    }
+
+    /// As [`Client::strict_status`](crate::Client::strict_status).
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store does not answer or is no server.
+    pub fn strict_status(&self) -> Result<StrictStatus, StoreError> {
+        self.wait(self.client.strict_status())
     }
 
     /// Goes on with a lease that another process has detached.

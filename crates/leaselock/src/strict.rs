@@ -145,15 +145,17 @@ impl Strict {
         self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in an answer. Each quarantine is told once.
-    pub(crate) fn met(&self, why: Quarantine, remaining: Duration, now: Moment) {
+    /// Takes in an answer. Each quarantine is told once: true when it is another one than before.
+    pub(crate) fn met(&self, why: Quarantine, remaining: Duration, now: Moment) -> bool {
         /// Two answers about the same end differ by less.
         const SAME: Duration = Duration::from_secs(1);
         let end = now.plus(remaining);
         let known = self.until().replace(end);
-        if known.is_none_or(|known| end > known.plus(SAME)) {
+        let another = known.is_none_or(|known| end > known.plus(SAME));
+        if another {
             tracing::warn!(%why, ?remaining, "strict mode: nobody is granted until all old leases are over");
         }
+        another
     }
 
     /// For how long still nobody is granted, as far as is known.
@@ -221,5 +223,47 @@ impl Operation for Status<'_> {
             },
             _ => return Err(Malformed),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strict(longest_ms: u64) -> Strict {
+        let longest = Ttl::whole_ms(longest_ms).unwrap();
+        Strict::new(Gate::new("", false, longest, Drift { ppm: 10_000 }))
+    }
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn a_quarantine_is_the_longest_ttl_and_its_drift_and_two_seconds() {
+        assert_eq!(strict(60_000).gate.quarantine_ms(), 60_000 + 602 + 2_000);
+    }
+
+    #[test]
+    fn each_quarantine_is_told_once_and_the_next_one_again() {
+        let strict = strict(1_000);
+        let met = |left_ms, now| {
+            let left = Duration::from_millis(left_ms);
+            strict.met(Quarantine::Moved, left, at(now))
+        };
+        assert_eq!(strict.left(at(0)), Duration::ZERO);
+        assert!(met(3_000, 0));
+        assert!(!met(2_000, 1_005) && !met(0, 3_010));
+        assert_eq!(strict.left(at(3_000)), Duration::from_millis(10));
+        assert!(met(3_000, 3_500), "the server was restarted in the middle");
+        assert!(met(3_000, 60_000));
+    }
+
+    #[test]
+    fn a_ttl_that_could_outlive_a_quarantine_does_not_fit() {
+        let gate = &strict(1_000).gate;
+        assert!(gate.fits(Ttl::whole_ms(1_000).unwrap()).is_ok());
+        let refusal = gate.fits(Ttl::whole_ms(1_001).unwrap()).unwrap_err();
+        assert!(refusal.to_string().contains("1.001s"), "{refusal}");
     }
 }

@@ -4,11 +4,11 @@ use testkit::Server;
 
 use crate::common::{Store, object, until};
 
-const STRICT: [&str; 2] = ["--strict", "1s"];
+const STRICT: [&str; 2] = ["--strict", "4s"];
 
 /// A job under a lock that is as long as strict mode allows.
 fn job(store: &Store, flags: &[&str]) -> crate::common::Running {
-    let line = ["run", "--ttl", "1s"];
+    let line = ["run", "--ttl", "4s"];
     let words = ["job", "--", "echo", "ran"];
     store.start(&[&STRICT, line.as_slice(), flags, &words].concat())
 }
@@ -21,15 +21,15 @@ fn state(store: &Store) -> serde_json::Value {
 fn an_operator_opens_it_and_a_job_runs_at_once() {
     let store = Store::redis();
     assert_eq!(state(&store)["strict"], "missing");
-    let done = store.run(&["strict", "init", "--longest", "1s"]).gives(0);
-    assert_eq!(done.out, "locks are granted; leases of at most 1s\n");
+    let done = store.run(&["strict", "init", "--longest", "4s"]).gives(0);
+    assert_eq!(done.out, "locks are granted; leases of at most 4s\n");
     assert_eq!(job(&store, &["-n"]).end().gives(0).out, "ran\n");
     // The same in another way.
-    store.run(&["strict", "init", "--strict", "1s"]).gives(0);
+    store.run(&["strict", "init", "--strict", "4s"]).gives(0);
     let state = state(&store);
     assert_eq!(
         (&state["strict"], &state["longest_ms"]),
-        (&"open".into(), &1000.into())
+        (&"open".into(), &4000.into())
     );
 }
 
@@ -48,11 +48,11 @@ fn a_job_that_does_not_wait_is_told_that_the_store_does_not_serve_now_and_one_th
 #[test]
 fn after_a_restart_the_second_copy_of_a_job_waits_until_the_first_is_ended() {
     let store = Store::redis();
-    store.run(&["strict", "init", "--longest", "1s"]).gives(0);
-    let first = store.hold(&["--strict", "1s", "--ttl", "1s", "-k", "100ms"]);
+    store.run(&["strict", "init", "--longest", "4s"]).gives(0);
+    let first = store.hold(&["--strict", "4s", "--ttl", "4s", "-k", "100ms"]);
     store.server().restart();
     let alive = "kill -0 $(cat held) 2> /dev/null && echo both; echo ran";
-    let line = ["run", "--strict", "1s", "--ttl", "1s", "job", "-c", alive];
+    let line = ["run", "--strict", "4s", "--ttl", "4s", "job", "-c", alive];
     assert_eq!(store.run(&line).gives(0).out, "ran\n");
     first.end_with_stdin_open().gives(79);
 }
@@ -63,27 +63,27 @@ fn what_does_not_go_together_is_refused_with_what_would_be_right() {
     store.run(&["strict", "init"]).refuses(64, "--longest 1m");
     let two = ["strict", "init", "--longest", "1m", "--strict", "2m"];
     store.run(&two).refuses(64, "name one");
-    let long = ["run", "--strict", "1s", "job", "--", "true"];
+    let long = ["run", "--strict", "4s", "job", "--", "true"];
     store.run(&long).refuses(64, "longer than the longest");
     store.run(&["strict", "init", "--longest", "1m"]).gives(0);
     job(&store, &["-n"])
         .end()
-        .refuses(77, "this client says 1s");
+        .refuses(77, "this client says 4s");
 
     let store = Store::file();
     let words = "strict mode is for servers";
     job(&store, &["-n"]).end().refuses(64, words);
     store.run(&["strict", "status"]).refuses(69, words);
     store
-        .run(&["strict", "init", "--longest", "1s"])
+        .run(&["strict", "init", "--longest", "4s"])
         .refuses(64, words);
 }
 
 #[test]
 fn a_variable_sets_it_for_all_copies_of_a_job() {
     let store = Store::on(Server::start());
-    let mut command = store.leaselock(&["run", "-n", "--ttl", "1s", "job", "--", "true"]);
-    command.env("LEASELOCK_STRICT", "1s");
+    let mut command = store.leaselock(&["run", "-n", "--ttl", "4s", "job", "--", "true"]);
+    command.env("LEASELOCK_STRICT", "4s");
     let done = crate::common::Running::start(command).end();
     done.refuses(69, "nobody is granted");
     until("the gate is closed", || {

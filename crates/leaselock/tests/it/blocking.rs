@@ -3,7 +3,7 @@
 use std::sync::mpsc::channel;
 
 use leaselock::blocking::Client;
-use leaselock::{AcquireError, BreakTerms, Holding, LostReason, RunError};
+use leaselock::{AcquireError, BreakTerms, Holding, LostReason, RunError, StrictStatus};
 use testkit::{Server, wait_until};
 
 use crate::support::{LONG, PATIENCE, leftovers, millis};
@@ -48,6 +48,9 @@ fn the_words_of_the_async_front_mean_the_same() {
         Err(AcquireError::Closed)
     ));
     assert!(!two.doctor().unwrap().checks.is_empty());
+    assert_eq!(two.stats().clock_jumps, 0);
+    assert_eq!(two.strict_status().unwrap(), StrictStatus::Missing);
+    assert!(two.init_strict().is_err(), "it is not in strict mode");
 }
 
 #[test]

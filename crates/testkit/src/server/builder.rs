@@ -145,6 +145,11 @@ impl Builder {
             shifted: self.shifted,
         };
         if self.shifted {
+            assert!(
+                shifted::can_be(&launch.binary),
+                "{} is linked statically, so its clock cannot be moved: run this test with another server",
+                launch.binary.display()
+            );
             shifted::set(dir.path(), 0).expect("the server's folder can be written");
         }
         let mut problem = String::new();

@@ -16,6 +16,16 @@ pub(super) fn file(dir: &Path) -> PathBuf {
     dir.join("clock-offset")
 }
 
+/// Whether the program asks a C library that another can stand in front of: it names an interpreter in its head, or is a
+/// script that starts one which may.
+pub(super) fn can_be(program: &Path) -> bool {
+    use std::io::Read as _;
+    let mut head = Vec::new();
+    let read = fs::File::open(program).and_then(|file| file.take(4096).read_to_end(&mut head));
+    let names_one = || head.windows(4).any(|word| word == b"/ld-");
+    read.is_ok() && (!head.starts_with(b"\x7fELF") || names_one())
+}
+
 /// The server sees the true time plus this from its next reading on.
 pub(super) fn set(dir: &Path, milliseconds: i64) -> io::Result<()> {
     use std::os::unix::fs::FileExt as _;
@@ -69,4 +79,27 @@ fn build(folder: &Path) -> Result<PathBuf, String> {
     }
     fs::rename(&object, &built).map_err(|error| error.to_string())?;
     Ok(built)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_bring_their_own_c_library_are_told_from_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = |name: &str, head: &[u8]| {
+            let path = dir.path().join(name);
+            fs::write(&path, head).unwrap();
+            can_be(&path)
+        };
+        assert!(program(
+            "dynamic",
+            b"\x7fELF\x02\x01 /lib64/ld-linux-x86-64.so.2"
+        ));
+        assert!(program("script", b"#!/bin/sh"));
+        assert!(!program("static", b"\x7fELF\x02\x01 nothing"));
+        assert!(!can_be(&dir.path().join("missing")));
+        assert!(can_be(&std::env::current_exe().unwrap()));
+    }
 }
