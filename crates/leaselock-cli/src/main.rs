@@ -61,6 +61,7 @@ fn obey(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Break(args) => verb::break_::run(args, globals),
         Verb::Doctor(_) => verb::doctor::run(globals),
         Verb::Strict(args) => verb::strict::run(args, globals),
+        Verb::Functions(args) => verb::functions::run(args, globals),
         Verb::Bench(args) => verb::bench::run(args, globals),
         Verb::Completions(args) => print(&verb::completions::text(args)),
         Verb::Man(args) => {

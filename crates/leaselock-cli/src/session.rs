@@ -70,7 +70,7 @@ fn plain_builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
                     memory; use file: or file:///dir";
         return Err(Failure::new(text, Exit::USAGE));
     }
-    let builder = Client::builder().url(url);
+    let builder = Client::builder().url(url).functions(globals.functions);
     match globals.tls.options() {
         Ok(None) => Ok(builder),
         Ok(Some(options)) => Ok(builder.tls(options)),

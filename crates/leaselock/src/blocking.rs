@@ -128,6 +128,15 @@ impl Client {
         self.wait(self.client.strict_status())
     }
 
+    /// As [`Client::load_functions`](crate::Client::load_functions).
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store has no functions, or the user may not load them.
+    #[cfg(feature = "redis")]
+    pub fn load_functions(&self) -> Result<crate::LoadedFunctions, StoreError> {
+        self.wait(self.client.load_functions())
+    }
+
     /// Goes on with a lease that another process has detached.
     pub fn attach(&self, handle: Handle) -> DetachedLease {
         DetachedLease {

@@ -36,6 +36,8 @@ mod combine;
 mod doctor;
 mod error;
 mod fence;
+#[cfg(feature = "redis")]
+mod functions;
 mod inspect;
 mod keys;
 mod lease;
@@ -74,6 +76,8 @@ pub use protocol::{LATENCY_GUARD, Protocol};
 /// The redis client library in the version that connections are handed in from.
 #[cfg(feature = "redis")]
 pub use redis;
+#[cfg(feature = "redis")]
+pub use store::redis::LoadedFunctions;
 #[cfg(feature = "tls")]
 pub use store::redis::TlsOptions;
 pub use strict::{Quarantine, StrictStatus};

@@ -10,11 +10,7 @@ use crate::error::{ErrorKind, StoreError};
 pub(crate) struct Script {
     pub(crate) name: &'static str,
     pub(crate) source: &'static str,
-    /// Changes nothing, so a store may run it without its lock.
-    #[cfg_attr(
-        not(feature = "embedded"),
-        expect(dead_code, reason = "Redis takes no lock")
-    )]
+    /// Changes nothing, so a folder runs it without its lock and a server takes it for a function that does not write.
     pub(crate) reads_only: bool,
     /// The SHA-1 by which a Redis server knows it, computed on first use.
     #[cfg_attr(
@@ -373,10 +369,16 @@ impl Tagged {
     }
 }
 
+/// The scripts of a noun, for whoever needs all there are.
+#[cfg(feature = "redis")]
+pub(crate) type Scripts = &'static [fn() -> &'static Script];
+
 /// An atomic step of a primitive.
 pub(crate) trait Operation {
     type Reply;
     const SCRIPT: fn() -> &'static Script;
+    /// The same with a gate in front of it, where there is such a one.
+    const STRICT: fn() -> &'static Script = Self::SCRIPT;
     /// Keys and arguments in the order of the script's header.
     fn encode(&self, call: &mut Call);
     /// Every tag of the header, and no other.

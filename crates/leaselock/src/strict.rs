@@ -165,6 +165,10 @@ impl Strict {
     }
 }
 
+/// Every script of the gate by itself.
+#[cfg(feature = "redis")]
+pub(crate) const SCRIPTS: crate::script::Scripts = &[Init::SCRIPT, Status::SCRIPT];
+
 /// Opens the gate. Runs `lua/strict/init.lua`.
 #[derive(Debug)]
 pub(crate) struct Init<'a> {

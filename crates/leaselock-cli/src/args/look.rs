@@ -84,6 +84,26 @@ pub(crate) struct BreakArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {}
 
+/// Load all scripts onto a server as functions, for users who may not send scripts
+///
+/// The library has the version in its name, so those of other versions stay; they are named, and
+/// FUNCTION DELETE takes them away when nobody uses them. The user needs the right to FUNCTION
+/// LOAD. Clients use them with --functions.
+#[derive(Debug, Args)]
+pub(crate) struct FunctionsArgs {
+    /// load, or print: what FUNCTION LOAD would get
+    pub(crate) what: FunctionsDo,
+}
+
+/// What is done with the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FunctionsDo {
+    /// Load it, unless it is there
+    Load,
+    /// Print it, for `redis-cli -x FUNCTION LOAD`
+    Print,
+}
+
 /// Print the completions for a shell
 ///
 /// For example: leaselock completions bash > ~/.local/share/bash-completion/completions/leaselock

@@ -16,6 +16,7 @@ pub(crate) mod usage;
 use std::ffi::OsString;
 use std::time::Duration;
 
+use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, Command, FromArgMatches as _, Parser, Subcommand};
 
 use crate::duration;
@@ -78,6 +79,18 @@ pub(crate) struct Globals {
     #[arg(value_parser = duration::parse, help_heading = "Global options")]
     pub(crate) strict: Option<Duration>,
 
+    /// Call scripts as functions that an administrator has loaded with `functions load`
+    ///
+    /// For servers on which a user may not send scripts. Needs Redis 7 or later, or Valkey.
+    #[arg(
+        long,
+        global = true,
+        env = "LEASELOCK_FUNCTIONS",
+        help_heading = "Global options"
+    )]
+    #[arg(value_parser = FalseyValueParser::new())]
+    pub(crate) functions: bool,
+
     /// Print one JSON object a line on standard output
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
@@ -119,6 +132,7 @@ pub(crate) enum Verb {
     Break(look::BreakArgs),
     Doctor(look::DoctorArgs),
     Strict(strict::StrictArgs),
+    Functions(look::FunctionsArgs),
     Bench(bench::BenchArgs),
     Completions(look::CompletionsArgs),
     Man(look::ManArgs),

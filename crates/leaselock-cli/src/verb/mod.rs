@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod break_;
 pub(crate) mod completions;
 pub(crate) mod doctor;
+pub(crate) mod functions;
 pub(crate) mod handle;
 pub(crate) mod ls;
 pub(crate) mod man;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 13] = [
+pub(crate) const VERBS: [&str; 14] = [
     "run",
     "acquire",
     "extend",
@@ -21,6 +21,7 @@ pub(crate) const VERBS: [&str; 13] = [
     "break",
     "doctor",
     "strict",
+    "functions",
     "bench",
     "completions",
     "man",

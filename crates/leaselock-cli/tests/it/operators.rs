@@ -238,6 +238,53 @@ fn doctor_finds_out_that_a_user_may_run_nothing() {
 }
 
 #[test]
+fn functions_are_loaded_once_and_then_used() {
+    let store = Store::redis();
+    let printed = store.run(&["functions", "print"]).gives(0).out;
+    let name = printed
+        .lines()
+        .next()
+        .unwrap()
+        .strip_prefix("#!lua name=")
+        .unwrap();
+    let loaded = store.run(&["functions", "load"]);
+    if store.server().cli(&["FUNCTION", "LIST"]).is_error() {
+        loaded.refuses(69, "Redis 7 or later");
+        store
+            .run(&["--functions", "ls"])
+            .refuses(69, "Redis 7 or later");
+        return;
+    }
+    assert_eq!(loaded.gives(0).out, format!("{name} is loaded\n"));
+    assert_eq!(
+        store.run(&["functions", "load"]).gives(0).out,
+        format!("{name} was there\n")
+    );
+    let again = object(&store.run(&["functions", "load", "--json"]).gives(0).out);
+    assert_eq!(
+        (&again["library"], &again["was_there"]),
+        (&name.into(), &true.into())
+    );
+    store.server().cli(&["CONFIG", "RESETSTAT"]);
+    store
+        .run(&["--functions", "run", "job", "--", "true"])
+        .gives(0);
+    let report = store.run(&["--functions", "doctor"]).gives(0).out;
+    assert!(report.contains(name), "{report}");
+    let stats = store.server().cli(&["INFO", "commandstats"]);
+    assert!(!stats.text().unwrap().contains("cmdstat_eval"), "{stats:?}");
+    store.server().cli(&["FUNCTION", "FLUSH"]);
+    store
+        .run(&["--functions", "run", "job", "--", "true"])
+        .refuses(69, "leaselock functions load");
+    store.run(&["--functions", "doctor"]).gives(1);
+    store.run(&["functions", "load"]).gives(0);
+    Store::file()
+        .run(&["--functions", "ls"])
+        .refuses(64, "redis://");
+}
+
+#[test]
 fn every_verb_has_its_page_and_every_shell_its_completions() {
     let store = Store::file();
     let page = store.run(&["man"]).gives(0).out;

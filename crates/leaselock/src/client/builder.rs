@@ -43,6 +43,8 @@ pub struct ClientBuilder {
     process_name: Option<String>,
     clock: Clock,
     session: bool,
+    #[cfg(feature = "redis")]
+    functions: bool,
     #[cfg(feature = "tls")]
     tls: Option<Arc<crate::store::redis::TlsOptions>>,
 }
@@ -65,6 +67,8 @@ impl Default for ClientBuilder {
             process_name: None,
             clock: Clock::boot(),
             session: true,
+            #[cfg(feature = "redis")]
+            functions: false,
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -107,6 +111,15 @@ impl ClientBuilder {
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: crate::store::redis::TlsOptions) -> Self {
         self.tls = Some(Arc::new(options));
+        self
+    }
+
+    /// Whether scripts are called as functions that an administrator has loaded
+    /// ([`Client::load_functions`]), so that the user needs no right to send scripts; off by default. Needs Redis 7 or
+    /// later, or Valkey, at a URL. Where the functions of this version are missing, each operation says so.
+    #[cfg(feature = "redis")]
+    pub fn functions(mut self, on: bool) -> Self {
+        self.functions = on;
         self
     }
 
@@ -258,7 +271,12 @@ impl ClientBuilder {
 
     fn store(&self, id: &ClientId) -> Result<Store, InvalidInput> {
         match &self.source {
-            Source::Url(url) => self.store_at(self.secured(url::parse(url)?)?, id),
+            Source::Url(url) => {
+                let target = self.secured(self.hardened(url::parse(url)?)?)?;
+                self.store_at(target, id)
+            }
+            #[cfg(feature = "redis")]
+            Source::Store(Ok(_)) if self.functions => Err(functions_need_a_url()),
             #[cfg(feature = "tls")]
             Source::Store(Ok(_)) if self.tls.is_some() => Err(InvalidInput::new(
                 "a client or connection that is handed in has TLS settings of its own: use a rediss:// URL".to_owned(),
@@ -268,6 +286,24 @@ impl ClientBuilder {
             #[cfg(feature = "redis")]
             Source::Store(Err(unusable)) => Err(unusable.clone()),
         }
+    }
+
+    /// The target, told to call functions when that was asked for.
+    #[cfg(feature = "redis")]
+    fn hardened(&self, mut target: Target) -> Result<Target, InvalidInput> {
+        match &mut target {
+            _ if !self.functions => Ok(target),
+            Target::Redis(server) => {
+                server.functions = Some(crate::functions::library());
+                Ok(target)
+            }
+            _ => Err(functions_need_a_url()),
+        }
+    }
+
+    #[cfg(not(feature = "redis"))]
+    fn hardened(&self, target: Target) -> Result<Target, InvalidInput> {
+        Ok(target)
     }
 
     /// The target with the options for TLS, which only one with TLS may have.
@@ -330,6 +366,13 @@ impl ClientBuilder {
             missing => Err(InvalidInput::new(missing.not_built_in())),
         }
     }
+}
+
+#[cfg(feature = "redis")]
+fn functions_need_a_url() -> InvalidInput {
+    InvalidInput::new(
+        "functions are called on servers that are named by a redis:// URL, and this is another store".to_owned(),
+    )
 }
 
 impl fmt::Debug for ClientBuilder {

@@ -2,6 +2,8 @@
 
 pub(crate) mod background;
 pub(crate) mod builder;
+#[cfg(feature = "redis")]
+pub(crate) mod functions;
 pub(crate) mod record;
 pub(crate) mod requests;
 mod strict;

@@ -20,6 +20,8 @@ use crate::name::Name;
 use crate::options::{Options, Wait, setters};
 use crate::preset::Preset;
 use crate::protocol::look::look;
+#[cfg(feature = "redis")]
+use crate::script::{Operation, Scripts};
 use crate::wait::acquisition::Acquisition;
 use crate::wait::looks;
 
@@ -258,6 +260,27 @@ impl Mutex {
         Ok(Ran { value, released })
     }
 }
+
+/// Every script of a mutex.
+#[cfg(feature = "redis")]
+pub(crate) const SCRIPTS: Scripts = &[
+    steps::Acquire::SCRIPT,
+    steps::Acquire::STRICT,
+    steps::Extend::SCRIPT,
+    steps::Release::SCRIPT,
+    steps::Release::STRICT,
+    steps::Cancel::SCRIPT,
+    steps::Cancel::STRICT,
+    steps::Detach::SCRIPT,
+    views::Inspect::SCRIPT,
+    views::Break::SCRIPT,
+    views::Break::STRICT,
+    views::Note::SCRIPT,
+    views::Survey::SCRIPT,
+    many::AcquireMany::SCRIPT,
+    many::ReleaseMany::SCRIPT,
+    many::ExtendMany::SCRIPT,
+];
 
 /// How often [`Mutex::check`] looks while it waits for a time.
 const CHECK_EVERY: Duration = Duration::from_millis(200);

@@ -79,6 +79,8 @@ impl Operation for Acquire<'_> {
     type Reply = Acquired;
     const SCRIPT: fn() -> &'static Script =
         || script!("mutex/acquire" first, with "fence", with "line");
+    const STRICT: fn() -> &'static Script =
+        || script!("mutex/acquire" strict first, with "fence", with "line");
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
@@ -97,7 +99,7 @@ impl Operation for Acquire<'_> {
     fn script(&self) -> &'static Script {
         match self.keys.gate {
             None => Self::SCRIPT(),
-            Some(_) => script!("mutex/acquire" strict first, with "fence", with "line"),
+            Some(_) => Self::STRICT(),
         }
     }
 
@@ -250,6 +252,8 @@ impl Operation for Release<'_> {
     type Reply = ReleaseAnswer;
     const SCRIPT: fn() -> &'static Script =
         || script!("mutex/release" first, with "fence", with "line");
+    const STRICT: fn() -> &'static Script =
+        || script!("mutex/release" strict first, with "fence", with "line");
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
@@ -269,7 +273,7 @@ impl Operation for Release<'_> {
     fn script(&self) -> &'static Script {
         match self.keys.gate {
             None => Self::SCRIPT(),
-            Some(_) => script!("mutex/release" strict first, with "fence", with "line"),
+            Some(_) => Self::STRICT(),
         }
     }
 
@@ -302,6 +306,8 @@ pub(crate) enum Cancelled {
 impl Operation for Cancel<'_> {
     type Reply = Cancelled;
     const SCRIPT: fn() -> &'static Script = || script!("mutex/cancel", with "fence", with "line");
+    const STRICT: fn() -> &'static Script =
+        || script!("mutex/cancel" strict, with "fence", with "line");
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
@@ -317,7 +323,7 @@ impl Operation for Cancel<'_> {
     fn script(&self) -> &'static Script {
         match self.keys.gate {
             None => Self::SCRIPT(),
-            Some(_) => script!("mutex/cancel" strict, with "fence", with "line"),
+            Some(_) => Self::STRICT(),
         }
     }
 

@@ -107,6 +107,8 @@ pub(crate) enum Broke {
 impl Operation for Break<'_> {
     type Reply = Broke;
     const SCRIPT: fn() -> &'static Script = || script!("mutex/break", with "fence", with "line");
+    const STRICT: fn() -> &'static Script =
+        || script!("mutex/break" strict, with "fence", with "line");
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
@@ -126,7 +128,7 @@ impl Operation for Break<'_> {
     fn script(&self) -> &'static Script {
         match self.keys.gate {
             None => Self::SCRIPT(),
-            Some(_) => script!("mutex/break" strict, with "fence", with "line"),
+            Some(_) => Self::STRICT(),
         }
     }
 

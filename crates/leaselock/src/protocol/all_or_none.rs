@@ -11,6 +11,8 @@ use crate::error::StoreError;
 use crate::mutex::steps::{ExtendAnswer, ReleaseAnswer};
 use crate::protocol::claim::Try;
 use crate::protocol::setnx_pexpire::remaining;
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
 use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
 use crate::store::Store;
 use crate::token::Token;
@@ -70,6 +72,9 @@ impl Locks<'_> {
         store.ask(&Release(self), within).await
     }
 }
+
+#[cfg(feature = "redis")]
+pub(super) const SCRIPTS: Scripts = &[Take::SCRIPT, Extend::SCRIPT, Release::SCRIPT];
 
 struct Take<'a>(Locks<'a>, Ttl);
 

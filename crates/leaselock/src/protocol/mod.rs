@@ -18,6 +18,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::error::InvalidInput;
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
 
 /// How a lock is taken and given back on the server. All who share a lock use the same way.
 ///
@@ -51,6 +53,15 @@ pub enum Protocol {
     /// note lies in the value, behind the token.
     AllOrNone,
 }
+
+/// Every script of the other ways.
+#[cfg(feature = "redis")]
+pub(crate) const SCRIPTS: [Scripts; 4] = [
+    all_or_none::SCRIPTS,
+    python_redis_lock::SCRIPTS,
+    redisson::SCRIPTS,
+    setnx_pexpire::SCRIPTS,
+];
 
 /// How near its end a lock that is deleted without a look is left alone, unless set otherwise: longer than a request
 /// takes that is not lost.

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::mutex::steps::ReleaseAnswer;
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
 use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
 use crate::store::Store;
 
@@ -23,6 +25,9 @@ pub(super) fn signal(prefix: &str, lock: &str) -> String {
     let key = lock.strip_prefix(prefix).unwrap_or(lock);
     format!("{prefix}{SIGNAL}{}", key.strip_prefix(LOCK).unwrap_or(key))
 }
+
+#[cfg(feature = "redis")]
+pub(super) const SCRIPTS: Scripts = &[Release::SCRIPT];
 
 struct Release<'a> {
     lock: &'a str,

@@ -9,6 +9,8 @@ use crate::error::StoreError;
 use crate::mutex::steps::{ExtendAnswer, ReleaseAnswer};
 use crate::protocol::claim::Try;
 use crate::protocol::setnx_pexpire::remaining;
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
 use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
 use crate::store::Store;
 use crate::ttl::Ttl;
@@ -42,6 +44,9 @@ pub(crate) fn channel(lock: &str) -> String {
 pub(crate) fn is_unlocked(words: &[u8]) -> bool {
     words == b"0"
 }
+
+#[cfg(feature = "redis")]
+pub(super) const SCRIPTS: Scripts = &[Take::SCRIPT, Extend::SCRIPT, Release::SCRIPT];
 
 struct Take<'a> {
     lock: &'a str,

@@ -8,9 +8,14 @@ use std::time::Duration;
 use crate::error::StoreError;
 use crate::mutex::steps::ReleaseAnswer;
 use crate::protocol::claim::Try;
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
 use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
 use crate::store::Store;
 use crate::ttl::Ttl;
+
+#[cfg(feature = "redis")]
+pub(super) const SCRIPTS: Scripts = &[Take::SCRIPT, Release::SCRIPT];
 
 struct Take<'a> {
     lock: &'a str,

@@ -47,6 +47,9 @@ pub(crate) struct RedisUrl {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) db: u32,
+    /// Scripts are called as functions of this library.
+    #[cfg(feature = "redis")]
+    pub(crate) functions: Option<&'static crate::functions::Library>,
     /// For a place with TLS.
     #[cfg(feature = "tls")]
     pub(crate) tls: std::sync::Arc<crate::store::redis::TlsOptions>,
@@ -181,6 +184,8 @@ fn cluster(rest: &str, tls: bool) -> Result<Vec<RedisUrl>, InvalidInput> {
             user: user.clone(),
             password: password.clone(),
             db: 0,
+            #[cfg(feature = "redis")]
+            functions: None,
             #[cfg(feature = "tls")]
             tls: std::sync::Arc::default(),
         })
@@ -220,6 +225,8 @@ fn network(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
         user,
         password,
         db: database(path)?,
+        #[cfg(feature = "redis")]
+        functions: None,
         #[cfg(feature = "tls")]
         tls: std::sync::Arc::default(),
     })
@@ -316,6 +323,8 @@ fn unix(rest: &str) -> Result<RedisUrl, InvalidInput> {
         user: None,
         password: None,
         db: 0,
+        #[cfg(feature = "redis")]
+        functions: None,
         #[cfg(feature = "tls")]
         tls: std::sync::Arc::default(),
     };

@@ -34,6 +34,8 @@ fn a_host_alone_means_the_usual_port_and_database_zero() {
             user: None,
             password: None,
             db: 0,
+            #[cfg(feature = "redis")]
+            functions: None,
             #[cfg(feature = "tls")]
             tls: std::sync::Arc::default(),
         }

@@ -20,6 +20,7 @@ mod engine;
 mod errors;
 mod faults;
 mod foreign;
+mod functions;
 mod history;
 mod moves;
 mod presets;

@@ -134,6 +134,7 @@ async fn examine(
     checks.extend(facts.offset_us.map(facts::clock));
     checks.extend(transport(link));
     checks.extend(facts.login());
+    checks.extend(functions(link, until).await?);
     checks.push(permissions::check(link, shape, facts.is_seven(), until).await?);
     Ok((checks, facts))
 }
@@ -226,6 +227,23 @@ fn transport(link: &Link) -> Option<Check> {
             )
         }
     })
+}
+
+/// Whether the functions of this version are there, for a client that calls them.
+async fn functions(link: &Link, until: Moment) -> Result<Option<Check>, StoreError> {
+    let Some(library) = link.functions() else {
+        return Ok(None);
+    };
+    let name = crate::functions::name_in(&library.name, "mutex/acquire");
+    let asked = ask(link, redis::cmd("FCALL").arg(name).arg(0), until).await?;
+    Ok(Some(match asked {
+        Err(line) if super::functions::is_absent(&line) => {
+            let advice = "an administrator loads them with `leaselock functions load`";
+            let found = format!("{} is not there", library.name);
+            Check::new("functions", found, Fit::Unfit, Some(advice))
+        }
+        _ => Check::new("functions", library.name.as_str(), Fit::Fit, None),
+    }))
 }
 
 /// Whether anybody gets in without a password; `None` when only administrators may ask.

@@ -12,6 +12,7 @@ mod ear;
 mod endpoint;
 mod examine;
 mod fault;
+mod functions;
 mod handed;
 mod lane;
 mod listen;
@@ -39,6 +40,7 @@ use redis::{Cmd, ConnectionAddr, Value};
 #[cfg(feature = "cluster")]
 use self::cluster::Cluster;
 use self::endpoint::Endpoint;
+pub use self::functions::LoadedFunctions;
 use self::handed::{Handed, Theirs};
 use self::lane::Lane;
 pub(crate) use self::plain::Private;
@@ -108,6 +110,7 @@ impl RedisStore {
             user: owned(login.username()),
             password: owned(login.password()),
             db,
+            functions: None,
             #[cfg(feature = "tls")]
             tls: Arc::default(),
         }))
@@ -128,9 +131,13 @@ impl RedisStore {
                 Box::pin(self.run_at_node(cluster, call, until, within)).await?
             }
             link => {
-                let short = command("EVALSHA", hash_of(call.script), call);
+                let functions = link.functions();
+                let short = match functions {
+                    Some(library) => functions::of(library, call),
+                    None => command("EVALSHA", hash_of(call.script), call),
+                };
                 let answer = link.ask_within(&short, until, within).await?;
-                if is_noscript(&answer) {
+                if functions.is_none() && is_noscript(&answer) {
                     let whole = command("EVAL", call.script.source, call);
                     Box::pin(link.ask(&whole, None, until)).await? // seldom, and large
                 } else {
@@ -144,7 +151,11 @@ impl RedisStore {
     fn understood(&self, call: &Call, answer: Value) -> Result<Tagged, StoreError> {
         let script = call.script;
         if let Value::ServerError(reply) = &answer {
-            return Err(self.0.explain(&fault::line(reply)));
+            let line = fault::line(reply);
+            return Err(match self.0.functions() {
+                Some(library) if functions::is_absent(&line) => functions::absent(library, &line),
+                _ => self.0.explain(&line),
+            });
         }
         answer::plain(answer)
             .and_then(Tagged::from_value)

@@ -61,6 +61,8 @@ pub(super) fn parse(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
         user,
         password,
         db: database(db)?,
+        #[cfg(feature = "redis")]
+        functions: None,
         #[cfg(feature = "tls")]
         tls: std::sync::Arc::default(),
     })

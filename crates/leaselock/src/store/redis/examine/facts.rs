@@ -66,6 +66,13 @@ impl Facts {
         Some((parts.next()?.ok()?, parts.next()?.ok()?))
     }
 
+    /// Scripts are refused without replicas, as commands are. Seen not to be on 6.2.5, and to be on 6.2.14.
+    pub(super) fn holds_scripts_to_replicas(&self) -> bool {
+        let parts = self.get("redis_version").unwrap_or_default().split('.');
+        let parts: Vec<u32> = parts.map_while(|part| part.parse().ok()).collect();
+        parts >= vec![6, 2, 14]
+    }
+
     pub(super) fn is_seven(&self) -> bool {
         self.version().is_some_and(|version| version >= (7, 0))
     }
@@ -253,6 +260,10 @@ impl Facts {
             (_, Some(0)) => {
                 let advice = "a primary that is cut off goes on granting, and a failover forgets it: \
                               set min-replicas-to-write 1 and a small min-replicas-max-lag";
+                Check::new("replicas", found, Fit::Warn, Some(advice))
+            }
+            (_, Some(_)) if !self.holds_scripts_to_replicas() => {
+                let advice = "early servers let scripts write whatever min-replicas-to-write says: use 6.2.14 or later";
                 Check::new("replicas", found, Fit::Warn, Some(advice))
             }
             _ => Check::new("replicas", found, Fit::Fit, None),

@@ -49,6 +49,21 @@ pub(in super::super) const IN_A_CLUSTER: &[&[&str]] = &[
     &["PUBSUB", "SHARDNUMSUB"],
 ];
 
+/// In place of the first two, for a client that calls functions.
+const CALL: &[&str] = &["FCALL", "leaselock", "0"];
+
+fn needed(link: &Link, shape: Shape) -> Vec<&'static [&'static str]> {
+    let mut needed = USED.to_vec();
+    if link.functions().is_some() {
+        needed.retain(|command| !command[0].starts_with("EVAL"));
+        needed.push(CALL);
+    }
+    if shape == Shape::Cluster {
+        needed.extend(IN_A_CLUSTER);
+    }
+    needed
+}
+
 const ADMINISTRATOR: &str = "only an administrator may ask for more";
 
 /// Asks about every command, where the server can be asked; else tries those without which nothing works.
@@ -68,12 +83,7 @@ pub(super) async fn check(
         return by_trying(link, until, ADMINISTRATOR).await;
     };
     let mut denied = Vec::new();
-    let besides = if shape == Shape::Cluster {
-        IN_A_CLUSTER
-    } else {
-        &[]
-    };
-    for command in USED.iter().chain(besides) {
+    for command in needed(link, shape) {
         match ask(
             link,
             redis::cmd("ACL").arg("DRYRUN").arg(&user).arg(command),
@@ -92,9 +102,10 @@ pub(super) async fn check(
 
 /// Sends those of the commands that change nothing. A script that is not there is not a refusal.
 async fn by_trying(link: &Link, until: Moment, why: &str) -> Result<Check, StoreError> {
-    const HARMLESS: [&str; 5] = ["EVALSHA", "EVAL", "PING", "PUBSUB", "TIME"];
+    const HARMLESS: [&str; 6] = ["EVALSHA", "EVAL", "FCALL", "PING", "PUBSUB", "TIME"];
     let mut denied = Vec::new();
-    for command in USED {
+    // What a cluster needs besides cannot be tried at any node.
+    for command in needed(link, Shape::Single) {
         let mut request = redis::cmd(command[0]);
         request.arg(&command[1..]);
         if HARMLESS.contains(&command[0])

@@ -107,6 +107,11 @@ fn failover(known: &[Facts]) -> Vec<Promise> {
     )];
     let lag = facts.number("min-replicas-max-lag").unwrap_or_default();
     promises.push(match facts.number("min-replicas-to-write") {
+        Some(needed) if needed > 0 && !facts.holds_scripts_to_replicas() => Promise::new(
+            Kept::No,
+            "a primary that is cut off goes on granting: before version 6.2.14 a script writes whatever \
+             min-replicas-to-write says",
+        ),
         Some(0) => Promise::new(
             Kept::No,
             "a primary that is cut off from its replicas goes on granting while one of them takes its place",

@@ -175,10 +175,15 @@ fn eviction_and_failover_are_said_in_words() {
         kept(&lru, "min-replicas-to-write could not be read"),
         Kept::Unknown
     );
-    let guarded = "connected_slaves:2\nmin-replicas-to-write:1\nmin-replicas-max-lag:3\n";
+    let guarded = "redis_version:7.0.15\nconnected_slaves:2\nmin-replicas-to-write:1\nmin-replicas-max-lag:3\n";
     assert_eq!(
         kept(&of(guarded), "heard from 1 of its replicas for 3 s"),
         Kept::Yes
+    );
+    let old = guarded.replace("7.0.15", "6.2.5");
+    assert_eq!(
+        kept(&of(&old), "before version 6.2.14 a script writes"),
+        Kept::No
     );
     let careless = "connected_slaves:2\nmin-replicas-to-write:0\nmin-replicas-max-lag:10\n";
     assert_eq!(kept(&of(careless), "goes on granting"), Kept::No);

@@ -91,13 +91,15 @@ fn memory_must_not_be_made_by_deleting_locks() {
 
 #[test]
 fn replicas_that_nobody_waits_for_are_a_warning() {
-    for (attached, needed, expected) in [
-        ("0", "0", Fit::Fit),
-        ("2", "0", Fit::Warn),
-        ("2", "1", Fit::Fit),
+    for (version, attached, needed, expected) in [
+        ("7.0.0", "0", "0", Fit::Fit),
+        ("7.0.0", "2", "0", Fit::Warn),
+        ("7.0.0", "2", "1", Fit::Fit),
+        ("6.2.14", "2", "1", Fit::Fit),
+        ("6.2.5", "2", "1", Fit::Warn),
     ] {
         let checks = of(
-            &format!("connected_slaves:{attached}\r\n"),
+            &format!("redis_version:{version}\r\nconnected_slaves:{attached}\r\n"),
             &[("min-replicas-to-write", needed)],
         );
         assert_eq!(fit(&checks, "replicas"), expected);

@@ -86,6 +86,7 @@ impl Endpoint {
             user: sentinels.user.clone(),
             password: sentinels.password.clone(),
             db: 0,
+            functions: None,
             #[cfg(feature = "tls")]
             tls: Arc::clone(&self.url().tls),
         })
