@@ -143,12 +143,6 @@ pub(crate) fn gate(prefix: &str, slot: Option<u16>) -> String {
     }
 }
 
-/// All keys under the prefix share a slot, because it has the part in braces that decides.
-pub(crate) fn is_one_slot(prefix: &str) -> bool {
-    let gate = gate(prefix);
-    slot_tag(&gate) != gate
-}
-
 /// Where a client's own thread listens for grants.
 pub(crate) fn wake_channel(prefix: &str, client: &ClientId) -> String {
     format!("{prefix}ll:wake:{}", client.as_str())
