@@ -4,3 +4,4 @@ mod hand_over;
 mod moving;
 mod outages;
 mod refusals;
+mod strict;

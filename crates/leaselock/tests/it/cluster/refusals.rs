@@ -70,22 +70,6 @@ async fn a_node_named_as_a_server_and_a_server_named_as_a_node_say_which_url_is_
     assert!(source.to_string().contains("redis://"), "{source}");
 }
 
-/// One gate stands before all locks of a prefix, so it must lie where they lie.
-#[tokio::test]
-async fn strict_mode_needs_a_prefix_that_keeps_its_locks_together() {
-    let cluster = shared_cluster();
-    let strict = |prefix: &str| {
-        let builder = Client::builder().url(&cluster.url()).prefix(prefix);
-        builder.strict(LONG).build()
-    };
-    let refused = strict("apart:").unwrap_err().to_string();
-    assert!(refused.contains("braces"), "{refused}");
-    let client = strict("{together}:").unwrap();
-    client.init_strict().await.unwrap();
-    let lease = client.mutex("job").try_acquire().await.unwrap().unwrap();
-    lease.release().await.unwrap();
-}
-
 #[tokio::test]
 async fn the_doctor_looks_at_every_primary() {
     let cluster = shared_cluster();

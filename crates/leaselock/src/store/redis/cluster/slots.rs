@@ -7,37 +7,13 @@ use std::sync::Arc;
 use redis::Value;
 
 use super::super::answer;
+use crate::keys::slots::SLOTS;
+pub(super) use crate::keys::slots::of as slot_of;
 
-/// How many slots the keys of a cluster fall into.
-pub(super) const SLOTS: usize = 16384;
 /// In place of a node, for a slot that nobody has.
 const NOBODY: u16 = u16::MAX;
 
-/// The slot of a key or of a sharded channel: of what stands between its first `{` and the next `}`, if that is
-/// something, otherwise of the whole.
-pub(super) fn slot_of(key: &str) -> u16 {
-    let tag = key
-        .split_once('{')
-        .and_then(|(_, rest)| rest.split_once('}'))
-        .map(|(tag, _)| tag)
-        .filter(|tag| !tag.is_empty());
-    crc16(tag.unwrap_or(key).as_bytes()) % 16384
-}
-
-/// CRC-16 as XMODEM has it: polynomial 0x1021, from 0.
-fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, byte| {
-        let mixed = crc ^ (u16::from(*byte) << 8);
-        (0..8).fold(mixed, |crc, _| {
-            let shifted = crc << 1;
-            if crc & 0x8000 == 0 {
-                shifted
-            } else {
-                shifted ^ 0x1021
-            }
-        })
-    })
-}
+const COUNT: usize = SLOTS as usize;
 
 /// Where a node listens. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,7 +55,7 @@ pub(super) struct Table {
 impl Default for Table {
     fn default() -> Self {
         Table {
-            owners: vec![NOBODY; SLOTS],
+            owners: vec![NOBODY; COUNT],
             nodes: Vec::new(),
         }
     }
@@ -155,7 +131,7 @@ impl Table {
 
     /// Every slot has the same owner.
     pub(super) fn agrees(&self, other: &Table) -> bool {
-        let slots = 0..16384;
+        let slots = 0..SLOTS;
         slots
             .into_iter()
             .all(|slot| self.owner(slot) == other.owner(slot))
@@ -167,7 +143,7 @@ fn slot(value: &Value) -> Option<usize> {
     let Value::Int(number) = value else {
         return None;
     };
-    usize::try_from(*number).ok().filter(|slot| *slot < SLOTS)
+    usize::try_from(*number).ok().filter(|slot| *slot < COUNT)
 }
 
 /// An address, a port, and what does not matter here.
@@ -215,7 +191,7 @@ impl Redirect {
             "MOVED" => {
                 let slot = words.next()?.parse().ok()?;
                 let node = address(words.next()?, asked)?;
-                (usize::from(slot) < SLOTS).then_some(Redirect::Moved(slot, node))
+                (slot < SLOTS).then_some(Redirect::Moved(slot, node))
             }
             "ASK" => {
                 words.next()?.parse::<u16>().ok()?;
@@ -265,25 +241,6 @@ mod tests {
             ])
         }));
         Value::Array(row)
-    }
-
-    #[test]
-    fn slots_are_those_of_the_servers() {
-        assert_eq!(crc16(b"123456789"), 0x31c3);
-        for (key, slot) in [
-            ("a", 15495),
-            ("b", 3300),
-            ("c", 7365),
-            ("foo", 12182),
-            ("x{foo}y", 12182),
-            ("{foo}{bar}", 12182),
-            ("{}foo", slot_of("{}foo")),
-            ("", 0),
-        ] {
-            assert_eq!(slot_of(key), slot, "{key}");
-        }
-        assert_ne!(slot_of("{}foo"), slot_of("foo"), "an empty tag is none");
-        assert_ne!(slot_of("{foo"), slot_of("foo"));
     }
 
     #[test]
