@@ -1,5 +1,7 @@
 //! Strict mode: a server that may have forgotten leases grants nothing until all of them are over.
 
+#[cfg(feature = "cluster")]
+mod clusters;
 mod failovers;
 mod gates;
 mod refusals;

@@ -70,6 +70,20 @@ async fn a_node_named_as_a_server_and_a_server_named_as_a_node_say_which_url_is_
     assert!(source.to_string().contains("redis://"), "{source}");
 }
 
+/// Its locks share a slot.
+#[tokio::test]
+async fn a_prefix_that_keeps_its_locks_together_has_one_gate_in_strict_mode() {
+    let cluster = shared_cluster();
+    let builder = Client::builder().url(&cluster.url());
+    let client = builder.prefix("{together}:").strict(LONG).build().unwrap();
+    client.init_strict().await.unwrap();
+    let lease = client.mutex("job").try_acquire().await.unwrap().unwrap();
+    lease.release().await.unwrap();
+    let gate = "{together}:ll:gate";
+    let there = cluster.owner_of(gate).cli(&["EXISTS", gate]);
+    assert_eq!(there.integer(), Some(1));
+}
+
 #[tokio::test]
 async fn the_doctor_looks_at_every_primary() {
     let cluster = shared_cluster();
