@@ -94,6 +94,7 @@ impl Exit {
             AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {
                 Exit::of_store(source.kind())
             }
+            AcquireError::TooFewCopies { .. } => Exit::UNAVAILABLE,
             _ => Exit::INTERNAL,
         }
     }

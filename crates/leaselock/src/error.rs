@@ -227,6 +227,24 @@ pub enum AcquireError {
         source: StoreError,
     },
 
+    /// It was granted, but too few replicas had it in time, or had it on disk, so it was given back. Nothing is held.
+    #[error(
+        "`{name}`: given back, because {answered} of {wanted} replicas confirmed it within {within:?}{}",
+        also_here(*here)
+    )]
+    TooFewCopies {
+        /// The lock's name.
+        name: Name,
+        /// How many replicas were asked for.
+        wanted: u32,
+        /// How many have confirmed it.
+        answered: u32,
+        /// Whether the server itself had it on disk, when that was asked for.
+        here: Option<bool>,
+        /// How long was waited for them.
+        within: Duration,
+    },
+
     /// The client was closed. Nothing is held.
     #[error("the client is closed")]
     Closed,
@@ -255,6 +273,13 @@ impl AcquireError {
             *retries = tries;
         }
         self
+    }
+}
+
+fn also_here(here: Option<bool>) -> &'static str {
+    match here {
+        Some(false) => ", and the server did not have it on disk",
+        _ => "",
     }
 }
 

@@ -72,6 +72,34 @@ pub struct Waiting {
     pub remaining: Option<Duration>,
 }
 
+/// Where a grant must have arrived before it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Copies {
+    /// So many replicas have it.
+    pub(crate) replicas: u32,
+    /// They have it on disk, and so has the server itself when this is true; `None`: in memory is enough.
+    pub(crate) on_disk: Option<bool>,
+    pub(crate) within: Duration,
+}
+
+impl Copies {
+    fn check(self, ttl: Duration) -> Result<(), InvalidInput> {
+        if self.replicas == 0 && self.on_disk != Some(true) {
+            return Err(InvalidInput::new(
+                "a grant that no replica needs to have needs no confirmation: ask for at least one, or leave it out"
+                    .to_owned(),
+            ));
+        }
+        if self.within < Duration::from_millis(1) || self.within >= ttl {
+            return Err(InvalidInput::new(format!(
+                "replicas may take from 1 ms to less than the ttl, which is {ttl:?}, not {:?}",
+                self.within
+            )));
+        }
+        Ok(())
+    }
+}
+
 pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
 /// Options of a lock, by value. [`Default`] has the defaults; every setter returns the changed options.
@@ -91,6 +119,8 @@ pub struct Options {
     pub(crate) why: Option<String>,
     pub(crate) fencing: Option<bool>,
     pub(crate) on_wait: Option<OnWait>,
+    /// What a grant is to be confirmed by.
+    pub(crate) copies: Option<Copies>,
     pub(crate) protocol: Protocol,
     /// Names that are taken along.
     pub(crate) others: Vec<String>,
@@ -108,6 +138,7 @@ impl Default for Options {
             why: None,
             fencing: None,
             on_wait: None,
+            copies: None,
             protocol: Protocol::Native,
             others: Vec::new(),
         }
@@ -177,6 +208,36 @@ macro_rules! setters {
             self
         }
 
+        /// A grant counts only once so many replicas of the server have it, and `timeout` is how long they may take:
+        /// at least one replica, and from 1 ms to less than the ttl. When fewer have answered by then the lock is given
+        /// back, to the next in line, and the error is
+        /// [`TooFewCopies`]($crate::AcquireError::TooFewCopies); no wait policy tries again. Without it a grant counts
+        /// as soon as the server has it. Renewals and extensions are not waited for.
+        ///
+        /// This narrows what a failover can lose and does not close it: a replica that does not have the grant may be
+        /// the one that is promoted. Only for a single server and for Sentinel, in the native way; over a connection
+        /// that was handed in it is refused. The user needs the command `WAIT`.
+        pub fn min_replicas(mut self, count: u32, timeout: std::time::Duration) -> Self {
+            self$(.$field)*.copies = Some($crate::options::Copies {
+                replicas: count,
+                on_disk: None,
+                within: timeout,
+            });
+            self
+        }
+
+        /// As [`min_replicas`](Self::min_replicas), which it replaces, and on disk: in the append-only files of so many
+        /// replicas, which may be none, and of the server itself when `here` is true. The server must be Redis 7.2 or
+        /// later, or Valkey; an older one is an error.
+        pub fn fsynced(mut self, here: bool, replicas: u32, timeout: std::time::Duration) -> Self {
+            self$(.$field)*.copies = Some($crate::options::Copies {
+                replicas,
+                on_disk: Some(here),
+                within: timeout,
+            });
+            self
+        }
+
         /// Called at every look while an acquisition waits in line. It must not block.
         pub fn on_wait(mut self, told: impl Fn(&$crate::options::Waiting) + Send + Sync + 'static) -> Self {
             self$(.$field)*.on_wait = Some(std::sync::Arc::new(told));
@@ -225,6 +286,9 @@ impl Options {
                 "why: at most {WHY_MAX} characters and no control characters"
             )));
         }
+        if let Some(copies) = self.copies {
+            copies.check(ttl)?;
+        }
         if let Some(preset) = self.like {
             preset.check(ttl, self.protocol)?;
         }
@@ -265,6 +329,12 @@ impl Options {
         if self.priority != 0 {
             return refused("a priority", "there is no line to go ahead in");
         }
+        if self.copies.is_some() {
+            return refused(
+                "a count of replicas",
+                "others who take the lock do not wait for them",
+            );
+        }
         if self.why.is_some() && protocol != Protocol::AllOrNone {
             return refused("a note", "there is no place for it beside the lock");
         }
@@ -300,6 +370,7 @@ impl fmt::Debug for Options {
             .field("why", &self.why)
             .field("fencing", &self.fencing)
             .field("protocol", &self.protocol)
+            .field("copies", &self.copies)
             .finish_non_exhaustive()
     }
 }
@@ -311,6 +382,7 @@ mod tests {
     #[test]
     fn options_out_of_range_are_refused_with_what_would_be_right() {
         let second = Duration::from_secs(1);
+        let shorter = || Options::default().ttl(second);
         let jitter = Wait::Retries {
             count: None,
             delay: second,
@@ -322,6 +394,19 @@ mod tests {
             (Options::default().why("x".repeat(201)), "at most 200"),
             (Options::default().why("a\nb"), "control"),
             (Options::default().wait(jitter), "0 to 100"),
+            (shorter().min_replicas(0, second / 2), "at least one"),
+            (shorter().fsynced(false, 0, second / 2), "at least one"),
+            (
+                shorter().min_replicas(1, Duration::ZERO),
+                "less than the ttl",
+            ),
+            (shorter().min_replicas(1, second), "less than the ttl"),
+            (
+                shorter()
+                    .min_replicas(1, second / 2)
+                    .protocol(Protocol::SetnxPexpire),
+                "native protocol",
+            ),
         ] {
             let refusal = options.check().unwrap_err().to_string();
             assert!(refusal.contains(says), "{refusal}");

@@ -34,11 +34,29 @@ pub(crate) struct LockArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) why: Option<String>,
 
+    /// Count the lock as taken only once so many replicas of the server have it
+    ///
+    /// When fewer have it in time, the lock is given back and the exit code is 69. Renewals are not waited for.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    min_replicas: Option<u32>,
+
+    /// How long the replicas may take, less than the ttl [default: 1s, or a quarter of a ttl below 4s]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
+    #[arg(allow_negative_numbers = true, requires = "min_replicas")]
+    replica_timeout: Option<Duration>,
+
     #[command(flatten)]
     pub(crate) like: LikeArgs,
 }
 
 impl LockArgs {
+    /// How many replicas must have the lock, and how long they may take.
+    pub(crate) fn replicas(&self) -> Option<(u32, Duration)> {
+        let usual = Duration::from_secs(1).min(self.ttl() / 4);
+        let timeout = self.replica_timeout.unwrap_or(usual);
+        self.min_replicas.map(|count| (count, timeout))
+    }
+
     /// The length of the lease.
     pub(crate) fn ttl(&self) -> Duration {
         let theirs = || self.like.preset.and_then(Preset::ttl);

@@ -55,6 +55,9 @@ pub(crate) fn mutex(client: &Client, name: &str, lock: &LockArgs) -> Mutex {
     if let Some(why) = &lock.why {
         mutex = mutex.why(why);
     }
+    if let Some((count, timeout)) = lock.replicas() {
+        mutex = mutex.min_replicas(count, timeout);
+    }
     lock.like.mutex(mutex)
 }
 

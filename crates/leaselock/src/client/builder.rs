@@ -217,6 +217,8 @@ impl ClientBuilder {
             gates: Gates::default(),
             #[cfg(feature = "redis")]
             lines: Arc::new(tokio::sync::Semaphore::new(watch_multi::LINES)),
+            #[cfg(feature = "redis")]
+            waiting_rooms: crate::wait::copies::Rooms::default(),
             background: OnceLock::new(),
             closed: AtomicBool::new(false),
             announced: AtomicU64::new(0),

@@ -85,6 +85,9 @@ pub(crate) struct Inner {
     /// How many more locks may have a connection of their own.
     #[cfg(feature = "redis")]
     pub(crate) lines: Arc<tokio::sync::Semaphore>,
+    /// Over which replicas are waited for.
+    #[cfg(feature = "redis")]
+    pub(crate) waiting_rooms: crate::wait::copies::Rooms,
     background: OnceLock<Result<Background, StoreError>>,
     closed: AtomicBool,
     /// When this client last said who it is; 0 for never.
@@ -321,6 +324,18 @@ impl Inner {
         Err(InvalidInput::new(format!(
             "the protocol {protocol} is for locks in Redis or Valkey that other programs take too, and this is {}: use \
              the native protocol here, or a redis:// URL",
+            self.store.describe()
+        )))
+    }
+
+    /// Only a server of its own has replicas that can be waited for, and only on connections of our own.
+    pub(crate) fn replicates(&self, options: &Options) -> Result<(), InvalidInput> {
+        if options.copies.is_none() || self.store.has_replicas() {
+            return Ok(());
+        }
+        Err(InvalidInput::new(format!(
+            "min_replicas and fsynced need connections of their own to one server with replicas, and this is {}: use a \
+             redis:// or redis+sentinel:// URL or a redis::Client, or leave them out",
             self.store.describe()
         )))
     }

@@ -115,6 +115,7 @@ impl Mutex {
         MutexKeys::by(self.options.protocol, &self.inner.prefix, name)?;
         keys::others(&self.inner.prefix, &self.options.others)?;
         self.inner.speaks(self.options.protocol)?;
+        self.inner.replicates(&self.options)?;
         Ok(self)
     }
 

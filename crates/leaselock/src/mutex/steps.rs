@@ -232,6 +232,40 @@ impl Operation for Extend<'_> {
     }
 }
 
+/// Makes a lease's time whole by a write in any case. Runs `lua/mutex/confirm.lua`.
+#[derive(Debug)]
+pub(crate) struct Confirm<'a> {
+    pub(crate) keys: &'a MutexKeys,
+    pub(crate) token: &'a Token,
+    pub(crate) ttl: Ttl,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Confirmed {
+    Written,
+    Expired,
+    Taken,
+}
+
+impl Operation for Confirm<'_> {
+    type Reply = Confirmed;
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/confirm");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.keys.lock);
+        call.arg(self.token).arg(self.ttl.as_ms());
+    }
+
+    fn decode(answer: &Tagged) -> Result<Confirmed, Malformed> {
+        match answer.tag() {
+            "confirmed" => Ok(Confirmed::Written),
+            "expired" => Ok(Confirmed::Expired),
+            "taken" => Ok(Confirmed::Taken),
+            _ => Err(Malformed),
+        }
+    }
+}
+
 /// Gives the mutex back, to the next in line. Runs `lua/mutex/release.lua`.
 #[derive(Debug)]
 pub(crate) struct Release<'a> {

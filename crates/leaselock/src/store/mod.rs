@@ -204,6 +204,16 @@ impl Store {
         }
     }
 
+    /// Replicas can be waited for.
+    pub(crate) fn has_replicas(&self) -> bool {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.has_replicas(),
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => false,
+        }
+    }
+
     /// What other ways of locking consist of can be sent: only to a server, where others lock in those ways.
     pub(crate) fn has_commands(&self) -> bool {
         match self {

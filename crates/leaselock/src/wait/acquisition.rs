@@ -20,6 +20,7 @@ use crate::store::Store;
 use crate::token::Token;
 use crate::ttl::Ttl;
 use crate::wait::company::Tried;
+use crate::wait::copies;
 use crate::wait::ear::Ear;
 use crate::wait::looks;
 use crate::wait::reckoning::{self, Doubt, Era, Heard, Reading, Reckoned};
@@ -78,6 +79,7 @@ impl<'a> Acquisition<'a> {
             name: name.clone(),
             source,
         };
+        inner.replicates(options)?;
         let background = inner.background().map_err(internal)?;
         let token = inner
             .tokens
@@ -99,8 +101,17 @@ impl<'a> Acquisition<'a> {
         })
     }
 
-    /// Follows the wait policy to its end.
-    pub(crate) async fn run(mut self, wait: Wait) -> Result<Lease, AcquireError> {
+    /// Follows the wait policy to its end; a grant counts once there are as many copies of it as were asked for.
+    pub(crate) async fn run(self, wait: Wait) -> Result<Lease, AcquireError> {
+        let copies = self.options.copies;
+        let lease = self.granted_by(wait).await?;
+        match copies {
+            None => Ok(lease),
+            Some(copies) => Box::pin(copies::confirmed(lease, copies)).await, // seldom
+        }
+    }
+
+    async fn granted_by(mut self, wait: Wait) -> Result<Lease, AcquireError> {
         self.lines_up = matches!(wait, Wait::Within(_) | Wait::Forever);
         let start = self.inner.clock.now();
         let end = match wait {
@@ -402,6 +413,8 @@ pub(super) fn may_pass(error: &AcquireError) -> bool {
         AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {
             source.may_pass()
         }
-        AcquireError::Invalid(_) | AcquireError::Closed => false,
+        AcquireError::Invalid(_) | AcquireError::TooFewCopies { .. } | AcquireError::Closed => {
+            false
+        }
     }
 }

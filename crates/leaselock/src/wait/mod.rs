@@ -2,6 +2,7 @@
 
 pub(crate) mod acquisition;
 mod company;
+pub(crate) mod copies;
 mod driver;
 mod ear;
 mod foreign;

@@ -35,11 +35,11 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// `None` for whoever stands by itself: a lease that is not renewed ends at a time of its own, and a note is about
-    /// one task.
+    /// `None` for whoever stands by itself: a lease that is not renewed ends at a time of its own, a note is about one
+    /// task, and copies are counted for each grant.
     pub(crate) fn of(options: &Options, ttl: Ttl, wait: Wait) -> Option<Self> {
         let waits = matches!(wait, Wait::Within(_) | Wait::Forever);
-        let plain = options.renews() && options.why.is_none();
+        let plain = options.renews() && options.why.is_none() && options.copies.is_none();
         (waits && plain).then_some(Terms {
             ttl,
             priority: options.priority,

@@ -25,6 +25,7 @@ mod history;
 mod moves;
 mod presets;
 mod protocols;
+mod replicas;
 mod send_sync;
 #[cfg(feature = "sentinel")]
 mod sentinel;

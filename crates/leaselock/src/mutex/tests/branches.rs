@@ -180,6 +180,30 @@ fn a_look_marks_its_entry_as_alive_when_it_was_not_lately_and_tells_when_the_wis
 }
 
 #[test]
+fn confirm_makes_time_whole_as_extend_does() {
+    on_every_engine(async |lab| {
+        let (keys, holder, other) = (keys("job"), token(), token());
+        let left = async || {
+            let Value::Int(left) = lab.meddle(&TTL_OF, &keys.lock, &[]).await[0] else {
+                panic!()
+            };
+            left
+        };
+        assert_eq!(lab.confirm(&keys, &holder, 1_000).await, Confirmed::Expired);
+        lab.granted(&keys, &holder, &TRY).await;
+        assert_eq!(lab.confirm(&keys, &holder, 1_000).await, Confirmed::Written);
+        assert!(left().await > 25_000, "shortened");
+        assert_eq!(
+            lab.confirm(&keys, &holder, 60_000).await,
+            Confirmed::Written
+        );
+        assert!(left().await > 55_000, "not made whole");
+        assert_eq!(lab.confirm(&keys, &other, 90_000).await, Confirmed::Taken);
+        assert!(left().await <= 60_000 && lab.holds(&keys, &holder).await);
+    });
+}
+
+#[test]
 fn extend_makes_time_whole_never_shortens_and_never_creates() {
     on_every_engine(async |lab| {
         let (keys, holder, other) = (keys("job"), token(), token());

@@ -257,6 +257,11 @@ impl Lab {
         .await
     }
 
+    pub(super) async fn confirm(&self, keys: &MutexKeys, token: &Token, ms: u64) -> Confirmed {
+        let ttl = ttl(ms);
+        self.ask(&Confirm { keys, token, ttl }).await
+    }
+
     pub(super) async fn inspect(&self, keys: &MutexKeys) -> Inspected {
         self.ask(&Inspect { keys }).await
     }

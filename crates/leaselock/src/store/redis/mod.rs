@@ -338,6 +338,11 @@ impl RedisStore {
         }
     }
 
+    /// Connections can be opened for one purpose, and a server has replicas.
+    pub(crate) fn has_replicas(&self) -> bool {
+        matches!(self.0, Link::Own(_))
+    }
+
     /// The same server over a connection of its own. There is only one that was handed in.
     pub(crate) fn another_lane(&self) -> Self {
         match &self.0 {

@@ -1,5 +1,6 @@
 //! Commands that are no scripts: what other ways of locking consist of.
 
+use std::fmt;
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline};
@@ -9,7 +10,7 @@ use tokio::time::timeout;
 use super::endpoint::{Endpoint, Raw, Running};
 use super::{CLOCK, Link, RedisStore, answer, fault, handed};
 use crate::error::{ErrorKind, StoreError};
-use crate::script::{Malformed, Value};
+use crate::script::{Malformed, Operation, Tagged, Value};
 
 impl RedisStore {
     /// One command on the connection that all share.
@@ -94,15 +95,48 @@ pub(crate) struct Private {
 }
 
 impl Private {
+    /// It has not broken yet.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.raw.driver.is_over()
+    }
+
     /// One command. After a failure the connection is of no use any more.
     pub(crate) async fn ask(
         &mut self,
         words: &[&str],
         within: Duration,
     ) -> Result<Value, StoreError> {
-        let command = command(words);
-        match timeout(within, self.raw.connection.send_packed_command(&command)).await {
-            Ok(Ok(answer)) => understood(answer, |line| self.endpoint.explain(line)),
+        let answer = self.send(&command(words), within).await?;
+        understood(answer, |line| self.endpoint.explain(line))
+    }
+
+    /// One script.
+    pub(crate) async fn run<O: Operation>(
+        &mut self,
+        operation: &O,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError> {
+        let call = operation.call();
+        let mut answer = self
+            .send(
+                &super::command("EVALSHA", super::hash_of(call.script), &call),
+                within,
+            )
+            .await?;
+        if super::is_noscript(&answer) {
+            let whole = super::command("EVAL", call.script.source, &call);
+            answer = self.send(&whole, within).await?;
+        }
+        let answer = understood(answer, |line| self.endpoint.explain(line))?;
+        O::read(&Tagged::from_value(answer).map_err(|Malformed| malformed())?)
+    }
+
+    async fn send(&mut self, command: &Cmd, within: Duration) -> Result<redis::Value, StoreError> {
+        match timeout(within, self.raw.connection.send_packed_command(command)).await {
+            Ok(Ok(answer)) => {
+                self.raw.leash.answered();
+                Ok(answer)
+            }
             Ok(Err(error)) => Err(fault::from_connection(error, &self.endpoint.to_string())),
             Err(_) => {
                 self.raw.leash.abort();
@@ -118,6 +152,12 @@ impl Private {
 fn on_one_server() -> StoreError {
     let message = "a cluster has no one server for this: its keys may lie on several";
     StoreError::refused(ErrorKind::Unsupported, message)
+}
+
+impl fmt::Debug for Private {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Private({})", self.endpoint)
+    }
 }
 
 fn command(words: &[&str]) -> Cmd {

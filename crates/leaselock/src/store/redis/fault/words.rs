@@ -15,6 +15,7 @@ const fn meaning(word: &'static str, kind: ErrorKind, advice: &'static str) -> M
 }
 
 const LOGIN: &str = "the server wants a login: put it into the URL as redis://user:password@host, or redis://:password@host";
+const WAITAOF: &str = "fsynced needs Redis 7.2 or later, or Valkey: use min_replicas here";
 const CLUSTER: &str =
     "the server is a node of a cluster: name it as redis+cluster://, with some of its nodes";
 
@@ -94,6 +95,13 @@ pub(super) const REFUSALS: &[Meaning] = &[
 
 /// Errors that are told apart by their wording only.
 pub(super) const PHRASES: &[Meaning] = &[
+    meaning(
+        "WAITAOF cannot be used when numlocal",
+        ErrorKind::Unsupported,
+        "the server keeps no append-only file: set `appendonly yes`, or ask for the files of replicas only",
+    ),
+    meaning("command 'WAITAOF'", ErrorKind::Unsupported, WAITAOF),
+    meaning("command `WAITAOF`", ErrorKind::Unsupported, WAITAOF),
     meaning(
         "max number of clients reached",
         ErrorKind::NotServing,

@@ -1,0 +1,55 @@
+//! `--min-replicas`: a lock that too few servers have is none.
+
+use testkit::Server;
+
+use crate::common::Store;
+
+#[test]
+fn a_lock_that_no_replica_has_is_69_and_the_job_does_not_run() {
+    let store = Store::redis();
+    let replica = Server::builder().replica_of(store.server()).start();
+    let few = [
+        "--min-replicas",
+        "1",
+        "--replica-timeout",
+        "10s",
+        "--ttl",
+        "20s",
+    ];
+    let job: [&str; 4] = ["job", "--", "touch", "ran"];
+    store.run(&[&["run"], &few[..], &job].concat()).gives(0);
+    assert!(store.path("ran").exists());
+    std::fs::remove_file(store.path("ran")).unwrap();
+
+    let frozen = replica.pause();
+    let job = [
+        &["run", "--min-replicas", "1", "--replica-timeout", "200ms"],
+        &job[..],
+    ]
+    .concat();
+    store.run(&job).refuses(69, "0 of 1 replicas confirmed it");
+    assert!(!store.path("ran").exists());
+    store.run(&["run", "-n", "job", "--", "true"]).gives(0);
+    let acquire = [
+        "acquire",
+        "--min-replicas",
+        "1",
+        "--replica-timeout",
+        "200ms",
+        "job",
+    ];
+    store.run(&acquire).refuses(69, "given back");
+    drop(frozen);
+
+    for (wrong, says) in [
+        (&["--min-replicas", "0"][..], "at least one"),
+        (
+            &["--min-replicas", "1", "--replica-timeout", "10s"][..],
+            "less than the ttl",
+        ),
+        (&["--replica-timeout", "1s"][..], "--min-replicas"),
+    ] {
+        let line = [&["run"], wrong, &["job", "--", "true"]].concat();
+        store.run(&line).refuses(64, says);
+    }
+}

@@ -1,0 +1,22 @@
+-- mutex/confirm: make the time of a lease whole again by a write in any case, so that whoever waits for replicas on the
+-- same connection waits for this and for all that was written before.
+--
+-- KEYS[1] lock       string; the holder's token
+-- ARGV[1] token      the caller's proof of ownership
+-- ARGV[2] ttl_ms     integer > 0
+--
+-- Returns {"confirmed", time_us}   held for at least ttl_ms from time_us, and written
+--         {"expired", time_us}     nothing is there: the lease ran out or was deleted
+--         {"taken", time_us}       another holds it
+-- Replay  harmless: the same answer as long as the token holds
+-- Writes  lock
+local lock = KEYS[1]
+local token, ttl_ms = ARGV[1], tonumber(ARGV[2])
+
+local now_us = clock_us()
+local held = redis.call('GET', lock)
+if not held then return { 'expired', whole(now_us) } end
+if held ~= token then return { 'taken', whole(now_us) } end
+local pttl_ms = redis.call('PTTL', lock)
+redis.call('PEXPIRE', lock, pttl_ms < ttl_ms and ttl_ms or pttl_ms)
+return { 'confirmed', whole(now_us) }

@@ -1,0 +1,294 @@
+//! A grant that counts only once replicas have it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leaselock::{AcquireError, Client, ErrorKind, Options, Protocol, Wait};
+use testkit::{Server, Value};
+
+use crate::support::{LONG, eventually, in_line, is_free, leftovers, millis, soon};
+
+/// How long replicas may take that are frozen and never answer.
+const WITHIN: Duration = Duration::from_millis(300);
+/// For one that runs, while another is waited for that does not exist.
+const FOR_ONE: Duration = Duration::from_secs(3);
+/// For those that run, on any machine.
+const AT_EASE: Duration = Duration::from_secs(30);
+
+fn pair() -> (Server, Server) {
+    let primary = Server::start();
+    let replica = Server::builder().replica_of(&primary).start();
+    (primary, replica)
+}
+
+/// Takes locks that `replicas` must have within that time.
+fn client(server: &Server, replicas: u32, within: Duration) -> Client {
+    let defaults = Options::default().ttl(LONG).min_replicas(replicas, within);
+    let builder = Client::builder().url(&server.url()).defaults(defaults);
+    builder.build().unwrap()
+}
+
+fn plain(server: &Server) -> Client {
+    let defaults = Options::default().ttl(LONG);
+    Client::builder()
+        .url(&server.url())
+        .defaults(defaults)
+        .build()
+        .unwrap()
+}
+
+#[track_caller]
+fn too_few(error: &AcquireError, of: u32, have: u32, limit: Duration) {
+    let AcquireError::TooFewCopies {
+        wanted,
+        answered,
+        here: None,
+        within,
+        ..
+    } = error
+    else {
+        panic!("{error:?}")
+    };
+    assert_eq!((*wanted, *answered, *within), (of, have, limit), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains(&format!("{have} of {of} replicas")),
+        "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_has_the_grant_when_it_counts() {
+    let (primary, replica) = pair();
+    let client = client(&primary, 1, AT_EASE);
+    for round in 0..3 {
+        let name = format!("job-{round}");
+        let lease = soon(client.mutex(&name).acquire()).await.unwrap();
+        let there = replica.cli(&["GET", &name]);
+        assert_eq!(there, primary.cli(&["GET", &name]));
+        assert!(!matches!(there, Value::Nil) && lease.fence().is_some());
+        assert_ne!(
+            replica.cli(&["GET", &format!("{{{name}}}:ll:fence")]),
+            Value::Nil
+        );
+        lease.release().await.unwrap();
+    }
+    // A connection that the server closed meanwhile is no obstacle.
+    primary.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    eventually("taken again", async || {
+        client.mutex("again").wait(Wait::No).acquire().await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_no_replica_has_in_time_is_given_back() {
+    let (primary, replica) = pair();
+    let client = client(&primary, 1, WITHIN);
+    let frozen = replica.pause();
+    for wait in [Wait::No, Wait::Forever, Wait::retries(3)] {
+        let error = soon(client.mutex("job").wait(wait).acquire())
+            .await
+            .unwrap_err();
+        too_few(&error, 1, 0, WITHIN);
+        assert!(is_free(&client, "job").await && client.held().is_empty());
+    }
+    assert!(
+        soon(client.mutex("job").try_acquire()).await.is_err(),
+        "it is not busy"
+    );
+    assert_eq!(leftovers(&primary), Vec::<String>::new());
+    drop(frozen);
+    let patient = client.mutex("job").min_replicas(1, AT_EASE);
+    soon(patient.acquire())
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_was_handed_over_is_given_on_when_no_replica_has_it() {
+    let (primary, replica) = pair();
+    let (holder, careful) = (plain(&primary), client(&primary, 1, WITHIN));
+    let lease = soon(holder.mutex("job").acquire()).await.unwrap();
+    let mutex = careful.mutex("job");
+    let first = tokio::spawn(async move { mutex.acquire().await });
+    in_line(&holder, "job", 1).await;
+    let mutex = holder.mutex("job").why("stands by itself");
+    let second = tokio::spawn(async move { mutex.acquire().await });
+    in_line(&holder, "job", 2).await;
+
+    let frozen = replica.pause();
+    lease.release().await.unwrap();
+    too_few(&soon(first).await.unwrap().unwrap_err(), 1, 0, WITHIN);
+    let next = soon(second).await.unwrap().unwrap();
+    next.release().await.unwrap();
+    assert!(is_free(&holder, "job").await);
+    drop(frozen);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_was_handed_over_counts_when_a_replica_has_it() {
+    let (primary, replica) = pair();
+    let client = client(&primary, 1, AT_EASE);
+    let lease = soon(client.mutex("job").acquire()).await.unwrap();
+    let (primary, replica) = (Arc::new(primary), Arc::new(replica));
+    let waiters: Vec<_> = (0..4)
+        .map(|_| {
+            let (mutex, primary, replica) = (client.mutex("job"), primary.clone(), replica.clone());
+            tokio::spawn(async move {
+                let lease = mutex.acquire().await.unwrap();
+                assert_eq!(replica.cli(&["GET", "job"]), primary.cli(&["GET", "job"]));
+                let fence = lease.fence().unwrap();
+                lease.release().await.unwrap();
+                fence
+            })
+        })
+        .collect();
+    in_line(&client, "job", 4).await;
+    let mut fences = HashSet::from([lease.fence().unwrap()]);
+    lease.release().await.unwrap();
+    for waiter in waiters {
+        let own = fences.insert(soon(waiter).await.unwrap());
+        assert!(own, "each has a grant of its own");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_replicas_than_there_are_never_answer_and_the_error_says_how_many_did() {
+    let (primary, _replica) = pair();
+    let client = client(&primary, 2, FOR_ONE);
+    too_few(
+        &soon(client.mutex("job").acquire()).await.unwrap_err(),
+        2,
+        1,
+        FOR_ONE,
+    );
+    assert!(is_free(&client, "job").await);
+}
+
+/// Why the grant is written on the connection that waits: the server says of every other what is not true of it.
+#[test]
+fn what_a_server_counts_on_another_connection_proves_nothing() {
+    let (primary, replica) = pair();
+    let frozen = replica.pause();
+    let (mut writes, mut waits) = (primary.connect().unwrap(), primary.connect().unwrap());
+    writes.call(&["SET", "job", "1", "PX", "60000"]).unwrap();
+    assert_eq!(waits.call(&["WAIT", "1", "50"]).unwrap(), Value::Integer(1));
+    assert_eq!(
+        writes.call(&["WAIT", "1", "50"]).unwrap(),
+        Value::Integer(0)
+    );
+    drop(frozen);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_goes_away_while_replicas_are_waited_for_holds_nothing() {
+    let (primary, replica) = pair();
+    let (client, other) = (client(&primary, 1, AT_EASE), plain(&primary));
+    let frozen = replica.pause();
+    let mutex = client.mutex("job");
+    let waits = tokio::spawn(async move { mutex.acquire().await });
+    eventually("it was granted", async || !is_free(&other, "job").await).await;
+    assert!(!waits.is_finished());
+    waits.abort();
+    eventually("it was given back", async || is_free(&other, "job").await).await;
+    drop(frozen);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_wait_for_replicas_at_once() {
+    let (primary, _replica) = pair();
+    let client = client(&primary, 1, AT_EASE);
+    let tasks: Vec<_> = (0..100)
+        .map(|task| {
+            let mutex = client.mutex(format!("job-{task}"));
+            tokio::spawn(async move { mutex.acquire().await.map(|lease| lease.release()) })
+        })
+        .collect();
+    for task in tasks {
+        soon(task).await.unwrap().unwrap().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_disk_is_more_than_in_memory_and_needs_a_server_that_can_tell() {
+    let with_file = || Server::builder().append_only();
+    let primary = with_file().start();
+    let replica = with_file().replica_of(&primary).start();
+    let client = plain(&primary);
+    let kept = client.mutex("job").fsynced(true, 1, WITHIN * 10);
+    if primary.cli(&["WAITAOF", "0", "0", "1"]).is_error() {
+        let error = soon(kept.acquire()).await.unwrap_err();
+        let AcquireError::Store { source, .. } = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(source.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("Redis 7.2 or later"), "{error}");
+        assert!(is_free(&client, "job").await);
+        return;
+    }
+    soon(kept.acquire()).await.unwrap().release().await.unwrap();
+
+    let frozen = replica.pause();
+    let few = client.mutex("job").fsynced(true, 1, WITHIN);
+    let error = soon(few.acquire()).await.unwrap_err();
+    let AcquireError::TooFewCopies {
+        wanted: 1,
+        answered: 0,
+        here: Some(true),
+        ..
+    } = error
+    else {
+        panic!("{error:?}")
+    };
+    drop(frozen);
+
+    let forgetful = Server::start();
+    let client = plain(&forgetful);
+    let kept = client.mutex("job").fsynced(true, 0, WITHIN);
+    let error = soon(kept.acquire()).await.unwrap_err();
+    assert!(error.to_string().contains("appendonly yes"), "{error}");
+    assert!(is_free(&client, "job").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_no_replica_can_be_waited_for_it_is_refused_before_anything_is_sent() {
+    let server = Server::start();
+    let theirs = leaselock::redis::Client::open(server.url()).unwrap();
+    let connection = theirs.get_multiplexed_async_connection().await.unwrap();
+    let handed = Client::builder()
+        .redis_connection(connection)
+        .build()
+        .unwrap();
+    for client in [handed, Client::connect("mem:").unwrap()] {
+        let mutex = client.mutex("job").min_replicas(1, millis(100));
+        let error = mutex.acquire().await.unwrap_err();
+        assert!(matches!(error, AcquireError::Invalid(_)), "{error:?}");
+        assert!(error.to_string().contains("redis+sentinel://"), "{error}");
+        assert!(mutex.checked().is_err());
+        assert!(is_free(&client, "job").await);
+    }
+    let client = plain(&server);
+    for (mutex, says) in [
+        (client.mutex("job").min_replicas(0, WITHIN), "at least one"),
+        (
+            client.mutex("job").min_replicas(1, LONG),
+            "less than the ttl",
+        ),
+        (
+            client
+                .mutex("job")
+                .min_replicas(1, WITHIN)
+                .protocol(Protocol::SetnxPexpire),
+            "native",
+        ),
+    ] {
+        let error = mutex.checked().unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
