@@ -230,7 +230,7 @@ pub enum AcquireError {
     /// It was granted, but too few replicas had it in time, or had it on disk, so it was given back. Nothing is held.
     #[error(
         "`{name}`: given back, because {answered} of {wanted} replicas confirmed it within {within:?}{}",
-        also_here(*here)
+        if *here == Some(false) { ", and the server did not have it on disk" } else { "" }
     )]
     TooFewCopies {
         /// The lock's name.
@@ -273,13 +273,6 @@ impl AcquireError {
             *retries = tries;
         }
         self
-    }
-}
-
-fn also_here(here: Option<bool>) -> &'static str {
-    match here {
-        Some(false) => ", and the server did not have it on disk",
-        _ => "",
     }
 }
 

@@ -328,18 +328,6 @@ impl Inner {
         )))
     }
 
-    /// Only a server of its own has replicas that can be waited for, and only on connections of our own.
-    pub(crate) fn replicates(&self, options: &Options) -> Result<(), InvalidInput> {
-        if options.copies.is_none() || self.store.has_replicas() {
-            return Ok(());
-        }
-        Err(InvalidInput::new(format!(
-            "min_replicas and fsynced need connections of their own to one server with replicas, and this is {}: use a \
-             redis:// or redis+sentinel:// URL or a redis::Client, or leave them out",
-            self.store.describe()
-        )))
-    }
-
     /// A connection for one purpose, moved by the client's own thread.
     #[cfg(feature = "redis")]
     pub(crate) async fn private(

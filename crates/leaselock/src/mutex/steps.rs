@@ -233,6 +233,10 @@ impl Operation for Extend<'_> {
 }
 
 /// Makes a lease's time whole by a write in any case. Runs `lua/mutex/confirm.lua`.
+#[cfg_attr(
+    not(feature = "redis"),
+    expect(dead_code, reason = "only servers have replicas")
+)]
 #[derive(Debug)]
 pub(crate) struct Confirm<'a> {
     pub(crate) keys: &'a MutexKeys,
@@ -240,6 +244,10 @@ pub(crate) struct Confirm<'a> {
     pub(crate) ttl: Ttl,
 }
 
+#[cfg_attr(
+    not(feature = "redis"),
+    expect(dead_code, reason = "only servers have replicas")
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Confirmed {
     Written,

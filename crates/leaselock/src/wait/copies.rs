@@ -5,16 +5,25 @@
 //! before. What was written earlier has arrived when that has. The connection is shared with nobody meanwhile, because
 //! it answers nothing while it waits.
 
-use std::time::Duration;
-
-#[cfg(feature = "redis")]
-use tokio::sync::{Semaphore, SemaphorePermit};
-
 use crate::client::Inner;
-use crate::error::{AcquireError, ErrorKind, ReleaseError, StoreError};
+use crate::error::{AcquireError, ErrorKind, InvalidInput, ReleaseError, StoreError};
 use crate::lease::Lease;
 use crate::lease::kept::Kept;
-use crate::options::Copies;
+use crate::options::{Copies, Options};
+
+impl Inner {
+    /// Only a server of its own has replicas that can be waited for, and only on connections of our own.
+    pub(crate) fn replicates(&self, options: &Options) -> Result<(), InvalidInput> {
+        if options.copies.is_none() || self.store.has_replicas() {
+            return Ok(());
+        }
+        Err(InvalidInput::new(format!(
+            "min_replicas and fsynced need connections of their own to one server with replicas, and this is {}: use a \
+             redis:// or redis+sentinel:// URL or a redis::Client, or leave them out",
+            self.store.describe()
+        )))
+    }
+}
 
 /// How many copies there are.
 struct Counted {
@@ -85,7 +94,9 @@ use self::rooms::count;
 #[cfg(feature = "redis")]
 mod rooms {
     use std::sync::{Mutex, PoisonError};
+    use std::time::Duration;
 
+    use tokio::sync::{Semaphore, SemaphorePermit};
     use tokio::time::timeout;
 
     use super::*;
