@@ -267,6 +267,7 @@ impl Mutex {
 pub(crate) const SCRIPTS: Scripts = &[
     steps::Acquire::SCRIPT,
     steps::Acquire::STRICT,
+    steps::Confirm::SCRIPT,
     steps::Extend::SCRIPT,
     steps::Release::SCRIPT,
     steps::Release::STRICT,
