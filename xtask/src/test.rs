@@ -13,9 +13,10 @@ use self::cargo::Cargo;
 use crate::{clock, lua, matrix, tidy};
 
 /// Features add, so the ends of the scale and each one alone show a missing `cfg`.
-const FEATURE_SETS: [&str; 6] = [
+const FEATURE_SETS: [&str; 7] = [
     "redis",
     "sentinel",
+    "cluster",
     "embedded",
     "redis,embedded",
     "tls",

@@ -94,7 +94,8 @@ impl Exit {
             AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {
                 Exit::of_store(source.kind())
             }
-            AcquireError::TooFewCopies { .. } => Exit::UNAVAILABLE,
+            // Whatever some of the nodes have met, a majority cannot be reached.
+            AcquireError::TooFewCopies { .. } | AcquireError::NoQuorum { .. } => Exit::UNAVAILABLE,
             _ => Exit::INTERNAL,
         }
     }

@@ -47,7 +47,9 @@ impl Failure {
     pub(crate) fn acquire(error: &AcquireError, busy: Exit) -> Self {
         let exit = Exit::of_acquire(error, busy);
         match error {
-            AcquireError::Store { name, source } => Failure::with_lock(name, "", source, exit),
+            AcquireError::Store { name, source } | AcquireError::NoQuorum { name, source, .. } => {
+                Failure::with_lock(name, "", source, exit)
+            }
             AcquireError::Unknown { name, source, .. } => {
                 Failure::with_lock(name, "outcome unknown: ", source, exit)
             }

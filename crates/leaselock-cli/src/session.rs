@@ -5,44 +5,103 @@ use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
-use leaselock::{Client, ClientBuilder};
+use leaselock::{
+    BreakError, BreakTerms, Broken, Client, ClientBuilder, Closed, DetachedLease, Handle,
+    InspectError, Inspection, InvalidInput, Mutex, Quorum, Report, StoreError,
+};
 
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output;
 
-/// A client for the URL that was given. Touches nothing yet and starts no thread.
-pub(crate) fn client(globals: &Globals) -> Result<Client, Failure> {
-    build(builder(globals)?)
+/// Where the locks are: one store, or a majority of several servers.
+pub(crate) enum Locks {
+    One(Client),
+    Quorum(Quorum),
+}
+
+macro_rules! each {
+    ($locks:expr, $inner:ident => $body:expr) => {
+        match $locks {
+            Locks::One($inner) => $body,
+            Locks::Quorum($inner) => $body,
+        }
+    };
+}
+
+impl Locks {
+    pub(crate) fn mutex(&self, name: &str) -> Mutex {
+        each!(self, one => one.mutex(name))
+    }
+
+    pub(crate) async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
+        each!(self, one => one.inspect(name).await)
+    }
+
+    pub(crate) async fn break_lease(
+        &self,
+        name: &str,
+        terms: BreakTerms,
+    ) -> Result<Broken, BreakError> {
+        each!(self, one => one.break_lease(name, terms).await)
+    }
+
+    pub(crate) fn attach(&self, handle: Handle) -> DetachedLease {
+        each!(self, one => one.attach(handle))
+    }
+
+    pub(crate) async fn doctor(&self) -> Result<Report, StoreError> {
+        each!(self, one => one.doctor().await)
+    }
+
+    pub(crate) async fn close(&self) -> Closed {
+        each!(self, one => one.close().await)
+    }
+
+    /// Only a folder has one.
+    pub(crate) fn session_descriptor(&self) -> Option<std::os::fd::OwnedFd> {
+        match self {
+            Locks::One(client) => client.session_descriptor(),
+            Locks::Quorum(_) => None,
+        }
+    }
+}
+
+/// The locks of the URL that was given, or of several. Touches nothing yet and starts no thread.
+pub(crate) fn client(globals: &Globals) -> Result<Locks, Failure> {
+    build(globals, None, true)
 }
 
 /// The same for `run`: others see what runs, though not its arguments, which may be secret.
-pub(crate) fn client_that_runs(globals: &Globals, program: &OsStr) -> Result<Client, Failure> {
+pub(crate) fn client_that_runs(globals: &Globals, program: &OsStr) -> Result<Locks, Failure> {
     const MOST: usize = 60;
     let file = Path::new(program).file_name().unwrap_or(program);
     let shown: String = output::tame(&file.to_string_lossy())
         .chars()
         .take(MOST)
         .collect();
-    build(builder(globals)?.process_name(&format!("leaselock run {shown}")))
+    build(globals, Some(&format!("leaselock run {shown}")), true)
 }
 
 /// The same without a session: a lease outlives this process.
-pub(crate) fn client_without_session(globals: &Globals) -> Result<Client, Failure> {
-    build(
-        builder(globals)?
-            .session(false)
-            .process_name("leaselock acquire"),
-    )
+pub(crate) fn client_without_session(globals: &Globals) -> Result<Locks, Failure> {
+    build(globals, Some("leaselock acquire"), false)
+}
+
+/// For verbs that ask for what several servers cannot vote on. `why` says so.
+pub(crate) fn one_store(globals: &Globals, why: &str) -> Result<Client, Failure> {
+    only_one(globals, why)?;
+    built(builder(globals)?.build())
 }
 
 /// The same for `bench`: everything that it touches begins with `prefix`.
 pub(crate) fn client_that_measures(globals: &Globals, prefix: &str) -> Result<Client, Failure> {
-    build(
+    built(
         plain_builder(globals)?
             .prefix(prefix)
-            .process_name("leaselock bench"),
+            .process_name("leaselock bench")
+            .build(),
     )
 }
 
@@ -51,7 +110,49 @@ pub(crate) fn client_in_strict_mode(
     globals: &Globals,
     longest: Duration,
 ) -> Result<Client, Failure> {
-    build(plain_builder(globals)?.strict(longest))
+    only_one(globals, "strict mode is for one store")?;
+    built(plain_builder(globals)?.strict(longest).build())
+}
+
+fn only_one(globals: &Globals, why: &str) -> Result<(), Failure> {
+    match globals.urls().len() {
+        0 | 1 => Ok(()),
+        _ => Err(Failure::new(format!("{why}: give one --url"), Exit::USAGE)),
+    }
+}
+
+fn build(globals: &Globals, process: Option<&str>, session: bool) -> Result<Locks, Failure> {
+    let urls = globals.urls();
+    if urls.len() > 1 {
+        if globals.strict.is_some() {
+            let text = "strict mode is for one store: several servers stay out of votes after a restart by themselves, \
+                        see --longest-ttl";
+            return Err(Failure::new(text, Exit::USAGE));
+        }
+        if globals.functions {
+            let text =
+                "functions are for one store: a quorum sends its scripts, leave --functions out";
+            return Err(Failure::new(text, Exit::USAGE));
+        }
+        let mut quorum = Quorum::builder(urls).delayed_restart(!globals.durable_nodes);
+        if let Some(longest) = globals.longest_ttl {
+            quorum = quorum.longest_ttl(longest);
+        }
+        match globals.tls.options() {
+            Ok(None) => {}
+            Ok(Some(options)) => quorum = quorum.tls(options),
+            Err(missing) => return Err(Failure::new(missing, Exit::USAGE)),
+        }
+        if let Some(process) = process {
+            quorum = quorum.process_name(process);
+        }
+        return built(quorum.build()).map(Locks::Quorum);
+    }
+    let mut one = builder(globals)?.session(session);
+    if let Some(process) = process {
+        one = one.process_name(process);
+    }
+    built(one.build()).map(Locks::One)
 }
 
 fn builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
@@ -78,10 +179,8 @@ fn plain_builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
     }
 }
 
-fn build(builder: ClientBuilder) -> Result<Client, Failure> {
-    builder
-        .build()
-        .map_err(|wrong| Failure::in_the_librarys_words(wrong, Exit::USAGE))
+fn built<T>(built: Result<T, InvalidInput>) -> Result<T, Failure> {
+    built.map_err(|wrong| Failure::in_the_librarys_words(wrong, Exit::USAGE))
 }
 
 /// Runs on this thread. The library has its own for what must not wait.

@@ -4,9 +4,10 @@ use std::io::{IsTerminal as _, stderr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leaselock::{Client, Holding, Waiting};
+use leaselock::{Holding, Waiting};
 
 use crate::args::Globals;
+use crate::session::Locks;
 use crate::{output, show};
 
 /// Short waits stay silent.
@@ -31,7 +32,7 @@ impl Watch {
 
     /// Shows the line as long as it is polled; what it wrote is cleared when it is dropped. Never
     /// ends, so put it beside the wait in a `select!`.
-    pub(crate) async fn show(&self, client: &Client, name: &str, globals: &Globals) {
+    pub(crate) async fn show(&self, client: &Locks, name: &str, globals: &Globals) {
         if globals.quiet || globals.json || !stderr().is_terminal() {
             std::future::pending::<()>().await;
         }

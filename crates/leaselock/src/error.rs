@@ -1,12 +1,15 @@
 //! Errors: one small enum per operation. Every variant says what it means for what you hold.
+mod lost;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::lost::{Lost, LostReason};
 use crate::fence::Fence;
 use crate::name::Name;
 use crate::strict::Quarantine;
+use crate::votes::{NodeVote, Tally};
 
 /// Input that was refused before anything was sent. The message says what would be right. Nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -82,6 +85,8 @@ struct Inner {
     /// The request may have been carried out although no answer came.
     maybe_applied: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    /// What each of several servers said.
+    tally: Option<Tally>,
 }
 
 impl StoreError {
@@ -123,7 +128,29 @@ impl StoreError {
             message,
             maybe_applied,
             source,
+            tally: None,
         }))
+    }
+
+    /// Too few of several servers have said the same.
+    #[cfg(feature = "redis")]
+    pub(crate) fn no_majority(kind: ErrorKind, tally: Tally, maybe_applied: bool) -> Self {
+        StoreError(Arc::new(Inner {
+            kind,
+            message: tally.to_string(),
+            maybe_applied,
+            source: None,
+            tally: Some(tally),
+        }))
+    }
+
+    pub(crate) fn tally(&self) -> Option<&Tally> {
+        self.0.tally.as_ref()
+    }
+
+    /// What each node of a [`Quorum`](crate::Quorum) has said, when that is why it failed.
+    pub fn votes(&self) -> &[NodeVote] {
+        self.tally().map_or(&[], |tally| &tally.votes)
     }
 
     /// What kind of trouble.
@@ -243,6 +270,23 @@ pub enum AcquireError {
         here: Option<bool>,
         /// How long was waited for them.
         within: Duration,
+    },
+
+    /// Too few nodes of a [`Quorum`](crate::Quorum) have answered. **Single votes may be left** for up to `clear_in`.
+    #[error("`{name}`: {source}")]
+    NoQuorum {
+        /// The lock's name.
+        name: Name,
+        /// How many nodes have granted it.
+        granted: usize,
+        /// How many would have been a majority.
+        needed: usize,
+        /// What each node has said.
+        votes: Vec<NodeVote>,
+        /// After this long no node holds anything of this attempt.
+        clear_in: Duration,
+        /// The same in words.
+        source: StoreError,
     },
 
     /// The client was closed. Nothing is held.
@@ -430,65 +474,5 @@ fn shown(fence: Option<Fence>) -> String {
     )
 }
 
-/// The lease cannot be relied on any more. Stop work on what it protects.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("lease on `{name}` lost: {reason}")]
-pub struct Lost {
-    /// The lock's name.
-    pub name: Name,
-    /// The fencing token of the lost lease.
-    pub fence: Option<Fence>,
-    /// What happened.
-    pub reason: LostReason,
-}
-
-/// What happened to a lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LostReason {
-    /// The deadline passed; renewal was off, or this process did not run in time.
-    RanOut,
-    /// Another holder's token is there.
-    TakenOver,
-    /// The key is gone: it expired early, was deleted or evicted, or the server lost it.
-    Vanished,
-    /// Nobody answered until the deadline passed. The key may still exist for a moment.
-    OutOfTouch,
-    /// The longest hold that was asked for is over.
-    HoldOver,
-    /// The holder itself gave it up (release, drop, detach or close).
-    GivenUp,
-}
-
-impl fmt::Display for LostReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            LostReason::RanOut => "its time ran out",
-            LostReason::TakenOver => "another holder has it",
-            LostReason::Vanished => "it is gone from the store",
-            LostReason::OutOfTouch => "the store could not be reached in time",
-            LostReason::HoldOver => "the longest hold allowed is over",
-            LostReason::GivenUp => "it was given up",
-        })
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_store_error_keeps_its_cause() {
-        let cause = std::io::Error::other("broken pipe");
-        let error =
-            StoreError::unknown(ErrorKind::Unreachable, "connection lost").with_source(cause);
-        assert_eq!(
-            std::error::Error::source(&error)
-                .map(ToString::to_string)
-                .as_deref(),
-            Some("broken pipe")
-        );
-        assert!(error.maybe_applied() && error.may_pass());
-        assert!(!StoreError::refused(ErrorKind::Auth, "no password").may_pass());
-    }
-}
+mod tests;

@@ -89,7 +89,10 @@ fn function(library: &str, script: &Script) -> String {
 /// What gives somebody something new is refused when memory is full; what gives back, extends or cleans up is not.
 fn grants(script: &str) -> bool {
     let verb = script.rsplit('/').next().unwrap_or(script);
-    verb.starts_with("acquire") || ["take", "announce", "note", "detach", "init"].contains(&verb)
+    let others = [
+        "take", "announce", "note", "detach", "init", "vote", "accept",
+    ];
+    verb.starts_with("acquire") || others.contains(&verb)
 }
 
 #[cfg(test)]

@@ -76,6 +76,12 @@ impl MutexKeys {
         self.beside("why")
     }
 
+    /// Who asks a node of a quorum to be told of a release.
+    #[cfg(feature = "redis")]
+    pub(crate) fn callers(&self) -> SideKey<'_> {
+        self.beside("callers")
+    }
+
     fn beside(&self, what: &'static str) -> SideKey<'_> {
         SideKey {
             lock: &self.lock,

@@ -46,12 +46,15 @@ mod name;
 mod options;
 mod preset;
 mod protocol;
+#[cfg(feature = "redis")]
+mod quorum;
 mod script;
 mod skew;
 mod store;
 mod strict;
 mod token;
 mod ttl;
+mod votes;
 mod wait;
 
 pub use client::builder::ClientBuilder;
@@ -73,6 +76,8 @@ pub use name::Name;
 pub use options::{DRIFT_PPM, Options, RETRY_DELAY, RETRY_JITTER_PERCENT, TTL, Wait, Waiting};
 pub use preset::Preset;
 pub use protocol::{LATENCY_GUARD, Protocol};
+#[cfg(feature = "redis")]
+pub use quorum::{LONGEST_TTL, Quorum, QuorumBuilder};
 /// The redis client library in the version that connections are handed in from.
 #[cfg(feature = "redis")]
 pub use redis;
@@ -82,6 +87,7 @@ pub use store::redis::LoadedFunctions;
 pub use store::redis::TlsOptions;
 pub use strict::{Quarantine, StrictStatus};
 pub use ttl::{TTL_MAX, TTL_MIN};
+pub use votes::{NodeVote, Vote};
 
 /// The pages whose code is compiled and run.
 #[cfg(doctest)]
@@ -100,4 +106,7 @@ mod pages {
     struct Interop;
     #[doc = include_str!("../../../docs/testing.md")]
     struct Testing;
+    #[cfg(feature = "redis")]
+    #[doc = include_str!("../../../docs/quorum.md")]
+    struct Quorum;
 }

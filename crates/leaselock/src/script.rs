@@ -1,9 +1,14 @@
 //! One value per `.lua` file: its text, what goes in, what comes out.
 
-use std::fmt;
-use std::sync::{Arc, OnceLock};
+mod word;
 
+use std::fmt;
+use std::sync::OnceLock;
+
+pub(crate) use self::word::Word;
 use crate::error::{ErrorKind, StoreError};
+#[cfg(feature = "redis")]
+use crate::store::quorum::ballot::{Count, Votes};
 
 /// A script: one file under `lua/`, joined with the fragments it uses.
 #[derive(Debug)]
@@ -90,51 +95,6 @@ macro_rules! script {
     (@flag reads_only) => { true };
 }
 pub(crate) use script;
-
-/// A key or an argument, to be written out. Not by `Display`, whose machinery costs a short call as much as all else.
-pub(crate) trait Word {
-    fn write_to(&self, text: &mut Vec<u8>);
-}
-
-impl<W: Word + ?Sized> Word for &W {
-    fn write_to(&self, text: &mut Vec<u8>) {
-        (**self).write_to(text);
-    }
-}
-
-impl Word for str {
-    fn write_to(&self, text: &mut Vec<u8>) {
-        text.extend_from_slice(self.as_bytes());
-    }
-}
-
-impl Word for String {
-    fn write_to(&self, text: &mut Vec<u8>) {
-        text.extend_from_slice(self.as_bytes());
-    }
-}
-
-impl Word for Arc<str> {
-    fn write_to(&self, text: &mut Vec<u8>) {
-        text.extend_from_slice(self.as_bytes());
-    }
-}
-
-/// As decimal digits.
-impl Word for u64 {
-    fn write_to(&self, text: &mut Vec<u8>) {
-        let (mut digits, mut rest, mut first) = ([b'0'; 20], *self, 20);
-        loop {
-            first -= 1;
-            digits[first] += (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        text.extend_from_slice(&digits[first..]);
-    }
-}
 
 /// The keys and arguments of a call in one piece of memory, because a call that combines requests has hundreds.
 #[derive(Clone)]
@@ -375,10 +335,13 @@ pub(crate) type Scripts = &'static [fn() -> &'static Script];
 
 /// An atomic step of a primitive.
 pub(crate) trait Operation {
-    type Reply;
+    type Reply: Send + 'static;
     const SCRIPT: fn() -> &'static Script;
     /// The same with a gate in front of it, where there is such a one.
     const STRICT: fn() -> &'static Script = Self::SCRIPT;
+    /// A node of a quorum that does not confirm it is asked again, in the background.
+    #[cfg(feature = "redis")]
+    const CLEANS_UP: bool = false;
     /// Keys and arguments in the order of the script's header.
     fn encode(&self, call: &mut Call);
     /// Every tag of the header, and no other.
@@ -399,6 +362,30 @@ pub(crate) trait Operation {
         let mut call = Call::of(self.script());
         self.encode(&mut call);
         call
+    }
+
+    /// What each node of a quorum is sent.
+    #[cfg(feature = "redis")]
+    fn on_a_node(&self) -> Call {
+        self.call()
+    }
+
+    /// What a node answers to that.
+    #[cfg(feature = "redis")]
+    fn of_a_node(answer: &Tagged) -> Result<Self::Reply, StoreError> {
+        Self::read(answer)
+    }
+
+    /// What the nodes say together. Most operations cannot be voted on.
+    #[cfg(feature = "redis")]
+    fn count(_votes: &Votes<Self::Reply>) -> Count<Self::Reply> {
+        Count::Never
+    }
+
+    /// What was to be cleaned up was there. Otherwise it may still be on its way.
+    #[cfg(feature = "redis")]
+    fn is_found(_reply: &Self::Reply) -> bool {
+        true
     }
 
     /// An answer that is not understood may come from a step that was taken.

@@ -58,14 +58,30 @@ impl Cli {
 #[derive(Debug, Args)]
 pub(crate) struct Globals {
     /// Where the locks live: file: (default), file:///dir, redis://host, rediss://host,
-    /// redis+unix:///path, redis+sentinel://host,host/service
+    /// redis+unix:///path, redis+sentinel://host,host/service, redis+cluster://host,host
     ///
     /// Without it the locks lie in ~/.local/state/leaselock and exclude only copies run by the
     /// same user on this machine. `file:///dir` shares them between users, `redis://…` between
-    /// machines. A password is better given in LEASELOCK_URL, because `ps` shows arguments.
-    #[arg(long, global = true, value_name = "URL", env = "LEASELOCK_URL")]
+    /// machines. Three or more servers, an odd number, make a quorum: repeat the option, or name them in
+    /// LEASELOCK_URL with spaces between them. A password is better given in LEASELOCK_URL, because
+    /// `ps` shows arguments.
+    #[arg(long, global = true, value_name = "URL", env = "LEASELOCK_URL", action = ArgAction::Append)]
     #[arg(hide_env_values = true, help_heading = "Global options")]
-    url: Option<String>,
+    url: Vec<String>,
+
+    /// Quorum: the longest --ttl that anybody uses on these servers; all must agree on it
+    /// [default: 1m]
+    ///
+    /// So long a server stays out of votes after it has come up, because it may have forgotten what
+    /// it granted.
+    #[arg(long, global = true, value_name = "DUR", value_parser = crate::duration::parse)]
+    #[arg(env = "LEASELOCK_LONGEST_TTL", help_heading = "Global options")]
+    pub(crate) longest_ttl: Option<std::time::Duration>,
+
+    /// Quorum: let servers vote at once after a restart; only when each keeps every write before it
+    /// answers (appendfsync always)
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) durable_nodes: bool,
 
     #[command(flatten)]
     pub(crate) tls: tls::TlsArgs,
@@ -111,13 +127,23 @@ pub(crate) struct Globals {
 }
 
 impl Globals {
-    /// The store's URL; an empty one, as from `LEASELOCK_URL=`, counts as not given.
+    /// The store's URL, the first of several; an empty one, as from `LEASELOCK_URL=`, counts as not given.
     pub(crate) fn url(&self) -> &str {
-        self.url
-            .as_deref()
-            .filter(|url| !url.is_empty())
-            .unwrap_or("file:")
+        self.urls().first().copied().unwrap_or("file:")
     }
+
+    /// All URLs that were given. Those of servers have no spaces in them, and paths may.
+    pub(crate) fn urls(&self) -> Vec<&str> {
+        self.url.iter().flat_map(|url| parts(url)).collect()
+    }
+}
+
+fn parts(urls: &str) -> Vec<&str> {
+    if urls.trim_start().starts_with("redis") {
+        return urls.split_whitespace().collect();
+    }
+    let one = Some(urls).filter(|url| !url.is_empty());
+    one.into_iter().collect()
 }
 
 #[derive(Debug, Subcommand)]
@@ -191,6 +217,27 @@ mod tests {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             assert!(Cli::plain_run(&words).is_none(), "{line}");
         }
+    }
+
+    #[test]
+    fn several_urls_are_one_each_or_a_list_with_spaces_and_a_folder_may_have_some_in_it() {
+        let given = |urls: &[&str]| {
+            let mut line = vec!["leaselock", "status", "a"];
+            line.extend(urls.iter().flat_map(|url| ["--url", *url]));
+            let globals = Cli::try_parse_from(line).unwrap().globals;
+            globals
+                .urls()
+                .into_iter()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            given(&["redis://a", "redis://b"]),
+            ["redis://a", "redis://b"]
+        );
+        assert_eq!(given(&["redis://a  rediss://b redis://c"]).len(), 3);
+        assert_eq!(given(&["file:///my locks"]), ["file:///my locks"]);
+        assert_eq!(given(&[""]).len(), 0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `leaselock acquire NAME`
 
-use leaselock::{AcquireError, Client, Fence, Inspection, Lease, Mutex, Wait};
+use leaselock::{AcquireError, Fence, Inspection, Lease, Mutex, Wait};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -8,6 +8,7 @@ use crate::args::lease::{AcquireArgs, LockArgs, WaitArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::procfs::Status;
+use crate::session::Locks;
 use crate::signals::{Intake, Signals};
 use crate::wait_line::Watch;
 use crate::{output, session, show};
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
 }
 
 /// The lock as the flags describe it.
-pub(crate) fn mutex(client: &Client, name: &str, lock: &LockArgs) -> Mutex {
+pub(crate) fn mutex(client: &Locks, name: &str, lock: &LockArgs) -> Mutex {
     let mut mutex = client.mutex(name).ttl(lock.ttl()).priority(lock.priority);
     if let Some(why) = &lock.why {
         mutex = mutex.why(why);
@@ -71,7 +72,7 @@ pub(crate) enum Obtained {
 
 /// Waits for the lock as long as the flags say, or until a signal comes.
 pub(crate) async fn obtain(
-    client: &Client,
+    client: &Locks,
     mutex: Mutex,
     wait: &WaitArgs,
     globals: &Globals,

@@ -2,13 +2,14 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use leaselock::{BreakTerms, Client, Fence, Holding};
+use leaselock::{BreakTerms, Fence, Holding};
 use serde_json::json;
 
 use crate::args::Globals;
 use crate::args::look::BreakArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::session::Locks;
 use crate::{output, session, show};
 
 /// Takes the lock away, from the holder that the operator has seen.
@@ -59,7 +60,7 @@ enum Answer {
 }
 
 /// Shows who would be hit, and asks.
-async fn confirm(client: &Client, name: &str) -> Result<Answer, Failure> {
+async fn confirm(client: &Locks, name: &str) -> Result<Answer, Failure> {
     if !std::io::stdin().is_terminal() {
         let text = "nobody can be asked here: give --fence N to break the grant that status shows, or --yes";
         return Err(Failure::new(text, Exit::USAGE));

@@ -15,7 +15,7 @@ pub(crate) fn run(args: &FunctionsArgs, globals: &Globals) -> Result<Exit, Failu
         output::print(Client::functions_source().as_bytes())?;
         return Ok(Exit::OK);
     }
-    let client = session::client(globals)?;
+    let client = session::one_store(globals, "functions are loaded on one server at a time")?;
     let loaded = session::block_on(async { Ok(client.load_functions().await?) })?;
     let text = if globals.json {
         let object = json!({

@@ -10,13 +10,14 @@ use crate::args::Globals;
 use crate::args::lease::{ExtendArgs, HandleArgs, ReleaseArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::session::Locks;
 use crate::{output, session, show};
 
 /// A handle is a line; a name of 512 bytes makes it about 800.
 const LONGEST: u64 = 4096;
 
 pub(crate) fn extend(args: &ExtendArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let lease = attach(&args.handle, globals)?;
+    let (_locks, lease) = attach(&args.handle, globals)?;
     session::block_on(async {
         lease.extend(args.ttl).await?;
         if globals.json {
@@ -27,10 +28,11 @@ pub(crate) fn extend(args: &ExtendArgs, globals: &Globals) -> Result<Exit, Failu
 }
 
 pub(crate) fn release(args: &ReleaseArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let lease = attach(&args.handle, globals)?;
+    let (locks, lease) = attach(&args.handle, globals)?;
     let (name, fence) = (lease.name().to_string(), lease.fence());
     session::block_on(async {
         lease.release().await?;
+        locks.close().await; // of several servers some may not have answered yet
         if globals.json {
             let object = json!({ "name": name, "fence": fence.map(Fence::get), "released": true });
             output::print(format!("{object}\n").as_bytes())?;
@@ -48,9 +50,11 @@ fn print(lease: &DetachedLease, more: &[(&str, serde_json::Value)]) -> Result<()
     Ok(output::print(format!("{object}\n").as_bytes())?)
 }
 
-fn attach(args: &HandleArgs, globals: &Globals) -> Result<DetachedLease, Failure> {
+fn attach(args: &HandleArgs, globals: &Globals) -> Result<(Locks, DetachedLease), Failure> {
     let handle: Handle = text(args)?.parse()?;
-    Ok(session::client_without_session(globals)?.attach(handle))
+    let locks = session::client_without_session(globals)?;
+    let lease = locks.attach(handle);
+    Ok((locks, lease))
 }
 
 /// From the file, else from the environment, else from standard input.

@@ -8,7 +8,10 @@ use crate::{output, session, show};
 
 /// Held locks by name. None is no error.
 pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::client(globals)?;
+    let client = session::one_store(
+        globals,
+        "several servers have no list of locks that a majority agreed on",
+    )?;
     session::block_on(async {
         let mut found = client.list(&args.pattern).await?;
         found.sort_by(|a, b| a.name.cmp(&b.name));

@@ -1,6 +1,6 @@
 //! `leaselock run NAME -- COMMAND`
 
-use leaselock::{Client, Lease, Lost, LostReason, Protocol};
+use leaselock::{Lease, Lost, LostReason, Protocol};
 use serde_json::json;
 
 use super::acquire::{Obtained, mutex, obtain};
@@ -12,6 +12,7 @@ use crate::guardian::Guardian;
 use crate::job::{CannotStart, Job, Order};
 use crate::process::SignalSet;
 use crate::procfs::Status;
+use crate::session::Locks;
 use crate::signals::{Intake, Signals};
 use crate::supervise::{Outcome, Trouble, supervise};
 use crate::{output, session, signal_name};
@@ -68,7 +69,7 @@ struct Scene<'a> {
     name: &'a str,
     globals: &'a Globals,
     plan: &'a RunPlan,
-    client: &'a Client,
+    client: &'a Locks,
     intake: &'a Intake,
 }
 

@@ -36,7 +36,7 @@ fn init(args: &InitArgs, globals: &Globals) -> Result<Exit, Failure> {
 }
 
 fn status(globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::client(globals)?;
+    let client = session::one_store(globals, "strict mode is for one store")?;
     session::block_on(async { say(&client.strict_status().await?, globals) })
 }
 

@@ -13,6 +13,7 @@ mod long_wait;
 mod lost;
 mod operators;
 mod protocols;
+mod quorum;
 mod replicas;
 mod run;
 mod secured;

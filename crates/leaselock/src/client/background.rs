@@ -43,6 +43,10 @@ impl Background {
             .map_err(|error| failed("runtime", error))?;
         let store = inner.store.another_lane();
         let clock = inner.clock.clone();
+        #[cfg(feature = "redis")]
+        if let Store::Quorum(quorum) = &store {
+            quorum.clean_up_on(runtime.handle());
+        }
         let (reaper, reaping) = Reaper::new();
         let keeper = Arc::new(Keeper::new(
             store.clone(),
@@ -64,6 +68,7 @@ impl Background {
             let (keeper, wakeups, reaper) =
                 (Arc::clone(&keeper), Arc::clone(&wakeups), reaper.clone());
             let (store, clock, channel) = (store.clone(), clock, inner.channel.clone());
+            let last = store.clone();
             let (heard, ringing) = (store.clone(), Arc::clone(&bells));
             let followed = store.clone();
             async move {
@@ -74,6 +79,7 @@ impl Background {
                 drop(tokio::spawn(reaping.run(store, clock.clone())));
                 drop(stopped.await); // ends when the client is dropped
                 reaper.drained(&clock, LAST_CLEANUP).await;
+                last.is_clean(LAST_CLEANUP).await;
             }
         };
         std::thread::Builder::new()

@@ -53,6 +53,8 @@ enum Source {
     Url(String),
     #[cfg(feature = "redis")]
     Store(Result<Box<crate::store::redis::RedisStore>, InvalidInput>),
+    #[cfg(feature = "redis")]
+    Quorum(crate::store::quorum::QuorumStore),
 }
 
 impl Default for ClientBuilder {
@@ -120,6 +122,13 @@ impl ClientBuilder {
     #[cfg(feature = "redis")]
     pub fn functions(mut self, on: bool) -> Self {
         self.functions = on;
+        self
+    }
+
+    /// The servers of a quorum.
+    #[cfg(feature = "redis")]
+    pub(crate) fn quorum(mut self, quorum: crate::store::quorum::QuorumStore) -> Self {
+        self.source = Source::Quorum(quorum);
         self
     }
 
@@ -211,7 +220,7 @@ impl ClientBuilder {
             requests: Requests::new(&store, &self.clock, strict.is_some()),
             strict,
             clock: self.clock,
-            skew: Arc::new(Skew::of(store.is_cluster())),
+            skew: Arc::new(Skew::of(store.has_clocks())),
             store,
             parties: Parties::default(),
             gates: Gates::default(),
@@ -245,6 +254,10 @@ impl ClientBuilder {
     fn check(&self) -> Result<(), InvalidInput> {
         name::check_prefix(&self.prefix)?;
         self.defaults.check()?;
+        #[cfg(feature = "redis")]
+        if let Source::Quorum(quorum) = &self.source {
+            quorum.suits(&self.defaults)?;
+        }
         if self.drift_ppm > DRIFT_PPM_MAX {
             return Err(InvalidInput::new(format!(
                 "drift of {} millionths is out of range: at most {DRIFT_PPM_MAX}; 10000 is the default",
@@ -287,6 +300,8 @@ impl ClientBuilder {
             Source::Store(Ok(store)) => Ok(Store::Redis((**store).clone())),
             #[cfg(feature = "redis")]
             Source::Store(Err(unusable)) => Err(unusable.clone()),
+            #[cfg(feature = "redis")]
+            Source::Quorum(quorum) => Ok(Store::Quorum(quorum.clone())),
         }
     }
 

@@ -2,9 +2,7 @@
 
 use super::record::{Announce, Who};
 use super::{Client, OPERATOR_WITHIN};
-#[cfg(feature = "embedded")]
-use crate::error::ErrorKind;
-use crate::error::StoreError;
+use crate::error::{ErrorKind, StoreError};
 use crate::functions;
 use crate::script::{Operation, Scripts};
 use crate::store::Store;
@@ -27,6 +25,10 @@ impl Client {
     pub async fn load_functions(&self) -> Result<LoadedFunctions, StoreError> {
         match &self.inner.store {
             Store::Redis(store) => store.load_functions(OPERATOR_WITHIN).await,
+            Store::Quorum(_) => Err(StoreError::refused(
+                ErrorKind::Unsupported,
+                "functions are loaded on one server at a time: name each node by itself",
+            )),
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => Err(StoreError::refused(
                 ErrorKind::Unsupported,

@@ -6,6 +6,8 @@ pub(crate) mod builder;
 pub(crate) mod functions;
 pub(crate) mod record;
 pub(crate) mod requests;
+mod several;
+mod speaks;
 mod strict;
 
 use std::fmt;
@@ -32,7 +34,6 @@ use crate::mutex::Mutex;
 use crate::mutex::views::Note;
 use crate::name::Name;
 use crate::options::{DEFAULT_TTL, Options};
-use crate::protocol::Protocol;
 use crate::script::Operation;
 use crate::skew::Skew;
 use crate::store::Store;
@@ -246,6 +247,7 @@ impl Client {
             .reaper
             .drained(&self.inner.clock, OPERATOR_WITHIN)
             .await;
+        self.inner.store.is_clean(OPERATOR_WITHIN).await;
         if self.inner.introduced.load(Ordering::SeqCst) && self.held().is_empty() {
             let gone = Announce {
                 record: &self.inner.record,
@@ -267,7 +269,7 @@ impl Client {
             #[cfg(feature = "embedded")]
             Store::Embedded(store) => store.session_descriptor(),
             #[cfg(feature = "redis")]
-            Store::Redis(_) => None,
+            Store::Redis(_) | Store::Quorum(_) => None,
         }
     }
 }
@@ -301,33 +303,6 @@ impl Inner {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Other ways of locking are those of programs that share a server.
-    pub(crate) fn speaks(&self, protocol: Protocol) -> Result<(), InvalidInput> {
-        if self.store.is_cluster() && !protocol.lies_in_one_slot() {
-            return Err(InvalidInput::new(format!(
-                "the protocol {protocol} needs keys that a cluster may keep on different nodes: use another protocol, \
-                 or a server that is no cluster"
-            )));
-        }
-        if protocol.is_native() {
-            return Ok(());
-        }
-        if self.strict.is_some() {
-            return Err(InvalidInput::new(format!(
-                "the protocol {protocol} has no strict mode, because the others who take its locks ask no gate: use the \
-                 native protocol, or a client without `strict`"
-            )));
-        }
-        if self.store.has_commands() {
-            return Ok(());
-        }
-        Err(InvalidInput::new(format!(
-            "the protocol {protocol} is for locks in Redis or Valkey that other programs take too, and this is {}: use \
-             the native protocol here, or a redis:// URL",
-            self.store.describe()
-        )))
-    }
-
     /// A connection for one purpose, moved by the client's own thread.
     #[cfg(feature = "redis")]
     pub(crate) async fn private(
@@ -337,10 +312,9 @@ impl Inner {
         let handle = &self.background()?.handle;
         match &self.store {
             Store::Redis(store) => store.private(handle, within).await,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => Err(StoreError::refused(
+            _ => Err(StoreError::refused(
                 crate::error::ErrorKind::Unsupported,
-                "a folder has no connections",
+                "only one server gives a connection of its own",
             )),
         }
     }
@@ -364,6 +338,9 @@ impl Inner {
         operation: &O,
         within: Duration,
     ) -> Result<O::Reply, StoreError> {
+        if store.is_several() {
+            return store.ask(operation, within).await; // each has a clock of its own
+        }
         let sent = self.clock.now();
         let answer = store.run(&operation.call(), within).await?;
         if let Some(time_us) = O::time_us(&answer) {

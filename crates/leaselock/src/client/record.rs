@@ -1,7 +1,11 @@
 //! Who a client is: host, process and start, written once per client and not with every lease.
 
 use crate::clock;
+#[cfg(feature = "redis")]
+use crate::mutex::polls;
 use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+#[cfg(feature = "redis")]
+use crate::store::quorum::ballot::{Count, Votes};
 use crate::ttl::Ttl;
 
 /// The process behind a lease or a place in line, as it described itself. Not proven: show it, do not trust it.
@@ -90,6 +94,11 @@ impl Operation for Announce<'_> {
             _ => Err(Malformed),
         }
     }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<()>) -> Count<()> {
+        polls::written(votes)
+    }
 }
 
 /// Reads what a client said. Runs `lua/client/who.lua`.
@@ -112,6 +121,11 @@ impl Operation for Who<'_> {
             "unknown" => Ok(None),
             _ => Err(Malformed),
         }
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<Option<String>>) -> Count<Option<String>> {
+        polls::known(votes)
     }
 }
 

@@ -210,6 +210,7 @@ impl Lease {
     pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
         let ttl = Ttl::new(ttl)?;
         self.inner.allows(ttl)?;
+        self.inner.takes(ttl)?;
         self.can_be("extended", |protocol| protocol.why_no_renewal())?;
         if let Some(lost) = self.kept.lost_by_now() {
             return Err(lost.into());

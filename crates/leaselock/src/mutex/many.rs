@@ -2,8 +2,12 @@
 
 use crate::fence::Fence;
 use crate::keys::MutexKeys;
+#[cfg(feature = "redis")]
+use crate::mutex::polls;
 use crate::mutex::steps::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
 use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+#[cfg(feature = "redis")]
+use crate::store::quorum::ballot::{Count, Votes};
 use crate::token::Token;
 use crate::ttl::Ttl;
 
@@ -178,5 +182,10 @@ impl Operation for ExtendMany<'_> {
 
     fn time_us(answer: &Tagged) -> Option<u64> {
         answer.number(0).ok()
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<Answers<ExtendAnswer>>) -> Count<Answers<ExtendAnswer>> {
+        polls::extended_many(votes)
     }
 }

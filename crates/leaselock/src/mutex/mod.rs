@@ -1,10 +1,15 @@
 //! The mutex: one holder at a time.
 
+pub(crate) mod confirm;
 pub(crate) mod many;
+#[cfg(feature = "redis")]
+pub(crate) mod polls;
 pub(crate) mod steps;
 #[cfg(all(test, feature = "redis", feature = "embedded"))]
 mod tests;
 pub(crate) mod views;
+#[cfg(feature = "redis")]
+pub(crate) mod votes;
 
 use std::fmt;
 use std::future::Future;
@@ -116,6 +121,8 @@ impl Mutex {
         keys::others(&self.inner.prefix, &self.options.others)?;
         self.inner.speaks(self.options.protocol)?;
         self.inner.replicates(&self.options)?;
+        #[cfg(feature = "redis")]
+        self.inner.suits(&self.options)?;
         Ok(self)
     }
 
@@ -267,7 +274,7 @@ impl Mutex {
 pub(crate) const SCRIPTS: Scripts = &[
     steps::Acquire::SCRIPT,
     steps::Acquire::STRICT,
-    steps::Confirm::SCRIPT,
+    confirm::Confirm::SCRIPT,
     steps::Extend::SCRIPT,
     steps::Release::SCRIPT,
     steps::Release::STRICT,
@@ -282,6 +289,9 @@ pub(crate) const SCRIPTS: Scripts = &[
     many::AcquireMany::SCRIPT,
     many::ReleaseMany::SCRIPT,
     many::ExtendMany::SCRIPT,
+    votes::Vote::SCRIPT,
+    votes::Accept::SCRIPT,
+    votes::Withdraw::SCRIPT,
 ];
 
 /// How often [`Mutex::check`] looks while it waits for a time.

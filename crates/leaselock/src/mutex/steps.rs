@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "redis")]
+use crate::error::StoreError;
 use crate::fence::Fence;
 use crate::keys::MutexKeys;
+#[cfg(feature = "redis")]
+use crate::mutex::{polls, votes::Withdraw};
 use crate::protocol::setnx_pexpire;
 use crate::script::{Call, Malformed, Operation, Script, Tagged, Word, script};
+#[cfg(feature = "redis")]
+use crate::store::quorum::ballot::{Count, Votes};
 use crate::strict::Quarantine;
 use crate::token::Token;
 use crate::ttl::Ttl;
@@ -179,7 +185,7 @@ fn seen(answer: &Tagged) -> Result<Seen, Malformed> {
 }
 
 /// Remaining time and holder, from `at` on.
-pub(super) fn seen_at(answer: &Tagged, at: usize, time_us: u64) -> Result<Seen, Malformed> {
+pub(crate) fn seen_at(answer: &Tagged, at: usize, time_us: u64) -> Result<Seen, Malformed> {
     let holder = answer.text(at + 1)?;
     Ok(Seen {
         remaining: u64::try_from(answer.signed(at)?)
@@ -230,47 +236,10 @@ impl Operation for Extend<'_> {
         let lasts = answer.tag() == "extended";
         answer.number(usize::from(lasts)).ok()
     }
-}
 
-/// Makes a lease's time whole by a write in any case. Runs `lua/mutex/confirm.lua`.
-#[cfg_attr(
-    not(feature = "redis"),
-    expect(dead_code, reason = "only servers have replicas")
-)]
-#[derive(Debug)]
-pub(crate) struct Confirm<'a> {
-    pub(crate) keys: &'a MutexKeys,
-    pub(crate) token: &'a Token,
-    pub(crate) ttl: Ttl,
-}
-
-#[cfg_attr(
-    not(feature = "redis"),
-    expect(dead_code, reason = "only servers have replicas")
-)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Confirmed {
-    Written,
-    Expired,
-    Taken,
-}
-
-impl Operation for Confirm<'_> {
-    type Reply = Confirmed;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/confirm");
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock);
-        call.arg(self.token).arg(self.ttl.as_ms());
-    }
-
-    fn decode(answer: &Tagged) -> Result<Confirmed, Malformed> {
-        match answer.tag() {
-            "confirmed" => Ok(Confirmed::Written),
-            "expired" => Ok(Confirmed::Expired),
-            "taken" => Ok(Confirmed::Taken),
-            _ => Err(Malformed),
-        }
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<ExtendAnswer>) -> Count<ExtendAnswer> {
+        polls::extended(votes)
     }
 }
 
@@ -327,6 +296,29 @@ impl Operation for Release<'_> {
             _ => Err(Malformed),
         }
     }
+
+    #[cfg(feature = "redis")]
+    const CLEANS_UP: bool = true;
+
+    #[cfg(feature = "redis")]
+    fn on_a_node(&self) -> Call {
+        Withdraw::of(self.keys, self.token).call()
+    }
+
+    #[cfg(feature = "redis")]
+    fn of_a_node(answer: &Tagged) -> Result<ReleaseAnswer, StoreError> {
+        Withdraw::read(answer)
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<ReleaseAnswer>) -> Count<ReleaseAnswer> {
+        polls::released(votes)
+    }
+
+    #[cfg(feature = "redis")]
+    fn is_found(reply: &ReleaseAnswer) -> bool {
+        *reply == ReleaseAnswer::Released
+    }
 }
 
 /// Undoes an acquisition whose caller went away. Runs `lua/mutex/cancel.lua`.
@@ -381,6 +373,27 @@ impl Operation for Cancel<'_> {
     fn time_us(answer: &Tagged) -> Option<u64> {
         answer.number(0).ok()
     }
+
+    #[cfg(feature = "redis")]
+    const CLEANS_UP: bool = true;
+
+    #[cfg(feature = "redis")]
+    fn on_a_node(&self) -> Call {
+        Withdraw::of(self.keys, self.token).call()
+    }
+
+    #[cfg(feature = "redis")]
+    fn of_a_node(answer: &Tagged) -> Result<Cancelled, StoreError> {
+        Ok(match Withdraw::read(answer)? {
+            ReleaseAnswer::Released => Cancelled::Released,
+            ReleaseAnswer::Expired | ReleaseAnswer::Taken => Cancelled::Absent,
+        })
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<Cancelled>) -> Count<Cancelled> {
+        polls::cancelled(votes)
+    }
 }
 
 /// Gives a lease a new proof of ownership. Runs `lua/mutex/detach.lua`.
@@ -422,6 +435,11 @@ impl Operation for Detach<'_> {
     fn time_us(answer: &Tagged) -> Option<u64> {
         let lasts = answer.tag() == "passed";
         answer.number(usize::from(lasts)).ok()
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<Detached>) -> Count<Detached> {
+        polls::detached(votes)
     }
 }
 

@@ -2,7 +2,11 @@
 
 use crate::fence::Fence;
 use crate::keys::MutexKeys;
+#[cfg(feature = "redis")]
+use crate::mutex::polls;
 use crate::script::{Call, Malformed, Operation, Script, Tagged, Value, script};
+#[cfg(feature = "redis")]
+use crate::store::quorum::ballot::{Count, Votes};
 use crate::token::Token;
 use crate::ttl::Ttl;
 
@@ -64,6 +68,11 @@ impl Operation for Inspect<'_> {
 
     fn time_us(answer: &Tagged) -> Option<u64> {
         answer.number(0).ok()
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<Inspected>) -> Count<Inspected> {
+        polls::inspected(votes)
     }
 }
 
@@ -154,6 +163,11 @@ impl Operation for Break<'_> {
         let last = answer.values().len().checked_sub(1)?;
         answer.number(last).ok()
     }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<Broke>) -> Count<Broke> {
+        polls::broke(votes)
+    }
 }
 
 /// Leaves a note beside a lease, or takes it away. Runs `lua/mutex/note.lua`.
@@ -179,6 +193,11 @@ impl Operation for Note<'_> {
             "noted" | "erased" => Ok(()),
             _ => Err(Malformed),
         }
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<()>) -> Count<()> {
+        polls::written(votes)
     }
 }
 

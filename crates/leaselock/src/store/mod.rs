@@ -14,6 +14,8 @@ pub(crate) mod bells;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 #[cfg(feature = "redis")]
+pub(crate) mod quorum;
+#[cfg(feature = "redis")]
 pub(crate) mod redis;
 pub(crate) mod url;
 
@@ -60,6 +62,8 @@ pub(crate) struct Capabilities {
 pub(crate) enum Store {
     #[cfg(feature = "redis")]
     Redis(redis::RedisStore),
+    #[cfg(feature = "redis")]
+    Quorum(quorum::QuorumStore),
     #[cfg(feature = "embedded")]
     Embedded(embedded::EmbeddedStore),
 }
@@ -70,6 +74,8 @@ macro_rules! each {
         match $store {
             #[cfg(feature = "redis")]
             Store::Redis($inner) => $body,
+            #[cfg(feature = "redis")]
+            Store::Quorum($inner) => $body,
             #[cfg(feature = "embedded")]
             Store::Embedded($inner) => $body,
         }
@@ -88,7 +94,20 @@ impl Store {
         operation: &O,
         within: Duration,
     ) -> Result<O::Reply, StoreError> {
+        #[cfg(feature = "redis")]
+        if let Store::Quorum(quorum) = self {
+            return Box::pin(quorum.ask(operation, within)).await; // large, as is what it is made of
+        }
         O::read(&self.run(&operation.call(), within).await?)
+    }
+
+    /// Its servers vote: one script alone is never run.
+    pub(crate) fn is_several(&self) -> bool {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => true,
+            _ => false,
+        }
     }
 
     /// Listens on a channel for ever, across reconnects; stops when dropped.
@@ -101,6 +120,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.bells(),
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => Bells::deaf(),
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => Bells::deaf(),
         }
@@ -113,6 +134,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.bells_at(key),
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => None,
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => None,
         }
@@ -124,6 +147,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.hear_at_nodes(sink),
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => {}
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => {}
         }
@@ -135,6 +160,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.serve(bells).await,
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => std::future::pending().await,
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => std::future::pending().await,
         }
@@ -145,6 +172,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.follow().await,
+            #[cfg(feature = "redis")]
+            Store::Quorum(store) => store.follow().await,
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => std::future::pending().await,
         }
@@ -156,6 +185,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.news_of(key),
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => None,
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => None,
         }
@@ -168,6 +199,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.hear_along(channel, sink),
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => {}
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => {}
         }
@@ -178,6 +211,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.hears(),
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => false,
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => false,
         }
@@ -188,6 +223,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.would_hear(),
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => false,
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => false,
         }
@@ -199,6 +236,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.listens(within).await,
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => false,
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => false,
         }
@@ -209,6 +248,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.has_replicas(),
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => false,
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => false,
         }
@@ -219,6 +260,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(_) => true,
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => false,
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => false,
         }
@@ -248,8 +291,19 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.is_cluster(),
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => false,
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => false,
+        }
+    }
+
+    /// Answers come from servers each of which has a clock of its own.
+    pub(crate) fn has_clocks(&self) -> bool {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => true,
+            _ => self.is_cluster(),
         }
     }
 
@@ -263,6 +317,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.plain(words, within).await,
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => Err(no_commands()),
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => Err(no_commands()),
         }
@@ -278,6 +334,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.together(commands, within).await,
+            #[cfg(feature = "redis")]
+            Store::Quorum(_) => Err(no_commands()),
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => Err(no_commands()),
         }
@@ -299,6 +357,15 @@ impl Store {
         each!(self, store => store.examine(within).await)
     }
 
+    /// Waits for what the store itself still cleans up, at most for `within`.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) async fn is_clean(&self, within: Duration) {
+        #[cfg(feature = "redis")]
+        if let Store::Quorum(quorum) = self {
+            quorum.is_clean(within).await;
+        }
+    }
+
     pub(crate) fn capabilities(&self) -> Capabilities {
         each!(self, store => store.capabilities())
     }
@@ -314,6 +381,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => Store::Redis(store.another_lane()),
+            #[cfg(feature = "redis")]
+            Store::Quorum(store) => Store::Quorum(store.another_lane()),
             #[cfg(feature = "embedded")]
             Store::Embedded(store) => Store::Embedded(store.clone()),
         }
@@ -324,7 +393,7 @@ impl Store {
     pub(crate) fn limit_session(&self, until: Moment) {
         match self {
             #[cfg(feature = "redis")]
-            Store::Redis(_) => {}
+            Store::Redis(_) | Store::Quorum(_) => {}
             #[cfg(feature = "embedded")]
             Store::Embedded(store) => store.limit_session(until),
         }
@@ -336,7 +405,6 @@ impl Store {
     }
 }
 
-#[cfg(feature = "embedded")]
 fn no_commands() -> StoreError {
     StoreError::refused(
         crate::error::ErrorKind::Unsupported,

@@ -75,6 +75,8 @@ impl<'a> Acquisition<'a> {
             inner.speaks(options.protocol)?;
             keys::others(&inner.prefix, &options.others)?;
         }
+        #[cfg(feature = "redis")]
+        inner.suits(options)?;
         let internal = |source| AcquireError::Store {
             name: name.clone(),
             source,
@@ -126,6 +128,10 @@ impl<'a> Acquisition<'a> {
         };
         if !self.options.protocol.is_native() {
             return Box::pin(self.wait_behind_others(start, end)).await;
+        }
+        #[cfg(feature = "redis")]
+        if let Store::Quorum(quorum) = &self.inner.store {
+            return Box::pin(self.wait_by_rounds(quorum, start, end)).await;
         }
         match self.try_with_others(start).await? {
             Tried::Granted(lease) => Ok(lease),
@@ -205,6 +211,10 @@ impl<'a> Acquisition<'a> {
     ) -> Result<Outcome, StoreError> {
         if let Some(claim) = &self.claim {
             return Box::pin(self.request_by(claim, t0, within)).await;
+        }
+        #[cfg(feature = "redis")]
+        if let Store::Quorum(quorum) = &self.inner.store {
+            return Box::pin(self.request_by_vote(quorum, t0, within)).await;
         }
         let passed = if self.options.renews() {
             self.ttl.min(PASSED)
@@ -388,6 +398,21 @@ impl<'a> Acquisition<'a> {
     /// request of the same token may have had its effect, however surely this one had none.
     pub(super) fn failed(&self, debt: Debt, source: StoreError, owes: bool) -> AcquireError {
         let name = self.name.clone();
+        if let Some(tally) = source.tally() {
+            let (granted, needed) = (tally.granted, tally.needed);
+            let votes = tally.votes.clone();
+            if !source.maybe_applied() {
+                debt.settle();
+            }
+            return AcquireError::NoQuorum {
+                name,
+                granted,
+                needed,
+                votes,
+                clear_in: self.ttl.as_duration(),
+                source,
+            };
+        }
         if owes || source.maybe_applied() {
             drop(debt);
             return AcquireError::Unknown {
@@ -410,9 +435,9 @@ impl<'a> Acquisition<'a> {
 pub(super) fn may_pass(error: &AcquireError) -> bool {
     match error {
         AcquireError::StillBusy { .. } | AcquireError::Quarantined { .. } => true,
-        AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {
-            source.may_pass()
-        }
+        AcquireError::Unknown { source, .. }
+        | AcquireError::Store { source, .. }
+        | AcquireError::NoQuorum { source, .. } => source.may_pass(),
         AcquireError::Invalid(_) | AcquireError::TooFewCopies { .. } | AcquireError::Closed => {
             false
         }

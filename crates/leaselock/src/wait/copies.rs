@@ -100,7 +100,7 @@ mod rooms {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::mutex::steps::{Confirm, Confirmed};
+    use crate::mutex::confirm::{Confirm, Confirmed};
     use crate::script::Value;
     use crate::store::redis::Private;
 

@@ -14,9 +14,13 @@ pub(crate) mod parties;
 pub(crate) mod party;
 pub(crate) mod reckoning;
 mod rings;
+#[cfg(feature = "redis")]
+mod rounds;
 mod seat;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 mod tries;
 pub(crate) mod turns;
+#[cfg(feature = "redis")]
+mod vote;
 pub(crate) mod wakeups;

@@ -132,13 +132,17 @@ impl Acquisition<'_> {
         Ring::of(self.inner, claim, within.min(left)).await
     }
 
-    fn now(&self) -> Moment {
+    pub(super) fn now(&self) -> Moment {
         self.inner.clock.now()
     }
 
     /// Through the gate, behind those of this client who came before, unless the time ends first or they have found that
     /// nobody answers.
-    async fn enter(&self, start: Moment, end: Option<Moment>) -> Result<Gate, AcquireError> {
+    pub(super) async fn enter(
+        &self,
+        start: Moment,
+        end: Option<Moment>,
+    ) -> Result<Gate, AcquireError> {
         let clock = &self.inner.clock;
         let interest = self.inner.gates.before(&self.keys.lock);
         let silence = async {

@@ -31,6 +31,9 @@ macro_rules! on_engine {
 }
 
 macro_rules! conformance {
+    ([$($engine:ident)*] $suite:tt) => {
+        $(on_engine!($engine $suite);)*
+    };
     ([$($engine:ident)*] with tls [$($secured:ident)*] and sentinel [$($watched:ident)*] $suite:tt) => {
         $(on_engine!($engine $suite);)*
         $(#[cfg(feature = "tls")] on_engine!($secured $suite);)*
@@ -76,5 +79,39 @@ conformance! {
             list_finds_the_held_locks_of_a_pattern_under_the_clients_prefix
             check_looks_and_never_takes
             a_break_takes_the_lock_from_its_holder_and_only_under_the_terms;
+    }
+}
+
+// On a quorum these are not promised:
+// - order, places and priorities: a line is nothing that a majority could agree on, so nobody stands in one;
+// - `list`: each node knows other locks, and no majority has agreed on any list;
+// - what else looks at the line to know that somebody waits, needs a list or a builder of one store: `quorum` has tests
+//   of its own for that.
+conformance! {
+    [quorum_of_3 quorum_of_5_with_2_dead]
+    {
+        taking:
+            a_busy_lock_is_refused_at_once_and_a_free_one_is_taken
+            a_bounded_wait_ends_with_busy_and_names_the_holder
+            retries_take_the_lock_once_it_is_free
+            fences_grow_across_releases_and_clients_and_end_with_fencing_off
+            names_in_braces_and_without_are_two_locks;
+        holding:
+            renewal_keeps_a_lease_beyond_several_ttls
+            the_deadline_is_told_at_once_and_whenever_it_moves
+            without_renewal_the_lease_is_lost_by_its_own_deadline
+            the_longest_hold_ends_a_lease_that_is_renewed
+            an_extension_makes_the_time_whole_and_keeps_the_fence
+            a_detached_lease_is_extended_and_released_by_another_client
+            a_body_runs_under_a_lease_and_the_release_is_confirmed
+            a_body_is_stopped_when_its_lease_is_broken;
+        letting_go:
+            a_release_says_when_the_lease_was_not_held_any_more
+            a_lease_dropped_outside_a_runtime_is_released
+            a_panic_releases_the_lease
+            close_drains_what_was_dropped_and_refuses_what_is_new
+            held_lists_the_leases_of_one_client_and_empties;
+        looking:
+            check_looks_and_never_takes;
     }
 }

@@ -1,21 +1,25 @@
 //! The stores that the suite runs on, each with what keeps it alive.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
-use leaselock::{Client, ClientBuilder};
+use leaselock::{
+    BreakError, BreakTerms, Broken, Client, ClientBuilder, Closed, DetachedLease, Handle, Held,
+    InspectError, Inspection, Mutex, Quorum,
+};
 #[cfg(feature = "sentinel")]
 use testkit::sentinels::{SERVICE, Sentinels};
 #[cfg(feature = "tls")]
 use testkit::tls::Authority;
 use testkit::{Cluster, Server, TempDir};
 
+use crate::support::{LONG, Looks};
 #[cfg(feature = "tls")]
 use crate::{access, tls_front::Secured};
 
 /// A cluster of several tests, none of which may break it.
 pub(crate) fn shared_cluster() -> Arc<Cluster> {
-    static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
+    static SHARED: std::sync::Mutex<Weak<Cluster>> = std::sync::Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     shared.upgrade().unwrap_or_else(|| {
         let cluster = Arc::new(Cluster::start());
@@ -43,6 +47,77 @@ enum Target {
     Url(String),
     /// The test brings connections of its own; nobody can listen on them.
     Handed(String),
+    /// Several servers, some of which may be dead.
+    Quorum(Vec<Server>),
+}
+
+/// A client of any kind of store, as far as all of them can the same.
+#[derive(Clone)]
+pub(crate) enum Locks {
+    Store(Client),
+    Quorum(Quorum),
+}
+
+macro_rules! each {
+    ($locks:expr, $inner:ident => $body:expr) => {
+        match $locks {
+            Locks::Store($inner) => $body,
+            Locks::Quorum($inner) => $body,
+        }
+    };
+}
+
+impl Locks {
+    pub(crate) fn mutex(&self, name: impl Into<String>) -> Mutex {
+        each!(self, one => one.mutex(name))
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        each!(self, one => one.id())
+    }
+
+    pub(crate) fn held(&self) -> Vec<Held> {
+        each!(self, one => one.held())
+    }
+
+    pub(crate) async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
+        each!(self, one => one.inspect(name).await)
+    }
+
+    pub(crate) async fn list(&self, pattern: &str) -> Result<Vec<Inspection>, InspectError> {
+        match self {
+            Locks::Store(one) => one.list(pattern).await,
+            Locks::Quorum(_) => {
+                panic!("a quorum has no list, so nothing that needs one is promised")
+            }
+        }
+    }
+
+    pub(crate) async fn break_lease(
+        &self,
+        name: &str,
+        terms: BreakTerms,
+    ) -> Result<Broken, BreakError> {
+        each!(self, one => one.break_lease(name, terms).await)
+    }
+
+    pub(crate) fn attach(&self, handle: Handle) -> DetachedLease {
+        each!(self, one => one.attach(handle))
+    }
+
+    pub(crate) async fn close(&self) -> Closed {
+        each!(self, one => one.close().await)
+    }
+}
+
+impl Looks for Locks {
+    fn mutex(&self, name: &str) -> Mutex {
+        Locks::mutex(self, name)
+    }
+
+    async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
+        Locks::inspect(self, name).await
+    }
 }
 
 impl Engine {
@@ -149,6 +224,18 @@ impl Engine {
         self.server.as_ref()
     }
 
+    pub(crate) fn quorum_of_3() -> Engine {
+        let servers = (0..3).map(|_| Server::start()).collect();
+        Engine::on(Target::Quorum(servers), None)
+    }
+
+    pub(crate) fn quorum_of_5_with_2_dead() -> Engine {
+        let servers: Vec<Server> = (0..5).map(|_| Server::start()).collect();
+        servers[1].kill();
+        servers[3].kill();
+        Engine::on(Target::Quorum(servers), None)
+    }
+
     /// A client to be, over connections that no other client uses.
     pub(crate) async fn builder(&self) -> ClientBuilder {
         let builder = Client::builder().prefix(&self.prefix);
@@ -166,15 +253,20 @@ impl Engine {
                 let connection = theirs.get_multiplexed_async_connection().await.unwrap();
                 builder.redis_connection(connection)
             }
+            Target::Quorum(_) => panic!("a quorum is built in another way"),
         }
     }
 
-    pub(crate) async fn client(&self) -> Client {
-        self.builder().await.build().unwrap()
+    pub(crate) async fn client(&self) -> Locks {
+        let Target::Quorum(servers) = &self.target else {
+            return Locks::Store(self.builder().await.build().unwrap());
+        };
+        let quorum = Quorum::builder(servers.iter().map(Server::url)).longest_ttl(4 * LONG);
+        Locks::Quorum(quorum.delayed_restart(false).build().unwrap()) // these servers are young
     }
 
     /// Whether waiters are woken by messages; otherwise they look twice a second.
     pub(crate) fn wakes(&self) -> bool {
-        matches!(self.target, Target::Url(_))
+        !matches!(self.target, Target::Handed(_))
     }
 }

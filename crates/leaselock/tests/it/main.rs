@@ -25,6 +25,7 @@ mod history;
 mod moves;
 mod presets;
 mod protocols;
+mod quorum;
 mod replicas;
 mod send_sync;
 #[cfg(feature = "sentinel")]

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use leaselock::{AcquireError, Client, Lease};
+use leaselock::{AcquireError, Client, InspectError, Inspection, Lease, Mutex};
 use testkit::{Server, clock};
 use tokio::task::JoinHandle;
 
@@ -59,9 +59,25 @@ pub(crate) fn by_message<T>(future: impl Future<Output = T>) -> impl Future<Outp
     }
 }
 
+/// Whatever has locks that can be looked at.
+pub(crate) trait Looks {
+    fn mutex(&self, name: &str) -> Mutex;
+    async fn inspect(&self, name: &str) -> Result<Inspection, InspectError>;
+}
+
+impl Looks for Client {
+    fn mutex(&self, name: &str) -> Mutex {
+        Client::mutex(self, name)
+    }
+
+    async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
+        Client::inspect(self, name).await
+    }
+}
+
 /// Waits in line in a task of its own.
 pub(crate) fn waiter(
-    client: &Client,
+    client: &impl Looks,
     name: &str,
     ttl: Duration,
 ) -> JoinHandle<Result<Lease, AcquireError>> {
@@ -85,14 +101,14 @@ pub(crate) fn channels(server: &testkit::Server) -> Vec<String> {
 }
 
 /// Until so many stand in line.
-pub(crate) async fn in_line(client: &Client, name: &str, count: usize) {
+pub(crate) async fn in_line(client: &impl Looks, name: &str, count: usize) {
     eventually("the waiters are in line", async || {
         client.inspect(name).await.unwrap().line.len() == count
     })
     .await;
 }
 
-pub(crate) async fn is_free(client: &Client, name: &str) -> bool {
+pub(crate) async fn is_free(client: &impl Looks, name: &str) -> bool {
     let seen = client.inspect(name).await.unwrap();
     seen.state == leaselock::Holding::Free && seen.line.is_empty()
 }

@@ -51,7 +51,10 @@ pub(crate) fn run(args: &BenchArgs, globals: &Globals) -> Result<Exit, Failure> 
 /// The first of them takes the free locks too.
 fn clients(args: &BenchArgs, globals: &Globals) -> Result<Vec<Client>, Failure> {
     // The id of a client is random; this one is never used for anything else.
-    let prefix = format!("leaselock-bench-{}:", session::client(globals)?.id());
+    let prefix = format!(
+        "leaselock-bench-{}:",
+        session::one_store(globals, "bench measures one store")?.id()
+    );
     let client = |_| session::client_that_measures(globals, &prefix);
     (0..args.waiters).map(client).collect()
 }

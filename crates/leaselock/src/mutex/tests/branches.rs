@@ -2,6 +2,7 @@
 
 use super::lab::*;
 use crate::error::ErrorKind;
+use crate::mutex::confirm::*;
 use crate::mutex::steps::*;
 use crate::mutex::views::*;
 use crate::script::Value;

@@ -8,6 +8,7 @@ use testkit::Server;
 use crate::clock::Clock;
 use crate::fence::Fence;
 use crate::keys::MutexKeys;
+use crate::mutex::confirm::*;
 use crate::mutex::steps::*;
 use crate::mutex::views::*;
 use crate::name::Name;

@@ -103,6 +103,11 @@ impl Lane {
         self.made.load(Ordering::SeqCst)
     }
 
+    /// There is a connection, as far as is known.
+    pub(super) fn is_connected(&self) -> bool {
+        self.live().is_some()
+    }
+
     /// Sends one command and returns the server's answer, which may be an error of its own. `time` is left until then.
     pub(super) async fn ask(
         self: &Arc<Self>,
@@ -136,7 +141,7 @@ impl Lane {
 
     /// Waits until there is a connection.
     #[cfg(feature = "cluster")]
-    pub(super) async fn is_connected(self: &Arc<Self>, until: Moment) -> Result<(), StoreError> {
+    pub(super) async fn until_connected(self: &Arc<Self>, until: Moment) -> Result<(), StoreError> {
         if self.live().is_some() {
             return Ok(());
         }

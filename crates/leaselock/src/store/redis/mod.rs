@@ -148,8 +148,23 @@ impl RedisStore {
         self.understood(call, answer)
     }
 
+    /// The same in one trip, whether the server has the script or not: whoever sends something behind it can rely on the
+    /// order.
+    pub(crate) async fn run_whole(
+        &self,
+        call: &Call,
+        within: Duration,
+    ) -> Result<Tagged, StoreError> {
+        let whole = match self.0.functions() {
+            Some(library) => functions::of(library, call),
+            None => command("EVAL", call.script.source, call),
+        };
+        let key = call.all_keys().next();
+        let answer = self.0.ask(&whole, key, CLOCK.now().plus(within)).await?;
+        self.understood(call, answer)
+    }
+
     fn understood(&self, call: &Call, answer: Value) -> Result<Tagged, StoreError> {
-        let script = call.script;
         if let Value::ServerError(reply) = &answer {
             let line = fault::line(reply);
             return Err(match self.0.functions() {
@@ -162,7 +177,7 @@ impl RedisStore {
             .map_err(|Malformed| {
                 let message = format!(
                     "the answer of {} from {} was not understood",
-                    script.name,
+                    call.script.name,
                     self.describe()
                 );
                 StoreError::unknown(ErrorKind::Malformed, message)
@@ -341,6 +356,14 @@ impl RedisStore {
     /// Connections can be opened for one purpose, and a server has replicas.
     pub(crate) fn has_replicas(&self) -> bool {
         matches!(self.0, Link::Own(_))
+    }
+
+    /// A request would leave at once. One that was handed in is asked.
+    pub(crate) fn is_connected(&self) -> bool {
+        match &self.0 {
+            Link::Own(lane) => lane.is_connected(),
+            _ => true,
+        }
     }
 
     /// The same server over a connection of its own. There is only one that was handed in.

@@ -156,7 +156,7 @@ impl Cluster {
     async fn ask_at(&self, node: &Node, command: &Cmd, until: Moment) -> Result<Value, StoreError> {
         let lane = self.lane(node);
         let reached = CLOCK.now().plus(REACHED_AFTER).min(until);
-        Box::pin(lane.is_connected(reached)).await?;
+        Box::pin(lane.until_connected(reached)).await?;
         let left = until.saturating_since(CLOCK.now());
         lane.ask(command, until, left).await
     }

@@ -1,0 +1,109 @@
+//! Several --url: a majority of independent servers.
+
+use serde_json::json;
+use testkit::Server;
+
+use crate::common::{Done, Store, object};
+
+struct Nodes {
+    servers: Vec<Server>,
+    store: Store,
+}
+
+impl Nodes {
+    fn start() -> Nodes {
+        let servers: Vec<Server> = (0..3).map(|_| Server::start()).collect();
+        let urls: Vec<String> = servers.iter().map(Server::url).collect();
+        let mut store = Store::file();
+        store.url = urls.join(" ");
+        Nodes { servers, store }
+    }
+
+    /// These servers are young, and would not vote for a minute.
+    fn run(&self, words: &[&str]) -> Done {
+        let mut all = vec!["--durable-nodes"];
+        all.extend(words);
+        self.store.run(&all)
+    }
+}
+
+#[test]
+fn a_lock_of_several_servers_is_taken_extended_and_released_while_one_of_them_is_dead() {
+    let nodes = Nodes::start();
+    for dead in [None, Some(1)] {
+        if let Some(dead) = dead {
+            nodes.servers[dead].kill();
+        }
+        let handle = nodes.run(&["acquire", "--ttl", "50s", "job"]).gives(0).out;
+        nodes
+            .run(&["acquire", "-n", "job"])
+            .refuses(75, "`job` is held by leaselock acquire[");
+        let status = object(&nodes.run(&["status", "--json", "job"]).gives(0).out);
+        assert_eq!(
+            (&status["state"], &status["line"]),
+            (&"held".into(), &json!([]))
+        );
+        let with = |words: &[&str]| {
+            let words: Vec<&str> = [&["--durable-nodes"], words].concat();
+            nodes.store.run_with_input(&words, &handle)
+        };
+        with(&["extend", "--ttl", "40s"]).gives(0);
+        with(&["release"]).gives(0);
+        for server in nodes
+            .servers
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| Some(*at) != dead)
+        {
+            assert_eq!(server.1.cli(&["EXISTS", "job"]).integer(), Some(0));
+        }
+        nodes.run(&["wait", "-n", "job"]).gives(0);
+        let ran = nodes.run(&["run", "job", "--", "sh", "-c", "echo $LEASELOCK_FENCE"]);
+        assert!(ran.gives(0).out.trim().parse::<u64>().unwrap() > 0);
+        let broken = nodes.run(&["acquire", "job"]).gives(0);
+        drop(broken);
+        nodes.run(&["break", "--yes", "job"]).gives(0);
+        nodes.run(&["wait", "-n", "job"]).gives(0);
+    }
+}
+
+#[test]
+fn without_a_majority_the_command_says_what_each_server_said_and_ends_with_69() {
+    let nodes = Nodes::start();
+    nodes.servers[0].kill();
+    nodes.servers[2].kill();
+    let done = nodes.run(&["run", "-n", "job", "--", "true"]);
+    let done = done.refuses(69, "no majority of 3 nodes");
+    assert!(
+        done.err.contains("silent") && done.err.contains("granted"),
+        "{}",
+        done.err
+    );
+    nodes
+        .run(&["status", "job"])
+        .refuses(69, "no majority of 3 nodes");
+}
+
+#[test]
+fn servers_that_came_up_lately_do_not_vote_and_say_for_how_long() {
+    let nodes = Nodes::start();
+    let done = nodes.store.run(&["run", "-n", "job", "--", "true"]);
+    done.refuses(69, "came up lately and votes again in");
+    let doctor = nodes.store.run(&["doctor"]);
+    assert!(doctor.out.contains("3 of 3 nodes answer"), "{}", doctor.out);
+}
+
+#[test]
+fn what_several_servers_cannot_be_asked_is_refused_with_64() {
+    let mut nodes = Nodes::start();
+    nodes.run(&["ls"]).refuses(64, "no list of locks");
+    nodes.run(&["bench"]).refuses(64, "one store");
+    nodes
+        .run(&["run", "--ttl", "2m", "job", "--", "true"])
+        .refuses(64, "longest");
+    nodes
+        .run(&["run", "--priority", "1", "job", "--", "true"])
+        .refuses(64, "no line");
+    nodes.store.url = "redis://a redis://b".to_owned();
+    nodes.run(&["status", "job"]).refuses(64, "odd number");
+}

@@ -1,0 +1,48 @@
+//! What a call is made of, and how it is written.
+
+use std::sync::Arc;
+
+/// A key or an argument, to be written out. Not by `Display`, whose machinery costs a short call as much as all else.
+pub(crate) trait Word {
+    fn write_to(&self, text: &mut Vec<u8>);
+}
+
+impl<W: Word + ?Sized> Word for &W {
+    fn write_to(&self, text: &mut Vec<u8>) {
+        (**self).write_to(text);
+    }
+}
+
+impl Word for str {
+    fn write_to(&self, text: &mut Vec<u8>) {
+        text.extend_from_slice(self.as_bytes());
+    }
+}
+
+impl Word for String {
+    fn write_to(&self, text: &mut Vec<u8>) {
+        text.extend_from_slice(self.as_bytes());
+    }
+}
+
+impl Word for Arc<str> {
+    fn write_to(&self, text: &mut Vec<u8>) {
+        text.extend_from_slice(self.as_bytes());
+    }
+}
+
+/// As decimal digits.
+impl Word for u64 {
+    fn write_to(&self, text: &mut Vec<u8>) {
+        let (mut digits, mut rest, mut first) = ([b'0'; 20], *self, 20);
+        loop {
+            first -= 1;
+            digits[first] += (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        text.extend_from_slice(&digits[first..]);
+    }
+}

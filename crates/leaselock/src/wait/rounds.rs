@@ -1,0 +1,315 @@
+//! Waiting for a lock of a quorum: rounds of votes, between which a waiter is told of a release or looks by a timer.
+//!
+//! There is no line, because a place in one is nothing that a majority could agree on. A release tells one waiter of
+//! each node, the one that has asked longest there, and mostly that is the same one on all. Of the tasks of one client
+//! that wait for the same lock one votes; the others stand behind it.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::error::{AcquireError, StoreError};
+use crate::lease::Lease;
+use crate::mutex::votes::Withdraw;
+use crate::store::quorum::ballot::majority;
+use crate::store::quorum::{Asked, QuorumStore};
+use crate::token::Token;
+use crate::votes::{NodeVote, Vote};
+use crate::wait::acquisition::{Acquisition, Outcome, may_pass};
+use crate::wait::line::NEVER_ANSWERED;
+use crate::wait::looks;
+use crate::wait::turns::Share;
+use crate::wait::vote::{Lost, PATIENCE, Round};
+
+impl Acquisition<'_> {
+    /// One round, for whoever does not wait.
+    pub(super) async fn request_by_vote(
+        &self,
+        quorum: &QuorumStore,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<Outcome, StoreError> {
+        match self.round(quorum, "", t0, within, PATIENCE).await? {
+            Round::Won { fence, .. } => {
+                let lease = self.hold_since(t0, self.now(), fence)?;
+                let share = Share {
+                    range: 1,
+                    others: false,
+                };
+                Ok(Outcome::Granted(lease, share))
+            }
+            Round::Lost(lost) => Ok(Outcome::Busy(lost.seen)),
+        }
+    }
+
+    /// Votes until the lock is had or the time is over.
+    pub(super) async fn wait_by_rounds(
+        mut self,
+        quorum: &QuorumStore,
+        start: Moment,
+        end: Option<Moment>,
+    ) -> Result<Lease, AcquireError> {
+        let gate = self.enter(start, end).await?;
+        let wakeups = &self.background.wakeups;
+        let place = wakeups.place(&self.token);
+        place.is_asked_for();
+        let mut caller = Caller::new(&self, quorum);
+        let (mut answered, mut failures, mut backoff) = (false, 0, Backoff::default());
+        let mut rounds: u32 = 0;
+        loop {
+            self.renew_token()?;
+            let t0 = self.now();
+            let debt = self.debt_from(t0);
+            let within = self.inner.request_timeout(self.ttl);
+            rounds = rounds.wrapping_add(1);
+            let patience = if rounds.is_multiple_of(PATIENT_EACH) {
+                within
+            } else {
+                PATIENCE
+            };
+            let asks = if wakeups.is_listening() {
+                caller.asks()
+            } else {
+                ""
+            };
+            let round = match self.round(quorum, asks, t0, within, patience).await {
+                Ok(Round::Won { fence, unanimous }) => self
+                    .hold_since(t0, self.now(), fence)
+                    .map(|lease| Ok((lease, unanimous))),
+                Ok(Round::Lost(lost)) => Ok(Err(lost)),
+                Err(error) => Err(error),
+            };
+            let (error, pause) = match round {
+                Ok(Ok((lease, unanimous))) => {
+                    debt.settle();
+                    if unanimous {
+                        caller.is_gone(); // every node has struck it out with its vote
+                    }
+                    return Ok(lease);
+                }
+                Ok(Err(lost)) => {
+                    debt.settle();
+                    gate.says(None);
+                    self.tell(&lost.seen, 1);
+                    (answered, failures) = (true, 0);
+                    let heard = self.hears(end).await;
+                    let pause = if heard && asks.is_empty() {
+                        Duration::ZERO // nobody could tell us what has happened since
+                    } else {
+                        backoff.after(&lost, heard, self.now().saturating_since(t0))
+                    };
+                    (self.still_busy(start, Some(lost.seen)), pause)
+                }
+                Err(source) => {
+                    answered |= is_answered(source.votes());
+                    let pause = pause_of(&source);
+                    let error = self.failed(debt, source.clone(), false);
+                    if !may_pass(&error) {
+                        return Err(error);
+                    }
+                    failures += 1;
+                    if !answered && self.now() >= start.plus(NEVER_ANSWERED) {
+                        gate.says(Some(source));
+                        return Err(error);
+                    }
+                    (
+                        error,
+                        looks::jittered(looks::after_error(failures), 50).max(pause),
+                    )
+                }
+            };
+            let now = self.now();
+            if end.is_some_and(|end| now >= end) {
+                return Err(error);
+            }
+            let again = now.plus(pause);
+            let until = end.map_or(again, |end| end.min(again));
+            tokio::select! {
+                () = gate.released() => {}
+                () = place.woken() => {}
+                () = self.inner.clock.sleep_until(until) => {}
+            }
+        }
+    }
+
+    /// Messages arrive, or did not in the time of one request.
+    async fn hears(&self, end: Option<Moment>) -> bool {
+        let within = self.inner.request_timeout(self.ttl);
+        let left = end.map_or(within, |end| end.saturating_since(self.now()));
+        let wakeups = &self.background.wakeups;
+        wakeups.is_listening() || wakeups.ready(within.min(left)).await
+    }
+}
+
+/// A majority of the nodes is there, whatever they say.
+fn is_answered(votes: &[NodeVote]) -> bool {
+    let there = votes.iter().filter(|one| one.vote != Vote::Silent).count();
+    there >= majority(votes.len())
+}
+
+/// Nodes that stay out for a while need not be asked before, when too few others are left.
+fn pause_of(source: &StoreError) -> Duration {
+    const MOST: Duration = Duration::from_secs(1);
+    let rests = source.votes().iter().filter_map(|one| match one.vote {
+        Vote::NotVoting { rest } => Some(rest),
+        _ => None,
+    });
+    rests.min().unwrap_or_default().min(MOST)
+}
+
+/// So many rounds are made before one that waits for every node, so that those which are slow and not dead have their
+/// say; not more often, because whoever waits keeps its votes from others meanwhile.
+const PATIENT_EACH: u32 = 8;
+
+/// How long to wait for the next round.
+#[derive(Debug, Default)]
+struct Backoff {
+    /// The longest that the latest pause after a split could have been.
+    latest: Duration,
+    /// How long it stood back for others.
+    stood_back: Duration,
+}
+
+/// Whoever got votes tries again soon: there are fewer of them than nodes.
+const SPLIT_LEAST: Duration = Duration::from_millis(2);
+const SPLIT_MOST: Duration = Duration::from_millis(200);
+/// Whoever got none leaves the others time to settle it, and more of it when they have not.
+const NONE_OF_THEM: Duration = Duration::from_millis(75);
+const NONE_MOST: Duration = Duration::from_millis(600);
+/// Those who wait for the same lease to end do not vote in step.
+const AT_THE_END: Duration = Duration::from_millis(25);
+
+impl Backoff {
+    /// `took`: so long the votes were kept from others, and so they are most likely to be had when the pauses differ by
+    /// more.
+    fn after(&mut self, lost: &Lost, heard: bool, took: Duration) -> Duration {
+        if lost.held {
+            *self = Backoff::default();
+            let by_timer = looks::next_look(&lost.seen, 1, heard, Duration::MAX);
+            return by_timer
+                + looks::jittered(AT_THE_END, 100)
+                + looks::jittered(by_timer / 20, 100);
+        }
+        if lost.ours == 0 {
+            let pause = (self.stood_back * 2).clamp(NONE_OF_THEM, NONE_MOST);
+            self.stood_back = pause;
+            return looks::jittered(pause, 90);
+        }
+        // Grows with what it was, so that those who meet again spread more and more.
+        let most = (self.latest * 3)
+            .clamp(SPLIT_LEAST * 2, SPLIT_MOST)
+            .max(took * 4);
+        self.latest = looks::jittered(most / 2, 100).max(SPLIT_LEAST);
+        self.latest
+    }
+}
+
+/// Whoever is to be told by the nodes. Dropping it ends that, in the background.
+struct Caller {
+    quorum: QuorumStore,
+    handle: tokio::runtime::Handle,
+    keys: crate::keys::MutexKeys,
+    token: Token,
+    /// As the nodes have it.
+    text: String,
+    asked: bool,
+}
+
+impl Caller {
+    fn new(acquisition: &Acquisition<'_>, quorum: &QuorumStore) -> Self {
+        let token = acquisition.token.clone();
+        acquisition.background.wakeups.want();
+        Caller {
+            quorum: quorum.clone(),
+            handle: acquisition.background.handle.clone(),
+            keys: acquisition.keys.clone(),
+            text: format!("{} {}", token.secret(), acquisition.inner.channel),
+            token,
+            asked: false,
+        }
+    }
+
+    fn asks(&mut self) -> &str {
+        self.asked = true;
+        &self.text
+    }
+
+    fn is_gone(&mut self) {
+        self.asked = false;
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        const WITHIN: Duration = Duration::from_secs(1);
+        if !self.asked {
+            return;
+        }
+        let (quorum, keys, token) = (self.quorum.clone(), self.keys.clone(), self.token.clone());
+        let text = std::mem::take(&mut self.text);
+        drop(self.handle.spawn(async move {
+            let leaves = Withdraw {
+                keys: &keys,
+                token: &token,
+                tells: false,
+                caller: &text,
+            };
+            let mut leaving = quorum.poll(&leaves, Asked::ToSay, |_| true, WITHIN);
+            while leaving.next().await.is_some() {}
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutex::steps::Seen;
+
+    fn lost(held: bool, ours: usize, remaining_ms: u64, ours_holds: bool) -> Lost {
+        Lost {
+            held,
+            ours,
+            seen: Seen {
+                remaining: Some(Duration::from_millis(remaining_ms)),
+                holder: ours_holds.then(|| "AAAAAAAA".to_owned()),
+                time_us: 0,
+                quarantine: None,
+            },
+        }
+    }
+
+    #[test]
+    fn behind_a_holder_a_waiter_looks_when_the_lease_ends_and_at_least_every_five_seconds() {
+        for _ in 0..200 {
+            let mut backoff = Backoff::default();
+            let soon = backoff
+                .after(&lost(true, 0, 1_000, true), true, Duration::ZERO)
+                .as_millis();
+            assert!((1_001..=1_152).contains(&soon), "{soon}");
+            let late = backoff
+                .after(&lost(true, 0, 60_000, true), true, Duration::ZERO)
+                .as_millis();
+            assert!((5_000..=5_551).contains(&late), "{late}");
+            let foreign = backoff
+                .after(&lost(true, 0, 60_000, false), true, Duration::ZERO)
+                .as_millis();
+            assert!((500..=601).contains(&foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn after_a_split_whoever_got_votes_tries_again_soon_and_more_and_more_spread() {
+        for _ in 0..200 {
+            let mut backoff = Backoff::default();
+            let split = lost(false, 1, 10_000, true);
+            assert!(backoff.after(&split, true, Duration::ZERO) <= Duration::from_millis(4));
+            let longest = (0..50)
+                .map(|_| backoff.after(&split, true, Duration::ZERO))
+                .max()
+                .unwrap();
+            assert!(longest <= SPLIT_MOST, "{longest:?}");
+            let none =
+                Backoff::default().after(&lost(false, 0, 10_000, true), true, Duration::ZERO);
+            assert!(none >= Duration::from_millis(7), "{none:?}");
+        }
+    }
+}

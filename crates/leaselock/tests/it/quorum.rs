@@ -1,0 +1,60 @@
+//! Locks on a majority of independent servers.
+
+mod dead;
+mod fences;
+mod restarts;
+mod splits;
+mod votes;
+
+use leaselock::{Quorum, QuorumBuilder};
+use testkit::Server;
+
+use crate::support::{LONG, eventually, leftovers};
+
+/// The servers of one test.
+pub(crate) struct Nodes(pub(crate) Vec<Server>);
+
+impl Nodes {
+    pub(crate) fn start(count: usize) -> Nodes {
+        Nodes((0..count).map(|_| Server::start()).collect())
+    }
+
+    pub(crate) fn urls(&self) -> Vec<String> {
+        self.0.iter().map(Server::url).collect()
+    }
+
+    /// Votes at once, because these servers are young, and waits for a node that does not answer for longer than any
+    /// test has patience: what is had was had without it.
+    pub(crate) fn builder(&self) -> QuorumBuilder {
+        Quorum::builder(self.urls())
+            .delayed_restart(false)
+            .node_timeout(LONG)
+            .request_timeout(LONG)
+    }
+
+    pub(crate) fn quorum(&self) -> Quorum {
+        self.builder().build().unwrap()
+    }
+
+    /// How many of them hold something under the name.
+    pub(crate) fn holding(&self, name: &str) -> usize {
+        let holds = |server: &&Server| server.cli(&["EXISTS", name]).integer() == Some(1);
+        self.0.iter().filter(holds).count()
+    }
+
+    /// A script that a server does not know takes two trips the first time, so what is sent behind it may overtake it.
+    pub(crate) async fn know_the_scripts(&self, quorum: &Quorum) {
+        for _ in 0..2 {
+            let warm = quorum.mutex("warm").acquire().await.unwrap();
+            warm.release().await.unwrap();
+            self.nothing_is_left().await;
+        }
+    }
+
+    pub(crate) async fn nothing_is_left(&self) {
+        eventually("no node has anything left", async || {
+            self.0.iter().all(|server| leftovers(server).is_empty())
+        })
+        .await;
+    }
+}

@@ -1,0 +1,152 @@
+//! Nodes that are killed, frozen or cut off: nobody waits for them, and nothing stays on them.
+
+use leaselock::{AcquireError, LeaseState, Quorum, Vote};
+use testkit::{Fault, Proxy, Server, Way};
+
+use super::Nodes;
+use crate::support::{LONG, eventually, millis, soon};
+
+/// The node time-out is longer than the patience of the test, so every step was done without the two.
+async fn a_life(quorum: &Quorum, name: &str) {
+    let mutex = quorum.mutex(name).ttl(LONG);
+    let lease = soon(mutex.acquire()).await.unwrap();
+    soon(lease.extend(LONG)).await.unwrap();
+    assert_eq!(lease.state(), LeaseState::Held);
+    assert!(soon(mutex.try_acquire()).await.unwrap().is_none());
+    soon(lease.release()).await.unwrap();
+    let again = soon(mutex.try_acquire()).await.unwrap();
+    soon(again.unwrap().release()).await.unwrap();
+}
+
+/// Both directions, for the connections that are open and for new ones.
+fn silence(proxy: &Proxy) {
+    proxy.set(Way::Both, Fault::HalfOpen);
+}
+
+fn pairs() -> impl Iterator<Item = (usize, usize)> {
+    (0..5).flat_map(|one| (one + 1..5).map(move |two| (one, two)))
+}
+
+#[tokio::test]
+async fn whichever_two_of_five_are_killed_nobody_waits_for_them() {
+    let nodes = Nodes::start(5);
+    for (one, two) in pairs() {
+        let before = nodes.quorum();
+        a_life(&before, "job").await;
+        nodes.0[one].kill();
+        nodes.0[two].kill();
+        a_life(&before, "job").await;
+        a_life(&nodes.quorum(), "job").await;
+        nodes.0[one].restart();
+        nodes.0[two].restart();
+    }
+    nodes.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn whichever_two_of_five_are_frozen_nobody_waits_for_them_and_nothing_is_left_there() {
+    let nodes = Nodes::start(5);
+    for (one, two) in pairs() {
+        let before = nodes.builder().node_timeout(millis(500)).build().unwrap();
+        let patient = nodes.quorum();
+        a_life(&patient, "job").await;
+        let frozen = [nodes.0[one].pause(), nodes.0[two].pause()];
+        a_life(&patient, "job").await;
+        a_life(&nodes.quorum(), "job").await;
+        a_life(&before, "job").await;
+        drop(frozen);
+    }
+    nodes.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn whichever_two_of_five_are_cut_off_nobody_waits_for_them() {
+    let servers: Vec<Server> = (0..5).map(|_| Server::start()).collect();
+    let proxies: Vec<Proxy> = servers
+        .iter()
+        .map(|server| Proxy::to(server.port()))
+        .collect();
+    let urls = || proxies.iter().map(|proxy| proxy.url());
+    let quorum = || {
+        let builder = Quorum::builder(urls()).delayed_restart(false);
+        builder
+            .node_timeout(LONG)
+            .request_timeout(LONG)
+            .build()
+            .unwrap()
+    };
+    for (one, two) in pairs() {
+        let before = quorum();
+        a_life(&before, "job").await;
+        for cut in [one, two] {
+            silence(&proxies[cut]);
+        }
+        a_life(&before, "job").await;
+        a_life(&quorum(), "job").await;
+        for cut in [one, two] {
+            proxies[cut].heal();
+        }
+    }
+}
+
+#[tokio::test]
+async fn with_three_of_five_gone_a_lock_is_refused_by_name_and_nothing_is_left_on_the_two() {
+    let nodes = Nodes::start(5);
+    let quorum = nodes.builder().node_timeout(millis(300)).build().unwrap();
+    a_life(&quorum, "job").await;
+    let _frozen = nodes.0[0].pause();
+    nodes.0[1].kill();
+    nodes.0[2].kill();
+    let mutex = quorum.mutex("job").ttl(LONG);
+    let refusal = soon(mutex.try_acquire()).await.unwrap_err();
+    let text = refusal.to_string();
+    let AcquireError::NoQuorum {
+        granted,
+        needed,
+        votes,
+        ..
+    } = refusal
+    else {
+        panic!("{refusal:?}")
+    };
+    assert_eq!((granted, needed), (2, 3));
+    let said: Vec<&Vote> = votes.iter().map(|one| &one.vote).collect();
+    let (gone, there) = (&Vote::Silent, &Vote::Granted);
+    assert_eq!(said, [gone, gone, gone, there, there]);
+    for server in &nodes.0 {
+        assert!(
+            text.contains(&format!("127.0.0.1:{}", server.port())),
+            "{text}"
+        );
+    }
+    for there in &nodes.0[3..] {
+        assert_eq!(there.cli(&["EXISTS", "job"]).integer(), Some(0));
+    }
+    let limited = soon(mutex.acquire_within(millis(700))).await.unwrap_err();
+    assert!(
+        matches!(limited, AcquireError::NoQuorum { .. }),
+        "{limited:?}"
+    );
+    let ended = soon(mutex.acquire()).await; // it was never answered by a majority, yet nodes are there
+    drop(ended);
+}
+
+/// A request that was under way when its node froze is carried out afterwards, when nobody wants it any more.
+#[tokio::test]
+async fn what_a_frozen_node_grants_late_is_taken_back() {
+    let nodes = Nodes::start(3);
+    let quorum = nodes.builder().node_timeout(millis(200)).build().unwrap();
+    a_life(&quorum, "job").await;
+    for dropped in [false, true] {
+        let frozen = nodes.0[2].pause();
+        let lease = soon(quorum.mutex("job").ttl(LONG).acquire()).await.unwrap();
+        if dropped {
+            drop(lease);
+        } else {
+            soon(lease.release()).await.unwrap();
+        }
+        drop(frozen);
+        nodes.nothing_is_left().await;
+        eventually("it stays so", async || quorum.inspect("job").await.is_ok()).await;
+    }
+}

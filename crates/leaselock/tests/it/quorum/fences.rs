@@ -1,0 +1,80 @@
+//! Fencing tokens that a majority has accepted.
+
+use super::Nodes;
+use crate::support::{LONG, eventually, soon};
+
+#[tokio::test]
+async fn fences_grow_from_majority_to_majority() {
+    let nodes = Nodes::start(5);
+    let quorums = [nodes.quorum(), nodes.quorum(), nodes.quorum()];
+    let mut last = None;
+    for round in 0..30 {
+        // Each majority shares one node or more with the one before.
+        let absent = [round % 5, (round + 1 + round % 4) % 5];
+        let frozen = absent.map(|at| nodes.0[at].pause());
+        let lease = soon(quorums[round % 3].mutex("job").ttl(LONG).acquire())
+            .await
+            .unwrap();
+        assert!(lease.fence() > last, "{:?} after {last:?}", lease.fence());
+        last = lease.fence();
+        soon(lease.release()).await.unwrap();
+        drop(frozen);
+        nodes.nothing_is_left().await;
+    }
+}
+
+/// Its clock or its clients were ahead: what it has seen counts, in one second round.
+#[tokio::test]
+async fn a_node_that_has_seen_a_larger_number_makes_the_next_one_larger_still() {
+    let nodes = Nodes::start(3);
+    let quorum = nodes.quorum();
+    let first = quorum.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let ahead = first.fence().unwrap().get() + 3_600_000_000; // an hour
+    first.release().await.unwrap();
+    nodes.nothing_is_left().await;
+    for server in &nodes.0[..2] {
+        server.cli(&[
+            "SET",
+            "{job}:ll:fence",
+            &format!("{ahead}:{ahead}"),
+            "PX",
+            "600000",
+        ]);
+    }
+    for fresh in [&quorum, &nodes.quorum()] {
+        let lease = soon(fresh.mutex("job").ttl(LONG).acquire()).await.unwrap();
+        assert!(lease.fence().unwrap().get() > ahead, "{:?}", lease.fence());
+        lease.release().await.unwrap();
+        nodes.nothing_is_left().await;
+    }
+    let kept: Vec<u64> = nodes.0.iter().map(seen).collect();
+    assert!(
+        kept.iter().filter(|kept| **kept > ahead + 1).count() >= 2,
+        "{kept:?}"
+    );
+}
+
+fn seen(server: &testkit::Server) -> u64 {
+    let text = server.cli(&["GET", "{job}:ll:fence"]);
+    text.text()
+        .and_then(|text| text.split(':').next()?.parse().ok())
+        .unwrap_or(0)
+}
+
+#[tokio::test]
+async fn all_nodes_know_the_fence_of_the_holder() {
+    let nodes = Nodes::start(3);
+    let quorum = nodes.quorum();
+    nodes.know_the_scripts(&quorum).await;
+    for _ in 0..3 {
+        let lease = quorum.mutex("job").ttl(LONG).acquire().await.unwrap();
+        let fence = lease.fence().unwrap().get();
+        eventually("all have accepted it", async || {
+            nodes.0.iter().all(|server| seen(server) == fence)
+        })
+        .await;
+        lease.release().await.unwrap();
+    }
+    let unfenced = quorum.mutex("job").fencing(false).acquire().await.unwrap();
+    assert_eq!(unfenced.fence(), None);
+}
