@@ -22,7 +22,7 @@ cargo xtask peers           installs the lock libraries of others that tests sha
 cargo xtask bench [W1 W2 …] [--quick] [--json FILE] [--markdown FILE]
                             measures against the bare client and other libraries; all workloads
                             take some 12 minutes, with --quick 3; see docs/performance.md
-cargo xtask bench micro     parts of the library by themselves
+cargo xtask bench micro     a pair in memory and in a folder, in one process
 cargo xtask chaos [NAME …]  servers that die, restart and fail over, many rounds of each scenario
 cargo xtask matrix [--quick] [--servers DIR] [--write]
                             the promises on one server program after the other: those in DIR, or
