@@ -1,5 +1,6 @@
 //! What the answers of the nodes of a quorum come to together, operation by operation. Pure.
 
+use crate::fence::Fence;
 use crate::mutex::many::Answers;
 use crate::mutex::steps::{Cancelled, Detached, ExtendAnswer, ReleaseAnswer};
 use crate::mutex::views::{Broke, Inspected, InspectedState};
@@ -120,6 +121,12 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Count<Inspected> {
     for state in answers() {
         let same = |other: &Inspected| is_same(state, &other.state);
         if !matches!(state, InspectedState::Free) && votes.is_majority(same) {
+            // A node may hold it under a number that it did not accept: of another lease, or none.
+            let numbered =
+                |seen: &Inspected| same(seen) && fence_of(&seen.state) == fence_of(state);
+            if votes.silent() > 0 && !votes.is_majority(numbered) {
+                continue;
+            }
             let alike = answers().filter(|other| is_same(state, other));
             return Count::Decided(Inspected {
                 state: together(alike.collect(), votes.needed()),
@@ -136,6 +143,13 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Count<Inspected> {
         return Count::Decided(Inspected { state, line });
     }
     Count::Open
+}
+
+fn fence_of(state: &InspectedState) -> Option<Fence> {
+    match state {
+        InspectedState::Held { fence, .. } => *fence,
+        InspectedState::Free | InspectedState::Other { .. } => None,
+    }
 }
 
 fn is_same(one: &InspectedState, other: &InspectedState) -> bool {
@@ -172,12 +186,16 @@ fn together(alike: Vec<&InspectedState>, needed: usize) -> InspectedState {
         }
     }
     ends.sort_unstable_by(|one, other| other.cmp(one));
-    let end = ends.get(needed - 1).copied().filter(|end| *end != u64::MAX);
     let often = |fence: &_| fences.iter().filter(|other| *other == fence).count();
+    let end = ends.get(needed - 1).copied().filter(|end| *end != u64::MAX);
     InspectedState::Held {
         value: value.unwrap_or_default(),
         pttl_ms: end,
-        fence: fences.iter().copied().max_by_key(often).flatten(),
+        fence: fences
+            .iter()
+            .copied()
+            .max_by_key(|fence| (often(fence), fence.is_some()))
+            .flatten(),
         why: notes
             .into_iter()
             .find(|why| !why.is_empty())

@@ -180,3 +180,31 @@ fn what_one_node_knows_of_a_client_is_known() {
     assert_eq!(decided(known(&votes("nn.", about))), Some(None));
     assert_eq!(decided(known(&votes("n..", about))), None);
 }
+
+#[test]
+fn the_number_of_a_lease_is_that_of_a_majority_and_those_who_are_late_are_waited_for() {
+    let numbered = |letter: char| Inspected {
+        state: InspectedState::Held {
+            value: b"a".to_vec(),
+            pttl_ms: Some(10),
+            fence: letter
+                .to_digit(10)
+                .map(u64::from)
+                .and_then(Fence::from_answer),
+            why: Vec::new(),
+        },
+        line: Vec::new(),
+    };
+    for (said, expected) in [
+        ("5-.", None),
+        ("5-5", Some(5)),
+        ("59.", None),
+        ("595", Some(5)),
+        ("-5x", Some(5)),
+        ("5-x", Some(5)),
+    ] {
+        let found = decided(inspected(&votes(said, numbered)));
+        let fence = found.and_then(|seen| fence_of(&seen.state));
+        assert_eq!(fence, expected.and_then(Fence::from_answer), "{said}");
+    }
+}

@@ -23,6 +23,8 @@ async fn acquired(mutex: &Mutex) -> Lease {
     tokio::time::timeout(SWITCH, tried).await.unwrap()
 }
 
+const LINE: &str = "{job}:ll:line";
+
 fn has(server: &Server, key: &str) -> bool {
     server.cli(&["EXISTS", key]).integer() == Some(1)
 }
@@ -98,6 +100,12 @@ async fn a_failover_by_hand_keeps_the_lease_and_the_line() {
     let lease = acquired(&holder.mutex("job").ttl(LONG)).await;
     let waits = waiter(&other, "job", LONG);
     in_line(&holder, "job", 1).await;
+    // What a replica does not have when it is promoted is forgotten.
+    eventually("the replicas have the lease and the line", async || {
+        let all = group.servers.iter();
+        all.clone().all(|server| has(server, "job")) && all.clone().all(|server| has(server, LINE))
+    })
+    .await;
     let old = group.primary().port();
 
     group.sentinels.fail_over();
