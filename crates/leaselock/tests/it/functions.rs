@@ -184,3 +184,18 @@ fn functions_are_for_servers() {
         assert!(built.unwrap_err().to_string().contains("redis://"), "{url}");
     }
 }
+
+/// They are waited for over a connection of its own, which must not send what the user may not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_are_waited_for_by_a_user_who_may_call_functions_only() {
+    let Some(server) = hardened().await else {
+        return;
+    };
+    server.cli(&["ACL", "SETUSER", "hardened", "+wait"]);
+    let _replica = Server::builder().replica_of(&server).start();
+    let mutex = client(&server, "hardened").mutex("job").ttl(LONG);
+    let replicated = mutex.min_replicas(1, LONG / 2);
+    let lease = soon(replicated.acquire()).await.unwrap();
+    lease.release().await.unwrap();
+    assert_eq!(server.cli(&["ACL", "LOG"]), Value::List(Vec::new()));
+}

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::{CLOCK, Link, RedisStore, answer, command, fault};
+use super::{CLOCK, Link, RedisStore, answer, command, fault, hash_of};
 use crate::error::{ErrorKind, StoreError};
 use crate::functions::{self, Library};
 use crate::script::Call;
@@ -19,9 +19,20 @@ impl Link {
     }
 }
 
-/// The call of the function that is this script.
-pub(super) fn of(library: &Library, call: &Call) -> redis::Cmd {
-    command("FCALL", library.function(call.script), call)
+/// How a script is called: as a function where there are some, by its hash otherwise.
+pub(super) fn short(library: Option<&Library>, call: &Call) -> redis::Cmd {
+    match library {
+        Some(library) => command("FCALL", library.function(call.script), call),
+        None => command("EVALSHA", hash_of(call.script), call),
+    }
+}
+
+/// The same in a way that a server understands that has never seen the script.
+pub(super) fn whole(library: Option<&Library>, call: &Call) -> redis::Cmd {
+    match library {
+        Some(_) => short(library, call),
+        None => command("EVAL", call.script.source, call),
+    }
 }
 
 /// Nothing was run: the server has no such function, or no functions at all.

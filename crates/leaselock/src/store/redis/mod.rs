@@ -131,14 +131,11 @@ impl RedisStore {
                 Box::pin(self.run_at_node(cluster, call, until, within)).await?
             }
             link => {
-                let functions = link.functions();
-                let short = match functions {
-                    Some(library) => functions::of(library, call),
-                    None => command("EVALSHA", hash_of(call.script), call),
-                };
+                let library = link.functions();
+                let short = functions::short(library, call);
                 let answer = link.ask_within(&short, until, within).await?;
-                if functions.is_none() && is_noscript(&answer) {
-                    let whole = command("EVAL", call.script.source, call);
+                if is_noscript(&answer) {
+                    let whole = functions::whole(library, call);
                     Box::pin(link.ask(&whole, None, until)).await? // seldom, and large
                 } else {
                     answer
@@ -155,10 +152,7 @@ impl RedisStore {
         call: &Call,
         within: Duration,
     ) -> Result<Tagged, StoreError> {
-        let whole = match self.0.functions() {
-            Some(library) => functions::of(library, call),
-            None => command("EVAL", call.script.source, call),
-        };
+        let whole = functions::whole(self.0.functions(), call);
         let key = call.all_keys().next();
         let answer = self.0.ask(&whole, key, CLOCK.now().plus(within)).await?;
         self.understood(call, answer)

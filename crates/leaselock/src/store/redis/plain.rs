@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::endpoint::{Endpoint, Raw, Running};
-use super::{CLOCK, Link, RedisStore, answer, fault, handed};
+use super::{CLOCK, Link, RedisStore, answer, fault, functions, handed};
 use crate::error::{ErrorKind, StoreError};
 use crate::script::{Malformed, Operation, Tagged, Value};
 
@@ -116,15 +116,11 @@ impl Private {
         operation: &O,
         within: Duration,
     ) -> Result<O::Reply, StoreError> {
-        let call = operation.call();
-        let mut answer = self
-            .send(
-                &super::command("EVALSHA", super::hash_of(call.script), &call),
-                within,
-            )
-            .await?;
+        let (call, library) = (operation.call(), self.endpoint.url().functions);
+        let short = functions::short(library, &call);
+        let mut answer = self.send(&short, within).await?;
         if super::is_noscript(&answer) {
-            let whole = super::command("EVAL", call.script.source, &call);
+            let whole = functions::whole(library, &call);
             answer = self.send(&whole, within).await?;
         }
         let answer = understood(answer, |line| self.endpoint.explain(line))?;
