@@ -33,66 +33,32 @@ pub(crate) struct Script {
 ///
 /// One that is `strict` has its part for strict mode in front of it, `.strict.lua`, and is another script to a server.
 macro_rules! script {
-    ($name:literal strict first $(, with $fragment:literal)*) => {{
-        static SCRIPT: $crate::script::Script = $crate::script::Script {
-            name: concat!($name, ".strict"),
-            source: concat!(
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/gate.lua")),
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".strict.lua")),
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".lua")),
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/prelude.lua")),
-                $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $fragment, ".lua")),)*
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".rest.lua")),
-            ),
-            reads_only: false,
-            sha1: std::sync::OnceLock::new(),
-        };
-        &SCRIPT
-    }};
-    ($name:literal strict $(, with $fragment:literal)*) => {{
-        static SCRIPT: $crate::script::Script = $crate::script::Script {
-            name: concat!($name, ".strict"),
-            source: concat!(
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/prelude.lua")),
-                $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $fragment, ".lua")),)*
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/gate.lua")),
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".strict.lua")),
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".lua")),
-            ),
-            reads_only: false,
-            sha1: std::sync::OnceLock::new(),
-        };
-        &SCRIPT
-    }};
-    ($name:literal first $(, with $fragment:literal)*) => {{
+    ($name:literal strict first $(, with $fragment:literal)*) => {
+        $crate::script::script!(@of concat!($name, ".strict"), false,
+            "gate" concat!($name, ".strict") $name "prelude" $($fragment)* concat!($name, ".rest"))
+    };
+    ($name:literal strict $(, with $fragment:literal)*) => {
+        $crate::script::script!(@of concat!($name, ".strict"), false,
+            "prelude" $($fragment)* "gate" concat!($name, ".strict") $name)
+    };
+    ($name:literal first $(, with $fragment:literal)*) => {
+        $crate::script::script!(@of $name, false, $name "prelude" $($fragment)* concat!($name, ".rest"))
+    };
+    ($name:literal $(, with $fragment:literal)*) => {
+        $crate::script::script!(@of $name, false, "prelude" $($fragment)* $name)
+    };
+    ($name:literal $(, with $fragment:literal)*; reads_only) => {
+        $crate::script::script!(@of $name, true, "prelude" $($fragment)* $name)
+    };
+    (@of $name:expr, $reads_only:literal, $($file:expr)+) => {{
         static SCRIPT: $crate::script::Script = $crate::script::Script {
             name: $name,
-            source: concat!(
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".lua")),
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/prelude.lua")),
-                $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $fragment, ".lua")),)*
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".rest.lua")),
-            ),
-            reads_only: false,
+            source: concat!($(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $file, ".lua")),)+),
+            reads_only: $reads_only,
             sha1: std::sync::OnceLock::new(),
         };
         &SCRIPT
     }};
-    ($name:literal $(, with $fragment:literal)* $(; $reads_only:ident)?) => {{
-        static SCRIPT: $crate::script::Script = $crate::script::Script {
-            name: $name,
-            source: concat!(
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/prelude.lua")),
-                $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $fragment, ".lua")),)*
-                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/lua/", $name, ".lua")),
-            ),
-            reads_only: $crate::script::script!(@flag $($reads_only)?),
-            sha1: std::sync::OnceLock::new(),
-        };
-        &SCRIPT
-    }};
-    (@flag) => { false };
-    (@flag reads_only) => { true };
 }
 pub(crate) use script;
 

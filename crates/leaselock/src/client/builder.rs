@@ -247,7 +247,7 @@ impl ClientBuilder {
         store
             .can_be_strict()
             .map_err(|error| unfit(error.to_string()))?;
-        let by_slot = store.has_slots();
+        let by_slot = store.is_cluster();
         Ok(Some(Gate::new(&self.prefix, by_slot, longest, drift)))
     }
 
@@ -329,22 +329,16 @@ impl ClientBuilder {
         let Some(options) = &self.tls else {
             return Ok(target);
         };
-        options.check()?;
         match &mut target {
-            Target::Cluster(nodes) if nodes.iter().all(url::RedisUrl::is_over_tls) => {
-                for node in nodes {
-                    node.tls = Arc::clone(options);
-                }
-                Ok(target)
+            Target::Cluster(nodes) => nodes.iter_mut().try_for_each(|node| node.secure(options))?,
+            Target::Redis(server) => server.secure(options)?,
+            Target::Folder(_) | Target::Memory(_) => {
+                return Err(InvalidInput::new(
+                    "options for TLS are for a rediss:// URL, and this is another".to_owned(),
+                ));
             }
-            Target::Redis(server) if server.is_over_tls() => {
-                server.tls = Arc::clone(options);
-                Ok(target)
-            }
-            _ => Err(InvalidInput::new(
-                "options for TLS are for a rediss:// URL, and this is another".to_owned(),
-            )),
         }
+        Ok(target)
     }
 
     #[cfg(not(feature = "tls"))]

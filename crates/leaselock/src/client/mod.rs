@@ -338,15 +338,12 @@ impl Inner {
         operation: &O,
         within: Duration,
     ) -> Result<O::Reply, StoreError> {
-        if store.is_several() {
-            return store.ask(operation, within).await; // each has a clock of its own
-        }
         let sent = self.clock.now();
-        let answer = store.run(&operation.call(), within).await?;
-        if let Some(time_us) = O::time_us(&answer) {
+        let answer = store.ask_when(operation, within).await?;
+        if let Some(time_us) = answer.time_us {
             self.note_time(sent, self.clock.now(), time_us);
         }
-        O::read(&answer)
+        answer.reply
     }
 
     pub(crate) fn forget(&self, id: Id) {

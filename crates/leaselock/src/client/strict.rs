@@ -13,7 +13,7 @@ use crate::ttl::Ttl;
 impl Client {
     /// On a cluster thousands, one in each slot.
     fn gates(&self) -> impl Iterator<Item = String> {
-        strict::gates(&self.inner.prefix, self.inner.store.has_slots())
+        strict::gates(&self.inner.prefix, self.inner.store.is_cluster())
     }
 
     /// Opens the gate of strict mode at once, without a quarantine, and says how long the longest lease will be: for an

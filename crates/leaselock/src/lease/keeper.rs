@@ -375,12 +375,9 @@ impl Keeper {
         t0: Moment,
         within: Duration,
     ) -> Result<O::Reply, StoreError> {
-        if self.store.is_several() {
-            return self.store.ask(operation, within).await; // each has a clock of its own
-        }
-        let answer = self.store.run(&operation.call(), within).await?;
-        self.note_time(t0, O::time_us(&answer));
-        O::read(&answer)
+        let answer = self.store.ask_when(operation, within).await?;
+        self.note_time(t0, answer.time_us);
+        answer.reply
     }
 
     fn within(&self, kept: &Kept, t0: Moment) -> Duration {

@@ -25,7 +25,6 @@ const NODES_MAX: usize = 21;
 pub struct QuorumBuilder {
     urls: Vec<String>,
     client: ClientBuilder,
-    defaults: Options,
     drift_ppm: u32,
     node_timeout: Duration,
     longest: Duration,
@@ -39,7 +38,6 @@ impl QuorumBuilder {
         QuorumBuilder {
             urls,
             client: Client::builder(),
-            defaults: Options::default(),
             drift_ppm: DRIFT_PPM,
             node_timeout: NODE_TIMEOUT,
             longest: LONGEST_TTL,
@@ -57,7 +55,7 @@ impl QuorumBuilder {
 
     /// Options of every lock that does not set its own.
     pub fn defaults(mut self, options: Options) -> Self {
-        self.defaults = options;
+        self.client = self.client.defaults(options);
         self
     }
 
@@ -142,7 +140,6 @@ impl QuorumBuilder {
             .client
             .quorum(QuorumStore::new(servers, terms))
             .drift_ppm(self.drift_ppm)
-            .defaults(self.defaults)
             .build()?;
         Ok(Quorum { client })
     }
@@ -157,15 +154,9 @@ fn secured(
     let Some(options) = options else {
         return Ok(nodes);
     };
-    options.check()?;
     let shared = std::sync::Arc::new(options.clone());
     for node in &mut nodes {
-        if !node.is_over_tls() {
-            return Err(InvalidInput::new(format!(
-                "options for TLS are for rediss:// URLs, and {node} is another"
-            )));
-        }
-        node.tls = std::sync::Arc::clone(&shared);
+        node.secure(&shared)?;
     }
     Ok(nodes)
 }

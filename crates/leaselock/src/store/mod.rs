@@ -57,6 +57,12 @@ pub(crate) struct Capabilities {
     pub(crate) look_every: Duration,
 }
 
+/// An answer with the server's time in it.
+pub(crate) struct Timed<R> {
+    pub(crate) reply: Result<R, StoreError>,
+    pub(crate) time_us: Option<u64>,
+}
+
 /// One of the stores. Clones share everything; `another_lane` has a connection of its own.
 #[derive(Debug, Clone)]
 pub(crate) enum Store {
@@ -101,13 +107,25 @@ impl Store {
         O::read(&self.run(&operation.call(), within).await?)
     }
 
-    /// Its servers vote: one script alone is never run.
-    pub(crate) fn is_several(&self) -> bool {
-        match self {
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => true,
-            _ => false,
+    /// The same, and what time it was on the server, whatever it says. Several servers have no time in common.
+    pub(crate) async fn ask_when<O: Operation>(
+        &self,
+        operation: &O,
+        within: Duration,
+    ) -> Result<Timed<O::Reply>, StoreError> {
+        #[cfg(feature = "redis")]
+        if let Store::Quorum(_) = self {
+            let reply = Ok(self.ask(operation, within).await?);
+            return Ok(Timed {
+                reply,
+                time_us: None,
+            });
         }
+        let answer = self.run(&operation.call(), within).await?;
+        Ok(Timed {
+            reply: O::read(&answer),
+            time_us: O::time_us(&answer),
+        })
     }
 
     /// Listens on a channel for ever, across reconnects; stops when dropped.
@@ -120,10 +138,7 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.bells(),
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => Bells::deaf(),
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => Bells::deaf(),
+            _ => Bells::deaf(),
         }
     }
 
@@ -134,10 +149,7 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.bells_at(key),
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => None,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => None,
+            _ => None,
         }
     }
 
@@ -147,10 +159,7 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.hear_at_nodes(sink),
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => {}
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => {}
+            _ => {}
         }
     }
 
@@ -160,10 +169,7 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.serve(bells).await,
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => std::future::pending().await,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => std::future::pending().await,
+            _ => std::future::pending().await,
         }
     }
 
@@ -185,10 +191,7 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.news_of(key),
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => None,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => None,
+            _ => None,
         }
     }
 
@@ -199,10 +202,7 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.hear_along(channel, sink),
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => {}
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => {}
+            _ => {}
         }
     }
 
@@ -211,10 +211,7 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.hears(),
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => false,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => false,
+            _ => false,
         }
     }
 
@@ -223,10 +220,7 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.would_hear(),
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => false,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => false,
+            _ => false,
         }
     }
 
@@ -236,10 +230,7 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.listens(within).await,
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => false,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => false,
+            _ => false,
         }
     }
 
@@ -248,10 +239,7 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.has_replicas(),
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => false,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => false,
+            _ => false,
         }
     }
 
@@ -260,16 +248,8 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(_) => true,
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => false,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => false,
+            _ => false,
         }
-    }
-
-    /// Its scripts have keys of one slot only.
-    pub(crate) fn has_slots(&self) -> bool {
-        self.is_cluster()
     }
 
     /// Strict mode is for what can forget: a folder's leases end with the machine that they are on.
@@ -291,10 +271,7 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.is_cluster(),
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => false,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => false,
+            _ => false,
         }
     }
 
@@ -317,10 +294,7 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.plain(words, within).await,
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => Err(no_commands()),
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => Err(no_commands()),
+            _ => Err(no_commands()),
         }
     }
 
@@ -334,10 +308,7 @@ impl Store {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.together(commands, within).await,
-            #[cfg(feature = "redis")]
-            Store::Quorum(_) => Err(no_commands()),
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => Err(no_commands()),
+            _ => Err(no_commands()),
         }
     }
 

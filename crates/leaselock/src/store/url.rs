@@ -65,6 +65,22 @@ impl RedisUrl {
             Place::Watched(sentinels) => sentinels.tls,
         }
     }
+
+    /// With these options, which only a place with TLS may have: nobody is to take plain text for TLS.
+    #[cfg(feature = "tls")]
+    pub(crate) fn secure(
+        &mut self,
+        options: &std::sync::Arc<crate::store::redis::TlsOptions>,
+    ) -> Result<(), InvalidInput> {
+        options.check()?;
+        if !self.is_over_tls() {
+            return Err(InvalidInput::new(format!(
+                "options for TLS are for a rediss:// URL, and {self} is another"
+            )));
+        }
+        self.tls = std::sync::Arc::clone(options);
+        Ok(())
+    }
 }
 
 /// Where a server listens.

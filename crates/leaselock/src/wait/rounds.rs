@@ -117,16 +117,8 @@ impl Acquisition<'_> {
                     )
                 }
             };
-            let now = self.now();
-            if end.is_some_and(|end| now >= end) {
+            if !self.pauses(&gate, pause, end, place.woken()).await {
                 return Err(error);
-            }
-            let again = now.plus(pause);
-            let until = end.map_or(again, |end| end.min(again));
-            tokio::select! {
-                () = gate.released() => {}
-                () = place.woken() => {}
-                () = self.inner.clock.sleep_until(until) => {}
             }
         }
     }

@@ -107,19 +107,35 @@ impl Acquisition<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            let now = self.now();
-            if end.is_some_and(|end| now >= end) {
+            let rung = ring.rung(&self.inner.clock);
+            if !self.pauses(&gate, pause, end, rung).await {
                 return Err(error);
-            }
-            let again = now.plus(pause);
-            let until = end.map_or(again, |end| end.min(again));
-            tokio::select! {
-                () = gate.released() => {}
-                () = ring.rung(&self.inner.clock) => {}
-                () = self.inner.clock.sleep_until(until) => {}
             }
             self.renew_token()?;
         }
+    }
+
+    /// Between two tries, no longer than until somebody rings or a task of this client lets go. False when the time of
+    /// the whole wait was over before.
+    pub(super) async fn pauses(
+        &self,
+        gate: &Gate,
+        pause: Duration,
+        end: Option<Moment>,
+        rung: impl Future<Output = ()>,
+    ) -> bool {
+        let now = self.now();
+        if end.is_some_and(|end| now >= end) {
+            return false;
+        }
+        let again = now.plus(pause);
+        let until = end.map_or(again, |end| end.min(again));
+        tokio::select! {
+            () = gate.released() => {}
+            () = rung => {}
+            () = self.inner.clock.sleep_until(until) => {}
+        }
+        true
     }
 
     /// Listens as the others do, as long as there is time.

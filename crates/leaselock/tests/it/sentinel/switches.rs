@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use leaselock::{Client, Lease, Mutex};
+use leaselock::{AcquireError, Client, Lease, Mutex};
 use testkit::{Server, Watched, clock};
+use tokio::task::JoinHandle;
 
 use crate::support::{LONG, eventually, in_line, millis, soon, waiter};
 
@@ -40,6 +41,23 @@ fn group() -> std::sync::Arc<Watched> {
     std::sync::Arc::new(Watched::start())
 }
 
+/// A lease of one client for which another stands in line, as every server knows.
+async fn held_and_waited_for(
+    group: &Watched,
+) -> (Client, Lease, JoinHandle<Result<Lease, AcquireError>>) {
+    let [holder, other] = [0, 1].map(|_| Client::connect(&group.url()).unwrap());
+    let lease = acquired(&holder.mutex("job").ttl(LONG)).await;
+    let waits = waiter(&other, "job", LONG);
+    in_line(&holder, "job", 1).await;
+    // What a replica does not have when it is promoted is forgotten.
+    eventually("the replicas have the lease and the line", async || {
+        let mut all = group.servers.iter();
+        all.all(|server| has(server, "job") && has(server, LINE))
+    })
+    .await;
+    (holder, lease, waits)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_client_goes_on_at_the_new_primary_when_the_old_one_is_killed() {
     let group = group();
@@ -64,11 +82,7 @@ async fn the_same_client_goes_on_at_the_new_primary_when_the_old_one_is_killed()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_stays_with_a_primary_that_is_frozen_and_comes_back() {
     let group = group();
-    let (holder, other) = (Client::connect(&group.url()), Client::connect(&group.url()));
-    let (holder, other) = (holder.unwrap(), other.unwrap());
-    let lease = acquired(&holder.mutex("job").ttl(LONG)).await;
-    let waits = waiter(&other, "job", LONG);
-    in_line(&holder, "job", 1).await;
+    let (holder, lease, waits) = held_and_waited_for(&group).await;
     let old = group.primary();
     let port = old.port();
 
@@ -95,17 +109,7 @@ async fn nobody_stays_with_a_primary_that_is_frozen_and_comes_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failover_by_hand_keeps_the_lease_and_the_line() {
     let group = group();
-    let (holder, other) = (Client::connect(&group.url()), Client::connect(&group.url()));
-    let (holder, other) = (holder.unwrap(), other.unwrap());
-    let lease = acquired(&holder.mutex("job").ttl(LONG)).await;
-    let waits = waiter(&other, "job", LONG);
-    in_line(&holder, "job", 1).await;
-    // What a replica does not have when it is promoted is forgotten.
-    eventually("the replicas have the lease and the line", async || {
-        let all = group.servers.iter();
-        all.clone().all(|server| has(server, "job")) && all.clone().all(|server| has(server, LINE))
-    })
-    .await;
+    let (holder, lease, waits) = held_and_waited_for(&group).await;
     let old = group.primary().port();
 
     group.sentinels.fail_over();
