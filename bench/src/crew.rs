@@ -20,10 +20,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn start(kind: Kind, url: &str, seen: Option<Seen>) -> Result<Worker, String> {
+    pub fn start(kind: Kind, urls: &[String], seen: Option<Seen>) -> Result<Worker, String> {
         let setup = Setup {
             kind,
-            url: url.to_owned(),
+            urls: urls.to_vec(),
             seen,
         };
         let setup = serde_json::to_string(&setup).map_err(text)?;

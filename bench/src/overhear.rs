@@ -9,7 +9,7 @@ use crate::stand::Stand;
 
 /// Runs some pairs and takes the last whole one.
 pub fn pair(stand: &Stand, kind: Kind) -> Result<Seen, String> {
-    let mut worker = Worker::start(kind, &stand.url(), None)?;
+    let mut worker = Worker::start(kind, &stand.urls(), None)?;
     let prefix = "overheard".to_owned();
     let job = Pairs {
         tasks: 1,

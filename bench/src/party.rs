@@ -55,12 +55,12 @@ impl Party {
     /// As many processes as `waiters` has entries, each with so many waiters.
     pub fn start(
         kind: Kind,
-        url: &str,
+        urls: &[String],
         waiters: &[usize],
         hold_us: u64,
         mode: Loop,
     ) -> Result<Party, String> {
-        let start = |waiters: &usize| Ok((Worker::start(kind, url, None)?, *waiters));
+        let start = |waiters: &usize| Ok((Worker::start(kind, urls, None)?, *waiters));
         let workers = waiters.iter().map(start).collect::<Result<_, String>>()?;
         Ok(Party {
             kind,

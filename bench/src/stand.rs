@@ -1,4 +1,6 @@
-//! A server of the benchmark's own, and what it counts.
+//! Servers of the benchmark's own, and what they count.
+
+use std::collections::BTreeMap;
 
 use testkit::Server;
 use testkit::resp::Connection;
@@ -6,32 +8,43 @@ use testkit::resp::Connection;
 use crate::contender::{Inside, text};
 
 pub struct Stand {
-    server: Server,
-    connection: Connection,
+    servers: Vec<(Server, Connection)>,
 }
 
-/// What the server has done so far.
+/// What the servers have done so far, all together.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
-    calls: Vec<(String, u64)>,
+    calls: BTreeMap<String, u64>,
     processor_us: f64,
 }
 
 impl Stand {
     /// A server on loopback that keeps nothing on disk.
     pub fn start() -> Result<Stand, String> {
-        let server = Server::start();
-        let connection = server.connect().map_err(text)?;
-        Ok(Stand { server, connection })
+        Stand::of(1)
     }
 
-    pub fn url(&self) -> String {
-        self.server.url()
+    /// So many of them.
+    pub fn of(servers: usize) -> Result<Stand, String> {
+        let one = |_| {
+            let server = Server::start();
+            let connection = server.connect().map_err(text)?;
+            Ok((server, connection))
+        };
+        let servers = (0..servers).map(one).collect::<Result<_, String>>()?;
+        Ok(Stand { servers })
+    }
+
+    pub fn urls(&self) -> Vec<String> {
+        self.servers
+            .iter()
+            .map(|(server, _)| server.url())
+            .collect()
     }
 
     /// As in `Redis 7.0.15`.
     pub fn version(&mut self) -> Result<String, String> {
-        let info = self.info("server")?;
+        let info = info(&mut self.servers[0].1, "server")?;
         let field = |name: &str| {
             info.lines()
                 .find_map(|line| line.strip_prefix(name))
@@ -44,44 +57,46 @@ impl Stand {
     }
 
     pub fn counts(&mut self) -> Result<Counts, String> {
-        let calls = self
-            .info("commandstats")?
-            .lines()
-            .filter_map(call_count)
-            .collect();
-        let cpu = self.info("cpu")?;
-        let part = |name: &str| -> f64 {
-            let value = cpu.lines().find_map(|line| line.strip_prefix(name));
-            value
-                .and_then(|value| value.trim().parse().ok())
-                .unwrap_or(0.0)
-        };
-        let processor_us = (part("used_cpu_sys:") + part("used_cpu_user:")) * 1e6;
-        Ok(Counts {
-            calls,
-            processor_us,
-        })
+        let mut counts = Counts::default();
+        for (_, connection) in &mut self.servers {
+            let stats = info(connection, "commandstats")?;
+            for (command, calls) in stats.lines().filter_map(call_count) {
+                *counts.calls.entry(command).or_default() += calls;
+            }
+            let cpu = info(connection, "cpu")?;
+            let part = |name: &str| -> f64 {
+                let value = cpu.lines().find_map(|line| line.strip_prefix(name));
+                value
+                    .and_then(|value| value.trim().parse().ok())
+                    .unwrap_or(0.0)
+            };
+            counts.processor_us += (part("used_cpu_sys:") + part("used_cpu_user:")) * 1e6;
+        }
+        Ok(counts)
     }
 
-    /// Everything that reaches the server from now on, one line a command.
+    /// Everything that reaches the first server from now on, one line a command.
     pub fn monitor(&self) -> Result<Connection, String> {
-        let mut connection = self.server.connect().map_err(text)?;
+        let mut connection = self.servers[0].0.connect().map_err(text)?;
         connection.call(&["MONITOR"]).map_err(text)?;
         Ok(connection)
     }
 
     /// Forgets all keys, so that no case pays for an earlier one.
     pub fn empty(&mut self) -> Result<(), String> {
-        self.connection.call(&["FLUSHALL"]).map_err(text).map(drop)
+        for (_, connection) in &mut self.servers {
+            connection.call(&["FLUSHALL"]).map_err(text)?;
+        }
+        Ok(())
     }
+}
 
-    fn info(&mut self, section: &str) -> Result<String, String> {
-        let answer = self.connection.call(&["INFO", section]).map_err(text)?;
-        answer
-            .text()
-            .map(str::to_owned)
-            .ok_or_else(|| "INFO gave no text".to_owned())
-    }
+fn info(connection: &mut Connection, section: &str) -> Result<String, String> {
+    let answer = connection.call(&["INFO", section]).map_err(text)?;
+    answer
+        .text()
+        .map(str::to_owned)
+        .ok_or_else(|| "INFO gave no text".to_owned())
 }
 
 impl Counts {
@@ -106,10 +121,7 @@ impl Counts {
     }
 
     fn calls_of(&self, command: &str) -> u64 {
-        self.calls
-            .iter()
-            .find(|(name, _)| name == command)
-            .map_or(0, |(_, calls)| *calls)
+        self.calls.get(command).copied().unwrap_or(0)
     }
 }
 
@@ -155,7 +167,7 @@ mod tests {
             ("client|setinfo", 2),
         ];
         let after = Counts {
-            calls: calls.map(|(name, calls)| (name.to_owned(), calls)).to_vec(),
+            calls: calls.map(|(name, calls)| (name.to_owned(), calls)).into(),
             processor_us: 0.0,
         };
         assert_eq!(

@@ -49,7 +49,7 @@ pub struct Leases {
 impl Leases {
     pub async fn hold(&mut self, setup: &Setup, job: &Hold) -> Result<Answer, String> {
         if setup.kind == Kind::Raw {
-            let connection = bare_connection(&setup.url).await?;
+            let connection = bare_connection(setup.url()).await?;
             let rss_before = rss()?;
             let mut by_hand = ByHand::new(connection, job).await?;
             by_hand.take().await?;
@@ -59,7 +59,7 @@ impl Leases {
                 rss_after: rss()?,
             });
         }
-        let client = Client::connect(&setup.url).map_err(text)?;
+        let client = Client::connect(setup.url()).map_err(text)?;
         // The first lease brings the connections and the client's own thread, which are not counted.
         self.held.push(
             client

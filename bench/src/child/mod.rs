@@ -14,8 +14,8 @@ use tokio::runtime::Runtime;
 use crate::clock::processor_ns;
 use crate::contender::{
     Contender, Kind, Setup, by_hand::ByHand, distributed_lock::DistributedLock,
-    leaselock::Leaselock, raw::Raw, raw_queue::RawQueue, redis_lock::RedisLock, redlock::Redlock,
-    rslock::Rslock, text,
+    leaselock::Leaselock, raw::Raw, raw_parallel::RawParallel, raw_queue::RawQueue,
+    redis_lock::RedisLock, redlock::Redlock, rslock::Rslock, text,
 };
 
 pub use leases::{Hold, Kept};
@@ -81,6 +81,7 @@ pub fn run(setup: &Setup) -> Result<(), String> {
         .map_err(text)?;
     match setup.kind {
         Kind::Raw => serve::<Raw>(&runtime, setup),
+        Kind::RawParallel => serve::<RawParallel>(&runtime, setup),
         Kind::ByHand | Kind::ByHandUnfenced => serve::<ByHand>(&runtime, setup),
         Kind::RawQueue => serve::<RawQueue>(&runtime, setup),
         Kind::Leaselock | Kind::LeaselockUnfenced => serve::<Leaselock>(&runtime, setup),

@@ -28,7 +28,7 @@ impl Contender for ByHand {
     type Lock = ByHandLock;
 
     async fn connect(setup: &Setup) -> Result<Self, String> {
-        let connection = bare_connection(&setup.url).await?;
+        let connection = bare_connection(setup.url()).await?;
         let seen = setup.seen.clone().ok_or("nothing was overheard")?;
         Ok(ByHand { connection, seen })
     }

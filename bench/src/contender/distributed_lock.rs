@@ -11,9 +11,7 @@ impl Contender for DistributedLock {
     type Lock = DistributedLockLock;
 
     async fn connect(setup: &Setup) -> Result<Self, String> {
-        let provider = RedisLockProvider::new(setup.url.as_str())
-            .await
-            .map_err(text)?;
+        let provider = RedisLockProvider::new(setup.url()).await.map_err(text)?;
         Ok(DistributedLock(provider))
     }
 

@@ -5,6 +5,7 @@ pub mod distributed_lock;
 pub mod hold;
 pub mod leaselock;
 pub mod raw;
+pub mod raw_parallel;
 pub mod raw_queue;
 pub mod redis_lock;
 pub mod redlock;
@@ -63,6 +64,8 @@ pub async fn held(hold: Hold) -> Turn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     Raw,
+    /// On several servers at once.
+    RawParallel,
     ByHand,
     ByHandUnfenced,
     RawQueue,
@@ -78,6 +81,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::Raw => "raw",
+            Kind::RawParallel => "raw in parallel",
             Kind::ByHand => "by hand",
             Kind::ByHandUnfenced => "by hand, unfenced",
             Kind::RawQueue => "raw-queue",
@@ -117,9 +121,16 @@ pub enum Inside {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Setup {
     pub kind: Kind,
-    pub url: String,
+    /// One, but for those who ask several servers.
+    pub urls: Vec<String>,
     /// For [`Kind::ByHand`]: what leaselock was seen to send.
     pub seen: Option<by_hand::Seen>,
+}
+
+impl Setup {
+    pub fn url(&self) -> &str {
+        &self.urls[0]
+    }
 }
 
 /// The bare client with `TCP_NODELAY`, as leaselock has it: without, it would be slower.

@@ -1,11 +1,34 @@
 //! raw: `SET NX PX` and a compare-and-delete through the bare client, without any lock logic.
 
+use redis::Cmd;
 use redis::aio::MultiplexedConnection;
 
 use super::{Contender, Hold, Lock, Setup, TTL, Turn, bare_connection, held, text};
 
 const DELETE_MINE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+
+/// Tells the server the compare-and-delete, and gives back what it is called there.
+pub async fn load(connection: &mut MultiplexedConnection) -> Result<String, String> {
+    let load = redis::cmd("SCRIPT").arg("LOAD").arg(DELETE_MINE).to_owned();
+    load.query_async(connection).await.map_err(text)
+}
+
+pub fn set(name: &str, token: &str) -> Cmd {
+    let mut set = redis::cmd("SET");
+    set.arg(name)
+        .arg(token)
+        .arg("NX")
+        .arg("PX")
+        .arg(TTL.as_millis() as u64);
+    set
+}
+
+pub fn delete_mine(script: &str, name: &str, token: &str) -> Cmd {
+    let mut delete = redis::cmd("EVALSHA");
+    delete.arg(script).arg(1).arg(name).arg(token);
+    delete
+}
 
 pub struct Raw {
     connection: MultiplexedConnection,
@@ -16,9 +39,8 @@ impl Contender for Raw {
     type Lock = RawLock;
 
     async fn connect(setup: &Setup) -> Result<Self, String> {
-        let mut connection = bare_connection(&setup.url).await?;
-        let load = redis::cmd("SCRIPT").arg("LOAD").arg(DELETE_MINE).to_owned();
-        let delete_mine = load.query_async(&mut connection).await.map_err(text)?;
+        let mut connection = bare_connection(setup.url()).await?;
+        let delete_mine = load(&mut connection).await?;
         Ok(Raw {
             connection,
             delete_mine,
@@ -46,21 +68,11 @@ impl Lock for RawLock {
     async fn turn(&mut self, hold: &Hold) -> Result<Turn, String> {
         self.turns += 1;
         let token = format!("{:031}", self.turns);
-        let mut set = redis::cmd("SET");
-        set.arg(&self.name)
-            .arg(&token)
-            .arg("NX")
-            .arg("PX")
-            .arg(TTL.as_millis() as u64);
+        let set = set(&self.name, &token);
         let granted: Option<String> = set.query_async(&mut self.connection).await.map_err(text)?;
         granted.ok_or("raw does not wait")?;
         let turn = held(hold.clone()).await;
-        let mut delete = redis::cmd("EVALSHA");
-        delete
-            .arg(&self.delete_mine)
-            .arg(1)
-            .arg(&self.name)
-            .arg(&token);
+        let delete = delete_mine(&self.delete_mine, &self.name, &token);
         let deleted: u64 = delete
             .query_async(&mut self.connection)
             .await

@@ -38,7 +38,7 @@ impl Contender for RawQueue {
     type Lock = RawQueueLock;
 
     async fn connect(setup: &Setup) -> Result<Self, String> {
-        let mut connection = bare_connection(&setup.url).await?;
+        let mut connection = bare_connection(setup.url()).await?;
         let mut load = async |script: &str| {
             let load = redis::cmd("SCRIPT").arg("LOAD").arg(script).to_owned();
             load.query_async(&mut connection).await.map_err(text)
@@ -46,7 +46,7 @@ impl Contender for RawQueue {
         let (acquire, release) = (load(ACQUIRE).await?, load(RELEASE).await?);
         let channel = format!("wake-{}", std::process::id());
         let waiters = Waiters::default();
-        listen(&setup.url, &channel, waiters.clone()).await?;
+        listen(setup.url(), &channel, waiters.clone()).await?;
         let locks = AtomicU64::new(0);
         Ok(RawQueue {
             connection,

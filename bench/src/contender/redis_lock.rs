@@ -15,7 +15,7 @@ impl Contender for RedisLock {
     type Lock = RedisLockLock;
 
     async fn connect(setup: &Setup) -> Result<Self, String> {
-        let client = redis_0_27::Client::open(setup.url.as_str()).map_err(text)?;
+        let client = redis_0_27::Client::open(setup.url()).map_err(text)?;
         let connection = client
             .get_multiplexed_async_connection()
             .await

@@ -1,4 +1,4 @@
-//! redlock: blocking, with a new connection for every request; a quorum of one.
+//! redlock: blocking, with a new connection for every request; a quorum of as many servers as it is given.
 
 use redlock::RedLock;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ impl Contender for Redlock {
     type Lock = RedlockLock;
 
     async fn connect(setup: &Setup) -> Result<Self, String> {
-        Ok(Redlock(Arc::new(RedLock::new(vec![setup.url.as_str()]))))
+        Ok(Redlock(Arc::new(RedLock::new(setup.urls.clone()))))
     }
 
     fn lock(&self, name: &str) -> RedlockLock {

@@ -1,4 +1,4 @@
-//! rslock with its defaults: a quorum of one; it waits by trying again after up to 200 ms.
+//! rslock with its defaults: a quorum of as many servers as it is given; it waits by trying again after up to 200 ms.
 
 use rslock::LockManager;
 
@@ -10,7 +10,7 @@ impl Contender for Rslock {
     type Lock = RslockLock;
 
     async fn connect(setup: &Setup) -> Result<Self, String> {
-        Ok(Rslock(LockManager::new(vec![setup.url.as_str()])))
+        Ok(Rslock(LockManager::new(setup.urls.clone())))
     }
 
     fn lock(&self, name: &str) -> RslockLock {

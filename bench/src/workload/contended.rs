@@ -131,8 +131,8 @@ fn measure(scene: &Scene) -> Result<Case, String> {
     if scene.peers {
         kinds.extend([Kind::Rslock, Kind::RedisLock, Kind::Redlock]);
     }
-    let url = stand.url();
-    let start = |kind: &Kind| Party::start(*kind, &url, scene.waiters, scene.hold_us, scene.mode);
+    let urls = stand.urls();
+    let start = |kind: &Kind| Party::start(*kind, &urls, scene.waiters, scene.hold_us, scene.mode);
     let mut parties: Vec<Party> = kinds.iter().map(start).collect::<Result<_, _>>()?;
     say(&format!("W3: {}", title(scene)));
     for party in &mut parties {

@@ -33,8 +33,8 @@ const FOLDER: &str = "leaselock, folder";
 
 fn free(folder: &str, rounds: usize, ms: u64) -> Result<Case, String> {
     let mut workers = [
-        Worker::start(Kind::Leaselock, "mem:", None)?,
-        Worker::start(Kind::Leaselock, folder, None)?,
+        Worker::start(Kind::Leaselock, &["mem:".to_owned()], None)?,
+        Worker::start(Kind::Leaselock, &[folder.to_owned()], None)?,
     ];
     let names = ["leaselock, memory", FOLDER].map(str::to_owned);
     let columns = vec![
@@ -68,7 +68,8 @@ fn free(folder: &str, rounds: usize, ms: u64) -> Result<Case, String> {
 }
 
 fn across_processes(folder: &str, rounds: usize, ms: u64) -> Result<Case, String> {
-    let mut party = Party::start(Kind::Leaselock, folder, &[1, 1, 1, 1], 0, Loop::Greedy)?;
+    let urls = [folder.to_owned()];
+    let mut party = Party::start(Kind::Leaselock, &urls, &[1, 1, 1, 1], 0, Loop::Greedy)?;
     party.round(None, 100)?;
     let title = "4 waiters, 4 processes, no hold, greedy, embedded store".to_owned();
     let names = [FOLDER.to_owned()];

@@ -96,10 +96,10 @@ fn many_tasks_columns() -> Vec<Column> {
 }
 
 /// One process for each contender, connected and warm; and why somebody is not there.
-struct Crew(Vec<Worker>, Vec<String>);
+pub(super) struct Crew(Vec<Worker>, Vec<String>);
 
 impl Crew {
-    fn start(stand: &Stand, kinds: &[Kind]) -> Result<Crew, String> {
+    pub(super) fn start(stand: &Stand, kinds: &[Kind]) -> Result<Crew, String> {
         let mut crew = Crew(Vec::new(), Vec::new());
         for kind in kinds {
             let overheard = match kind {
@@ -108,7 +108,7 @@ impl Crew {
                 _ => None,
             };
             match overheard.transpose() {
-                Ok(seen) => crew.0.push(Worker::start(*kind, &stand.url(), seen)?),
+                Ok(seen) => crew.0.push(Worker::start(*kind, &stand.urls(), seen)?),
                 Err(why) => crew
                     .1
                     .push(format!("{}: nothing was overheard: {why}", kind.name())),
@@ -121,7 +121,7 @@ impl Crew {
         clippy::too_many_arguments,
         reason = "each is one number of the case's description"
     )]
-    fn case(
+    pub(super) fn case(
         &mut self,
         stand: &mut Stand,
         workload: &'static str,

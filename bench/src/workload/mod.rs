@@ -5,6 +5,7 @@ pub mod embedded;
 pub mod free;
 pub mod renewed;
 pub mod start_up;
+pub mod voted;
 
 use std::path::PathBuf;
 
@@ -25,12 +26,13 @@ pub fn run(names: &[String], effort: &Effort, report: &mut Report) -> Result<(),
             "W1" => free::one_task(effort, report)?,
             "W2" => free::many_tasks(effort, report)?,
             "W3" => contended::run(effort, report)?,
+            "W4" => voted::run(effort, report)?,
             "W5" => renewed::run(effort, report)?,
             "W6" => {
                 embedded::run(effort, report)?;
                 start_up::run(effort, report)?;
             }
-            other => return Err(format!("there is no workload {other}: W1, W2, W3, W5, W6")),
+            other => return Err(format!("there is no workload {other}: W1 to W6")),
         }
     }
     Ok(())

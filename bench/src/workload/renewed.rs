@@ -55,7 +55,7 @@ fn columns() -> Vec<Column> {
 /// A server for each, because keys of the one must not expire while the other is measured.
 fn measure(kind: Kind, count: usize, ms: u64) -> Result<Sample, String> {
     let mut stand = Stand::start()?;
-    let mut worker = Worker::start(kind, &stand.url(), None)?;
+    let mut worker = Worker::start(kind, &stand.urls(), None)?;
     let (rss_before, rss_after) = worker.hold(Hold {
         count,
         ttl_ms: TTL_MS,

@@ -1,0 +1,79 @@
+//! W4: free locks of a quorum. One task with one name; many tasks, each with a name of its own.
+
+use crate::contender::Kind;
+use crate::report::{Case, Column, Report, Show, Target, column};
+use crate::stand::Stand;
+use crate::workload::free::Crew;
+use crate::workload::{Effort, say};
+
+pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
+    for servers in [3, 5] {
+        let mut stand = Stand::of(servers)?;
+        for tasks in [1, 16, 256] {
+            let (rounds, ms) = match (effort.quick, tasks) {
+                (true, 1) => (15, 100),
+                (false, 1) => (21, 300),
+                (true, _) => (5, 150),
+                (false, _) => (11, 300),
+            };
+            let mut crew = Crew::start(&stand, &EVERYBODY)?;
+            say(&format!("W4: {servers} servers, tasks: {tasks}"));
+            let title = format!("quorum of {servers}, tasks with a name each: {tasks}");
+            let case = crew.case(&mut stand, "W4", title, columns(), tasks, rounds, ms);
+            targets(&case, servers, tasks, report);
+            report.cases.push(case);
+            stand.empty()?;
+        }
+    }
+    Ok(())
+}
+
+const EVERYBODY: [Kind; 4] = [
+    Kind::RawParallel,
+    Kind::Leaselock,
+    Kind::LeaselockUnfenced,
+    Kind::Rslock,
+];
+
+fn columns() -> Vec<Column> {
+    const RAW: Show = Show::RatioTo("raw in parallel");
+    vec![
+        column("pairs/s", "pairs_per_s", Show::Median(0)),
+        column("÷ raw", "pairs_per_s", RAW),
+        column("p50 µs", "p50_us", Show::Median(0)),
+        column("÷ raw", "p50_us", RAW),
+        column("p99 µs", "p99_us", Show::Median(0)),
+        column("commands", "commands", Show::Median(2)),
+        column("client CPU µs", "client_us", Show::Median(1)),
+        column("÷ raw", "client_us", RAW),
+        column("server CPU µs", "server_us", Show::Median(1)),
+    ]
+}
+
+fn targets(case: &Case, servers: usize, tasks: usize, report: &mut Report) {
+    for kind in [Kind::LeaselockUnfenced, Kind::Leaselock] {
+        let ratio = |metric| {
+            let spread = case.ratio(kind.name(), Kind::RawParallel.name(), metric);
+            spread.map(|spread| spread.median)
+        };
+        let fenced = if kind == Kind::Leaselock {
+            "fenced"
+        } else {
+            "unfenced"
+        };
+        let of = format!("W4 quorum of {servers}, {tasks} tasks");
+        report.targets.extend(match tasks {
+            1 => Some(Target::at_most(
+                format!("{of}: p50 ÷ raw, {fenced}"),
+                ratio("p50_us"),
+                1.05,
+            )),
+            256 => Some(Target::at_least(
+                format!("{of}: throughput ÷ raw, {fenced}"),
+                ratio("pairs_per_s"),
+                0.95,
+            )),
+            _ => None,
+        });
+    }
+}
