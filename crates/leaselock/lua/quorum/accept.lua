@@ -2,7 +2,7 @@
 -- On servers only.
 --
 -- KEYS[1] lock       string; the holder's token
--- KEYS[2] fence      string; 'first:last' of the latest grant, kept 7 days (lua/fence.lua)
+-- KEYS[2] fence      string; 'first:last' of the latest grant, kept 7 days (lua/proposal.lua)
 -- ARGV[1] token      the caller's proof of ownership
 -- ARGV[2] proposed   the fencing token
 -- ARGV[3] behind_us  by how much it may be behind this server's clock
@@ -17,10 +17,9 @@ local token, proposed, behind_us = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local now_us = clock_us()
 if redis.call('GET', lock) ~= token then return { 'gone', whole(now_us) } end
-local wish = tonumber(proposed)
-local _, last = fence_read(fence)
-if wish <= last or wish < now_us - behind_us then
-  return { 'refused', whole(math.max(last + 1, now_us)), whole(now_us) }
-end
-redis.call('SET', fence, proposed .. ':' .. proposed, 'PX', FENCE_KEPT_MS)
+local before = redis.call('GET', fence)
+local holds, least = proposal_holds(before, tonumber(proposed), now_us, behind_us)
+if not holds then return { 'refused', whole(least), whole(now_us) } end
+local refusal = proposal_write(fence, before, proposed)
+if refusal then return refusal end
 return { 'accepted', whole(now_us) }

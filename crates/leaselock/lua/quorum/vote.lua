@@ -2,7 +2,7 @@
 -- On servers only.
 --
 -- KEYS[1] lock       string; the holder's token; the vote ends with this key's PTTL
--- KEYS[2] fence      string; 'first:last' of the latest grant, kept 7 days (lua/fence.lua)
+-- KEYS[2] fence      string; 'first:last' of the latest grant, kept 7 days (lua/proposal.lua)
 -- KEYS[3] callers    sorted set; who asks to be told of a release, in the order of arrival
 -- ARGV[1] token      the caller's proof of ownership; its 23rd character is '.' when it wants a fencing token
 -- ARGV[2] ttl_ms     integer > 0
@@ -19,30 +19,29 @@
 --         accepted, because nobody can tell any more whose number the latest one is
 -- Writes  lock, fence, callers
 local lock, fence, callers = KEYS[1], KEYS[2], KEYS[3]
-local token, ttl_ms, proposed, behind_us, caller = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
+local token, ttl_ms, proposed, behind_us, caller = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
-local now_us = clock_us()
-local held = redis.call('GET', lock)
-if held and held ~= token then
-  if caller ~= '' then
-    redis.call('ZADD', callers, 'NX', whole(now_us), caller) -- NX: it keeps its place
-    redis.call('PEXPIRE', callers, '60000') -- everybody asks again sooner
+local time = redis.call('TIME')
+local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
+
+-- The plain case: the lock is free, its caller has not waited, and the proposal is larger than the one number that the
+-- fence has. What refuses the fence is found before anybody knows of the lock.
+if caller == '' and redis.call('SET', lock, token, 'PX', ttl_ms, 'NX') then
+  if string.byte(token, 23) ~= 46 then return { 'accepted', now } end
+  local before = redis.pcall('SET', fence, proposed .. ':' .. proposed, 'KEEPTTL', 'GET')
+  if type(before) == 'table' then
+    redis.call('DEL', lock)
+    return before
   end
-  return { 'busy', redis.call('PTTL', lock), client_of(held), whole(now_us) }
+  if not before or string.sub(before, 1, 6) ~= string.sub(proposed, 1, 6) then
+    redis.call('PEXPIRE', fence, '614800000')
+  end
+  local larger = not before
+    or #before == 33 and #proposed == 16 and string.byte(before, 17) == 58 and string.sub(before, 18) < proposed
+  if larger and tonumber(proposed) >= now - behind_us then return { 'accepted', now } end
+  if before then
+    redis.call('SET', fence, before, 'KEEPTTL')
+  else
+    redis.call('DEL', fence)
+  end
 end
-
-local wish, least, accepted = tonumber(proposed), 0, true
-if is_fenced(token) then
-  local _, last = fence_read(fence)
-  accepted = wish > last and wish >= now_us - behind_us
-  least = math.max(last + 1, now_us)
-end
-if caller ~= '' then redis.call('ZREM', callers, caller) end
-if accepted and is_fenced(token) then redis.call('SET', fence, proposed .. ':' .. proposed, 'PX', FENCE_KEPT_MS) end
-if not held then
-  redis.call('SET', lock, token, 'PX', ttl_ms)
-elseif redis.call('PTTL', lock) < ttl_ms then
-  redis.call('PEXPIRE', lock, ttl_ms)
-end
-if accepted then return { 'accepted', whole(now_us) } end
-return { 'granted', whole(least), whole(now_us) }

@@ -2,9 +2,9 @@
 -- On servers only.
 --
 -- KEYS[1] lock       string; the holder's token
--- KEYS[2] callers    sorted set; who asks to be told of a release, in the order of arrival
+-- KEYS[2] callers    sorted set; who asks to be told of a release, in the order of arrival (lua/callers.lua)
 -- ARGV[1] token      the caller's proof of ownership
--- ARGV[2] tell       '1' tells the first who is there, by its token on its channel: a reason to look and no grant
+-- ARGV[2] tell       '1' tells the first caller who is there
 -- ARGV[3] caller     'token channel' of whoever need not be told any more; '' for nobody
 --
 -- Returns {"released"}    it was held, and is free
@@ -15,22 +15,10 @@
 local lock, callers = KEYS[1], KEYS[2]
 local token, tell, caller = ARGV[1], ARGV[2], ARGV[3]
 
-if caller ~= '' then redis.call('ZREM', callers, caller) end
 local held = redis.call('GET', lock)
-if not held then return { 'expired' } end
-if held ~= token then return { 'taken' } end
-redis.call('DEL', lock)
 
--- Whoever is told or is not there leaves: it asks again when it looks, and nobody is told in vain twice.
-local waiting = tell == '1' and redis.call('ZRANGE', callers, '0', '15') or {}
-local channel, whose
-for i = 1, #waiting do
-  whose, channel = string.match(waiting[i], '^(%S+) (.+)$')
-  redis.call('ZREM', callers, waiting[i])
-  -- PUBLISH would count a monitor of all channels too.
-  local heard = channel and redis.pcall('PUBSUB', 'NUMSUB', channel)
-  if heard and (heard.err or tonumber(heard[2]) > 0) then break end
-  channel = nil
+-- The plain case: a holder gives it back, and nobody is to be told.
+if caller == '' and held == token and (tell ~= '1' or redis.call('EXISTS', callers) == 0) then
+  redis.call('DEL', lock)
+  return { 'released' }
 end
-if channel then redis.pcall('PUBLISH', channel, whose) end
-return { 'released' }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
-use crate::combine::{Combiner, Contended, Joined};
+use crate::combine::{Combiner, Contended, Joined, Straight};
 use crate::error::StoreError;
 use crate::mutex::many::{Acquires, Item, Releases, Terms};
 use crate::mutex::steps::{Acquire, Acquired, Release, ReleaseAnswer};
@@ -42,6 +42,12 @@ impl Requests {
         self.acquires.is_free()
     }
 
+    /// For an acquisition that leaves by itself in its own way: while this exists, others gather.
+    #[cfg(feature = "redis")]
+    pub(crate) fn straight(&self) -> Option<Straight<'_, Acquires>> {
+        self.acquires.straight()
+    }
+
     /// Takes the lock together with others when it is free; `None` when this request would go by itself. A request
     /// that leaves with others never gets in line.
     pub(crate) fn acquire_with_others(
@@ -62,6 +68,11 @@ impl Requests {
     /// Requests for the lock go by themselves for a while.
     pub(crate) fn note_contended(&self, lock: &str, now: Moment) {
         self.contended.note(lock, now);
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn is_contended(&self, lock: &str, now: Moment) -> bool {
+        self.contended.knows(lock, now)
     }
 
     /// `now` is not later than this call.

@@ -48,9 +48,7 @@ impl<K: Kind> Driver<K> {
         now: Moment,
     ) -> Result<Answers<K::Reply>, StoreError> {
         let until = sent.iter().map(|asked| asked.until).max().unwrap_or(now);
-        let many = K::many(items[0].terms, items);
-        let within = until.saturating_since(now);
-        self.shared.store.ask(&many, within).await
+        K::ask(&self.shared.store, items, until.saturating_since(now)).await
     }
 
     fn tell(

@@ -120,7 +120,7 @@ impl<K: Kind> Combiner<K> {
     }
 
     /// The right to go straight, when nobody is on the way; given back when it is dropped.
-    fn straight(&self) -> Option<Straight<'_, K>> {
+    pub(crate) fn straight(&self) -> Option<Straight<'_, K>> {
         let may = self.0.queue().go_straight();
         may.then(|| Straight(&self.0)) // one that was not had is not given back
     }
@@ -211,7 +211,7 @@ impl<K: Kind> Shared<K> {
 }
 
 /// A request that went straight.
-struct Straight<'a, K: Kind>(&'a Shared<K>);
+pub(crate) struct Straight<'a, K: Kind>(&'a Shared<K>);
 
 impl<K: Kind> Drop for Straight<'_, K> {
     fn drop(&mut self) {

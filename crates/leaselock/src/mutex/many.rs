@@ -1,11 +1,17 @@
 //! Many requests of one kind in one call: one value per script `lua/mutex/*_many.lua`, each item with its own answer.
 
+use std::time::Duration;
+
+use crate::error::StoreError;
 use crate::fence::Fence;
 use crate::keys::MutexKeys;
 #[cfg(feature = "redis")]
 use crate::mutex::polls;
 use crate::mutex::steps::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
+#[cfg(feature = "redis")]
+use crate::mutex::votes::many::{WithdrawMany, vote_together};
 use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::store::Store;
 #[cfg(feature = "redis")]
 use crate::store::quorum::ballot::{Count, Votes};
 use crate::token::Token;
@@ -39,6 +45,15 @@ pub(crate) trait Kind: Send + Sync + 'static {
     type Many<'a>: Operation<Reply = Answers<Self::Reply>> + Send + Sync;
     /// Items with the same terms, at most [`MANY_MAX`].
     fn many(terms: Terms, items: &[Item]) -> Self::Many<'_>;
+
+    /// What a store answers to all of them.
+    fn ask(
+        store: &Store,
+        items: &[Item],
+        within: Duration,
+    ) -> impl Future<Output = Result<Answers<Self::Reply>, StoreError>> + Send {
+        async move { store.ask(&Self::many(items[0].terms, items), within).await }
+    }
 }
 
 /// Takes what is free. Runs `lua/mutex/acquire_many.lua`.
@@ -54,6 +69,20 @@ impl Kind for Acquires {
 
     fn many(terms: Terms, items: &[Item]) -> AcquireMany<'_> {
         AcquireMany(terms, items)
+    }
+
+    /// Several servers vote on it.
+    #[cfg(feature = "redis")]
+    async fn ask(
+        store: &Store,
+        items: &[Item],
+        within: Duration,
+    ) -> Result<Answers<Acquired>, StoreError> {
+        let terms = items[0].terms;
+        match store {
+            Store::Quorum(quorum) => Box::pin(vote_together(quorum, terms, items, within)).await,
+            store => store.ask(&Self::many(terms, items), within).await,
+        }
     }
 }
 
@@ -101,7 +130,7 @@ impl Operation for AcquireMany<'_> {
 }
 
 /// Understands one letter after the other.
-fn each<R>(
+pub(super) fn each<R>(
     letters: &[u8],
     understood: impl FnMut(u8) -> Result<Option<R>, Malformed>,
 ) -> Result<Answers<R>, Malformed> {
@@ -147,6 +176,35 @@ impl Operation for ReleaseMany<'_> {
             _ => Err(Malformed),
         }
     }
+
+    #[cfg(feature = "redis")]
+    const CLEANS_UP: bool = true;
+
+    #[cfg(feature = "redis")]
+    fn on_a_node(&self) -> Call {
+        let items: Vec<&Item> = self.0.iter().collect();
+        let tells = true;
+        WithdrawMany {
+            items: &items,
+            tells,
+        }
+        .call()
+    }
+
+    #[cfg(feature = "redis")]
+    fn of_a_node(answer: &Tagged) -> Result<Answers<ReleaseAnswer>, StoreError> {
+        WithdrawMany::read(answer)
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Count<Answers<ReleaseAnswer>> {
+        WithdrawMany::count(votes)
+    }
+
+    #[cfg(feature = "redis")]
+    fn is_found(reply: &Answers<ReleaseAnswer>) -> bool {
+        WithdrawMany::is_found(reply)
+    }
 }
 
 /// Makes the time of leases whole. Runs `lua/mutex/extend_many.lua`.
@@ -186,6 +244,6 @@ impl Operation for ExtendMany<'_> {
 
     #[cfg(feature = "redis")]
     fn count(votes: &Votes<Answers<ExtendAnswer>>) -> Count<Answers<ExtendAnswer>> {
-        polls::extended_many(votes)
+        polls::each_item(votes, polls::extended)
     }
 }

@@ -292,6 +292,8 @@ pub(crate) const SCRIPTS: Scripts = &[
     votes::Vote::SCRIPT,
     votes::Accept::SCRIPT,
     votes::Withdraw::SCRIPT,
+    votes::many::VoteMany::SCRIPT,
+    votes::many::WithdrawMany::SCRIPT,
 ];
 
 /// How often [`Mutex::check`] looks while it waits for a time.

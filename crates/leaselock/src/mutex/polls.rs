@@ -22,14 +22,17 @@ pub(crate) fn extended(votes: &Votes<ExtendAnswer>) -> Count<ExtendAnswer> {
 }
 
 /// Each item for itself; decided when all are.
-pub(crate) fn extended_many(votes: &Votes<Answers<ExtendAnswer>>) -> Count<Answers<ExtendAnswer>> {
+pub(crate) fn each_item<R: Copy>(
+    votes: &Votes<Answers<R>>,
+    counted: impl Fn(&Votes<R>) -> Count<R>,
+) -> Count<Answers<R>> {
     let Some(items) = votes.answers().map(|(_, items)| items.len()).min() else {
         return Count::Open;
     };
     let mut together = Vec::with_capacity(items);
     for item in 0..items {
         // A node that wants to be asked for it alone has said nothing.
-        match extended(&votes.map(|answers| answers.get(item).copied().flatten())) {
+        match counted(&votes.map(|answers| answers.get(item).copied().flatten())) {
             Count::Decided(answer) => together.push(Some(answer)),
             Count::Open if votes.silent() == 0 => together.push(None),
             Count::Open | Count::Never => return Count::Open,

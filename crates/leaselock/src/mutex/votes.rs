@@ -1,5 +1,7 @@
 //! The atomic steps that only the nodes of a quorum take: one value per script under `lua/quorum/`.
 
+pub(crate) mod many;
+
 use std::time::Duration;
 
 use crate::fence::Fence;
@@ -49,7 +51,7 @@ impl Voted {
 
 impl Operation for Vote<'_> {
     type Reply = Voted;
-    const SCRIPT: fn() -> &'static Script = || script!("quorum/vote", with "fence");
+    const SCRIPT: fn() -> &'static Script = || script!("quorum/vote" first, with "proposal");
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
@@ -97,7 +99,7 @@ pub(crate) enum Accepted {
 
 impl Operation for Accept<'_> {
     type Reply = Accepted;
-    const SCRIPT: fn() -> &'static Script = || script!("quorum/accept", with "fence");
+    const SCRIPT: fn() -> &'static Script = || script!("quorum/accept", with "proposal");
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock).key(self.keys.fence());
@@ -118,7 +120,7 @@ impl Operation for Accept<'_> {
     }
 }
 
-fn micros(time: Duration) -> u64 {
+pub(super) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
@@ -147,7 +149,7 @@ impl<'a> Withdraw<'a> {
 
 impl Operation for Withdraw<'_> {
     type Reply = ReleaseAnswer;
-    const SCRIPT: fn() -> &'static Script = || script!("quorum/withdraw");
+    const SCRIPT: fn() -> &'static Script = || script!("quorum/withdraw" first, with "callers");
     const CLEANS_UP: bool = true;
 
     fn encode(&self, call: &mut Call) {

@@ -171,6 +171,12 @@ impl<'a> Acquisition<'a> {
 
     /// The lease, or what keeps it from being had.
     pub(super) async fn try_once(&mut self) -> Result<Result<Lease, Seen>, AcquireError> {
+        #[cfg(feature = "redis")]
+        if let Store::Quorum(_) = &self.inner.store
+            && let Some(lease) = Box::pin(self.try_votes_with_others()).await?
+        {
+            return Ok(Ok(lease));
+        }
         let t0 = self.inner.clock.now();
         self.make_claim().await?;
         let debt = self.debt_from(t0);
@@ -186,6 +192,13 @@ impl<'a> Acquisition<'a> {
             }
             Err(source) => Err(self.failed(debt, source, false)),
         }
+    }
+
+    /// Others were seen to want the lock a moment ago.
+    #[cfg(feature = "redis")]
+    pub(super) fn is_contended(&self) -> bool {
+        let now = self.inner.clock.now();
+        self.inner.requests.is_contended(&self.keys.lock, now)
     }
 
     pub(super) fn renew_token(&mut self) -> Result<(), AcquireError> {

@@ -47,7 +47,7 @@ impl Acquisition<'_> {
         if inner.requests.is_free() {
             return Ok(Tried::Begun(None)); // there is nobody to leave with
         }
-        if inner.parties.has(&self.keys.lock) {
+        if inner.parties.has(&self.keys.lock) || inner.gates.has(&self.keys.lock) {
             return Ok(Tried::Begun(None)); // with those who wait already
         }
         let item = Item {
@@ -104,7 +104,7 @@ impl Acquisition<'_> {
         }
     }
 
-    fn goes_by_itself(&self) {
+    pub(super) fn goes_by_itself(&self) {
         let now = self.inner.clock.now();
         self.inner.requests.note_contended(&self.keys.lock, now);
     }

@@ -50,6 +50,11 @@ impl Gates {
         }
     }
 
+    /// Somebody tries, or waits for that.
+    pub(crate) fn has(&self, lock: &str) -> bool {
+        self.table().contains_key(lock)
+    }
+
     /// This client has given the lock back: whoever is at its gate need not wait for the time to try again.
     pub(crate) fn ring(&self, lock: &str) {
         let passage = self.table().get(lock).cloned();

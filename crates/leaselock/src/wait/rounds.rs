@@ -4,6 +4,7 @@
 //! each node, the one that has asked longest there, and mostly that is the same one on all. Of the tasks of one client
 //! that wait for the same lock one votes; the others stand behind it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Moment;
@@ -15,10 +16,12 @@ use crate::store::quorum::{Asked, QuorumStore};
 use crate::token::Token;
 use crate::votes::{NodeVote, Vote};
 use crate::wait::acquisition::{Acquisition, Outcome, may_pass};
+use crate::wait::company::{Begun, Tried};
 use crate::wait::line::NEVER_ANSWERED;
 use crate::wait::looks;
 use crate::wait::turns::Share;
 use crate::wait::vote::{Lost, PATIENCE, Round};
+use crate::wait::wakeups::Place;
 
 impl Acquisition<'_> {
     /// One round, for whoever does not wait.
@@ -41,6 +44,23 @@ impl Acquisition<'_> {
         }
     }
 
+    /// One try together with others, when there are some. Whoever does not have the lock then tries by itself, under
+    /// another token: what takes the votes of this one back may come late.
+    pub(super) async fn try_votes_with_others(&mut self) -> Result<Option<Lease>, AcquireError> {
+        match self.try_with_others(self.now()).await? {
+            Tried::Granted(lease) => return Ok(Some(lease)),
+            Tried::Begun(None) => {}
+            Tried::Begun(Some(begun)) => {
+                if let Some(source) = begun.so_far.trouble.clone() {
+                    return Err(self.failed(begun.debt, source, false));
+                }
+                begun.give_up();
+                self.renew_token()?;
+            }
+        }
+        Ok(None)
+    }
+
     /// Votes until the lock is had or the time is over.
     pub(super) async fn wait_by_rounds(
         mut self,
@@ -48,11 +68,15 @@ impl Acquisition<'_> {
         start: Moment,
         end: Option<Moment>,
     ) -> Result<Lease, AcquireError> {
+        match self.try_with_others(start).await? {
+            Tried::Granted(lease) => return Ok(lease),
+            Tried::Begun(Some(begun)) => self.goes_on(*begun, end).await?,
+            Tried::Begun(None) => {}
+        }
         let gate = self.enter(start, end).await?;
         let wakeups = &self.background.wakeups;
-        let place = wakeups.place(&self.token);
-        place.is_asked_for();
-        let mut caller = Caller::new(&self, quorum);
+        // Most locks are free, and what a wait needs is made for those that are not.
+        let mut told = self.is_contended().then(|| Told::new(&self, quorum));
         let (mut answered, mut failures, mut backoff) = (false, 0, Backoff::default());
         let mut rounds: u32 = 0;
         loop {
@@ -66,12 +90,12 @@ impl Acquisition<'_> {
             } else {
                 PATIENCE
             };
-            let asks = if wakeups.is_listening() {
-                caller.asks()
-            } else {
-                ""
+            let asks = match &mut told {
+                Some(told) if wakeups.is_listening() => Some(told.caller.asks()),
+                _ => None,
             };
-            let round = match self.round(quorum, asks, t0, within, patience).await {
+            let caller = asks.as_deref().unwrap_or_default();
+            let round = match self.round(quorum, caller, t0, within, patience).await {
                 Ok(Round::Won { fence, unanimous }) => self
                     .hold_since(t0, self.now(), fence)
                     .map(|lease| Ok((lease, unanimous))),
@@ -81,8 +105,10 @@ impl Acquisition<'_> {
             let (error, pause) = match round {
                 Ok(Ok((lease, unanimous))) => {
                     debt.settle();
-                    if unanimous {
-                        caller.is_gone(); // every node has struck it out with its vote
+                    if let Some(told) = &mut told
+                        && unanimous
+                    {
+                        told.caller.is_gone(); // every node has struck it out with its vote
                     }
                     return Ok(lease);
                 }
@@ -91,8 +117,10 @@ impl Acquisition<'_> {
                     gate.says(None);
                     self.tell(&lost.seen, 1);
                     (answered, failures) = (true, 0);
+                    self.goes_by_itself();
+                    told.get_or_insert_with(|| Told::new(&self, quorum));
                     let heard = self.hears(end).await;
-                    let pause = if heard && asks.is_empty() {
+                    let pause = if heard && asks.is_none() {
                         Duration::ZERO // nobody could tell us what has happened since
                     } else {
                         backoff.after(&lost, heard, self.now().saturating_since(t0))
@@ -117,10 +145,31 @@ impl Acquisition<'_> {
                     )
                 }
             };
-            if !self.pauses(&gate, pause, end, place.woken()).await {
+            let woken = async {
+                match &told {
+                    Some(told) => told.place.woken().await,
+                    None => std::future::pending().await,
+                }
+            };
+            if !self.pauses(&gate, pause, end, woken).await {
                 return Err(error);
             }
         }
+    }
+
+    /// After a try with others that was in vain: nothing of it is needed any more.
+    async fn goes_on(&self, begun: Begun, end: Option<Moment>) -> Result<(), AcquireError> {
+        let (now, trouble) = (self.now(), begun.so_far.trouble.clone());
+        if let (Some(source), true) = (trouble, end.is_some_and(|end| now >= end)) {
+            return Err(self.failed(begun.debt, source, false));
+        }
+        let again = now.plus(begun.pause.unwrap_or_default());
+        begun.give_up();
+        let until = end.map_or(again, |end| end.min(again));
+        if until > now {
+            self.inner.clock.sleep_until(until).await;
+        }
+        Ok(())
     }
 
     /// Messages arrive, or did not in the time of one request.
@@ -195,6 +244,23 @@ impl Backoff {
     }
 }
 
+/// What it takes to be told by the nodes.
+struct Told {
+    place: Place,
+    caller: Caller,
+}
+
+impl Told {
+    fn new(acquisition: &Acquisition<'_>, quorum: &QuorumStore) -> Self {
+        let place = acquisition.background.wakeups.place(&acquisition.token);
+        place.is_asked_for();
+        Told {
+            place,
+            caller: Caller::new(acquisition, quorum),
+        }
+    }
+}
+
 /// Whoever is to be told by the nodes. Dropping it ends that, in the background.
 struct Caller {
     quorum: QuorumStore,
@@ -202,7 +268,7 @@ struct Caller {
     keys: crate::keys::MutexKeys,
     token: Token,
     /// As the nodes have it.
-    text: String,
+    text: Arc<str>,
     asked: bool,
 }
 
@@ -214,15 +280,15 @@ impl Caller {
             quorum: quorum.clone(),
             handle: acquisition.background.handle.clone(),
             keys: acquisition.keys.clone(),
-            text: format!("{} {}", token.secret(), acquisition.inner.channel),
+            text: format!("{} {}", token.secret(), acquisition.inner.channel).into(),
             token,
             asked: false,
         }
     }
 
-    fn asks(&mut self) -> &str {
+    fn asks(&mut self) -> Arc<str> {
         self.asked = true;
-        &self.text
+        Arc::clone(&self.text)
     }
 
     fn is_gone(&mut self) {
@@ -237,7 +303,7 @@ impl Drop for Caller {
             return;
         }
         let (quorum, keys, token) = (self.quorum.clone(), self.keys.clone(), self.token.clone());
-        let text = std::mem::take(&mut self.text);
+        let text = Arc::clone(&self.text);
         drop(self.handle.spawn(async move {
             let leaves = Withdraw {
                 keys: &keys,

@@ -52,8 +52,13 @@ impl Acquisition<'_> {
         within: Duration,
         patience: Duration,
     ) -> Result<Round, StoreError> {
+        let _straight = self.inner.requests.straight();
         let fenced = self.options.fences();
-        let proposed = if fenced { quorum.propose() } else { 0 };
+        let proposed = if fenced {
+            quorum.propose(within).await
+        } else {
+            0
+        };
         let vote = Vote {
             keys: &self.keys,
             token: &self.token,
@@ -124,7 +129,7 @@ impl Acquisition<'_> {
         votes: &Votes<Voted>,
         within: Duration,
     ) -> Option<Fence> {
-        let proposed = Fence::new(quorum.propose());
+        let proposed = Fence::new(quorum.propose(within).await);
         let accept = Accept {
             keys: &self.keys,
             token: &self.token,

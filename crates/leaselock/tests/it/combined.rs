@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::support::{LONG, eventually, leftovers, millis, soon};
 
 /// How often the server ran a command, also from within scripts.
-fn calls(server: &Server, command: &str) -> u64 {
+pub(crate) fn calls(server: &Server, command: &str) -> u64 {
     let info = server.cli(&["INFO", "commandstats"]);
     let text = info.text().unwrap();
     let head = format!("cmdstat_{command}:calls=");
@@ -22,7 +22,7 @@ fn calls(server: &Server, command: &str) -> u64 {
 }
 
 /// The same for each of these names, all at the same moment.
-async fn crowd<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+pub(crate) async fn crowd<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     names: impl Iterator<Item = String>,
     mut each: impl FnMut(String) -> F,
 ) -> Vec<T> {
@@ -34,7 +34,7 @@ async fn crowd<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     outcomes
 }
 
-fn names(prefix: &'static str, count: usize) -> impl Iterator<Item = String> {
+pub(crate) fn names(prefix: &'static str, count: usize) -> impl Iterator<Item = String> {
     (0..count).map(move |number| format!("{prefix}{number}"))
 }
 

@@ -4,6 +4,7 @@ mod dead;
 mod fences;
 mod restarts;
 mod splits;
+mod together;
 mod votes;
 
 use leaselock::{Quorum, QuorumBuilder};

@@ -69,17 +69,17 @@ fn of_many_extensions_each_has_its_own_majority() {
             .collect()
     };
     three.record(0, Ok::<Answers<ExtendAnswer>, Absent>(said("yye-")), None);
-    assert!(decided(extended_many(&three)).is_none());
+    assert!(decided(each_item(&three, extended)).is_none());
     three.record(1, Ok(said("yet-")), None);
     assert!(
-        decided(extended_many(&three)).is_none(),
+        decided(each_item(&three, extended)).is_none(),
         "the second may still be had"
     );
     three.record(2, Ok(said("yeyy")), None);
     let yes = Some(ExtendAnswer::Extended { time_us: 0 });
     let gone = Some(ExtendAnswer::Expired);
     assert_eq!(
-        decided(extended_many(&three)),
+        decided(each_item(&three, extended)),
         Some(vec![yes, gone, gone, None])
     );
 }

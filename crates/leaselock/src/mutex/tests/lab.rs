@@ -168,6 +168,11 @@ meddling!(
     ADD_HASH,
     "redis.call('HSET', KEYS[1], 'a', 'b') return {'ok'}"
 );
+meddling!(GET, "return {'ok', redis.call('GET', KEYS[1])}");
+meddling!(
+    SHORTEN,
+    "redis.call('PEXPIRE', KEYS[1], ARGV[1]) return {'ok'}"
+);
 meddling!(TTL_OF, "return {'ok', redis.call('PTTL', KEYS[1])}");
 meddling!(
     TYPE_OF,

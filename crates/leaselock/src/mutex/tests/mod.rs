@@ -11,3 +11,4 @@ mod many;
 mod model;
 mod onlookers;
 mod ranges;
+mod votes;

@@ -123,8 +123,24 @@ impl QuorumStore {
         self.common.terms.longest / 4
     }
 
-    /// A fencing token to propose; 0 when no server's time is known yet.
-    pub(crate) fn propose(&self) -> u64 {
+    /// A fencing token to propose; 0 when no server's time is known.
+    ///
+    /// The first of a client waits until a majority has said what time it is. Whoever connects asks for that anyway, so
+    /// it costs no trip, and a proposal that knows nothing would cost one.
+    pub(crate) async fn propose(&self, within: Duration) -> u64 {
+        let known = self.common.times.propose(CLOCK.now());
+        if known != 0 {
+            return known;
+        }
+        let until = self.until(within.min(self.common.terms.node_timeout));
+        let mut births = Poll::new(self.nodes.len());
+        for (at, node) in self.nodes.iter().map(Arc::clone).enumerate() {
+            births.send(at, async move {
+                let born = node.birth(until).await.map(drop);
+                (born.map_err(Absent::Failed), None)
+            });
+        }
+        while !births.votes().is_majority(|()| true) && births.next().await.is_some() {}
         self.common.times.propose(CLOCK.now())
     }
 
@@ -282,7 +298,7 @@ impl QuorumStore {
         Capabilities {
             wakes: true,
             keys_per_call: 200,
-            combines: false,
+            combines: true,
             by_node: false,
             look_every: Duration::MAX,
         }

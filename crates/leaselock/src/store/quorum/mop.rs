@@ -24,8 +24,8 @@ const PAUSES_MS: [u64; 4] = [50, 200, 1000, 3000];
 const TRY_WITHIN: Duration = Duration::from_secs(1);
 /// A stalled node may carry out old requests when it goes on, so trying does not end with the lease.
 const PATIENCE_BEYOND: Duration = Duration::from_secs(60);
-/// Of a node that is gone for long. The oldest ends first.
-const MOST: usize = 4096;
+/// So many keys, of a node that is gone for long. The oldest ends first.
+const MOST: usize = 8192;
 
 /// What is to be cleaned up on one node.
 pub(super) struct Mop {
@@ -38,8 +38,24 @@ pub(super) struct Mop {
 #[derive(Default)]
 struct Due {
     calls: BinaryHeap<Reverse<Entry>>,
+    /// Of all of them.
+    keys: usize,
     count: u64,
     running: bool,
+}
+
+impl Due {
+    fn push(&mut self, entry: Entry) {
+        self.keys += entry.call.key_count();
+        self.calls.push(Reverse(entry));
+    }
+
+    /// What is due first.
+    fn pop(&mut self) -> Option<Entry> {
+        let Reverse(entry) = self.calls.pop()?;
+        self.keys -= entry.call.key_count();
+        Some(entry)
+    }
 }
 
 struct Entry {
@@ -88,10 +104,8 @@ impl Mop {
             answers: usize::from(answered),
             until: now.plus(self.longest).plus(PATIENCE_BEYOND),
         };
-        due.calls.push(Reverse(entry));
-        if due.calls.len() > MOST {
-            due.calls.pop();
-        }
+        due.push(entry);
+        while due.keys > MOST && due.pop().is_some() {}
         if due.running {
             return;
         }
@@ -126,7 +140,7 @@ impl Mop {
             };
             if let Some(pause) = pause {
                 entry.at = CLOCK.now().plus(pause);
-                self.due().calls.push(Reverse(entry));
+                self.due().push(entry);
             }
         }
     }
@@ -134,7 +148,7 @@ impl Mop {
     /// What is due first; nothing, and whoever comes next starts again.
     fn next(&self) -> Option<Entry> {
         let mut due = self.due();
-        let next = due.calls.pop().map(|Reverse(entry)| entry);
+        let next = due.pop();
         due.running = next.is_some();
         next
     }

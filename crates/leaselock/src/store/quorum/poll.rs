@@ -80,15 +80,21 @@ impl<R: Send + 'static> Poll<R> {
 
 impl<R: Send + 'static> Drop for Poll<R> {
     fn drop(&mut self) {
-        let left = std::mem::take(&mut self.on_their_way);
+        let mut left = std::mem::take(&mut self.on_their_way);
         if left.is_empty() {
             return;
         }
         // Here and not on the client's thread: their connection ends with this runtime, and their timers do.
         if let Ok(runtime) = Handle::try_current() {
-            for (_, request) in left {
-                drop(runtime.spawn(request));
-            }
+            // One task for all of them: a second one would wake another thread of the runtime to share the work.
+            drop(runtime.spawn(poll_fn(move |cx| {
+                left.retain_mut(|(_, request)| request.as_mut().poll(cx).is_pending());
+                if left.is_empty() {
+                    Progress::Ready(())
+                } else {
+                    Progress::Pending
+                }
+            })));
         }
     }
 }

@@ -1,0 +1,26 @@
+-- quorum/vote, behind its fragments: every case but the plain one. A token that holds may have taken the lock just now.
+local now_us = clock_of(time)
+local held = redis.call('GET', lock)
+if held and held ~= token then
+  if caller ~= '' then
+    redis.call('ZADD', callers, 'NX', whole(now_us), caller) -- NX: it keeps its place
+    redis.call('PEXPIRE', callers, '60000') -- everybody asks again sooner
+  end
+  return { 'busy', redis.call('PTTL', lock), client_of(held), whole(now_us) }
+end
+
+local accepted, least = true, 0
+if is_fenced(token) then
+  local before = redis.call('GET', fence)
+  accepted, least = proposal_holds(before, tonumber(proposed), now_us, behind_us)
+  local refusal = accepted and proposal_write(fence, before, proposed)
+  if refusal then return refusal end
+end
+if caller ~= '' then redis.call('ZREM', callers, caller) end
+if not held then
+  redis.call('SET', lock, token, 'PX', ttl_ms)
+elseif redis.call('PTTL', lock) < tonumber(ttl_ms) then
+  redis.call('PEXPIRE', lock, ttl_ms)
+end
+if accepted then return { 'accepted', whole(now_us) } end
+return { 'granted', whole(least), whole(now_us) }

@@ -1,0 +1,351 @@
+//! One test per answer of the scripts of a quorum's nodes, and per line of their replay. On a server only.
+
+use std::time::Duration;
+
+use super::lab::*;
+use crate::fence::Fence;
+use crate::keys::MutexKeys;
+use crate::mutex::many::{Item, Terms};
+use crate::mutex::steps::ReleaseAnswer;
+use crate::mutex::votes::many::*;
+use crate::mutex::votes::*;
+use crate::script::Value;
+use crate::token::Token;
+
+const BEHIND: Duration = Duration::from_secs(15);
+
+fn on_a_server(test: impl AsyncFn(&Lab)) {
+    let lab = redis();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(test(&lab));
+}
+
+fn item(keys: &MutexKeys, token: &Token) -> Item {
+    Item {
+        keys: keys.clone(),
+        token: token.clone(),
+        terms: terms(true),
+    }
+}
+
+fn terms(fencing: bool) -> Terms {
+    Terms {
+        ttl: ttl(30_000),
+        fencing,
+    }
+}
+
+impl Lab {
+    async fn vote(&self, keys: &MutexKeys, token: &Token, proposed: u64, caller: &str) -> Voted {
+        self.ask(&Vote {
+            keys,
+            token,
+            ttl: ttl(30_000),
+            proposed,
+            behind: BEHIND,
+            caller,
+        })
+        .await
+    }
+
+    async fn propose(&self, keys: &MutexKeys, token: &Token, proposed: u64) -> Accepted {
+        let (proposed, behind) = (Fence::new(proposed), BEHIND);
+        self.ask(&Accept {
+            keys,
+            token,
+            proposed,
+            behind,
+        })
+        .await
+    }
+
+    async fn withdraw(&self, keys: &MutexKeys, token: &Token) -> ReleaseAnswer {
+        self.ask(&Withdraw::of(keys, token)).await
+    }
+
+    async fn vote_many(&self, items: &[Item], fencing: bool, proposed: u64) -> VotedMany {
+        self.ask(&VoteMany {
+            terms: terms(fencing),
+            items,
+            proposed,
+            behind: BEHIND,
+        })
+        .await
+    }
+
+    async fn withdraw_many(&self, items: &[&Item], tells: bool) -> Vec<Option<ReleaseAnswer>> {
+        self.ask(&WithdrawMany { items, tells }).await
+    }
+
+    /// What the node's clock shows, from a vote that is given back.
+    async fn now_us(&self) -> u64 {
+        let (keys, token) = (keys("clock"), unfenced_token());
+        let voted = self.vote(&keys, &token, 0, "").await;
+        assert_eq!(self.withdraw(&keys, &token).await, ReleaseAnswer::Released);
+        voted.time_us()
+    }
+
+    async fn fence_of(&self, keys: &MutexKeys) -> Option<String> {
+        let key = keys.fence().to_string();
+        match self.meddle(&GET, &key, &[]).await.first() {
+            Some(Value::Bytes(text)) => Some(String::from_utf8(text.clone()).unwrap()),
+            _ => None,
+        }
+    }
+
+    async fn left_ms(&self, key: &str) -> i64 {
+        match self.meddle(&TTL_OF, key, &[]).await[0] {
+            Value::Int(left) => left,
+            ref other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_free_lock_is_voted_for_under_a_proposal_that_holds() {
+    on_a_server(async |lab| {
+        let (keys, token) = (keys("job"), token());
+        let proposed = lab.now_us().await;
+        let voted = lab.vote(&keys, &token, proposed, "").await;
+        assert!(matches!(voted, Voted::Accepted { .. }), "{voted:?}");
+        assert!(lab.holds(&keys, &token).await);
+        assert_eq!(
+            lab.fence_of(&keys).await,
+            Some(format!("{proposed}:{proposed}"))
+        );
+        let kept = lab.left_ms(&keys.fence().to_string()).await;
+        assert!(kept > 7 * 24 * 3_600_000, "{kept}");
+    });
+}
+
+#[test]
+fn without_fencing_a_vote_touches_no_fence() {
+    on_a_server(async |lab| {
+        let (keys, token) = (keys("job"), unfenced_token());
+        let voted = lab.vote(&keys, &token, 0, "").await;
+        assert!(matches!(voted, Voted::Accepted { .. }), "{voted:?}");
+        assert_eq!(lab.fence_of(&keys).await, None);
+    });
+}
+
+/// Equal is not larger, younger than the node's clock by a quarter of the longest lease is too old, and 0 is none.
+#[test]
+fn a_proposal_that_does_not_hold_leaves_the_vote_and_the_fence_and_names_what_would() {
+    on_a_server(async |lab| {
+        let behind_us = u64::try_from(BEHIND.as_micros()).unwrap();
+        for (name, ahead) in [("new", false), ("seen", true)] {
+            let keys = keys(name);
+            let now = lab.now_us().await;
+            let seen = now + 60_000_000;
+            let before = if ahead {
+                Some(format!("{seen}:{seen}"))
+            } else {
+                None
+            };
+            if let Some(number) = &before {
+                lab.meddle(&SET, &keys.fence().to_string(), &[number]).await;
+            }
+            let too_small = if ahead {
+                vec![0, now, seen - 1, seen]
+            } else {
+                vec![0, 1, now - behind_us]
+            };
+            for proposed in too_small {
+                let token = token();
+                let voted = lab.vote(&keys, &token, proposed, "").await;
+                let Voted::Granted { least, .. } = voted else {
+                    panic!("{proposed}: {voted:?}")
+                };
+                assert!(
+                    if ahead {
+                        least == seen + 1
+                    } else {
+                        least >= now
+                    },
+                    "{least}"
+                );
+                assert!(lab.holds(&keys, &token).await);
+                assert_eq!(lab.fence_of(&keys).await, before);
+                let again = lab.propose(&keys, &token, least).await;
+                assert!(
+                    ahead || again == Accepted::Agreed,
+                    "{least} is what was asked for"
+                );
+                assert_eq!(lab.withdraw(&keys, &token).await, ReleaseAnswer::Released);
+                match &before {
+                    Some(number) => {
+                        drop(lab.meddle(&SET, &keys.fence().to_string(), &[number]).await)
+                    }
+                    None => drop(lab.meddle(&DELETE, &keys.fence().to_string(), &[]).await),
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_number_that_was_accepted_is_refused_to_whoever_sends_it_again() {
+    on_a_server(async |lab| {
+        let (keys, token) = (keys("job"), token());
+        let proposed = lab.now_us().await;
+        lab.vote(&keys, &token, proposed, "").await;
+        lab.meddle(&SHORTEN, &keys.lock, &["5000"]).await;
+        let again = lab.vote(&keys, &token, proposed, "").await;
+        assert!(
+            matches!(again, Voted::Granted { least, .. } if least > proposed),
+            "{again:?}"
+        );
+        assert!(
+            lab.left_ms(&keys.lock).await > 20_000,
+            "its time is whole again"
+        );
+        assert!(matches!(
+            lab.propose(&keys, &token, proposed).await,
+            Accepted::Refused { least } if least > proposed
+        ));
+        assert_eq!(
+            lab.propose(&keys, &token, proposed + 60_000_000).await,
+            Accepted::Agreed
+        );
+        let other = super::lab::token();
+        assert_eq!(
+            lab.propose(&keys, &other, proposed + 61_000_000).await,
+            Accepted::Gone
+        );
+    });
+}
+
+#[test]
+fn a_held_lock_is_busy_and_whoever_asks_to_be_told_is_told_once_of_its_release() {
+    on_a_server(async |lab| {
+        let (keys, holder, other) = (keys("job"), token(), token());
+        lab.vote(&keys, &holder, lab.now_us().await, "").await;
+        let caller = format!("{} news", other.secret());
+        for _ in 0..2 {
+            let Voted::Busy { seen } = lab.vote(&keys, &other, 0, &caller).await else {
+                panic!("it is held")
+            };
+            assert!(seen.remaining.unwrap().as_millis() > 20_000);
+            assert_eq!(
+                seen.holder.as_deref(),
+                crate::token::client_of(holder.secret().as_bytes())
+            );
+        }
+        let gone = format!("{} nobody", token().secret());
+        assert!(matches!(
+            lab.vote(&keys, &token(), 0, &gone).await,
+            Voted::Busy { .. }
+        ));
+        let news = lab.listen("news").await;
+        assert_eq!(lab.withdraw(&keys, &holder).await, ReleaseAnswer::Released);
+        assert_eq!(news.heard(&other).await, other.secret());
+        assert_eq!(lab.withdraw(&keys, &holder).await, ReleaseAnswer::Expired);
+        lab.vote(&keys, &other, lab.now_us().await, &caller).await;
+        assert_eq!(lab.withdraw(&keys, &holder).await, ReleaseAnswer::Taken);
+        // It has struck itself out with its vote, so only who is not there is left, and leaves when it is looked for.
+        assert_eq!(lab.withdraw(&keys, &other).await, ReleaseAnswer::Released);
+        let left = lab.meddle(&TYPE_OF, &keys.callers().to_string(), &[]).await;
+        assert_eq!(left, [Value::Bytes(b"none".to_vec())]);
+    });
+}
+
+#[test]
+fn a_fence_that_is_no_number_refuses_the_vote_and_leaves_nothing() {
+    on_a_server(async |lab| {
+        let (keys, token) = (keys("job"), token());
+        lab.meddle(&ADD_HASH, &keys.fence().to_string(), &[]).await;
+        let vote = Vote {
+            keys: &keys,
+            token: &token,
+            ttl: ttl(30_000),
+            proposed: lab.now_us().await,
+            behind: BEHIND,
+            caller: "",
+        };
+        assert!(lab.store.ask(&vote, WITHIN).await.is_err());
+        let many = lab
+            .vote_many(&[item(&keys, &token)], true, vote.proposed)
+            .await;
+        assert_eq!(many.accepted, [false]);
+        let left = lab.meddle(&TYPE_OF, &keys.lock, &[]).await;
+        assert_eq!(left, [Value::Bytes(b"none".to_vec())]);
+    });
+}
+
+#[test]
+fn of_many_those_that_are_free_are_voted_for_and_nothing_is_done_for_the_others() {
+    on_a_server(async |lab| {
+        let names = ["free", "held", "odd", "ahead"].map(keys);
+        let [free, held, odd, ahead] = &names;
+        let (holder, now) = (token(), lab.now_us().await);
+        lab.vote(held, &holder, now, "").await;
+        lab.meddle(&ADD_HASH, &odd.lock, &[]).await;
+        let far = now + 60_000_000;
+        lab.meddle(&SET, &ahead.fence().to_string(), &[&format!("{far}:{far}")])
+            .await;
+        // The first of them a second time: another task of the same client wants it too.
+        let items: Vec<Item> = names
+            .iter()
+            .chain([free])
+            .map(|keys| item(keys, &token()))
+            .collect();
+        let voted = lab.vote_many(&items, true, now + 1).await;
+        assert_eq!(voted.accepted, [true, false, false, false, false]);
+        assert_eq!(voted.least, far + 1, "what would hold for all");
+        assert!(lab.holds(free, &items[0].token).await && lab.holds(held, &holder).await);
+        assert!(!lab.holds(ahead, &items[3].token).await);
+        assert_eq!(lab.fence_of(free).await, Some(format!("{0}:{0}", now + 1)));
+        assert_eq!(
+            lab.fence_of(odd).await,
+            Some(format!("{0}:{0}", now + 1)),
+            "lost, and the next is larger"
+        );
+
+        let again = lab.vote_many(&items, true, voted.least).await;
+        assert_eq!(again.accepted, [false, false, false, true, false]);
+        assert!(lab.left_ms(&free.lock).await > 20_000);
+    });
+}
+
+#[test]
+fn many_votes_without_fencing_touch_no_fences() {
+    on_a_server(async |lab| {
+        let names = ["one", "two"].map(keys);
+        let items: Vec<Item> = names
+            .iter()
+            .map(|keys| item(keys, &unfenced_token()))
+            .collect();
+        assert_eq!(lab.vote_many(&items, false, 0).await.accepted, [true, true]);
+        assert_eq!(lab.fence_of(&names[0]).await, None);
+    });
+}
+
+#[test]
+fn of_many_those_that_are_held_are_given_back_and_their_callers_are_told() {
+    on_a_server(async |lab| {
+        let names = ["mine", "free", "theirs", "odd"].map(keys);
+        let [mine, _, theirs, odd] = &names;
+        let (other, now) = (token(), lab.now_us().await);
+        lab.vote(theirs, &other, now, "").await;
+        lab.meddle(&ADD_HASH, &odd.lock, &[]).await;
+        let items: Vec<Item> = names.iter().map(|keys| item(keys, &token())).collect();
+        lab.vote(mine, &items[0].token, now, "").await;
+        let caller = format!("{} news", other.secret());
+        lab.vote(mine, &other, 0, &caller).await;
+        let news = lab.listen("news").await;
+        let twice: Vec<&Item> = items.iter().chain([&items[0]]).collect();
+        let answers = lab.withdraw_many(&twice, true).await;
+        let (released, expired) = (Some(ReleaseAnswer::Released), Some(ReleaseAnswer::Expired));
+        assert_eq!(
+            answers,
+            [released, expired, Some(ReleaseAnswer::Taken), None, expired]
+        );
+        assert_eq!(news.heard(&other).await, other.secret());
+        assert!(lab.holds(theirs, &other).await);
+        let answers = lab.withdraw_many(&twice, true).await;
+        assert_eq!(answers[0], expired, "the first call did the work");
+    });
+}
