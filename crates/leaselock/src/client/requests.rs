@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
-use crate::combine::{Combiner, Contended, Joined, Straight};
+#[cfg(feature = "redis")]
+use crate::combine::Straight;
+use crate::combine::{Combiner, Contended, Joined};
 use crate::error::StoreError;
 use crate::mutex::many::{Acquires, Item, Releases, Terms};
 use crate::mutex::steps::{Acquire, Acquired, Release, ReleaseAnswer};
