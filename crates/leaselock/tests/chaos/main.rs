@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod cluster;
+mod figures;
 mod quorum;
 #[cfg(feature = "sentinel")]
 mod sentinel;
