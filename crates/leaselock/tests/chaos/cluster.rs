@@ -4,20 +4,23 @@ mod failover;
 mod migration;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leaselock::{Client, Mutex};
 use testkit::{Recorder, clock};
 use tokio::task::JoinHandle;
 
+use crate::figures::Grants;
+
 /// Anything that does not depend on a lease's end happens within this, on a machine that does something else as well.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Takes one lock after the other until told to stop, and writes down what it sees.
 struct Worker {
-    /// How many leases it had.
-    grants: Arc<AtomicU64>,
+    name: String,
+    /// The leases that it had.
+    grants: Arc<Grants>,
     /// What went wrong, in words.
     errors: Arc<std::sync::Mutex<Vec<String>>>,
     task: JoinHandle<()>,
@@ -25,13 +28,12 @@ struct Worker {
 
 impl Worker {
     fn start(
-        url: &str,
+        client: Client,
         name: &str,
         ttl: Duration,
         recorder: &Recorder,
         stop: &Arc<AtomicBool>,
     ) -> Self {
-        let client = Client::connect(url).unwrap();
         let (grants, errors) = (Arc::default(), Arc::default());
         let work = Work {
             mutex: client.mutex(name).ttl(ttl),
@@ -48,14 +50,15 @@ impl Worker {
             client.close().await;
         });
         Worker {
+            name: name.to_owned(),
             grants,
             errors,
             task,
         }
     }
 
-    fn grants(&self) -> u64 {
-        self.grants.load(Ordering::SeqCst)
+    fn grants(&self) -> usize {
+        self.grants.count()
     }
 
     /// What went wrong, in all its time.
@@ -69,7 +72,7 @@ struct Work {
     mutex: Mutex,
     name: String,
     recorder: Recorder,
-    grants: Arc<AtomicU64>,
+    grants: Arc<Grants>,
     errors: Arc<std::sync::Mutex<Vec<String>>>,
 }
 
@@ -85,7 +88,7 @@ impl Work {
         };
         let now = clock::now();
         attempt.granted(lease.fence().unwrap().get(), now + lease.remaining());
-        self.grants.fetch_add(1, Ordering::SeqCst);
+        self.grants.add();
         // The work that is protected.
         tokio::time::sleep(Duration::from_millis(2)).await;
         attempt.release();

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use testkit::clock;
@@ -44,12 +45,45 @@ impl Figures {
     }
 }
 
+impl FromIterator<Duration> for Figures {
+    fn from_iter<I: IntoIterator<Item = Duration>>(each: I) -> Self {
+        Figures(each.into_iter().collect())
+    }
+}
+
 /// The median, and from where to where they go.
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let spread = format!("{:.1?}..{:.1?}", self.least(), self.worst());
         let text = format!("{:.1?} ({spread})", self.median());
         f.pad(&text)
+    }
+}
+
+/// When somebody was granted a lock.
+#[derive(Debug, Default)]
+pub(crate) struct Grants(Mutex<Vec<Duration>>);
+
+impl Grants {
+    /// One just now.
+    pub(crate) fn add(&self) {
+        let mut grants = self.grants();
+        grants.push(clock::now());
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.grants().len()
+    }
+
+    /// How long after that moment the next one came, if it has come.
+    pub(crate) fn since(&self, moment: Duration) -> Option<Duration> {
+        let grants = self.grants();
+        let next = grants.partition_point(|grant| *grant < moment);
+        grants.get(next).map(|grant| *grant - moment)
+    }
+
+    fn grants(&self) -> MutexGuard<'_, Vec<Duration>> {
+        self.0.lock().unwrap()
     }
 }
 
@@ -61,4 +95,13 @@ fn the_median_lies_in_the_middle_and_the_spread_around_it() {
         figures.add(Duration::from_millis(milliseconds));
     }
     assert_eq!(figures.to_string(), "3.0ms (1.0ms..5.0ms)");
+}
+
+#[test]
+fn the_next_grant_is_the_first_one_that_is_not_before() {
+    let grants = Grants::default();
+    grants.add();
+    let first = grants.grants()[0];
+    assert_eq!(grants.since(first), Some(Duration::ZERO));
+    assert_eq!(grants.since(first + Duration::from_nanos(1)), None);
 }

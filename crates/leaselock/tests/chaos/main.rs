@@ -5,6 +5,7 @@
 
 mod cluster;
 mod figures;
+mod quarantine;
 mod quorum;
 #[cfg(feature = "sentinel")]
 mod sentinel;

@@ -1,6 +1,8 @@
 //! Primaries that are killed, frozen and replaced by hand while eight clients take locks at them: every lease is kept
-//! or told to be lost, every client goes on by itself, and with strict mode no two ever hold at once.
+//! or told to be lost, every client goes on by itself, and with strict mode no two ever hold at once, and every client
+//! works again when the quarantine is over.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,7 +11,8 @@ use leaselock::{Client, Mutex};
 use testkit::history::{self, Violation};
 use testkit::{Recorder, Watched, clock, wait_until};
 
-use crate::rounds;
+use crate::figures::{Figures, Grants};
+use crate::{quarantine, rounds};
 
 const CLIENTS: usize = 8;
 /// Short against a switch, so that leases end in the middle of one.
@@ -29,27 +32,58 @@ const FAULTS: [Fault; 3] = [Fault::Kill, Fault::Freeze, Fault::ByHand];
 #[derive(Default)]
 struct Work {
     over: AtomicBool,
-    grants: [AtomicUsize; CLIENTS],
+    /// Of a lock that it shares with another client.
+    shared: [Grants; CLIENTS],
+    /// Of a lock that nobody else wants: what keeps it from having that is never another client.
+    own: [Grants; CLIENTS],
     lost: AtomicUsize,
     failed: AtomicUsize,
 }
 
 impl Work {
-    fn grants(&self) -> [usize; CLIENTS] {
-        std::array::from_fn(|client| self.grants[client].load(Ordering::SeqCst))
+    /// How long after that moment each client had its own lock, and how long after it the one that it shares.
+    fn wait_for_everybody(&self, moment: Duration) -> [Figures; 2] {
+        let since = |grants: &[Grants; CLIENTS]| -> Option<Figures> {
+            grants.iter().map(|grants| grants.since(moment)).collect()
+        };
+        [&self.own, &self.shared].map(|grants| {
+            wait_until(PATIENCE, "every client goes on by itself", || {
+                since(grants).is_some()
+            });
+            since(grants).unwrap()
+        })
+    }
+}
+
+async fn works(number: usize, client: Client, recorder: Recorder, work: Arc<Work>) {
+    tokio::join!(
+        shares(number, &client, &recorder, &work),
+        goes_on(number, &client, &work)
+    );
+    client.close().await;
+}
+
+/// Takes a lock of its own again and again.
+async fn goes_on(number: usize, client: &Client, work: &Work) {
+    let mutex = client.mutex(format!("own-{number}")).ttl(TTL);
+    while !work.over.load(Ordering::SeqCst) {
+        if let Ok(lease) = mutex.acquire_within(TTL).await {
+            work.own[number].add();
+            tokio::time::sleep(Duration::from_millis(20)).await; // the work that is protected
+            drop(lease.release().await); // it may be a switch that ends it
+        }
     }
 }
 
 /// Takes the lock that it shares with one other client again and again. One of the two holds it long, so that there is
 /// something to be lost at a switch.
-async fn works(number: usize, client: Client, recorder: Recorder, work: Arc<Work>) {
+async fn shares(number: usize, client: &Client, recorder: &Recorder, work: &Work) {
     let long = number.is_multiple_of(2);
     let mutex = client.mutex(format!("job-{}", number / 2)).ttl(TTL);
     while !work.over.load(Ordering::SeqCst) {
         let hold = Duration::from_millis(if long { 1_500 } else { 10 });
-        one_turn(number, &mutex, &recorder, &work, hold).await;
+        one_turn(number, &mutex, recorder, work, hold).await;
     }
-    client.close().await;
 }
 
 async fn one_turn(number: usize, mutex: &Mutex, recorder: &Recorder, work: &Work, hold: Duration) {
@@ -61,7 +95,7 @@ async fn one_turn(number: usize, mutex: &Mutex, recorder: &Recorder, work: &Work
     };
     let now = clock::now();
     attempt.granted(lease.fence().unwrap().get(), now + lease.remaining());
-    work.grants[number].fetch_add(1, Ordering::SeqCst);
+    work.shared[number].add();
     tokio::select! {
         _ = lease.lost() => {
             assert!(!lease.is_held() && lease.remaining().is_zero());
@@ -110,6 +144,40 @@ async fn had(client: &Client, name: &str) {
     }
 }
 
+/// Replaces the primary once. Returns how long it took until each client had its own lock, and until it had the one that
+/// it shares: since the switch, or with strict mode since the end of the quarantine.
+async fn replaced(
+    group: &Watched,
+    fault: Fault,
+    strict: bool,
+    probe: &Client,
+    work: &Work,
+) -> [Figures; 2] {
+    had(probe, &format!("before-{}", clock::now().as_nanos())).await;
+    strike(group, fault);
+    let switched = clock::now();
+    let name = format!("after-{}", switched.as_nanos());
+    // With strict mode what a client had before is from a server that did not know yet that it was replaced.
+    let (since, which) = if strict {
+        let met = quarantine::over(probe, &name, TTL, PATIENCE).await;
+        (met.end, format!("quarantines: {}", met.count))
+    } else {
+        had(probe, &name).await;
+        (
+            switched,
+            format!("a free lock was had {:.1?}", clock::now() - switched),
+        )
+    };
+    let [own, shared] = work.wait_for_everybody(since);
+    println!(
+        "strict {strict}, {fault:?}: {which}; from {:.1?} after the switch each client had its own lock within {own}, \
+         the one that it shares within {shared}",
+        since - switched
+    );
+    group.heal();
+    [own, shared]
+}
+
 /// How many overlaps there were.
 fn switches(strict: bool, rounds: usize) -> usize {
     let group = Watched::start();
@@ -133,45 +201,37 @@ fn switches(strict: bool, rounds: usize) -> usize {
     let clients: Vec<_> = (0..CLIENTS)
         .map(|number| runtime.spawn(works(number, client(), recorder.clone(), Arc::clone(&work))))
         .collect();
-    wait_until(PATIENCE, "every client has had a lock", || {
-        work.grants().iter().all(|grants| *grants > 0)
-    });
-    let probe = client();
+    work.wait_for_everybody(Duration::ZERO);
+    let (probe, mut own, mut shared) = (client(), Figures::default(), Figures::default());
     for round in 0..rounds {
-        runtime.block_on(had(&probe, &format!("before-{round}")));
         let fault = FAULTS[round % FAULTS.len()];
-        strike(&group, fault);
-        let (begin, before) = (clock::now(), work.grants());
-        runtime.block_on(had(&probe, &format!("after-{round}")));
-        let free = clock::now() - begin;
-        wait_until(PATIENCE, "every client goes on by itself", || {
-            work.grants()
-                .iter()
-                .zip(before)
-                .all(|(now, then)| *now > then)
-        });
-        let took = clock::now() - begin;
-        println!(
-            "strict {strict}, {fault:?}: a free lock was had {free:?} after the switch, one by every client {took:?}"
-        );
-        group.heal();
+        let took = runtime.block_on(replaced(&group, fault, strict, &probe, &work));
+        own.add_all(&took[0]);
+        shared.add_all(&took[1]);
     }
     work.over.store(true, Ordering::SeqCst);
     for client in clients {
         runtime.block_on(client).unwrap();
     }
-    let grants: usize = work.grants().iter().sum();
-    let events = history::read(&path).unwrap();
+    let overlaps = overlaps(&path);
+    let grants: usize = work.shared.iter().map(Grants::count).sum();
+    println!(
+        "strict {strict}: {rounds} switches, {grants} grants, {:?} lost, {:?} not had, {overlaps} overlaps; after the \
+         {} each client had its own lock within {own}, the one that it shares within {shared}",
+        work.lost,
+        work.failed,
+        if strict { "quarantine" } else { "switch" },
+    );
+    overlaps
+}
+
+/// How often two held at once. Nothing else is wrong.
+fn overlaps(path: &Path) -> usize {
+    let events = history::read(path).unwrap();
     let violations = history::check(&events).err().unwrap_or_default();
     let (overlaps, others): (Vec<_>, Vec<_>) = violations
         .into_iter()
         .partition(|violation| matches!(violation, Violation::Overlap { .. }));
-    println!(
-        "strict {strict}: {rounds} switches, {grants} grants, {:?} lost, {:?} not had, {} overlaps",
-        work.lost,
-        work.failed,
-        overlaps.len()
-    );
     assert!(others.is_empty(), "{others:#?}");
     overlaps.len()
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use leaselock::Client;
 use testkit::{Cluster, Recorder, history};
 
 use super::{Worker, until};
@@ -23,12 +24,15 @@ async fn slots_that_move_back_and_forth_cost_nobody_an_error_and_no_lock_two_hol
     let recorder = Recorder::append(&path).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let workers: Vec<_> = (0..WORKERS)
-        .map(|number| Worker::start(&url, NAMES[number % NAMES.len()], TTL, &recorder, &stop))
+        .map(|number| {
+            let client = Client::connect(&url).unwrap();
+            Worker::start(client, NAMES[number % NAMES.len()], TTL, &recorder, &stop)
+        })
         .collect();
     let slots = ["b", "c"].map(|key| cluster.slot(key));
     let moves = rounds(20, 300);
     for turn in 0..moves {
-        let before: Vec<u64> = workers.iter().map(Worker::grants).collect();
+        let before: Vec<usize> = workers.iter().map(Worker::grants).collect();
         let slot = slots[turn % slots.len()];
         let owner = cluster.owner(slot).port();
         let nodes = cluster.nodes();
