@@ -7,6 +7,7 @@ mod cluster;
 mod figures;
 mod quarantine;
 mod quorum;
+mod replicas;
 #[cfg(feature = "sentinel")]
 mod sentinel;
 mod strict;
