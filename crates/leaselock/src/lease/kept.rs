@@ -1,6 +1,7 @@
 //! What the holder, the renewal task and every `lost()` share of one lease.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock::{Clock, Moment};
@@ -26,6 +27,8 @@ pub(crate) struct Kept {
     pub(crate) claim: Option<Arc<Claim>>,
     pub(crate) clock: Clock,
     pub(crate) latch: Latch,
+    /// It was waited for in line.
+    stood: AtomicBool,
     core: Mutex<Core>,
     hook: Mutex<Option<Hook>>,
 }
@@ -50,6 +53,7 @@ impl Kept {
             claim: None,
             clock,
             latch: Latch::default(),
+            stood: AtomicBool::new(false),
             core,
             hook,
         }
@@ -63,7 +67,7 @@ impl Kept {
 
     /// The same lease in the hands of the next task of this process.
     pub(crate) fn passed_on(&self, fence: Option<Fence>, core: Core) -> Self {
-        Kept::new(
+        let next = Kept::new(
             self.name.clone(),
             self.keys.clone(),
             self.token.clone(),
@@ -71,7 +75,19 @@ impl Kept {
             None,
             self.clock.clone(),
             core,
-        )
+        );
+        if self.stood_in_line() {
+            next.stands_in_line();
+        }
+        next
+    }
+
+    pub(crate) fn stands_in_line(&self) {
+        self.stood.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stood_in_line(&self) -> bool {
+        self.stood.load(Ordering::Relaxed)
     }
 
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {

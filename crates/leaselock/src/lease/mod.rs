@@ -132,6 +132,11 @@ impl Lease {
         self.late_requests = true;
     }
 
+    /// It was waited for in line.
+    pub(crate) fn stood_in_line(&self) {
+        self.kept.stands_in_line();
+    }
+
     /// The name that it is for.
     pub fn name(&self) -> &Name {
         &self.kept.name
@@ -292,7 +297,7 @@ impl Lease {
         };
         let known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
         if known && !self.late_requests {
-            debt.settle();
+            debt.end();
         }
         self.inner.erase_note(&kept);
         outcome
@@ -334,6 +339,7 @@ impl Lease {
         } else {
             Owed::release(keys, token, used, until)
         };
+        let owed = owed.stood(self.kept.stood_in_line());
         Debt::new(self.inner.reaper(), owed.claimed(claim))
     }
 }

@@ -3,8 +3,9 @@
 //! Whatever might exist on the server is remembered before the request is sent and is paid off in the background,
 //! never by the caller's own deadline, until it cannot matter any more.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
@@ -31,6 +32,9 @@ const THIRD_LOOK: Duration = Duration::from_secs(1);
 /// A stalled server may carry out old requests when it goes on, so trying does not end with the ttl.
 const PATIENCE_BEYOND: Duration = Duration::from_secs(60);
 const TRY_WITHIN: Duration = Duration::from_secs(1);
+/// So many that stood in line are remembered when they are over. A server that is promoted without their end finds them
+/// at the head, so those that count are among the latest.
+const FORMER_MOST: usize = 256;
 
 /// Something that may exist on the server and that nobody uses.
 #[derive(Debug)]
@@ -43,6 +47,8 @@ pub(crate) struct Owed {
     until: Moment,
     /// A request of it may still be on its way.
     in_flight: bool,
+    /// It stood in line: whichever server does not know of its end may grant it once more.
+    stood: bool,
     /// How it was taken, when not in the native way.
     claim: Option<Arc<Claim>>,
 }
@@ -61,6 +67,7 @@ impl Owed {
             used,
             until,
             in_flight: false,
+            stood: false,
             claim: None,
         }
     }
@@ -68,6 +75,12 @@ impl Owed {
     /// Of those that were reserved, this number was used last.
     pub(crate) fn used(mut self, used: Option<Fence>) -> Self {
         self.used = used;
+        self
+    }
+
+    /// It was waited for in line.
+    pub(crate) fn stood(mut self, stood: bool) -> Self {
+        self.stood = stood;
         self
     }
 
@@ -85,6 +98,7 @@ impl Owed {
             used: None,
             until,
             in_flight: true,
+            stood: false,
             claim: None,
         }
     }
@@ -104,6 +118,8 @@ struct Desk {
 
 #[derive(Debug, Default)]
 struct Tally {
+    /// The latest that stood in line in strict mode and are over: nobody uses their tokens any more.
+    former: Mutex<VecDeque<(Token, MutexKeys)>>,
     open: AtomicUsize,
     paid: AtomicUsize,
     given_up: AtomicUsize,
@@ -146,6 +162,15 @@ impl Reaper {
         self.0.tally.hurry.notify_waiters();
     }
 
+    /// A message has come for a token that nobody waits for. When something is owed for it, that goes now; when it was
+    /// over, a server has found it in line that does not know so.
+    pub(crate) fn is_called(&self, token: Option<Token>, now: Moment) {
+        self.hurry();
+        if let Some((token, keys)) = token.and_then(|token| self.0.tally.take_former(&token)) {
+            self.take(Owed::acquisition(keys, token, now).stood(true));
+        }
+    }
+
     /// Waits until nothing is owed; (paid, not confirmed) so far.
     pub(crate) async fn drained(&self, clock: &Clock, within: Duration) -> (usize, usize) {
         let end = clock.now().plus(within);
@@ -165,6 +190,29 @@ impl Reaper {
 }
 
 impl Tally {
+    fn former(&self) -> MutexGuard<'_, VecDeque<(Token, MutexKeys)>> {
+        self.former.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// In strict mode alone: otherwise a server that lacks what came last may lack a holder too, and then the time of a
+    /// grant that nobody uses is what keeps the next one out.
+    fn remember(&self, owed: &Owed) {
+        if !owed.stood || owed.keys.gate.is_none() {
+            return;
+        }
+        let mut former = self.former();
+        if former.len() == FORMER_MOST {
+            former.pop_front();
+        }
+        former.push_back((owed.token.clone(), owed.keys.clone()));
+    }
+
+    fn take_former(&self, token: &Token) -> Option<(Token, MutexKeys)> {
+        let mut former = self.former();
+        let place = former.iter().rposition(|(its, _)| its == token)?;
+        former.remove(place)
+    }
+
     fn settle(&self, paid: bool) {
         let counter = if paid { &self.paid } else { &self.given_up };
         counter.fetch_add(1, Ordering::SeqCst);
@@ -191,6 +239,7 @@ impl Reaping {
                     tokio::time::sleep(SECOND_LOOK).await;
                     paid = way.pay(&owed).await;
                 }
+                way.tally.remember(&owed);
                 way.tally.settle(paid);
                 if owed.in_flight && paid {
                     tokio::time::sleep(THIRD_LOOK).await;
@@ -300,9 +349,23 @@ impl Debt {
         }
     }
 
-    /// Nothing is owed: the store said so, or the lease has an owner now.
-    pub(crate) fn settle(mut self) {
-        self.owed = None;
+    /// The store said that it is in line.
+    pub(crate) fn stands_in_line(&mut self) {
+        if let Some(owed) = &mut self.owed {
+            owed.stood = true;
+        }
+    }
+
+    /// Nothing is owed: the store never had it, or the lease has an owner now. True when it stood in line.
+    pub(crate) fn settle(mut self) -> bool {
+        self.owed.take().is_some_and(|owed| owed.stood)
+    }
+
+    /// Nothing is owed: the store said that it is over.
+    pub(crate) fn end(mut self) {
+        if let Some(owed) = self.owed.take() {
+            self.reaper.0.tally.remember(&owed);
+        }
     }
 }
 

@@ -166,6 +166,7 @@ impl Driver {
                 }
                 Ok(Outcome::Waiting(seen, position, reading)) => {
                     place.stands_at(position);
+                    debt.stands_in_line();
                     self.tell(&seen, position);
                     let foreign = &mut so_far.foreign;
                     let pause = acquisition.next_look(foreign, &seen, position, channel);

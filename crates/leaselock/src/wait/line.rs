@@ -111,7 +111,9 @@ pub(super) fn owned(mut lease: Lease, debt: Debt, so_far: &SoFar) -> Lease {
     if so_far.ambiguous {
         lease.expect_late_requests();
     }
-    debt.settle();
+    if debt.settle() {
+        lease.stood_in_line();
+    }
     lease
 }
 
@@ -244,6 +246,7 @@ impl Acquisition<'_> {
                 }
                 Ok(Outcome::Waiting(seen, position, reading)) => {
                     place.stands_at(position);
+                    debt.stands_in_line();
                     self.tell(&seen, position);
                     let pause = self.next_look(&mut so_far.foreign, &seen, position, channel);
                     so_far.stands(seen, reading);
@@ -470,7 +473,7 @@ impl Acquisition<'_> {
                 Some(source) => self.failed(debt, source, so_far.ambiguous),
                 None => {
                     if !so_far.ambiguous {
-                        debt.settle(); // otherwise a late request is still to be undone
+                        debt.end(); // otherwise a late request is still to be undone
                     }
                     self.still_busy(start, so_far.seen)
                 }

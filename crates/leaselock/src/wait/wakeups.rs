@@ -133,17 +133,18 @@ impl Wakeups {
         self.places().values().filter(stands).cloned().collect()
     }
 
-    /// Wakes the one whose token was granted. A token that nobody waits for any more is owed to the reaper already,
-    /// which is told to hurry.
+    /// Wakes the one whose token was granted. A token that nobody waits for any more is the reaper's matter.
     fn wake(&self, message: &[u8]) {
         let message = Message::parse(message);
         let token = message.and_then(|message| Token::parse(message.token));
-        let spot = token.and_then(|token| self.places().get(&token).cloned());
+        let spot = token
+            .as_ref()
+            .and_then(|token| self.places().get(token).cloned());
+        let at = self.clock.now();
         let Some(spot) = spot else {
-            self.reaper.hurry();
+            self.reaper.is_called(token, at);
             return;
         };
-        let at = self.clock.now();
         let heard = message.and_then(|message| message.grant);
         *spot.heard() = heard.map(|grant| Heard { grant, at });
         spot.woken.notify_one();

@@ -2,13 +2,14 @@
 //! or told to be lost, every client goes on by itself, and with strict mode no two ever hold at once, and every client
 //! works again when the quarantine is over.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leaselock::{Client, Mutex};
-use testkit::history::{self, Violation};
+use testkit::history::{self, Id, Violation};
 use testkit::{Recorder, Watched, clock, wait_until};
 
 use crate::figures::{Figures, Grants};
@@ -225,6 +226,14 @@ fn switches(strict: bool, rounds: usize) -> usize {
     overlaps
 }
 
+/// Whose lease it was. One that is long is overlapped by many that are short.
+fn held_too_long(violation: &Violation) -> Option<Id> {
+    match violation {
+        Violation::Overlap { first, .. } => Some(*first),
+        _ => None,
+    }
+}
+
 /// How often two held at once. Nothing else is wrong.
 fn overlaps(path: &Path) -> usize {
     let events = history::read(path).unwrap();
@@ -233,6 +242,8 @@ fn overlaps(path: &Path) -> usize {
         .into_iter()
         .partition(|violation| matches!(violation, Violation::Overlap { .. }));
     assert!(others.is_empty(), "{others:#?}");
+    let overlapped: BTreeSet<_> = overlaps.iter().filter_map(held_too_long).collect();
+    println!("{} leases were overlapped by others", overlapped.len());
     overlaps.len()
 }
 

@@ -2,6 +2,7 @@
 
 mod along;
 mod crowd;
+mod former;
 pub(crate) mod hand_over;
 mod messages;
 mod presence;

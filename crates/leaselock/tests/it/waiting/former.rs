@@ -1,0 +1,134 @@
+//! Places in line that are over, and that a server still has: one that was promoted may not know what came last. In
+//! strict mode its quarantine is over when it grants them.
+
+use leaselock::{AcquireError, Client, Lease};
+use testkit::{Server, Value};
+
+use crate::support::{LONG, by_message, in_line, is_free, millis, soon, waiter};
+
+const LINE: &str = "{job}:ll:line";
+const WAITERS: &str = "{job}:ll:waiters";
+
+/// The only place in line, as the server has it.
+struct Place {
+    member: String,
+    token: String,
+}
+
+impl Place {
+    fn of(server: &Server) -> Place {
+        let text = |value: &Value| value.text().unwrap().to_owned();
+        let line = server.cli(&["ZRANGE", LINE, "0", "-1"]);
+        let tokens = server.cli(&["HKEYS", WAITERS]);
+        Place {
+            member: text(&line.list().unwrap()[0]),
+            token: text(&tokens.list().unwrap()[0]),
+        }
+    }
+
+    /// As on a server that has not heard of its end.
+    fn is_there_again(&self, server: &Server) {
+        server.cli(&["HSET", WAITERS, &self.token, &self.member]);
+        server.cli(&["ZADD", LINE, "0", &self.member]);
+    }
+}
+
+async fn strict(server: &Server) -> [Client; 2] {
+    let client = || Client::builder().url(&server.url()).strict(LONG).build();
+    let clients = [client().unwrap(), client().unwrap()];
+    clients[0].init_strict().await.unwrap();
+    clients
+}
+
+/// How a wait for a lock that another holds comes to an end.
+async fn waited(
+    server: &Server,
+    holder: &Client,
+    other: &Client,
+    ends: impl AsyncFnOnce(Lease, tokio::task::JoinHandle<Result<Lease, AcquireError>>),
+) -> Place {
+    let lease = soon(holder.mutex("job").ttl(LONG).acquire()).await.unwrap();
+    let waits = waiter(other, "job", LONG);
+    in_line(holder, "job", 1).await;
+    let place = Place::of(server);
+    ends(lease, waits).await;
+    assert!(is_free(holder, "job").await);
+    place
+}
+
+/// Else it would stand idle for five seconds, which a hand-over grants.
+async fn is_had_at_once(server: &Server, holder: &Client, place: &Place) {
+    place.is_there_again(server);
+    let lease = by_message(holder.mutex("job").ttl(LONG).acquire()).await;
+    lease.unwrap().release().await.unwrap();
+    assert!(is_free(holder, "job").await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_is_handed_to_a_place_that_is_over_goes_on_to_the_next_at_once() {
+    let server = Server::start();
+    let [holder, other] = strict(&server).await;
+    let served = waited(&server, &holder, &other, async |lease, waits| {
+        lease.release().await.unwrap();
+        let next = soon(waits).await.unwrap().unwrap();
+        next.release().await.unwrap();
+    });
+    is_had_at_once(&server, &holder, &served.await).await;
+
+    let dropped = waited(&server, &holder, &other, async |lease, waits| {
+        lease.release().await.unwrap();
+        drop(soon(waits).await.unwrap().unwrap());
+        crate::support::eventually("it was given back", async || is_free(&holder, "job").await)
+            .await;
+    });
+    is_had_at_once(&server, &holder, &dropped.await).await;
+
+    let gone = waited(&server, &holder, &other, async |lease, waits| {
+        waits.abort();
+        in_line(&holder, "job", 0).await;
+        lease.release().await.unwrap();
+    });
+    is_had_at_once(&server, &holder, &gone.await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_place_whose_wait_has_ended_in_vain_keeps_the_lock_from_nobody() {
+    let server = Server::start();
+    let [holder, other] = strict(&server).await;
+    let lease = soon(holder.mutex("job").ttl(LONG).acquire()).await.unwrap();
+    let mutex = other.mutex("job").ttl(LONG);
+    let waits = tokio::spawn(async move { mutex.acquire_within(millis(1_000)).await });
+    in_line(&holder, "job", 1).await;
+    let place = Place::of(&server);
+    assert!(soon(waits).await.unwrap().is_err());
+    lease.release().await.unwrap();
+    is_had_at_once(&server, &holder, &place).await;
+}
+
+/// The same message as it is sent for a place that is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_for_a_token_that_is_held_takes_nothing_away() {
+    let server = Server::start();
+    let [holder, other] = strict(&server).await;
+    let lease = soon(holder.mutex("job").ttl(LONG).acquire()).await.unwrap();
+    let waits = waiter(&other, "job", LONG);
+    in_line(&holder, "job", 1).await;
+    let place = Place::of(&server);
+    lease.release().await.unwrap();
+    let held = soon(waits).await.unwrap().unwrap();
+    let channel = place.member.rsplit(' ').next().unwrap();
+    let again = format!("grant 0 1 1 5000 0 {}", place.token);
+    for message in [&again, &place.token] {
+        assert_eq!(
+            server.cli(&["PUBLISH", channel, message]).integer(),
+            Some(1)
+        );
+    }
+    // Behind the messages on the way to the client.
+    soon(held.extend(LONG)).await.unwrap();
+    let waits = waiter(&holder, "job", LONG);
+    in_line(&holder, "job", 1).await;
+    assert_eq!(server.cli(&["GET", "job"]).text(), Some(&*place.token));
+    held.release().await.unwrap();
+    soon(waits).await.unwrap().unwrap().release().await.unwrap();
+}
