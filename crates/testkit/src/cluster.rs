@@ -37,17 +37,22 @@ impl Cluster {
     }
 
     /// One that differs.
-    pub fn builder() -> Builder {
+    pub fn builder<'a>() -> Builder<'a> {
         Builder::default()
     }
 
-    /// `redis+cluster://` with every node.
+    /// `redis+cluster://` with every node, or `rediss+…`
     pub fn url(&self) -> String {
         let places = self
             .nodes
             .iter()
-            .map(|node| format!("127.0.0.1:{}", node.port()));
-        format!("redis+cluster://{}", places.collect::<Vec<_>>().join(","))
+            .map(|node| format!("127.0.0.1:{}", node.reached_at()));
+        let secured = self.nodes.iter().any(|node| node.tls_port().is_some());
+        let scheme = if secured { "rediss" } else { "redis" };
+        format!(
+            "{scheme}+cluster://{}",
+            places.collect::<Vec<_>>().join(",")
+        )
     }
 
     /// All nodes: the primaries of the beginning first, in the order of their slots, then their replicas.

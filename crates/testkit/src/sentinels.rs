@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::process::wait_until;
 use crate::resp::Value;
 use crate::server::Server;
+use crate::tls::{Authority, Pair};
 
 /// Sentinels find each other and the replicas within seconds; a failover that failed once is tried again much later.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,6 +28,7 @@ pub struct SentinelsBuilder<'a> {
     replicas: usize,
     down_after: Duration,
     password: Option<String>,
+    tls: Option<(&'a Authority, Pair)>,
 }
 
 impl Sentinels {
@@ -43,6 +45,7 @@ impl Sentinels {
             replicas: primary.replicas(),
             down_after: Duration::from_millis(1000),
             password: None,
+            tls: None,
         }
     }
 
@@ -56,7 +59,7 @@ impl Sentinels {
         let ports = self
             .watchers
             .iter()
-            .map(|w| format!("127.0.0.1:{}", w.port()));
+            .map(|w| format!("127.0.0.1:{}", w.reached_at()));
         ports.collect::<Vec<_>>().join(",")
     }
 
@@ -111,7 +114,7 @@ impl Sentinels {
     }
 }
 
-impl SentinelsBuilder<'_> {
+impl<'a> SentinelsBuilder<'a> {
     /// How many there are; a majority decides.
     pub fn count(mut self, count: usize) -> Self {
         self.count = count;
@@ -130,6 +133,12 @@ impl SentinelsBuilder<'_> {
         self
     }
 
+    /// They reach the servers and each other over TLS, and are reached that way.
+    pub fn tls(mut self, authority: &'a Authority, pair: Pair) -> Self {
+        self.tls = Some((authority, pair));
+        self
+    }
+
     /// Starts them, and waits until they know each other and the replicas.
     pub fn start(self) -> Sentinels {
         let lines = self.lines();
@@ -140,6 +149,9 @@ impl SentinelsBuilder<'_> {
                     .sentinel(lines.clone());
                 if let Some(password) = &self.password {
                     builder = builder.password(password);
+                }
+                if let Some((authority, pair)) = &self.tls {
+                    builder = builder.tls_among(authority, pair.clone());
                 }
                 builder.start()
             })
@@ -158,7 +170,7 @@ impl SentinelsBuilder<'_> {
         let mut lines = vec![
             format!(
                 "monitor {SERVICE} 127.0.0.1 {} {}",
-                self.primary.port(),
+                self.primary.reached_at(),
                 self.count / 2 + 1
             ),
             format!(
@@ -234,9 +246,33 @@ impl Watched {
         Watched { servers, sentinels }
     }
 
-    /// `redis+sentinel://127.0.0.1:PORT,…/SERVICE`
+    /// All of them reach each other and are reached over TLS, with this certificate. One replica.
+    pub fn over_tls(authority: &Authority, pair: &Pair) -> Watched {
+        let server = || Server::builder().tls_among(authority, pair.clone());
+        let primary = server().start();
+        let replica = server().replica_of(&primary).start();
+        wait_until(PATIENCE, "the primary feeds its replica", || {
+            primary.replicas() == 1
+        });
+        let sentinels = Sentinels::builder(&primary).tls(authority, pair.clone());
+        let sentinels = sentinels.start();
+        Watched {
+            servers: vec![primary, replica],
+            sentinels,
+        }
+    }
+
+    /// `redis+sentinel://127.0.0.1:PORT,…/SERVICE`, or `rediss+…`
     pub fn url(&self) -> String {
-        format!("redis+sentinel://{}/{SERVICE}", self.sentinels.addresses())
+        let secured = self
+            .servers
+            .iter()
+            .any(|server| server.tls_port().is_some());
+        let scheme = if secured { "rediss" } else { "redis" };
+        format!(
+            "{scheme}+sentinel://{}/{SERVICE}",
+            self.sentinels.addresses()
+        )
     }
 
     /// The primary as the Sentinels tell.
@@ -248,20 +284,24 @@ impl Watched {
     /// The server on that port.
     #[track_caller]
     pub fn on(&self, port: u16) -> &Server {
-        let found = self.servers.iter().find(|server| server.port() == port);
+        let found = self
+            .servers
+            .iter()
+            .find(|server| server.reached_at() == port);
         found.expect("one of the servers listens there")
     }
 
     /// Brings every server back and has it follow the primary, until the Sentinels find all well.
     pub fn heal(&self) {
         let primary = self.primary();
-        for server in self.servers.iter().filter(|s| s.port() != primary.port()) {
+        let primary = primary.reached_at();
+        for server in self.servers.iter().filter(|s| s.reached_at() != primary) {
             server.resume();
             if !crate::process::is_alive(server.pid()) {
                 server.restart();
             }
-            if !server.follows(primary.port()) {
-                server.replica_of(primary.port());
+            if !server.follows(primary) {
+                server.replica_of(primary);
             }
         }
         self.sentinels.wait_until_settled(self.servers.len() - 1);

@@ -72,6 +72,12 @@ impl Server {
         self.launch.tls_port
     }
 
+    /// The port on which others of its set-up reach it, and of which they tell clients.
+    pub fn reached_at(&self) -> u16 {
+        let secured = self.launch.tls_port.filter(|_| self.launch.tls_among);
+        secured.unwrap_or(self.port)
+    }
+
     /// The unix socket, if one was asked for.
     pub fn socket(&self) -> Option<&Path> {
         self.launch.socket.as_deref()

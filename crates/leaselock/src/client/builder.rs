@@ -108,8 +108,9 @@ impl ClientBuilder {
         self
     }
 
-    /// Whom to trust and what to show on connections to a `rediss://` URL, or a `rediss+cluster://` one. With any other store,
-    /// [`build`](ClientBuilder::build) refuses it, so that nobody takes plain text for TLS.
+    /// Whom to trust and what to show on connections to a URL that begins with `rediss`, Sentinels and nodes of a cluster
+    /// included. With any other store, [`build`](ClientBuilder::build) refuses it, so that nobody takes plain text for
+    /// TLS.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: crate::store::redis::TlsOptions) -> Self {
         self.tls = Some(Arc::new(options));

@@ -1,5 +1,7 @@
 //! TLS: whom we trust, what we show, and what is said when that is not right.
 
+mod several;
+
 use leaselock::{AcquireError, Client, ErrorKind, TlsOptions};
 use testkit::tls::Authority;
 

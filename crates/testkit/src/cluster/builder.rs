@@ -6,19 +6,21 @@ use std::time::Duration;
 use super::{Cluster, PATIENCE, SLOTS, serves};
 use crate::process::wait_until;
 use crate::server::Server;
+use crate::tls::{Authority, Pair};
 
 /// A cluster to be. See [`Cluster::builder`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing before `start`"]
-pub struct Builder {
+pub struct Builder<'a> {
     binary: Option<PathBuf>,
     config: Vec<(String, String)>,
     primaries: u16,
     replicas: u16,
     node_timeout: Duration,
+    tls: Option<(&'a Authority, Pair)>,
 }
 
-impl Default for Builder {
+impl Default for Builder<'_> {
     fn default() -> Self {
         Builder {
             binary: None,
@@ -26,38 +28,45 @@ impl Default for Builder {
             primaries: 3,
             replicas: 0,
             node_timeout: Duration::from_secs(2),
+            tls: None,
         }
     }
 }
 
-impl Builder {
+impl<'a> Builder<'a> {
     /// Runs this program rather than the one that [`crate::server::find_binary`] finds.
-    pub fn binary(mut self, path: impl Into<PathBuf>) -> Builder {
+    pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
         self.binary = Some(path.into());
         self
     }
 
     /// One directive of redis.conf for every node.
-    pub fn config(mut self, directive: &str, value: &str) -> Builder {
+    pub fn config(mut self, directive: &str, value: &str) -> Self {
         self.config.push((directive.to_owned(), value.to_owned()));
         self
     }
 
     /// How many nodes share the slots.
-    pub fn primaries(mut self, count: u16) -> Builder {
+    pub fn primaries(mut self, count: u16) -> Self {
         self.primaries = count;
         self
     }
 
     /// How many replicas each of them has.
-    pub fn replicas(mut self, each: u16) -> Builder {
+    pub fn replicas(mut self, each: u16) -> Self {
         self.replicas = each;
         self
     }
 
     /// A node of which nothing was heard for so long is taken for dead.
-    pub fn node_timeout(mut self, timeout: Duration) -> Builder {
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = timeout;
+        self
+    }
+
+    /// Nodes reach each other and are reached over TLS, with this certificate.
+    pub fn tls(mut self, authority: &'a Authority, pair: Pair) -> Self {
+        self.tls = Some((authority, pair));
         self
     }
 
@@ -79,7 +88,7 @@ impl Builder {
             expect_ok(node, &add);
         }
         for node in &nodes[1..] {
-            let port = node.port().to_string();
+            let port = node.reached_at().to_string();
             expect_ok(&nodes[0], &["CLUSTER", "MEET", "127.0.0.1", &port]);
         }
         for (index, node) in replicas.iter().enumerate() {
@@ -108,6 +117,11 @@ impl Builder {
         }
         for (directive, value) in &self.config {
             builder = builder.config(directive, value);
+        }
+        if let Some((authority, pair)) = &self.tls {
+            builder = builder
+                .tls_among(authority, pair.clone())
+                .config("tls-cluster", "yes");
         }
         builder.start()
     }

@@ -33,6 +33,8 @@ struct Tls {
     authority: String,
     pair: Pair,
     clients: bool,
+    /// Servers reach each other this way too.
+    among: bool,
 }
 
 impl Builder {
@@ -68,7 +70,7 @@ impl Builder {
     /// Follows another server, and is in step with it when [`Builder::start`] returns. It has the other's password
     /// unless it was given one: all servers of a group have the same.
     pub fn replica_of(mut self, primary: &Server) -> Builder {
-        self.primary = Some(primary.port());
+        self.primary = Some(primary.reached_at());
         self.password = self.password.or_else(|| primary.password());
         self
     }
@@ -93,7 +95,18 @@ impl Builder {
             authority,
             pair,
             clients,
+            among: false,
         });
+        self
+    }
+
+    /// As [`Builder::tls`], and whoever belongs to its set-up is reached over TLS and told of that port: replicas,
+    /// nodes of a cluster, Sentinels. The other port stays, for the test's own questions.
+    pub fn tls_among(mut self, authority: &Authority, pair: Pair) -> Builder {
+        self = self.tls(authority, pair, false);
+        if let Some(tls) = &mut self.tls {
+            tls.among = true;
+        }
         self
     }
 
@@ -139,6 +152,7 @@ impl Builder {
             binary: self.binary.unwrap_or_else(binary::find),
             config,
             tls_port: None,
+            tls_among: self.tls.as_ref().is_some_and(|tls| tls.among),
             socket: self.unix_socket.then(|| dir.path().join("server.sock")),
             password: self.password,
             sentinel: self.sentinel,
@@ -154,12 +168,13 @@ impl Builder {
         }
         let mut problem = String::new();
         for _ in 0..ATTEMPTS {
-            let port = if self.cluster_node {
-                port_with_bus()
+            let found = if self.cluster_node {
+                port_with_bus
             } else {
-                free_port()
+                free_port
             };
-            launch.tls_port = self.tls.is_some().then(free_port);
+            let port = found();
+            launch.tls_port = self.tls.is_some().then(found);
             match launch.spawn(port, dir.path()) {
                 Ok(child) => {
                     let server = Server {
@@ -196,6 +211,9 @@ impl Tls {
         }
         let clients = if self.clients { "yes" } else { "no" };
         config.extend(["--tls-auth-clients".to_owned(), clients.to_owned()]);
+        if self.among {
+            config.extend(["--tls-replication".to_owned(), "yes".to_owned()]);
+        }
         config
     }
 }

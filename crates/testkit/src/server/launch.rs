@@ -22,6 +22,8 @@ pub(super) struct Launch {
     /// Its wall clock can be moved.
     pub(super) shifted: bool,
     pub(super) tls_port: Option<u16>,
+    /// Its fellows reach it on that one.
+    pub(super) tls_among: bool,
 }
 
 impl Launch {
@@ -79,6 +81,13 @@ impl Launch {
                 dir.display(),
                 log.display()
             );
+            let (directives, _) = self.config.as_chunks::<2>();
+            for [directive, value] in directives {
+                text.push_str(&format!("{} {value}\n", directive.trim_start_matches("--")));
+            }
+            if let Some(port) = self.tls_port {
+                text.push_str(&format!("tls-port {port}\n"));
+            }
             if let Some(password) = &self.password {
                 text.push_str(&format!("requirepass {password}\n"));
             }

@@ -9,7 +9,7 @@ use crate::resp::Connection;
 impl Server {
     /// Follows the server on that port from now on; returns when it is in step with it.
     pub fn replica_of(&self, port: u16) {
-        assert_ne!(port, self.port, "a server cannot follow itself");
+        assert_ne!(port, self.reached_at(), "a server cannot follow itself");
         self.cli(&["REPLICAOF", "127.0.0.1", &port.to_string()]);
         wait_until(PATIENCE, "the replica is in step", || self.follows(port));
     }
@@ -19,16 +19,20 @@ impl Server {
         self.cli(&["REPLICAOF", "NO", "ONE"]);
     }
 
-    /// It has the data of the server on that port, and gets every write as it happens; both say so.
+    /// It has the data of the server on that port, and gets every write as it happens; both say so. Over TLS the
+    /// other is not asked.
     pub fn follows(&self, port: u16) -> bool {
         let ours = self.replication();
         let says = |line: &str| ours.lines().any(|said| said == line);
+        let linked = says("role:slave")
+            && says(&format!("master_port:{port}"))
+            && says("master_link_status:up");
+        if self.launch.tls_among {
+            return linked;
+        }
         let theirs = launch::connect(port, self.launch.password.as_deref()).and_then(replication);
         let own = format!("port={},state=online", self.port);
-        says("role:slave")
-            && says(&format!("master_port:{port}"))
-            && says("master_link_status:up")
-            && theirs.is_ok_and(|theirs| theirs.contains(&own))
+        linked && theirs.is_ok_and(|theirs| theirs.contains(&own))
     }
 
     /// It follows nobody, by its own account; false when it does not answer.
