@@ -3,10 +3,10 @@
 use std::fmt::Display;
 
 use leaselock::{
-    AcquireError, BreakError, ExtendError, InspectError, InvalidInput, Name, ReleaseError,
-    StoreError,
+    AcquireError, BreakError, ErrorKind, ExtendError, InspectError, InvalidInput, Name, NodeVote,
+    ReleaseError, StoreError, Vote,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::usage::without_secrets;
 use crate::exit::Exit;
@@ -17,13 +17,15 @@ use crate::output;
 pub(crate) struct Failure {
     text: String,
     pub(crate) exit: Exit,
+    /// What each of several servers said.
+    votes: Vec<NodeVote>,
 }
 
 impl Failure {
     pub(crate) fn new(text: impl Display, exit: Exit) -> Self {
         // A URL may have been typed where a name belongs, and a message may quote it.
         let text = without_secrets(&text.to_string());
-        Failure { text, exit }
+        Failure::in_the_librarys_words(text, exit)
     }
 
     pub(crate) fn internal(text: impl Display) -> Self {
@@ -35,13 +37,20 @@ impl Failure {
         Failure {
             text: text.to_string(),
             exit,
+            votes: Vec::new(),
         }
+    }
+
+    fn with_votes_of(mut self, source: &StoreError) -> Self {
+        self.votes = source.votes().to_vec();
+        self
     }
 
     /// The store's trouble with one lock. The name was typed by the user, so it may be a URL.
     fn with_lock(name: &Name, what: &str, source: &StoreError, exit: Exit) -> Self {
         let name = without_secrets(name.as_str());
         Failure::in_the_librarys_words(format!("`{name}`: {what}{source}"), exit)
+            .with_votes_of(source)
     }
 
     pub(crate) fn acquire(error: &AcquireError, busy: Exit) -> Self {
@@ -61,14 +70,31 @@ impl Failure {
     pub(crate) fn say(&self, as_json: bool) {
         let text = output::tame(&self.text);
         if as_json {
-            output::say(&format!(
-                "{}\n",
-                json!({ "error": text, "exit": self.exit.code() })
-            ));
+            let mut object = json!({ "error": text, "exit": self.exit.code() });
+            if !self.votes.is_empty() {
+                object["nodes"] = self.votes.iter().map(vote).collect();
+            }
+            output::say(&format!("{object}\n"));
         } else {
             output::say(&format!("leaselock: {text}\n"));
         }
     }
+}
+
+/// What one of several servers said, for programs.
+fn vote(one: &NodeVote) -> Value {
+    let kind = one.error.as_ref().map(StoreError::kind);
+    let vote = match one.vote {
+        Vote::Granted => "granted",
+        Vote::Busy { .. } => "busy",
+        Vote::NotVoting { .. } => "not-voting",
+        Vote::Silent if kind == Some(ErrorKind::Unreachable) => "unreachable",
+        Vote::Silent => "silent",
+        Vote::SameServer => "same-server",
+        Vote::Answered => "answered",
+        _ => "failed",
+    };
+    json!({ "node": output::tame(&one.node), "vote": vote, "said": output::tame(&one.to_string()) })
 }
 
 impl From<InvalidInput> for Failure {
@@ -79,7 +105,7 @@ impl From<InvalidInput> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Failure::in_the_librarys_words(&error, Exit::of_store(error.kind()))
+        Failure::in_the_librarys_words(&error, Exit::of_store(error.kind())).with_votes_of(&error)
     }
 }
 

@@ -1,18 +1,54 @@
 //! What each node of a quorum has said, for errors and people.
 
-use std::fmt;
+use std::error::Error;
 use std::time::Duration;
+use std::{fmt, io};
 
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, StoreError};
 
-/// One node of a [`Quorum`](crate::Quorum) and its vote.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One node of a [`Quorum`](crate::Quorum) and its vote. Shown in words, without the node's address.
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NodeVote {
     /// The node's address, without its login.
     pub node: String,
     /// What it said.
     pub vote: Vote,
+    /// What kept it from voting: of the kind `Unreachable` when there was no connection to it, `TimedOut` when it has
+    /// not answered [`within`](NodeVote::within). `None` when it answered.
+    pub error: Option<StoreError>,
+    /// How long it had to answer.
+    pub within: Duration,
+}
+
+impl NodeVote {
+    /// Why there is no connection, without the address.
+    fn cause(&self, error: &StoreError) -> String {
+        let met = error.source().and_then(|source| source.downcast_ref());
+        let met = met.map(|met: &io::Error| {
+            let text = met.to_string();
+            let mut letters = text.split(" (os error").next().unwrap_or_default().chars();
+            let first = letters.next().map(|first| first.to_ascii_lowercase());
+            first.into_iter().chain(letters).collect()
+        });
+        met.unwrap_or_else(|| error.to_string().replace(&format!(" to {}", self.node), ""))
+    }
+}
+
+impl fmt::Display for NodeVote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.vote, &self.error) {
+            (Vote::Silent, Some(error)) if error.kind() == ErrorKind::Unreachable => {
+                write!(f, "unreachable ({})", self.cause(error))
+            }
+            (Vote::Silent, _) => {
+                let within = self.within.as_millis();
+                write!(f, "silent (no answer in {within} ms)")
+            }
+            (Vote::Failed(_), Some(error)) => write!(f, "{}: {error}", self.vote),
+            _ => self.vote.fmt(f),
+        }
+    }
 }
 
 /// What a node of a [`Quorum`](crate::Quorum) has said.
@@ -31,7 +67,7 @@ pub enum Vote {
         /// How long it still stays out.
         rest: Duration,
     },
-    /// No answer, or no connection.
+    /// No connection, or no answer: [`NodeVote::error`] tells which.
     Silent,
     /// It answered with a refusal.
     Failed(ErrorKind),
@@ -82,7 +118,7 @@ impl fmt::Display for Tally {
         write!(f, "no majority of {nodes} nodes: {} needed", self.needed)?;
         self.votes
             .iter()
-            .try_for_each(|one| write!(f, "; {}: {}", one.node, one.vote))
+            .try_for_each(|one| write!(f, "; {}: {one}", one.node))
     }
 }
 
@@ -90,26 +126,65 @@ impl fmt::Display for Tally {
 mod tests {
     use super::*;
 
+    fn said(vote: Vote, error: Option<StoreError>) -> NodeVote {
+        NodeVote {
+            node: "redis://a:1/0".to_owned(),
+            vote,
+            error,
+            within: Duration::from_millis(250),
+        }
+    }
+
     #[test]
     fn a_tally_names_each_node_and_what_it_said() {
-        let vote = |node: &str, vote| NodeVote {
-            node: node.to_owned(),
-            vote,
-        };
         let rest = Duration::from_millis(12_001);
         let tally = Tally {
             granted: 1,
             needed: 2,
             votes: vec![
-                vote("redis://a:1", Vote::Granted),
-                vote("redis://b:1", Vote::NotVoting { rest }),
-                vote("redis://c:1", Vote::Failed(ErrorKind::OutOfMemory)),
+                said(Vote::Granted, None),
+                said(Vote::NotVoting { rest }, None),
+                said(Vote::Silent, None),
             ],
         };
         assert_eq!(
             tally.to_string(),
-            "no majority of 3 nodes: 2 needed; redis://a:1: granted; redis://b:1: came up lately and votes again in \
-             13 s; redis://c:1: failed (OutOfMemory)"
+            "no majority of 3 nodes: 2 needed; redis://a:1/0: granted; redis://a:1/0: came up lately and votes again \
+             in 13 s; redis://a:1/0: silent (no answer in 250 ms)"
         );
+    }
+
+    #[test]
+    fn what_kept_a_node_from_voting_is_said_in_its_words_and_its_address_once() {
+        let refused = |kind, message: &str| StoreError::refused(kind, message);
+        let met = io::Error::from_raw_os_error(rustix::io::Errno::CONNREFUSED.raw_os_error());
+        for (error, words) in [
+            (
+                refused(ErrorKind::Unreachable, "no connection to redis://a:1/0: …")
+                    .with_source(met),
+                "unreachable (connection refused)",
+            ),
+            (
+                refused(
+                    ErrorKind::Unreachable,
+                    "the connection to redis://a:1/0 broke",
+                ),
+                "unreachable (the connection broke)",
+            ),
+            (
+                refused(
+                    ErrorKind::TimedOut,
+                    "no connection to redis://a:1/0 in time",
+                ),
+                "silent (no answer in 250 ms)",
+            ),
+            (
+                refused(ErrorKind::OutOfMemory, "the memory is full"),
+                "failed (OutOfMemory): the memory is full",
+            ),
+        ] {
+            let one = said(Vote::of_failure(error.kind()), Some(error));
+            assert_eq!(one.to_string(), words);
+        }
     }
 }

@@ -75,10 +75,18 @@ fn without_a_majority_the_command_says_what_each_server_said_and_ends_with_69() 
     let done = nodes.run(&["run", "-n", "job", "--", "true"]);
     let done = done.refuses(69, "no majority of 3 nodes");
     assert!(
-        done.err.contains("silent") && done.err.contains("granted"),
+        done.err.matches("unreachable (connection refused)").count() == 2
+            && done.err.contains("granted"),
         "{}",
         done.err
     );
+    let done = nodes.run(&["--json", "run", "-n", "job", "--", "true"]);
+    let told = object(&done.refuses(69, "no majority of 3 nodes").err);
+    let votes: Vec<&str> = [0, 1, 2]
+        .map(|at| told["nodes"][at]["vote"].as_str().unwrap())
+        .to_vec();
+    assert_eq!(votes, ["unreachable", "granted", "unreachable"], "{told}");
+    assert_eq!(told["nodes"][0]["said"], "unreachable (connection refused)");
     nodes
         .run(&["status", "job"])
         .refuses(69, "no majority of 3 nodes");

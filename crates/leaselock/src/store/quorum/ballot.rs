@@ -30,6 +30,8 @@ impl Absent {
 #[derive(Debug)]
 pub(crate) struct Votes<R> {
     nodes: Vec<Node<R>>,
+    /// How long each has to answer.
+    within: Duration,
 }
 
 #[derive(Debug)]
@@ -64,7 +66,17 @@ impl<R> Votes<R> {
         };
         Votes {
             nodes: std::iter::repeat_with(silent).take(nodes).collect(),
+            within: Duration::ZERO,
         }
+    }
+
+    /// The same, when they have so long to answer.
+    pub(super) fn due(self, within: Duration) -> Self {
+        Votes { within, ..self }
+    }
+
+    pub(super) fn within(&self) -> Duration {
+        self.within
     }
 
     pub(crate) fn record(&mut self, at: usize, said: Result<R, Absent>, server: Option<u64>) {
@@ -142,6 +154,7 @@ impl<R> Votes<R> {
         });
         Votes {
             nodes: nodes.collect(),
+            within: self.within,
         }
     }
 }

@@ -162,7 +162,7 @@ impl QuorumStore {
     ) -> Poll<O::Reply> {
         let call = Arc::new(operation.on_a_node());
         let within = within.min(self.common.terms.node_timeout);
-        let mut poll = Poll::new(self.nodes.len());
+        let mut poll = Poll::new(self.nodes.len(), within);
         for (at, node) in self.nodes.iter().enumerate().filter(|(at, _)| among(*at)) {
             let (node, call) = (Arc::clone(node), Arc::clone(&call));
             let common = Arc::clone(&self.common);
@@ -220,6 +220,11 @@ impl QuorumStore {
                 Some(Err(Absent::NotVoting(rest))) => Vote::NotVoting { rest: *rest },
                 Some(Err(Absent::Failed(error))) => Vote::of_failure(error.kind()),
             },
+            error: match votes.of(at) {
+                Some(Err(Absent::Failed(error))) => Some(error.clone()),
+                _ => None,
+            },
+            within: votes.within(),
         };
         let all: Vec<NodeVote> = self.nodes.iter().enumerate().map(vote).collect();
         let granted = all.iter().filter(|one| one.vote == Vote::Granted).count();

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll as Progress;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 
@@ -25,9 +26,9 @@ pub(crate) struct Poll<R: Send + 'static> {
 }
 
 impl<R: Send + 'static> Poll<R> {
-    pub(super) fn new(nodes: usize) -> Self {
+    pub(super) fn new(nodes: usize, within: Duration) -> Self {
         Poll {
-            votes: Votes::new(nodes),
+            votes: Votes::new(nodes).due(within),
             over: Arc::default(),
             on_their_way: Vec::with_capacity(nodes),
         }

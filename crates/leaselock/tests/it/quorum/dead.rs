@@ -1,6 +1,6 @@
 //! Nodes that are killed, frozen or cut off: nobody waits for them, and nothing stays on them.
 
-use leaselock::{AcquireError, LeaseState, Quorum, Vote};
+use leaselock::{AcquireError, ErrorKind, LeaseState, Quorum, Vote};
 use testkit::{Fault, Proxy, Server, Way};
 
 use super::Nodes;
@@ -117,12 +117,22 @@ async fn with_three_of_five_gone_a_lock_is_refused_by_name_and_nothing_is_left_o
     let said: Vec<&Vote> = votes.iter().map(|one| &one.vote).collect();
     let (gone, there) = (&Vote::Silent, &Vote::Granted);
     assert_eq!(said, [gone, gone, gone, there, there]);
-    for server in &nodes.0 {
-        assert!(
-            text.contains(&format!("127.0.0.1:{}", server.port())),
-            "{text}"
-        );
+    let frozen = format!(
+        "127.0.0.1:{}/0: silent (no answer in 300 ms)",
+        nodes.0[0].port()
+    );
+    assert!(text.contains(&frozen), "{text}");
+    for gone in &nodes.0[1..3] {
+        // The connection was there when it was killed, or it was noticed in time.
+        let refused = format!("127.0.0.1:{}/0: unreachable (", gone.port());
+        assert!(text.contains(&refused), "{text}");
     }
+    let kinds = votes.iter().map(|one| Some(one.error.as_ref()?.kind()));
+    let (late, refused) = (Some(ErrorKind::TimedOut), Some(ErrorKind::Unreachable));
+    assert_eq!(
+        kinds.collect::<Vec<_>>(),
+        [late, refused, refused, None, None]
+    );
     for there in &nodes.0[3..] {
         assert_eq!(there.cli(&["EXISTS", "job"]).integer(), Some(0));
     }
