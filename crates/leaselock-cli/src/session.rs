@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leaselock::{
     BreakError, BreakTerms, Broken, Client, ClientBuilder, Closed, DetachedLease, Handle,
-    InspectError, Inspection, InvalidInput, Mutex, Quorum, Report, StoreError,
+    InspectError, Inspection, InvalidInput, LoadedFunctions, Mutex, Quorum, Report, StoreError,
 };
 
 use crate::args::Globals;
@@ -53,6 +53,10 @@ impl Locks {
 
     pub(crate) async fn doctor(&self) -> Result<Report, StoreError> {
         each!(self, one => one.doctor().await)
+    }
+
+    pub(crate) async fn load_functions(&self) -> Result<LoadedFunctions, StoreError> {
+        each!(self, one => one.load_functions().await)
     }
 
     pub(crate) async fn close(&self) -> Closed {
@@ -129,12 +133,9 @@ fn build(globals: &Globals, process: Option<&str>, session: bool) -> Result<Lock
                         see --longest-ttl";
             return Err(Failure::new(text, Exit::USAGE));
         }
-        if globals.functions {
-            let text =
-                "functions are for one store: a quorum sends its scripts, leave --functions out";
-            return Err(Failure::new(text, Exit::USAGE));
-        }
-        let mut quorum = Quorum::builder(urls).delayed_restart(!globals.durable_nodes);
+        let mut quorum = Quorum::builder(urls)
+            .delayed_restart(!globals.durable_nodes)
+            .functions(globals.functions);
         if let Some(longest) = globals.longest_ttl {
             quorum = quorum.longest_ttl(longest);
         }

@@ -81,10 +81,10 @@ pub use quorum::{LONGEST_TTL, Quorum, QuorumBuilder};
 /// The redis client library in the version that connections are handed in from.
 #[cfg(feature = "redis")]
 pub use redis;
-#[cfg(feature = "redis")]
-pub use store::redis::LoadedFunctions;
 #[cfg(feature = "tls")]
 pub use store::redis::TlsOptions;
+#[cfg(feature = "redis")]
+pub use store::redis::{FunctionsNode, LoadedFunctions};
 pub use strict::{Quarantine, StrictStatus};
 pub use ttl::{TTL_MAX, TTL_MIN};
 pub use votes::{NodeVote, Vote};

@@ -86,6 +86,9 @@ pub(crate) struct DoctorArgs {}
 
 /// Load all scripts onto a server as functions, for users who may not send scripts
 ///
+/// With the URL of a cluster onto every primary, with several --url onto every node; with
+/// Sentinels onto the primary, from which replicas have them. Repeat it for nodes that join later.
+///
 /// The library has the version in its name, so those of other versions stay; they are named, and
 /// FUNCTION DELETE takes them away when nobody uses them. The user needs the right to FUNCTION
 /// LOAD. Clients use them with --functions.

@@ -1,6 +1,6 @@
 //! `leaselock functions load|print`
 
-use leaselock::Client;
+use leaselock::{Client, FunctionsNode, LoadedFunctions};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -15,25 +15,45 @@ pub(crate) fn run(args: &FunctionsArgs, globals: &Globals) -> Result<Exit, Failu
         output::print(Client::functions_source().as_bytes())?;
         return Ok(Exit::OK);
     }
-    let client = session::one_store(globals, "functions are loaded on one server at a time")?;
-    let loaded = session::block_on(async { Ok(client.load_functions().await?) })?;
+    let locks = session::client(globals)?;
+    let loaded = session::block_on(async { Ok(locks.load_functions().await?) })?;
     let text = if globals.json {
+        let node = |one: &FunctionsNode| json!({ "node": output::tame(&one.node), "was_there": one.was_there });
         let object = json!({
             "library": loaded.name,
             "was_there": loaded.was_there,
+            "nodes": loaded.nodes.iter().map(node).collect::<Vec<_>>(),
             "others": loaded.others,
         });
         format!("{object}\n")
     } else {
-        let how = if loaded.was_there {
-            "was there"
-        } else {
-            "is loaded"
-        };
-        let others = loaded.others.iter();
-        let others = others.map(|name| format!("of another version: {}\n", output::tame(name)));
-        format!("{} {how}\n{}", loaded.name, others.collect::<String>())
+        in_words(&loaded)
     };
     output::print(text.as_bytes())?;
     Ok(Exit::OK)
+}
+
+/// A line for each server when there are several.
+fn in_words(loaded: &LoadedFunctions) -> String {
+    let how = |was_there| {
+        if was_there { "was there" } else { "is loaded" }
+    };
+    let others = loaded.others.iter();
+    let others = others.map(|name| format!("of another version: {}\n", output::tame(name)));
+    let nodes: String = match &loaded.nodes[..] {
+        [_, _, ..] => {
+            let nodes = loaded.nodes.iter();
+            let line = |one: &FunctionsNode| {
+                format!(
+                    "{}: {} {}\n",
+                    output::tame(&one.node),
+                    loaded.name,
+                    how(one.was_there)
+                )
+            };
+            nodes.map(line).collect()
+        }
+        _ => format!("{} {}\n", loaded.name, how(loaded.was_there)),
+    };
+    format!("{nodes}{}", others.collect::<String>())
 }

@@ -285,6 +285,32 @@ fn functions_are_loaded_once_and_then_used() {
 }
 
 #[test]
+fn functions_of_several_servers_are_shown_one_by_one() {
+    let servers = [0, 1, 2].map(|_| Server::start());
+    if servers[0].cli(&["FUNCTION", "LIST"]).is_error() {
+        return; // said by the test of one server
+    }
+    let mut store = Store::file();
+    store.url = servers.each_ref().map(Server::url).join(" ");
+    servers[1].kill();
+    let half = store.run(&["functions", "load"]);
+    half.refuses(69, "is on 2 of 3 nodes");
+    servers[1].restart();
+    let loaded = store.run(&["functions", "load"]).gives(0).out;
+    for (server, how) in servers.iter().zip(["was there", "is loaded", "was there"]) {
+        let line = loaded
+            .lines()
+            .find(|line| line.contains(&format!(":{}/", server.port())));
+        assert!(line.is_some_and(|line| line.ends_with(how)), "{loaded}");
+    }
+    let again = object(&store.run(&["functions", "load", "--json"]).gives(0).out);
+    assert_eq!(again["nodes"][2]["was_there"], true, "{again}");
+    store
+        .run(&["--durable-nodes", "--functions", "run", "job", "--", "true"])
+        .gives(0);
+}
+
+#[test]
 fn every_verb_has_its_page_and_every_shell_its_completions() {
     let store = Store::file();
     let page = store.run(&["man"]).gives(0).out;

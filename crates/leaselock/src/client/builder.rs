@@ -119,7 +119,8 @@ impl ClientBuilder {
 
     /// Whether scripts are called as functions that an administrator has loaded
     /// ([`Client::load_functions`]), so that the user needs no right to send scripts; off by default. Needs Redis 7 or
-    /// later, or Valkey, at a URL. Where the functions of this version are missing, each operation says so.
+    /// later, or Valkey, at a URL. Where the functions of this version are missing, each operation says so, and names the
+    /// server.
     #[cfg(feature = "redis")]
     pub fn functions(mut self, on: bool) -> Self {
         self.functions = on;
@@ -313,6 +314,12 @@ impl ClientBuilder {
             _ if !self.functions => Ok(target),
             Target::Redis(server) => {
                 server.functions = Some(crate::functions::library());
+                Ok(target)
+            }
+            Target::Cluster(nodes) => {
+                for node in nodes {
+                    node.functions = Some(crate::functions::library());
+                }
                 Ok(target)
             }
             _ => Err(functions_need_a_url()),

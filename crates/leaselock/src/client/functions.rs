@@ -2,7 +2,9 @@
 
 use super::record::{Announce, Who};
 use super::{Client, OPERATOR_WITHIN};
-use crate::error::{ErrorKind, StoreError};
+#[cfg(feature = "embedded")]
+use crate::error::ErrorKind;
+use crate::error::StoreError;
 use crate::functions;
 use crate::script::{Operation, Scripts};
 use crate::store::Store;
@@ -12,8 +14,8 @@ use crate::store::redis::LoadedFunctions;
 pub(crate) const SCRIPTS: Scripts = &[Announce::SCRIPT, Who::SCRIPT];
 
 impl Client {
-    /// Loads all scripts as functions onto the server, for clients that were built with
-    /// [`functions`](crate::ClientBuilder::functions). Each version of leaselock has a library of its own: others stay, and
+    /// Loads all scripts as functions onto the server, or onto every primary of a cluster, for clients that were built
+    /// with [`functions`](crate::ClientBuilder::functions). Replicas have them from their primary. Each version of leaselock has a library of its own: others stay, and
     /// nothing is done when this one is there. The user needs the right to `FUNCTION LOAD`.
     ///
     /// # Cancel safety
@@ -21,14 +23,11 @@ impl Client {
     ///
     /// # Errors
     /// [`StoreError`] of the kind `Unsupported` when the store has no functions (Redis before 7, a folder), `Forbidden`
-    /// when the user may not load them.
+    /// when the user may not load them. Of several servers it names each that failed; the others have them.
     pub async fn load_functions(&self) -> Result<LoadedFunctions, StoreError> {
         match &self.inner.store {
             Store::Redis(store) => store.load_functions(OPERATOR_WITHIN).await,
-            Store::Quorum(_) => Err(StoreError::refused(
-                ErrorKind::Unsupported,
-                "functions are loaded on one server at a time: name each node by itself",
-            )),
+            Store::Quorum(store) => store.load_functions(OPERATOR_WITHIN).await,
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => Err(StoreError::refused(
                 ErrorKind::Unsupported,

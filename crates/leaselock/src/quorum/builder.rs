@@ -29,6 +29,7 @@ pub struct QuorumBuilder {
     node_timeout: Duration,
     longest: Duration,
     delayed_restart: bool,
+    functions: bool,
     #[cfg(feature = "tls")]
     tls: Option<crate::store::redis::TlsOptions>,
 }
@@ -42,6 +43,7 @@ impl QuorumBuilder {
             node_timeout: NODE_TIMEOUT,
             longest: LONGEST_TTL,
             delayed_restart: true,
+            functions: false,
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -94,6 +96,13 @@ impl QuorumBuilder {
         self
     }
 
+    /// Whether scripts are called as functions that an administrator has loaded onto every node
+    /// ([`Quorum::load_functions`]); off by default. A node without them has no vote.
+    pub fn functions(mut self, on: bool) -> Self {
+        self.functions = on;
+        self
+    }
+
     /// Whom to trust and what to show on connections to the nodes, all of which have `rediss://` URLs then.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: crate::store::redis::TlsOptions) -> Self {
@@ -113,7 +122,10 @@ impl QuorumBuilder {
     /// [`InvalidInput`]: an option or a URL is not well-formed, or the nodes are too few, an even number, or not
     /// different. A server that is down is no error here.
     pub fn build(self) -> Result<Quorum, InvalidInput> {
-        let nodes = nodes(&self.urls)?;
+        let mut nodes = nodes(&self.urls)?;
+        for node in &mut nodes {
+            node.functions = self.functions.then(crate::functions::library);
+        }
         #[cfg(feature = "tls")]
         let nodes = secured(nodes, self.tls.as_ref())?;
         if !(TTL_MIN..=TTL_MAX).contains(&self.longest) {

@@ -9,6 +9,7 @@ use crate::inspect::{BreakTerms, Broken, Inspection};
 use crate::lease::Held;
 use crate::lease::handle::{DetachedLease, Handle};
 use crate::mutex::Mutex;
+use crate::store::redis::LoadedFunctions;
 
 pub use self::builder::{LONGEST_TTL, QuorumBuilder};
 
@@ -122,6 +123,18 @@ impl Quorum {
     /// [`StoreError`] when nothing could be asked. A node that does not answer is a finding.
     pub async fn doctor(&self) -> Result<Report, StoreError> {
         self.client.doctor().await
+    }
+
+    /// Loads all scripts as functions onto every node, for quorums that were built with
+    /// [`functions`](QuorumBuilder::functions). See [`Client::load_functions`].
+    ///
+    /// # Cancel safety
+    /// When dropped, it may have happened, also on some nodes only; doing it again does no harm.
+    ///
+    /// # Errors
+    /// [`StoreError`] names each node that does not have them now; the others do.
+    pub async fn load_functions(&self) -> Result<LoadedFunctions, StoreError> {
+        self.client.load_functions().await
     }
 
     /// As [`Client::close`]. What nodes that are down have not confirmed ends there by itself at its ttl.

@@ -1,5 +1,7 @@
 //! Servers on which nobody may send scripts of their own.
 
+mod several;
+
 use leaselock::{AcquireError, Client, ErrorKind};
 use testkit::{Server, Value};
 

@@ -28,7 +28,7 @@ use crate::clock::{Clock, Moment};
 use crate::error::{ErrorKind, InvalidInput, StoreError};
 use crate::options::Options;
 use crate::script::{Call, Operation, Tagged};
-use crate::store::redis::RedisStore;
+use crate::store::redis::{LoadedFunctions, RedisStore, load_on_each};
 use crate::store::{Capabilities, Event, Sink};
 use crate::votes::{NodeVote, Tally, Vote};
 
@@ -277,6 +277,15 @@ impl QuorumStore {
         }
         while tasks.join_next().await.is_some() {}
         std::future::pending().await
+    }
+
+    /// Puts the scripts onto every node as functions.
+    pub(crate) async fn load_functions(
+        &self,
+        within: Duration,
+    ) -> Result<LoadedFunctions, StoreError> {
+        let stores = self.nodes.iter().map(|node| node.store.clone());
+        load_on_each(stores.collect(), within).await
     }
 
     /// Operations are voted on, never single scripts.

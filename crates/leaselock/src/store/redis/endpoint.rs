@@ -135,6 +135,14 @@ impl Endpoint {
         self.0.watch.as_ref()
     }
 
+    /// The server, as an administrator would call it.
+    pub(super) fn place(&self) -> String {
+        match self.0.watch.as_ref().and_then(Watch::place) {
+            Some(primary) => format!("{primary}, the primary of {self},"),
+            None => self.to_string(),
+        }
+    }
+
     /// Ends when the server is said to be in another place: never when it stays in its place.
     pub(super) async fn moved(&self) {
         match &self.0.watch {

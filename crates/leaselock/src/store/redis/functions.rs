@@ -1,7 +1,11 @@
 //! Scripts as functions of the server, which an administrator has loaded.
 
+use std::time::Duration;
+
 use redis::Value;
 
+#[cfg(feature = "cluster")]
+use super::Lane;
 use super::{CLOCK, Link, RedisStore, answer, command, fault, hash_of};
 use crate::error::{ErrorKind, StoreError};
 use crate::functions::{self, Library};
@@ -14,7 +18,18 @@ impl Link {
             Link::Own(lane) => lane.endpoint().url().functions,
             Link::Handed(_) => None,
             #[cfg(feature = "cluster")]
-            Link::Cluster(_) => None,
+            Link::Cluster(cluster) => cluster.functions(),
+        }
+    }
+
+    /// The server that has the key, as an administrator would call it.
+    #[cfg_attr(not(feature = "cluster"), expect(unused_variables))]
+    fn place_of(&self, key: Option<&str>) -> String {
+        match self {
+            Link::Own(lane) => lane.endpoint().place(),
+            Link::Handed(_) => "the server".to_owned(),
+            #[cfg(feature = "cluster")]
+            Link::Cluster(cluster) => cluster.place_of(key.unwrap_or_default()),
         }
     }
 }
@@ -35,6 +50,16 @@ pub(super) fn whole(library: Option<&Library>, call: &Call) -> redis::Cmd {
     }
 }
 
+/// What an error line means as the answer to a call.
+pub(super) fn explain(link: &Link, call: &Call, line: &str) -> StoreError {
+    match link.functions() {
+        Some(library) if is_absent(line) => {
+            absent(library, line, &link.place_of(call.all_keys().next()))
+        }
+        _ => link.explain(line),
+    }
+}
+
 /// Nothing was run: the server has no such function, or no functions at all.
 pub(super) fn is_absent(line: &str) -> bool {
     line.contains("Function not found") || is_unknown(line)
@@ -45,13 +70,14 @@ fn is_unknown(line: &str) -> bool {
 }
 
 /// What to do about it.
-pub(super) fn absent(library: &Library, line: &str) -> StoreError {
+pub(super) fn absent(library: &Library, line: &str, place: &str) -> StoreError {
     let message = if is_unknown(line) {
-        "the server has no functions, which need Redis 7 or later, or Valkey: use it without them"
-            .to_owned()
+        format!(
+            "{place} has no functions, which need Redis 7 or later, or Valkey: use it without them"
+        )
     } else {
         format!(
-            "the server does not have the functions of this version of leaselock ({}): an administrator loads them with \
+            "{place} does not have the functions of this version of leaselock ({}): an administrator loads them with \
              `leaselock functions load`",
             library.name
         )
@@ -65,23 +91,41 @@ pub(super) fn absent(library: &Library, line: &str) -> StoreError {
 pub struct LoadedFunctions {
     /// The name of the library of this version.
     pub name: String,
-    /// It was there before; nothing was changed.
+    /// It was there before, on each of the nodes; nothing was changed.
     pub was_there: bool,
+    /// Where it was put: one server, every primary of a cluster, or every node of a quorum. Replicas have it from their
+    /// primary.
+    pub nodes: Vec<FunctionsNode>,
     /// The libraries of other versions. When no client of theirs is left, `FUNCTION DELETE` takes them away.
     pub others: Vec<String>,
 }
 
+/// A server with the library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FunctionsNode {
+    /// Its address, without its login.
+    pub node: String,
+    /// It was there before.
+    pub was_there: bool,
+}
+
 impl RedisStore {
-    /// Loads the library, unless it is there.
+    /// Loads the library wherever a lock of this store may lie, unless it is there.
     pub(crate) async fn load_functions(
         &self,
-        within: std::time::Duration,
+        within: Duration,
     ) -> Result<LoadedFunctions, StoreError> {
         #[cfg(feature = "cluster")]
-        if let Link::Cluster(_) = &self.0 {
-            let message = "the nodes of a cluster get functions one by one: name each primary by its own redis:// URL";
-            return Err(StoreError::refused(ErrorKind::Unsupported, message));
+        if let Link::Cluster(cluster) = &self.0 {
+            let endpoints = cluster.endpoints_anew(CLOCK.now().plus(within)).await?;
+            let primary = |endpoint| RedisStore(Link::Own(Lane::new(endpoint)));
+            return load_on_each(endpoints.into_iter().map(primary).collect(), within).await;
         }
+        self.load_here(within).await
+    }
+
+    async fn load_here(&self, within: Duration) -> Result<LoadedFunctions, StoreError> {
         let (library, until) = (functions::library(), CLOCK.now().plus(within));
         let mut load = redis::cmd("FUNCTION");
         load.arg("LOAD").arg(&library.source);
@@ -106,12 +150,67 @@ impl RedisStore {
             Value::ServerError(_) => Vec::new(), // loading is a right of its own
             listed => others(&listed, &library.name),
         };
+        let node = FunctionsNode {
+            node: self.describe(),
+            was_there,
+        };
         Ok(LoadedFunctions {
             name: library.name.clone(),
             was_there,
+            nodes: vec![node],
             others,
         })
     }
+}
+
+/// On all of them at once. One that fails does not keep the others from having it.
+pub(crate) async fn load_on_each(
+    stores: Vec<RedisStore>,
+    within: Duration,
+) -> Result<LoadedFunctions, StoreError> {
+    let load = |store: RedisStore| tokio::spawn(async move { store.load_here(within).await });
+    let loading: Vec<_> = stores.iter().cloned().map(load).collect();
+    let mut all = LoadedFunctions {
+        name: functions::library().name.clone(),
+        was_there: true,
+        nodes: Vec::new(),
+        others: Vec::new(),
+    };
+    let mut failures = Vec::new();
+    for (store, loading) in stores.iter().zip(loading) {
+        match loading.await {
+            Ok(Ok(loaded)) => {
+                all.was_there &= loaded.was_there;
+                all.nodes.extend(loaded.nodes);
+                all.others.extend(loaded.others);
+            }
+            Ok(Err(error)) => failures.push((store.describe(), error)),
+            Err(_) => failures.push((store.describe(), ended())),
+        }
+    }
+    all.others.sort();
+    all.others.dedup();
+    // What needs a person is told rather than what may pass.
+    let worst = failures.iter().min_by_key(|(_, error)| error.may_pass());
+    let Some(kind) = worst.map(|(_, error)| error.kind()) else {
+        return Ok(all);
+    };
+    let said: Vec<String> = failures
+        .iter()
+        .map(|(node, error)| format!("; {node}: {error}"))
+        .collect();
+    let message = format!(
+        "{} is on {} of {} nodes; load it again when this is mended{}",
+        all.name,
+        all.nodes.len(),
+        stores.len(),
+        said.concat()
+    );
+    Err(StoreError::refused(kind, message))
+}
+
+fn ended() -> StoreError {
+    StoreError::refused(ErrorKind::Internal, "the runtime is shutting down")
 }
 
 /// The names of libraries behind `library_name`, without this one.

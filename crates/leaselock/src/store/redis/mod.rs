@@ -40,7 +40,8 @@ use redis::{Cmd, ConnectionAddr, Value};
 #[cfg(feature = "cluster")]
 use self::cluster::Cluster;
 use self::endpoint::Endpoint;
-pub use self::functions::LoadedFunctions;
+pub(crate) use self::functions::load_on_each;
+pub use self::functions::{FunctionsNode, LoadedFunctions};
 use self::handed::{Handed, Theirs};
 use self::lane::Lane;
 pub(crate) use self::plain::Private;
@@ -160,11 +161,7 @@ impl RedisStore {
 
     fn understood(&self, call: &Call, answer: Value) -> Result<Tagged, StoreError> {
         if let Value::ServerError(reply) = &answer {
-            let line = fault::line(reply);
-            return Err(match self.0.functions() {
-                Some(library) if functions::is_absent(&line) => functions::absent(library, &line),
-                _ => self.0.explain(&line),
-            });
+            return Err(functions::explain(&self.0, call, &fault::line(reply)));
         }
         answer::plain(answer)
             .and_then(Tagged::from_value)

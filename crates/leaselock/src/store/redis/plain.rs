@@ -123,7 +123,12 @@ impl Private {
             let whole = functions::whole(library, &call);
             answer = self.send(&whole, within).await?;
         }
-        let answer = understood(answer, |line| self.endpoint.explain(line))?;
+        let answer = understood(answer, |line| match library {
+            Some(library) if functions::is_absent(line) => {
+                functions::absent(library, line, &self.endpoint.place())
+            }
+            _ => self.endpoint.explain(line),
+        })?;
         O::read(&Tagged::from_value(answer).map_err(|Malformed| malformed())?)
     }
 

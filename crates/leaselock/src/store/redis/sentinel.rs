@@ -16,7 +16,7 @@ pub(super) use self::follow::follow;
 use super::endpoint::Driver;
 use super::socket::Leash;
 use crate::store::url::sentinel::Sentinels;
-use crate::store::url::{Place, RedisUrl};
+use crate::store::url::{Place, RedisUrl, address};
 
 type Address = (String, u16);
 
@@ -65,6 +65,13 @@ impl Watch {
     pub(super) fn host(&self) -> Option<String> {
         let named = self.named.borrow();
         named.primary.as_ref().map(|(host, _)| host.clone())
+    }
+
+    /// The same, as it is written.
+    pub(super) fn place(&self) -> Option<String> {
+        let named = self.named.borrow();
+        let primary = named.primary.as_ref();
+        primary.map(|(host, port)| address(host, *port))
     }
 
     /// Ends when connections are to be made anew.

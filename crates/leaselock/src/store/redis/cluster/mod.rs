@@ -23,6 +23,7 @@ use super::lane::Lane;
 use super::{backoff, fault};
 use crate::clock::{Clock, Moment};
 use crate::error::{ErrorKind, StoreError};
+use crate::functions::Library;
 use crate::store::SharedSink;
 use crate::store::bells::Bells;
 use crate::store::url::RedisUrl;
@@ -275,6 +276,26 @@ impl Cluster {
             self.topology.refresh(asked, until).await?;
         }
         Ok(self.topology.primaries())
+    }
+
+    /// Every primary, as a server of its own, by what the nodes say now.
+    pub(super) async fn endpoints_anew(&self, until: Moment) -> Result<Vec<Endpoint>, StoreError> {
+        let asked = self.topology.asked();
+        self.topology.refresh(asked, until).await?;
+        self.endpoints(until).await
+    }
+
+    /// Scripts are called as functions of this library.
+    pub(super) fn functions(&self) -> Option<&'static Library> {
+        self.topology.functions()
+    }
+
+    /// The node that has the key, as far as is known.
+    pub(super) fn place_of(&self, key: &str) -> String {
+        match self.topology.owner(slot_of(key)) {
+            Some(node) => format!("the node {node}"),
+            None => format!("a node of {self}"),
+        }
     }
 
     /// Every primary, as a server of its own.

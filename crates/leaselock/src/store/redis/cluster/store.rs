@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::super::{CLOCK, Link, RedisStore, command, hash_of, is_noscript, scan};
+use super::super::{CLOCK, Link, RedisStore, functions, is_noscript, scan};
 use super::Cluster;
 use crate::clock::Moment;
 use crate::error::{ErrorKind, StoreError};
@@ -70,11 +70,12 @@ async fn at_node(
     patience: Moment,
 ) -> Result<Value, StoreError> {
     let key = call.all_keys().next();
-    let short = command("EVALSHA", hash_of(call.script), call);
+    let library = cluster.functions();
+    let short = functions::short(library, call);
     let answer = cluster.ask(&short, key, until, patience).await?;
     if !is_noscript(&answer) {
         return Ok(answer);
     }
-    let whole = command("EVAL", call.script.source, call);
+    let whole = functions::whole(library, call);
     cluster.ask(&whole, key, until, patience).await
 }

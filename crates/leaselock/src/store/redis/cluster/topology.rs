@@ -18,6 +18,7 @@ use super::ears::Ears;
 use super::slots::{Node, Table};
 use crate::clock::{Clock, Moment};
 use crate::error::{ErrorKind, StoreError};
+use crate::functions::Library;
 use crate::store::url::{Place, RedisUrl, address};
 
 const CLOCK: Clock = Clock::boot();
@@ -73,6 +74,10 @@ impl Topology {
 
     pub(super) fn primaries(&self) -> Vec<Node> {
         self.table().primaries()
+    }
+
+    pub(super) fn functions(&self) -> Option<&'static Library> {
+        self.seeds[0].functions
     }
 
     /// The way to a node: all have the login of the URL.

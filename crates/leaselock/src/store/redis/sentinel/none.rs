@@ -22,6 +22,10 @@ impl Watch {
         match *self {}
     }
 
+    pub(super) fn place(&self) -> Option<String> {
+        match *self {}
+    }
+
     pub(super) async fn moved(&self) {
         match *self {}
     }
