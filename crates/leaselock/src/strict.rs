@@ -27,11 +27,14 @@ pub(crate) struct Gate {
     quarantine: Duration,
 }
 
-/// All the gates there are for a prefix.
+/// All the gates there are for a prefix. Neighbouring slots lie on one node as a rule, so they do not follow each other:
+/// whoever asks at several gates at once asks all nodes.
 pub(crate) fn gates(prefix: &str, by_slot: bool) -> impl Iterator<Item = String> {
+    const STRIDE: u16 = 10_127; // odd, so that each slot comes once
     let one_is_enough = !by_slot || prefix.contains('{');
-    let last = if one_is_enough { 1 } else { slots::SLOTS };
-    (0..last).map(move |slot| keys::gate(prefix, by_slot.then_some(slot)))
+    let count = if one_is_enough { 1 } else { slots::SLOTS };
+    let slot = |turn: u16| turn.wrapping_mul(STRIDE) % slots::SLOTS;
+    (0..count).map(move |turn| keys::gate(prefix, by_slot.then_some(slot(turn))))
 }
 
 impl Gate {
@@ -123,6 +126,23 @@ pub enum StrictStatus {
         /// The longest ttl that its users agreed on.
         longest: Duration,
     },
+}
+
+impl StrictStatus {
+    /// What can be said of several gates together: the one that keeps locks back for longest.
+    pub(crate) fn worse(self, other: Self) -> Self {
+        let rank = |status: &Self| match status {
+            StrictStatus::Open { .. } => (0, Duration::ZERO),
+            StrictStatus::Quarantined { remaining, .. } => (1, *remaining),
+            StrictStatus::Moved { .. } => (2, Duration::ZERO),
+            StrictStatus::Missing => (3, Duration::ZERO),
+        };
+        if rank(&other) > rank(&self) {
+            other
+        } else {
+            self
+        }
+    }
 }
 
 /// A client in strict mode.
@@ -261,6 +281,35 @@ mod tests {
         assert_eq!(strict.left(at(3_000)), Duration::from_millis(10));
         assert!(met(3_000, 3_500), "the server was restarted in the middle");
         assert!(met(3_000, 60_000));
+    }
+
+    #[test]
+    fn gates_of_a_cluster_are_one_in_each_slot_whatever_their_order() {
+        let slots: std::collections::BTreeSet<u16> =
+            gates("app:", true).map(|gate| slots::of(&gate)).collect();
+        assert_eq!(slots.len(), usize::from(slots::SLOTS));
+        assert_eq!(gates("app:", true).count(), slots.len());
+        assert_eq!(
+            (gates("{app}:", true).count(), gates("", false).count()),
+            (1, 1)
+        );
+    }
+
+    #[test]
+    fn the_gate_that_keeps_locks_back_for_longest_speaks_for_all() {
+        let (longest, second) = (Duration::from_secs(9), Duration::from_secs(1));
+        let closed = |remaining| StrictStatus::Quarantined { remaining, longest };
+        let by_rank = [
+            StrictStatus::Open { longest },
+            closed(second),
+            closed(2 * second),
+            StrictStatus::Moved { longest },
+            StrictStatus::Missing,
+        ];
+        for pair in by_rank.windows(2) {
+            assert_eq!(pair[0].worse(pair[1]), pair[1]);
+            assert_eq!(pair[1].worse(pair[0]), pair[1]);
+        }
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+
 use super::{Client, Inner, OPERATOR_WITHIN};
 use crate::error::{AcquireError, ErrorKind, InvalidInput, StoreError};
 use crate::mutex::steps::Seen;
@@ -10,10 +12,40 @@ use crate::name::Name;
 use crate::strict::{self, Gate, Init, Status, StrictStatus};
 use crate::ttl::Ttl;
 
+/// On a cluster there are thousands of gates, and at so many of them is asked at once: enough to keep the nodes busy,
+/// and few enough that whoever else asks there is not kept waiting.
+const GATES_AT_ONCE: usize = 256;
+
 impl Client {
-    /// On a cluster thousands, one in each slot.
-    fn gates(&self) -> impl Iterator<Item = String> {
-        strict::gates(&self.inner.prefix, self.inner.store.is_cluster())
+    /// Asks at each gate, as long as what is `told` says to go on.
+    async fn at_gates<T: Send + 'static, F>(
+        &self,
+        ask: impl Fn(Arc<Inner>, String) -> F,
+        mut told: impl FnMut(T) -> bool,
+    ) -> Result<(), StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        let mut gates = strict::gates(&self.inner.prefix, self.inner.store.is_cluster());
+        let mut asking = JoinSet::new();
+        loop {
+            let free = GATES_AT_ONCE - asking.len();
+            for key in gates.by_ref().take(free) {
+                asking.spawn(ask(Arc::clone(&self.inner), key));
+            }
+            match asking.join_next().await {
+                None => return Ok(()),
+                Some(Ok(answer)) => {
+                    if !told(answer?) {
+                        return Ok(());
+                    }
+                }
+                Some(Err(_)) => {
+                    let message = "the runtime is shutting down";
+                    return Err(StoreError::unknown(ErrorKind::Internal, message));
+                }
+            }
+        }
     }
 
     /// Opens the gate of strict mode at once, without a quarantine, and says how long the longest lease will be: for an
@@ -33,17 +65,15 @@ impl Client {
             return Err(StoreError::refused(ErrorKind::Unsupported, message));
         };
         let longest = strict.gate.longest;
-        for key in self.gates() {
+        let init = move |inner: Arc<Inner>, key: String| async move {
             let key = &key;
-            self.inner
-                .ask(&Init { key, longest }, OPERATOR_WITHIN)
-                .await?;
-        }
-        Ok(())
+            inner.ask(&Init { key, longest }, OPERATOR_WITHIN).await
+        };
+        self.at_gates(init, |_| true).await
     }
 
     /// What strict mode is at for this prefix, whether or not this client is in it. Folders and memory need none, and
-    /// have none.
+    /// have none. On a cluster there are many gates, and the one that keeps locks back for longest speaks for all.
     ///
     /// # Cancel safety
     /// Safe: looking changes nothing.
@@ -52,17 +82,16 @@ impl Client {
     /// [`StoreError`] when the store does not answer or is no server.
     pub async fn strict_status(&self) -> Result<StrictStatus, StoreError> {
         self.inner.store.can_be_strict()?;
-        let mut status = StrictStatus::Missing;
-        for key in self.gates() {
-            status = self
-                .inner
-                .ask(&Status { key: &key }, OPERATOR_WITHIN)
-                .await?;
-            if !matches!(status, StrictStatus::Open { .. }) {
-                break;
-            }
-        }
-        Ok(status)
+        let look = |inner: Arc<Inner>, key: String| async move {
+            inner.ask(&Status { key: &key }, OPERATOR_WITHIN).await
+        };
+        let mut worst: Option<StrictStatus> = None;
+        let told = |status| {
+            let worst = worst.insert(worst.map_or(status, |so_far| so_far.worse(status)));
+            *worst != StrictStatus::Missing // nothing is worse
+        };
+        self.at_gates(look, told).await?;
+        Ok(worst.unwrap_or(StrictStatus::Missing))
     }
 }
 

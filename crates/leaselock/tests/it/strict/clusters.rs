@@ -1,7 +1,7 @@
 //! On a cluster each slot has a gate of its own, on the node that has the slot.
 
-use leaselock::{AcquireError, Client, Quarantine, StrictStatus};
-use testkit::Cluster;
+use leaselock::{AcquireError, Client, ErrorKind, Quarantine, StrictStatus};
+use testkit::{Cluster, Server};
 
 use super::LONGEST;
 use crate::support::soon;
@@ -40,4 +40,37 @@ async fn a_node_that_took_over_grants_nothing_at_first_and_the_others_go_on() {
     assert_eq!(kept_by(&client, other).await, None);
     let lease = soon(client.mutex("job").ttl(LONGEST).acquire()).await;
     lease.unwrap().release().await.unwrap();
+}
+
+fn gates_on(node: &Server) -> i64 {
+    node.cli(&["DBSIZE"]).integer().unwrap()
+}
+
+/// One after the other nothing would be opened behind the first that does not answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gates_are_opened_on_all_nodes_at_once_and_again_after_a_failure() {
+    let cluster = Cluster::start();
+    let builder = Client::builder().url(&cluster.url()).strict(LONGEST);
+    let client = builder.build().unwrap();
+    assert_eq!(client.strict_status().await.unwrap(), StrictStatus::Missing);
+    let [frozen, others @ ..] = cluster.nodes() else {
+        panic!("three nodes")
+    };
+    let paused = frozen.pause();
+    let error = soon(client.init_strict()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    for node in others {
+        assert!(gates_on(node) > 10, "{}", gates_on(node));
+    }
+    drop(paused);
+    soon(client.init_strict()).await.unwrap();
+    let all: i64 = cluster.nodes().iter().map(gates_on).sum();
+    assert_eq!(all, 16_384, "one in each slot");
+    let status = soon(client.strict_status()).await.unwrap();
+    assert_eq!(status, StrictStatus::Open { longest: LONGEST });
+    // One that is gone is found among all the others.
+    let gate = cluster.nodes()[1].cli(&["RANDOMKEY"]);
+    cluster.nodes()[1].cli(&["DEL", gate.text().unwrap()]);
+    let status = soon(client.strict_status()).await.unwrap();
+    assert_eq!(status, StrictStatus::Missing);
 }
