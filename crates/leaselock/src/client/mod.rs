@@ -214,13 +214,19 @@ impl Client {
     }
 
     /// Examines the store: version, persistence, eviction, role, clock, file system, and whether each is fit for locks;
-    /// and says in words what the set-up can promise and what it cannot. Jumps of its clock that this client has seen are
+    /// and says in words what the set-up can promise and what it cannot. Of Sentinels it says whether they can choose
+    /// another primary, and whether leases of the default ttl would outlive that. Jumps of its clock that this client has seen are
     /// among what was looked at.
     ///
     /// # Errors
     /// [`StoreError`] when the store does not answer.
     pub async fn doctor(&self) -> Result<Report, StoreError> {
         let mut report = self.inner.store.examine(OPERATOR_WITHIN).await?;
+        #[cfg(feature = "sentinel")]
+        if let Store::Redis(store) = &self.inner.store {
+            let ttl = self.inner.defaults.length();
+            store.examine_sentinels(&mut report, ttl).await;
+        }
         report.checks.extend(doctor::clock_jumps(self.stats()));
         Ok(report)
     }

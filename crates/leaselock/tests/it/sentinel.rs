@@ -1,4 +1,5 @@
 //! A service whose primary is replaced while locks are held and waited for.
 
+mod doctor;
 mod refusals;
 mod switches;

@@ -3,6 +3,10 @@
 mod facts;
 pub(super) mod permissions;
 mod promises;
+#[cfg(feature = "sentinel")]
+pub(super) mod sentinels;
+#[cfg(all(test, feature = "sentinel"))]
+mod sentinels_tests;
 mod together;
 
 use std::time::Duration;

@@ -379,6 +379,15 @@ impl RedisStore {
         }
     }
 
+    /// The way to the one server of this store, when the connections to it are ours.
+    #[cfg(feature = "sentinel")]
+    fn own_endpoint(&self) -> Option<&Endpoint> {
+        match &self.0 {
+            Link::Own(lane) => Some(lane.endpoint()),
+            _ => None,
+        }
+    }
+
     /// Each key may lie on a server of its own.
     pub(crate) fn is_cluster(&self) -> bool {
         #[cfg(feature = "cluster")]

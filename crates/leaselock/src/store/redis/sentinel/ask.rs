@@ -213,12 +213,16 @@ fn read(named: &Value, about: &Value, others: &Value) -> Option<Seen> {
         Value::Array(others) => &others[..],
         _ => &[],
     };
-    let place = |other: &Value| place(field(other, "ip")?, &field(other, "port")?);
     Some(Seen {
-        primary: self::place(host, &port)?,
+        primary: place(host, &port)?,
         epoch: field(about, "config-epoch")?.parse().ok()?,
-        others: others.iter().filter_map(place).collect(),
+        others: others.iter().filter_map(place_in).collect(),
     })
+}
+
+/// Where one of the others is.
+pub(super) fn place_in(other: &Value) -> Option<Address> {
+    place(field(other, "ip")?, &field(other, "port")?)
 }
 
 fn place(host: String, port: &str) -> Option<Address> {
@@ -228,7 +232,7 @@ fn place(host: String, port: &str) -> Option<Address> {
 }
 
 /// One value of a list of names and values.
-fn field(answer: &Value, name: &str) -> Option<String> {
+pub(super) fn field(answer: &Value, name: &str) -> Option<String> {
     let texts = answer::texts(answer);
     let (pairs, _) = texts.as_chunks::<2>();
     pairs
@@ -258,7 +262,7 @@ fn no_sentinel(node: &Endpoint) -> StoreError {
     StoreError::refused(ErrorKind::Unsupported, message)
 }
 
-fn not_understood(node: &Endpoint) -> StoreError {
+pub(super) fn not_understood(node: &Endpoint) -> StoreError {
     let message = format!("the answer of the Sentinel at {node} was not understood");
     StoreError::refused(ErrorKind::Malformed, message)
 }
