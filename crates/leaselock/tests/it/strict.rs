@@ -2,6 +2,7 @@
 
 #[cfg(feature = "cluster")]
 mod clusters;
+mod cut_off;
 mod failovers;
 mod gates;
 mod refusals;

@@ -127,6 +127,12 @@ pub(crate) fn leftovers(server: &Server) -> Vec<String> {
     left
 }
 
+/// Of the versions that are tested this one lets scripts write whatever `min-replicas-to-write` says.
+pub(crate) fn lets_scripts_write(server: &Server) -> bool {
+    let info = server.cli(&["INFO", "server"]);
+    info.text().unwrap().contains("redis_version:6.2.5\r")
+}
+
 /// Milliseconds until the key ends; negative as `PTTL` has it.
 pub(crate) fn pttl(server: &Server, key: &str) -> i64 {
     server.cli(&["PTTL", key]).integer().unwrap()

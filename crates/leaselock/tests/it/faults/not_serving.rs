@@ -1,9 +1,9 @@
 //! Servers that are there and do not serve at the moment.
 
-use leaselock::{AcquireError, Client, ErrorKind, LostReason};
+use leaselock::{AcquireError, Client, ErrorKind, ExtendError, LostReason};
 use testkit::Server;
 
-use crate::support::{LONG, eventually, leftovers, millis, soon};
+use crate::support::{LONG, eventually, leftovers, lets_scripts_write, millis, soon};
 
 /// Refused, surely without an effect, and for this reason.
 fn refused_as<T: std::fmt::Debug>(outcome: Result<T, AcquireError>, kind: ErrorKind) {
@@ -140,6 +140,44 @@ async fn a_server_without_its_replicas_refuses_and_the_holder_is_told_in_time() 
         .release()
         .await
         .unwrap();
+}
+
+/// The replica is there and hears nothing. What the last extension reached is all that the lease has.
+#[tokio::test]
+async fn a_primary_whose_replica_is_frozen_grants_and_extends_nothing_until_that_goes_on() {
+    let primary = Server::builder()
+        .config("min-replicas-to-write", "1")
+        .config("min-replicas-max-lag", "1")
+        .start();
+    let replica = Server::builder().replica_of(&primary).start();
+    if lets_scripts_write(&primary) {
+        return;
+    }
+    let client = Client::connect(&primary.url()).unwrap();
+    let lease = client.mutex("held").ttl(millis(5_000));
+    let lease = soon(lease.acquire()).await.unwrap();
+    let frozen = replica.pause();
+    let mut tries = 0;
+    eventually("it is noticed", async || {
+        tries += 1; // a lock that is held is busy, and needs no write to be that
+        match client.mutex(format!("other-{tries}")).try_acquire().await {
+            Ok(_) => false,
+            Err(AcquireError::Store { source, .. }) => source.kind() == ErrorKind::NoReplicas,
+            Err(error) => panic!("{error:?}"),
+        }
+    })
+    .await;
+    match soon(lease.extend(LONG)).await {
+        Err(ExtendError::Store { source, .. }) => {
+            assert_eq!(source.kind(), ErrorKind::NoReplicas, "{source}");
+        }
+        outcome => panic!("{outcome:?}"),
+    }
+    assert!(lease.is_held(), "an error is no loss");
+    assert_eq!(soon(lease.lost()).await.reason, LostReason::OutOfTouch);
+    drop(frozen);
+    let next = soon(client.mutex("held").ttl(LONG).acquire()).await;
+    next.unwrap().release().await.unwrap();
 }
 
 /// A server that hangs up on idle connections is noticed when it does, not by the next request.
