@@ -1,14 +1,14 @@
-//! The line that a long wait shows on a terminal: place, holder, for how long.
+//! The line that a long wait shows on a terminal: place, holder, for how long; or for how long nobody is granted.
 
 use std::io::{IsTerminal as _, stderr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leaselock::{Holding, Waiting};
+use leaselock::{Holding, Quarantine, Waiting};
 
 use crate::args::Globals;
 use crate::session::Locks;
-use crate::{output, show};
+use crate::{boottime, output, show};
 
 /// Short waits stay silent.
 const FIRST: Duration = Duration::from_millis(700);
@@ -18,15 +18,31 @@ pub(crate) const CLEAR: &str = "\r\x1b[K";
 
 /// What the library tells while it waits.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Watch(Arc<Mutex<Option<usize>>>);
+pub(crate) struct Watch(Arc<Mutex<Option<Told>>>);
+
+#[derive(Debug, Clone, Copy)]
+enum Told {
+    /// A place in line.
+    Place(usize),
+    /// Nobody is granted until then.
+    Quarantine { why: Quarantine, until: u64 },
+}
 
 impl Watch {
     /// For `on_wait`.
     pub(crate) fn tell(&self, waiting: &Waiting) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(waiting.place);
+        let told = match waiting.quarantine {
+            None => Told::Place(waiting.place),
+            Some(why) => {
+                let remaining = boottime::nanoseconds(waiting.remaining.unwrap_or_default());
+                let until = boottime::now().saturating_add(remaining);
+                Told::Quarantine { why, until }
+            }
+        };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
     }
 
-    fn place(&self) -> Option<usize> {
+    fn told(&self) -> Option<Told> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -39,19 +55,31 @@ impl Watch {
         tokio::time::sleep(FIRST).await;
         let _cleared = Cleared;
         loop {
-            if let Some(place) = self.place() {
-                let holder = match client.inspect(name).await.map(|seen| seen.state) {
-                    Ok(Holding::Held(holder)) => format!(" behind {}", show::holder(&holder)),
-                    _ => String::new(),
-                };
-                let text = format!(
-                    "leaselock: waiting for {}: place {place}{holder}",
-                    output::tame(name)
-                );
+            if let Some(told) = self.told() {
+                let what = told.in_words(client, name).await;
+                let text = format!("leaselock: waiting for {}: {what}", output::tame(name));
                 let short: String = text.chars().take(columns().saturating_sub(1)).collect();
                 output::say(&format!("{CLEAR}{short}"));
             }
             tokio::time::sleep(EVERY).await;
+        }
+    }
+}
+
+impl Told {
+    async fn in_words(self, client: &Locks, name: &str) -> String {
+        match self {
+            Told::Place(place) => match client.inspect(name).await.map(|seen| seen.state) {
+                Ok(Holding::Held(holder)) => {
+                    format!("place {place} behind {}", show::holder(&holder))
+                }
+                _ => format!("place {place}"),
+            },
+            Told::Quarantine { why, until } => {
+                let left = Duration::from_nanos(until.saturating_sub(boottime::now()));
+                let seconds = left.as_millis().div_ceil(1000);
+                format!("strict mode grants nobody for {seconds} s: {why}")
+            }
         }
     }
 }

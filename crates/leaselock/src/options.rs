@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::InvalidInput;
+use crate::mutex::steps::Seen;
 use crate::preset::Preset;
 use crate::protocol::Protocol;
+use crate::strict::Quarantine;
 use crate::ttl::Ttl;
 
 /// 10 s: long enough that a pause of the process or the network does not lose the lease, short enough to wait for
@@ -64,12 +66,29 @@ impl Wait {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// Place in line; 1 is next.
+    /// Place in line; 1 is next. 0 during a quarantine, when nobody has one.
     pub place: usize,
     /// The client that holds it; `None` when a foreign library does.
     pub holder_client: Option<String>,
-    /// Until the holder's lease ends by itself, if it is not extended.
+    /// Until the holder's lease ends by itself, if it is not extended; during a quarantine until that is over.
     pub remaining: Option<Duration>,
+    /// Strict mode: nobody is granted for a while, whoever holds it, and why.
+    pub quarantine: Option<Quarantine>,
+}
+
+impl Waiting {
+    pub(crate) fn at(seen: &Seen, place: u64) -> Self {
+        let place = match seen.quarantine {
+            Some(_) => 0,
+            None => usize::try_from(place).unwrap_or(usize::MAX),
+        };
+        Waiting {
+            place,
+            holder_client: seen.holder.clone(),
+            remaining: seen.remaining,
+            quarantine: seen.quarantine,
+        }
+    }
 }
 
 /// Where a grant must have arrived before it counts.
@@ -238,7 +257,7 @@ macro_rules! setters {
             self
         }
 
-        /// Called at every look while an acquisition waits in line. It must not block.
+        /// Called at every look while an acquisition waits in line, or for the end of a quarantine. It must not block.
         pub fn on_wait(mut self, told: impl Fn(&$crate::options::Waiting) + Send + Sync + 'static) -> Self {
             self$(.$field)*.on_wait = Some(std::sync::Arc::new(told));
             self

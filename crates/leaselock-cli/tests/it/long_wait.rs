@@ -1,6 +1,6 @@
 //! The line that a long wait shows on a terminal.
 
-use crate::common::{Running, on_both, until};
+use crate::common::{Running, Store, on_both, until};
 
 #[test]
 fn on_a_terminal_a_long_wait_shows_place_and_holder_and_clears_its_line() {
@@ -19,6 +19,28 @@ fn on_a_terminal_a_long_wait_shows_place_and_holder_and_clears_its_line() {
         let done = waiter.end_with_stdin_open().gives(0);
         assert!(done.out.ends_with("\r\u{1b}[K"), "{done:?}");
     });
+}
+
+/// Nobody holds it, and nobody is granted.
+#[test]
+fn on_a_terminal_a_wait_for_the_end_of_a_quarantine_says_so_and_clears_its_line() {
+    let store = Store::redis();
+    let strict = "run --strict 4s --ttl 4s job -- true";
+    let line = format!(
+        "stty cols 200; {} {strict}",
+        env!("CARGO_BIN_EXE_leaselock")
+    );
+    let waiter = Running::start(store.command("script", &["-qec", &line, "/dev/null"]));
+    let shown = "waiting for job: strict mode grants nobody for ";
+    until("the line", || {
+        waiter.printed().contains(shown) && waiter.printed().contains("was not set up")
+    });
+    let words: Vec<&str> = strict.split(' ').collect();
+    let plain = store.start(&words);
+    let done = waiter.end_with_stdin_open().gives(0);
+    assert!(done.out.ends_with("\r\u{1b}[K"), "{done:?}");
+    let plain = plain.end().gives(0);
+    assert_eq!((plain.err.as_str(), plain.out.as_str()), ("", ""));
 }
 
 #[test]

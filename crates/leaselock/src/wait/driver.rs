@@ -179,7 +179,7 @@ impl Driver {
                 Ok(Outcome::Busy(seen)) => {
                     let gated = looks::behind_the_gate(&seen);
                     if gated.is_some() {
-                        self.party.state().seen = Some((seen.clone(), 0));
+                        self.tell(&seen, 0);
                     }
                     so_far.answered(seen);
                     if let Some(pause) = gated {
@@ -377,11 +377,7 @@ impl Driver {
                 .collect()
         };
         for (told, behind) in ears {
-            told(&Waiting {
-                place: usize::try_from(position + behind).unwrap_or(usize::MAX),
-                holder_client: seen.holder.clone(),
-                remaining: seen.remaining,
-            });
+            told(&Waiting::at(seen, position + behind));
         }
     }
 }

@@ -257,6 +257,9 @@ impl Acquisition<'_> {
                 }
                 Ok(Outcome::Busy(seen)) => {
                     let gated = looks::behind_the_gate(&seen);
+                    if gated.is_some() {
+                        self.tell(&seen, 0);
+                    }
                     so_far.answered(seen);
                     if let Some(pause) = gated {
                         pause
@@ -441,11 +444,7 @@ impl Acquisition<'_> {
 
     pub(super) fn tell(&self, seen: &Seen, position: u64) {
         if let Some(told) = &self.options.on_wait {
-            told(&Waiting {
-                place: usize::try_from(position).unwrap_or(usize::MAX),
-                holder_client: seen.holder.clone(),
-                remaining: seen.remaining,
-            });
+            told(&Waiting::at(seen, position));
         }
     }
 

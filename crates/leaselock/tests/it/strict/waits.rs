@@ -1,6 +1,8 @@
 //! Who waits when a quarantine begins.
 
-use leaselock::{AcquireError, Wait};
+use std::sync::{Arc, Mutex};
+
+use leaselock::{AcquireError, Quarantine, Wait, Waiting};
 use testkit::Server;
 
 use super::{ends_us, granted_after, lock, opened, quarantined, strict};
@@ -59,6 +61,42 @@ async fn many_tasks_wait_a_quarantine_out_together_and_each_has_its_turn_or_hear
     }
     let lease = soon(lock(&client).acquire()).await.unwrap();
     granted_after(&lease, end_us);
+}
+
+/// Whether one task waits or several share a place.
+#[tokio::test]
+async fn whoever_waits_for_the_end_is_told_that_nobody_is_granted_and_why() {
+    for tasks in [1, 3] {
+        let server = Server::start();
+        let client = super::strict_for(&server, crate::support::LONG);
+        let told: Vec<Arc<Mutex<Vec<Waiting>>>> = (0..tasks).map(|_| Arc::default()).collect();
+        let waiting: Vec<_> = told
+            .iter()
+            .map(|told| {
+                let heard = Arc::clone(told);
+                let mutex = client.mutex("job").on_wait(move |waiting| {
+                    heard.lock().unwrap().push(waiting.clone());
+                });
+                tokio::spawn(async move { mutex.acquire().await })
+            })
+            .collect();
+        crate::support::eventually("each is told", async || {
+            told.iter().all(|told| !told.lock().unwrap().is_empty())
+        })
+        .await;
+        for told in &told {
+            let first = told.lock().unwrap()[0].clone();
+            assert_eq!(
+                (first.place, first.quarantine),
+                (0, Some(Quarantine::Missing))
+            );
+            assert!(
+                first.remaining > Some(crate::support::LONG / 2),
+                "{first:?}"
+            );
+        }
+        waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    }
 }
 
 #[tokio::test]
