@@ -176,20 +176,24 @@ impl Lane {
                 live.leash.answered();
                 Ok(value)
             }
+            // Another request has waited too long for the same server.
+            Ok(Err(_)) if live.leash.was_silent() => Err(self.no_answer()),
             Ok(Err(error)) => {
                 self.give_up(live);
                 Err(fault::from_connection(error, &self.endpoint.to_string()))
             }
             Err(_) => {
                 // What is still queued must not reach a stalled server later, long after the clean-up.
-                live.leash.abort();
+                live.leash.give_up_on_silence();
                 self.give_up(live);
-                Err(StoreError::unknown(
-                    ErrorKind::TimedOut,
-                    format!("no answer from {} in time", self.endpoint),
-                ))
+                Err(self.no_answer())
             }
         }
+    }
+
+    fn no_answer(&self) -> StoreError {
+        let message = format!("no answer from {} in time", self.endpoint);
+        StoreError::unknown(ErrorKind::TimedOut, message)
     }
 
     /// The next call makes a new connection. This one closes when the last of its callers has gone.

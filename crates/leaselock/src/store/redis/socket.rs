@@ -61,6 +61,8 @@ fn ignore<E>(_: Result<(), E>) {}
 #[derive(Debug, Default)]
 pub(super) struct Leash {
     abort: AtomicBool,
+    /// It was given up because a request had no answer in time.
+    silent: AtomicBool,
     unanswered: AtomicUsize,
     /// The beginning of what came first.
     first: OnceLock<Vec<u8>>,
@@ -74,6 +76,17 @@ impl Leash {
     /// does not reach a stalled server later.
     pub(super) fn abort(&self) {
         self.abort.store(true, Ordering::Release);
+    }
+
+    /// The server has not answered in time, so nobody waits for it on this connection any more.
+    pub(super) fn give_up_on_silence(&self) {
+        self.silent.store(true, Ordering::Release);
+        self.abort();
+    }
+
+    /// The connection ended by that, and not by the server.
+    pub(super) fn was_silent(&self) -> bool {
+        self.silent.load(Ordering::Acquire)
     }
 
     /// The error line that the server began with. One that lets nobody in says so before it is asked, and the client

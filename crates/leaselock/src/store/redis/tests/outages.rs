@@ -31,6 +31,24 @@ async fn a_server_that_is_down_is_unreachable_and_is_found_again() {
     assert_eq!(tag(&store, &acquire("job")).await, "fenced");
 }
 
+/// The first one that waits too long breaks the connection for the others, which must not look as if the server had.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_silent_is_silent_to_all_who_wait_for_it() {
+    let server = Server::start();
+    let store = store(&server.url());
+    assert_eq!(tag(&store, &acquire("job")).await, "fenced");
+    let _frozen = server.pause();
+    let (hasty, patient) = (acquire("hasty"), acquire("patient"));
+    let (hasty, patient) = tokio::join!(
+        store.run(&hasty, Duration::from_millis(200)),
+        run(&store, &patient),
+    );
+    for error in [hasty.unwrap_err(), patient.unwrap_err()] {
+        let what = (error.kind(), error.maybe_applied());
+        assert_eq!(what, (ErrorKind::TimedOut, true), "{error}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_with_time_left_waits_until_the_server_is_there() {
     let server = Server::start();
