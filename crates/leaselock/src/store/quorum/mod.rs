@@ -133,7 +133,7 @@ impl QuorumStore {
             return known;
         }
         let until = self.until(within.min(self.common.terms.node_timeout));
-        let mut births = Poll::new(self.nodes.len());
+        let mut births = Poll::new(self.nodes.len(), within);
         for (at, node) in self.nodes.iter().map(Arc::clone).enumerate() {
             births.send(at, async move {
                 let born = node.birth(until).await.map(drop);
