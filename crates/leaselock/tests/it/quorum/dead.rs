@@ -75,9 +75,17 @@ async fn whichever_two_of_five_are_cut_off_nobody_waits_for_them() {
             .build()
             .unwrap()
     };
+    let nothing_is_left = async |when: &str| {
+        eventually(when, async || {
+            servers.iter().all(|server| leftovers(server).is_empty())
+        })
+        .await;
+    };
     for (one, two) in pairs() {
         let before = quorum();
         a_life(&before, "job").await;
+        // A release that is still on its way to a node would be lost with its connection, and given up after a minute.
+        nothing_is_left("what was given back has gone").await;
         for cut in [one, two] {
             silence(&proxies[cut]);
         }
@@ -86,10 +94,7 @@ async fn whichever_two_of_five_are_cut_off_nobody_waits_for_them() {
         for cut in [one, two] {
             proxies[cut].heal();
         }
-        eventually("what was cut off has gone", async || {
-            servers.iter().all(|server| leftovers(server).is_empty())
-        })
-        .await;
+        nothing_is_left("what was cut off has gone").await;
     }
 }
 
