@@ -1,14 +1,17 @@
 //! by hand: the very requests that leaselock sends, sent through the bare client.
 //!
 //! They are not written down here but overheard (see `overhear.rs`), so that they are the same
-//! whatever the scripts become. Only the token is new in each turn.
+//! whatever the scripts become. Only the token is new in each turn, and on several servers the
+//! fencing token that is proposed.
 
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use super::{Contender, Hold, Lock, Setup, Turn, bare_connection, held, text};
+use super::raw_parallel::ask;
+use super::{Contender, Hold, Lock, Setup, Turn, bare_connection, held};
+use crate::clock::now_ns;
 
 /// An acquisition and the release after it, word by word.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,17 +23,25 @@ pub struct Seen {
 }
 
 pub struct ByHand {
-    connection: MultiplexedConnection,
+    connections: Vec<MultiplexedConnection>,
     seen: Seen,
+    since_ns: u64,
 }
 
 impl Contender for ByHand {
     type Lock = ByHandLock;
 
     async fn connect(setup: &Setup) -> Result<Self, String> {
-        let connection = bare_connection(setup.url()).await?;
+        let mut connections = Vec::new();
+        for url in &setup.urls {
+            connections.push(bare_connection(url).await?);
+        }
         let seen = setup.seen.clone().ok_or("nothing was overheard")?;
-        Ok(ByHand { connection, seen })
+        Ok(ByHand {
+            connections,
+            seen,
+            since_ns: now_ns(),
+        })
     }
 
     fn lock(&self, name: &str) -> ByHandLock {
@@ -42,20 +53,22 @@ impl Contender for ByHand {
                 .collect()
         };
         ByHandLock {
-            connection: self.connection.clone(),
+            connections: self.connections.clone(),
             acquire: own(&seen.acquire),
             release: own(&seen.release),
             token: seen.token.clone(),
+            since_ns: self.since_ns,
             turns: 0,
         }
     }
 }
 
 pub struct ByHandLock {
-    connection: MultiplexedConnection,
+    connections: Vec<MultiplexedConnection>,
     acquire: Arc<[String]>,
     release: Arc<[String]>,
     token: String,
+    since_ns: u64,
     turns: u64,
 }
 
@@ -63,20 +76,36 @@ impl ByHandLock {
     async fn send(&mut self, words: &[String], token: &str) -> Result<(), String> {
         let mut call = redis::Cmd::new();
         for word in words {
-            call.arg(if *word == self.token { token } else { word });
-        }
-        let answer: Value = call.query_async(&mut self.connection).await.map_err(text)?;
-        let tag = match &answer {
-            Value::Array(items) => items.first(),
-            other => Some(other),
-        };
-        match tag {
-            Some(Value::BulkString(tag)) if REFUSALS.contains(&tag.as_slice()) => {
-                Err(format!("by hand: {answer:?}"))
+            if *word == self.token {
+                call.arg(token);
+            } else if let Some(proposal) = proposal(word, self.since_ns) {
+                call.arg(proposal);
+            } else {
+                call.arg(word);
             }
-            Some(Value::Nil) | None => Err("by hand: no answer".to_owned()),
-            Some(_) => Ok(()),
         }
+        let done = ask(&mut self.connections, &call, is_done).await?;
+        done.then_some(())
+            .ok_or_else(|| format!("by hand: {words:?} did nothing"))
+    }
+}
+
+/// On several servers a fencing token is proposed, in microseconds, and each must be larger than the
+/// one before: so much has passed since the one that was overheard.
+fn proposal(word: &str, since_ns: u64) -> Option<u64> {
+    let seen: u64 = word.parse().ok().filter(|_| word.len() == 16)?;
+    Some(seen + (now_ns() - since_ns) / 1000)
+}
+
+fn is_done(answer: &Value) -> bool {
+    let tag = match answer {
+        Value::Array(items) => items.first(),
+        other => Some(other),
+    };
+    match tag {
+        Some(Value::BulkString(tag)) => !REFUSALS.contains(&tag.as_slice()),
+        Some(Value::Nil) | None => false,
+        Some(_) => true,
     }
 }
 

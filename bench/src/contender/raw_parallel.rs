@@ -45,28 +45,33 @@ pub struct RawParallelLock {
     turns: u64,
 }
 
-impl RawParallelLock {
-    /// True as soon as a majority has said yes. What is still on its way arrives before whatever comes later.
-    async fn ask<R: redis::FromRedisValue>(
-        &mut self,
-        command: &Cmd,
-        yes: impl Fn(&R) -> bool,
-    ) -> Result<bool, String> {
-        let needed = self.connections.len() / 2 + 1;
-        let connections = self.connections.iter_mut();
-        let mut answers: FuturesUnordered<_> = connections
-            .map(|connection| command.query_async::<R>(connection))
-            .collect();
-        let mut agreed = 0;
-        while let Some(answer) = answers.next().await {
-            let answer: RedisResult<R> = answer;
-            agreed += usize::from(yes(&answer.map_err(text)?));
-            if agreed == needed {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+/// True as soon as a majority has said yes. What is still on its way arrives before whatever comes later.
+pub async fn ask<R: redis::FromRedisValue>(
+    connections: &mut [MultiplexedConnection],
+    command: &Cmd,
+    yes: impl Fn(&R) -> bool,
+) -> Result<bool, String> {
+    if let [one] = connections {
+        return command
+            .query_async(one)
+            .await
+            .map(|answer| yes(&answer))
+            .map_err(text);
     }
+    let needed = connections.len() / 2 + 1;
+    let mut answers: FuturesUnordered<_> = connections
+        .iter_mut()
+        .map(|connection| command.query_async::<R>(connection))
+        .collect();
+    let mut agreed = 0;
+    while let Some(answer) = answers.next().await {
+        let answer: RedisResult<R> = answer;
+        agreed += usize::from(yes(&answer.map_err(text)?));
+        if agreed == needed {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Lock for RawParallelLock {
@@ -74,11 +79,14 @@ impl Lock for RawParallelLock {
         self.turns += 1;
         let token = format!("{:031}", self.turns);
         let set = set(&self.name, &token);
-        let granted = self.ask(&set, Option::<String>::is_some).await?;
+        let granted = ask(&mut self.connections, &set, Option::<String>::is_some).await?;
         granted.then_some(()).ok_or("raw does not wait")?;
         let turn = held(hold.clone()).await;
         let delete = delete_mine(&self.delete_mine, &self.name, &token);
-        let deleted = self.ask(&delete, |deleted: &u64| *deleted == 1).await?;
+        let deleted = ask(&mut self.connections, &delete, |deleted: &u64| {
+            *deleted == 1
+        })
+        .await?;
         deleted
             .then_some(turn)
             .ok_or_else(|| "raw lost its key".to_owned())
