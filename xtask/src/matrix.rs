@@ -78,7 +78,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// The oldest and the newest server, with the promises of a single one alone. Where they cannot be had it says so, and fails in CI.
+/// The oldest and the newest server, with the promises of a single one alone. Where they cannot be had it says so, and
+/// fails in CI.
 pub(crate) fn of_two() -> Result<(), String> {
     let folder = match wheels::fetch_ends(&fetched()) {
         Err(problem) if env::var_os("CI").is_none_or(|ci| ci != "true") => {

@@ -15,8 +15,9 @@ pub(crate) const SCRIPTS: Scripts = &[Announce::SCRIPT, Who::SCRIPT];
 
 impl Client {
     /// Loads all scripts as functions onto the server, or onto every primary of a cluster, for clients that were built
-    /// with [`functions`](crate::ClientBuilder::functions). Replicas have them from their primary. Each version of leaselock has a library of its own: others stay, and
-    /// nothing is done when this one is there. The user needs the right to `FUNCTION LOAD`.
+    /// with [`functions`](crate::ClientBuilder::functions). Replicas have them from their primary. Each version of
+    /// leaselock has a library of its own: others stay, and nothing is done when this one is there. The user needs the
+    /// right to `FUNCTION LOAD`.
     ///
     /// # Cancel safety
     /// When dropped, it may have happened; doing it again does no harm.

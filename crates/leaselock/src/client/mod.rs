@@ -215,8 +215,8 @@ impl Client {
 
     /// Examines the store: version, persistence, eviction, role, clock, file system, and whether each is fit for locks;
     /// and says in words what the set-up can promise and what it cannot. Of Sentinels it says whether they can choose
-    /// another primary, and whether leases of the default ttl would outlive that. Jumps of its clock that this client has seen are
-    /// among what was looked at.
+    /// another primary, and whether leases of the default ttl would outlive that. Jumps of its clock that this client
+    /// has seen are among what was looked at.
     ///
     /// # Errors
     /// [`StoreError`] when the store does not answer.

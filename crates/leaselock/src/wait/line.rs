@@ -188,9 +188,10 @@ impl Acquisition<'_> {
         }
     }
 
-    /// Gets in line and waits for a wake-up, a look or the end. `now` is for whoever has read the clock just before. The first request of a client that listens to nothing
-    /// yet is a plain try; it subscribes before it gets in line, so that its grant cannot be missed. A message that
-    /// leaves a doubt is only a reason to look, and the look's answer decides.
+    /// Gets in line and waits for a wake-up, a look or the end. `now` is for whoever has read the clock just before.
+    /// The first request of a client that listens to nothing yet is a plain try; it subscribes before it gets in line,
+    /// so that its grant cannot be missed. A message that leaves a doubt is only a reason to look, and the look's
+    /// answer decides.
     pub(super) async fn stand_in_line(
         &mut self,
         start: Moment,

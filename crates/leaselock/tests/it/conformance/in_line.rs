@@ -40,8 +40,8 @@ pub(super) async fn a_waiter_is_told_its_place_and_who_holds(engine: &Engine) {
         .unwrap();
 }
 
-/// Ten waiters of ten clients get in line one after the other; the last two have a higher priority. Whoever is served writes down its
-/// number before it lets go.
+/// Ten waiters of ten clients get in line one after the other; the last two have a higher priority. Whoever is served
+/// writes down its number before it lets go.
 pub(super) async fn the_first_in_line_is_served_first_and_a_higher_priority_before_it(
     engine: &Engine,
 ) {
