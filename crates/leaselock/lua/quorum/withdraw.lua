@@ -4,7 +4,7 @@
 -- KEYS[1] lock       string; the holder's token
 -- KEYS[2] callers    sorted set; who asks to be told of a release, in the order of arrival (lua/callers.lua)
 -- ARGV[1] token      the caller's proof of ownership
--- ARGV[2] tell       '1' tells the first caller who is there
+-- ARGV[2] tell       '1' tells the first caller who is there: when it was held, or when a caller leaves a free lock
 -- ARGV[3] caller     'token channel' of whoever need not be told any more; '' for nobody
 --
 -- Returns {"released"}    it was held, and is free

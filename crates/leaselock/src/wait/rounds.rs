@@ -105,10 +105,8 @@ impl Acquisition<'_> {
             let (error, pause) = match round {
                 Ok(Ok((lease, unanimous))) => {
                     debt.settle();
-                    if let Some(told) = &mut told
-                        && unanimous
-                    {
-                        told.caller.is_gone(); // every node has struck it out with its vote
+                    if let Some(told) = &mut told {
+                        told.caller.has_won(unanimous);
                     }
                     return Ok(lease);
                 }
@@ -270,6 +268,7 @@ struct Caller {
     /// As the nodes have it.
     text: Arc<str>,
     asked: bool,
+    won: bool,
 }
 
 impl Caller {
@@ -283,6 +282,7 @@ impl Caller {
             text: format!("{} {}", token.secret(), acquisition.inner.channel).into(),
             token,
             asked: false,
+            won: false,
         }
     }
 
@@ -291,8 +291,10 @@ impl Caller {
         Arc::clone(&self.text)
     }
 
-    fn is_gone(&mut self) {
-        self.asked = false;
+    /// Every node that votes for it has struck it out.
+    fn has_won(&mut self, unanimous: bool) {
+        self.won = true;
+        self.asked &= !unanimous;
     }
 }
 
@@ -303,12 +305,12 @@ impl Drop for Caller {
             return;
         }
         let (quorum, keys, token) = (self.quorum.clone(), self.keys.clone(), self.token.clone());
-        let text = Arc::clone(&self.text);
+        let (text, tells) = (Arc::clone(&self.text), !self.won); // it may have been told, and leaves that to the next
         drop(self.handle.spawn(async move {
             let leaves = Withdraw {
                 keys: &keys,
                 token: &token,
-                tells: false,
+                tells,
                 caller: &text,
             };
             let mut leaving = quorum.poll(&leaves, Asked::ToSay, |_| true, WITHIN);

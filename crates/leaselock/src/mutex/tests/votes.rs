@@ -253,6 +253,34 @@ fn a_held_lock_is_busy_and_whoever_asks_to_be_told_is_told_once_of_its_release()
 }
 
 #[test]
+fn a_caller_who_leaves_a_free_lock_passes_on_that_it_was_told() {
+    on_a_server(async |lab| {
+        let (keys, holder, gone, next) = (keys("job"), token(), token(), token());
+        lab.vote(&keys, &holder, lab.now_us().await, "").await;
+        let [left, other] = [&gone, &next].map(|token| format!("{} news", token.secret()));
+        lab.vote(&keys, &next, 0, &other).await;
+        let news = lab.listen("news").await;
+        let leaves = |tells| Withdraw {
+            keys: &keys,
+            token: &gone,
+            tells,
+            caller: &left,
+        };
+        assert_eq!(lab.ask(&leaves(true)).await, ReleaseAnswer::Taken);
+        lab.meddle(&DELETE, &keys.lock, &[]).await;
+        assert_eq!(lab.ask(&leaves(false)).await, ReleaseAnswer::Expired);
+        let asks = lab.meddle(&TYPE_OF, &keys.callers().to_string(), &[]).await;
+        assert_eq!(
+            asks,
+            [Value::Bytes(b"zset".to_vec())],
+            "nobody was told yet"
+        );
+        assert_eq!(lab.ask(&leaves(true)).await, ReleaseAnswer::Expired);
+        assert_eq!(news.heard(&next).await, next.secret());
+    });
+}
+
+#[test]
 fn a_fence_that_is_no_number_refuses_the_vote_and_leaves_nothing() {
     on_a_server(async |lab| {
         let (keys, token) = (keys("job"), token());

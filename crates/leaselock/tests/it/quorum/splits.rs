@@ -96,6 +96,38 @@ async fn a_release_wakes_a_waiter_and_not_a_crowd() {
 }
 
 #[tokio::test]
+async fn whoever_is_told_of_a_release_and_goes_away_leaves_it_to_the_next() {
+    let nodes = Nodes::start(3);
+    let (holder, gone, next) = (nodes.quorum(), nodes.quorum(), nodes.quorum());
+    let lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let asks = async |count: i64| {
+        eventually("so many ask to be told", async || {
+            let asks = |server: &testkit::Server| server.cli(&["ZCARD", "{job}:ll:callers"]);
+            nodes
+                .0
+                .iter()
+                .all(|server| asks(server).integer() == Some(count))
+        })
+        .await;
+    };
+    let mutex = gone.mutex("job").ttl(LONG);
+    let mut goes = Box::pin(mutex.acquire());
+    tokio::select! {
+        _ = &mut goes => panic!("it is held"),
+        () = asks(1) => {}
+    }
+    let mutex = next.mutex("job").ttl(LONG);
+    let waits = tokio::spawn(async move { mutex.acquire().await });
+    asks(2).await;
+    lease.release().await.unwrap();
+    asks(1).await; // the first was told, and nobody drives it any more
+    drop(goes);
+    let next = crate::support::by_message(waits).await.unwrap().unwrap();
+    next.release().await.unwrap();
+    nodes.nothing_is_left().await;
+}
+
+#[tokio::test]
 async fn tasks_of_one_client_vote_one_at_a_time() {
     let nodes = Nodes::start(3);
     let (holder, quorum) = (nodes.quorum(), nodes.quorum());
