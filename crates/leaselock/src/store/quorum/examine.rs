@@ -67,7 +67,7 @@ impl QuorumStore {
     /// Whether it is a server of its own, and whether it votes.
     async fn identity(&self, at: usize, node: &Node, within: Duration) -> Vec<Check> {
         let terms = &self.common.terms;
-        let Ok(birth) = node.birth(self.until(within)).await else {
+        let Ok((birth, _)) = node.birth(self.until(within)).await else {
             let advice = "allow this user INFO: without it a restart is not noticed";
             let found = "does not say which server it is and since when";
             let fit = if terms.delayed_restart {

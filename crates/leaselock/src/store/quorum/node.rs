@@ -1,7 +1,10 @@
 //! One node of a quorum: its server, over one connection, and whether that may vote.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use super::ballot::Absent;
@@ -60,6 +63,22 @@ impl Common {
     }
 }
 
+/// The right to be the next whose request leaves, of whoever had to wait for the connection.
+pub(super) type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
+
+/// The turn is over when the request has left, which it does when it is asked for the first time.
+async fn in_turn<T>(turn: Option<Turn<'_>>, request: impl Future<Output = T>) -> T {
+    let mut request = pin!(request);
+    if turn.is_some() {
+        let asked = poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx))).await;
+        drop(turn);
+        if let Poll::Ready(answer) = asked {
+            return answer;
+        }
+    }
+    request.await
+}
+
 /// One node, over a connection that its lane has.
 #[derive(Debug)]
 pub(super) struct Node {
@@ -107,7 +126,7 @@ impl Node {
         over: &AtomicBool,
     ) -> Result<Tagged, Absent> {
         let until = CLOCK.now().plus(within);
-        self.may_vote(until).await?;
+        let turn = self.may_vote(until).await?;
         if over.load(Ordering::SeqCst) {
             return Err(Absent::Failed(StoreError::refused(
                 ErrorKind::TimedOut,
@@ -115,18 +134,19 @@ impl Node {
             )));
         }
         let left = until.saturating_since(CLOCK.now());
-        let answer = self.run(call, left).await?;
+        let answer = in_turn(turn, self.run(call, left)).await?;
         // It came over another connection, when that has changed, and so perhaps from another life of the server.
-        self.may_vote(until).await?;
+        drop(self.may_vote(until).await?);
         Ok(answer)
     }
 
     /// What the server answers, however young it is.
     pub(super) async fn ask(&self, call: &Call, within: Duration) -> Result<Tagged, Absent> {
         let until = CLOCK.now().plus(within);
-        drop(self.birth(until).await); // so that one server that is listed twice is counted once
+        let born = self.birth(until).await; // so that one server that is listed twice is counted once
+        let turn = born.ok().and_then(|(_, turn)| turn);
         let left = until.saturating_since(CLOCK.now());
-        self.run(call, left).await
+        in_turn(turn, self.run(call, left)).await
     }
 
     /// Sends a script as a whole the first time: asked for by its hash it would be sent a second time when the server
@@ -144,31 +164,38 @@ impl Node {
         answer.map_err(Absent::Failed)
     }
 
-    async fn may_vote(&self, until: Moment) -> Result<(), Absent> {
+    async fn may_vote(&self, until: Moment) -> Result<Option<Turn<'_>>, Absent> {
         let terms = &self.common.terms;
         match self.birth(until).await {
-            Ok(birth) if terms.delayed_restart => {
+            Ok((birth, turn)) if terms.delayed_restart => {
                 let out = birth.stays_out(terms.longest, terms.drift, CLOCK.now());
                 match out {
-                    Duration::ZERO => Ok(()),
+                    Duration::ZERO => Ok(turn),
                     out => Err(Absent::NotVoting(out)),
                 }
             }
             Err(error) if terms.delayed_restart => Err(Absent::Failed(error)),
-            _ => Ok(()),
+            Ok((_, turn)) => Ok(turn),
+            Err(_) => Ok(None),
         }
     }
 
-    /// Which server answers over the present connection. Asks once for each.
-    pub(super) async fn birth(&self, until: Moment) -> Result<Birth, StoreError> {
-        if let Some(birth) = self.known_birth() {
-            return Ok(birth);
+    /// Which server answers over the present connection. Asks once for each. Whoever had to wait for that has a turn: who
+    /// comes later waits until it is given up, also when the server is known by then.
+    pub(super) async fn birth(
+        &self,
+        until: Moment,
+    ) -> Result<(Birth, Option<Turn<'_>>), StoreError> {
+        if let Some(birth) = self.known_birth()
+            && self.first.try_lock().is_ok()
+        {
+            return Ok((birth, None));
         }
         let first = tokio::time::timeout(until.saturating_since(CLOCK.now()), self.first.lock());
-        let _first = first.await.map_err(|_| self.silent())?;
+        let turn = first.await.map_err(|_| self.silent())?;
         loop {
             if let Some(birth) = self.known_birth() {
-                return Ok(birth);
+                return Ok((birth, Some(turn)));
             }
             let epoch = self.store.epoch();
             let left = until.saturating_since(CLOCK.now());
@@ -191,7 +218,7 @@ impl Node {
                 if let Some(time_us) = birth.time_us {
                     self.common.times.showed(self.at, time_us, now);
                 }
-                return Ok(birth);
+                return Ok((birth, Some(turn)));
             }
         }
     }

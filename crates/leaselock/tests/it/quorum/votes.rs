@@ -7,7 +7,7 @@ use leaselock::{
 use testkit::Value;
 
 use super::Nodes;
-use crate::support::{LONG, eventually, millis, soon};
+use crate::support::{LONG, calls, eventually, millis, soon};
 
 #[tokio::test]
 async fn a_lock_is_the_plain_key_on_a_majority_and_excludes_other_libraries_on_each_node() {
@@ -104,6 +104,12 @@ async fn one_server_under_two_addresses_has_one_vote() {
     let quorum = quorum.node_timeout(millis(500)).build().unwrap();
     let lease = soon(quorum.mutex("job").ttl(LONG).acquire()).await.unwrap();
     lease.release().await.unwrap();
+    // Each address may be late with its vote, and with what takes it back.
+    eventually(
+        "both were asked under each address and know the client",
+        async || calls(&nodes.0[0], "evalsha") + calls(&nodes.0[0], "eval") == 6,
+    )
+    .await;
     let report = quorum.doctor().await.unwrap();
     let mut checks = report.nodes.iter().flat_map(|node| &node.checks);
     let identity = checks.find(|check| check.topic == "identity");
