@@ -15,3 +15,40 @@ end
 local function many_exist(keys, first, last)
   return redis.pcall('EXISTS', unpack(keys, first, last)) ~= 0
 end
+
+-- Reads only: a letter for each of the locks: `mine` where it holds its token, which stands behind `before` others; 'e'
+-- where nothing is there, 't' where another holds it, and '-' where the server will not say or there are too many.
+local function many_letters(keys, args, before, mine)
+  local count = #args - before
+  local held = count <= MANY_MAX and many_values(keys, 1, count)
+  local letters = {}
+  for i = 1, count do
+    local holder = held and held[i]
+    if not held then
+      letters[i] = '-'
+    elseif not holder then
+      letters[i] = redis.pcall('EXISTS', keys[i]) == 0 and 'e' or '-'
+    else
+      letters[i] = holder == args[before + i] and mine or 't'
+    end
+  end
+  return letters
+end
+
+-- Writes: deletes the locks with the letter 'r'. Where that is refused the letter is '-', and 'e' for a lock that was in
+-- this call before: the second time it is as if the first were over.
+local function many_delete(keys, letters)
+  local free, done = {}, {}
+  for i = 1, #letters do
+    if letters[i] == 'r' then free[#free + 1] = keys[i] end
+  end
+  if #free == 0 then return end
+  local deleted = redis.pcall('DEL', unpack(free))
+  if deleted == #free then return end
+  for i = 1, #letters do
+    if letters[i] == 'r' then
+      letters[i] = type(deleted) ~= 'number' and '-' or done[keys[i]] and 'e' or 'r'
+      done[keys[i]] = true
+    end
+  end
+end

@@ -1,16 +1,14 @@
 -- proposal: a fencing token that a client proposes to one node of a quorum. It holds here when it is larger than all
 -- that this node has seen, and not behind its clock by more than a node that forgot everything stays out of votes.
 
-local FENCE_KEPT_MS = '614800000' -- text: the server would make text of a number each time
-
 -- Reads only: whether the number holds over what the fence has held; the least that would.
 local function proposal_holds(before, wish, now_us, behind_us)
   local last = before and tonumber(string.match(before, '^%d+:(%d+)$')) or 0
   return wish > last and wish >= now_us - behind_us, math.max(last + 1, now_us)
 end
 
--- Writes the number over what the fence has held. Returns the server's refusal, or nil. As in lua/fence.lua the end of
--- the key stays as it is while the leading digits do, which costs half as much.
+-- Writes the number over what the fence has held. Returns the server's refusal, or nil. As in lua/fence.lua,
+-- which stands in front of this, the end of the key stays as it is while the leading digits do, which costs half as much.
 local function proposal_write(fence, before, proposed)
   local number = proposed .. ':' .. proposed
   local written

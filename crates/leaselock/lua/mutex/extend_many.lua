@@ -14,24 +14,9 @@
 local ttl_ms = tonumber(ARGV[1])
 
 local now = whole(clock_us())
-local count = #ARGV - 1
-local held = count <= MANY_MAX and many_values(KEYS, 1, count)
-local answers = {}
+local answers = many_letters(KEYS, ARGV, 1, 'x')
 
-for i = 1, count do
-  local holder = held and held[i]
-  if not held then
-    answers[i] = '-'
-  elseif not holder then
-    answers[i] = redis.pcall('EXISTS', KEYS[i]) == 0 and 'e' or '-'
-  elseif holder ~= ARGV[i + 1] then
-    answers[i] = 't'
-  else
-    answers[i] = 'x'
-  end
-end
-
-for i = 1, count do
+for i = 1, #answers do
   if answers[i] == 'x' then
     local pttl_ms = redis.pcall('PTTL', KEYS[i])
     local whole_again = type(pttl_ms) == 'number' and pttl_ms >= ttl_ms -- -1 is not: a lease always ends by itself

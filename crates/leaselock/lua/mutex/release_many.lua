@@ -11,35 +11,12 @@
 -- Replay  e or t: the first call did the work
 -- Writes  locks
 local count = #ARGV
-local held = count <= MANY_MAX and many_values(KEYS, 1, count)
-local in_line = held and many_exist(KEYS, count + 1, 2 * count)
-local answers, free = {}, {}
+local answers = many_letters(KEYS, ARGV, 0, 'r')
 
-for i = 1, count do
-  local holder = held and held[i]
-  if not held then
-    answers[i] = '-'
-  elseif not holder then
-    answers[i] = redis.pcall('EXISTS', KEYS[i]) == 0 and 'e' or '-'
-  elseif holder ~= ARGV[i] then
-    answers[i] = 't'
-  elseif in_line and redis.pcall('EXISTS', KEYS[count + i]) ~= 0 then
-    answers[i] = '-'
-  else
-    answers[i] = 'r'
-    free[#free + 1] = KEYS[i]
+if count <= MANY_MAX and many_exist(KEYS, count + 1, 2 * count) then
+  for i = 1, count do
+    if answers[i] == 'r' and redis.pcall('EXISTS', KEYS[count + i]) ~= 0 then answers[i] = '-' end
   end
 end
-
-if #free == 0 then return { 'answered', table.concat(answers) } end
-local deleted = redis.pcall('DEL', unpack(free))
-if deleted == #free then return { 'answered', table.concat(answers) } end
--- Refused, or a lock was in this call twice: the second time it is as if the first were over.
-local done = {}
-for i = 1, count do
-  if answers[i] == 'r' then
-    answers[i] = type(deleted) ~= 'number' and '-' or done[KEYS[i]] and 'e' or 'r'
-    done[KEYS[i]] = true
-  end
-end
+many_delete(KEYS, answers)
 return { 'answered', table.concat(answers) }

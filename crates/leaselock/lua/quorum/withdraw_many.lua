@@ -14,33 +14,12 @@
 -- Writes  locks
 local tell = ARGV[1]
 local count = #ARGV - 1
-local held = count <= MANY_MAX and many_values(KEYS, 1, count)
-local called = held and tell == '1' and many_exist(KEYS, count + 1, 2 * count)
-local answers, free = {}, {}
+local answers = many_letters(KEYS, ARGV, 1, 'r')
 
-for i = 1, count do
-  local holder = held and held[i]
-  if not held then
-    answers[i] = '-'
-  elseif not holder then
-    answers[i] = redis.pcall('EXISTS', KEYS[i]) == 0 and 'e' or '-'
-  elseif holder ~= ARGV[i + 1] then
-    answers[i] = 't'
-  else
-    answers[i] = 'r'
-    free[#free + 1] = KEYS[i]
-  end
-end
-
-if #free == 0 then return { 'answered', table.concat(answers) } end
-local deleted = redis.pcall('DEL', unpack(free))
-local done = {}
-for i = 1, count do
-  if answers[i] == 'r' then
-    -- Refused, or a lock was in this call twice: the second time it is as if the first were over.
-    answers[i] = type(deleted) ~= 'number' and '-' or done[KEYS[i]] and 'e' or 'r'
-    done[KEYS[i]] = true
-    if called and answers[i] == 'r' then callers_tell(KEYS[count + i]) end
+many_delete(KEYS, answers)
+if tell == '1' and count <= MANY_MAX and many_exist(KEYS, count + 1, 2 * count) then
+  for i = 1, count do
+    if answers[i] == 'r' then callers_tell(KEYS[count + i]) end
   end
 end
 return { 'answered', table.concat(answers) }

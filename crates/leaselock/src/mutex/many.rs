@@ -137,6 +137,17 @@ pub(super) fn each<R>(
     letters.iter().copied().map(understood).collect()
 }
 
+/// A letter of what was given back.
+pub(super) fn released(letter: u8) -> Result<Option<ReleaseAnswer>, Malformed> {
+    match letter {
+        b'r' => Ok(Some(ReleaseAnswer::Released)),
+        b'e' => Ok(Some(ReleaseAnswer::Expired)),
+        b't' => Ok(Some(ReleaseAnswer::Taken)),
+        b'-' => Ok(None),
+        _ => Err(Malformed),
+    }
+}
+
 /// Gives back what nobody waits for. Runs `lua/mutex/release_many.lua`.
 #[derive(Debug)]
 pub(crate) struct ReleaseMany<'a>(&'a [Item]);
@@ -166,13 +177,7 @@ impl Operation for ReleaseMany<'_> {
 
     fn decode(answer: &Tagged) -> Result<Answers<ReleaseAnswer>, Malformed> {
         match answer.tag() {
-            "answered" => each(answer.bytes(0)?, |letter| match letter {
-                b'r' => Ok(Some(ReleaseAnswer::Released)),
-                b'e' => Ok(Some(ReleaseAnswer::Expired)),
-                b't' => Ok(Some(ReleaseAnswer::Taken)),
-                b'-' => Ok(None),
-                _ => Err(Malformed),
-            }),
+            "answered" => each(answer.bytes(0)?, released),
             _ => Err(Malformed),
         }
     }

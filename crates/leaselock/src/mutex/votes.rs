@@ -51,7 +51,8 @@ impl Voted {
 
 impl Operation for Vote<'_> {
     type Reply = Voted;
-    const SCRIPT: fn() -> &'static Script = || script!("quorum/vote" first, with "proposal");
+    const SCRIPT: fn() -> &'static Script =
+        || script!("quorum/vote" first, with "fence", with "proposal");
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
@@ -99,7 +100,8 @@ pub(crate) enum Accepted {
 
 impl Operation for Accept<'_> {
     type Reply = Accepted;
-    const SCRIPT: fn() -> &'static Script = || script!("quorum/accept", with "proposal");
+    const SCRIPT: fn() -> &'static Script =
+        || script!("quorum/accept", with "fence", with "proposal");
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock).key(self.keys.fence());

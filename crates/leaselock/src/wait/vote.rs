@@ -54,11 +54,7 @@ impl Acquisition<'_> {
     ) -> Result<Round, StoreError> {
         let _straight = self.inner.requests.straight();
         let fenced = self.options.fences();
-        let proposed = if fenced {
-            quorum.propose(within).await
-        } else {
-            0
-        };
+        let proposed = quorum.propose_if(fenced, within).await;
         let vote = Vote {
             keys: &self.keys,
             token: &self.token,
@@ -182,7 +178,7 @@ impl Acquisition<'_> {
 /// Busy, when enough nodes voted; otherwise nobody could have had it.
 fn lost(quorum: &QuorumStore, votes: &Votes<Voted>) -> Result<Lost, StoreError> {
     if !votes.is_majority(|_| true) {
-        let maybe = votes.silent() > 0 || votes.absent().any(|absent| absent.maybe_applied());
+        let maybe = votes.may_have_acted();
         return Err(quorum.no_majority(votes, shown, maybe));
     }
     Ok(counted(votes))

@@ -108,6 +108,17 @@ pub(crate) async fn in_line(client: &impl Looks, name: &str, count: usize) {
     .await;
 }
 
+/// Taken, extended, and handed to the one who waits.
+pub(crate) async fn goes_from_hand_to_hand(one: &impl Looks, other: &impl Looks, name: &str) {
+    let lease = soon(one.mutex(name).ttl(LONG).acquire()).await.unwrap();
+    let next = waiter(other, name, LONG);
+    in_line(one, name, 1).await;
+    lease.extend(LONG).await.unwrap();
+    lease.release().await.unwrap();
+    let next = by_message(next).await.unwrap().unwrap();
+    next.release().await.unwrap();
+}
+
 pub(crate) async fn is_free(client: &impl Looks, name: &str) -> bool {
     let seen = client.inspect(name).await.unwrap();
     seen.state == leaselock::Holding::Free && seen.line.is_empty()

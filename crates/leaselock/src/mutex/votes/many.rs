@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::fence::Fence;
-use crate::mutex::many::{Answers, Item, Terms, each};
+use crate::mutex::many::{Answers, Item, Terms, each, released};
 use crate::mutex::polls;
 use crate::mutex::steps::{Acquired, ReleaseAnswer};
 use crate::mutex::votes::micros;
@@ -39,7 +39,7 @@ pub(crate) struct VotedMany {
 impl Operation for VoteMany<'_> {
     type Reply = VotedMany;
     const SCRIPT: fn() -> &'static Script =
-        || script!("quorum/vote_many", with "many", with "proposal");
+        || script!("quorum/vote_many", with "many", with "fence", with "proposal");
 
     fn encode(&self, call: &mut Call) {
         call.keys(self.items.iter().map(|item| &item.keys.lock));
@@ -95,13 +95,7 @@ impl Operation for WithdrawMany<'_> {
 
     fn decode(answer: &Tagged) -> Result<Answers<ReleaseAnswer>, Malformed> {
         match answer.tag() {
-            "answered" => each(answer.bytes(0)?, |letter| match letter {
-                b'r' => Ok(Some(ReleaseAnswer::Released)),
-                b'e' => Ok(Some(ReleaseAnswer::Expired)),
-                b't' => Ok(Some(ReleaseAnswer::Taken)),
-                b'-' => Ok(None),
-                _ => Err(Malformed),
-            }),
+            "answered" => each(answer.bytes(0)?, released),
             _ => Err(Malformed),
         }
     }
@@ -123,11 +117,7 @@ pub(crate) async fn vote_together(
     items: &[Item],
     within: Duration,
 ) -> Result<Answers<Acquired>, StoreError> {
-    let proposed = if terms.fencing {
-        quorum.propose(within).await
-    } else {
-        0
-    };
+    let proposed = quorum.propose_if(terms.fencing, within).await;
     let vote = VoteMany {
         terms,
         items,
@@ -158,8 +148,7 @@ pub(crate) async fn vote_together(
         give_back(quorum, poll.votes(), &won, items, within).await;
     }
     if !is_there {
-        let maybe =
-            poll.votes().silent() > 0 || poll.votes().absent().any(|absent| absent.maybe_applied());
+        let maybe = poll.votes().may_have_acted();
         return Err(quorum.no_majority(poll.votes(), |_| Shown::Answered, maybe));
     }
     let fence = terms.fencing.then(|| Fence::new(proposed));

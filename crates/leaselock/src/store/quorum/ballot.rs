@@ -107,6 +107,11 @@ impl<R> Votes<R> {
         said.filter_map(|said| said.as_ref().err())
     }
 
+    /// One that has not said anything may have done what it was asked for.
+    pub(crate) fn may_have_acted(&self) -> bool {
+        self.silent() > 0 || self.absent().any(Absent::maybe_applied)
+    }
+
     /// A node before this one is the same server, and its vote counts.
     pub(crate) fn is_twin(&self, at: usize, counts: impl Fn(&R) -> bool) -> bool {
         let server = self.nodes[at].server;

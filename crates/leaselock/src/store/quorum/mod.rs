@@ -123,6 +123,15 @@ impl QuorumStore {
         self.common.terms.longest / 4
     }
 
+    /// As [`propose`](QuorumStore::propose) has it; 0 for whoever wants none.
+    pub(crate) async fn propose_if(&self, fencing: bool, within: Duration) -> u64 {
+        if fencing {
+            self.propose(within).await
+        } else {
+            0
+        }
+    }
+
     /// A fencing token to propose; 0 when no server's time is known.
     ///
     /// The first of a client waits until a majority has said what time it is. Whoever connects asks for that anyway, so

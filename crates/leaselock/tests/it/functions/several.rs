@@ -6,7 +6,7 @@ use leaselock::{AcquireError, Client, ErrorKind, Quorum, StoreError};
 use testkit::{Cluster, Server, Value, Watched};
 
 use crate::access::{self, PREFIX};
-use crate::support::{LONG, Looks, by_message, in_line, soon, waiter};
+use crate::support::{LONG, goes_from_hand_to_hand, soon};
 
 /// What docs/cluster.md names.
 const IN_A_CLUSTER: &str =
@@ -34,17 +34,6 @@ fn client(url: &str, role: &str) -> Client {
     let url = access::url_of(url, role);
     let builder = Client::builder().url(&url).prefix(PREFIX);
     builder.functions(true).build().unwrap()
-}
-
-/// Taken, extended, and handed to the one who waits.
-async fn goes_from_hand_to_hand(one: &impl Looks, other: &impl Looks, name: &str) {
-    let lease = soon(one.mutex(name).ttl(LONG).acquire()).await.unwrap();
-    let next = waiter(other, name, LONG);
-    in_line(one, name, 1).await;
-    lease.extend(LONG).await.unwrap();
-    lease.release().await.unwrap();
-    let next = by_message(next).await.unwrap().unwrap();
-    next.release().await.unwrap();
 }
 
 /// No script was sent to any of them, and nothing was refused.

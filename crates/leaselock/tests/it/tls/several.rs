@@ -5,7 +5,7 @@ use testkit::server::{find_binary, has_tls};
 use testkit::tls::Authority;
 use testkit::{Cluster, Watched};
 
-use crate::support::{LONG, Looks, by_message, in_line, soon, waiter};
+use crate::support::{LONG, goes_from_hand_to_hand, soon};
 use crate::tls_front::Secured;
 
 /// What such set-ups announce are addresses.
@@ -26,17 +26,6 @@ fn trusting(authority: &Authority) -> TlsOptions {
 
 fn client(url: &str, tls: TlsOptions) -> Client {
     Client::builder().url(url).tls(tls).build().unwrap()
-}
-
-/// Taken, extended, and handed to the one who waits.
-async fn goes_from_hand_to_hand(one: &impl Looks, other: &impl Looks, name: &str) {
-    let lease = soon(one.mutex(name).ttl(LONG).acquire()).await.unwrap();
-    let next = waiter(other, name, LONG);
-    in_line(one, name, 1).await;
-    lease.extend(LONG).await.unwrap();
-    lease.release().await.unwrap();
-    let next = by_message(next).await.unwrap().unwrap();
-    next.release().await.unwrap();
 }
 
 async fn refusal(client: &Client) -> StoreError {
