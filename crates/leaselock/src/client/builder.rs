@@ -229,7 +229,7 @@ impl ClientBuilder {
             #[cfg(feature = "redis")]
             lines: Arc::new(tokio::sync::Semaphore::new(watch_multi::LINES)),
             #[cfg(feature = "redis")]
-            waiting_rooms: crate::wait::copies::Rooms::default(),
+            waiting_rooms: crate::wait::rooms::Rooms::default(),
             background: OnceLock::new(),
             closed: AtomicBool::new(false),
             announced: AtomicU64::new(0),

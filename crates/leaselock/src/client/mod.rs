@@ -88,7 +88,7 @@ pub(crate) struct Inner {
     pub(crate) lines: Arc<tokio::sync::Semaphore>,
     /// Over which replicas are waited for.
     #[cfg(feature = "redis")]
-    pub(crate) waiting_rooms: crate::wait::copies::Rooms,
+    pub(crate) waiting_rooms: crate::wait::rooms::Rooms,
     background: OnceLock<Result<Background, StoreError>>,
     closed: AtomicBool,
     /// When this client last said who it is; 0 for never.

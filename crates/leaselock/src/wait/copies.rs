@@ -5,11 +5,19 @@
 //! before. What was written earlier has arrived when that has. The connection is shared with nobody meanwhile, because
 //! it answers nothing while it waits.
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
 use crate::client::Inner;
 use crate::error::{AcquireError, ErrorKind, InvalidInput, ReleaseError, StoreError};
 use crate::lease::Lease;
-use crate::lease::kept::Kept;
+use crate::name::Name;
 use crate::options::{Copies, Options};
+#[cfg(feature = "redis")]
+use crate::wait::rooms::Written;
 
 impl Inner {
     /// Only a server of its own has replicas that can be waited for, and only on connections of our own.
@@ -26,10 +34,10 @@ impl Inner {
 }
 
 /// How many copies there are.
-struct Counted {
-    replicas: u32,
+pub(super) struct Counted {
+    pub(super) replicas: u32,
     /// The server itself has it on disk.
-    here: bool,
+    pub(super) here: bool,
 }
 
 impl Counted {
@@ -39,197 +47,124 @@ impl Counted {
 }
 
 /// The lease, once there are enough copies of it; otherwise it is given back first.
+///
+/// A server notices only ten times a second, or when something else happens on it, that somebody has waited long enough.
+/// So it is the giving back, at the end of the time by our own clock, that brings its answer, and not the other way round.
 pub(super) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, AcquireError> {
-    let (inner, kept, _) = lease.parts();
-    let (name, clear_in) = (kept.name.clone(), kept.ttl().as_duration());
-    let counted = count(inner, kept, asked).await;
-    let error = match counted {
-        Ok(counted) if counted.are_enough(asked) => {
-            if lease.is_held() {
-                return Ok(lease);
-            }
-            let source = StoreError::refused(
-                ErrorKind::TimedOut,
-                "the lease ended before the replicas had confirmed it",
-            );
-            AcquireError::Store { name, source }
+    let (inner, kept) = {
+        let (inner, kept, _) = lease.parts();
+        (Arc::clone(inner), Arc::clone(kept))
+    };
+    let (name, ttl) = (&kept.name, kept.ttl().as_duration());
+    let written = match Written::new(&inner, &kept, asked).await {
+        Ok(written) => written,
+        Err(source) => {
+            let name = name.clone();
+            return Err(given_back(lease, AcquireError::Store { name, source }, ttl).await);
         }
-        Ok(counted) => AcquireError::TooFewCopies {
+    };
+    let over = inner.clock.sleep_until(written.end());
+    let mut count = pin!(written.count(asked));
+    tokio::select! {
+        biased;
+        counted = &mut count => match verdict(counted, asked, name) {
+            Ok(()) if lease.is_held() => Ok(lease),
+            Ok(()) => Err(given_back(lease, late(name), ttl).await),
+            Err(error) => Err(given_back(lease, error, ttl).await),
+        },
+        () = over => {
+            let released = lease.release().await;
+            let within = inner.request_timeout(kept.ttl());
+            let counted = timeout(within, count).await.unwrap_or_else(|_| Err(untold()));
+            let error = match verdict(counted, asked, name) {
+                Ok(()) => late(name),
+                Err(error) => error,
+            };
+            Err(and_whether(released, error, ttl))
+        }
+    }
+}
+
+fn verdict(
+    counted: Result<Counted, StoreError>,
+    asked: Copies,
+    name: &Name,
+) -> Result<(), AcquireError> {
+    let name = name.clone();
+    match counted {
+        Ok(counted) if counted.are_enough(asked) => Ok(()),
+        Ok(counted) => Err(AcquireError::TooFewCopies {
             name,
             wanted: asked.replicas,
             answered: counted.replicas,
             here: asked.on_disk.filter(|here| *here).map(|_| counted.here),
             within: asked.within,
-        },
-        Err(source) => AcquireError::Store { name, source },
-    };
-    match lease.release().await {
-        Ok(()) | Err(ReleaseError::NotHeld { .. }) => Err(error),
+        }),
+        Err(source) => Err(AcquireError::Store { name, source }),
+    }
+}
+
+/// There were enough copies, and the lease was over or given back by then.
+fn late(name: &Name) -> AcquireError {
+    let source = StoreError::refused(
+        ErrorKind::TimedOut,
+        "the replicas had confirmed the grant when its time was over",
+    );
+    AcquireError::Store {
+        name: name.clone(),
+        source,
+    }
+}
+
+fn untold() -> StoreError {
+    StoreError::refused(
+        ErrorKind::TimedOut,
+        "the server has not said in time how many replicas have the grant",
+    )
+}
+
+async fn given_back(lease: Lease, error: AcquireError, ttl: Duration) -> AcquireError {
+    and_whether(lease.release().await, error, ttl)
+}
+
+/// The error, or that it is not known whether the lease was given back.
+fn and_whether(
+    released: Result<(), ReleaseError>,
+    error: AcquireError,
+    clear_in: Duration,
+) -> AcquireError {
+    match released {
+        Ok(()) | Err(ReleaseError::NotHeld { .. }) => error,
         Err(ReleaseError::Unknown { name, source } | ReleaseError::Store { name, source }) => {
             let message = format!("{error}; whether it was given back is not known: {source}");
             let source = StoreError::unknown(source.kind(), message);
-            Err(AcquireError::Unknown {
+            AcquireError::Unknown {
                 name,
                 clear_in,
                 source,
-            })
+            }
         }
     }
 }
+
+/// Nothing is written where there are no replicas.
+#[cfg(not(feature = "redis"))]
+enum Written {}
 
 #[cfg(not(feature = "redis"))]
-async fn count(_: &Inner, _: &Kept, _: Copies) -> Result<Counted, StoreError> {
-    Err(StoreError::refused(
-        ErrorKind::Unsupported,
-        "this store has no replicas",
-    ))
-}
-
-#[cfg(feature = "redis")]
-pub(crate) use self::rooms::Rooms;
-
-#[cfg(feature = "redis")]
-use self::rooms::count;
-
-#[cfg(feature = "redis")]
-mod rooms {
-    use std::sync::{Mutex, PoisonError};
-    use std::time::Duration;
-
-    use tokio::sync::{Semaphore, SemaphorePermit};
-    use tokio::time::timeout;
-
-    use super::*;
-    use crate::mutex::confirm::{Confirm, Confirmed};
-    use crate::script::Value;
-    use crate::store::redis::Private;
-
-    /// Each is a connection to the server while somebody waits.
-    const ROOMS: usize = 32;
-    /// So many stay open when nobody does.
-    const IDLE_MOST: usize = 4;
-
-    /// The connections on which replicas are waited for.
-    #[derive(Debug)]
-    pub(crate) struct Rooms {
-        room: Semaphore,
-        idle: Mutex<Vec<Private>>,
+impl Written {
+    async fn new(_: &Inner, _: &crate::lease::kept::Kept, _: Copies) -> Result<Self, StoreError> {
+        Err(StoreError::refused(
+            ErrorKind::Unsupported,
+            "this store has no replicas",
+        ))
     }
 
-    impl Default for Rooms {
-        fn default() -> Self {
-            Rooms {
-                room: Semaphore::new(ROOMS),
-                idle: Mutex::default(),
-            }
-        }
+    fn end(&self) -> crate::clock::Moment {
+        match *self {}
     }
 
-    impl Rooms {
-        async fn enter(&self, within: Duration) -> Result<SemaphorePermit<'_>, StoreError> {
-            match timeout(within, self.room.acquire()).await {
-                Ok(Ok(permit)) => Ok(permit),
-                _ => {
-                    let message = format!(
-                        "{ROOMS} acquisitions of this client wait for replicas already, which is the limit"
-                    );
-                    Err(StoreError::refused(ErrorKind::NotServing, message))
-                }
-            }
-        }
-
-        /// One that was used before and has not broken since.
-        fn again(&self) -> Option<Private> {
-            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            idle.retain(Private::is_open);
-            idle.pop()
-        }
-
-        fn leave(&self, private: Private) {
-            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            if idle.len() < IDLE_MOST {
-                idle.push(private);
-            }
-        }
-    }
-
-    /// How many copies of the grant there are, when enough or when the time is over.
-    pub(super) async fn count(
-        inner: &Inner,
-        kept: &Kept,
-        asked: Copies,
-    ) -> Result<Counted, StoreError> {
-        let within = inner.request_timeout(kept.ttl());
-        let rooms = &inner.waiting_rooms;
-        let _permit = rooms.enter(asked.within + within).await?;
-        let confirm = Confirm {
-            keys: &kept.keys,
-            token: &kept.token,
-            ttl: kept.ttl(),
-        };
-        let written = match rooms.again() {
-            // The server may have closed it just now.
-            Some(mut private) => private
-                .run(&confirm, within)
-                .await
-                .ok()
-                .map(|found| (private, found)),
-            None => None,
-        };
-        let (mut private, found) = match written {
-            Some(written) => written,
-            None => {
-                let mut private = inner.private(within).await?;
-                let found = private.run(&confirm, within).await?;
-                (private, found)
-            }
-        };
-        if found != Confirmed::Written {
-            let message = "the grant was gone before a replica could confirm it";
-            return Err(StoreError::refused(ErrorKind::NotServing, message));
-        }
-        let counted = wait_on(&mut private, asked, within).await?;
-        rooms.leave(private);
-        Ok(counted)
-    }
-
-    /// The server answers when there are enough copies or the time is over, and counts them in both cases.
-    async fn wait_on(
-        private: &mut Private,
-        asked: Copies,
-        within: Duration,
-    ) -> Result<Counted, StoreError> {
-        let (replicas, here) = (
-            asked.replicas.to_string(),
-            asked.on_disk.unwrap_or_default(),
-        );
-        let limit = asked.within.as_millis().to_string();
-        let here = if here { "1" } else { "0" };
-        let words: &[&str] = match asked.on_disk {
-            None => &["WAIT", &replicas, &limit],
-            Some(_) => &["WAITAOF", here, &replicas, &limit],
-        };
-        let count = |value: &Value| match value {
-            Value::Int(count) => u32::try_from(*count).ok(),
-            _ => None,
-        };
-        let counted = match &private.ask(words, asked.within + within).await? {
-            Value::Array(both) => match &both[..] {
-                [here, replicas] => count(here).zip(count(replicas)),
-                _ => None,
-            },
-            replicas => count(replicas).map(|replicas| (0, replicas)),
-        };
-        let malformed = || {
-            StoreError::refused(
-                ErrorKind::Malformed,
-                "the count of replicas was not understood",
-            )
-        };
-        let (here, replicas) = counted.ok_or_else(malformed)?;
-        Ok(Counted {
-            replicas,
-            here: here > 0,
-        })
+    async fn count(self, _: Copies) -> Result<Counted, StoreError> {
+        match self {}
     }
 }

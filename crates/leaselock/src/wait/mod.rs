@@ -15,6 +15,8 @@ pub(crate) mod party;
 pub(crate) mod reckoning;
 mod rings;
 #[cfg(feature = "redis")]
+pub(crate) mod rooms;
+#[cfg(feature = "redis")]
 mod rounds;
 mod seat;
 #[cfg(all(test, feature = "embedded"))]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaselock::{AcquireError, Client, ErrorKind, Options, Protocol, Wait};
+use leaselock::{AcquireError, Client, Clock, ErrorKind, Options, Protocol, Wait};
 use testkit::{Server, Value};
 
 use crate::support::{LONG, eventually, in_line, is_free, leftovers, millis, soon};
@@ -108,6 +108,36 @@ async fn a_grant_that_no_replica_has_in_time_is_given_back() {
         .release()
         .await
         .unwrap();
+}
+
+/// A server looks seldom whose time is over, so the client does it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_is_given_back_when_its_time_is_over_and_the_server_has_not_noticed() {
+    let (primary, replica) = pair();
+    let frozen = replica.pause();
+    let clock = Clock::manual();
+    let careful = Client::builder().url(&primary.url()).clock(clock.clone());
+    let careful = careful.build().unwrap();
+    let mutex = careful.mutex("job").ttl(LONG).min_replicas(1, AT_EASE);
+    let waits = tokio::spawn(async move { mutex.acquire().await });
+    let server_waits = || {
+        let clients = primary.cli(&["CLIENT", "LIST"]);
+        clients.text().unwrap().contains("cmd=wait ")
+    };
+    eventually("the server waits for its replica", async || server_waits()).await;
+    let other = plain(&primary);
+    assert!(!is_free(&other, "job").await);
+
+    clock.advance(AT_EASE);
+    eventually("it is given back", async || is_free(&other, "job").await).await;
+    assert!(server_waits(), "its time is not over for the server");
+    let error = soon(waits).await.unwrap().unwrap_err();
+    assert!(
+        error.to_string().contains("has not said in time"),
+        "{error}"
+    );
+    assert!(careful.held().is_empty());
+    drop(frozen);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
