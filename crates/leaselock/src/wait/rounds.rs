@@ -118,11 +118,12 @@ impl Acquisition<'_> {
                     self.goes_by_itself();
                     told.get_or_insert_with(|| Told::new(&self, quorum));
                     let heard = self.hears(end).await;
-                    let pause = if heard && asks.is_none() {
-                        Duration::ZERO // nobody could tell us what has happened since
-                    } else {
-                        backoff.after(&lost, heard, self.now().saturating_since(t0))
+                    let looks = match (heard, asks.is_some()) {
+                        (true, true) => Looks::WhenTold,
+                        (true, false) => Looks::ToBeTold,
+                        (false, _) => Looks::ByTimer,
                     };
+                    let pause = backoff.after(&lost, looks, self.now().saturating_since(t0));
                     (self.still_busy(start, Some(lost.seen)), pause)
                 }
                 Err(source) => {
@@ -199,6 +200,17 @@ fn pause_of(source: &StoreError) -> Duration {
 /// say; not more often, because whoever waits keeps its votes from others meanwhile.
 const PATIENT_EACH: u32 = 8;
 
+/// How a waiter learns that a lease has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    /// The nodes tell it.
+    WhenTold,
+    /// They could, and it has not asked them to yet: nobody tells it what has happened since its last request.
+    ToBeTold,
+    /// No message arrives.
+    ByTimer,
+}
+
 /// How long to wait for the next round.
 #[derive(Debug, Default)]
 struct Backoff {
@@ -220,10 +232,14 @@ const AT_THE_END: Duration = Duration::from_millis(25);
 impl Backoff {
     /// `took`: so long the votes were kept from others, and so they are most likely to be had when the pauses differ by
     /// more.
-    fn after(&mut self, lost: &Lost, heard: bool, took: Duration) -> Duration {
+    fn after(&mut self, lost: &Lost, looks: Looks, took: Duration) -> Duration {
         if lost.held {
             *self = Backoff::default();
-            let by_timer = looks::next_look(&lost.seen, 1, heard, Duration::MAX);
+            if looks == Looks::ToBeTold {
+                return Duration::ZERO;
+            }
+            let is_told = looks == Looks::WhenTold;
+            let by_timer = looks::next_look(&lost.seen, 1, is_told, Duration::MAX);
             return by_timer
                 + looks::jittered(AT_THE_END, 100)
                 + looks::jittered(by_timer / 20, 100);
@@ -342,15 +358,29 @@ mod tests {
         for _ in 0..200 {
             let mut backoff = Backoff::default();
             let soon = backoff
-                .after(&lost(true, 0, 1_000, true), true, Duration::ZERO)
+                .after(&lost(true, 0, 1_000, true), Looks::WhenTold, Duration::ZERO)
                 .as_millis();
             assert!((1_001..=1_152).contains(&soon), "{soon}");
             let late = backoff
-                .after(&lost(true, 0, 60_000, true), true, Duration::ZERO)
+                .after(
+                    &lost(true, 0, 60_000, true),
+                    Looks::WhenTold,
+                    Duration::ZERO,
+                )
                 .as_millis();
             assert!((5_000..=5_551).contains(&late), "{late}");
+            let first = lost(true, 0, 60_000, true);
+            assert!(
+                backoff
+                    .after(&first, Looks::ToBeTold, Duration::ZERO)
+                    .is_zero()
+            );
             let foreign = backoff
-                .after(&lost(true, 0, 60_000, false), true, Duration::ZERO)
+                .after(
+                    &lost(true, 0, 60_000, false),
+                    Looks::WhenTold,
+                    Duration::ZERO,
+                )
                 .as_millis();
             assert!((500..=601).contains(&foreign), "{foreign}");
         }
@@ -361,14 +391,24 @@ mod tests {
         for _ in 0..200 {
             let mut backoff = Backoff::default();
             let split = lost(false, 1, 10_000, true);
-            assert!(backoff.after(&split, true, Duration::ZERO) <= Duration::from_millis(4));
+            assert!(
+                backoff.after(&split, Looks::WhenTold, Duration::ZERO) <= Duration::from_millis(4)
+            );
             let longest = (0..50)
-                .map(|_| backoff.after(&split, true, Duration::ZERO))
+                .map(|_| backoff.after(&split, Looks::WhenTold, Duration::ZERO))
                 .max()
                 .unwrap();
             assert!(longest <= SPLIT_MOST, "{longest:?}");
-            let none =
-                Backoff::default().after(&lost(false, 0, 10_000, true), true, Duration::ZERO);
+            assert!(
+                !Backoff::default()
+                    .after(&split, Looks::ToBeTold, Duration::ZERO)
+                    .is_zero()
+            );
+            let none = Backoff::default().after(
+                &lost(false, 0, 10_000, true),
+                Looks::WhenTold,
+                Duration::ZERO,
+            );
             assert!(none >= Duration::from_millis(7), "{none:?}");
         }
     }
