@@ -9,8 +9,8 @@ use crate::client::Inner;
 use crate::error::{ErrorKind, StoreError};
 use crate::lease::keeper::Keeper;
 use crate::lease::reaper::Reaper;
-use crate::store::Store;
 use crate::store::bells::Bells;
+use crate::store::{Holder, Store};
 use crate::wait::wakeups::Wakeups;
 
 /// How long the thread goes on cleaning up after the last user of the client is gone.
@@ -71,8 +71,9 @@ impl Background {
             let last = store.clone();
             let (heard, ringing) = (store.clone(), Arc::clone(&bells));
             let followed = store.clone();
+            let holder: Arc<dyn Holder> = keeper.clone();
             async move {
-                drop(tokio::spawn(async move { followed.follow().await }));
+                drop(tokio::spawn(async move { followed.follow(&holder).await }));
                 drop(tokio::spawn(keeper.run()));
                 drop(tokio::spawn(wakeups.run(store.clone(), channel)));
                 drop(tokio::spawn(async move { heard.serve(&ringing).await }));

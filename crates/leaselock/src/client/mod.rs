@@ -36,7 +36,7 @@ use crate::name::Name;
 use crate::options::{DEFAULT_TTL, Options};
 use crate::script::Operation;
 use crate::skew::Skew;
-use crate::store::Store;
+use crate::store::{Holder, Store};
 use crate::strict::Strict;
 use crate::token::{ClientId, Stock, Token};
 use crate::ttl::{Drift, Ttl};

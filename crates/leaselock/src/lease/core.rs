@@ -10,6 +10,8 @@ use crate::ttl::{Drift, Ttl};
 const RENEW_AFTER_SHARE: u32 = 3;
 /// Between two failed renewals there is at least this pause, however little time is left.
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(5);
+/// Between two tries, when there is a reason to think that the store has lost the lease.
+const DOUBT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A lease goes along with others that are renewed when it would be due within this share of its ttl, so that what is
 /// held together is renewed together. Then a renewal comes at 28 % instead of 33 % of the ttl at worst.
@@ -48,6 +50,8 @@ pub(crate) struct Core {
     renewing: bool,
     /// The latest renewal failed.
     failing: bool,
+    /// Since then there is a reason to think that the store has lost it.
+    doubted: Option<Moment>,
     /// The task whose turn it is has not come round yet. Nothing is renewed for it: it may never come.
     offered: bool,
     phase: Phase,
@@ -74,6 +78,7 @@ impl Core {
             renew_at: began,
             renewing: false,
             failing: false,
+            doubted: None,
             offered: false,
             phase: Phase::Held,
         };
@@ -100,6 +105,7 @@ impl Core {
             renew_at,
             renewing: false,
             failing: self.failing,
+            doubted: self.doubted,
             offered: true,
             phase: Phase::Held,
         }
@@ -198,7 +204,11 @@ impl Core {
             return;
         }
         self.failing = false;
+        self.doubted = self.doubted.filter(|since| t0 < *since);
         self.held_until(self.drift.deadline(t0, ttl), now);
+        if self.doubted.is_some() {
+            self.renew_at = now; // what was asked before says nothing of what has happened since
+        }
     }
 
     fn held_until(&mut self, deadline: Moment, now: Moment) {
@@ -217,12 +227,16 @@ impl Core {
     pub(crate) fn failed(&mut self, now: Moment) {
         self.renewing = false;
         self.failing = true;
-        let pause = self.deadline.saturating_since(now) / (RENEW_AFTER_SHARE * 2);
+        let mut pause = self.deadline.saturating_since(now) / (RENEW_AFTER_SHARE * 2);
+        if self.doubted.is_some() {
+            pause = pause.min(DOUBT_PAUSE_MAX);
+        }
         self.renew_at = now.plus(pause.max(RETRY_PAUSE_MIN));
     }
 
-    /// A renewal is wanted at once, because something happened to the store.
+    /// A renewal is wanted at once, because something happened to the store, and soon again until there is an answer.
     pub(crate) fn doubt(&mut self, now: Moment) {
+        self.doubted = Some(now);
         self.renew_at = self.renew_at.min(now);
     }
 
@@ -417,5 +431,22 @@ mod tests {
         let mut core = lease(true, None);
         core.doubt(at(10));
         assert_eq!(core.step(at(10)), Step::Renew);
+    }
+
+    #[test]
+    fn doubt_lasts_until_an_answer_to_what_was_asked_after_it() {
+        let mut core = lease(true, None);
+        core.extended(at(0), at(0), ttl(600_000));
+        core.doubt(at(10));
+        assert_eq!(core.step(at(10)), Step::Renew);
+        core.failed(at(20));
+        assert_eq!(core.next(), at(1_020), "much sooner than a sixth");
+        core.doubt(at(1_000));
+        assert_eq!(core.step(at(1_000)), Step::Renew);
+        core.extended(at(990), at(1_005), ttl(600_000));
+        assert_eq!(core.step(at(1_005)), Step::Renew, "asked before");
+        core.extended(at(1_005), at(1_006), ttl(600_000));
+        assert!(core.next() > at(100_000));
+        assert_eq!(core.step(at(1_007)), Step::Until(core.next()));
     }
 }

@@ -19,7 +19,7 @@ use crate::mutex::steps::{Extend, ExtendAnswer};
 use crate::mutex::views::Note;
 use crate::script::Operation;
 use crate::skew::Skew;
-use crate::store::Store;
+use crate::store::{Holder, Store};
 use crate::ttl::Ttl;
 
 /// How long the task sleeps when it keeps nothing; it is woken by whatever comes.
@@ -161,14 +161,6 @@ impl Keeper {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.table().schedule.is_empty()
-    }
-
-    /// Something happened to the store: every lease is verified by a renewal now.
-    pub(crate) fn doubt_all(&self) {
-        let now = self.clock.now();
-        let all = self.table().schedule.all();
-        all.iter().for_each(|(_, kept)| kept.core().doubt(now));
-        self.set_alarms(all.into_iter().map(|(id, _)| (id, now)));
     }
 
     /// Runs for ever.
@@ -424,6 +416,20 @@ impl Keeper {
                 kept.core().failed(now);
             }
         }
+    }
+}
+
+impl Holder for Keeper {
+    fn holds(&self) -> bool {
+        !self.is_empty()
+    }
+
+    /// By a renewal.
+    fn doubt_all(&self) {
+        let now = self.clock.now();
+        let all = self.table().schedule.all();
+        all.iter().for_each(|(_, kept)| kept.core().doubt(now));
+        self.set_alarms(all.into_iter().map(|(id, _)| (id, now)));
     }
 }
 

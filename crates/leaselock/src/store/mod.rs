@@ -39,6 +39,18 @@ pub(crate) enum Event {
 /// Receives events; called on the client's own thread or where somebody waits for them, must not block.
 pub(crate) type Sink = Box<dyn Fn(Event) + Send + Sync>;
 
+/// Whoever has leases on a store.
+pub(crate) trait Holder: Send + Sync {
+    #[cfg_attr(
+        not(feature = "redis"),
+        expect(dead_code, reason = "nothing happens to connections")
+    )]
+    fn holds(&self) -> bool;
+
+    /// Something happened to the store: every lease is verified now.
+    fn doubt_all(&self);
+}
+
 /// A sink that several share.
 pub(crate) type SharedSink = Arc<dyn Fn(Event) + Send + Sync>;
 
@@ -173,13 +185,15 @@ impl Store {
         }
     }
 
-    /// Follows the store to wherever it moves, for ever; stops when dropped.
-    pub(crate) async fn follow(&self) {
+    /// Follows the store to wherever it moves, and has leases verified when something happens to it, for ever; stops
+    /// when dropped.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) async fn follow(&self, holder: &Arc<dyn Holder>) {
         match self {
             #[cfg(feature = "redis")]
-            Store::Redis(store) => store.follow().await,
+            Store::Redis(store) => store.follow(&**holder).await,
             #[cfg(feature = "redis")]
-            Store::Quorum(store) => store.follow().await,
+            Store::Quorum(store) => store.follow(holder).await,
             #[cfg(feature = "embedded")]
             Store::Embedded(_) => std::future::pending().await,
         }

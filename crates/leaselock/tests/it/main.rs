@@ -38,4 +38,5 @@ mod support;
 mod tls;
 #[cfg(feature = "tls")]
 mod tls_front;
+mod verified;
 mod waiting;

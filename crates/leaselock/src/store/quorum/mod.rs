@@ -29,7 +29,7 @@ use crate::error::{ErrorKind, InvalidInput, StoreError};
 use crate::options::Options;
 use crate::script::{Call, Operation, Tagged};
 use crate::store::redis::{LoadedFunctions, RedisStore, load_on_each};
-use crate::store::{Capabilities, Event, Sink};
+use crate::store::{Capabilities, Event, Holder, Sink};
 use crate::votes::{NodeVote, Tally, Vote};
 
 const CLOCK: Clock = Clock::boot();
@@ -279,10 +279,11 @@ impl QuorumStore {
     }
 
     /// Follows each node to wherever it moves, for ever; stops when dropped.
-    pub(crate) async fn follow(&self) {
+    pub(crate) async fn follow(&self, holder: &Arc<dyn Holder>) {
         let mut tasks = tokio::task::JoinSet::new();
         for node in self.nodes.iter().map(Arc::clone) {
-            tasks.spawn(async move { node.store.follow().await });
+            let holder = Arc::clone(holder);
+            tasks.spawn(async move { node.store.follow(&*holder).await });
         }
         while tasks.join_next().await.is_some() {}
         std::future::pending().await

@@ -4,9 +4,7 @@ mod dial;
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
-#[cfg(feature = "tls")]
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -19,6 +17,7 @@ use super::fault;
 use super::probe;
 use super::sentinel::Watch;
 use super::socket::{Leash, Socket};
+use super::vigil::Trouble;
 use crate::error::{ErrorKind, StoreError};
 #[cfg(feature = "tls")]
 use crate::store::url::Place;
@@ -58,11 +57,29 @@ pub(super) struct Raw<D> {
 /// A driver on the runtime that made it. Dropping this closes the socket, even when answers are still owed: the
 /// client's own clean-up would wait for them for ever.
 #[derive(Debug)]
-pub(super) struct Running(AbortHandle);
+pub(super) struct Running {
+    task: AbortHandle,
+    /// Who is told when the connection has ended by itself.
+    tells: Arc<OnceLock<Trouble>>,
+}
 
 impl Running {
     fn start(driver: Driver) -> Self {
-        Running(tokio::spawn(driver).abort_handle())
+        let tells = Arc::new(OnceLock::<Trouble>::new());
+        let told = Arc::clone(&tells);
+        let task = tokio::spawn(async move {
+            driver.await;
+            told.get().inspect(|trouble| trouble.happened());
+        });
+        let task = task.abort_handle();
+        Running { task, tells }
+    }
+
+    /// From now on. Once is enough.
+    pub(super) fn tells(&self, trouble: &Trouble) {
+        if self.tells.set(trouble.clone()).is_ok() && self.is_over() {
+            trouble.happened();
+        }
     }
 
     /// The ear closes with it, or before it when the line is silent: requests go on then, each with its own deadline,
@@ -89,18 +106,18 @@ impl Running {
 
     /// Closes the socket as soon as its runtime gets to it.
     pub(super) fn stop(&self) {
-        self.0.abort();
+        self.task.abort();
     }
 
     /// The connection broke, or its runtime is gone.
     pub(super) fn is_over(&self) -> bool {
-        self.0.is_finished()
+        self.task.is_finished()
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use redis::Value;
 
-#[cfg(feature = "cluster")]
-use super::Lane;
 use super::{CLOCK, Link, RedisStore, answer, command, fault, hash_of};
 use crate::error::{ErrorKind, StoreError};
 use crate::functions::{self, Library};
@@ -119,8 +117,7 @@ impl RedisStore {
         #[cfg(feature = "cluster")]
         if let Link::Cluster(cluster) = &self.0 {
             let endpoints = cluster.endpoints_anew(CLOCK.now().plus(within)).await?;
-            let primary = |endpoint| RedisStore(Link::Own(Lane::new(endpoint)));
-            return load_on_each(endpoints.into_iter().map(primary).collect(), within).await;
+            return load_on_each(endpoints.into_iter().map(RedisStore::to).collect(), within).await;
         }
         self.load_here(within).await
     }

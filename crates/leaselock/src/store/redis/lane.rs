@@ -16,6 +16,7 @@ use super::ear::Ear;
 use super::endpoint::{Endpoint, Raw, Running};
 use super::fault;
 use super::socket::Leash;
+use super::vigil::Trouble;
 use super::wish::Wish;
 use crate::clock::{Clock, Moment};
 use crate::error::{ErrorKind, StoreError};
@@ -32,6 +33,7 @@ pub(super) struct Lane {
     /// How many connections were made.
     made: AtomicU64,
     wish: Wish,
+    trouble: Trouble,
 }
 
 #[derive(Debug, Default)]
@@ -86,8 +88,9 @@ fn is_current(runtime: Id) -> bool {
 }
 
 impl Lane {
-    pub(super) fn new(endpoint: Endpoint) -> Arc<Self> {
+    pub(super) fn new(endpoint: Endpoint, trouble: Trouble) -> Arc<Self> {
         Arc::new(Lane {
+            trouble,
             endpoint,
             state: Mutex::default(),
             made: AtomicU64::new(0),
@@ -97,6 +100,15 @@ impl Lane {
 
     pub(super) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// To the same server, over a connection of its own.
+    pub(super) fn another(&self) -> Arc<Self> {
+        Lane::new(self.endpoint.clone(), self.trouble.clone())
+    }
+
+    pub(super) fn trouble(&self) -> &Trouble {
+        &self.trouble
     }
 
     pub(super) fn epoch(&self) -> u64 {
@@ -140,8 +152,7 @@ impl Lane {
     }
 
     /// Waits until there is a connection.
-    #[cfg(feature = "cluster")]
-    pub(super) async fn until_connected(self: &Arc<Self>, until: Moment) -> Result<(), StoreError> {
+    pub(super) async fn reached(self: &Arc<Self>, until: Moment) -> Result<(), StoreError> {
         if self.live().is_some() {
             return Ok(());
         }
@@ -208,6 +219,7 @@ impl Lane {
             .is_some_and(|current| Arc::ptr_eq(&current.running, &live.running))
         {
             state.live = None;
+            self.trouble.happened();
         }
         live.running.stop();
     }
@@ -266,6 +278,9 @@ impl Lane {
         mut outage: OwnedMutexGuard<Outage>,
     ) -> Result<Arc<Live>, StoreError> {
         let outcome = self.connect().await;
+        outcome
+            .iter()
+            .for_each(|live| live.running.tells(&self.trouble));
         let mut state = self.state();
         state.inside_since = None;
         match outcome {
@@ -350,6 +365,7 @@ impl Lane {
         let mut state = self.state();
         state.inside_since = None;
         if let Ok(Some(live)) = better {
+            live.running.tells(&self.trouble);
             self.made.fetch_add(1, Ordering::SeqCst); // before anybody can use it
             state.live = Some(live);
             return;

@@ -28,6 +28,7 @@ mod socket;
 mod tls;
 #[cfg(feature = "tls")]
 mod tls_options;
+mod vigil;
 mod wish;
 
 use std::fmt;
@@ -47,13 +48,14 @@ use self::lane::Lane;
 pub(crate) use self::plain::Private;
 #[cfg(feature = "tls")]
 pub use self::tls_options::TlsOptions;
+use self::vigil::Trouble;
 use crate::clock::{Clock, Moment};
 use crate::doctor::Report;
 use crate::error::{ErrorKind, InvalidInput, StoreError};
 use crate::script::{Call, Malformed, Script, Tagged};
 use crate::store::bells::Bells;
 use crate::store::url::{Place, RedisUrl};
-use crate::store::{Capabilities, SharedSink, Sink};
+use crate::store::{Capabilities, Holder, SharedSink, Sink};
 
 const CLOCK: Clock = Clock::boot();
 const SCAN_COUNT: u32 = 500;
@@ -73,7 +75,11 @@ enum Link {
 impl RedisStore {
     /// Connects when it is needed for the first time.
     pub(crate) fn from_url(url: RedisUrl) -> Self {
-        RedisStore(Link::Own(Lane::new(Endpoint::new(url))))
+        RedisStore::to(Endpoint::new(url))
+    }
+
+    fn to(endpoint: Endpoint) -> Self {
+        RedisStore(Link::Own(Lane::new(endpoint, Trouble::default())))
     }
 
     /// Connections of our own to where the client points.
@@ -220,11 +226,14 @@ impl RedisStore {
         }
     }
 
-    /// Follows the server to wherever the Sentinels say it is, until dropped. Nobody says so of one that was handed in.
-    pub(crate) async fn follow(&self) {
+    /// Follows the server to wherever the Sentinels say it is, and has leases verified when connections end, until
+    /// dropped. Nobody tells anything of one that was handed in.
+    pub(crate) async fn follow(&self, holder: &dyn Holder) {
         match &self.0 {
-            Link::Own(lane) => sentinel::follow(lane.endpoint()).await,
-            _ => std::future::pending().await,
+            Link::Own(lane) => vigil::follow(lane, holder).await,
+            #[cfg(feature = "cluster")]
+            Link::Cluster(cluster) => vigil::over_many(cluster.trouble(), holder).await,
+            Link::Handed(_) => std::future::pending().await,
         }
     }
 
@@ -300,8 +309,7 @@ impl RedisStore {
         #[cfg(feature = "cluster")]
         if let Link::Cluster(cluster) = &self.0 {
             let endpoints = cluster.endpoints(CLOCK.now().plus(within)).await?;
-            let primary = |endpoint| RedisStore(Link::Own(Lane::new(endpoint)));
-            let primaries: Vec<_> = endpoints.into_iter().map(primary).collect();
+            let primaries: Vec<_> = endpoints.into_iter().map(RedisStore::to).collect();
             let shape = examine::Shape::Cluster;
             return Box::pin(examine::examine_all(
                 self.describe(),
@@ -360,7 +368,7 @@ impl RedisStore {
     /// The same server over a connection of its own. There is only one that was handed in.
     pub(crate) fn another_lane(&self) -> Self {
         match &self.0 {
-            Link::Own(lane) => RedisStore(Link::Own(Lane::new(lane.endpoint().clone()))),
+            Link::Own(lane) => RedisStore(Link::Own(lane.another())),
             Link::Handed(_) => self.clone(),
             #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => RedisStore(Link::Cluster(cluster.another())),

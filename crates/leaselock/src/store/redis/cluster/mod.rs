@@ -20,6 +20,7 @@ use self::slots::{Node, Redirect, slot_of};
 use self::topology::Topology;
 use super::endpoint::Endpoint;
 use super::lane::Lane;
+use super::vigil::Trouble;
 use super::{backoff, fault};
 use crate::clock::{Clock, Moment};
 use crate::error::{ErrorKind, StoreError};
@@ -157,7 +158,7 @@ impl Cluster {
     async fn ask_at(&self, node: &Node, command: &Cmd, until: Moment) -> Result<Value, StoreError> {
         let lane = self.lane(node);
         let reached = CLOCK.now().plus(REACHED_AFTER).min(until);
-        Box::pin(lane.until_connected(reached)).await?;
+        Box::pin(lane.reached(reached)).await?;
         let left = until.saturating_since(CLOCK.now());
         lane.ask(command, until, left).await
     }
@@ -226,7 +227,7 @@ impl Cluster {
         }
         let known = lanes.by_node.get(node).cloned();
         known.unwrap_or_else(|| {
-            let lane = Lane::new(self.topology.endpoint(node));
+            let lane = Lane::new(self.topology.endpoint(node), self.trouble().clone());
             lanes.by_node.insert(node.clone(), Arc::clone(&lane));
             lane
         })
@@ -320,6 +321,11 @@ impl Cluster {
     /// Hears what is wanted, at all nodes, until it is dropped.
     pub(super) async fn serve(&self) {
         ears::serve(&self.topology).await;
+    }
+
+    /// Of all connections, and of slots that are found elsewhere.
+    pub(super) fn trouble(&self) -> &Trouble {
+        self.topology.trouble()
     }
 
     pub(super) fn explain(&self, line: &str) -> StoreError {

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::super::endpoint::Endpoint;
 use super::super::fault;
+use super::super::vigil::Trouble;
 use super::ears::Ears;
 use super::slots::{Node, Table};
 use crate::clock::{Clock, Moment};
@@ -41,6 +42,7 @@ pub(super) struct Topology {
     /// How often a slot was found with another owner.
     changes: AtomicU64,
     ears: Ears,
+    trouble: Trouble,
 }
 
 impl Topology {
@@ -52,11 +54,16 @@ impl Topology {
             asked: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             ears: Ears::default(),
+            trouble: Trouble::default(),
         })
     }
 
     pub(super) fn ears(&self) -> &Ears {
         &self.ears
+    }
+
+    pub(super) fn trouble(&self) -> &Trouble {
+        &self.trouble
     }
 
     /// How often the nodes have answered: to be read before a request, and shown when it has found the table old.
@@ -114,6 +121,7 @@ impl Topology {
         self.changes.fetch_add(1, Ordering::SeqCst);
         let table = self.table().clone();
         self.ears.follow(&table);
+        self.trouble.happened();
     }
 
     /// Asks the nodes, unless somebody has since `seen`. Whoever needs the answer at once does not wait for this.
