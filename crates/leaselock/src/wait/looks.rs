@@ -18,7 +18,10 @@ use crate::mutex::steps::Seen;
 const HEAD_MOST: Duration = Duration::from_secs(5);
 /// Nobody rings when a foreign holder lets go, nor can a waiter without wake-ups be rung.
 const UNRUNG_MOST: Duration = Duration::from_millis(500);
-/// The others look this often: three such looks fit into the 45 s after which an entry counts as abandoned.
+/// The others look when the lease ends too, because those in front of them may be gone, and not more often than this
+/// however short the lease is: with a line of a thousand that is a hundred looks a second, for all of them.
+const OTHERS_LEAST: Duration = Duration::from_secs(1);
+/// And at least this often: three such looks fit into the 45 s after which an entry counts as abandoned.
 const OTHERS_MOST: Duration = Duration::from_secs(15);
 /// Later places look a little later than the head when a lease ends, in case the head is gone.
 const PER_PLACE: Duration = Duration::from_millis(100);
@@ -40,7 +43,7 @@ pub(crate) fn next_look(seen: &Seen, place: u64, rung: bool, store_most: Duratio
     let wait = if place <= 1 {
         by_end.min(if handed_over { HEAD_MOST } else { UNRUNG_MOST })
     } else if handed_over {
-        (by_end + PER_PLACE.saturating_mul(places)).clamp(HEAD_MOST, OTHERS_MOST)
+        (by_end + PER_PLACE.saturating_mul(places)).clamp(OTHERS_LEAST, OTHERS_MOST)
     } else if rung {
         // Nobody says that the head is gone, so the next ones are the slower heads.
         UNRUNG_MOST
@@ -211,8 +214,16 @@ mod tests {
     }
 
     #[test]
-    fn the_others_look_rarely() {
-        assert_eq!(look(&seen(Some(100), true), 2), 5_000);
+    fn a_thousand_in_line_make_less_than_a_hundred_looks_a_second_however_short_the_lease_is() {
+        let each = |place| 1_000_000 / look(&seen(Some(0), true), place);
+        let in_a_thousand_seconds: u128 = (2..=1_000).map(each).sum();
+        assert!(in_a_thousand_seconds < 100_000, "{in_a_thousand_seconds}");
+    }
+
+    #[test]
+    fn the_others_look_a_little_after_the_end_of_the_lease_and_rarely() {
+        assert_eq!(look(&seen(Some(100), true), 2), 1_000);
+        assert_eq!(look(&seen(Some(3_000), true), 3), 3_201);
         assert_eq!(look(&seen(Some(60_000), true), 7), 15_000);
         assert_eq!(look(&seen(Some(9_000), true), 3), 9_201);
     }
