@@ -35,6 +35,9 @@ const TRY_WITHIN: Duration = Duration::from_secs(1);
 /// So many that stood in line are remembered when they are over. A server that is promoted without their end finds them
 /// at the head, so those that count are among the latest.
 const FORMER_MOST: usize = 256;
+/// A server that found such a place may lack the true holder too, who is told within this time that its lease is gone:
+/// as soon as its client is connected to that server. In strict mode nobody is granted before.
+const HOLDERS_ARE_TOLD: Duration = Duration::from_secs(1);
 
 /// Something that may exist on the server and that nobody uses.
 #[derive(Debug)]
@@ -51,6 +54,8 @@ pub(crate) struct Owed {
     stood: bool,
     /// How it was taken, when not in the native way.
     claim: Option<Arc<Claim>>,
+    /// It is left alone for so long.
+    rests: Duration,
 }
 
 impl Owed {
@@ -69,6 +74,7 @@ impl Owed {
             in_flight: false,
             stood: false,
             claim: None,
+            rests: Duration::ZERO,
         }
     }
 
@@ -81,6 +87,12 @@ impl Owed {
     /// It was waited for in line.
     pub(crate) fn stood(mut self, stood: bool) -> Self {
         self.stood = stood;
+        self
+    }
+
+    /// It is left alone for so long first.
+    fn after(mut self, rests: Duration) -> Self {
+        self.rests = rests;
         self
     }
 
@@ -100,6 +112,7 @@ impl Owed {
             in_flight: true,
             stood: false,
             claim: None,
+            rests: Duration::ZERO,
         }
     }
 }
@@ -118,7 +131,7 @@ struct Desk {
 
 #[derive(Debug, Default)]
 struct Tally {
-    /// The latest that stood in line in strict mode and are over: nobody uses their tokens any more.
+    /// The latest that stood in line and are over: nobody uses their tokens any more.
     former: Mutex<VecDeque<(Token, MutexKeys)>>,
     open: AtomicUsize,
     paid: AtomicUsize,
@@ -167,7 +180,12 @@ impl Reaper {
     pub(crate) fn is_called(&self, token: Option<Token>, now: Moment) {
         self.hurry();
         if let Some((token, keys)) = token.and_then(|token| self.0.tally.take_former(&token)) {
-            self.take(Owed::acquisition(keys, token, now).stood(true));
+            let rests = match keys.gate {
+                Some(_) => Duration::ZERO,
+                None => HOLDERS_ARE_TOLD,
+            };
+            let owed = Owed::acquisition(keys, token, now).stood(true);
+            self.take(owed.after(rests));
         }
     }
 
@@ -194,10 +212,8 @@ impl Tally {
         self.former.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// In strict mode alone: otherwise a server that lacks what came last may lack a holder too, and then the time of a
-    /// grant that nobody uses is what keeps the next one out.
     fn remember(&self, owed: &Owed) {
-        if !owed.stood || owed.keys.gate.is_none() {
+        if !owed.stood {
             return;
         }
         let mut former = self.former();
@@ -234,6 +250,9 @@ impl Reaping {
         while let Some(owed) = self.queue.recv().await {
             let way = Arc::clone(&way);
             drop(tokio::spawn(async move {
+                if !owed.rests.is_zero() {
+                    tokio::time::sleep(owed.rests).await;
+                }
                 let mut paid = way.pay(&owed).await;
                 if owed.in_flight && paid {
                     tokio::time::sleep(SECOND_LOOK).await;

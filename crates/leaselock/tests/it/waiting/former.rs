@@ -1,11 +1,16 @@
 //! Places in line that are over, and that a server still has: one that was promoted may not know what came last. In
-//! strict mode its quarantine is over when it grants them.
+//! strict mode its quarantine is over when it grants them. Otherwise it may lack the true holder too, who is told as soon
+//! as its client is connected there: so long, and no longer, such a place keeps the lock.
+
+use std::time::Duration;
 
 use leaselock::{AcquireError, Client, Lease};
-use testkit::{Server, Value};
+use testkit::{Server, Value, clock};
 
 use crate::support::{LONG, by_message, in_line, is_free, millis, soon, waiter};
 
+/// Without strict mode.
+const HOLDERS_ARE_TOLD: Duration = Duration::from_secs(1);
 const LINE: &str = "{job}:ll:line";
 const WAITERS: &str = "{job}:ll:waiters";
 
@@ -33,10 +38,20 @@ impl Place {
     }
 }
 
-async fn strict(server: &Server) -> [Client; 2] {
-    let client = || Client::builder().url(&server.url()).strict(LONG).build();
-    let clients = [client().unwrap(), client().unwrap()];
-    clients[0].init_strict().await.unwrap();
+async fn two(server: &Server, strict: bool) -> [Client; 2] {
+    let client = || {
+        let builder = Client::builder().url(&server.url());
+        let builder = if strict {
+            builder.strict(LONG)
+        } else {
+            builder
+        };
+        builder.build().unwrap()
+    };
+    let clients = [client(), client()];
+    if strict {
+        clients[0].init_strict().await.unwrap();
+    }
     clients
 }
 
@@ -57,23 +72,26 @@ async fn waited(
 }
 
 /// Else it would stand idle for five seconds, which a hand-over grants.
-async fn is_had_at_once(server: &Server, holder: &Client, place: &Place) {
+async fn is_had_before_its_grant_ends(server: &Server, holder: &Client, place: &Place) -> Duration {
     place.is_there_again(server);
+    let begin = clock::now();
     let lease = by_message(holder.mutex("job").ttl(LONG).acquire()).await;
+    let took = clock::now() - begin;
     lease.unwrap().release().await.unwrap();
     assert!(is_free(holder, "job").await);
+    took
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_is_handed_to_a_place_that_is_over_goes_on_to_the_next_at_once() {
+async fn goes_on_to_the_next(strict: bool) {
     let server = Server::start();
-    let [holder, other] = strict(&server).await;
+    let [holder, other] = two(&server, strict).await;
     let served = waited(&server, &holder, &other, async |lease, waits| {
         lease.release().await.unwrap();
         let next = soon(waits).await.unwrap().unwrap();
         next.release().await.unwrap();
     });
-    is_had_at_once(&server, &holder, &served.await).await;
+    let took = is_had_before_its_grant_ends(&server, &holder, &served.await).await;
+    assert!(strict || took >= HOLDERS_ARE_TOLD, "{took:?}");
 
     let dropped = waited(&server, &holder, &other, async |lease, waits| {
         lease.release().await.unwrap();
@@ -81,20 +99,31 @@ async fn a_lock_that_is_handed_to_a_place_that_is_over_goes_on_to_the_next_at_on
         crate::support::eventually("it was given back", async || is_free(&holder, "job").await)
             .await;
     });
-    is_had_at_once(&server, &holder, &dropped.await).await;
+    is_had_before_its_grant_ends(&server, &holder, &dropped.await).await;
 
     let gone = waited(&server, &holder, &other, async |lease, waits| {
         waits.abort();
         in_line(&holder, "job", 0).await;
         lease.release().await.unwrap();
     });
-    is_had_at_once(&server, &holder, &gone.await).await;
+    is_had_before_its_grant_ends(&server, &holder, &gone.await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_strict_mode_a_lock_that_is_handed_to_a_place_that_is_over_goes_on_to_the_next_at_once()
+{
+    goes_on_to_the_next(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_is_handed_to_a_place_that_is_over_goes_on_when_holders_were_told() {
+    goes_on_to_the_next(false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_place_whose_wait_has_ended_in_vain_keeps_the_lock_from_nobody() {
     let server = Server::start();
-    let [holder, other] = strict(&server).await;
+    let [holder, other] = two(&server, true).await;
     let lease = soon(holder.mutex("job").ttl(LONG).acquire()).await.unwrap();
     let mutex = other.mutex("job").ttl(LONG);
     let waits = tokio::spawn(async move { mutex.acquire_within(millis(1_000)).await });
@@ -102,14 +131,14 @@ async fn a_place_whose_wait_has_ended_in_vain_keeps_the_lock_from_nobody() {
     let place = Place::of(&server);
     assert!(soon(waits).await.unwrap().is_err());
     lease.release().await.unwrap();
-    is_had_at_once(&server, &holder, &place).await;
+    is_had_before_its_grant_ends(&server, &holder, &place).await;
 }
 
 /// The same message as it is sent for a place that is over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_for_a_token_that_is_held_takes_nothing_away() {
     let server = Server::start();
-    let [holder, other] = strict(&server).await;
+    let [holder, other] = two(&server, false).await;
     let lease = soon(holder.mutex("job").ttl(LONG).acquire()).await.unwrap();
     let waits = waiter(&other, "job", LONG);
     in_line(&holder, "job", 1).await;
