@@ -227,9 +227,9 @@ macro_rules! setters {
             self
         }
 
-        /// A grant counts only once so many replicas of the server have it, and `timeout` is how long they may take:
-        /// at least one replica, and from 1 ms to less than the ttl. When fewer have answered by then the lock is given
-        /// back, to the next in line, and the error is
+        /// A grant counts only once so many replicas of the server have it, and `timeout` is how long that may take,
+        /// with giving it back when it is in vain: at least one replica, and from 1 ms to less than the ttl. When
+        /// fewer have answered by then the lock is given back, to the next in line, and the error is
         /// [`TooFewCopies`]($crate::AcquireError::TooFewCopies); no wait policy tries again. Without it a grant counts
         /// as soon as the server has it. Renewals and extensions are not waited for.
         ///

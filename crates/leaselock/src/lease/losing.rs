@@ -49,6 +49,10 @@ impl Latch {
 /// no later than the lease's deadline by this machine's clock, whether or not the network or your executor runs, and
 /// also when the holder itself gives the lease up ([`LostReason::GivenUp`](crate::LostReason::GivenUp)).
 ///
+/// Sooner, when a renewal finds the lease gone from the store. The next one comes after a third of the time that is left,
+/// and at once when a connection to a server has ended, when Sentinels name another primary, when slots of a cluster go
+/// elsewhere, and when a server's clock jumps. A lease without renewal ends by its deadline alone.
+///
 /// # Cancel safety
 /// Dropping it and asking again loses nothing: a loss stays.
 pub struct Losing {
