@@ -67,11 +67,14 @@ pub(super) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, Acqu
     let mut count = pin!(written.count(asked));
     tokio::select! {
         biased;
-        counted = &mut count => match verdict(counted, asked, name) {
-            Ok(()) if lease.is_held() => Ok(lease),
-            Ok(()) => Err(given_back(lease, late(name), ttl).await),
-            Err(error) => Err(given_back(lease, error, ttl).await),
-        },
+        counted = &mut count => {
+            let error = match verdict(counted, asked, name) {
+                Ok(()) if lease.is_held() => return Ok(lease),
+                Ok(()) => late(name),
+                Err(error) => error,
+            };
+            Err(given_back(lease, error, ttl).await)
+        }
         () = over => {
             let released = lease.release().await;
             let within = inner.request_timeout(kept.ttl());

@@ -161,8 +161,7 @@ impl<'a> Written<'a> {
 /// How long replicas have after the write, which took so long: giving the grant back takes about as long again and
 /// belongs to the time.
 fn patience(within: Duration, took: Duration) -> Duration {
-    let giving_back = took.min(within / 4);
-    within.saturating_sub(took.min(within / 4) + giving_back)
+    within - took.min(within / 4) * 2
 }
 
 fn counted(answer: &Value) -> Option<Counted> {

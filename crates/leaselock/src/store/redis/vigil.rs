@@ -8,7 +8,6 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::CLOCK;
-use super::endpoint::Endpoint;
 use super::lane::Lane;
 use crate::store::Holder;
 
@@ -61,6 +60,6 @@ pub(super) async fn over_many(trouble: &Trouble, holder: &dyn Holder) {
 
 /// Follows the server to where it is said to be, and looks after leases; for ever.
 pub(super) async fn follow(lane: &Arc<Lane>, holder: &dyn Holder) {
-    let endpoint: &Endpoint = lane.endpoint();
-    tokio::join!(super::sentinel::follow(endpoint), lane.keep_vigil(holder));
+    let follows = super::sentinel::follow(lane.endpoint());
+    tokio::join!(follows, lane.keep_vigil(holder));
 }
