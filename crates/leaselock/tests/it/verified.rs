@@ -62,6 +62,11 @@ async fn whoever_holds_nothing_makes_no_connection_anew() {
     let [idle, holder] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
     held(idle.mutex("other")).await.release().await.unwrap();
     let lease = held(holder.mutex("job")).await;
+    eventually("both have said who they are", async || {
+        let records = server.cli(&["KEYS", "ll:client:*"]);
+        records.list().unwrap().len() == 2
+    })
+    .await;
     shorten(&server);
     server.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
     eventually("who holds something makes one", async || is_whole(&server)).await;

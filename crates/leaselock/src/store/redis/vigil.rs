@@ -25,8 +25,13 @@ impl Trouble {
         self.0.send_modify(|count| *count += 1);
     }
 
+    /// What has happened before counts as news: a lease may be older than the thread that looks after it.
     pub(super) fn watch(&self) -> watch::Receiver<u64> {
-        self.0.subscribe()
+        let mut news = self.0.subscribe();
+        if *news.borrow() > 0 {
+            news.mark_changed();
+        }
+        news
     }
 }
 
@@ -62,4 +67,20 @@ pub(super) async fn over_many(trouble: &Trouble, holder: &dyn Holder) {
 pub(super) async fn follow(lane: &Arc<Lane>, holder: &dyn Holder) {
     let follows = super::sentinel::follow(lane.endpoint());
     tokio::join!(follows, lane.keep_vigil(holder));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happened_before_anybody_watched_is_news_to_them_once() {
+        let trouble = Trouble::default();
+        assert!(!trouble.watch().has_changed().unwrap());
+        trouble.happened();
+        let mut late = trouble.watch();
+        assert!(late.has_changed().unwrap());
+        late.mark_unchanged();
+        assert!(!late.has_changed().unwrap());
+    }
 }
