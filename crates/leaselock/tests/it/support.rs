@@ -124,6 +124,15 @@ pub(crate) async fn is_free(client: &impl Looks, name: &str) -> bool {
     seen.state == leaselock::Holding::Free && seen.line.is_empty()
 }
 
+/// Until a client's own thread, which starts with its first wait or lease, has said who the client is.
+pub(crate) async fn introduced(server: &Server, client: &Client) {
+    let record = format!("ll:client:{}", client.id());
+    eventually("it has said who it is", async || {
+        server.cli(&["EXISTS", &record]).integer() == Some(1)
+    })
+    .await;
+}
+
 /// Keys that belong to a lease or a place in line. Fences and what clients say about themselves may stay.
 pub(crate) fn leftovers(server: &Server) -> Vec<String> {
     let keys = server.cli(&["SCAN", "0", "COUNT", "100000"]);

@@ -8,7 +8,7 @@ use leaselock::{Client, Lease, LeaseState, LostReason, Mutex};
 use testkit::{Cluster, Server, Watched};
 
 use crate::quorum::Nodes;
-use crate::support::{eventually, soon};
+use crate::support::{eventually, introduced, soon};
 
 /// Its third, after which it is renewed, is many times longer than a test waits.
 const VERY_LONG: Duration = Duration::from_secs(600);
@@ -62,11 +62,8 @@ async fn whoever_holds_nothing_makes_no_connection_anew() {
     let [idle, holder] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
     held(idle.mutex("other")).await.release().await.unwrap();
     let lease = held(holder.mutex("job")).await;
-    eventually("both have said who they are", async || {
-        let records = server.cli(&["KEYS", "ll:client:*"]);
-        records.list().unwrap().len() == 2
-    })
-    .await;
+    introduced(&server, &idle).await;
+    introduced(&server, &holder).await;
     shorten(&server);
     server.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
     eventually("who holds something makes one", async || is_whole(&server)).await;

@@ -1,12 +1,13 @@
 //! Who waits when a quarantine begins.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use leaselock::{AcquireError, Quarantine, Wait, Waiting};
 use testkit::Server;
 
 use super::{ends_us, granted_after, lock, opened, quarantined, strict};
-use crate::support::{calls, in_line, millis, soon};
+use crate::support::{calls, eventually, in_line, millis, soon};
 
 #[tokio::test]
 async fn a_wait_that_ends_before_the_quarantine_says_so_and_nothing_is_left() {
@@ -29,9 +30,13 @@ async fn a_wait_that_ends_before_the_quarantine_says_so_and_nothing_is_left() {
 async fn many_tasks_wait_a_quarantine_out_together_and_each_has_its_turn_or_hears_why_not() {
     let server = Server::start();
     let client = strict(&server);
+    let told = Arc::new(AtomicUsize::new(0));
     let tasks: Vec<_> = (0..6)
         .map(|_| {
-            let mutex = lock(&client);
+            let told = Arc::clone(&told);
+            let mutex = lock(&client).on_wait(move |_| {
+                told.fetch_add(1, Ordering::SeqCst);
+            });
             tokio::spawn(async move {
                 mutex
                     .acquire()
@@ -42,6 +47,7 @@ async fn many_tasks_wait_a_quarantine_out_together_and_each_has_its_turn_or_hear
             })
         })
         .collect();
+    eventually("they are told", async || told.load(Ordering::SeqCst) >= 6).await;
     let hasty: Vec<_> = (0..3)
         .map(|_| {
             let mutex = lock(&client);
@@ -80,7 +86,7 @@ async fn whoever_waits_for_the_end_is_told_that_nobody_is_granted_and_why() {
                 tokio::spawn(async move { mutex.acquire().await })
             })
             .collect();
-        crate::support::eventually("each is told", async || {
+        eventually("each is told", async || {
             told.iter().all(|told| !told.lock().unwrap().is_empty())
         })
         .await;
@@ -107,7 +113,7 @@ async fn a_wait_notices_that_an_operator_has_opened_the_gate() {
     let client = super::strict_for(&server, long);
     let mutex = client.mutex("job");
     let waiting = tokio::spawn(async move { mutex.acquire().await });
-    crate::support::eventually("the gate is closed", async || {
+    eventually("the gate is closed", async || {
         server.cli(&["EXISTS", super::GATE]).integer() == Some(1)
     })
     .await;

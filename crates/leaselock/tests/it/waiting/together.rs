@@ -11,7 +11,7 @@ use leaselock::{
 use testkit::{Server, clock};
 
 use crate::support::{
-    LONG, by_message, calls, eventually, in_line, is_free, leftovers, millis, soon,
+    LONG, by_message, calls, eventually, in_line, introduced, is_free, leftovers, millis, soon,
 };
 
 pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<Lease, AcquireError>> + Send>>;
@@ -162,6 +162,7 @@ async fn each_waits_no_longer_than_it_asked_to() {
     let (server, holder, together, lease) = rig().await;
     let mutex = together.mutex("job").ttl(LONG);
     let patient = tokio::spawn(arrives(&mutex));
+    introduced(&server, &together).await;
     let hasty = mutex.acquire_within(millis(200));
     match soon(hasty).await.unwrap_err() {
         AcquireError::StillBusy {
