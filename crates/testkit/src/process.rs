@@ -8,6 +8,9 @@ pub use rustix::process::Signal;
 
 use crate::clock;
 
+/// Any thread stops as soon as it is its turn to run.
+const STOPS_WITHIN: Duration = Duration::from_secs(20);
+
 /// Polls `condition` until it holds; panics with `what` when it does not within `limit`.
 ///
 /// It blocks the thread: in an async test use a multi-threaded runtime or poll by hand.
@@ -24,6 +27,29 @@ pub fn wait_until(limit: Duration, what: &str, mut condition: impl FnMut() -> bo
 /// Sends a signal. Says whether the process was there to get it.
 pub fn signal(pid: u32, signal: Signal) -> bool {
     rustix::process::kill_process(as_pid(pid), signal).is_ok()
+}
+
+/// Stops a process in its tracks, and comes back when all its threads stand still: the signal alone leaves those that
+/// run on another processor some time more. Says whether the process was there.
+#[track_caller]
+pub fn stop(pid: u32) -> bool {
+    let sent = signal(pid, Signal::STOP);
+    if sent {
+        wait_until(STOPS_WITHIN, "a stopped process", || is_stopped(pid));
+    }
+    sent
+}
+
+/// Whether all its threads stand still.
+pub fn is_stopped(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return false;
+    };
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat"));
+        // One that has ended meanwhile does nothing any more.
+        !stat.is_ok_and(|stat| parse_stat(&stat).is_some_and(|stat| stat.state != 'T'))
+    })
 }
 
 /// Whether the process still runs. A zombie does not.
@@ -88,10 +114,7 @@ mod tests {
         assert!(is_alive(pid));
         assert!(children(std::process::id()).contains(&pid));
 
-        assert!(signal(pid, Signal::STOP));
-        wait_until(Duration::from_secs(5), "stopped", || {
-            state(pid) == Some('T')
-        });
+        assert!(stop(pid) && is_stopped(pid));
         assert!(is_alive(pid), "a stopped process is alive");
 
         assert!(signal(pid, Signal::KILL));
@@ -100,6 +123,7 @@ mod tests {
         });
         child.wait().unwrap();
         assert!(!signal(pid, Signal::CONT), "nobody is there to get it");
+        assert!(!stop(pid) && !is_stopped(pid));
     }
 
     #[test]

@@ -120,11 +120,7 @@ impl Server {
     /// Stops the process in its tracks until the guard is dropped. Connections stay open.
     pub fn pause(&self) -> Paused<'_> {
         let pid = self.pid();
-        assert!(process::signal(pid, Signal::STOP), "server {pid} is gone");
-        // The signal has an effect some time after it was sent.
-        wait_until(PATIENCE, "the server stops", || {
-            process::state(pid) == Some('T')
-        });
+        assert!(process::stop(pid), "server {pid} is gone");
         Paused { server: self }
     }
 

@@ -218,8 +218,7 @@ impl Process {
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid));
-        status.is_ok_and(|status| status.contains("State:\tT"))
+        testkit::process::is_stopped(self.pid.as_raw_pid().unsigned_abs())
     }
 
     pub(crate) fn has_ended(&self) -> bool {

@@ -4,7 +4,7 @@
 //! writes to the same file when it starts: no beat may stand behind that line. Jobs end with their
 //! folder, so a test that fails leaves none behind.
 
-use testkit::process::{Signal, children, is_alive, signal};
+use testkit::process::{Signal, children, is_alive, signal, stop};
 
 use crate::common::{Running, Store, seconds, until, uptime};
 
@@ -95,7 +95,7 @@ fn a_wrapper_stopped_with_its_job_does_not_let_it_meet_the_next_holder() {
     let scene = Scene::set();
     let next = scene.next_in_line();
     scene.wrapper.stop();
-    assert!(signal(scene.job, Signal::STOP));
+    assert!(stop(scene.job));
     scene.one_after_the_other(next);
     scene.wrapper.signal(Signal::CONT);
     scene.wrapper.end().gives(79);
@@ -115,7 +115,7 @@ fn a_stopped_guardian_is_no_loss_while_the_wrapper_lives() {
     let guardian = children(scene.wrapper.pid())
         .into_iter()
         .find(|pid| *pid != scene.job);
-    assert!(signal(guardian.unwrap(), Signal::STOP));
+    assert!(stop(guardian.unwrap()));
     let paused = scene.store.server().pause();
     // The wrapper itself ends the job, later than the guardian would have.
     let done = scene.wrapper.end().gives(79);

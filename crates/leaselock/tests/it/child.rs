@@ -24,6 +24,10 @@ impl Process {
         assert!(testkit::process::signal(self.0.id(), signal));
     }
 
+    pub(crate) fn stop(&self) {
+        assert!(testkit::process::stop(self.0.id()));
+    }
+
     pub(crate) fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();

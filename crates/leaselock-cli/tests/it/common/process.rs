@@ -72,10 +72,7 @@ impl Running {
     /// Stops it, and comes back when it is stopped.
     #[track_caller]
     pub(crate) fn stop(&self) {
-        self.signal(Signal::STOP);
-        until("a stopped process", || {
-            process::state(self.pid()) == Some('T')
-        });
+        assert!(process::stop(self.pid()));
     }
 
     #[track_caller]

@@ -114,7 +114,7 @@ async fn a_process_that_was_frozen_while_its_grant_came_does_not_act_on_it() {
     let path = folder.path().display().to_string();
     let frozen = Process::start("take once", &[&server.url(), &path]);
     in_line(&client, "job", 1).await;
-    frozen.signal(Signal::STOP);
+    frozen.stop();
     lease.release().await.unwrap();
     assert_eq!(leftovers(&server), ["job"], "it was handed over to it");
     eventually("the lease is over", async || leftovers(&server).is_empty()).await;
