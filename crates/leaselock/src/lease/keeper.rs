@@ -3,18 +3,21 @@
 //! It runs on the client's own thread over a connection of its own, so a busy executor or a full connection of the
 //! user delays neither renewals nor the news of a loss.
 
+mod regain;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use self::regain::Absent;
 use crate::clock::{Alarm, Clock, Moment};
 use crate::error::{LostReason, StoreError};
 use crate::lease::core::{EARLY_MAX, Step};
 use crate::lease::kept::Kept;
 use crate::lease::reaper::{Owed, Reaper};
 use crate::lease::schedule::{Id, Schedule};
-use crate::mutex::many::{ExtendMany, Item, MANY_MAX, Terms};
+use crate::mutex::many::{Answers, ExtendMany, Item, MANY_MAX, Terms};
 use crate::mutex::steps::{Extend, ExtendAnswer};
 use crate::mutex::views::Note;
 use crate::script::Operation;
@@ -39,8 +42,16 @@ pub(crate) struct Keeper {
 #[derive(Debug)]
 struct Table {
     schedule: Schedule,
+    absent: Absent,
     /// Until when the task sleeps. Whatever comes later need not wake it.
     sleeps_until: Moment,
+}
+
+impl Table {
+    fn remove(&mut self, id: Id) {
+        self.schedule.remove(id);
+        self.absent.take(id);
+    }
 }
 
 /// A lease and where it is in the schedule.
@@ -56,6 +67,7 @@ impl Keeper {
     ) -> Self {
         let table = Table {
             schedule: Schedule::default(),
+            absent: Absent::default(),
             sleeps_until: Moment::from_nanos(u64::MAX),
         };
         Keeper {
@@ -89,7 +101,7 @@ impl Keeper {
 
     /// Stops renewing. A renewal that is on its way changes nothing any more.
     pub(crate) fn forget(&self, id: Id) {
-        self.table().schedule.remove(id);
+        self.table().remove(id);
     }
 
     /// The lease is another task's from now on. The new id takes it back.
@@ -130,7 +142,7 @@ impl Keeper {
                 let alarm = present.core().next();
                 table.schedule.set_alarm(id, alarm);
             }
-            _ => table.schedule.remove(id),
+            _ => table.remove(id),
         }
     }
 
@@ -284,7 +296,12 @@ impl Keeper {
         let items: Vec<Item> = batch.iter().map(item).collect();
         let within = batch.iter().map(|(_, kept)| self.within(kept, t0)).max();
         let many = ExtendMany(ttl, &items);
-        let answer = self.ask(&many, t0, within.unwrap_or_default()).await;
+        let (keeper, ids): (_, Vec<Id>) =
+            (Arc::clone(&self), batch.iter().map(|(id, _)| *id).collect());
+        let hears = move |at, answers: &Answers<ExtendAnswer>| {
+            keeper.heard(at, ids.iter().zip(answers.iter().copied()));
+        };
+        let answer = self.ask(&many, t0, within.unwrap_or_default(), hears).await;
         let answers = match answer {
             Ok(answers) if answers.len() == batch.len() => {
                 answers.into_iter().map(|one| one.map(Ok)).collect()
@@ -326,7 +343,7 @@ impl Keeper {
                 continue;
             };
             let kept = self.present(id, &kept);
-            self.report(&kept, t0, ttl, answer);
+            self.report(id, &kept, t0, ttl, answer);
             alarms.push((id, kept.core().next()));
             if kept.why.is_some() {
                 let keeper = Arc::clone(self);
@@ -336,7 +353,7 @@ impl Keeper {
         self.set_alarms(alarms);
     }
 
-    async fn renew_alone(&self, id: Id, kept: &Arc<Kept>) {
+    async fn renew_alone(self: &Arc<Self>, id: Id, kept: &Arc<Kept>) {
         let (t0, ttl) = (self.clock.now(), kept.ttl());
         let extend = Extend {
             keys: &kept.keys,
@@ -352,10 +369,16 @@ impl Keeper {
                 }
                 answer
             }
-            None => self.ask(&extend, t0, within).await,
+            None => {
+                let keeper = Arc::clone(self);
+                let hears = move |at, answer: &ExtendAnswer| {
+                    keeper.heard(at, std::iter::once((&id, Some(*answer))));
+                };
+                self.ask(&extend, t0, within, hears).await
+            }
         };
         let kept = self.present(id, kept);
-        self.report(&kept, t0, ttl, answer);
+        self.report(id, &kept, t0, ttl, answer);
         self.set_alarms([(id, kept.core().next())]);
         self.renew_note(&kept).await;
     }
@@ -366,8 +389,9 @@ impl Keeper {
         operation: &O,
         t0: Moment,
         within: Duration,
+        hears: impl Fn(usize, &O::Reply) + Send + Sync + 'static,
     ) -> Result<O::Reply, StoreError> {
-        let answer = self.store.ask_when(operation, within).await?;
+        let answer = self.store.ask_hearing(operation, within, hears).await?;
         self.note_time(t0, answer.time_us);
         answer.reply
     }
@@ -402,12 +426,20 @@ impl Keeper {
         }
     }
 
-    fn report(&self, kept: &Kept, t0: Moment, ttl: Ttl, answer: Result<ExtendAnswer, StoreError>) {
+    fn report(
+        self: &Arc<Self>,
+        id: Id,
+        kept: &Arc<Kept>,
+        t0: Moment,
+        ttl: Ttl,
+        answer: Result<ExtendAnswer, StoreError>,
+    ) {
         let now = self.clock.now();
         match answer {
             Ok(ExtendAnswer::Extended { .. }) => {
                 kept.core().extended(t0, now, ttl);
                 kept.tell_hook();
+                self.regain(id, kept);
             }
             Ok(ExtendAnswer::Expired) => drop(kept.end(LostReason::Vanished)),
             Ok(ExtendAnswer::Taken) => drop(kept.end(LostReason::TakenOver)),

@@ -13,7 +13,7 @@ use crate::lease::kept::Kept;
 const ROOM_KEPT: usize = 1024;
 
 /// One lease in the schedule; of no use once it was taken out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Id {
     place: u32,
     /// Grows with every lease, so a place that is used again has another.

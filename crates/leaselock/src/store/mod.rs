@@ -114,7 +114,7 @@ impl Store {
     ) -> Result<O::Reply, StoreError> {
         #[cfg(feature = "redis")]
         if let Store::Quorum(quorum) = self {
-            return Box::pin(quorum.ask(operation, within)).await; // large, as is what it is made of
+            return Box::pin(quorum.ask(operation, within, None)).await; // large, as is what it is made of
         }
         O::read(&self.run(&operation.call(), within).await?)
     }
@@ -125,14 +125,26 @@ impl Store {
         operation: &O,
         within: Duration,
     ) -> Result<Timed<O::Reply>, StoreError> {
+        self.ask_hearing(operation, within, |_, _| {}).await
+    }
+
+    /// The same. On a quorum `hears` is told what each node has answered, also when that comes after the outcome.
+    pub(crate) async fn ask_hearing<O: Operation>(
+        &self,
+        operation: &O,
+        within: Duration,
+        hears: impl Fn(usize, &O::Reply) + Send + Sync + 'static,
+    ) -> Result<Timed<O::Reply>, StoreError> {
         #[cfg(feature = "redis")]
-        if let Store::Quorum(_) = self {
-            let reply = Ok(self.ask(operation, within).await?);
+        if let Store::Quorum(quorum) = self {
+            let reply = Box::pin(quorum.ask(operation, within, Some(Arc::new(hears)))).await?;
             return Ok(Timed {
-                reply,
+                reply: Ok(reply),
                 time_us: None,
             });
         }
+        #[cfg(not(feature = "redis"))]
+        let _ = hears;
         let answer = self.run(&operation.call(), within).await?;
         Ok(Timed {
             reply: O::read(&answer),

@@ -43,6 +43,9 @@ pub(crate) struct QuorumStore {
     runs_on: Arc<OnceLock<Handle>>,
 }
 
+/// Told what each node has answered, also when that comes after the outcome.
+pub(crate) type Hears<R> = Arc<dyn Fn(usize, &R) + Send + Sync>;
+
 /// In which way the nodes are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
@@ -169,6 +172,17 @@ impl QuorumStore {
         among: impl Fn(usize) -> bool,
         within: Duration,
     ) -> Poll<O::Reply> {
+        self.poll_hearing(operation, asked, among, within, None)
+    }
+
+    fn poll_hearing<O: Operation>(
+        &self,
+        operation: &O,
+        asked: Asked,
+        among: impl Fn(usize) -> bool,
+        within: Duration,
+        hears: Option<Hears<O::Reply>>,
+    ) -> Poll<O::Reply> {
         let call = Arc::new(operation.on_a_node());
         let within = within.min(self.common.terms.node_timeout);
         let mut poll = Poll::new(self.nodes.len(), within);
@@ -176,13 +190,16 @@ impl QuorumStore {
             let (node, call) = (Arc::clone(node), Arc::clone(&call));
             let common = Arc::clone(&self.common);
             let cleaning = O::CLEANS_UP.then(|| Cleaning::begin(&common, &self.mops[at]));
-            let over = Arc::clone(poll.over());
+            let (over, hears) = (Arc::clone(poll.over()), hears.clone());
             poll.send(at, async move {
                 let answer = match asked {
                     Asked::ToVote => node.vote(&call, within, &over).await,
                     Asked::ToSay => node.ask(&call, within).await,
                 };
                 let said = answer.and_then(|answer| O::of_a_node(&answer).map_err(Absent::Failed));
+                if let (Ok(reply), Some(hears)) = (&said, hears) {
+                    hears(at, reply);
+                }
                 if let Some(cleaning) = cleaning {
                     match &said {
                         Ok(reply) if O::is_found(reply) => {}
@@ -200,11 +217,12 @@ impl QuorumStore {
         &self,
         operation: &O,
         within: Duration,
+        hears: Option<Hears<O::Reply>>,
     ) -> Result<O::Reply, StoreError> {
         if matches!(O::count(&Votes::new(self.nodes.len())), Count::Never) {
             return Err(not_votable(O::SCRIPT().name));
         }
-        let mut poll = self.poll(operation, Asked::ToSay, |_| true, within);
+        let mut poll = self.poll_hearing(operation, Asked::ToSay, |_| true, within, hears);
         while poll.next().await.is_some() {
             if let Count::Decided(reply) = O::count(poll.votes()) {
                 return Ok(reply);
