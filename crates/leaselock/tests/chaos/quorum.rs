@@ -2,6 +2,7 @@
 
 mod fences;
 mod pairs;
+mod rolling;
 mod splits;
 
 use std::future::Future;
