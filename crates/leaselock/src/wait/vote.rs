@@ -151,18 +151,14 @@ impl Acquisition<'_> {
     /// What was granted is given back when this ends; what may yet be granted is, in the background. Nobody is told:
     /// whoever was kept from a majority by these votes tries again by itself.
     async fn take_back(&self, quorum: &QuorumStore, votes: &Votes<Voted>, within: Duration) {
-        let is_surely_not = |at| match votes.of(at) {
-            Some(Ok(Voted::Busy { .. })) => true,
-            Some(Err(absent)) => !absent.maybe_applied(),
-            _ => false,
-        };
+        let maybe_has = |at| votes.may_have(at, Voted::is_ours);
         let withdraw = Withdraw {
             keys: &self.keys,
             token: &self.token,
             tells: false,
             caller: "",
         };
-        let mut taking_back = quorum.poll(&withdraw, Asked::ToSay, |at| !is_surely_not(at), within);
+        let mut taking_back = quorum.poll(&withdraw, Asked::ToSay, maybe_has, within);
         let is_back = |answered: &Votes<ReleaseAnswer>| {
             let mut granted = votes.answers().filter(|(_, vote)| vote.is_ours());
             granted.all(|(at, _)| answered.of(at).is_some())

@@ -53,6 +53,14 @@ impl Nodes {
         }
     }
 
+    /// For the lock `job`, and for whoever holds it.
+    pub(crate) async fn all_have_voted(&self) {
+        eventually("all have voted", async || {
+            self.holding("job") == self.0.len()
+        })
+        .await;
+    }
+
     pub(crate) async fn nothing_is_left(&self) {
         eventually("no node has anything left", async || {
             self.0.iter().all(|server| leftovers(server).is_empty())

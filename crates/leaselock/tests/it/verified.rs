@@ -111,7 +111,7 @@ async fn a_lease_of_a_quorum_is_over_at_once_when_a_majority_has_come_back_witho
     let nodes = Nodes::start(3);
     let quorum = nodes.builder().longest_ttl(VERY_LONG).build().unwrap();
     let lease = held(quorum.mutex("job")).await;
-    eventually("all have voted", async || nodes.holding("job") == 3).await;
+    nodes.all_have_voted().await;
     nodes.0[1..].iter().for_each(shorten);
     nodes.0[0].restart();
     eventually("the other two are asked again", async || {

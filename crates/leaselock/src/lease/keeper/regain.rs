@@ -77,11 +77,6 @@ impl Keeper {
         let among = |at| nodes & (1_u32 << at) != 0;
         let mut poll = quorum.poll(&vote, Asked::ToVote, among, within);
         while poll.next().await.is_some() {}
-        let maybe_has = |at| match poll.votes().of(at) {
-            Some(Ok(voted)) => voted.is_ours(),
-            Some(Err(absent)) => absent.maybe_applied(),
-            None => false,
-        };
         let given = poll.votes().count(Voted::is_ours);
         tracing::debug!(name = %kept.name, given, "asked again for votes");
         if self.table().schedule.get(id).is_some() {
@@ -89,6 +84,7 @@ impl Keeper {
         }
         // It was given up meanwhile, and what gave it up may have come before this.
         let withdraw = Withdraw::of(keys, token);
+        let maybe_has = |at| among(at) && poll.votes().may_have(at, Voted::is_ours);
         let mut taking_back = quorum.poll(&withdraw, Asked::ToSay, maybe_has, within);
         while taking_back.next().await.is_some() {}
     }

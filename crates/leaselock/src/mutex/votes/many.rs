@@ -171,11 +171,8 @@ async fn give_back(
     within: Duration,
 ) {
     let lost = || (0..items.len()).filter(|item| !won[*item]);
-    let maybe_has = |at| match votes.of(at) {
-        Some(Ok(voted)) => lost().any(|item| voted.accepted.get(item) != Some(&false)),
-        Some(Err(absent)) => absent.maybe_applied(),
-        None => true,
-    };
+    let has = |voted: &VotedMany| lost().any(|item| voted.accepted.get(item) != Some(&false));
+    let maybe_has = |at| votes.may_have(at, has);
     let lost: Vec<&Item> = lost().map(|item| &items[item]).collect();
     let withdraw = WithdrawMany {
         items: &lost,

@@ -112,6 +112,15 @@ impl<R> Votes<R> {
         self.silent() > 0 || self.absent().any(Absent::maybe_applied)
     }
 
+    /// A node may have done what it was asked for: its answer says so, or none says that it has not.
+    pub(crate) fn may_have(&self, at: usize, says_so: impl Fn(&R) -> bool) -> bool {
+        match self.of(at) {
+            Some(Ok(reply)) => says_so(reply),
+            Some(Err(absent)) => absent.maybe_applied(),
+            None => true,
+        }
+    }
+
     /// A node before this one is the same server, and its vote counts.
     pub(crate) fn is_twin(&self, at: usize, counts: impl Fn(&R) -> bool) -> bool {
         let server = self.nodes[at].server;

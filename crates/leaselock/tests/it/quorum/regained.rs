@@ -31,20 +31,13 @@ async fn held(quorum: &Quorum) -> Lease {
     soon(quorum.mutex("job").ttl(TTL).acquire()).await.unwrap()
 }
 
-async fn all_have_voted(nodes: &Nodes) {
-    eventually("all have voted", async || {
-        nodes.holding("job") == nodes.0.len()
-    })
-    .await;
-}
-
 async fn outlives_the_restart_of_each(nodes: &Nodes, builder: QuorumBuilder) {
     let quorum = short(builder);
     let lease = held(&quorum).await;
-    all_have_voted(nodes).await;
+    nodes.all_have_voted().await;
     for server in &nodes.0 {
         server.restart();
-        all_have_voted(nodes).await;
+        nodes.all_have_voted().await;
     }
     assert_eq!(lease.state(), LeaseState::Held);
     soon(lease.release()).await.unwrap();
@@ -91,7 +84,7 @@ async fn a_node_that_was_out_of_reach_at_the_grant_votes_when_it_is_back() {
     let granted = lease.deadline();
     eventually("it is renewed", async || lease.deadline() > granted).await;
     nodes.0[2].restart();
-    all_have_voted(&nodes).await;
+    nodes.all_have_voted().await;
     soon(lease.release()).await.unwrap();
     nodes.nothing_is_left().await;
 }
@@ -117,13 +110,13 @@ async fn a_release_while_a_node_is_asked_again_leaves_nothing_there() {
     let others = &nodes.0[1..];
     for round in 0..20 {
         let lease = soon(quorum.mutex("job").ttl(LONG).acquire()).await.unwrap();
-        all_have_voted(&nodes).await;
+        nodes.all_have_voted().await;
         nodes.0[0].cli(&["DEL", "job"]);
         others.iter().for_each(shorten);
         // The lease is verified, and the node whose connection is made anew is the last to answer.
         others[0].cli(&["CLIENT", "KILL", "TYPE", "normal"]);
         if round % 2 == 0 {
-            all_have_voted(&nodes).await;
+            nodes.all_have_voted().await;
         } else {
             eventually("it is verified", async || others.iter().all(is_whole)).await;
         }

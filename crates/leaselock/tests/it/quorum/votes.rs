@@ -14,10 +14,7 @@ async fn a_lock_is_the_plain_key_on_a_majority_and_excludes_other_libraries_on_e
     let nodes = Nodes::start(3);
     let quorum = nodes.quorum();
     let lease = quorum.mutex("job").ttl(LONG).acquire().await.unwrap();
-    eventually("the third node has voted too", async || {
-        nodes.holding("job") == 3
-    })
-    .await;
+    nodes.all_have_voted().await;
     for server in &nodes.0 {
         let theirs = server.cli(&["SET", "job", "theirs", "NX", "PX", "1000"]);
         assert_eq!(theirs, Value::Nil);
@@ -184,7 +181,7 @@ async fn a_broken_lease_is_free_on_every_node_and_its_holder_is_told() {
         .acquire()
         .await
         .unwrap();
-    eventually("all have voted", async || nodes.holding("job") == 3).await;
+    nodes.all_have_voted().await;
     let Holding::Held(holder) = two.inspect("job").await.unwrap().state else {
         panic!("it is held")
     };
