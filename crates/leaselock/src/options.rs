@@ -143,6 +143,8 @@ pub struct Options {
     pub(crate) protocol: Protocol,
     /// Names that are taken along.
     pub(crate) others: Vec<String>,
+    /// The longest ttl that the store allows; the client sets it. A ttl that nobody asked for is made to fit.
+    pub(crate) longest: Option<Duration>,
 }
 
 impl Default for Options {
@@ -160,6 +162,7 @@ impl Default for Options {
             copies: None,
             protocol: Protocol::Native,
             others: Vec::new(),
+            longest: None,
         }
     }
 }
@@ -168,7 +171,8 @@ impl Default for Options {
 macro_rules! setters {
     ($($field:ident).*) => {
         /// How long the lease lasts without renewal: 10 ms to 30 days, 10 s by default. Longer survives longer pauses;
-        /// shorter frees the lock sooner after a crash.
+        /// shorter frees the lock sooner after a crash. Where strict mode or a quorum allows less than the default, the
+        /// default is the longest that they allow; a ttl that was asked for is refused instead.
         pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
             self$(.$field)*.ttl = Some(ttl);
             self
@@ -269,10 +273,25 @@ pub(crate) use setters;
 impl Options {
     setters!();
 
-    /// The ttl that holds: the caller's, else that of the library whose locks are meant, else ours.
+    /// The ttl that holds: the caller's, else that of the library whose locks are meant, else ours. The last two fit
+    /// themselves to the longest that the store allows, because nobody asked for them.
     pub(crate) fn length(&self) -> Duration {
-        let theirs = || self.like.and_then(Preset::ttl);
-        self.ttl.or_else(theirs).unwrap_or(TTL)
+        self.ttl.unwrap_or_else(|| {
+            let usual = self.like.and_then(Preset::ttl).unwrap_or(TTL);
+            self.longest
+                .filter(|longest| *longest < usual)
+                .map_or(usual, |longest| self.rounded(longest))
+        })
+    }
+
+    /// In whole seconds where the locks have no others.
+    fn rounded(&self, ttl: Duration) -> Duration {
+        let whole = self.like.is_some_and(Preset::whole_seconds) || self.protocol.whole_seconds();
+        if whole && ttl >= Duration::from_secs(1) {
+            Duration::from_secs(ttl.as_secs())
+        } else {
+            ttl
+        }
     }
 
     /// The wait that holds, in the same way.
@@ -431,5 +450,26 @@ mod tests {
             assert!(refusal.contains(says), "{refusal}");
         }
         assert!(Options::default().check().is_ok());
+    }
+
+    #[test]
+    fn a_ttl_that_nobody_asked_for_fits_itself_to_the_longest_that_the_store_allows() {
+        let of = |ms: u64, options: Options| {
+            let longest = Some(Duration::from_millis(ms));
+            let options = Options { longest, ..options };
+            options.check().unwrap().as_ms()
+        };
+        assert_eq!(of(60_000, Options::default()), 10_000);
+        assert_eq!(of(4_500, Options::default()), 4_500);
+        let like = |preset| Options {
+            like: Some(preset),
+            ..Options::default()
+        };
+        assert_eq!(of(4_500, like(Preset::REDSYNC)), 4_500);
+        let seconds = Preset::all().iter().find(|preset| preset.whole_seconds());
+        assert_eq!(of(4_500, like(*seconds.unwrap())), 4_000);
+        // What was asked for is left as it is, for the store to refuse.
+        let asked = Options::default().ttl(Duration::from_secs(20));
+        assert_eq!(of(4_500, asked), 20_000);
     }
 }

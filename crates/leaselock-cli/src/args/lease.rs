@@ -16,7 +16,7 @@ pub(crate) struct LockArgs {
     /// Length of the lease: how long others wait at most when this holder vanishes
     ///
     /// `run` renews it all the time; from `acquire` it counts once. From 10ms, for `run` from 100ms, to 30d;
-    /// 10s when not given, or what the library of --like has.
+    /// 10s when not given, or what the library of --like has, and never more than --strict or --longest-ttl.
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]
     ttl: Option<Duration>,
@@ -51,16 +51,30 @@ pub(crate) struct LockArgs {
 
 impl LockArgs {
     /// How many replicas must have the lock, and how long they may take.
-    pub(crate) fn replicas(&self) -> Option<(u32, Duration)> {
-        let usual = Duration::from_secs(1).min(self.ttl() / 4);
+    pub(crate) fn replicas(&self, longest: Option<Duration>) -> Option<(u32, Duration)> {
+        let usual = Duration::from_secs(1).min(self.ttl(longest) / 4);
         let timeout = self.replica_timeout.unwrap_or(usual);
         self.min_replicas.map(|count| (count, timeout))
     }
 
-    /// The length of the lease.
-    pub(crate) fn ttl(&self) -> Duration {
+    /// The length of the lease. `longest` is the limit of the store: a length that nobody asked for is made to fit, as
+    /// the library does it.
+    pub(crate) fn ttl(&self, longest: Option<Duration>) -> Duration {
         let theirs = || self.like.preset.and_then(Preset::ttl);
-        self.ttl.or_else(theirs).unwrap_or(leaselock::TTL)
+        let usual = || theirs().unwrap_or(leaselock::TTL);
+        let whole = self.like.preset.is_some_and(Preset::whole_seconds);
+        self.ttl.unwrap_or_else(|| fitting(usual(), longest, whole))
+    }
+}
+
+/// The usual ttl, or the longest that the store allows when that is less.
+fn fitting(usual: Duration, longest: Option<Duration>, whole_seconds: bool) -> Duration {
+    match longest.filter(|longest| *longest < usual) {
+        None => usual,
+        Some(longest) if whole_seconds && longest >= Duration::from_secs(1) => {
+            Duration::from_secs(longest.as_secs())
+        }
+        Some(longest) => longest,
     }
 }
 
@@ -119,10 +133,18 @@ pub(crate) struct ExtendArgs {
     #[command(flatten)]
     pub(crate) handle: HandleArgs,
 
-    /// New length of the lease, from 10ms to 30d
-    #[arg(long, value_name = "DUR", default_value = "10s", value_parser = duration::parse)]
+    /// New length of the lease, from 10ms to 30d [default: 10s, or --strict or --longest-ttl when less]
+    #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]
-    pub(crate) ttl: Duration,
+    ttl: Option<Duration>,
+}
+
+impl ExtendArgs {
+    /// The new length; `longest` is the limit of the store.
+    pub(crate) fn ttl(&self, longest: Option<Duration>) -> Duration {
+        self.ttl
+            .unwrap_or_else(|| fitting(leaselock::TTL, longest, false))
+    }
 }
 
 /// Give back a lease that acquire took

@@ -132,6 +132,14 @@ impl Globals {
         self.urls().first().copied().unwrap_or("file:")
     }
 
+    /// The longest ttl that the store allows, when it has such a limit.
+    pub(crate) fn longest(&self) -> Option<Duration> {
+        match self.urls().len() {
+            0 | 1 => self.strict,
+            _ => Some(self.longest_ttl.unwrap_or(leaselock::LONGEST_TTL)),
+        }
+    }
+
     /// All URLs that were given. Those of servers have no spaces in them, and paths may.
     pub(crate) fn urls(&self) -> Vec<&str> {
         self.url.iter().flat_map(|url| parts(url)).collect()

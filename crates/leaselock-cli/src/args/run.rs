@@ -107,13 +107,14 @@ const SHORTEST_TTL: Duration = Duration::from_millis(100);
 
 impl RunArgs {
     /// The second stage: refuses what contradicts itself, in a sentence that says what is right.
-    pub(crate) fn plan(&self) -> Result<RunPlan, String> {
+    /// `longest` is the limit of the store for ttls.
+    pub(crate) fn plan(&self, longest: Option<Duration>) -> Result<RunPlan, String> {
         if self.shared {
             return Err("--shared: read-write locks do not exist yet; \
                         leave the flag away to hold the lock alone"
                 .into());
         }
-        let ttl = self.lock.ttl();
+        let ttl = self.lock.ttl(longest);
         if ttl < SHORTEST_TTL {
             return Err(format!(
                 "--ttl: {} leaves no time to end the command before the lease ends; \
@@ -181,7 +182,7 @@ mod tests {
     }
 
     fn words(line: &str) -> Vec<String> {
-        let plan = run(line).plan().unwrap();
+        let plan = run(line).plan(None).unwrap();
         let words = std::iter::once(plan.program).chain(plan.arguments);
         words.map(|word| word.into_string().unwrap()).collect()
     }
@@ -217,7 +218,7 @@ mod tests {
             panic!()
         };
         assert_eq!(
-            args.plan().unwrap().arguments,
+            args.plan(None).unwrap().arguments,
             ["-c", "echo $LEASELOCK_FENCE; exit 3"]
         );
         assert!(Cli::try_parse_from(line.iter().chain(&["--", "date"])).is_err());
@@ -225,7 +226,7 @@ mod tests {
 
     #[test]
     fn without_a_command_there_is_nothing_to_run() {
-        let refusal = run("leaselock run job").plan().unwrap_err();
+        let refusal = run("leaselock run job").plan(None).unwrap_err();
         assert!(
             refusal.contains("leaselock run NAME -- COMMAND"),
             "{refusal}"
@@ -239,14 +240,14 @@ mod tests {
         let line = ["leaselock", "run", "job", "echo"].map(OsString::from);
         let cli = Cli::try_parse_from(line.into_iter().chain([odd.clone()])).unwrap();
         let Verb::Run(args) = cli.verb else { panic!() };
-        assert_eq!(args.plan().unwrap().arguments, [odd]);
+        assert_eq!(args.plan(None).unwrap().arguments, [odd]);
     }
 
     #[test]
     fn kill_after_is_a_fifth_of_the_ttl_and_two_seconds_at_most() {
         for (ttl, expected) in [("100ms", 20), ("3s", 600), ("10s", 2_000), ("1h", 2_000)] {
             let plan = run(&format!("leaselock run --ttl {ttl} job true"))
-                .plan()
+                .plan(None)
                 .unwrap();
             assert_eq!(plan.guardian.kill_after, Duration::from_millis(expected));
         }
@@ -260,16 +261,32 @@ mod tests {
             ("--like guide --ttl 3s", 3_000),
         ] {
             let plan = run(&format!("leaselock run {flags} job true"))
-                .plan()
+                .plan(None)
                 .unwrap();
             assert_eq!(plan.guardian.ttl, Duration::from_millis(expected));
         }
     }
 
     #[test]
+    fn a_ttl_that_nobody_asked_for_is_no_longer_than_the_store_allows() {
+        let longest = Some(Duration::from_millis(4_500));
+        for (flags, expected) in [
+            ("-n", 4_500),
+            ("--like redsync", 4_500),
+            ("--like guide", 4_000),
+            ("--ttl 20s", 20_000),
+            ("--ttl 3s", 3_000),
+        ] {
+            let plan = run(&format!("leaselock run {flags} job true")).plan(longest);
+            let ttl = plan.unwrap().guardian.ttl;
+            assert_eq!(ttl, Duration::from_millis(expected), "{flags}");
+        }
+    }
+
+    #[test]
     fn half_the_ttl_or_more_is_refused_as_kill_after() {
         let with =
-            |kill_after: &str| run(&format!("leaselock run -k {kill_after} job true")).plan();
+            |kill_after: &str| run(&format!("leaselock run -k {kill_after} job true")).plan(None);
         assert!(with("4.999").is_ok());
         assert!(with("0").is_ok());
         let refusal = with("5").unwrap_err();
@@ -281,12 +298,14 @@ mod tests {
 
     #[test]
     fn what_run_cannot_do_is_refused_with_what_would_be_right() {
-        let shared = run("leaselock run -s job true").plan().unwrap_err();
+        let shared = run("leaselock run -s job true").plan(None).unwrap_err();
         assert!(
             shared.contains("read-write locks do not exist yet"),
             "{shared}"
         );
-        let short = run("leaselock run --ttl 99ms job true").plan().unwrap_err();
+        let short = run("leaselock run --ttl 99ms job true")
+            .plan(None)
+            .unwrap_err();
         assert!(short.contains("give 100ms or more"), "{short}");
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
     let signals = Signals::block(&Status::read()?)?;
     session::block_on(async {
         let intake = signals.listen()?;
-        let mutex = mutex(&client, &args.name, &args.lock).renewal(false);
+        let mutex = mutex(&client, &args.name, &args.lock, globals).renewal(false);
         let lease = match obtain(&client, mutex, &args.wait, globals, &intake).await? {
             Obtained::Lease(lease) => lease,
             Obtained::Ended(exit) => return Ok(exit),
@@ -51,12 +51,14 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
 }
 
 /// The lock as the flags describe it.
-pub(crate) fn mutex(client: &Locks, name: &str, lock: &LockArgs) -> Mutex {
-    let mut mutex = client.mutex(name).ttl(lock.ttl()).priority(lock.priority);
+pub(crate) fn mutex(client: &Locks, name: &str, lock: &LockArgs, globals: &Globals) -> Mutex {
+    let longest = globals.longest();
+    let mutex = client.mutex(name).ttl(lock.ttl(longest));
+    let mut mutex = mutex.priority(lock.priority);
     if let Some(why) = &lock.why {
         mutex = mutex.why(why);
     }
-    if let Some((count, timeout)) = lock.replicas() {
+    if let Some((count, timeout)) = lock.replicas(longest) {
         mutex = mutex.min_replicas(count, timeout);
     }
     lock.like.mutex(mutex)

@@ -18,10 +18,11 @@ const LONGEST: u64 = 4096;
 
 pub(crate) fn extend(args: &ExtendArgs, globals: &Globals) -> Result<Exit, Failure> {
     let (_locks, lease) = attach(&args.handle, globals)?;
+    let ttl = args.ttl(globals.longest());
     session::block_on(async {
-        lease.extend(args.ttl).await?;
+        lease.extend(ttl).await?;
         if globals.json {
-            print(&lease, &[("ttl_ms", show::ms(args.ttl).into())])?;
+            print(&lease, &[("ttl_ms", show::ms(ttl).into())])?;
         }
         Ok(Exit::OK)
     })

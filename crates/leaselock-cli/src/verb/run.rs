@@ -20,11 +20,11 @@ use crate::{output, session, signal_name};
 /// Guardian first, while there is one thread; then the lock; then the job.
 pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
     let plan = args
-        .plan()
+        .plan(globals.longest())
         .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
     let name = args.lock.like.name(&args.name, globals)?;
     let client = session::client_that_runs(globals, &plan.program)?;
-    let mut lock = mutex(&client, &args.name, &args.lock);
+    let mut lock = mutex(&client, &args.name, &args.lock, globals);
     if args.protocol != Protocol::Native {
         lock = lock.protocol(args.protocol);
     }
@@ -151,7 +151,7 @@ impl Scene<'_> {
             arguments: &self.plan.arguments,
             name: self.name,
             fence: lease.fence().map(leaselock::Fence::get),
-            ttl: self.args.lock.ttl(),
+            ttl: self.plan.guardian.ttl,
             session,
             limited: self.args.max_hold.is_some(),
         };

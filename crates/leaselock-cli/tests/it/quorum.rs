@@ -115,3 +115,23 @@ fn what_several_servers_cannot_be_asked_is_refused_with_64() {
     nodes.store.url = "redis://a redis://b".to_owned();
     nodes.run(&["status", "job"]).refuses(64, "odd number");
 }
+
+#[test]
+fn a_longest_ttl_below_the_default_refuses_nothing_but_a_longer_ttl_that_was_asked_for() {
+    let nodes = Nodes::start();
+    let short = |words: &[&str]| nodes.run(&[&["--longest-ttl", "4s"], words].concat());
+    short(&["status", "job"]).gives(0);
+    short(&["wait", "-n", "job"]).gives(0);
+    short(&["doctor"]);
+    short(&["run", "--ttl", "1s", "job", "--", "true"]).gives(0);
+    let job = ["run", "job", "-c", "echo $LEASELOCK_TTL_MS"];
+    assert_eq!(short(&job).gives(0).out, "4000\n");
+    short(&["run", "--ttl", "5s", "job", "--", "true"]).refuses(64, "longest");
+    let handle = short(&["acquire", "job"]).gives(0).out;
+    let with = |verb: &[&str]| {
+        let words = [&["--durable-nodes", "--longest-ttl", "4s"], verb].concat();
+        nodes.store.run_with_input(&words, &handle)
+    };
+    with(&["extend"]).gives(0);
+    with(&["release"]).gives(0);
+}

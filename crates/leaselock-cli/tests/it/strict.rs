@@ -63,7 +63,7 @@ fn what_does_not_go_together_is_refused_with_what_would_be_right() {
     store.run(&["strict", "init"]).refuses(64, "--longest 1m");
     let two = ["strict", "init", "--longest", "1m", "--strict", "2m"];
     store.run(&two).refuses(64, "name one");
-    let long = ["run", "--strict", "4s", "job", "--", "true"];
+    let long = ["run", "--strict", "4s", "--ttl", "5s", "job", "--", "true"];
     store.run(&long).refuses(64, "longer than the longest");
     store.run(&["strict", "init", "--longest", "1m"]).gives(0);
     job(&store, &["-n"])
@@ -89,4 +89,20 @@ fn a_variable_sets_it_for_all_copies_of_a_job() {
     until("the gate is closed", || {
         state(&store)["strict"] == "quarantined"
     });
+}
+
+#[test]
+fn a_ttl_that_nobody_asked_for_fits_itself_to_strict_mode() {
+    let store = Store::redis();
+    store.run(&["strict", "init", "--longest", "4s"]).gives(0);
+    let strict = |words: &[&str]| store.run(&[&STRICT, words].concat());
+    let job = ["run", "-n", "job", "-c", "echo $LEASELOCK_TTL_MS"];
+    assert_eq!(strict(&job).gives(0).out, "4000\n");
+    let handle = strict(&["acquire", "job"]).gives(0).out;
+    strict(&["status", "job"]).gives(0);
+    let with = |verb: &[&str]| store.run_with_input(&[&STRICT, verb].concat(), &handle);
+    let extended = object(&with(&["extend", "--json"]).gives(0).out);
+    assert_eq!(extended["ttl_ms"], 4000);
+    with(&["extend", "--ttl", "5s"]).refuses(64, "longer than the longest");
+    with(&["release"]).gives(0);
 }

@@ -167,7 +167,8 @@ impl ClientBuilder {
     /// **All who take locks on the server with this prefix must say the same `longest_ttl`**, and so must not be clients
     /// without strict mode: those grant and hand over as ever. A client that disagrees with the others is refused
     /// ([`ErrorKind::Disagrees`](crate::ErrorKind::Disagrees)); so is a lease with a longer ttl, as
-    /// [`InvalidInput`], and another protocol than the native one.
+    /// [`InvalidInput`], and another protocol than the native one. Where no ttl was asked for, the default is made to
+    /// fit: the shorter of 10 s and `longest_ttl`.
     ///
     /// On a server that never knew strict mode the first acquisition begins a quarantine, unless an operator has opened
     /// it with [`Client::init_strict`]. See docs/strict.md for what it costs, and for what it cannot see: a step of the
@@ -199,7 +200,8 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// [`InvalidInput`]: an option or the URL is not well-formed. A server that is down is no error here.
-    pub fn build(self) -> Result<Client, InvalidInput> {
+    pub fn build(mut self) -> Result<Client, InvalidInput> {
+        self.defaults.longest = self.longest();
         self.check()?;
         let no_random =
             |error| InvalidInput::new(format!("the system gives no random numbers: {error}"));
@@ -237,6 +239,15 @@ impl ClientBuilder {
             id,
         };
         Ok(Client::from_inner(inner))
+    }
+
+    /// The longest ttl that leases of this client may have, when its store has such a limit.
+    fn longest(&self) -> Option<Duration> {
+        #[cfg(feature = "redis")]
+        if let Source::Quorum(quorum) = &self.source {
+            return Some(quorum.longest());
+        }
+        self.strict
     }
 
     /// What strict mode needs, if it was asked for.

@@ -82,7 +82,7 @@ impl QuorumBuilder {
 
     /// The longest ttl that anybody uses on these servers; a minute by default. **All who share them must agree on
     /// it**: so long a node stays out of votes after it has come up, because it may have forgotten what it granted. A
-    /// longer ttl is refused.
+    /// longer ttl is refused. Where no ttl was asked for, the default is made to fit: the shorter of 10 s and this.
     pub fn longest_ttl(mut self, longest: Duration) -> Self {
         self.longest = longest;
         self
@@ -255,12 +255,30 @@ mod tests {
         for (builder, says) in [
             (three().node_timeout(Duration::ZERO), "node time-out"),
             (three().longest_ttl(Duration::ZERO), "10 ms to 30 days"),
-            (three().longest_ttl(second), "agree"),
+            (
+                three()
+                    .longest_ttl(second)
+                    .defaults(Options::default().ttl(2 * second)),
+                "agree",
+            ),
             (three().defaults(Options::default().priority(1)), "priority"),
         ] {
             let refusal = refusal(builder);
             assert!(refusal.contains(says), "{refusal}");
         }
         assert!(three().build().is_ok());
+    }
+
+    #[test]
+    fn the_default_ttl_fits_itself_to_a_shorter_longest_ttl_and_one_that_was_asked_for_is_refused()
+    {
+        let urls = ["redis://a", "redis://b", "redis://c"];
+        let second = Duration::from_secs(1);
+        let quorum = Quorum::builder(urls).longest_ttl(4 * second).build();
+        let quorum = quorum.unwrap();
+        assert!(quorum.mutex("job").checked().is_ok());
+        assert!(quorum.mutex("job").ttl(4 * second).checked().is_ok());
+        let refusal = quorum.mutex("job").ttl(5 * second).checked().unwrap_err();
+        assert!(refusal.to_string().contains("4s"), "{refusal}");
     }
 }

@@ -108,9 +108,14 @@ impl QuorumStore {
         self.takes(options.length())
     }
 
+    /// The longest ttl that a lease may have.
+    pub(crate) fn longest(&self) -> Duration {
+        self.common.terms.longest
+    }
+
     /// A lease that lasts longer would outlive what a node is thought to have forgotten.
     pub(crate) fn takes(&self, ttl: Duration) -> Result<(), InvalidInput> {
-        let longest = self.common.terms.longest;
+        let longest = self.longest();
         if ttl <= longest {
             return Ok(());
         }

@@ -27,6 +27,15 @@ async fn a_lease_that_could_outlive_a_quarantine_is_refused_before_anything_is_s
 }
 
 #[tokio::test]
+async fn a_ttl_that_nobody_asked_for_is_the_longest_that_strict_mode_allows() {
+    let server = Server::start();
+    let client = opened(&server).await;
+    let mutex = client.mutex("job").checked().unwrap();
+    let lease = mutex.try_acquire().await.unwrap().unwrap();
+    assert_eq!(lease.ttl(), LONGEST);
+}
+
+#[tokio::test]
 async fn a_client_that_disagrees_about_the_longest_ttl_is_refused_and_told_both() {
     let server = Server::start();
     let client = opened(&server).await;
