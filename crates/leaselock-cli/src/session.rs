@@ -99,11 +99,11 @@ pub(crate) fn one_store(globals: &Globals, why: &str) -> Result<Client, Failure>
     built(builder(globals)?.build())
 }
 
-/// The same for `bench`: everything that it touches begins with `prefix`.
+/// The same for `bench`: everything that it touches begins with the prefix that was given and this one.
 pub(crate) fn client_that_measures(globals: &Globals, prefix: &str) -> Result<Client, Failure> {
     built(
         plain_builder(globals)?
-            .prefix(prefix)
+            .prefix(&format!("{}{prefix}", globals.prefix))
             .process_name("leaselock bench")
             .build(),
     )
@@ -134,6 +134,7 @@ fn build(globals: &Globals, process: Option<&str>, session: bool) -> Result<Lock
             return Err(Failure::new(text, Exit::USAGE));
         }
         let mut quorum = Quorum::builder(urls)
+            .prefix(&globals.prefix)
             .delayed_restart(!globals.durable_nodes)
             .functions(globals.functions);
         if let Some(longest) = globals.longest_ttl {
@@ -172,7 +173,8 @@ fn plain_builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
                     memory; use file: or file:///dir";
         return Err(Failure::new(text, Exit::USAGE));
     }
-    let builder = Client::builder().url(url).functions(globals.functions);
+    let builder = Client::builder().url(url).prefix(&globals.prefix);
+    let builder = builder.functions(globals.functions);
     match globals.tls.options() {
         Ok(None) => Ok(builder),
         Ok(Some(options)) => Ok(builder.tls(options)),

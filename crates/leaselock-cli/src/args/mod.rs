@@ -69,6 +69,18 @@ pub(crate) struct Globals {
     #[arg(hide_env_values = true, help_heading = "Global options")]
     url: Vec<String>,
 
+    /// What stands in front of every name on the store, and of the keys and channels of clients
+    ///
+    /// As in the programs that share the locks, for example `app:`. Names are given and shown
+    /// without it. A user who may touch `app:*` only needs it.
+    #[arg(long, global = true, value_name = "TEXT", env = "LEASELOCK_PREFIX")]
+    #[arg(
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Global options"
+    )]
+    pub(crate) prefix: String,
+
     /// Quorum: the longest --ttl that anybody uses on these servers; all must agree on it
     /// [default: 1m]
     ///

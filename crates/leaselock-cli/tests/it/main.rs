@@ -12,6 +12,7 @@ mod like;
 mod long_wait;
 mod lost;
 mod operators;
+mod prefix;
 mod protocols;
 mod quorum;
 mod replicas;

@@ -79,7 +79,8 @@ impl Store {
         let mut command = Command::new(program);
         command.args(args).current_dir(self.folder.path());
         command.env("LEASELOCK_URL", &self.url);
-        for name in ["LEASELOCK_HANDLE", "LEASELOCK_STRICT", "COLUMNS", "SHELL"] {
+        let settings = ["LEASELOCK_HANDLE", "LEASELOCK_STRICT", "LEASELOCK_PREFIX"];
+        for name in settings.iter().chain(&["COLUMNS", "SHELL"]) {
             command.env_remove(name);
         }
         command
