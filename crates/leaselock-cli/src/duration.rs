@@ -6,6 +6,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::unseen::is_unseen;
+
 /// Longest unit first: a text must name its units in this order, each at most once.
 const UNITS: [(&str, u128); 6] = [
     ("d", 86_400_000_000_000),
@@ -128,7 +130,7 @@ fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
 fn shown(part: &str) -> String {
     part.chars()
         .take(20)
-        .map(|c| if c.is_control() { '?' } else { c })
+        .map(|c| if is_unseen(c) { '?' } else { c })
         .collect()
 }
 

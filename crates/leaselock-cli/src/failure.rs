@@ -74,7 +74,7 @@ impl Failure {
             if !self.votes.is_empty() {
                 object["nodes"] = self.votes.iter().map(vote).collect();
             }
-            output::say(&format!("{object}\n"));
+            output::say(&output::json(&object));
         } else {
             output::say(&format!("leaselock: {text}\n"));
         }

@@ -19,6 +19,7 @@ mod show;
 mod signal_name;
 mod signals;
 mod supervise;
+mod unseen;
 mod verb;
 mod wait_line;
 

@@ -2,6 +2,10 @@
 
 use std::io::{self, Write as _};
 
+use serde_json::Value;
+
+use crate::unseen::{escaped, is_unseen};
+
 /// Prints what was asked for. A reader that has seen enough, as `head` does, is no error.
 pub(crate) fn print(bytes: &[u8]) -> io::Result<()> {
     match try_print(bytes) {
@@ -20,19 +24,37 @@ pub(crate) fn try_print(bytes: &[u8]) -> io::Result<()> {
     out.write_all(bytes).and_then(|()| out.flush())
 }
 
+/// Standard error for the library's events, which may have words of others in them.
+pub(crate) struct Events;
+
+impl io::Write for Events {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        let seen = |c: &char| *c == '\n' || !is_unseen(*c);
+        say(&text.chars().filter(seen).collect::<String>());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Tells people something. When nobody can hear it there is nobody to tell that either.
 pub(crate) fn say(text: &str) {
     io::stderr().lock().write_all(text.as_bytes()).ok();
 }
 
-/// Names and notes come from others: what could move the cursor or colour the terminal is left
-/// out, and nothing is endless.
+/// One object as a line of JSON.
+pub(crate) fn json(object: &Value) -> String {
+    format!("{}\n", escaped(&object.to_string()))
+}
+
+/// Names and notes come from others: what could move the cursor, colour the terminal or turn text
+/// round is left out, and nothing is endless.
 pub(crate) fn tame(text: &str) -> String {
     const MOST: usize = 1000;
-    text.chars()
-        .filter(|c| !c.is_control())
-        .take(MOST)
-        .collect()
+    text.chars().filter(|c| !is_unseen(*c)).take(MOST).collect()
 }
 
 #[cfg(test)]
@@ -42,6 +64,10 @@ mod tests {
     #[test]
     fn nothing_from_others_reaches_the_terminal_as_a_command() {
         assert_eq!(tame("a\x1b[31mb\r\n\u{9b}c"), "a[31mbc");
+        assert_eq!(
+            tame("a\u{202e}b\u{2066}c\u{200b}\u{2028}\u{e0041}d"),
+            "abcd"
+        );
         assert_eq!(tame(&"x".repeat(5000)).len(), 1000);
     }
 }

@@ -204,7 +204,7 @@ pub(crate) fn trace(verbose: u8) {
     };
     tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(std::io::stderr)
+        .with_writer(|| output::Events)
         .with_ansi(false)
         .init();
 }

@@ -54,6 +54,7 @@ mod store;
 mod strict;
 mod token;
 mod ttl;
+mod unseen;
 mod votes;
 mod wait;
 

@@ -34,12 +34,13 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         let secret = handle.to_secret_string();
         let line = if globals.json {
             let fence = fence.map(Fence::get);
-            json!({ "name": name, "fence": fence, "ttl_ms": show::ms(ttl), "handle": secret })
-                .to_string()
+            output::json(
+                &json!({ "name": name, "fence": fence, "ttl_ms": show::ms(ttl), "handle": secret }),
+            )
         } else {
-            secret
+            secret + "\n"
         };
-        if let Err(error) = output::try_print(format!("{line}\n").as_bytes()) {
+        if let Err(error) = output::try_print(line.as_bytes()) {
             client.attach(handle).release().await.ok();
             return Err(Failure::internal(format!(
                 "standard output: {error}; the lock was given back"

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
                     "fence": broken.fence.map(Fence::get),
                 },
             });
-            output::print(format!("{object}\n").as_bytes())?;
+            output::print(output::json(&object).as_bytes())?;
         } else if !globals.quiet {
             let fence = broken
                 .fence

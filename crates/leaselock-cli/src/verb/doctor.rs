@@ -76,7 +76,7 @@ fn objects(report: &Report) -> String {
     });
     checks
         .chain(promises)
-        .map(|object| format!("{object}\n"))
+        .map(|object| output::json(&object))
         .collect()
 }
 
@@ -93,7 +93,7 @@ fn line(check: &Check, width: usize) -> String {
     let advice = check
         .advice
         .as_deref()
-        .map(|advice| format!("\n       {:width$}  {advice}", ""));
+        .map(|advice| format!("\n       {:width$}  {}", "", output::tame(advice)));
     format!(
         "{:5}  {:width$}  {found}{}\n",
         word(check.fit),

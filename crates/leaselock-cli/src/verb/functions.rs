@@ -25,7 +25,7 @@ pub(crate) fn run(args: &FunctionsArgs, globals: &Globals) -> Result<Exit, Failu
             "nodes": loaded.nodes.iter().map(node).collect::<Vec<_>>(),
             "others": loaded.others,
         });
-        format!("{object}\n")
+        output::json(&object)
     } else {
         in_words(&loaded)
     };

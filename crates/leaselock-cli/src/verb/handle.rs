@@ -36,7 +36,7 @@ pub(crate) fn release(args: &ReleaseArgs, globals: &Globals) -> Result<Exit, Fai
         locks.close().await; // of several servers some may not have answered yet
         if globals.json {
             let object = json!({ "name": name, "fence": fence.map(Fence::get), "released": true });
-            output::print(format!("{object}\n").as_bytes())?;
+            output::print(output::json(&object).as_bytes())?;
         }
         Ok(Exit::OK)
     })
@@ -48,7 +48,7 @@ fn print(lease: &DetachedLease, more: &[(&str, serde_json::Value)]) -> Result<()
     for (key, value) in more {
         object[*key] = value.clone();
     }
-    Ok(output::print(format!("{object}\n").as_bytes())?)
+    Ok(output::print(output::json(&object).as_bytes())?)
 }
 
 fn attach(args: &HandleArgs, globals: &Globals) -> Result<(Locks, DetachedLease), Failure> {

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
         let mut found = client.list(&args.pattern).await?;
         found.sort_by(|a, b| a.name.cmp(&b.name));
         let line = |seen| match globals.json {
-            true => format!("{}\n", show::json(seen)),
+            true => output::json(&show::json(seen)),
             false => show::text(seen),
         };
         let text: String = found.iter().map(line).collect();

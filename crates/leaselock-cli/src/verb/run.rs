@@ -205,9 +205,8 @@ impl Scene<'_> {
     fn say(&self, event: &str, text: &str) {
         let text = output::tame(text);
         if self.globals.json {
-            output::say(&format!(
-                "{}\n",
-                json!({ "event": event, "name": self.name, "text": text })
+            output::say(&output::json(
+                &json!({ "event": event, "name": self.name, "text": text }),
             ));
         } else {
             output::say(&format!("leaselock: {text}\n"));

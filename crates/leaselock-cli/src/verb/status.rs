@@ -16,7 +16,7 @@ pub(crate) fn run(args: &StatusArgs, globals: &Globals) -> Result<Exit, Failure>
             let seen = async { Ok::<_, Failure>(client.inspect(&name?).await?) };
             match seen.await {
                 Ok(seen) if globals.json => {
-                    output::print(format!("{}\n", show::json(&seen)).as_bytes())?
+                    output::print(output::json(&show::json(&seen)).as_bytes())?
                 }
                 Ok(seen) => output::print(show::text(&seen).as_bytes())?,
                 Err(error) => {

@@ -42,11 +42,11 @@ fn status(globals: &Globals) -> Result<Exit, Failure> {
 
 fn say(status: &StrictStatus, globals: &Globals) -> Result<Exit, Failure> {
     let text = if globals.json {
-        object(status).to_string()
+        output::json(&object(status))
     } else {
-        words(status)
+        words(status) + "\n"
     };
-    output::print(format!("{text}\n").as_bytes())?;
+    output::print(text.as_bytes())?;
     Ok(Exit::OK)
 }
 

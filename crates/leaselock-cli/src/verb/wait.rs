@@ -37,7 +37,7 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
         if globals.json {
             let by = holder.as_ref().map(show::holder_json);
             let object = json!({ "name": name, "held": holder.is_some(), "holder": by });
-            output::print(format!("{object}\n").as_bytes())?;
+            output::print(output::json(&object).as_bytes())?;
         }
         match holder {
             None => Ok(Exit::OK),

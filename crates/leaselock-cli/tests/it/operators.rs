@@ -333,3 +333,58 @@ fn every_verb_has_its_page_and_every_shell_its_completions() {
         );
     }
 }
+
+/// What turns text round, hides a part of it or ends a line.
+const UNSEEN: &str = "a\u{202e}b\u{2066}c\u{200b}d\u{feff}e\u{61c}f\u{ad}g\u{2028}h\u{e0041}i";
+
+#[test]
+fn what_would_turn_text_round_does_not_reach_the_terminal_and_json_escapes_it() {
+    let store = Store::redis();
+    store
+        .run(&["acquire", "--ttl", "60s", "--why", UNSEEN, UNSEEN])
+        .gives(0);
+    let record = store.server().cli(&["KEYS", "ll:client:*"]);
+    let Value::List(keys) = record else {
+        panic!("{record:?}")
+    };
+    let about = format!("{UNSEEN}\n7\n{UNSEEN}\n0");
+    let client = keys[0].text().unwrap();
+    store.server().cli(&["SET", client, &about, "EX", "60"]);
+    let is_clean = |text: &str| !text.contains(|c: char| UNSEEN.contains(c) && !c.is_ascii());
+    for words in [
+        &["ls"][..],
+        &["ls", "--json"],
+        &["status", UNSEEN],
+        &["status", "--json", UNSEEN],
+    ] {
+        let done = store.run(words).gives(0);
+        assert!(is_clean(&done.out), "{words:?}: {:?}", done.out);
+        if words.contains(&"--json") {
+            assert!(done.out.contains("a\\u202eb"), "{}", done.out);
+            assert_eq!(object(&done.out)["name"], UNSEEN);
+        } else {
+            assert!(
+                done.out
+                    .starts_with("abcdefghi: held by abcdefghi[7] on abcdefghi"),
+                "{}",
+                done.out
+            );
+            assert!(done.out.contains("why: abcdefghi"), "{}", done.out);
+        }
+    }
+    for words in [
+        &["wait", "-n", UNSEEN][..],
+        &["acquire", "-n", UNSEEN],
+        &["--json", "acquire", "-n", UNSEEN],
+        &["run", "-n", UNSEEN, "--", "true"],
+        &["break", "--fence", "1", UNSEEN],
+        &["break", "--yes", UNSEEN],
+    ] {
+        let done = store.run(words);
+        assert!(
+            is_clean(&done.err) && is_clean(&done.out),
+            "{words:?}: {done:?}"
+        );
+        assert!(!done.err.is_empty(), "{words:?}");
+    }
+}

@@ -7,6 +7,7 @@ use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
 #[cfg(feature = "redis")]
 use crate::store::quorum::ballot::{Count, Votes};
 use crate::ttl::Ttl;
+use crate::unseen::is_unseen;
 
 /// The process behind a lease or a place in line, as it described itself. Not proven: show it, do not trust it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +23,9 @@ pub struct Process {
     pub started_unix_ms: u64,
 }
 
-/// What others may see of any text that comes from a store: no control characters, and not endless.
+/// What others may see of any text that comes from a store: no characters that are not seen, and not endless.
 pub(crate) fn tame(text: &str, most: usize) -> String {
-    text.chars()
-        .filter(|c| !c.is_control())
-        .take(most)
-        .collect()
+    text.chars().filter(|c| !is_unseen(*c)).take(most).collect()
 }
 
 const TEXT_MAX: usize = 200;

@@ -6,6 +6,7 @@ use redis::{RedisError, ServerError};
 
 use self::words::{FORBIDDEN, FORBIDDEN_ADVICE, FROM_A_SCRIPT, Meaning, PHRASES, REFUSALS};
 use crate::error::{ErrorKind, StoreError};
+use crate::unseen::is_unseen;
 
 /// The whole line that the server sent.
 pub(super) fn line(error: &ServerError) -> String {
@@ -63,7 +64,7 @@ fn explained(advice: &str, line: &str) -> String {
     format!("{advice} (it said: {})", quoted(line))
 }
 
-/// Somebody else's words, safe to print: no control characters, not endless, and without the arguments that servers
+/// Somebody else's words, safe to print: no characters that are not seen, not endless, and without the arguments that servers
 /// repeat for a command that they do not know, for these hold tokens and passwords.
 pub(super) fn quoted(text: &str) -> String {
     const LONGEST: usize = 200;
@@ -74,7 +75,7 @@ pub(super) fn quoted(text: &str) -> String {
         .trim_end_matches([' ', ',']);
     let mut shown = String::new();
     for c in text.chars().take(LONGEST) {
-        shown.push(if c.is_control() { ' ' } else { c });
+        shown.push(if is_unseen(c) { ' ' } else { c });
     }
     if text.chars().count() > LONGEST {
         shown.push('…');
