@@ -8,9 +8,9 @@ use leaselock::{
 };
 use serde_json::{Value, json};
 
-use crate::args::usage::without_secrets;
 use crate::exit::Exit;
 use crate::output;
+use crate::secrets::without_secrets;
 
 /// A verb that could not do what it was asked.
 #[derive(Debug)]

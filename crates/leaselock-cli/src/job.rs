@@ -30,6 +30,8 @@ pub(crate) struct Order<'a> {
     pub(crate) ttl: Duration,
     /// The descriptor that keeps the lock, open across exec, when the job is to inherit it.
     pub(crate) session: Option<OwnedFd>,
+    /// It is not to know the URL of the store, and finds a mark instead.
+    pub(crate) withhold_url: bool,
     /// The lock is given back at a fixed time, so the job must not outlive its wrapper, even
     /// though it has the descriptor.
     pub(crate) limited: bool,
@@ -168,20 +170,30 @@ impl Job {
     }
 }
 
+/// Where the locks are, unless an argument says it.
+pub(crate) const URL: &str = "LEASELOCK_URL";
+/// Names what was taken out of the environment of a job.
+pub(crate) const WITHHELD: &str = "LEASELOCK_WITHHELD";
+
 fn program(order: &Order<'_>) -> io::Result<Program> {
     // A handle is for `extend` and `release`, and lets whoever reads it give a lock away. A fence of an outer `run`
     // would be believed to be ours.
-    const OURS: [&str; 4] = [
+    const OURS: [&str; 5] = [
         "LEASELOCK_NAME",
         "LEASELOCK_TTL_MS",
         "LEASELOCK_FENCE",
         "LEASELOCK_HANDLE",
+        WITHHELD,
     ];
-    let others = std::env::vars_os().filter(|(name, _)| !OURS.iter().any(|ours| name == ours));
+    let others = std::env::vars_os().filter(|(name, _)| {
+        let is_ours = OURS.iter().any(|ours| name == ours);
+        !is_ours && !(order.withhold_url && name == URL)
+    });
     let told = [
         (OURS[0], Some(order.name.to_owned())),
         (OURS[1], Some(order.ttl.as_millis().to_string())),
         (OURS[2], order.fence.map(|fence| fence.to_string())),
+        (WITHHELD, order.withhold_url.then(|| URL.to_owned())),
     ];
     let told = told
         .into_iter()

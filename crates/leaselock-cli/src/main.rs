@@ -6,6 +6,7 @@ compile_error!("the command needs Linux: its guardian stands on pidfd and timerf
 mod args;
 mod boottime;
 mod duration;
+mod environment;
 mod exit;
 mod failure;
 mod guardian;
@@ -14,6 +15,7 @@ mod output;
 mod process;
 mod procfs;
 mod quarry;
+mod secrets;
 mod session;
 mod show;
 mod signal_name;

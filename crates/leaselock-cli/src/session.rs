@@ -11,6 +11,7 @@ use leaselock::{
 };
 
 use crate::args::Globals;
+use crate::environment;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output;
@@ -167,6 +168,9 @@ fn builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
 
 /// Not in strict mode: a prefix that nobody has used yet would begin with a quarantine.
 fn plain_builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
+    if globals.urls().is_empty() {
+        environment::not_withheld()?;
+    }
     let url = globals.url();
     if url.starts_with("mem:") {
         let text = "a lock in mem: would exclude nobody, because every leaselock has its own \

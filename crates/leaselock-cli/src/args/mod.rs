@@ -13,13 +13,19 @@ pub(crate) mod strict;
 pub(crate) mod tls;
 pub(crate) mod usage;
 
+#[cfg(test)]
+mod misplaced_tests;
+
 use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, Command, FromArgMatches as _, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{
+    ArgAction, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+};
 
-use crate::duration;
+use crate::{duration, secrets};
 
 /// Run a job under a lock that ends by itself: a lease.
 ///
@@ -37,7 +43,16 @@ pub(crate) struct Cli {
 impl Cli {
     /// Understands what the user wrote.
     pub(crate) fn understand(line: &[OsString]) -> Result<Cli, clap::Error> {
-        Cli::plain_run(line).map_or_else(|| Cli::try_parse_from(line), Ok)
+        Cli::plain_run(line).map_or_else(|| Cli::anything(line), Ok)
+    }
+
+    fn anything(line: &[OsString]) -> Result<Cli, clap::Error> {
+        let mut command = Cli::command();
+        let found = command.try_get_matches_from_mut(line)?;
+        match secrets::misplaced(&command, &found) {
+            Some(wrong) => Err(clap::Error::raw(ErrorKind::ValueValidation, wrong + "\n")),
+            None => Cli::from_arg_matches(&found).map_err(|error| error.format(&mut command)),
+        }
     }
 
     /// `run` is what starts thousands of times a day, and the definitions of all other verbs are half of what parsing
@@ -45,8 +60,11 @@ impl Cli {
     fn plain_run(line: &[OsString]) -> Option<Cli> {
         line.iter().find(|word| *word == "run")?;
         let run = run::RunArgs::augment_args(Command::new("run"));
-        let command = Globals::augment_args(Command::new("leaselock")).subcommand(run);
-        let found = command.try_get_matches_from(line).ok()?;
+        let mut command = Globals::augment_args(Command::new("leaselock")).subcommand(run);
+        let found = command.try_get_matches_from_mut(line).ok()?;
+        if secrets::misplaced(&command, &found).is_some() {
+            return None;
+        }
         Some(Cli {
             globals: Globals::from_arg_matches(&found).ok()?,
             verb: Verb::Run(run::RunArgs::from_arg_matches(found.subcommand_matches("run")?).ok()?),
@@ -73,7 +91,13 @@ pub(crate) struct Globals {
     ///
     /// As in the programs that share the locks, for example `app:`. Names are given and shown
     /// without it. A user who may touch `app:*` only needs it.
-    #[arg(long, global = true, value_name = "TEXT", env = "LEASELOCK_PREFIX")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "TEXT",
+        env = "LEASELOCK_PREFIX",
+        hide_env_values = true
+    )]
     #[arg(
         default_value = "",
         hide_default_value = true,
@@ -87,7 +111,11 @@ pub(crate) struct Globals {
     /// So long a server stays out of votes after it has come up, because it may have forgotten what
     /// it granted.
     #[arg(long, global = true, value_name = "DUR", value_parser = crate::duration::parse)]
-    #[arg(env = "LEASELOCK_LONGEST_TTL", help_heading = "Global options")]
+    #[arg(
+        env = "LEASELOCK_LONGEST_TTL",
+        hide_env_values = true,
+        help_heading = "Global options"
+    )]
     pub(crate) longest_ttl: Option<std::time::Duration>,
 
     /// Quorum: let servers vote at once after a restart; only when each keeps every write before it
@@ -103,7 +131,13 @@ pub(crate) struct Globals {
     /// After a restart or failover of the server nobody new is granted until all old leases are
     /// over: this long, 1 % of it and 2 s. Whoever waits goes on waiting; what ends sooner exits
     /// 69. See `leaselock strict`.
-    #[arg(long, global = true, value_name = "DUR", env = "LEASELOCK_STRICT")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DUR",
+        env = "LEASELOCK_STRICT",
+        hide_env_values = true
+    )]
     #[arg(value_parser = duration::parse, help_heading = "Global options")]
     pub(crate) strict: Option<Duration>,
 
@@ -114,6 +148,7 @@ pub(crate) struct Globals {
         long,
         global = true,
         env = "LEASELOCK_FUNCTIONS",
+        hide_env_values = true,
         help_heading = "Global options"
     )]
     #[arg(value_parser = FalseyValueParser::new())]
@@ -187,7 +222,6 @@ pub(crate) enum Verb {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(line.split(' '))

@@ -46,6 +46,13 @@ pub(crate) struct RunArgs {
     #[arg(short = 'o', long)]
     pub(crate) close: bool,
 
+    /// Leave LEASELOCK_URL in the command's environment although it holds a password
+    ///
+    /// Otherwise it is taken out, so that the command cannot show it. A `leaselock` that the
+    /// command runs needs it, or a --url of its own.
+    #[arg(long)]
+    pub(crate) keep_url: bool,
+
     /// When the lease runs out, send --signal this long before its end
     ///
     /// What is still alive close to the end of the lease is killed. Less than half the ttl;

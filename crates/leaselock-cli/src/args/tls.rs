@@ -9,17 +9,35 @@ use leaselock::TlsOptions;
 #[derive(Debug, Args)]
 pub(crate) struct TlsArgs {
     /// Trust the certificate authorities in this PEM file instead of the system's, for rediss://
-    #[arg(long, global = true, value_name = "FILE", env = "LEASELOCK_TLS_CA")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "LEASELOCK_TLS_CA",
+        hide_env_values = true
+    )]
     #[arg(help_heading = "Global options")]
     tls_ca: Option<PathBuf>,
 
     /// Show the certificate in this PEM file to servers that ask for one; needs --tls-key
-    #[arg(long, global = true, value_name = "FILE", env = "LEASELOCK_TLS_CERT")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "LEASELOCK_TLS_CERT",
+        hide_env_values = true
+    )]
     #[arg(help_heading = "Global options")]
     tls_cert: Option<PathBuf>,
 
     /// The private key of --tls-cert, in a PEM file without a password
-    #[arg(long, global = true, value_name = "FILE", env = "LEASELOCK_TLS_KEY")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "LEASELOCK_TLS_KEY",
+        hide_env_values = true
+    )]
     #[arg(help_heading = "Global options")]
     tls_key: Option<PathBuf>,
 
@@ -28,7 +46,8 @@ pub(crate) struct TlsArgs {
         long,
         global = true,
         value_name = "NAME",
-        env = "LEASELOCK_TLS_SERVER_NAME"
+        env = "LEASELOCK_TLS_SERVER_NAME",
+        hide_env_values = true
     )]
     #[arg(help_heading = "Global options")]
     tls_server_name: Option<String>,

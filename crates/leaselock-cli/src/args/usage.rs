@@ -1,10 +1,11 @@
 //! What a wrong command line is answered with: clap's text, without secrets, and code 64.
 
 use clap::CommandFactory as _;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::Cli;
 use crate::exit::Exit;
+use crate::secrets::{Secret, without_secrets};
 
 /// The text and the exit code for what the parser did not turn into arguments.
 ///
@@ -28,31 +29,44 @@ pub(crate) fn answer(error: &clap::Error) -> Answer {
         }
         _ => {
             let text = text.strip_prefix("error: ").unwrap_or(&text);
-            Answer::Wrong(format!("leaselock: {}", without_secrets(text)), Exit::USAGE)
+            let text = match misplaced(error) {
+                Some((place, secret)) => format!("{}\n", secret.misplaced(&place)),
+                None => without_secrets(text),
+            };
+            Answer::Wrong(format!("leaselock: {text}"), Exit::USAGE)
         }
     }
 }
 
-/// Replaces everything from the first `://` to the last `@` by stars, and what follows `pass=`.
-///
-/// An error may quote any argument, and a URL with a password may have been typed where none
-/// belongs. A password may hold any character, blanks and more `@` too, so this takes out rather
-/// too much than too little.
-pub(crate) fn without_secrets(text: &str) -> String {
-    let mut text = match (text.find("://"), text.rfind('@')) {
-        (Some(scheme), Some(at)) if scheme < at => {
-            format!("{}***{}", &text[..scheme + 3], &text[at..])
+/// The secret that the parser would quote, and where it stands.
+fn misplaced(error: &clap::Error) -> Option<(String, Secret)> {
+    let mut place = "an argument".to_owned();
+    let mut secret = None;
+    for (kind, value) in error.context() {
+        let ContextValue::String(value) = value else {
+            continue;
+        };
+        match Secret::quoted(value) {
+            Some(found) => secret = Some(found),
+            None if kind == ContextKind::InvalidArg => place.clone_from(value),
+            None => {}
         }
-        _ => text.to_owned(),
-    };
-    let mut from = 0;
-    while let Some(found) = text[from..].find("pass=") {
-        let secret = from + found + "pass=".len();
-        let end = text[secret..].find(['&', '`', '\'', '"', '\n']);
-        text.replace_range(secret..end.map_or(text.len(), |end| secret + end), "***");
-        from = secret;
     }
-    text
+    let stray = error.kind() == ErrorKind::UnknownArgument && !place.starts_with('-');
+    if secret.is_none() && stray && takes_a_handle(error) {
+        // Whatever it is: who writes an argument here means the handle, perhaps a part of it.
+        return Some(("an argument".to_owned(), Secret::Handle));
+    }
+    secret.map(|secret| (place, secret))
+}
+
+/// Whether the verb is one that a handle is given to, though not as an argument.
+fn takes_a_handle(error: &clap::Error) -> bool {
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+    let usage = usage.unwrap_or_default();
+    ["leaselock release", "leaselock extend"]
+        .iter()
+        .any(|verb| usage.contains(verb))
 }
 
 #[cfg(test)]
@@ -115,25 +129,6 @@ mod tests {
                 panic!("{line:?}")
             };
             assert!(!text.contains("s3cret") && !text.contains("word"), "{text}");
-        }
-    }
-
-    #[test]
-    fn only_the_secret_part_of_a_url_is_starred() {
-        let cases = [
-            ("no url here, a@b", "no url here, a@b"),
-            ("at redis://h:1/0 now", "at redis://h:1/0 now"),
-            ("'redis://u:p@h/0' is wrong", "'redis://***@h/0' is wrong"),
-            ("redis://u:p q@://x@y", "redis://***@y"),
-            ("redis://u:p@h rediss://:q@i", "redis://***@i"),
-            ("ends in ://", "ends in ://"),
-            (
-                "`a?pass=p w&db=1&pass=` is",
-                "`a?pass=***&db=1&pass=***` is",
-            ),
-        ];
-        for (given, expected) in cases {
-            assert_eq!(without_secrets(given), expected);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::procfs::Status;
 use crate::session::Locks;
 use crate::signals::{Intake, Signals};
 use crate::supervise::{Outcome, Trouble, supervise};
-use crate::{output, session, signal_name};
+use crate::{environment, output, session, signal_name};
 
 /// Guardian first, while there is one thread; then the lock; then the job.
 pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
@@ -153,6 +153,7 @@ impl Scene<'_> {
             fence: lease.fence().map(leaselock::Fence::get),
             ttl: self.plan.guardian.ttl,
             session,
+            withhold_url: environment::withholds_url(self.args.keep_url),
             limited: self.args.max_hold.is_some(),
         };
         Job::start(&order, guardian.line(), mask)

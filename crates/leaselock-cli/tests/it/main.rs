@@ -17,6 +17,7 @@ mod protocols;
 mod quorum;
 mod replicas;
 mod run;
+mod secrets;
 mod secured;
 mod sessions;
 mod signals;
