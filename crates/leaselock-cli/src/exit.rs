@@ -27,6 +27,8 @@ impl Exit {
     pub(crate) const UNAVAILABLE: Exit = Exit(69);
     /// A fault of this program, or the guardian was killed.
     pub(crate) const INTERNAL: Exit = Exit(70);
+    /// The system does not give what is needed: open files, processes, memory, `/proc`.
+    pub(crate) const SYSTEM: Exit = Exit(71);
     /// A folder, a file or a home for the locks cannot be made.
     pub(crate) const CANNOT_CREATE: Exit = Exit(73);
     /// Somebody else holds the lock and the wait ran out.
@@ -170,6 +172,7 @@ Exit codes:
   65    something that is not a lock lies under the name, or the record is damaged
   69    the store cannot be reached or does not serve now
   70    internal fault
+  71    the system does not give what is needed: open files, processes, memory, /proc
   73    cannot create the folder or file for the locks
   75    busy: somebody else holds the lock (run and acquire: see --busy-exit-code)
   77    refused: credentials, permission, or a file system unfit for locks
@@ -182,12 +185,13 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    const TABLE: [(Exit, u8); 11] = [
+    const TABLE: [(Exit, u8); 12] = [
         (Exit::UNFIT, 1),
         (Exit::USAGE, 64),
         (Exit::FOREIGN_DATA, 65),
         (Exit::UNAVAILABLE, 69),
         (Exit::INTERNAL, 70),
+        (Exit::SYSTEM, 71),
         (Exit::CANNOT_CREATE, 73),
         (Exit::BUSY, 75),
         (Exit::REFUSED, 77),

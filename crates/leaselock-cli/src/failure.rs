@@ -9,6 +9,7 @@ use leaselock::{
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
+use crate::limits;
 use crate::output;
 use crate::secrets::without_secrets;
 
@@ -34,8 +35,14 @@ impl Failure {
 
     /// In the library's own words, which hold no secrets but may show how a URL is written.
     pub(crate) fn in_the_librarys_words(text: impl Display, exit: Exit) -> Self {
+        let text = text.to_string();
+        // The store is not to blame then, whatever could not be opened.
+        let (text, exit) = match limits::named(&text) {
+            Some(text) => (text, Exit::SYSTEM),
+            None => (text, exit),
+        };
         Failure {
-            text: text.to_string(),
+            text,
             exit,
             votes: Vec::new(),
         }
@@ -160,6 +167,11 @@ impl From<BreakError> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        Failure::internal(error)
+        use std::io::ErrorKind as Kind;
+        let exit = match error.kind() {
+            Kind::Unsupported | Kind::OutOfMemory | Kind::WouldBlock => Exit::SYSTEM,
+            _ => Exit::INTERNAL,
+        };
+        Failure::new(error, exit)
     }
 }

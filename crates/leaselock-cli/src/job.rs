@@ -64,7 +64,8 @@ impl CannotStart {
             CannotStart::NotFound => Exit::NOT_FOUND,
             CannotStart::CannotExecute(_) => Exit::CANNOT_EXECUTE,
             CannotStart::TooLate => Exit::LOST,
-            CannotStart::Unguarded | CannotStart::System(_) => Exit::INTERNAL,
+            CannotStart::Unguarded => Exit::INTERNAL,
+            CannotStart::System(_) => Exit::SYSTEM,
         }
     }
 
@@ -85,6 +86,13 @@ impl CannotStart {
 /// never given by exec.
 const TOO_LATE: Errno = Errno::CANCELED;
 const UNGUARDED: Errno = Errno::OWNERDEAD;
+
+/// What the guardian lacks, when it is what a start may lack too; nothing else of its is for the command.
+fn lacking(why: u32) -> Errno {
+    let known = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
+    let is_it = |errno: &Errno| errno.raw_os_error().unsigned_abs() == why;
+    known.into_iter().find(is_it).unwrap_or(UNGUARDED)
+}
 
 impl Job {
     /// Starts the command. From the main thread, because the kernel ties `PR_SET_PDEATHSIG` to
@@ -119,6 +127,7 @@ impl Job {
             line.enlist(kind).map_err(|refusal| match refusal {
                 Refusal::TooLate => TOO_LATE,
                 Refusal::Unguarded => UNGUARDED,
+                Refusal::Blind(why) => lacking(why),
             })?;
             // Last, so that a signal that waited for us is the command's and not ours.
             mask.become_mask();

@@ -11,6 +11,7 @@ mod exit;
 mod failure;
 mod guardian;
 mod job;
+mod limits;
 mod output;
 mod process;
 mod procfs;

@@ -1,18 +1,29 @@
 //! What the kernel tells about processes under `/proc`.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
+use std::path::Path;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 /// One of the kernel's short texts. It gives no length, for which the usual way of reading guesses in small steps.
-fn read(path: &str) -> std::io::Result<Vec<u8>> {
+fn read(path: &str) -> io::Result<Vec<u8>> {
     const ROOM: usize = 4096;
     let mut text = Vec::with_capacity(ROOM);
     fs::File::open(path)?
         .take(ROOM as u64)
         .read_to_end(&mut text)?;
     Ok(text)
+}
+
+/// Which of its files could not be read, and that there is none at all where that is so.
+fn about(path: &str, error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::NotFound && !Path::new("/proc/self").exists() {
+        let text = "/proc is not mounted; it is needed to see which signals are ignored and which processes are the job's";
+        return io::Error::new(io::ErrorKind::Unsupported, text);
+    }
+    io::Error::new(error.kind(), format!("{path}: {error}"))
 }
 
 /// What this process was started with.
@@ -25,11 +36,12 @@ pub(crate) struct Status {
 
 impl Status {
     /// This process, now.
-    pub(crate) fn read() -> std::io::Result<Status> {
-        let text = String::from_utf8(read("/proc/self/status")?);
+    pub(crate) fn read() -> io::Result<Status> {
+        const PATH: &str = "/proc/self/status";
+        let text = String::from_utf8(read(PATH).map_err(|error| about(PATH, error))?);
         text.ok()
             .and_then(|text| Status::parse(&text))
-            .ok_or_else(|| std::io::Error::other("/proc/self/status is unreadable"))
+            .ok_or_else(|| io::Error::other("/proc/self/status is unreadable"))
     }
 
     fn parse(text: &str) -> Option<Status> {
@@ -62,10 +74,22 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
+    /// `None` also when it could not be looked at.
     pub(crate) fn of(pid: i32) -> Option<Stat> {
+        Stat::read(pid).ok()
+    }
+
+    /// Says why it cannot be looked at: another reason than that there is no such process may pass.
+    pub(crate) fn read(pid: i32) -> rustix::io::Result<Stat> {
         // Bytes, because the program's name is whatever its author liked.
-        let line = read(&format!("/proc/{pid}/stat")).ok()?;
-        Stat::parse(&line)
+        let line =
+            read(&format!("/proc/{pid}/stat")).map_err(|error| {
+                match Errno::from_io_error(&error) {
+                    None | Some(Errno::NOENT) => Errno::SRCH,
+                    Some(other) => other,
+                }
+            })?;
+        Stat::parse(&line).ok_or(Errno::SRCH)
     }
 
     fn parse(line: &[u8]) -> Option<Stat> {
@@ -94,14 +118,12 @@ pub(crate) fn children(pid: Pid) -> Vec<i32> {
 }
 
 /// Every process that this one may see.
-pub(crate) fn everybody() -> Vec<i32> {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    entries
+pub(crate) fn everybody() -> io::Result<Vec<i32>> {
+    let entries = fs::read_dir("/proc")?;
+    Ok(entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
+        .collect())
 }
 
 fn numbers(list: &[u8]) -> Vec<i32> {
@@ -150,7 +172,7 @@ mod tests {
             .unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         assert!(children(Pid::from_raw(me).unwrap()).contains(&pid));
-        assert!(everybody().contains(&pid));
+        assert!(everybody().unwrap().contains(&pid));
         let stat = Stat::of(pid).unwrap();
         assert!(stat.parent == me && !stat.dead);
 

@@ -31,7 +31,7 @@ impl Quarry {
     /// Takes a process that is certain to be neither reaped nor replaced during this call.
     pub(crate) fn take(leader: Pid, own_group: bool) -> rustix::io::Result<Quarry> {
         let pidfd = pidfd_open(leader, PidfdFlags::empty())?;
-        let started = Stat::of(leader.as_raw_pid()).ok_or(Errno::SRCH)?.started;
+        let started = Stat::read(leader.as_raw_pid())?.started;
         Ok(Quarry {
             leader,
             pidfd,
@@ -107,16 +107,16 @@ impl Quarry {
     }
 
     /// Whether a member of the group still runs; the dead count as members until they are reaped,
-    /// which in a container may be never.
+    /// which in a container may be never. Nobody is taken for gone who cannot be looked at.
     fn group_lives(&self) -> bool {
         let group = self.leader.as_raw_pid();
         self.own_group
             && test_kill_process_group(self.leader) != Err(Errno::SRCH)
             && !self.number_passed_on()
-            && procfs::everybody()
-                .into_iter()
-                .filter_map(Stat::of)
-                .any(|stat| stat.group == group && !stat.dead)
+            && procfs::everybody().map_or(true, |all| {
+                let mut stats = all.into_iter().filter_map(Stat::of);
+                stats.any(|stat| stat.group == group && !stat.dead)
+            })
     }
 
     fn find_strays(&mut self) {

@@ -45,12 +45,12 @@ pub(crate) enum Trouble {
 pub(crate) async fn supervise(
     mut job: Job,
     guardian: Guardian,
+    ears: Ears,
     plan: &Plan,
     signals: &Intake,
     lost: impl Future<Output = ()>,
     tell: impl Fn(Trouble),
 ) -> io::Result<(Outcome, Option<Guardian>)> {
-    let ears = Ears::listen(guardian.line())?;
     let mut lost = pin!(lost);
     let (mut is_lost, mut alone) = (false, false);
     let mut reserve = Reserve {
@@ -139,14 +139,14 @@ impl Reserve {
     }
 }
 
-/// Waits for what the guardian says by itself.
-struct Ears {
+/// Waits for what the guardian says by itself. To be had before the job starts: without it nobody may watch the job.
+pub(crate) struct Ears {
     line: Line,
     readable: AsyncFd<OwnedFd>,
 }
 
 impl Ears {
-    fn listen(line: Line) -> io::Result<Ears> {
+    pub(crate) fn listen(line: Line) -> io::Result<Ears> {
         let readable = watch_readable(line.as_fd().try_clone_to_owned()?)?;
         Ok(Ears { line, readable })
     }

@@ -37,8 +37,9 @@ pub(super) enum Message {
     Done,
     /// Guardian to job: you are watched, go.
     Watching,
-    /// Guardian to job: there is no lease left to start under, or no way to watch you.
-    Refused,
+    /// Guardian to job: there is no lease left to start under; or there is no way to watch you, for the reason with
+    /// this number, which is never 0.
+    Refused(u32),
     /// Guardian: the job was told to end.
     Fired,
     /// Guardian, answer to `Done`: whether the job was told to end.
@@ -57,7 +58,7 @@ impl Message {
             }
             Message::Done => (5, 0),
             Message::Watching => (6, 0),
-            Message::Refused => (7, 0),
+            Message::Refused(why) => (7, u64::from(why)),
             Message::Fired => (8, 0),
             Message::Over { fired } => (9, u64::from(fired)),
         };
@@ -87,7 +88,7 @@ impl Message {
             }
             5 => Message::Done,
             6 => Message::Watching,
-            7 => Message::Refused,
+            7 => Message::Refused(u32::try_from(value).ok()?),
             8 => Message::Fired,
             9 => Message::Over { fired: flag(0) },
             _ => return None,
@@ -177,7 +178,8 @@ mod tests {
                     Message::Job(u32::MAX, kind),
                     Message::Done,
                     Message::Watching,
-                    Message::Refused,
+                    Message::Refused(0),
+                    Message::Refused(24),
                     Message::Fired,
                     Message::Over { fired: own_group },
                 ];

@@ -150,6 +150,7 @@ impl Line {
             .map_err(|_| Refusal::Unguarded)?;
         match self.hear_within(PATIENCE) {
             Some(Message::Watching) => Ok(()),
+            Some(Message::Refused(why)) if why != 0 => Err(Refusal::Blind(why)),
             Some(_) => Err(Refusal::TooLate),
             None => Err(Refusal::Unguarded),
         }
@@ -206,4 +207,6 @@ pub(crate) enum Refusal {
     TooLate,
     /// There is no guardian, or it does not answer.
     Unguarded,
+    /// The guardian cannot watch the job, for the reason with this number.
+    Blind(u32),
 }

@@ -137,11 +137,13 @@ impl Watch<'_> {
             Message::Deadline(at) => self.schedule.extend(at),
             Message::Lost => self.schedule.lost(boottime::now()),
             Message::Job(pid, kind) => {
-                self.job = self.adopt(pid, kind);
-                let answer = if self.job.is_some() {
-                    Message::Watching
-                } else {
-                    Message::Refused
+                let answer = match self.adopt(pid, kind) {
+                    Ok(Some(job)) => {
+                        self.job = Some(job);
+                        Message::Watching
+                    }
+                    Ok(None) => Message::Refused(0),
+                    Err(why) => Message::Refused(why.raw_os_error().unsigned_abs()),
                 };
                 self.say(answer);
             }
@@ -153,16 +155,18 @@ impl Watch<'_> {
             }
             // The descriptor that came along is kept already.
             Message::Keep => {}
-            Message::Watching | Message::Refused | Message::Fired | Message::Over { .. } => {}
+            Message::Watching | Message::Refused(_) | Message::Fired | Message::Over { .. } => {}
         }
     }
 
-    fn adopt(&self, pid: u32, kind: JobKind) -> Option<(Quarry, JobKind)> {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
-        let in_time = self.schedule.may_start(boottime::now());
-        in_time
-            .then(|| Quarry::take(pid, kind.own_group).ok())?
-            .map(|quarry| (quarry, kind))
+    /// `None` when the lease is about to end.
+    fn adopt(&self, pid: u32, kind: JobKind) -> rustix::io::Result<Option<(Quarry, JobKind)>> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        if !self.schedule.may_start(boottime::now()) {
+            return Ok(None);
+        }
+        let quarry = Quarry::take(pid.ok_or(Errno::SRCH)?, kind.own_group)?;
+        Ok(Some((quarry, kind)))
     }
 
     /// Does what is due; gives the time of what is next.

@@ -14,7 +14,7 @@ use crate::process::SignalSet;
 use crate::procfs::Status;
 use crate::session::Locks;
 use crate::signals::{Intake, Signals};
-use crate::supervise::{Outcome, Trouble, supervise};
+use crate::supervise::{Ears, Outcome, Trouble, supervise};
 use crate::{environment, output, session, signal_name};
 
 /// Guardian first, while there is one thread; then the lock; then the job.
@@ -33,8 +33,9 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
     }
     let lock = lock.checked()?;
     let status = Status::read()?;
-    let guardian = Guardian::start(&status, plan.guardian)
-        .map_err(|error| Failure::internal(format!("cannot start the guardian: {error}")))?;
+    let guardian = Guardian::start(&status, plan.guardian).map_err(|error| {
+        Failure::new(format!("cannot start the guardian: {error}"), Exit::SYSTEM)
+    })?;
     let signals = Signals::block(&status)?;
     let mask = signals.mask_before();
     session::block_on(async {
@@ -86,6 +87,14 @@ impl Scene<'_> {
             self.client.close().await;
             return Err(failure);
         }
+        let ears = match Ears::listen(guardian.line()) {
+            Ok(ears) => ears,
+            Err(error) => {
+                guardian.retire();
+                lease.release().await.ok();
+                return Err(self.not_started(&CannotStart::System(error)));
+            }
+        };
         let line = guardian.line();
         lease.on_deadline(move |deadline| line.deadline(deadline.as_nanos()));
         let job = match self.start(&lease, &guardian, mask) {
@@ -100,8 +109,16 @@ impl Scene<'_> {
         let lost = lease.lost();
         let tell = |trouble| self.tell(trouble, losing.check().err());
         let lost = async { drop(lost.await) };
-        let (outcome, leaving) =
-            supervise(job, guardian, &self.plan.guardian, self.intake, lost, tell).await?;
+        let (outcome, leaving) = supervise(
+            job,
+            guardian,
+            ears,
+            &self.plan.guardian,
+            self.intake,
+            lost,
+            tell,
+        )
+        .await?;
         let released = lease.release().await;
         self.client.close().await;
         if let Some(guardian) = leaving {

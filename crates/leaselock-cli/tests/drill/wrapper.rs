@@ -15,7 +15,7 @@ use crate::guardian::{Guardian, Plan};
 use crate::job::{Job, Order};
 use crate::procfs::Status;
 use crate::signals::Signals;
-use crate::supervise::{Outcome, supervise};
+use crate::supervise::{Ears, Outcome, supervise};
 
 /// The first argument that makes this program a wrapper.
 pub(crate) const PART: &str = "play-the-wrapper";
@@ -133,7 +133,8 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
     };
     let intake = signals.listen().unwrap();
     let tell = |trouble| eprintln!("{trouble:?}");
-    let supervised = supervise(job, guardian, &PLAN, &intake, lost, tell).await;
+    let ears = Ears::listen(guardian.line()).unwrap();
+    let supervised = supervise(job, guardian, ears, &PLAN, &intake, lost, tell).await;
     let (outcome, leaving) = supervised.unwrap();
     if let Some(guardian) = leaving {
         guardian.wait();

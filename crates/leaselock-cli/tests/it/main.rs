@@ -8,6 +8,7 @@ mod coming_from;
 mod common;
 mod handles;
 mod json;
+mod lacking;
 mod like;
 mod long_wait;
 mod lost;

@@ -1,0 +1,71 @@
+//! A system that does not give what is needed.
+
+use std::process::{Command, Stdio};
+
+use crate::common::{Running, Store, on_both};
+
+/// The command with so few descriptors.
+fn with_files(store: &Store, most: usize, words: &[&str]) -> crate::common::Done {
+    let script = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+    let program = env!("CARGO_BIN_EXE_leaselock");
+    let words = [&["-c", &script, program], words].concat();
+    Running::start(store.command("sh", &words)).end()
+}
+
+#[test]
+fn too_few_descriptors_are_named_wherever_they_run_out() {
+    on_both(|store| {
+        for words in [
+            &["run", "-n", "job", "--", "true"][..],
+            &["run", "-n", "-o", "job", "--", "true"],
+            &["acquire", "-n", "--ttl", "60s", "other"],
+            &["status", "job"],
+            &["doctor"],
+        ] {
+            // A lock that was taken before they ran out is given back, or the next try would find it busy.
+            let mut enough = false;
+            for most in 5..60 {
+                let done = with_files(store, most, words);
+                if done.code == 0 {
+                    enough = true;
+                    break;
+                }
+                let limit = format!("too many open files (limit {most}; ulimit -n raises it)");
+                assert!(done.err.contains(&limit), "{words:?}: {done:?}");
+                assert_eq!(done.code, 71, "{words:?} {most}: {done:?}");
+            }
+            assert!(enough, "{words:?}");
+        }
+    });
+}
+
+/// Without `/proc`, in name spaces of its own; `None` where such may not be made.
+fn without_proc(store: &Store, words: &[&str]) -> Option<crate::common::Done> {
+    let hide = "mount -t tmpfs none /proc";
+    let mut probe = Command::new("unshare");
+    probe.args(["-rm", "sh", "-c", hide]);
+    let probe = probe.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !probe.is_ok_and(|status| status.success()) {
+        return None;
+    }
+    let script = format!("{hide} && exec \"$0\" \"$@\"");
+    let program = env!("CARGO_BIN_EXE_leaselock");
+    let words = [&["-rm", "sh", "-c", &script, program], words].concat();
+    Some(Running::start(store.command("unshare", &words)).end())
+}
+
+#[test]
+fn a_missing_proc_is_named_before_the_store_is_asked() {
+    on_both(|store| {
+        for words in [
+            &["run", "job", "--", "touch", "ran"][..],
+            &["acquire", "job"],
+        ] {
+            if let Some(done) = without_proc(store, words) {
+                done.refuses(71, "/proc is not mounted; it is needed to see");
+            }
+        }
+        assert!(!store.path("ran").exists());
+        store.run(&["wait", "-n", "job"]).gives(0);
+    });
+}
