@@ -196,7 +196,8 @@ fn program(order: &Order<'_>) -> io::Result<Program> {
     ];
     let others = std::env::vars_os().filter(|(name, _)| {
         let is_ours = OURS.iter().any(|ours| name == ours);
-        !is_ours && !(order.withhold_url && name == URL)
+        let is_withheld = order.withhold_url && name == URL;
+        !is_ours && !is_withheld
     });
     let told = [
         (OURS[0], Some(order.name.to_owned())),
