@@ -180,6 +180,16 @@ impl StoreError {
     }
 }
 
+/// The same kind, the same message, and the same certainty about the request.
+impl PartialEq for StoreError {
+    fn eq(&self, other: &Self) -> bool {
+        let said = |error: &Self| (error.0.kind, error.0.maybe_applied);
+        said(self) == said(other) && self.0.message == other.0.message
+    }
+}
+
+impl Eq for StoreError {}
+
 impl fmt::Debug for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StoreError({:?}: {})", self.0.kind, self.0.message)

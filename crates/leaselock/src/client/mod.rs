@@ -158,6 +158,11 @@ impl Client {
         self.inner.id.as_str()
     }
 
+    /// Where the locks are, for messages and logs: the URL without user and password, or the folder.
+    pub fn store(&self) -> String {
+        self.inner.store.describe()
+    }
+
     /// The leases that this client holds, oldest first.
     pub fn held(&self) -> Vec<Held> {
         let kept = self

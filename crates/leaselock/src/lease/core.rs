@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::Moment;
-use crate::error::LostReason;
+use crate::error::{LostReason, StoreError};
 use crate::ttl::{Drift, Ttl};
 
 /// Renewal comes at a third of what is left, so that two more tries fit before the deadline.
@@ -48,8 +48,10 @@ pub(crate) struct Core {
     renew_at: Moment,
     /// A renewal is on its way.
     renewing: bool,
-    /// The latest renewal failed.
-    failing: bool,
+    /// What the latest renewal failed with.
+    trouble: Option<StoreError>,
+    /// When the store last confirmed the lease.
+    confirmed: Moment,
     /// Since then there is a reason to think that the store has lost it.
     doubted: Option<Moment>,
     /// The task whose turn it is has not come round yet. Nothing is renewed for it: it may never come.
@@ -77,7 +79,8 @@ impl Core {
             renews,
             renew_at: began,
             renewing: false,
-            failing: false,
+            trouble: None,
+            confirmed: now,
             doubted: None,
             offered: false,
             phase: Phase::Held,
@@ -104,7 +107,8 @@ impl Core {
             renews: self.renews,
             renew_at,
             renewing: false,
-            failing: self.failing,
+            trouble: self.trouble.clone(),
+            confirmed: self.confirmed,
             doubted: self.doubted,
             offered: true,
             phase: Phase::Held,
@@ -132,7 +136,17 @@ impl Core {
 
     /// The latest renewal failed, and the deadline has not passed.
     pub(crate) fn is_suspect(&self) -> bool {
-        self.failing && self.phase == Phase::Held
+        self.trouble.is_some() && self.phase == Phase::Held
+    }
+
+    /// What the latest renewal failed with.
+    pub(crate) fn trouble(&self) -> Option<&StoreError> {
+        self.trouble.as_ref()
+    }
+
+    /// For how long the store has not confirmed the lease.
+    pub(crate) fn unconfirmed_for(&self, now: Moment) -> Duration {
+        now.saturating_since(self.confirmed)
     }
 
     pub(crate) fn lost(&self) -> Option<LostReason> {
@@ -182,7 +196,8 @@ impl Core {
         let early = EARLY_MAX.min(self.ttl.as_duration() / EARLY_SHARE);
         let held = self.phase == Phase::Held && now < self.deadline && !self.offered;
         // A failed one has its own time for the next try.
-        let goes = held && self.may_renew() && !self.failing && now.plus(early) >= self.renew_at;
+        let goes =
+            held && self.may_renew() && self.trouble.is_none() && now.plus(early) >= self.renew_at;
         self.renewing |= goes;
         goes
     }
@@ -190,7 +205,7 @@ impl Core {
     fn ran_out(&self) -> LostReason {
         if self.hold_until.is_some_and(|until| self.deadline >= until) {
             LostReason::HoldOver
-        } else if self.failing || self.renewing {
+        } else if self.trouble.is_some() || self.renewing {
             LostReason::OutOfTouch
         } else {
             LostReason::RanOut
@@ -203,7 +218,8 @@ impl Core {
         if self.phase != Phase::Held {
             return;
         }
-        self.failing = false;
+        self.trouble = None;
+        self.confirmed = now;
         self.doubted = self.doubted.filter(|since| t0 < *since);
         self.held_until(self.drift.deadline(t0, ttl), now);
         if self.doubted.is_some() {
@@ -224,9 +240,9 @@ impl Core {
     }
 
     /// The renewal had no usable answer. That is not a loss: the deadline is.
-    pub(crate) fn failed(&mut self, now: Moment) {
+    pub(crate) fn failed(&mut self, now: Moment, trouble: StoreError) {
         self.renewing = false;
-        self.failing = true;
+        self.trouble = Some(trouble);
         let mut pause = self.deadline.saturating_since(now) / (RENEW_AFTER_SHARE * 2);
         if self.doubted.is_some() {
             pause = pause.min(DOUBT_PAUSE_MAX);
@@ -262,6 +278,10 @@ mod tests {
 
     fn ttl(ms: u64) -> Ttl {
         Ttl::new(Duration::from_millis(ms)).unwrap()
+    }
+
+    fn silence() -> StoreError {
+        StoreError::unknown(crate::error::ErrorKind::TimedOut, "no answer in time")
     }
 
     /// Ttl 1000 ms from 0: the deadline is 988 ms.
@@ -315,7 +335,7 @@ mod tests {
     fn a_failed_renewal_is_not_a_loss_and_is_tried_again_before_the_deadline() {
         let mut core = lease(true, None);
         assert_eq!(core.step(at(400)), Step::Renew);
-        core.failed(at(500));
+        core.failed(at(500), silence());
         assert!(core.is_suspect() && core.lost().is_none());
         let Step::Until(retry) = core.step(at(500)) else {
             panic!()
@@ -323,6 +343,20 @@ mod tests {
         assert!(retry < at(988));
         assert_eq!(core.step(retry), Step::Renew);
         assert_eq!(core.step(at(988)), Step::Lost(LostReason::OutOfTouch));
+    }
+
+    #[test]
+    fn what_the_last_renewal_met_is_kept_until_one_is_confirmed() {
+        let mut core = lease(true, None);
+        assert_eq!(core.unconfirmed_for(at(400)), Duration::from_millis(400));
+        core.failed(at(500), silence());
+        assert_eq!(core.trouble(), Some(&silence()));
+        let next = core.passed_on(at(510), ttl(1000), None);
+        assert_eq!(next.unconfirmed_for(at(510)), Duration::from_millis(510));
+        assert_eq!(next.trouble(), Some(&silence()));
+        core.extended(at(520), at(530), ttl(1000));
+        assert_eq!(core.trouble(), None);
+        assert_eq!(core.unconfirmed_for(at(600)), Duration::from_millis(70));
     }
 
     #[test]
@@ -373,7 +407,7 @@ mod tests {
         let mut core = lease(true, None);
         assert!(!core.renew_early(at(279)));
         assert!(core.renew_early(at(280)) && !core.renew_early(at(280)));
-        core.failed(at(300));
+        core.failed(at(300), silence());
         assert!(!core.renew_early(at(400)));
         assert!(!lease(false, None).renew_early(at(900)));
         assert!(
@@ -439,7 +473,7 @@ mod tests {
         core.extended(at(0), at(0), ttl(600_000));
         core.doubt(at(10));
         assert_eq!(core.step(at(10)), Step::Renew);
-        core.failed(at(20));
+        core.failed(at(20), silence());
         assert_eq!(core.next(), at(1_020), "much sooner than a sixth");
         core.doubt(at(1_000));
         assert_eq!(core.step(at(1_000)), Step::Renew);

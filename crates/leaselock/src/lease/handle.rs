@@ -113,13 +113,7 @@ pub(crate) async fn detach(inner: &Arc<Inner>, kept: &Kept) -> Result<Handle, Ex
         Err(error) if error.maybe_applied() => inner.ask(&step, within).await,
         answer => answer,
     };
-    let lost = |reason| {
-        ExtendError::from(Lost {
-            name: name(),
-            fence: kept.fence,
-            reason,
-        })
-    };
+    let lost = |reason| ExtendError::from(Lost::new(name(), kept.fence, reason));
     match answer.map_err(store)? {
         Detached::Passed => {}
         Detached::Expired => return Err(lost(LostReason::Vanished)),
@@ -201,14 +195,7 @@ impl DetachedLease {
         let (ttl, keys, name) = (Ttl::new(ttl)?, self.keys()?, || self.handle.name.clone());
         self.inner.allows(ttl)?;
         let within = self.inner.request_timeout(ttl);
-        let lost = |reason| {
-            Err(Lost {
-                name: name(),
-                fence: self.handle.fence,
-                reason,
-            }
-            .into())
-        };
+        let lost = |reason| Err(Lost::new(name(), self.handle.fence, reason).into());
         match self
             .inner
             .ask(

@@ -445,7 +445,7 @@ impl Keeper {
             Ok(ExtendAnswer::Taken) => drop(kept.end(LostReason::TakenOver)),
             Err(error) => {
                 tracing::debug!(name = %kept.name, %error, "renewal failed");
-                kept.core().failed(now);
+                kept.core().failed(now, error);
             }
         }
     }

@@ -108,11 +108,9 @@ impl Kept {
     }
 
     pub(crate) fn loss(&self, reason: LostReason) -> Lost {
-        Lost {
-            name: self.name.clone(),
-            fence: self.fence,
-            reason,
-        }
+        let lost = Lost::new(self.name.clone(), self.fence, reason);
+        let (now, core) = (self.clock.now(), self.core());
+        lost.after(core.trouble().cloned(), core.unconfirmed_for(now))
     }
 
     /// The loss, judged by the clock and not only by what was noticed so far.

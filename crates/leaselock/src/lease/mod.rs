@@ -183,6 +183,18 @@ impl Lease {
         }
     }
 
+    /// What the latest renewal failed with, while the state is [`Suspect`](LeaseState::Suspect) and afterwards; `None`
+    /// when it was confirmed, or none was answered or sent yet. It names the server, without its password.
+    pub fn last_error(&self) -> Option<StoreError> {
+        self.kept.core().trouble().cloned()
+    }
+
+    /// How long ago the store last confirmed the lease: by the grant, or by the latest renewal that was answered.
+    pub fn unconfirmed_for(&self) -> Duration {
+        let now = self.inner.clock.now();
+        self.kept.core().unconfirmed_for(now)
+    }
+
     /// Ends when the lease does. See [`Losing`].
     pub fn lost(&self) -> Losing {
         Losing::new(Arc::clone(&self.kept))

@@ -137,6 +137,11 @@ impl Quorum {
         self.client.load_functions().await
     }
 
+    /// As [`Client::store`].
+    pub fn store(&self) -> String {
+        self.client.store()
+    }
+
     /// As [`Client::close`]. What nodes that are down have not confirmed ends there by itself at its ttl.
     pub async fn close(&self) -> Closed {
         self.client.close().await

@@ -18,6 +18,14 @@ async fn a_holder_on_a_frozen_server_is_told_by_its_own_clock() {
     let paused = server.pause();
     let lost = soon(lease.lost()).await;
     assert_eq!(lost.reason, LostReason::OutOfTouch);
+    // It says what its renewals have met, and for how long.
+    let silence = lost.last_error().unwrap();
+    assert_eq!(silence.kind(), leaselock::ErrorKind::TimedOut);
+    assert!(silence.to_string().contains(&client.store()));
+    let unconfirmed = lost.unconfirmed_for().unwrap();
+    assert!(unconfirmed >= millis(900), "{unconfirmed:?}");
+    let text = lost.to_string();
+    assert!(text.contains("; not confirmed for ") && text.ends_with(&silence.to_string()));
     assert!(!lease.is_held() && lease.remaining().is_zero() && client.held().is_empty());
     drop(paused);
     drop(lease);
@@ -77,9 +85,13 @@ async fn a_short_freeze_loses_no_lease() {
         lease.state() == leaselock::LeaseState::Suspect
     })
     .await;
+    let trouble = lease.last_error().unwrap();
+    assert_eq!(trouble.kind(), leaselock::ErrorKind::TimedOut);
+    assert!(lease.unconfirmed_for() >= millis(1_000));
     drop(paused);
     eventually("it was renewed", async || lease.deadline() > first).await;
     assert_eq!(lease.state(), leaselock::LeaseState::Held);
+    assert_eq!(lease.last_error(), None);
     lease.release().await.unwrap();
 }
 
