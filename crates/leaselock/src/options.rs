@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::InvalidInput;
+use crate::error::{InvalidInput, StoreError};
 use crate::mutex::steps::Seen;
 use crate::preset::Preset;
 use crate::protocol::Protocol;
@@ -62,11 +62,11 @@ impl Wait {
     }
 }
 
-/// Told at every look while an acquisition waits.
+/// Told at every poll while an acquisition waits, also at those that fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// Place in line; 1 is next. 0 during a quarantine, when nobody has one.
+    /// Place in line; 1 is next. 0 during a quarantine, when nobody has one, and when the store has not said yet.
     pub place: usize,
     /// The client that holds it; `None` when a foreign library does.
     pub holder_client: Option<String>,
@@ -74,9 +74,24 @@ pub struct Waiting {
     pub remaining: Option<Duration>,
     /// Strict mode: nobody is granted for a while, whoever holds it, and why.
     pub quarantine: Option<Quarantine>,
+    /// The latest poll failed with this, and is tried again; the other fields say what the last one that was answered
+    /// did, and `remaining` is `None`.
+    pub error: Option<StoreError>,
 }
 
 impl Waiting {
+    /// A poll has failed. `last`: what the one before it was told.
+    pub(crate) fn failed(last: Option<(&Seen, u64)>, error: &StoreError) -> Self {
+        let known = last.map(|(seen, place)| Waiting::at(seen, place));
+        Waiting {
+            place: known.as_ref().map_or(0, |known| known.place),
+            quarantine: known.as_ref().and_then(|known| known.quarantine),
+            holder_client: known.and_then(|known| known.holder_client),
+            remaining: None,
+            error: Some(error.clone()),
+        }
+    }
+
     pub(crate) fn at(seen: &Seen, place: u64) -> Self {
         let place = match seen.quarantine {
             Some(_) => 0,
@@ -87,6 +102,7 @@ impl Waiting {
             holder_client: seen.holder.clone(),
             remaining: seen.remaining,
             quarantine: seen.quarantine,
+            error: None,
         }
     }
 }
@@ -261,7 +277,8 @@ macro_rules! setters {
             self
         }
 
-        /// Called at every look while an acquisition waits in line, or for the end of a quarantine. It must not block.
+        /// Called at every poll while an acquisition waits in line, or for the end of a quarantine; when a poll fails and
+        /// is tried again, with the [`error`]($crate::Waiting::error). It must not block.
         pub fn on_wait(mut self, told: impl Fn(&$crate::options::Waiting) + Send + Sync + 'static) -> Self {
             self$(.$field)*.on_wait = Some(std::sync::Arc::new(told));
             self

@@ -8,7 +8,7 @@ use crate::clock::Moment;
 use crate::error::{AcquireError, StoreError};
 use crate::mutex::steps::Seen;
 use crate::name::Name;
-use crate::options::{Options, Waiting};
+use crate::options::{OnWait, Options, Waiting};
 use crate::wait::acquisition::{Acquisition, Outcome};
 use crate::wait::ear::Ear;
 use crate::wait::line::{NEVER_ANSWERED, SHORTEST_REQUEST, SoFar, Standing, owned};
@@ -170,7 +170,7 @@ impl Driver {
                     self.tell(&seen, position);
                     let foreign = &mut so_far.foreign;
                     let pause = acquisition.next_look(foreign, &seen, position, channel);
-                    so_far.stands(seen, reading);
+                    so_far.stands(seen, position, reading);
                     if acquisition.is_misplaced() {
                         continue;
                     }
@@ -195,7 +195,10 @@ impl Driver {
                     self.everyone_fails(&error);
                     return;
                 }
-                Err(source) => looks::jittered(so_far.failed(&source), 50),
+                Err(source) => {
+                    self.tell_error(&so_far, &source);
+                    looks::jittered(so_far.failed(&source), 50)
+                }
             };
             let look_at = self.now().plus(pause);
             loop {
@@ -369,15 +372,25 @@ impl Driver {
     }
 
     fn tell(&self, seen: &Seen, position: u64) {
-        let ears: Vec<_> = {
-            let mut state = self.party.state();
-            state.seen = Some((seen.clone(), position));
-            let line = state.turns.line().zip(0_u64..);
-            line.filter_map(|(waiter, behind)| Some((waiter.told.clone()?, behind)))
-                .collect()
-        };
-        for (told, behind) in ears {
+        self.party.state().seen = Some((seen.clone(), position));
+        for (told, behind) in self.ears() {
             told(&Waiting::at(seen, position + behind));
         }
+    }
+
+    /// A poll has failed and is tried again.
+    fn tell_error(&self, so_far: &SoFar, source: &StoreError) {
+        for (told, behind) in self.ears() {
+            let last = so_far.last().map(|(seen, place)| (seen, place + behind));
+            told(&Waiting::failed(last, source));
+        }
+    }
+
+    /// Those who want to be told, and how many of this process are before each.
+    fn ears(&self) -> Vec<(OnWait, u64)> {
+        let state = self.party.state();
+        let line = state.turns.line().zip(0_u64..);
+        line.filter_map(|(waiter, behind)| Some((waiter.told.clone()?, behind)))
+            .collect()
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct SoFar {
     /// When it was given, if it said that we stand in line.
     pub(super) reading: Option<Reading>,
     pub(super) in_line: bool,
+    /// Where in line, by the latest answer that said so.
+    pub(super) position: u64,
     /// Failures since the latest answer.
     failures: u32,
     /// A request had no usable answer: it may have put us in line, or granted.
@@ -59,9 +61,10 @@ impl SoFar {
     }
 
     /// The answer said that we are in line.
-    pub(super) fn stands(&mut self, seen: Seen, reading: Reading) {
+    pub(super) fn stands(&mut self, seen: Seen, position: u64, reading: Reading) {
         self.answered(seen);
         self.in_line = true;
+        self.position = position;
         self.reading = Some(reading);
     }
 
@@ -71,6 +74,11 @@ impl SoFar {
         self.trouble = Some(source.clone());
         self.failures += 1;
         looks::after_error(self.failures)
+    }
+
+    /// What the latest answer said, and where in line that was.
+    pub(super) fn last(&self) -> Option<(&Seen, u64)> {
+        self.seen.as_ref().map(|seen| (seen, self.position))
     }
 
     /// Something of ours may be on the server, whatever the latest request came to.
@@ -250,7 +258,7 @@ impl Acquisition<'_> {
                     debt.stands_in_line();
                     self.tell(&seen, position);
                     let pause = self.next_look(&mut so_far.foreign, &seen, position, channel);
-                    so_far.stands(seen, reading);
+                    so_far.stands(seen, position, reading);
                     if self.is_told_elsewhere(channel) {
                         continue;
                     }
@@ -274,6 +282,7 @@ impl Acquisition<'_> {
                     if !source.may_pass() {
                         return Err(self.failed(debt, source, so_far.owes()));
                     }
+                    self.tell_error(so_far.last(), &source);
                     looks::jittered(so_far.failed(&source), 50)
                 }
             };
@@ -446,6 +455,13 @@ impl Acquisition<'_> {
     pub(super) fn tell(&self, seen: &Seen, position: u64) {
         if let Some(told) = &self.options.on_wait {
             told(&Waiting::at(seen, position));
+        }
+    }
+
+    /// A poll has failed and is tried again.
+    pub(super) fn tell_error(&self, last: Option<(&Seen, u64)>, source: &StoreError) {
+        if let Some(told) = &self.options.on_wait {
+            told(&Waiting::failed(last, source));
         }
     }
 

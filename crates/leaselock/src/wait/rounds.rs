@@ -79,6 +79,7 @@ impl Acquisition<'_> {
         let mut told = self.is_contended().then(|| Told::new(&self, quorum));
         let (mut answered, mut failures, mut backoff) = (false, 0, Backoff::default());
         let mut rounds: u32 = 0;
+        let mut seen = None;
         loop {
             self.renew_token()?;
             let t0 = self.now();
@@ -114,6 +115,7 @@ impl Acquisition<'_> {
                     debt.settle();
                     gate.says(None);
                     self.tell(&lost.seen, 1);
+                    seen = Some(lost.seen.clone());
                     (answered, failures) = (true, 0);
                     self.goes_by_itself();
                     told.get_or_insert_with(|| Told::new(&self, quorum));
@@ -133,6 +135,7 @@ impl Acquisition<'_> {
                     if !may_pass(&error) {
                         return Err(error);
                     }
+                    self.tell_error(seen.as_ref().map(|seen| (seen, 1)), &source);
                     failures += 1;
                     if !answered && self.now() >= start.plus(NEVER_ANSWERED) {
                         gate.says(Some(source));

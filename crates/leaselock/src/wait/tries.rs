@@ -75,28 +75,33 @@ impl Acquisition<'_> {
         let gate = self.enter(start, end).await?;
         let (mut answered, mut failures) = (false, 0);
         let mut ring = Ring::Silence;
+        let mut seen = None;
         loop {
             let (error, pause) = match self.try_once().await {
                 Ok(Ok(lease)) => {
                     ring.has_tried(self.now());
                     return Ok(lease);
                 }
-                Ok(Err(seen)) => {
+                Ok(Err(busy)) => {
                     ring.has_tried(self.now());
                     gate.says(None);
-                    self.tell(&seen, 1);
+                    self.tell(&busy, 1);
                     let first = !std::mem::replace(&mut answered, true);
                     failures = 0;
-                    let mut pause = looks::between_tries(seen.remaining, ring.is_heard());
+                    let mut pause = looks::between_tries(busy.remaining, ring.is_heard());
                     if first {
                         ring = self.listen(end).await;
                         if !matches!(ring, Ring::Silence) {
                             pause = Duration::ZERO; // it may have been told just before
                         }
                     }
-                    (self.still_busy(start, Some(seen)), pause)
+                    seen = Some(busy.clone());
+                    (self.still_busy(start, Some(busy)), pause)
                 }
                 Err(error) if may_pass(&error) => {
+                    if let Some(source) = store_error(&error) {
+                        self.tell_error(seen.as_ref().map(|seen| (seen, 1)), source);
+                    }
                     failures += 1;
                     let given_up = !answered && self.now() >= start.plus(NEVER_ANSWERED);
                     if given_up {

@@ -7,4 +7,5 @@ pub(crate) mod hand_over;
 mod messages;
 mod presence;
 pub(crate) mod together;
+mod told;
 mod urgent;
