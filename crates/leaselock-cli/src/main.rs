@@ -11,7 +11,10 @@ mod exit;
 mod failure;
 mod guardian;
 mod job;
+mod kin;
 mod limits;
+mod log;
+mod loss;
 mod output;
 mod process;
 mod procfs;
@@ -21,6 +24,7 @@ mod session;
 mod show;
 mod signal_name;
 mod signals;
+mod story;
 mod supervise;
 mod unseen;
 mod verb;
@@ -53,7 +57,7 @@ fn main() -> ExitCode {
 
 fn obey(cli: &Cli) -> Result<Exit, Failure> {
     let globals = &cli.globals;
-    session::trace(globals.verbose);
+    log::show(globals.verbose, globals.json);
     match &cli.verb {
         Verb::Run(args) => verb::run::run(args, globals),
         Verb::Acquire(args) => verb::acquire::run(args, globals),

@@ -24,22 +24,6 @@ pub(crate) fn try_print(bytes: &[u8]) -> io::Result<()> {
     out.write_all(bytes).and_then(|()| out.flush())
 }
 
-/// Standard error for the library's events, which may have words of others in them.
-pub(crate) struct Events;
-
-impl io::Write for Events {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let text = String::from_utf8_lossy(bytes);
-        let seen = |c: &char| *c == '\n' || !is_unseen(*c);
-        say(&text.chars().filter(seen).collect::<String>());
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Tells people something. When nobody can hear it there is nobody to tell that either.
 pub(crate) fn say(text: &str) {
     io::stderr().lock().write_all(text.as_bytes()).ok();

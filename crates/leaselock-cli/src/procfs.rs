@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, getppid};
 
 /// One of the kernel's short texts. It gives no length, for which the usual way of reading guesses in small steps.
 fn read(path: &str) -> io::Result<Vec<u8>> {
@@ -106,6 +106,37 @@ impl Stat {
     }
 }
 
+/// In which `Stat::started` counts: `USER_HZ`, which is the same wherever Linux runs on hardware of this century.
+pub(crate) const TICKS_PER_SECOND: u32 = 100;
+
+/// The processes above this one, nearest first, as far as this one may see them.
+pub(crate) fn ancestors() -> Vec<(i32, Stat)> {
+    const MOST: usize = 1000;
+    let mut found = Vec::new();
+    let mut next = getppid().map(Pid::as_raw_pid);
+    while let Some(pid) = next.filter(|pid| *pid > 0 && found.len() < MOST) {
+        let Some(stat) = Stat::of(pid) else {
+            break;
+        };
+        found.push((pid, stat));
+        next = Some(stat.parent);
+    }
+    found
+}
+
+/// Whether a process goes by the name of this command. Anybody may read that, and its file not.
+pub(crate) fn is_this_program(pid: i32) -> bool {
+    let name = |pid: &str| read(&format!("/proc/{pid}/comm")).ok();
+    let its = name(&pid.to_string());
+    its.is_some() && (its.as_deref() == Some(b"leaselock\n") || its == name("self"))
+}
+
+/// The host's name, as holders write it into their record.
+pub(crate) fn host_name() -> String {
+    let name = read("/proc/sys/kernel/hostname").unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end().to_owned()
+}
+
 /// The children of all threads of a process.
 pub(crate) fn children(pid: Pid) -> Vec<i32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
@@ -161,6 +192,18 @@ mod tests {
         assert_eq!(Stat::parse(line), Some(expected));
         assert_eq!(Stat::parse(b"42 (x"), None);
         assert_eq!(Stat::parse(b"42 (x) S 1"), None);
+    }
+
+    #[test]
+    fn the_ancestors_begin_with_the_parent_and_go_up() {
+        let above = ancestors();
+        assert_eq!(above[0].0, getppid().unwrap().as_raw_pid());
+        let parents: Vec<i32> = above.iter().map(|(_, stat)| stat.parent).collect();
+        let pids: Vec<i32> = above.iter().skip(1).map(|(pid, _)| *pid).collect();
+        assert_eq!(parents[..pids.len()], pids);
+        let me = i32::try_from(id()).unwrap();
+        assert!(is_this_program(me) && !is_this_program(-1));
+        assert!(!host_name().is_empty());
     }
 
     #[test]

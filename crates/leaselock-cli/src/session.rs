@@ -64,6 +64,21 @@ impl Locks {
         each!(self, one => one.close().await)
     }
 
+    /// The same, for no longer than that. `None`: it was not done by then, and what is left ends at its ttl.
+    pub(crate) async fn close_within(&self, limit: Duration) -> Option<Closed> {
+        tokio::time::timeout(limit, self.close()).await.ok()
+    }
+
+    /// Waiters stand in a queue; those of a quorum cannot.
+    pub(crate) fn has_queue(&self) -> bool {
+        matches!(self, Locks::One(_))
+    }
+
+    /// Where they are, in words and without secrets.
+    pub(crate) fn store(&self) -> String {
+        each!(self, one => one.store())
+    }
+
     /// Only a folder has one.
     pub(crate) fn session_descriptor(&self) -> Option<std::os::fd::OwnedFd> {
         match self {
@@ -71,6 +86,12 @@ impl Locks {
             Locks::Quorum(_) => None,
         }
     }
+}
+
+/// How long the library gives one request for a lease of this ttl. When the store does not answer, no more than this is
+/// spent on taking leave of it.
+pub(crate) fn request_timeout(ttl: Duration) -> Duration {
+    Duration::from_secs(1).min(ttl / 4)
 }
 
 /// The locks of the URL that was given, or of several. Touches nothing yet and starts no thread.
@@ -192,23 +213,11 @@ fn built<T>(built: Result<T, InvalidInput>) -> Result<T, Failure> {
 
 /// Runs on this thread. The library has its own for what must not wait.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()?
-        .block_on(work)
-}
-
-/// What `-v` shows, on standard error.
-pub(crate) fn trace(verbose: u8) {
-    let level = match verbose {
-        0 => return,
-        1 => tracing::Level::INFO,
-        2 => tracing::Level::DEBUG,
-        _ => tracing::Level::TRACE,
-    };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(|| output::Events)
-        .with_ansi(false)
-        .init();
+        .build()?;
+    let done = runtime.block_on(work);
+    // A name server that does not answer is asked on a thread of the runtime, which nobody waits for.
+    runtime.shutdown_background();
+    done
 }

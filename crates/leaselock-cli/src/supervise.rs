@@ -76,8 +76,8 @@ pub(crate) async fn supervise(
             },
             () = &mut lost, if !is_lost => {
                 is_lost = true;
+                guardian.line().lost(); // first: whoever reads what we say may be slow
                 tell(Trouble::Lost);
-                guardian.line().lost();
                 reserve.due.get_or_insert(alarm_in(GUARDIAN_FIRST));
             }
             () = reserve.due() => reserve.act(&mut job, plan),

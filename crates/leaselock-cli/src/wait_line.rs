@@ -1,10 +1,11 @@
 //! The line that a long wait shows on a terminal: place, holder, for how long; or for how long nobody is granted.
 
 use std::io::{IsTerminal as _, stderr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leaselock::{Holding, Quarantine, Waiting};
+use tokio::sync::Notify;
 
 use crate::args::Globals;
 use crate::session::Locks;
@@ -18,7 +19,14 @@ pub(crate) const CLEAR: &str = "\r\x1b[K";
 
 /// What the library tells while it waits.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Watch(Arc<Mutex<Option<Told>>>);
+pub(crate) struct Watch(Arc<Seen>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    told: Mutex<Option<Told>>,
+    latest: Mutex<Option<Waiting>>,
+    changed: Notify,
+}
 
 #[derive(Debug, Clone, Copy)]
 enum Told {
@@ -31,6 +39,11 @@ enum Told {
 impl Watch {
     /// For `on_wait`.
     pub(crate) fn tell(&self, waiting: &Waiting) {
+        *lock(&self.0.latest) = Some(waiting.clone());
+        self.0.changed.notify_one();
+        if waiting.error.is_some() {
+            return; // the line goes on showing what was known
+        }
         let told = match waiting.quarantine {
             None => Told::Place(waiting.place),
             Some(why) => {
@@ -39,11 +52,20 @@ impl Watch {
                 Told::Quarantine { why, until }
             }
         };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+        *lock(&self.0.told) = Some(told);
     }
 
     fn told(&self) -> Option<Told> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.0.told)
+    }
+
+    /// Ends when something was told since the last time.
+    pub(crate) async fn changed(&self) {
+        self.0.changed.notified().await;
+    }
+
+    pub(crate) fn latest(&self) -> Option<Waiting> {
+        lock(&self.0.latest).clone()
     }
 
     /// Shows the line as long as it is polled; what it wrote is cleared when it is dropped. Never
@@ -64,6 +86,15 @@ impl Watch {
             tokio::time::sleep(EVERY).await;
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What puts a line of its own in the place of this one, on a terminal.
+pub(crate) fn clear() -> &'static str {
+    if stderr().is_terminal() { CLEAR } else { "" }
 }
 
 impl Told {

@@ -158,7 +158,10 @@ pub(crate) struct Globals {
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
 
-    /// Say more on standard error; repeat for more still
+    /// Tell on standard error how a wait goes on and what becomes of the lock; -vv for the library's events
+    ///
+    /// Queued behind whom, once each minute, store does not answer, acquired after how long, released. -vvv shows the
+    /// events of what the library is built on too. With --json each line is an object.
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
 

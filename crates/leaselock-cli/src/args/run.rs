@@ -16,6 +16,7 @@ use crate::{duration, signal_name};
 /// Waits in line for the lock, runs the command, and releases the lock when the command ends.
 /// The exit code is the command's own. When the lease is lost, for example because the store
 /// cannot be reached for too long, the command is ended before anybody else can get the lock.
+/// When an ancestor of this process holds the lock, the wait could not end: that is said at once, with 75.
 ///
 /// The command finds LEASELOCK_NAME, LEASELOCK_FENCE and LEASELOCK_TTL_MS in its environment.
 /// The fence only grows from one holder to the next: pass it on to what the lock protects, so
@@ -113,6 +114,22 @@ pub(crate) struct RunPlan {
 const SHORTEST_TTL: Duration = Duration::from_millis(100);
 
 impl RunArgs {
+    /// How the lock is taken: as was asked for, or as the library of --like does.
+    pub(crate) fn way(&self) -> Protocol {
+        match (self.protocol, self.lock.like.preset) {
+            (Protocol::Native, Some(preset)) => preset.protocol(),
+            (protocol, _) => protocol,
+        }
+    }
+
+    /// Whether that way has no renewal.
+    pub(crate) fn is_never_renewed(&self) -> bool {
+        matches!(
+            self.way(),
+            Protocol::SetnxGetset | Protocol::SetexRenamenx { .. } | Protocol::WatchMulti
+        )
+    }
+
     /// The second stage: refuses what contradicts itself, in a sentence that says what is right.
     /// `longest` is the limit of the store for ttls.
     pub(crate) fn plan(&self, longest: Option<Duration>) -> Result<RunPlan, String> {

@@ -31,6 +31,16 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// How long after the signal the kill comes, when the lease ends in so long.
+    pub(crate) fn kill_in(&self, lease_ends_in: Duration) -> Duration {
+        let end = nanoseconds(self.kill_after)
+            .max(self.margin())
+            .min(nanoseconds(lease_ends_in));
+        Duration::from_nanos(end.saturating_sub(self.margin()))
+    }
+}
+
 /// What is to be done now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {

@@ -1,5 +1,7 @@
 //! `leaselock acquire NAME`
 
+use std::time::Duration;
+
 use leaselock::{AcquireError, Fence, Inspection, Lease, Mutex, Wait};
 use serde_json::json;
 
@@ -7,11 +9,16 @@ use crate::args::Globals;
 use crate::args::lease::{AcquireArgs, LockArgs, WaitArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::kin::Kin;
 use crate::procfs::Status;
 use crate::session::Locks;
 use crate::signals::{Intake, Signals};
+use crate::story::Story;
 use crate::wait_line::Watch;
-use crate::{output, session, show};
+use crate::{output, session, show, signal_name};
+
+/// Whoever leaves the queue waits no longer than this for a store that does not answer: one request time-out.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Takes the lock and prints its handle. A handle that nobody could read is given back.
 pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure> {
@@ -25,7 +32,8 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
     session::block_on(async {
         let intake = signals.listen()?;
         let mutex = mutex(&client, &args.name, &args.lock, globals).renewal(false);
-        let lease = match obtain(&client, mutex, &args.wait, globals, &intake).await? {
+        let story = Story::of(&name, client.has_queue(), globals);
+        let lease = match obtain(&client, mutex, &args.wait, globals, &intake, &story).await? {
             Obtained::Lease(lease) => lease,
             Obtained::Ended(exit) => return Ok(exit),
         };
@@ -80,8 +88,10 @@ pub(crate) async fn obtain(
     wait: &WaitArgs,
     globals: &Globals,
     signals: &Intake,
+    story: &Story,
 ) -> Result<Obtained, Failure> {
     let watch = Watch::default();
+    let kin = Kin::of_this_process();
     let name = mutex.name().unwrap_or_default().to_owned();
     let policy = match (wait.nonblock, wait.wait) {
         (true, _) => Wait::No,
@@ -96,14 +106,23 @@ pub(crate) async fn obtain(
         biased;
         lease = mutex.acquire() => lease,
         signal = signals.ending() => {
-            let exit = Exit::by_signal(signal?);
-            client.close().await; // out of line, before anybody is granted to us
-            return Ok(Obtained::Ended(exit));
+            let signal = signal?;
+            client.close_within(LEAVE_WITHIN).await; // out of line, before anybody is granted to us
+            story.gave_up(&format!("SIG{}", signal_name::name(signal)));
+            return Ok(Obtained::Ended(Exit::by_signal(signal)));
+        }
+        failure = kin.holds(client, &name, wait.busy()), if !wait.nonblock => {
+            client.close_within(LEAVE_WITHIN).await;
+            return Err(failure);
         }
         () = watch.show(client, &name, globals) => unreachable!("it never ends"),
+        () = story.follow(&watch, client, &name) => unreachable!("it never ends"),
     };
     match outcome {
-        Ok(lease) => Ok(Obtained::Lease(lease)),
+        Ok(lease) => {
+            story.acquired(&lease);
+            Ok(Obtained::Lease(lease))
+        }
         Err(error @ AcquireError::StillBusy { .. }) => {
             let seen = if globals.quiet {
                 None
@@ -115,19 +134,26 @@ pub(crate) async fn obtain(
                 // Busy is an answer and no error, so -q keeps quiet about it.
                 return Ok(Obtained::Ended(wait.busy()));
             }
-            Err(busy(seen, &name, &error, wait.busy()))
+            Err(busy(seen, &name, &error, wait.busy(), &kin))
         }
         Err(error) => Err(Failure::acquire(&error, wait.busy())),
     }
 }
 
 /// Says who holds it.
-fn busy(seen: Option<Inspection>, name: &str, error: &AcquireError, exit: Exit) -> Failure {
+fn busy(
+    seen: Option<Inspection>,
+    name: &str,
+    error: &AcquireError,
+    exit: Exit,
+    kin: &Kin,
+) -> Failure {
     match seen.map(|seen| seen.state) {
-        Some(leaselock::Holding::Held(holder)) => Failure::new(
-            format!("`{name}` is held by {}", show::holder(&holder)),
-            exit,
-        ),
+        Some(leaselock::Holding::Held(holder)) => {
+            let remark = kin.remark(&holder);
+            let text = format!("`{name}` is held by {}{remark}", show::holder(&holder));
+            Failure::new(text, exit)
+        }
         _ => Failure::acquire(error, exit),
     }
 }

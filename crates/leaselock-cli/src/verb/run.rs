@@ -1,7 +1,12 @@
 //! `leaselock run NAME -- COMMAND`
 
-use leaselock::{Lease, Lost, LostReason, Protocol};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use leaselock::{Lease, Protocol, ReleaseError};
 use serde_json::json;
+use tokio::time::timeout_at;
 
 use super::acquire::{Obtained, mutex, obtain};
 use crate::args::Globals;
@@ -10,12 +15,14 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
 use crate::job::{CannotStart, Job, Order};
+use crate::loss::{self, Loss};
 use crate::process::SignalSet;
 use crate::procfs::Status;
 use crate::session::Locks;
 use crate::signals::{Intake, Signals};
+use crate::story::Story;
 use crate::supervise::{Ears, Outcome, Trouble, supervise};
-use crate::{environment, output, session, signal_name};
+use crate::{boottime, environment, output, session};
 
 /// Guardian first, while there is one thread; then the lock; then the job.
 pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
@@ -40,7 +47,9 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
     let mask = signals.mask_before();
     session::block_on(async {
         let intake = signals.listen()?;
-        match obtain(&client, lock, &args.wait, globals, &intake).await {
+        let queued = client.has_queue() && args.way() == Protocol::Native;
+        let story = Story::of(&name, queued, globals);
+        match obtain(&client, lock, &args.wait, globals, &intake, &story).await {
             Ok(Obtained::Lease(lease)) => {
                 let scene = Scene {
                     args,
@@ -49,6 +58,9 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
                     plan: &plan,
                     client: &client,
                     intake: &intake,
+                    story: &story,
+                    store: client.store(),
+                    held_since: boottime::now(),
                 };
                 scene.hold(lease, guardian, mask).await
             }
@@ -72,6 +84,16 @@ struct Scene<'a> {
     plan: &'a RunPlan,
     client: &'a Locks,
     intake: &'a Intake,
+    story: &'a Story,
+    store: String,
+    held_since: u64,
+}
+
+/// When the lease ends, in nanoseconds since boot: the latest deadline.
+type End = Arc<AtomicU64>;
+
+fn ends_in(end: &End) -> Duration {
+    Duration::from_nanos(end.load(Ordering::SeqCst).saturating_sub(boottime::now()))
 }
 
 impl Scene<'_> {
@@ -81,34 +103,36 @@ impl Scene<'_> {
         guardian: Guardian,
         mask: SignalSet,
     ) -> Result<Exit, Failure> {
+        let end = End::default();
         if let Err(failure) = self.make_whole(&lease).await {
             guardian.retire();
-            lease.release().await.ok();
-            self.client.close().await;
+            self.give_back(lease).await.ok();
             return Err(failure);
         }
         let ears = match Ears::listen(guardian.line()) {
             Ok(ears) => ears,
             Err(error) => {
                 guardian.retire();
-                lease.release().await.ok();
+                self.give_back(lease).await.ok();
                 return Err(self.not_started(&CannotStart::System(error)));
             }
         };
-        let line = guardian.line();
-        lease.on_deadline(move |deadline| line.deadline(deadline.as_nanos()));
+        let (line, latest) = (guardian.line(), Arc::clone(&end));
+        lease.on_deadline(move |deadline| {
+            latest.store(deadline.as_nanos(), Ordering::SeqCst);
+            line.deadline(deadline.as_nanos());
+        });
         let job = match self.start(&lease, &guardian, mask) {
             Ok(job) => job,
             Err(reason) => {
                 guardian.retire();
-                lease.release().await.ok();
+                self.give_back(lease).await.ok();
                 return Err(self.not_started(&reason));
             }
         };
         let losing = lease.lost();
-        let lost = lease.lost();
-        let tell = |trouble| self.tell(trouble, losing.check().err());
-        let lost = async { drop(lost.await) };
+        let tell = |trouble| self.tell(trouble, &lease, &end);
+        let lost = async { drop(losing.await) };
         let (outcome, leaving) = supervise(
             job,
             guardian,
@@ -119,21 +143,55 @@ impl Scene<'_> {
             tell,
         )
         .await?;
-        let released = lease.release().await;
-        self.client.close().await;
+        let given_back = self.give_back(lease).await;
         if let Some(guardian) = leaving {
             guardian.wait(); // it has ended meanwhile
         }
         match outcome {
             Outcome::Ended(status) => {
-                if let Err(error) = released {
-                    self.say("not-released", &format!("the job has ended, but {error}"));
+                if let Err(error) = given_back {
+                    let in_folder = self.client.session_descriptor().is_some();
+                    let text =
+                        loss::not_released(&self.store, error.as_ref(), ends_in(&end), in_folder);
+                    self.say("not-released", &text);
                 }
                 Ok(Exit::of_job(status))
             }
             Outcome::Lost(_) => Ok(Exit::LOST),
             Outcome::Unguarded(_) => Ok(Exit::INTERNAL),
         }
+    }
+
+    /// Gives the lock back, and goes on trying in the background, but takes no more than one request time-out when the
+    /// store does not answer: then the ttl ends the lease. The error is `None` when nothing came in time.
+    async fn give_back(&self, lease: Lease) -> Result<(), Option<ReleaseError>> {
+        let limit = session::request_timeout(lease.ttl());
+        let until = boottime::alarm_in(limit);
+        let error = match timeout_at(until, lease.release()).await {
+            Ok(Ok(())) => {
+                self.tell_released();
+                self.client.close().await;
+                return Ok(());
+            }
+            Ok(Err(error @ ReleaseError::NotHeld { .. })) => {
+                self.client.close_within(limit).await;
+                return Err(Some(error));
+            }
+            Ok(Err(error)) => Some(error),
+            Err(_) => None,
+        };
+        match timeout_at(until, self.client.close()).await {
+            Ok(closed) if closed.unconfirmed == 0 => {
+                self.tell_released();
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn tell_released(&self) {
+        let held = boottime::now().saturating_sub(self.held_since);
+        self.story.released(Duration::from_nanos(held));
     }
 
     /// A lease that was handed over is short until its first renewal, but the job's last moments are counted back from
@@ -192,31 +250,31 @@ impl Scene<'_> {
         Failure::new(text, reason.exit())
     }
 
-    fn tell(&self, trouble: Trouble, lost: Option<Lost>) {
-        let name = self.name;
-        let signal = signal_name::name(self.plan.guardian.signal);
-        let (event, text) = match trouble {
-            Trouble::Lost => {
-                let why = lost.map_or(LostReason::OutOfTouch, |lost| lost.reason);
-                (
-                    "lost",
-                    format!(
-                        "lost `{name}`: {why}; the job gets SIG{signal} and, if need be, SIGKILL"
-                    ),
-                )
+    fn tell(&self, trouble: Trouble, lease: &Lease, end: &End) {
+        let (name, store) = (self.name, self.store.as_str());
+        let near = || Loss::near(name, store, lease);
+        let loss = match (trouble, lease.lost().check().err()) {
+            (Trouble::Unguarded, _) => {
+                return self.say("unguarded", "the guardian died; the job is ended");
             }
-            Trouble::NotRenewed => (
-                "lost",
-                format!(
-                    "`{name}` could not be renewed in time; the job is ended before its lease is"
-                ),
-            ),
-            Trouble::Unguarded => (
-                "unguarded",
-                "the guardian died; the job is ended".to_owned(),
-            ),
+            (Trouble::Lost, Some(lost)) => Loss::of(name, store, &lost),
+            (Trouble::Lost | Trouble::NotRenewed, _) => near(),
         };
-        self.say(event, &text);
+        let loss = loss
+            .by_longest_hold(self.hold_is_over(end))
+            .without_renewal(self.args.is_never_renewed());
+        let measure = loss::measure(&self.plan.guardian, ends_in(end));
+        self.say("lost", &format!("{}; {measure}", loss.in_words()));
+    }
+
+    /// The lease ends where --max-hold ends it. That counts from before the request was sent.
+    fn hold_is_over(&self, end: &End) -> bool {
+        const SENT_BEFORE: Duration = Duration::from_secs(5);
+        let hold = self.args.max_hold.map(boottime::nanoseconds);
+        hold.is_some_and(|hold| {
+            let until = self.held_since.saturating_add(hold);
+            end.load(Ordering::SeqCst) + boottime::nanoseconds(SENT_BEFORE) >= until
+        })
     }
 
     /// Said even with `-q`: it is an error.

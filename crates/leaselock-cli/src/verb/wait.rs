@@ -9,6 +9,8 @@ use crate::args::Globals;
 use crate::args::look::WaitArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::kin::Kin;
+use crate::story::Story;
 use crate::{output, session, show};
 
 /// Between two looks at a lock that stays held.
@@ -28,12 +30,17 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
         },
     };
     session::block_on(async {
-        let holder = args
-            .like
-            .mutex(client.mutex(&args.name))
-            .wait(policy)
-            .check()
-            .await?;
+        let mutex = args.like.mutex(client.mutex(&args.name)).wait(policy);
+        let (story, kin) = (Story::of(&name, false, globals), Kin::of_this_process());
+        let holder = tokio::select! {
+            biased;
+            holder = mutex.check() => holder?,
+            failure = kin.holds(&client, &name, Exit::BUSY), if !args.nonblock => return Err(failure),
+            () = story.look_on(&client, &name), if !args.nonblock => unreachable!("it never ends"),
+        };
+        if holder.is_none() {
+            story.free();
+        }
         if globals.json {
             let by = holder.as_ref().map(show::holder_json);
             let object = json!({ "name": name, "held": holder.is_some(), "holder": by });
@@ -51,18 +58,19 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
                         ),
                         Exit::FOREIGN_DATA,
                     )),
-                    _ => still_held(&name, &holder, globals),
+                    _ => still_held(&name, &holder, &kin, globals),
                 }
             }
-            Some(holder) => still_held(&name, &holder, globals),
+            Some(holder) => still_held(&name, &holder, &kin, globals),
         }
     })
 }
 
-fn still_held(name: &str, holder: &Holder, globals: &Globals) -> Result<Exit, Failure> {
+fn still_held(name: &str, holder: &Holder, kin: &Kin, globals: &Globals) -> Result<Exit, Failure> {
     if globals.json || globals.quiet {
         return Ok(Exit::BUSY);
     }
-    let text = format!("`{name}` is held by {}", show::holder(holder));
+    let remark = kin.remark(holder);
+    let text = format!("`{name}` is held by {}{remark}", show::holder(holder));
     Err(Failure::new(text, Exit::BUSY))
 }

@@ -4,6 +4,7 @@
 //! writes to the same file when it starts: no beat may stand behind that line. Jobs end with their
 //! folder, so a test that fails leaves none behind.
 
+use testkit::Server;
 use testkit::process::{Signal, children, is_alive, signal, stop};
 
 use crate::common::{Running, Store, seconds, until, uptime};
@@ -73,11 +74,51 @@ fn with_a_frozen_server_the_job_is_dead_before_its_lease_is_over() {
     assert!(scene.last_beat() < lease_over);
     drop(frozen);
     let done = scene.wrapper.end().gives(79);
-    assert!(
-        done.err
-            .starts_with("leaselock: `job` could not be renewed in time"),
-        "{done:?}"
+    let words = format!(
+        "leaselock: lost `job`: no reply from {}0 for ",
+        scene.store.url
     );
+    assert!(done.err.starts_with(&words), "{done:?}");
+    let measure = "s (timed out); sent SIGTERM to the job, SIGKILL follows in ";
+    assert!(done.err.contains(measure), "{done:?}");
+}
+
+/// The connection is gone, and no other is to be had.
+#[test]
+fn a_loss_to_a_killed_server_names_it_and_its_error_and_no_password() {
+    let store = Store::on(Server::builder().password("geheim").start());
+    let job = "echo $$ > job; exec sleep 60";
+    let wrapper = store.start(&["run", "--ttl", "3s", "job", "--", "sh", "-c", job]);
+    store.line_in("job");
+    store.server().kill();
+    let done = wrapper.end().gives(79);
+    let store_url = store.url.replace(":geheim@", "");
+    let words = format!("leaselock: lost `job`: no reply from {store_url}0 for ");
+    assert!(done.err.starts_with(&words), "{done:?}");
+    let cause = "s (Connection refused (os error 111)); sent SIGTERM to the job";
+    assert!(done.err.contains(cause), "{done:?}");
+    assert!(!done.err.contains("geheim"), "{done:?}");
+}
+
+#[test]
+fn a_loss_to_the_longest_hold_says_so() {
+    for store in [Store::file(), Store::redis()] {
+        let run = [
+            "run",
+            "--ttl",
+            "1s",
+            "--max-hold",
+            "1s",
+            "job",
+            "--",
+            "sleep",
+            "60",
+        ];
+        let done = store.run(&run).gives(79);
+        let words =
+            "leaselock: lost `job`: the longest hold allowed is over; sent SIGTERM to the job";
+        assert!(done.err.starts_with(words), "{done:?}");
+    }
 }
 
 #[test]
@@ -148,6 +189,13 @@ fn a_lock_deleted_or_taken_by_hand_ends_the_job() {
         done.err
             .starts_with("leaselock: lost `job`: it is gone from the store"),
         "{done:?}"
+    );
+    let url = &deleted.store.url;
+    let confirmed = format!(" ({url}0, last confirmed ");
+    assert!(done.err.contains(&confirmed), "{done:?}");
+    assert!(
+        done.err
+            .contains(" ago); sent SIGTERM to the job, SIGKILL follows in ")
     );
     assert!(!is_alive(deleted.job));
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::Server;
 
-use crate::common::{Done, Store, object};
+use crate::common::{Done, Store, object, until};
 
 struct Nodes {
     servers: Vec<Server>,
@@ -134,4 +134,36 @@ fn a_longest_ttl_below_the_default_refuses_nothing_but_a_longer_ttl_that_was_ask
     };
     with(&["extend"]).gives(0);
     with(&["release"]).gives(0);
+}
+
+#[test]
+fn a_wait_for_several_servers_is_told_without_a_position_and_not_begun_for_an_ancestor() {
+    let nodes = Nodes::start();
+    let program = env!("CARGO_BIN_EXE_leaselock");
+    let inner = ["run", "job", "--", program, "--durable-nodes"];
+    nodes
+        .run(&[&inner[..], &["run", "job", "--", "true"]].concat())
+        .refuses(
+            75,
+            "`job` is held by an ancestor of this process (leaselock run ",
+        );
+
+    let holder = ["--durable-nodes", "run", "job", "--", "sh", "-c"];
+    let script = "echo $$ > held; exec cat";
+    let holder = nodes.store.start(&[&holder[..], &[script]].concat());
+    nodes.store.line_in("held");
+    let waiter = ["--durable-nodes", "-v", "run", "job", "--", "true"];
+    let waiter = nodes.store.start(&waiter);
+    let queued = "leaselock: job: waiting; held by leaselock run sh[";
+    until("its first line", || waiter.said().starts_with(queued));
+    holder.end().gives(0);
+    let done = waiter.end().gives(0);
+    assert!(
+        done.err.contains("leaselock: job: acquired after "),
+        "{done:?}"
+    );
+    assert!(
+        done.err.contains("leaselock: job: released, held "),
+        "{done:?}"
+    );
 }

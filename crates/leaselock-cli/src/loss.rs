@@ -1,0 +1,140 @@
+//! What is said when a lease is lost, and when it could not be given back: the store, its last error and the times.
+
+use std::time::Duration;
+
+use leaselock::{ErrorKind, Lease, Lost, LostReason, ReleaseError, StoreError};
+
+use crate::guardian::Plan;
+use crate::story::{cause, is_silence};
+use crate::{show, signal_name};
+
+/// What is known of a lease that is lost, or about to be.
+pub(crate) struct Loss<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) store: &'a str,
+    /// `None`: no renewal came in time, and the deadline is near.
+    reason: Option<LostReason>,
+    last_error: Option<StoreError>,
+    unconfirmed_for: Duration,
+}
+
+impl<'a> Loss<'a> {
+    pub(crate) fn of(name: &'a str, store: &'a str, lost: &Lost) -> Self {
+        Loss {
+            name,
+            store,
+            reason: Some(lost.reason),
+            last_error: lost.last_error().cloned(),
+            unconfirmed_for: lost.unconfirmed_for().unwrap_or_default(),
+        }
+    }
+
+    /// The job is told to end before the lease does.
+    pub(crate) fn near(name: &'a str, store: &'a str, lease: &Lease) -> Self {
+        Loss {
+            name,
+            store,
+            reason: None,
+            last_error: lease.last_error(),
+            unconfirmed_for: lease.unconfirmed_for(),
+        }
+    }
+
+    /// The end of the longest hold has come, which is why there is no renewal.
+    pub(crate) fn by_longest_hold(mut self, is_over: bool) -> Self {
+        if is_over && self.reason.is_none() && self.last_error.is_none() {
+            self.reason = Some(LostReason::HoldOver);
+        }
+        self
+    }
+
+    /// The lease is not renewed at all.
+    pub(crate) fn without_renewal(mut self, is_so: bool) -> Self {
+        if is_so && self.reason.is_none() {
+            self.reason = Some(LostReason::RanOut);
+        }
+        self
+    }
+
+    pub(crate) fn in_words(&self) -> String {
+        format!("lost `{}`: {}", self.name, self.why())
+    }
+
+    fn why(&self) -> String {
+        let (store, time) = (self.store, show::duration(self.unconfirmed_for));
+        match (self.reason, &self.last_error) {
+            (None | Some(LostReason::OutOfTouch), Some(error)) => {
+                let cause = cause(error, store);
+                if is_silence(error) {
+                    format!("no reply from {store} for {time} ({cause})")
+                } else {
+                    format!("no renewal confirmed by {store} for {time} ({cause})")
+                }
+            }
+            (Some(LostReason::OutOfTouch), None) => format!("no reply from {store} for {time}"),
+            (None, None) => {
+                format!("not renewed at {store} for {time}: no reply, or this process did not run")
+            }
+            (Some(LostReason::RanOut), _) => {
+                format!("its time ran out at {store}, {time} after it was last confirmed")
+            }
+            (Some(reason @ (LostReason::HoldOver | LostReason::GivenUp)), _) => reason.to_string(),
+            (Some(reason), None) => format!("{reason} ({store}, last confirmed {time} ago)"),
+            (Some(reason), Some(error)) => {
+                let cause = cause(error, store);
+                format!("{reason} ({store}, last confirmed {time} ago; before that: {cause})")
+            }
+        }
+    }
+}
+
+/// What is done about it: the lease ends in so long by the latest deadline.
+pub(crate) fn measure(plan: &Plan, lease_ends_in: Duration) -> String {
+    let signal = signal_name::name(plan.signal);
+    if plan.signal == rustix::process::Signal::KILL {
+        return format!("sent SIG{signal} to the job");
+    }
+    let rest = plan.kill_in(lease_ends_in);
+    let kill = if rest < Duration::from_millis(1) {
+        "at once".to_owned()
+    } else {
+        format!("in {}", show::duration(rest))
+    };
+    format!("sent SIG{signal} to the job, SIGKILL follows {kill}")
+}
+
+/// The job has ended, and the lock could not be given back.
+pub(crate) fn not_released(
+    store: &str,
+    error: Option<&ReleaseError>,
+    lease_ends_in: Duration,
+    in_folder: bool,
+) -> String {
+    let source = match error {
+        Some(ReleaseError::NotHeld { .. }) => {
+            let error = error.map(ToString::to_string).unwrap_or_default();
+            return format!("job finished; {error}");
+        }
+        Some(ReleaseError::Unknown { source, .. } | ReleaseError::Store { source, .. }) => {
+            Some(source)
+        }
+        _ => None,
+    };
+    let why = match source {
+        Some(error) if error.kind() != ErrorKind::TimedOut => error.to_string(),
+        _ => format!("no answer from {store} in time"),
+    };
+    let end = if in_folder {
+        "ends with the last process that has it".to_owned()
+    } else {
+        // Rounded up: whoever waits so long finds it free.
+        let seconds = lease_ends_in.as_millis().div_ceil(1000);
+        format!(
+            "expires in {}",
+            show::duration(Duration::from_secs(
+                u64::try_from(seconds).unwrap_or(u64::MAX)
+            ))
+        )
+    };
+    format!("job finished; the lock could not be released ({why}) and {end}")
+}
