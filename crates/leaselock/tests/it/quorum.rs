@@ -11,7 +11,7 @@ mod votes;
 use leaselock::{Quorum, QuorumBuilder};
 use testkit::Server;
 
-use crate::support::{LONG, eventually, leftovers};
+use crate::support::{LONG, calls, eventually, leftovers, millis};
 
 /// The servers of one test.
 pub(crate) struct Nodes(pub(crate) Vec<Server>);
@@ -57,6 +57,22 @@ impl Nodes {
     pub(crate) async fn all_have_voted(&self) {
         eventually("all have voted", async || {
             self.holding("job") == self.0.len()
+        })
+        .await;
+    }
+
+    /// Until nothing was asked of any node for a while, in which a process that has something to ask comes round even on
+    /// a busy machine. A waiter that has nothing else to do polls after five seconds.
+    pub(crate) async fn stand_still(&self) {
+        const QUIET: usize = 25;
+        let asked = |server: &Server| calls(server, "evalsha") + calls(server, "eval");
+        let (mut before, mut quiet) = (usize::MAX, 0);
+        eventually("nobody asks anything", async || {
+            let now = self.0.iter().map(asked).sum();
+            quiet = if now == before { quiet + 1 } else { 0 };
+            before = now;
+            tokio::time::sleep(millis(20)).await; // between two looks at the counters
+            quiet >= QUIET
         })
         .await;
     }

@@ -6,7 +6,7 @@ use leaselock::{Quorum, Wait};
 use tokio::sync::Barrier;
 
 use super::Nodes;
-use crate::support::{LONG, calls, eventually, millis, soon};
+use crate::support::{LONG, calls, channels, eventually, millis, soon};
 
 const CONTENDERS: usize = 20;
 
@@ -60,6 +60,7 @@ async fn a_release_wakes_a_waiter_and_not_a_crowd() {
     let nodes = Nodes::start(3);
     let holder = nodes.quorum();
     let lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
+    nodes.all_have_voted().await; // a node that is free votes for a waiter, and has nobody to tell
     let waiting: Vec<Quorum> = (0..8).map(|_| nodes.quorum()).collect();
     let mut tasks = tokio::task::JoinSet::new();
     for quorum in &waiting {
@@ -71,6 +72,12 @@ async fn a_release_wakes_a_waiter_and_not_a_crowd() {
         nodes.0.iter().all(|server| asks(server) == Some(8))
     })
     .await;
+    eventually("all listen on every node", async || {
+        nodes.0.iter().all(|server| channels(server).len() == 8)
+    })
+    .await;
+    // Whoever begins to listen on another node votes once more, and takes back what came late.
+    nodes.stand_still().await;
     for server in &nodes.0 {
         server.cli(&["CONFIG", "RESETSTAT"]);
     }
@@ -80,6 +87,8 @@ async fn a_release_wakes_a_waiter_and_not_a_crowd() {
         .unwrap()
         .unwrap()
         .unwrap();
+    let told = nodes.0.iter().map(|server| calls(server, "publish")).max();
+    assert_eq!(told, Some(1), "a node tells one waiter");
     let busiest = nodes.0.iter().map(|server| calls(server, "evalsha")).max();
     println!("a hand-over to one of 8 waiters: {busiest:?} calls of the busiest node");
     assert!(
