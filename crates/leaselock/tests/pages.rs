@@ -218,7 +218,9 @@ async fn round_trips_are_as_few_as_the_page_about_the_mutex_says() {
     }
     // Ours is the one release more.
     assert_eq!(calls(&server, "evalsha"), 2 * TIMES + 1);
-    assert_eq!(calls(&server, "publish"), TIMES);
+    // On a machine so busy that one has waited for long, the client asks whether it may publish.
+    let told = calls(&server, "publish");
+    assert!(told == TIMES || told == TIMES + 1, "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

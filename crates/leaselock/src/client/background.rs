@@ -11,6 +11,7 @@ use crate::lease::keeper::Keeper;
 use crate::lease::reaper::Reaper;
 use crate::store::bells::Bells;
 use crate::store::{Holder, Store};
+use crate::wait::rights::Rights;
 use crate::wait::wakeups::Wakeups;
 
 /// How long the thread goes on cleaning up after the last user of the client is gone.
@@ -22,6 +23,7 @@ pub(crate) struct Background {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) reaper: Reaper,
     pub(crate) wakeups: Arc<Wakeups>,
+    pub(crate) rights: Arc<Rights>,
     pub(crate) bells: Arc<Bells>,
     pub(crate) store: Store,
     /// Dropped with the client: the thread ends then.
@@ -92,6 +94,7 @@ impl Background {
             keeper,
             reaper,
             wakeups,
+            rights: Arc::default(),
             bells,
             store,
             _stop: stop,

@@ -324,6 +324,30 @@ impl Store {
         }
     }
 
+    /// Whoever asks it has a user, who may not be allowed everything.
+    pub(crate) fn has_users(&self) -> bool {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(_) | Store::Quorum(_) => true,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => false,
+        }
+    }
+
+    /// Whether the user may do what it takes to wake whoever listens to the channel; `None` when nobody says so. It
+    /// sends an empty message there.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.may_wake(channel, within).await,
+            #[cfg(feature = "redis")]
+            Store::Quorum(store) => store.may_wake(channel, within).await,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => Some(true),
+        }
+    }
+
     /// Several as one transaction, and the answer of each.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn together(

@@ -334,7 +334,8 @@ impl Acquisition<'_> {
     ) -> Duration {
         let store = &self.inner.store;
         let most = store.capabilities().look_every;
-        let pause = looks::next_look(seen, position, !channel.is_empty(), most);
+        let can_be_woken = self.can_be_woken(&self.token, channel);
+        let pause = looks::next_look(seen, position, can_be_woken, most);
         let pause = looks::spread(pause, position);
         if position > 1 || seen.holder.is_some() {
             foreign.is_over();

@@ -13,6 +13,7 @@ pub(crate) mod looks;
 pub(crate) mod parties;
 pub(crate) mod party;
 pub(crate) mod reckoning;
+pub(crate) mod rights;
 mod rings;
 #[cfg(feature = "redis")]
 pub(crate) mod rooms;

@@ -118,8 +118,9 @@ impl Acquisition<'_> {
                     seen = Some(lost.seen.clone());
                     (answered, failures) = (true, 0);
                     self.goes_by_itself();
-                    told.get_or_insert_with(|| Told::new(&self, quorum));
-                    let heard = self.hears(end).await;
+                    let told = told.get_or_insert_with(|| Told::new(&self, quorum));
+                    let heard = self.hears(end).await
+                        && self.can_be_woken(&told.caller.token, &self.inner.channel);
                     let looks = match (heard, asks.is_some()) {
                         (true, true) => Looks::WhenTold,
                         (true, false) => Looks::ToBeTold,

@@ -135,6 +135,9 @@ impl Wakeups {
 
     /// Wakes the one whose token was granted. A token that nobody waits for any more is the reaper's matter.
     fn wake(&self, message: &[u8]) {
+        if message.is_empty() {
+            return; // we have tried whether we may publish
+        }
         let message = Message::parse(message);
         let token = message.and_then(|message| Token::parse(message.token));
         let spot = token
@@ -187,6 +190,17 @@ impl Wakeups {
             token,
             spot,
         }
+    }
+
+    /// The waiter of this token is there.
+    pub(super) fn waits(&self, token: &Token) -> bool {
+        self.places().contains_key(token)
+    }
+
+    /// Wakes everyone who stands in line, who then looks.
+    pub(super) fn all_look(&self) {
+        let standing = self.standing_up_to(u64::MAX);
+        standing.iter().for_each(|spot| spot.woken.notify_one());
     }
 
     pub(crate) fn is_anybody_waiting(&self) -> bool {

@@ -4,7 +4,8 @@ use leaselock::{BreakError, BreakTerms, Client, ErrorKind, Fit, Holding};
 use testkit::resp::Connection;
 use testkit::{Server, Value};
 
-use crate::support::{LONG, by_message, in_line, soon, waiter};
+use crate::quorum::Nodes;
+use crate::support::{LONG, by_message, calls, channels, eventually, in_line, looks, soon, waiter};
 
 const PAGE: &str = include_str!("../../../../docs/access.md");
 /// The one on the page.
@@ -14,9 +15,16 @@ const PASSWORD: &str = "PASSWORD";
 /// Makes the user of this role as the page says.
 #[track_caller]
 pub(crate) fn allow(server: &Server, role: &str) {
+    allow_less(server, role, &[]);
+}
+
+/// The same, but without these words.
+#[track_caller]
+fn allow_less(server: &Server, role: &str, without: &[&str]) {
     let begin = format!("ACL SETUSER {role} ");
     let line = PAGE.lines().find(|line| line.starts_with(&begin));
-    let words: Vec<&str> = line.expect("a line on the page").split(' ').collect();
+    let words = line.expect("a line on the page").split(' ');
+    let words: Vec<&str> = words.filter(|word| !without.contains(word)).collect();
     assert_eq!(server.cli(&words), Value::Status("OK".into()), "{role}");
 }
 
@@ -274,4 +282,73 @@ async fn an_admin_breaks_locks_and_is_told_all_that_the_doctor_asks() {
     if site.is_seven() {
         site.refuses("admin", FOR_NOBODY_SINCE_SEVEN);
     }
+}
+
+/// They hear messages, and none of them may send one: a release wakes nobody, so they poll as if they heard nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_who_may_subscribe_but_cannot_be_woken_poll_as_those_without_wake_ups() {
+    for without in ["+publish", "+pubsub|numsub"] {
+        let site = Site(Server::start());
+        allow_less(&site.0, "locker", &[without]);
+        let [one, two] = [0, 1].map(|_| site.client("locker"));
+        let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
+        let next = waiter(&two, "job", LONG);
+        in_line(&two, "job", 1).await;
+        eventually("it listens", async || channels(&site.0).len() == 1).await;
+        // With wake-ups it would poll after five seconds, and nothing but a poll repeats its request.
+        let before = looks(&site.0);
+        by_message(async {
+            eventually("it polls", async || looks(&site.0) >= before + 3).await;
+        })
+        .await;
+        lease.release().await.unwrap();
+        let lease = by_message(next).await.unwrap().unwrap();
+        lease.release().await.unwrap();
+    }
+}
+
+/// The same on the nodes of a quorum, which publish without asking who is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_quorum_a_waiter_that_nobody_may_tell_finds_a_release_by_its_polls() {
+    let nodes = Nodes::start(3);
+    for server in &nodes.0 {
+        allow_less(server, "locker", &["+publish"]);
+    }
+    let urls: Vec<String> = nodes
+        .urls()
+        .iter()
+        .map(|url| url_of(url, "locker"))
+        .collect();
+    let quorum = || {
+        let builder = leaselock::Quorum::builder(&urls)
+            .prefix(PREFIX)
+            .delayed_restart(false);
+        builder.build().unwrap()
+    };
+    let (one, two) = (quorum(), quorum());
+    let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let next = waiter(&two, "job", LONG);
+    eventually("it listens everywhere and asks to be told", async || {
+        nodes.0.iter().all(|server| {
+            let asked = server.cli(&["ZCARD", "{app:job}:ll:callers"]).integer();
+            asked == Some(1) && channels(server).len() == 1
+        })
+    })
+    .await;
+    // Each node may have made it vote once more when it began to listen there, and after that it would poll every five
+    // seconds. A vote that finds the lock held writes its caller down.
+    let votes = || calls(&nodes.0[0], "zadd");
+    let before = votes();
+    by_message(async {
+        eventually("it polls", async || votes() >= before + 5).await;
+    })
+    .await;
+    lease.release().await.unwrap();
+    by_message(next)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
 }

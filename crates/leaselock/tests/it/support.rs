@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use leaselock::{AcquireError, Client, InspectError, Inspection, Lease, Mutex};
+use leaselock::{AcquireError, Client, InspectError, Inspection, Lease, Mutex, Quorum};
 use testkit::{Server, clock};
 use tokio::task::JoinHandle;
 
@@ -72,6 +72,16 @@ impl Looks for Client {
 
     async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
         Client::inspect(self, name).await
+    }
+}
+
+impl Looks for Quorum {
+    fn mutex(&self, name: &str) -> Mutex {
+        Quorum::mutex(self, name)
+    }
+
+    async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
+        Quorum::inspect(self, name).await
     }
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use self::ballot::{Absent, Count, Votes};
+use self::ballot::{Absent, Count, Votes, majority};
 use self::mop::Mop;
 pub(crate) use self::node::Terms;
 use self::node::{Common, Node};
@@ -299,6 +299,28 @@ impl QuorumStore {
             });
         }
         while tasks.join_next().await.is_some() {}
+    }
+
+    /// Whether most nodes let the user tell whoever listens to the channel of a release; `None` when too few say so.
+    pub(crate) async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
+        let mut asked = tokio::task::JoinSet::new();
+        for node in self.nodes.iter().map(Arc::clone) {
+            let channel = channel.to_owned();
+            asked.spawn(async move { node.store.may_publish(&channel, within).await });
+        }
+        let (mut allow, mut refuse) = (0, 0);
+        while let Some(said) = asked.join_next().await {
+            match said.ok().flatten() {
+                Some(true) => allow += 1,
+                Some(false) => refuse += 1,
+                None => {}
+            }
+            let needed = majority(self.nodes.len());
+            if allow >= needed || refuse >= needed {
+                return Some(allow >= needed);
+            }
+        }
+        None
     }
 
     /// Follows each node to wherever it moves, for ever; stops when dropped.

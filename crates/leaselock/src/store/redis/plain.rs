@@ -30,6 +30,27 @@ impl RedisStore {
         understood(answer, |line| self.0.explain(line))
     }
 
+    /// Whether the user may ask who listens to the channel, and publish there. A script that hands a lock over does
+    /// both with the rights of this user.
+    pub(crate) async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
+        let of_a_slot = channel.ends_with(":s");
+        let (count, publish) = if of_a_slot {
+            ("SHARDNUMSUB", "SPUBLISH")
+        } else {
+            ("NUMSUB", "PUBLISH")
+        };
+        let may_ask = self.plain(&["PUBSUB", count, channel], within).await;
+        if !is_allowed(&may_ask)? {
+            return Some(false);
+        }
+        is_allowed(&self.plain(&[publish, channel, ""], within).await)
+    }
+
+    /// The same for the only command of them that a node of a quorum cannot do without.
+    pub(crate) async fn may_publish(&self, channel: &str, within: Duration) -> Option<bool> {
+        is_allowed(&self.plain(&["PUBLISH", channel, ""], within).await)
+    }
+
     /// Several as one transaction, and the answer of each.
     pub(crate) async fn together(
         &self,
@@ -177,6 +198,17 @@ fn understood(
         return Err(explain(&fault::line(reply)));
     }
     answer::plain(answer).map_err(|Malformed| malformed())
+}
+
+/// What the server lets the user do; `None` when it has not said so.
+fn is_allowed(answer: &Result<Value, StoreError>) -> Option<bool> {
+    match answer {
+        Ok(_) => Some(true),
+        Err(error) if matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::Unsupported) => {
+            Some(false)
+        }
+        Err(_) => None,
+    }
 }
 
 fn malformed() -> StoreError {
