@@ -5,6 +5,7 @@
 
 mod cluster;
 mod figures;
+mod heads;
 mod quarantine;
 mod quorum;
 mod replicas;

@@ -2,6 +2,7 @@
 
 mod dead;
 mod fences;
+mod frozen;
 mod regained;
 mod restarts;
 mod splits;

@@ -4,6 +4,7 @@ mod along;
 mod crowd;
 mod former;
 pub(crate) mod hand_over;
+pub(crate) mod heads;
 mod messages;
 mod presence;
 pub(crate) mod together;
