@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod bench;
+mod co_users;
 mod coming_from;
 mod common;
 mod ending;

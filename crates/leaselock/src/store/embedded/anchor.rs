@@ -2,16 +2,17 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::Duration;
 
-use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, flock, openat, renameat, statat, unlinkat,
-};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::lockfile;
+use super::names::Names;
+use super::opening::{self, Unopened};
 use super::slots::Found;
 use super::time::{self, Meta, Traces, Unreadable};
-use super::trouble::{Trouble, system};
+use super::trouble::Trouble;
 use crate::clock::{self, Clock};
 use crate::error::{ErrorKind, StoreError};
 
@@ -20,8 +21,9 @@ const META_NEW: &str = "meta.new";
 const META_LOCK: &str = "meta.lock";
 /// How far the store's time may go on before it is recorded again.
 const RECORD_EVERY_US: u64 = 60_000_000;
-/// How many lock files are asked when the `meta` file is lost.
+/// How many lock files are asked when the `meta` file is lost, and for how long.
 const ASKED: usize = 256;
+const ASKING: Duration = Duration::from_millis(200);
 
 /// Inode and time of the last change: another `meta` file has another.
 type Identity = (u64, i64, i128);
@@ -35,13 +37,16 @@ pub(super) struct Anchor {
 }
 
 impl Anchor {
+    /// The store's time when the machine started.
+    pub(super) fn us(&self) -> u64 {
+        self.us
+    }
+
     /// The anchor, as long as the file says so. The look costs less than a microsecond.
     pub(super) fn check(&mut self, root: &OwnedFd) -> Result<u64, Trouble> {
         let file = identity(root).ok_or(Trouble::Gone)?;
         if file != self.file {
-            let meta = read(root)
-                .ok_or(Trouble::Gone)?
-                .map_err(|_| Trouble::Gone)?;
+            let meta = read(root).ok().flatten().ok_or(Trouble::Gone)?;
             if meta.boot != time::boot_id() || meta.anchor_us != self.us {
                 return Err(Trouble::Gone);
             }
@@ -56,7 +61,7 @@ impl Anchor {
             return;
         }
         self.last_us = now_us;
-        if let (Ok(_lock), Some(Ok(meta))) = (locked(root, mode), read(root)) {
+        if let (Ok(_lock), Ok(Some(meta))) = (locked(root, mode), read(root)) {
             let meta = Meta {
                 last_us: now_us.max(meta.last_us),
                 ..meta
@@ -85,10 +90,10 @@ pub(super) fn load(
     if let Some(meta) = usable(path, read(root))? {
         return in_use(root, &meta);
     }
-    let _lock = match locked(root, mode) {
-        Err(Errno::WOULDBLOCK) => return Err(Trouble::Busy),
-        other => other.map_err(|error| system("lock", &path.join(META_LOCK), error))?,
-    };
+    let _lock = locked(root, mode).map_err(|error| match error {
+        error if error.is_busy() => Trouble::Taken(META_LOCK),
+        error => error.error("lock", &path.join(META_LOCK)).into(),
+    })?;
     let found = read(root);
     if let Some(meta) = usable(path, found.clone())? {
         return in_use(root, &meta);
@@ -98,8 +103,8 @@ pub(super) fn load(
     let wall_us = clock::wall_us();
     let boot_us = clock.now().as_nanos() / 1000;
     let anchor_us = match found {
-        Some(Ok(earlier)) => time::fix(wall_us, boot_us, earlier.last_us),
-        _ => traces(path, locks).anchor(wall_us, boot_us),
+        Ok(Some(earlier)) => time::fix(wall_us, boot_us, earlier.last_us),
+        _ => traces(locks, clock).anchor(wall_us, boot_us),
     };
     let last_us = anchor_us.saturating_add(boot_us);
     let meta = Meta {
@@ -108,7 +113,8 @@ pub(super) fn load(
         last_us,
         namespace: time::namespace(),
     };
-    write(root, &meta, mode, true).map_err(|error| system("write", &path.join(META), error))?;
+    write(root, &meta, mode, true)
+        .map_err(|(name, error)| error.error("write", &path.join(name)))?;
     in_use(root, &meta)
 }
 
@@ -121,15 +127,19 @@ fn in_use(root: &OwnedFd, meta: &Meta) -> Result<Anchor, Trouble> {
     })
 }
 
+/// Why the file gives no anchor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Unread {
+    File(Unopened),
+    Text(Unreadable),
+}
+
 /// What was read, when it is of this boot; an error when it must not be touched.
-fn usable(
-    path: &Path,
-    found: Option<Result<Meta, Unreadable>>,
-) -> Result<Option<Meta>, StoreError> {
+fn usable(path: &Path, found: Result<Option<Meta>, Unread>) -> Result<Option<Meta>, Trouble> {
     let shown = path.display();
     let message = match found {
-        Some(Ok(meta)) if meta.boot != time::boot_id() => return Ok(None),
-        Some(Ok(meta)) => match time::namespace() {
+        Ok(Some(meta)) if meta.boot != time::boot_id() => return Ok(None),
+        Ok(Some(meta)) => match time::namespace() {
             here if here == meta.namespace || here.is_empty() || meta.namespace.is_empty() => {
                 return Ok(Some(meta));
             }
@@ -138,63 +148,88 @@ fn usable(
                  use a server instead: redis://host"
             ),
         },
-        Some(Err(Unreadable::Format(format))) => {
+        Err(Unread::Text(Unreadable::Format(format))) => {
             format!(
                 "the folder {shown} has format {format}, this leaselock knows format {}",
                 time::FORMAT
             )
         }
-        Some(Err(Unreadable::Damaged)) | None => return Ok(None),
+        Err(Unread::Text(Unreadable::Implausible(us))) => {
+            return Err(implausible(path, us).into());
+        }
+        Err(Unread::File(error)) if error.is_busy() => return Err(Trouble::Taken(META)),
+        Err(Unread::File(error)) => return Err(error.error("read", &path.join(META)).into()),
+        Ok(None) | Err(Unread::Text(Unreadable::Damaged)) => return Ok(None),
     };
-    Err(StoreError::refused(ErrorKind::Unfit, message))
+    Err(StoreError::refused(ErrorKind::Unfit, message).into())
 }
 
-fn read(root: &OwnedFd) -> Option<Result<Meta, Unreadable>> {
-    let file = openat(
-        root,
-        META,
-        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
-        Mode::empty(),
-    )
-    .ok()?;
+fn implausible(path: &Path, us: u64) -> StoreError {
+    let path = path.join(META);
+    let path = path.display();
+    let message = format!(
+        "{path} is damaged: it has the time {us} µs, after the year 2112, and fencing tokens begin there. \
+         Delete {path}, which is safe at any time: the time then goes on from the lock files and the clock"
+    );
+    StoreError::refused(ErrorKind::Corrupt, message)
+}
+
+fn read(root: &OwnedFd) -> Result<Option<Meta>, Unread> {
+    let file = match opening::open(root, META, OFlags::RDONLY, Mode::empty()) {
+        Err(Unopened::System(Errno::NOENT)) => return Ok(None),
+        other => other.map_err(Unread::File)?.0,
+    };
     let mut text = [0; 512];
-    let length = rustix::io::pread(&file, &mut text, 0).ok()?;
-    Some(
-        std::str::from_utf8(&text[..length])
-            .map_err(|_| Unreadable::Damaged)
-            .and_then(Meta::parse),
-    )
+    let length = rustix::io::pread(&file, &mut text, 0);
+    let length = length.map_err(|error| Unread::File(error.into()))?;
+    let text = std::str::from_utf8(&text[..length]).map_err(|_| Unreadable::Damaged);
+    let meta = text.and_then(Meta::parse).map_err(Unread::Text)?;
+    Ok(Some(meta))
 }
 
 /// The lock that whoever writes `meta` holds. It goes with the descriptor.
-fn locked(root: &OwnedFd, mode: Mode) -> Result<OwnedFd, Errno> {
+fn locked(root: &OwnedFd, mode: Mode) -> Result<OwnedFd, Unopened> {
     let file = create(root, META_LOCK, mode)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     Ok(file)
 }
 
-fn create(root: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    match openat(root, name, flags, Mode::empty()) {
-        Err(Errno::NOENT) => {
-            let file = openat(root, name, flags | OFlags::CREATE, mode)?;
-            rustix::fs::fchmod(&file, mode)?;
-            Ok(file)
+fn create(root: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, Unopened> {
+    let there = || opening::open(root, name, OFlags::RDWR, Mode::empty());
+    let file = match there() {
+        Err(Unopened::System(Errno::NOENT)) => {
+            let access = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+            match opening::open(root, name, access, mode) {
+                Err(Unopened::System(Errno::EXIST)) => there()?,
+                other => {
+                    let (file, stat) = other?;
+                    rustix::fs::fchmod(&file, mode)?;
+                    (file, stat)
+                }
+            }
         }
-        other => other,
-    }
+        other => other?,
+    };
+    Ok(file.0)
 }
 
-fn write(root: &OwnedFd, meta: &Meta, mode: Mode, durable: bool) -> Result<(), Errno> {
-    let put = |name: &str| {
-        let file = create(root, name, mode)?;
-        rustix::fs::ftruncate(&file, 0)?;
-        rustix::io::pwrite(&file, meta.text().as_bytes(), 0)?;
-        if durable {
-            rustix::fs::fsync(&file)
-        } else {
+fn write(
+    root: &OwnedFd,
+    meta: &Meta,
+    mode: Mode,
+    durable: bool,
+) -> Result<(), (&'static str, Unopened)> {
+    let put = |name: &'static str| {
+        let write = || {
+            let file = create(root, name, mode)?;
+            rustix::fs::ftruncate(&file, 0)?;
+            rustix::io::pwrite(&file, meta.text().as_bytes(), 0)?;
+            if durable {
+                rustix::fs::fsync(&file)?;
+            }
             Ok(())
-        }
+        };
+        write().map_err(|error| (name, error))
     };
     put(META_NEW)?;
     match renameat(root, META_NEW, root, META) {
@@ -203,19 +238,16 @@ fn write(root: &OwnedFd, meta: &Meta, mode: Mode, durable: bool) -> Result<(), E
             unlinkat(root, META_NEW, AtFlags::empty()).ok();
             put(META)
         }
-        other => other,
+        other => other.map_err(|error| (META, error.into())),
     }
 }
 
 /// What the lock files know of the anchor.
-fn traces(path: &Path, locks: &OwnedFd) -> Traces {
+fn traces(locks: &OwnedFd, clock: &Clock) -> Traces {
     let mut traces = Traces::default();
-    let names = std::fs::read_dir(path.join("locks"))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .take(ASKED);
-    for name in names.filter_map(|entry| entry.file_name().into_string().ok()) {
+    let until = clock.now().plus(ASKING);
+    let names = Names::of(locks).into_iter().flatten().take(ASKED);
+    for name in names.take_while(|_| clock.now() < until) {
         if let Ok(Some(Found::Current { record, .. })) = lockfile::peek(locks, &name) {
             traces.add(
                 &time::boot_id(),

@@ -1,8 +1,12 @@
 //! What an operator should know about a folder of locks.
 
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use rustix::fs::Stat;
+
 use super::folder::Folder;
+use super::names::Names;
 use super::on_disk::FolderStore;
 use super::time;
 use super::trouble::{Trouble, system};
@@ -83,6 +87,7 @@ fn checks(folder: &Folder) -> Result<Vec<Check>, Trouble> {
     #[cfg(target_os = "linux")]
     checks.push(file_system(folder).map_err(failed)?);
     checks.push(permissions(stat.st_uid, stat.st_mode));
+    checks.extend(owners(folder, &stat).map_err(failed)?);
     checks.push(space(folder).map_err(failed)?);
     checks.push(Check::new(
         "format",
@@ -91,15 +96,25 @@ fn checks(folder: &Folder) -> Result<Vec<Check>, Trouble> {
         None,
     ));
     checks.push(boot(anchor_us, folder.boot_us()));
-    for (topic, name) in [
-        ("lock files", "locks"),
-        ("session files", "sessions"),
-        ("wake-up sockets", "wake"),
+    for (topic, files) in [
+        ("lock files", &folder.locks),
+        ("session files", &folder.sessions),
+        ("wake-up sockets", &*folder.wakes),
     ] {
-        let count = std::fs::read_dir(path.join(name)).map_or(0, Iterator::count);
-        checks.push(Check::new(topic, count.to_string(), Fit::Fit, None));
+        checks.push(count(topic, files));
     }
     Ok(checks)
+}
+
+/// Counting many takes time.
+fn count(topic: &'static str, folder: &OwnedFd) -> Check {
+    const MANY: usize = 100_000;
+    let count = Names::of(folder).map_or(0, |names| names.take(MANY).count());
+    if count < MANY {
+        return Check::new(topic, count.to_string(), Fit::Fit, None);
+    }
+    let advice = "a listing takes long; another user may have put them there";
+    Check::new(topic, format!("{count} or more"), Fit::Warn, Some(advice))
 }
 
 /// An unfit one is refused when the folder is opened, so this one is fit.
@@ -133,6 +148,25 @@ fn permissions(owner: u32, mode: rustix::fs::RawMode) -> Check {
         "private"
     };
     Check::new("permissions", format!("{found}, {shared}"), Fit::Fit, None)
+}
+
+/// Whoever owns a sub-folder may delete any file in it, with the sticky bit or without.
+fn owners(folder: &Folder, root: &Stat) -> rustix::io::Result<Vec<Check>> {
+    let mut checks = Vec::new();
+    for (name, part) in [
+        ("locks", &folder.locks),
+        ("sessions", &folder.sessions),
+        ("wake", &*folder.wakes),
+    ] {
+        let owner = rustix::fs::fstat(part)?.st_uid;
+        if root.st_mode & 0o1000 != 0 && owner != root.st_uid && owner != 0 {
+            let found =
+                format!("{name}/ belongs to user {owner}, who can delete the locks of others");
+            let advice = "give locks/, sessions/ and wake/ to the owner of the folder with chown";
+            checks.push(Check::new("sub-folder", found, Fit::Warn, Some(advice)));
+        }
+    }
+    Ok(checks)
 }
 
 fn space(folder: &Folder) -> rustix::io::Result<Check> {

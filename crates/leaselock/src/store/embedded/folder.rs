@@ -8,12 +8,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, Mode, OFlags, RawMode, chmodat, mkdirat, openat};
+use rustix::fs::{Mode, OFlags, RawMode, Stat, fchmod, fstat, mkdirat};
 use rustix::io::Errno;
 
 use super::anchor::{self, Anchor};
 use super::commands::Surroundings;
 use super::kept::Kept;
+use super::opening;
 use super::session::{Left, Living, Session};
 use super::time;
 use super::trouble::{Trouble, system};
@@ -54,7 +55,7 @@ impl Folder {
     ) -> Result<Self, Trouble> {
         let path = &settings.path;
         let root = open_root(path)?;
-        let stat = rustix::fs::fstat(&root).map_err(|error| system("look at", path, error))?;
+        let stat = fstat(&root).map_err(|error| system("look at", path, error))?;
         check_owner(path, stat.st_uid, stat.st_mode)?;
         check_file_system(path, &root)?;
         let (folder_mode, file_mode) = modes(stat.st_mode);
@@ -94,6 +95,31 @@ impl Folder {
         anchor.check(&self.root)
     }
 
+    /// The anchor that this process uses, whatever became of the folder.
+    pub(super) fn fixed_anchor_us(&self) -> u64 {
+        let anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
+        anchor.us()
+    }
+
+    /// In a private folder all files are its owner's. In a shared one whoever came first made the file.
+    pub(super) fn check_file_owner(
+        &self,
+        path: &dyn Fn() -> PathBuf,
+        stat: &Stat,
+    ) -> Result<(), StoreError> {
+        let me = rustix::process::geteuid().as_raw();
+        if self.file_mode != PRIVATE || stat.st_uid == me {
+            return Ok(());
+        }
+        let message = format!(
+            "{} belongs to user {} although the folder is private to user {me}; \
+             give it to that user with chown, or share the folder with chmod 2770 or chmod 1777",
+            path().display(),
+            stat.st_uid
+        );
+        Err(StoreError::refused(ErrorKind::Forbidden, message))
+    }
+
     pub(super) fn boot_us(&self) -> u64 {
         self.settings.clock.now().as_nanos() / 1000
     }
@@ -125,11 +151,15 @@ fn begin_session(
     settings: &Settings,
     sessions: &OwnedFd,
     mode: Mode,
-) -> Result<Arc<Session>, StoreError> {
+) -> Result<Arc<Session>, Trouble> {
     let session = Session::begin(sessions, &settings.client, mode);
-    session
-        .map(Arc::new)
-        .map_err(|error| system("begin a session in", &settings.path, error))
+    session.map(Arc::new).map_err(|error| {
+        if error.is_busy() {
+            return Trouble::Taken("sessions");
+        }
+        let path = settings.path.join("sessions").join(&settings.client);
+        error.error("begin a session in", &path).into()
+    })
 }
 
 fn open_root(path: &Path) -> Result<OwnedFd, StoreError> {
@@ -165,6 +195,8 @@ fn cannot_create(path: &Path, error: &std::io::Error) -> StoreError {
 }
 
 const OTHERS_WRITE: RawMode = 0o022;
+/// Files in a folder that only its owner may write to.
+pub(super) const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
 /// Locks in somebody else's private folder would shut its owner out, or could be taken away by them.
 fn check_owner(path: &Path, owner: u32, mode: RawMode) -> Result<(), StoreError> {
@@ -215,16 +247,52 @@ fn modes(folder: RawMode) -> (Mode, Mode) {
     (Mode::from_raw_mode(folders), Mode::from_raw_mode(files))
 }
 
+/// In a shared folder another user may have made it first, and may be its owner.
 fn subfolder(root: &OwnedFd, path: &Path, name: &str, mode: Mode) -> Result<OwnedFd, StoreError> {
-    let failed = |error| system("prepare the folder", &path.join(name), error);
-    match mkdirat(root, name, mode) {
-        // The mask of the process must not hide it from others.
-        Ok(()) => chmodat(root, name, mode, AtFlags::empty()).map_err(failed)?,
-        Err(Errno::EXIST) => {}
+    let path = path.join(name);
+    let failed = |error| system("prepare the folder", &path, error);
+    let made = match mkdirat(root, name, mode) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
         Err(error) => return Err(failed(error)),
+    };
+    let folder = opening::folder(root, name).map_err(|error| match error {
+        Errno::LOOP => not_a_folder(&path, "a symbolic link"),
+        Errno::NOTDIR => not_a_folder(&path, "no folder"),
+        Errno::XDEV => not_a_folder(&path, "a mount of another file system"),
+        Errno::ACCESS | Errno::PERM => closed(root, &path, name, mode),
+        other => failed(other),
+    })?;
+    if made {
+        // The mask of the process must not hide it from others. Another user may have put theirs in its place.
+        match fchmod(&folder, mode) {
+            Ok(()) | Err(Errno::PERM) => {}
+            Err(error) => return Err(failed(error)),
+        }
     }
-    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    openat(root, name, flags, Mode::empty()).map_err(failed)
+    Ok(folder)
+}
+
+fn not_a_folder(path: &Path, found: &str) -> StoreError {
+    let path = path.display();
+    let message = format!(
+        "{path} is {found}, where leaselock keeps a folder of its own; it was not touched. \
+         Find out who put it there, and delete it"
+    );
+    StoreError::refused(ErrorKind::Corrupt, message)
+}
+
+fn closed(root: &OwnedFd, path: &Path, name: &str, mode: Mode) -> StoreError {
+    let stat = rustix::fs::statat(root, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+    let owner = stat.map_or_else(
+        |_| "another user".to_owned(),
+        |stat| format!("user {}", stat.st_uid),
+    );
+    let (path, mode) = (path.display(), mode.as_raw_mode());
+    let message = format!(
+        "{path} belongs to {owner}, who keeps others out; let them use chmod {mode:o}, or remove it"
+    );
+    StoreError::refused(ErrorKind::Forbidden, message)
 }
 
 /// Where locks lie when nobody says: for root `/var/lib/leaselock`, for others in the home folder of the passwd entry,

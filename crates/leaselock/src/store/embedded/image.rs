@@ -136,11 +136,16 @@ fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// Names with a common slot tag share a file. More keys than this take too long, because each may have a session to
+/// look at.
+pub(super) const MOST_KEYS: usize = 10_000;
+
 /// The reverse; `None` for bytes that `encode` does not write.
 pub(super) fn decode(bytes: &[u8], anchor_us: u64) -> Option<Image> {
     let mut rest = Rest(bytes);
     let mut image = Image::default();
-    for _ in 0..rest.length()? {
+    let keys = rest.length().filter(|keys| *keys <= MOST_KEYS)?;
+    for _ in 0..keys {
         let kind = rest.take(1)?[0];
         let ends = rest.u64()?;
         let key = String::from_utf8(rest.bytes()?.to_vec()).ok()?;
@@ -264,6 +269,15 @@ mod tests {
             assert_eq!(decode(&bytes[..length], 0), None, "{length}");
         }
         assert_eq!(decode(&[&bytes[..], &[0]].concat(), 0), None);
+    }
+
+    #[test]
+    fn more_keys_than_a_file_may_have_are_not_an_image() {
+        let mut image = sample();
+        image.entries = vec![image.entries[0].clone(); MOST_KEYS];
+        assert!(decode(&encode(&image, 0), 0).is_some());
+        image.entries.push(image.entries[0].clone());
+        assert_eq!(decode(&encode(&image, 0), 0), None);
     }
 
     #[test]

@@ -4,18 +4,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, statat, unlinkat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::folder::{Folder, in_store_us, this_boot};
 use super::image::{self, Image, Life};
 use super::kept::LockFile;
+use super::newborn;
+use super::opening::{self, Unopened};
 use super::session::Left;
 use super::slots::{self, Found, Record};
 use super::time::hex;
 use super::trouble::{Trouble, corrupt, system};
-use crate::{keys, token};
+use crate::{clock, keys, token};
 
 /// How much of a name a file's name shows, for people.
 const SHOWN: usize = 24;
@@ -44,6 +46,8 @@ pub(super) struct Held<'a> {
     /// Others find this very file under its name.
     is_current: bool,
     length: u64,
+    /// When it was last written or cut, by the wall clock.
+    changed_us: i128,
 }
 
 /// The state that a write replaces.
@@ -71,16 +75,13 @@ pub(super) fn lock<'a>(
     create: bool,
 ) -> Result<Option<Held<'a>>, Trouble> {
     let failed = |error| Trouble::Store(system("open lock file", &path(folder, name), error));
-    for _ in 0..TRIES {
+    for turn in 1..=TRIES {
         let file = match folder.kept.take(name) {
             Some(file) => file,
-            None => match open(folder, name, create) {
-                Ok(Some(file)) => Arc::new(file),
-                Ok(None) => return Ok(None),
-                Err(Errno::EXIST) => continue,
-                // The folder itself is gone.
-                Err(Errno::NOENT) => return Err(Trouble::Gone),
-                Err(error) => return Err(failed(error)),
+            None => match open(folder, name, create, turn < TRIES)? {
+                Opened::File(file) => Arc::new(file),
+                Opened::Nothing => return Ok(None),
+                Opened::Overtaken => continue,
             },
         };
         match flock(&file.descriptor, FlockOperation::NonBlockingLockExclusive) {
@@ -97,12 +98,15 @@ pub(super) fn lock<'a>(
             file,
             is_current: false,
             length: 0,
+            changed_us: 0,
         };
         // Somebody may have removed it since it was opened; a lock on a removed file excludes nobody.
         match statat(&folder.locks, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(now) if (now.st_dev, now.st_ino) == held.file.identity => {
                 held.is_current = true;
                 held.length = u64::try_from(now.st_size).unwrap_or(0);
+                held.changed_us =
+                    i128::from(now.st_mtime) * 1_000_000 + i128::from(now.st_mtime_nsec) / 1000;
                 return Ok(Some(held));
             }
             Ok(_) | Err(Errno::NOENT) => {}
@@ -112,29 +116,31 @@ pub(super) fn lock<'a>(
     Err(Trouble::Busy)
 }
 
-/// `EXIST` when somebody else made it at the same moment.
-fn open(folder: &Folder, name: &str, create: bool) -> Result<Option<LockFile>, Errno> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let descriptor = match openat(&folder.locks, name, flags, Mode::empty()) {
-        Err(Errno::NOENT) if !create => return Ok(None),
-        Err(Errno::NOENT) => make(folder, name)?,
-        other => other?,
+enum Opened {
+    File(LockFile),
+    Nothing,
+    /// Another process made it at the same moment.
+    Overtaken,
+}
+
+/// With patience a file with two names is one that is just getting its name.
+fn open(folder: &Folder, name: &str, create: bool, patient: bool) -> Result<Opened, Trouble> {
+    let opened = match opening::open(&folder.locks, name, OFlags::RDWR, Mode::empty()) {
+        Err(Unopened::System(Errno::NOENT)) if !create => return Ok(Opened::Nothing),
+        Err(Unopened::System(Errno::NOENT)) => match newborn::make(folder, name)? {
+            Some(made) => Ok(made),
+            None => return Ok(Opened::Overtaken),
+        },
+        Err(opening::LINKED) if patient => return Ok(Opened::Overtaken),
+        other => other,
     };
-    let stat = fstat(&descriptor)?;
-    Ok(Some(LockFile {
+    let path = || path(folder, name);
+    let (descriptor, stat) = opened.map_err(|error| error.trouble("open lock file", &path()))?;
+    folder.check_file_owner(&path, &stat)?;
+    Ok(Opened::File(LockFile {
         descriptor,
         identity: (stat.st_dev, stat.st_ino),
     }))
-}
-
-fn make(folder: &Folder, name: &str) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::CREATE | OFlags::EXCL;
-    let file = openat(&folder.locks, name, flags, folder.file_mode)?;
-    if folder.file_mode != Mode::from_raw_mode(0o600) {
-        // The mask of the process must not hide it from others.
-        rustix::fs::fchmod(&file, folder.file_mode)?;
-    }
-    Ok(file)
 }
 
 fn path(folder: &Folder, name: &str) -> PathBuf {
@@ -143,18 +149,13 @@ fn path(folder: &Folder, name: &str) -> PathBuf {
 
 /// Reads a file without its lock. A writer may be at the older copy just then, which does not disturb; `None` when the
 /// file is not there.
-pub(super) fn peek(locks: &OwnedFd, name: &str) -> Result<Option<Found>, Errno> {
-    let file = match openat(
-        locks,
-        name,
-        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
-        Mode::empty(),
-    ) {
-        Err(Errno::NOENT) => return Ok(None),
+pub(super) fn peek(locks: &OwnedFd, name: &str) -> Result<Option<Found>, Unopened> {
+    let (file, stat) = match opening::open(locks, name, OFlags::RDONLY, Mode::empty()) {
+        Err(Unopened::System(Errno::NOENT)) => return Ok(None),
         other => other?,
     };
-    let length = u64::try_from(fstat(&file)?.st_size).unwrap_or(0);
-    slots::read(file.as_fd(), length).map(Some)
+    let length = u64::try_from(stat.st_size).unwrap_or(0);
+    Ok(slots::read(file.as_fd(), length).map(Some)?)
 }
 
 /// The keys as they are at this moment, without the lock; `None` when that needs the lock.
@@ -167,13 +168,18 @@ pub(super) fn snapshot(
     const TORN_TWICE: u32 = 3;
     for _ in 0..TORN_TWICE {
         match peek(&folder.locks, name)
-            .map_err(|error| system("read", &path(folder, name), error))?
+            .map_err(|error| error.trouble("read", &path(folder, name)))?
         {
-            None | Some(Found::Fresh) => return Ok(Some(Image::default())),
-            Some(Found::Current { record, .. }) => {
+            None => return Ok(Some(Image::default())),
+            Some(Found::Current {
+                record,
+                doubtful: false,
+                ..
+            }) => {
                 return understand(folder, name, &record, anchor_us, now_us).map(Some);
             }
-            Some(Found::Damaged(_)) => std::thread::yield_now(),
+            // The lock decides whether this is damage or a write under way.
+            Some(_) => std::thread::yield_now(),
         }
     }
     Ok(None)
@@ -184,36 +190,51 @@ impl Held<'_> {
         self.file.descriptor.as_fd()
     }
 
+    /// Nothing was written since the machine started, by the clock of now and by the one that the store's time began
+    /// with: one of them may have been wrong.
+    fn is_of_an_earlier_boot(&self, anchor_us: u64) -> bool {
+        let began_us = clock::wall_us().saturating_sub(self.folder.boot_us());
+        self.changed_us < i128::from(began_us.min(anchor_us))
+    }
+
     pub(super) fn load(&self, anchor_us: u64, now_us: u64) -> Result<(Image, Present), Trouble> {
         let path = || path(self.folder, self.name);
-        let mut found = slots::read(self.descriptor(), self.length)
-            .map_err(|error| system("read", &path(), error))?;
-        if matches!(found, Found::Fresh) {
-            let empty = self.record(&Image::default(), anchor_us);
-            found = slots::prepare(self.descriptor(), self.length, empty).map_err(|error| {
-                self.remove();
-                system("make room for lock file", &path(), error)
-            })?;
+        let read = |length| {
+            slots::read(self.descriptor(), length).map_err(|error| system("read", &path(), error))
+        };
+        let mut found = read(self.length)?;
+        if matches!(found, Found::Blank) && self.is_of_an_earlier_boot(anchor_us) {
+            let empty = record(self.folder, &Image::default(), anchor_us);
+            slots::prepare(self.descriptor(), self.length, empty)
+                .map_err(|error| system("make room for lock file", &path(), error))?;
+            found = read(slots::FIRST_FILE)?;
         }
-        match found {
+        let what = match found {
+            Found::Current {
+                doubtful: true,
+                ref record,
+                ..
+            } if record.boot == this_boot() || !self.is_of_an_earlier_boot(anchor_us) => {
+                "one of its two copies, perhaps the newer one"
+            }
             Found::Current {
                 record,
                 slot,
                 slot_size,
+                ..
             } => {
                 let image = understand(self.folder, self.name, &record, anchor_us, now_us)?;
-                Ok((
-                    image,
-                    Present {
-                        record,
-                        slot,
-                        slot_size,
-                    },
-                ))
+                let present = Present {
+                    record,
+                    slot,
+                    slot_size,
+                };
+                return Ok((image, present));
             }
-            Found::Fresh => Err(corrupt(&path(), "it cannot be prepared").into()),
-            Found::Damaged(what) => Err(corrupt(&path(), what).into()),
-        }
+            Found::Blank => "emptied, or filled with zeros",
+            Found::Damaged(what) => what,
+        };
+        Err(corrupt(&path(), what).into())
     }
 
     /// Makes the image the present state. On an error the state before is still the present one.
@@ -229,7 +250,15 @@ impl Held<'_> {
         if !image.changed {
             return Ok(());
         }
-        let next = self.record(image, anchor_us);
+        if image.entries.len() > image::MOST_KEYS {
+            return Err(system(
+                "write lock file",
+                &path(self.folder, self.name),
+                Errno::FBIG,
+            )
+            .into());
+        }
+        let next = record(self.folder, image, anchor_us);
         let written = slots::write(
             self.descriptor(),
             present.record,
@@ -245,16 +274,16 @@ impl Held<'_> {
     pub(super) fn remove(&self) -> bool {
         unlinkat(&self.folder.locks, self.name, AtFlags::empty()).is_ok()
     }
+}
 
-    fn record(&self, image: &Image, anchor_us: u64) -> Record {
-        let payload = image::encode(image, anchor_us);
-        Record {
-            sequence: 0,
-            boot: this_boot(),
-            anchor_us,
-            boot_us: self.folder.boot_us(),
-            payload,
-        }
+pub(super) fn record(folder: &Folder, image: &Image, anchor_us: u64) -> Record {
+    let payload = image::encode(image, anchor_us);
+    Record {
+        sequence: 0,
+        boot: this_boot(),
+        anchor_us,
+        boot_us: folder.boot_us(),
+        payload,
     }
 }
 

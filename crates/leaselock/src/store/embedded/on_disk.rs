@@ -107,15 +107,16 @@ impl FolderStore {
                 }
                 outcome
             });
-            match outcome {
+            let file = match outcome {
                 Ok(value) => return Ok(value),
                 Err(Trouble::Store(error)) => return Err(error),
-                Err(Trouble::Busy | Trouble::Gone) => {}
-            }
+                Err(Trouble::Busy | Trouble::Gone) => what,
+                Err(Trouble::Taken(other)) => other,
+            };
             let waited = clock.now().saturating_since(began);
             if waited >= within {
                 let path = self.settings.path.display();
-                let message = format!("{path}: {what} was held by other processes for {waited:?}");
+                let message = format!("{path}: {file} was held by other processes for {waited:?}");
                 return Err(StoreError::refused(ErrorKind::TimedOut, message));
             }
             pause(turn, clock.now()).await;
@@ -202,7 +203,7 @@ impl FolderStore {
             let folder = match self.folder() {
                 Ok(folder) => folder,
                 Err(Trouble::Store(error)) => return Err(std::io::Error::other(error)),
-                Err(Trouble::Busy | Trouble::Gone) => {
+                Err(Trouble::Busy | Trouble::Taken(_) | Trouble::Gone) => {
                     std::thread::sleep(Duration::from_millis(1));
                     continue;
                 }

@@ -1,94 +1,88 @@
-//! Listing locks: page by page over the names of the files as they were when the listing began.
+//! Listing locks: page by page over the names of the files.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::folder::Folder;
 use super::glob;
 use super::image::Image;
 use super::lockfile;
+use super::names::Names;
 use super::on_disk::FolderStore;
 use super::trouble::{Trouble, system};
+use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::token;
 
-/// How many files one page looks at, so that a page takes about a millisecond.
+/// How many files one page looks at, and for how long: files may be large.
 const PAGE: usize = 256;
-/// Listings kept at once. An older one that goes on begins anew at its place.
-const KEPT: usize = 4;
+const PAGE_TIME: Duration = Duration::from_millis(10);
+/// Listings kept at once. An older one that goes on begins anew.
+const KEPT: usize = 16;
 
-/// The listings under way, by number.
+/// The listings under way, by number: how far each has read the folder.
 #[derive(Debug, Default)]
 pub(super) struct Listings(Mutex<UnderWay>);
 
 #[derive(Debug, Default)]
 struct UnderWay {
     last: u32,
-    kept: BTreeMap<u32, Arc<Vec<String>>>,
+    kept: BTreeMap<u32, Names>,
 }
 
 impl Listings {
-    fn get(&self, number: u32, folder: &Folder) -> Result<(u32, Arc<Vec<String>>), Trouble> {
-        let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let UnderWay { last, kept } = &mut *guard;
-        if let Some(names) = kept.get(&number) {
-            return Ok((number, Arc::clone(names)));
-        }
-        let path = folder.settings.path.join("locks");
-        let entries = std::fs::read_dir(&path).map_err(|error| {
-            let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
-            system("list", &path, errno)
-        })?;
-        let mut names: Vec<String> = entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect();
-        names.sort_unstable();
-        let names = Arc::new(names);
-        *last = last.wrapping_add(1).max(1);
-        kept.insert(*last, Arc::clone(&names));
-        while kept.len() > KEPT {
-            kept.pop_first();
-        }
-        Ok((*last, names))
+    fn under_way(&self) -> MutexGuard<'_, UnderWay> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn end(&self, number: u32) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .kept
-            .remove(&number);
+    /// Nobody else has it until it is put back.
+    fn take(&self, number: u32, folder: &Folder) -> Result<Names, Trouble> {
+        if let Some(names) = self.under_way().kept.remove(&number) {
+            return Ok(names);
+        }
+        let path = || folder.settings.path.join("locks");
+        Ok(Names::of(&folder.locks).map_err(|error| system("list", &path(), error))?)
     }
-}
 
-/// A cursor is the number of the listing and the place in it.
-fn cursor(number: u32, place: usize) -> u64 {
-    u64::from(number) << 32 | u64::from(u32::try_from(place).unwrap_or(u32::MAX))
+    /// The number under which it goes on.
+    fn put_back(&self, names: Names) -> u32 {
+        let mut under_way = self.under_way();
+        under_way.last = under_way.last.wrapping_add(1).max(1);
+        let number = under_way.last;
+        under_way.kept.insert(number, names);
+        while under_way.kept.len() > KEPT {
+            under_way.kept.pop_first();
+        }
+        number
+    }
 }
 
 impl FolderStore {
+    /// The cursor is the number of the listing.
     pub(super) async fn scan(
         &self,
         from: u64,
         pattern: &str,
         within: Duration,
     ) -> Result<(u64, Vec<String>), StoreError> {
-        let number = u32::try_from(from >> 32).unwrap_or(0);
-        let place = usize::try_from(from & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+        let number = u32::try_from(from).unwrap_or(0);
+        let clock = Clock::boot();
         self.keep_trying("its time", within, |folder| {
-            let (number, names) = self.listings.get(number, folder)?;
-            let page = names.iter().skip(place).take(PAGE);
-            let locks = page
-                .flat_map(|name| locks_in_file(folder, name))
-                .filter(|key| matches(pattern, key))
-                .collect();
-            if names.len() > place.saturating_add(PAGE) {
-                return Ok((cursor(number, place + PAGE), locks));
+            let mut names = self.listings.take(number, folder)?;
+            let until = clock.now().plus(PAGE_TIME);
+            let mut locks = Vec::new();
+            for looked_at in 1..=PAGE {
+                let Some(name) = names.next() else {
+                    return Ok((0, locks));
+                };
+                let keys = locks_in_file(folder, &name).into_iter();
+                locks.extend(keys.filter(|key| matches(pattern, key)));
+                if looked_at < PAGE && clock.now() > until {
+                    break;
+                }
             }
-            self.listings.end(number);
-            Ok((0, locks))
+            Ok((u64::from(self.listings.put_back(names)), locks))
         })
         .await
     }

@@ -8,9 +8,10 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, statat, unlinkat};
 use rustix::io::{Errno, pread, pwrite};
 
+use super::opening::{self, Unopened};
 use crate::clock::Moment;
 
 /// What is left of a client.
@@ -37,7 +38,7 @@ fn main_name(client: &str) -> String {
 
 impl Session {
     /// Creates and locks both files. The client's id must not have been written anywhere before.
-    pub(super) fn begin(folder: &OwnedFd, client: &str, mode: Mode) -> Result<Self, Errno> {
+    pub(super) fn begin(folder: &OwnedFd, client: &str, mode: Mode) -> Result<Self, Unopened> {
         let shared = locked(folder, client, mode)?;
         let main = locked(folder, &main_name(client), mode)?;
         Ok(Session {
@@ -88,11 +89,11 @@ impl Drop for Session {
 }
 
 /// Creates and locks a file that a sweep may be removing at this very moment.
-fn locked(folder: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, Errno> {
-    const TRIES: u32 = 200;
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+fn locked(folder: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, Unopened> {
+    /// A process that keeps the lock costs 10 ms of the caller's thread before the caller waits with its timers.
+    const TRIES: u32 = 20;
     for _ in 0..TRIES {
-        let file = openat(folder, name, flags, mode)?;
+        let (file, _) = opening::open(folder, name, OFlags::RDWR | OFlags::CREATE, mode)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) if rustix::fs::fstat(&file)?.st_nlink > 0 => {
                 // The mask of the process must not hide it from others who share the folder.
@@ -102,10 +103,10 @@ fn locked(folder: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, Errno> {
             Ok(()) => {}
             // Somebody looks at it, which takes microseconds.
             Err(Errno::WOULDBLOCK) => std::thread::sleep(std::time::Duration::from_micros(500)),
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
     }
-    Err(Errno::WOULDBLOCK)
+    Err(Errno::WOULDBLOCK.into())
 }
 
 /// This client has, or just had, a session.
@@ -113,24 +114,29 @@ pub(super) fn exists(folder: &OwnedFd, client: &str) -> bool {
     statat(folder, main_name(client), AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
-/// Nobody holds this file's lock; `None` when the file is not there. Who may not look takes it for held.
-fn is_free(folder: &OwnedFd, name: &str) -> (Option<bool>, Option<OwnedFd>) {
-    match openat(
-        folder,
-        name,
-        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
-        Mode::empty(),
-    ) {
-        Ok(file) => match flock(&file, FlockOperation::NonBlockingLockShared) {
+/// What a look at one of the two files says.
+enum Seen {
+    Absent,
+    Free,
+    /// Locked, or not for us to look at.
+    Held(Option<OwnedFd>),
+    /// No session lies there, so nothing is known.
+    Strange,
+}
+
+fn see(folder: &OwnedFd, name: &str) -> Seen {
+    match opening::open(folder, name, OFlags::RDONLY, Mode::empty()) {
+        Ok((file, _)) => match flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => {
                 // Closing would do, if no other thread were starting a process just now.
                 flock(&file, FlockOperation::Unlock).ok();
-                (Some(true), Some(file))
+                Seen::Free
             }
-            Err(_) => (Some(false), Some(file)),
+            Err(_) => Seen::Held(Some(file)),
         },
-        Err(Errno::NOENT) => (None, None),
-        Err(_) => (Some(false), None),
+        Err(Unopened::System(Errno::NOENT)) => Seen::Absent,
+        Err(Unopened::Strange(_)) => Seen::Strange,
+        Err(Unopened::System(_)) => Seen::Held(None),
     }
 }
 
@@ -139,14 +145,18 @@ pub(super) fn look(folder: &OwnedFd, client: &str) -> Left {
     search(folder, client).0
 }
 
-/// With the file that a living process holds.
+/// With the file that a living process holds. Where something else lies in place of a session, the ttl decides, as it
+/// does for a process that is alive.
 fn search(folder: &OwnedFd, client: &str) -> (Left, Option<OwnedFd>) {
-    if let (Some(false), main) = is_free(folder, &main_name(client)) {
-        return (Left::Process, main);
+    match see(folder, &main_name(client)) {
+        Seen::Held(main) => return (Left::Process, main),
+        Seen::Strange => return (Left::Process, None),
+        Seen::Absent | Seen::Free => {}
     }
-    let left = match is_free(folder, client) {
-        (Some(false), file) => Left::Job(file.and_then(|file| limit_in(&file))),
-        _ => Left::Nobody,
+    let left = match see(folder, client) {
+        Seen::Held(file) => Left::Job(file.and_then(|file| limit_in(&file))),
+        Seen::Strange => Left::Process,
+        Seen::Absent | Seen::Free => Left::Nobody,
     };
     (left, None)
 }
@@ -212,13 +222,15 @@ fn limit_in(file: &OwnedFd) -> Option<Moment> {
 /// Removes the files of a client of whom nobody is left.
 pub(super) fn remove(folder: &OwnedFd, client: &str) {
     let free = |name: &str| {
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = openat(folder, name, flags, Mode::empty())?;
-        flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive).map(|()| file)
+        let (file, _) = opening::open(folder, name, OFlags::RDWR, Mode::empty())?;
+        flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive)?;
+        Ok(file)
     };
     // Both are locked before either goes, so that a session that is just beginning is left alone.
     let (main, shared) = (free(&main_name(client)), free(client));
-    let gone = |file: &Result<OwnedFd, Errno>| matches!(file, Ok(_) | Err(Errno::NOENT));
+    let gone = |file: &Result<OwnedFd, Unopened>| {
+        matches!(file, Ok(_) | Err(Unopened::System(Errno::NOENT)))
+    };
     if gone(&main) && gone(&shared) {
         for (name, file) in [(main_name(client), main), (client.to_owned(), shared)] {
             if file.is_ok() {

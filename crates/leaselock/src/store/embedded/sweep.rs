@@ -1,12 +1,14 @@
 //! Tidying up: lock files with nothing alive in them, and what dead processes left. A few files at a time, so that no
 //! call pays for all of history.
 
-use std::fs::ReadDir;
+use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::folder::Folder;
 use super::lockfile;
+use super::names::Names;
+use super::newborn;
 use super::session::{self, Left};
 
 /// One call in so many sweeps.
@@ -21,7 +23,7 @@ const AT_ONCE: usize = 16;
 #[derive(Debug)]
 pub(super) struct Sweep {
     calls: AtomicU32,
-    places: Mutex<[Option<ReadDir>; 3]>,
+    places: Mutex<[Option<Names>; 3]>,
 }
 
 impl Sweep {
@@ -44,28 +46,26 @@ impl Sweep {
         let Ok(mut places) = self.places.try_lock() else {
             return;
         };
-        for (place, name) in places.iter_mut().zip(["locks", "sessions", "wake"]) {
-            for file in next(place, folder, name) {
-                match name {
-                    "locks" => lock_file(folder, &file),
-                    "sessions" => session_file(folder, &file),
-                    _ => folder.wake.sweep(&file),
-                }
-            }
+        let [locks, sessions, wakes] = &mut *places;
+        for file in next(locks, &folder.locks) {
+            lock_file(folder, &file);
+        }
+        for file in next(sessions, &folder.sessions) {
+            session_file(folder, &file);
+        }
+        for file in next(wakes, &folder.wakes) {
+            folder.wake.sweep(&file);
         }
         folder.kept.close_all(); // some of them are removed now
     }
 }
 
 /// The next few names. After the last one the folder is read anew, at the next step.
-fn next(place: &mut Option<ReadDir>, folder: &Folder, name: &str) -> Vec<String> {
+fn next(place: &mut Option<Names>, folder: &OwnedFd) -> Vec<String> {
     if place.is_none() {
-        *place = std::fs::read_dir(folder.settings.path.join(name)).ok();
+        *place = Names::of(folder).ok();
     }
-    let entries = place.iter_mut().flatten().take(AT_ONCE).flatten();
-    let names: Vec<String> = entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
+    let names: Vec<String> = place.iter_mut().flatten().take(AT_ONCE).collect();
     if names.len() < AT_ONCE {
         *place = None;
     }
@@ -78,10 +78,15 @@ fn lock_file(folder: &Folder, name: &str) {
         return;
     };
     let now_us = folder.boot_us().saturating_add(anchor_us);
-    if let Ok(Some(held)) = lockfile::lock(folder, name, false)
-        && let Ok((image, _)) = held.load(anchor_us, now_us)
-        && image.entries.is_empty()
-    {
+    let Ok(Some(held)) = lockfile::lock(folder, name, false) else {
+        return;
+    };
+    // Its maker holds its lock until it has its own name, and makes another when this one is taken away before.
+    let is_over = newborn::is_unnamed(name)
+        || held
+            .load(anchor_us, now_us)
+            .is_ok_and(|(image, _)| image.entries.is_empty());
+    if is_over {
         held.remove();
     }
 }

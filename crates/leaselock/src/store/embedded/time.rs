@@ -9,6 +9,9 @@ use std::sync::OnceLock;
 pub(super) type BootId = [u8; 16];
 
 pub(super) const FORMAT: u32 = 1;
+/// No clock is right about this time, which comes in the year 2112. Fencing tokens begin with the time, and above 2^53
+/// scripts do not tell them apart.
+const LATEST_US: u64 = 1 << 52;
 
 /// The boot that this process lives in. Zeros where the system has no such number.
 pub(super) fn boot_id() -> BootId {
@@ -48,6 +51,8 @@ pub(super) struct Meta {
 pub(super) enum Unreadable {
     /// Another format, so other programs are at work in this folder: hands off.
     Format(String),
+    /// A time that no clock had.
+    Implausible(u64),
     /// Cut short or garbled: the anchor is found in the lock files.
     Damaged,
 }
@@ -84,7 +89,11 @@ impl Meta {
             last_us: field("last_us")?.parse().map_err(|_| Unreadable::Damaged)?,
             namespace: field("time_namespace")?,
         };
-        field("end").map(|_| meta)
+        field("end")?;
+        match meta.anchor_us.max(meta.last_us) {
+            us if us > LATEST_US => Err(Unreadable::Implausible(us)),
+            _ => Ok(meta),
+        }
     }
 }
 
@@ -99,6 +108,9 @@ pub(super) struct Traces {
 
 impl Traces {
     pub(super) fn add(&mut self, this_boot: &BootId, boot: &BootId, anchor_us: u64, boot_us: u64) {
+        if anchor_us.saturating_add(boot_us) > LATEST_US {
+            return; // written while `meta` had a time that no clock had
+        }
         if boot == this_boot {
             self.anchor_us = self.anchor_us.max(Some(anchor_us));
         } else {

@@ -6,14 +6,16 @@
 use std::collections::HashMap;
 use std::io::ErrorKind as IoKind;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{AtFlags, Mode, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, Stat, statat, unlinkat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
+#[cfg(target_os = "linux")]
+use super::opening;
 use super::time::hex;
 
 /// Messages are short; what is longer is cut, and then not understood.
@@ -33,13 +35,14 @@ struct Sender {
     socket: UnixDatagram,
     /// The channel at the other end.
     connected: Vec<u8>,
-    addresses: HashMap<Vec<u8>, SocketAddr>,
+    /// The names of their files.
+    names: HashMap<Vec<u8>, String>,
 }
 
-/// Addresses kept, since each takes a hash to find.
-const ADDRESSES: usize = 64;
+/// Names kept, since each takes a hash to find.
+const NAMES: usize = 64;
 
-fn file_name(channel: &[u8]) -> String {
+pub(super) fn file_name(channel: &[u8]) -> String {
     hex(&Sha256::digest(channel)[..20])
 }
 
@@ -52,6 +55,47 @@ fn address(folder: &OwnedFd, name: &str) -> PathBuf {
     }
 }
 
+/// What lies there itself: a symbolic link, which another user may have put there, is not followed.
+#[cfg(target_os = "linux")]
+struct Found(OwnedFd);
+
+#[cfg(target_os = "linux")]
+impl Found {
+    fn search(folder: &OwnedFd, name: &str) -> std::io::Result<Self> {
+        Ok(Found(opening::place(folder, name)?))
+    }
+
+    fn address(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        rustix::fs::fstat(&self.0)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+struct Found(PathBuf, Stat);
+
+#[cfg(not(target_os = "linux"))]
+impl Found {
+    fn search(folder: &OwnedFd, name: &str) -> std::io::Result<Self> {
+        let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Socket => Ok(Found(address(folder, name), stat)),
+            _ => Err(IoKind::ConnectionRefused.into()),
+        }
+    }
+
+    fn address(&self) -> PathBuf {
+        self.0.clone()
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        Ok(self.1)
+    }
+}
+
 impl Sender {
     fn new() -> std::io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
@@ -59,21 +103,21 @@ impl Sender {
         Ok(Sender {
             socket,
             connected: Vec::new(),
-            addresses: HashMap::new(),
+            names: HashMap::new(),
         })
     }
 
     /// Refused by a socket whose process died.
     fn connect(&mut self, folder: &OwnedFd, channel: &[u8]) -> std::io::Result<()> {
         self.connected.clear();
-        if !self.addresses.contains_key(channel) {
-            let address = SocketAddr::from_pathname(address(folder, &file_name(channel)))?;
-            if self.addresses.len() >= ADDRESSES {
-                self.addresses.clear();
+        if !self.names.contains_key(channel) {
+            if self.names.len() >= NAMES {
+                self.names.clear();
             }
-            self.addresses.insert(channel.to_owned(), address);
+            self.names.insert(channel.to_owned(), file_name(channel));
         }
-        self.socket.connect_addr(&self.addresses[channel])?;
+        let found = Found::search(folder, &self.names[channel])?;
+        self.socket.connect(found.address())?;
         self.connected.extend_from_slice(channel);
         Ok(())
     }
@@ -110,10 +154,11 @@ impl Wake {
     }
 
     fn is_alive(&self, name: &str) -> bool {
-        let probe = UnixDatagram::unbound();
-        !probe
-            .and_then(|probe| probe.connect(address(&self.folder, name)))
-            .is_err_and(|error| is_absence(&error))
+        let probe = || {
+            let found = Found::search(&self.folder, name)?;
+            UnixDatagram::unbound()?.connect(found.address())
+        };
+        !probe().is_err_and(|error| is_absence(&error))
     }
 
     pub(super) fn send(&self, channel: &[u8], message: &[u8]) {
@@ -159,8 +204,14 @@ impl Listener {
         }
         let socket = UnixDatagram::bind(address(&folder, &name))?;
         socket.set_nonblocking(true)?;
-        rustix::fs::chmodat(&*folder, name.as_str(), mode, AtFlags::empty())?;
-        let inode = statat(&*folder, name.as_str(), AtFlags::SYMLINK_NOFOLLOW)?.st_ino;
+        // Not by its name: another user may have put a link there, to a file of ours that they want to read.
+        let found = Found::search(&folder, &name)?;
+        let stat = found.stat()?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+            return Err(IoKind::AddrInUse.into());
+        }
+        rustix::fs::chmod(found.address(), mode)?;
+        let inode = stat.st_ino;
         Ok(Listener {
             folder,
             name,

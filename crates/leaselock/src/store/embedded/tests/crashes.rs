@@ -28,13 +28,14 @@ fn newest(file: &File) -> (slots::Record, u64, u64) {
             record,
             slot,
             slot_size,
+            ..
         } => (record, slot, slot_size),
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn a_grant_that_was_torn_never_was_and_no_fence_is_repeated() {
+async fn a_grant_that_a_power_cut_tore_never_was_and_no_fence_is_repeated() {
     let scratch = Scratch::new();
     let clock = Clock::boot();
     let (one, two) = (
@@ -52,6 +53,8 @@ async fn a_grant_that_was_torn_never_was_and_no_fence_is_repeated() {
         file.read_exact_at(&mut bytes[..kept], slot * slot_size)
             .unwrap();
         file.write_all_at(&bytes, slot * slot_size).unwrap();
+        of_another_boot(&file, (1 - slot) * slot_size);
+        before_this_boot(&file);
         let token = two.token();
         fences.push(
             two.take(&token, 60_000)
@@ -66,6 +69,166 @@ async fn a_grant_that_was_torn_never_was_and_no_fence_is_repeated() {
         fences.is_sorted_by(|a, b| a < b) && fences[1] > torn,
         "{fences:?} {torn}"
     );
+}
+
+/// As if nothing had been written since the machine started.
+fn before_this_boot(file: &File) {
+    file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000))
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_held_file_that_was_emptied_zeroed_or_cut_is_damage_and_never_free() {
+    type Damage = fn(&File);
+    let damages: [(&str, Damage); 8] = [
+        ("emptied", |file| file.set_len(0).unwrap()),
+        ("cut short", |file| file.set_len(100).unwrap()),
+        ("half", |file| file.set_len(2048).unwrap()),
+        ("emptied and long", |file| {
+            file.set_len(0).unwrap();
+            file.set_len(4096).unwrap();
+        }),
+        ("zeroed", |file| file.write_all_at(&[0; 4096], 0).unwrap()),
+        ("newer copy zeroed", |file| {
+            let (_, slot, size) = newest(file);
+            file.write_all_at(&[0; 2048], slot * size).unwrap();
+        }),
+        ("newer copy garbled", |file| {
+            let (_, slot, size) = newest(file);
+            file.write_all_at(b"garbage", slot * size + 80).unwrap();
+        }),
+        ("newer header garbled", |file| {
+            let (_, slot, size) = newest(file);
+            file.write_all_at(b"garbage", slot * size + 3).unwrap();
+        }),
+    ];
+    for (what, damage) in damages {
+        for calls_before in [1, 2, 3] {
+            let scratch = Scratch::new();
+            let clock = Clock::boot();
+            let (one, two) = (
+                Peer::on(&scratch, &clock, true),
+                Peer::on(&scratch, &clock, true),
+            );
+            let mine = one.token();
+            for _ in 1..calls_before {
+                one.take(&mine, 60_000).await.unwrap();
+                one.run(&release("job", &mine)).await.unwrap();
+            }
+            let fence = one.take(&mine, 60_000).await.unwrap();
+            damage(&lock_file(&scratch));
+            for (peer, call) in [
+                (&two, acquire("job", &two.token(), 1000)),
+                (&two, inspect("job")),
+                (&one, release("job", &mine)),
+            ] {
+                let error = peer.run(&call).await.expect_err(what);
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{what}: {error}");
+                let said = error.to_string();
+                assert!(
+                    said.contains("/locks/job-") && said.contains("delete"),
+                    "{said}"
+                );
+            }
+            let other = two
+                .run(&acquire("other", &two.token(), 1000))
+                .await
+                .unwrap();
+            assert_eq!(other.tag(), "fenced");
+            let path = folder(&scratch).join("locks");
+            std::fs::remove_file(path.join(super::super::lockfile::file_name("job"))).unwrap();
+            assert!(
+                two.take(&two.token(), 1000).await.unwrap() > fence,
+                "{what}"
+            );
+        }
+    }
+}
+
+/// Nothing waits for the disk, so a power cut may leave any file empty.
+#[tokio::test]
+async fn a_file_that_a_power_cut_emptied_is_a_free_lock_with_a_greater_fence() {
+    for length in [0, 100, 4096, 8192] {
+        let scratch = Scratch::new();
+        let clock = Clock::boot();
+        let peer = Peer::on(&scratch, &clock, false);
+        let fence = peer.take(&peer.token(), 60_000).await.unwrap();
+        lock_file(&scratch).set_len(0).unwrap();
+        lock_file(&scratch).set_len(length).unwrap();
+        before_this_boot(&lock_file(&scratch));
+        let two = Peer::on(&scratch, &clock, false);
+        assert!(two.take(&two.token(), 60_000).await.unwrap() > fence);
+        assert_eq!(peer.take(&peer.token(), 60_000).await, None);
+    }
+}
+
+#[tokio::test]
+async fn a_time_that_no_clock_had_is_damage_and_its_removal_mends_it() {
+    for (anchor_us, last_us) in [
+        (1 << 53, 5),
+        (5, (1 << 53) + 1),
+        (u64::MAX, u64::MAX),
+        (5, 1 << 63),
+    ] {
+        for boot in [time::boot_id(), [3; 16]] {
+            let scratch = Scratch::new();
+            let clock = Clock::boot();
+            let namespace = time::namespace();
+            let meta = Meta {
+                boot,
+                anchor_us,
+                last_us,
+                namespace,
+            };
+            let peer = Peer::on(&scratch, &clock, true);
+            let token = peer.token();
+            let fence = peer.take(&token, 60_000).await.unwrap();
+            let path = folder(&scratch).join("meta");
+            std::fs::write(&path, meta.text()).unwrap();
+            for peer in [&peer, &Peer::on(&scratch, &clock, true)] {
+                for call in [acquire("job", &peer.token(), 1000), inspect("job")] {
+                    let error = peer.run(&call).await.unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                    let mend = format!("Delete {}", path.display());
+                    assert!(error.to_string().contains(&mend), "{error}");
+                }
+            }
+            std::fs::remove_file(&path).unwrap();
+            assert_eq!(peer.tag(&release("job", &token)).await, "released");
+            let next = peer.take(&peer.token(), 60_000).await.unwrap();
+            assert!(fence < next && next < 1 << 53);
+        }
+    }
+}
+
+#[tokio::test]
+async fn lock_files_from_a_time_that_no_clock_had_do_not_bring_it_back() {
+    let scratch = Scratch::new();
+    let peer = Peer::on(&scratch, &Clock::boot(), true);
+    peer.take(&peer.token(), 60_000).await.unwrap();
+    let file = lock_file(&scratch);
+    let (record, slot, slot_size) = newest(&file);
+    let ahead = slots::Record {
+        anchor_us: 1 << 60,
+        ..record.clone()
+    };
+    slots::write(file.as_fd(), record, slot, slot_size, ahead).unwrap();
+    std::fs::remove_file(folder(&scratch).join("meta")).unwrap();
+    let two = Peer::on(&scratch, &Clock::boot(), true);
+    assert!(two.time().await < 1 << 52);
+}
+
+/// The only whole copy of a file, as if it had been written before the machine started.
+fn of_another_boot(file: &File, at: u64) {
+    let mut header = [0; 64];
+    file.read_exact_at(&mut header, at).unwrap();
+    let length = u32::from_le_bytes(header[12..16].try_into().unwrap());
+    let mut bytes = vec![0; 64 + usize::try_from(length).unwrap()];
+    file.read_exact_at(&mut bytes, at).unwrap();
+    bytes[24..40].fill(1);
+    let sum = crc32fast::hash(&bytes[12..]);
+    bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+    file.write_all_at(&bytes, at).unwrap();
 }
 
 #[tokio::test]

@@ -125,7 +125,11 @@ async fn scanning_finds_our_locks_that_match_and_no_side_keys() {
     }
     found.sort_unstable();
     found.dedup();
-    assert_eq!((found.len(), pages), (600, 3));
+    assert!(
+        found.len() == 600 && pages > 2,
+        "{} on {pages} pages",
+        found.len()
+    );
 }
 
 #[tokio::test]

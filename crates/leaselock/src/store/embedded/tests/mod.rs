@@ -15,6 +15,7 @@ use crate::token::{ClientId, Token};
 mod crashes;
 mod files;
 mod lua;
+mod neighbours;
 mod sessions;
 mod speed;
 mod waking;

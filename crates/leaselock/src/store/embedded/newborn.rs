@@ -1,0 +1,82 @@
+//! A new lock file: made whole and locked under another name, and only then given its own.
+//!
+//! So a file that others find has both copies of its state, and one that is empty was emptied.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat, flock, unlinkat};
+use rustix::io::Errno;
+
+use super::folder::Folder;
+use super::image::Image;
+use super::opening::{self, Unopened};
+use super::slots;
+use super::trouble::{Trouble, system};
+
+/// Names of lock files begin with a letter, a digit, `_` or `-`.
+const UNNAMED: &str = ".new-";
+
+/// Whether a file of this name never was a lock.
+pub(super) fn is_unnamed(name: &str) -> bool {
+    name.starts_with(UNNAMED)
+}
+
+/// Makes the file, locked; `None` when another process was first.
+pub(super) fn make(folder: &Folder, name: &str) -> Result<Option<(OwnedFd, Stat)>, Trouble> {
+    let path = || folder.settings.path.join("locks").join(name);
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let unnamed = format!("{UNNAMED}{}-{number}", folder.settings.client);
+    let access = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+    let made = match opening::open(&folder.locks, &unnamed, access, folder.file_mode) {
+        Err(Unopened::System(Errno::EXIST)) => return Ok(None),
+        // The folder itself is gone.
+        Err(Unopened::System(Errno::NOENT)) => return Err(Trouble::Gone),
+        other => other.map_err(|error| error.trouble("create lock file", &path()))?,
+    };
+    match name_it(folder, &made.0, &unnamed, name) {
+        Ok(()) => Ok(Some(made)),
+        Err(error) => {
+            unlinkat(&folder.locks, &unnamed, AtFlags::empty()).ok();
+            match error {
+                // `NOENT`: a sweep took it for what a dead process left.
+                Errno::EXIST | Errno::NOENT | Errno::WOULDBLOCK => Ok(None),
+                error => Err(system("make room for lock file", &path(), error).into()),
+            }
+        }
+    }
+}
+
+fn name_it(folder: &Folder, file: &OwnedFd, unnamed: &str, name: &str) -> Result<(), Errno> {
+    if folder.file_mode != Mode::from_raw_mode(0o600) {
+        // The mask of the process must not hide it from others.
+        rustix::fs::fchmod(file, folder.file_mode)?;
+    }
+    flock(file, FlockOperation::NonBlockingLockExclusive)?;
+    let anchor_us = folder.fixed_anchor_us();
+    let empty = super::lockfile::record(folder, &Image::default(), anchor_us);
+    slots::prepare(file.as_fd(), 0, empty)?;
+    rename(&folder.locks, unnamed, name)
+}
+
+/// `EXIST` when there is a file of that name.
+#[cfg(target_os = "linux")]
+fn rename(locks: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
+    use rustix::fs::{RenameFlags, renameat_with};
+    match renameat_with(locks, from, locks, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => link(locks, from, to),
+        other => other,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn rename(locks: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
+    link(locks, from, to)
+}
+
+/// Where files cannot be renamed without replacing another. For a moment the file has two names.
+fn link(locks: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
+    rustix::fs::linkat(locks, from, locks, to, AtFlags::empty())?;
+    unlinkat(locks, from, AtFlags::empty())
+}

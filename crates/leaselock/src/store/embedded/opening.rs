@@ -1,0 +1,129 @@
+//! The one way to open a file of the folder.
+//!
+//! Other users may write to a shared folder, so anything may lie under a name: a FIFO, whose opening waits for a
+//! writer, a symbolic link to another machine's files, a file with a lease, whose opening waits for its owner. No
+//! opening here waits, follows a link or enters another mount, and only a regular file with one name is used.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+#[cfg(target_os = "linux")]
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
+use rustix::io::Errno;
+
+use super::trouble::{Trouble, system};
+use crate::error::{ErrorKind, StoreError};
+
+/// Why a file was not opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unopened {
+    System(Errno),
+    /// What lies there in place of a file of ours.
+    Strange(&'static str),
+}
+
+/// A second name, by which a file elsewhere would be written.
+pub(super) const LINKED: Unopened = Unopened::Strange("a hard link");
+
+impl From<Errno> for Unopened {
+    fn from(error: Errno) -> Self {
+        Unopened::System(error)
+    }
+}
+
+impl Unopened {
+    /// A process has a lease on the file (`F_SETLEASE`), which the system takes away after a while.
+    pub(super) fn is_busy(self) -> bool {
+        self == Unopened::System(Errno::WOULDBLOCK)
+    }
+
+    pub(super) fn error(self, doing: &str, path: &Path) -> StoreError {
+        match self {
+            Unopened::System(error) => system(doing, path, error),
+            Unopened::Strange(found) => strange(path, found),
+        }
+    }
+
+    /// As an error, or as a reason to try again.
+    pub(super) fn trouble(self, doing: &str, path: &Path) -> Trouble {
+        if self.is_busy() {
+            return Trouble::Busy;
+        }
+        Trouble::Store(self.error(doing, path))
+    }
+}
+
+pub(super) fn strange(path: &Path, found: &str) -> StoreError {
+    let path = path.display();
+    let message = format!(
+        "{path} is {found}, where leaselock keeps a regular file with one name; \
+         it was not touched. Find out who put it there, and delete it"
+    );
+    StoreError::refused(ErrorKind::Corrupt, message)
+}
+
+/// Opens a regular file. `access` is read-only or read and write, and for a new file `CREATE | EXCL`.
+pub(super) fn open(
+    folder: &OwnedFd,
+    name: &str,
+    access: OFlags,
+    mode: Mode,
+) -> Result<(OwnedFd, Stat), Unopened> {
+    let flags = access | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = within(folder, name, flags, mode).map_err(|error| match error {
+        Errno::LOOP => Unopened::Strange("a symbolic link"),
+        Errno::ISDIR => Unopened::Strange("a folder"),
+        Errno::NXIO | Errno::NODEV | Errno::OPNOTSUPP => Unopened::Strange("a socket or a device"),
+        Errno::XDEV => Unopened::Strange("a mount of another file system"),
+        other => Unopened::System(other),
+    })?;
+    let stat = fstat(&file)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile if stat.st_nlink > 1 => Err(LINKED),
+        FileType::RegularFile => Ok((file, stat)),
+        FileType::Fifo => Err(Unopened::Strange("a FIFO")),
+        FileType::Directory => Err(Unopened::Strange("a folder")),
+        _ => Err(Unopened::Strange("a device")),
+    }
+}
+
+/// What lies there, to be looked at and not to be read.
+#[cfg(target_os = "linux")]
+pub(super) fn place(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    within(folder, name, flags, Mode::empty())
+}
+
+/// Opens a sub-folder.
+pub(super) fn folder(root: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    within(root, name, flags | OFlags::NONBLOCK, Mode::empty())
+}
+
+/// Without entering another mount, which a user can put onto a folder of theirs, and which may not answer.
+#[cfg(target_os = "linux")]
+fn within(folder: &OwnedFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    use rustix::fs::{ResolveFlags, openat2};
+    /// Kernels before 5.6, and sandboxes that do not know the call.
+    static UNKNOWN: AtomicBool = AtomicBool::new(false);
+    let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+    if !UNKNOWN.load(Ordering::Relaxed) {
+        match openat2(folder.as_fd(), name, flags, mode, resolve) {
+            Err(Errno::NOSYS | Errno::PERM) => {}
+            other => return other,
+        }
+        // A sandbox may say `EPERM` for a call that it does not know, and so may a file that cannot be changed.
+        let plain = openat(folder, name, flags, mode);
+        if plain.is_ok() {
+            UNKNOWN.store(true, Ordering::Relaxed);
+        }
+        return plain;
+    }
+    openat(folder, name, flags, mode)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn within(folder: &OwnedFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    openat(folder.as_fd(), name, flags, mode)
+}
