@@ -5,6 +5,9 @@
     reason = "a test that panics has failed, which is right"
 )]
 
+#[path = "guarantees/disk.rs"]
+mod disk;
+
 use std::time::Duration;
 
 use leaselock::{AcquireError, Client, ErrorKind, LostReason, Mutex};
@@ -55,10 +58,10 @@ async fn a_deleted_lock_has_a_second_holder() {
 }
 
 /// The server is killed and comes back with what it had acknowledged: the holder goes on, and nobody gets in.
-async fn remembers(server: Server) {
+async fn remembers(server: Server, restart: impl FnOnce(&Server)) {
     let (first, second) = two(&server);
     let first = first.acquire().await.unwrap();
-    server.restart();
+    restart(&server);
     assert!(second.try_acquire().await.unwrap().is_none());
     first.extend(TTL).await.unwrap();
     assert!(first.is_held());
@@ -68,13 +71,7 @@ async fn remembers(server: Server) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_append_only_file_that_is_always_written_keeps_leases() {
-    remembers(Server::builder().append_only().start()).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_append_only_file_that_is_written_each_second_keeps_leases_when_the_server_is_killed() {
-    let builder = Server::builder().append_only();
-    remembers(builder.config("appendfsync", "everysec").start()).await;
+    remembers(Server::builder().append_only().start(), Server::restart).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

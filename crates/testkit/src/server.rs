@@ -5,6 +5,8 @@ mod builder;
 mod launch;
 mod replication;
 mod shifted;
+mod shim;
+mod slow_disk;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -157,6 +159,25 @@ impl Server {
     pub fn set_clock_offset_ms(&self, milliseconds: i64) {
         assert!(self.launch.shifted, "ask the builder for a shifted clock");
         shifted::set(self.dir.path(), milliseconds).expect("the server's folder can be written");
+    }
+
+    /// Each flush to the disk takes at least so long from the next one on. What is written reaches the system's cache as
+    /// fast as ever.
+    ///
+    /// # Panics
+    ///
+    /// Without [`Builder::slow_disk`].
+    pub fn set_disk_delay(&self, delay: Duration) {
+        assert!(self.launch.slow_disk, "ask the builder for a slow disk");
+        slow_disk::set(self.dir.path(), delay).expect("the server's folder can be written");
+    }
+
+    /// One number of `INFO`, such as `aof_pending_bio_fsync` in the section `persistence`.
+    pub fn info_number(&self, section: &str, field: &str) -> Option<u64> {
+        let info = self.cli(&["INFO", section]);
+        let mut lines = info.text()?.lines();
+        let value = lines.find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        value?.trim_end().parse().ok()
     }
 
     fn child(&self) -> MutexGuard<'_, Child> {

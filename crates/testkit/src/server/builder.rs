@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::launch::Launch;
-use super::{Server, binary, shifted};
+use super::{Server, binary, shifted, shim, slow_disk};
 use crate::tls::{Authority, Pair};
 
 /// Another process may take a free port before the server does; ten times in a row it will not.
@@ -24,6 +24,7 @@ pub struct Builder {
     sentinel: Option<String>,
     cluster_node: bool,
     shifted: bool,
+    slow_disk: bool,
     tls: Option<Tls>,
 }
 
@@ -84,6 +85,12 @@ impl Builder {
     /// Its wall clock can be moved while it runs; see [`Server::set_clock_offset_ms`].
     pub fn shifted_clock(mut self) -> Builder {
         self.shifted = true;
+        self
+    }
+
+    /// Its disk can be made slow while it runs; see [`Server::set_disk_delay`].
+    pub fn slow_disk(mut self) -> Builder {
+        self.slow_disk = true;
         self
     }
 
@@ -157,14 +164,17 @@ impl Builder {
             password: self.password,
             sentinel: self.sentinel,
             shifted: self.shifted,
+            slow_disk: self.slow_disk,
         };
-        if self.shifted {
+        if self.shifted || self.slow_disk {
             assert!(
-                shifted::can_be(&launch.binary),
-                "{} is linked statically, so its clock cannot be moved: run this test with another server",
+                shim::can_be(&launch.binary),
+                "{} is linked statically, so its clock and its disk stay as they are: run this test with another server",
                 launch.binary.display()
             );
-            shifted::set(dir.path(), 0).expect("the server's folder can be written");
+            let folder = "the server's folder can be written";
+            shifted::set(dir.path(), 0).expect(folder);
+            slow_disk::set(dir.path(), Duration::ZERO).expect(folder);
         }
         let mut problem = String::new();
         for _ in 0..ATTEMPTS {

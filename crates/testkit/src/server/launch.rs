@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::{PATIENCE, shifted};
+use super::{PATIENCE, shifted, slow_disk};
 use crate::clock;
 use crate::resp::{Connection, Value};
 
@@ -21,6 +21,8 @@ pub(super) struct Launch {
     pub(super) sentinel: Option<String>,
     /// Its wall clock can be moved.
     pub(super) shifted: bool,
+    /// Its disk can be made slow.
+    pub(super) slow_disk: bool,
     pub(super) tls_port: Option<u16>,
     /// Its fellows reach it on that one.
     pub(super) tls_among: bool,
@@ -36,6 +38,9 @@ impl Launch {
         };
         if self.shifted {
             shifted::apply(&mut command, dir);
+        }
+        if self.slow_disk {
+            slow_disk::apply(&mut command, dir);
         }
         command
             .stdin(Stdio::null())

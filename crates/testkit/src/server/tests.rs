@@ -116,3 +116,20 @@ fn clock_of_a_running_server_can_be_moved_either_way_and_keys_end_by_it() {
     server.restart();
     assert!(near(7_200_999), "a new process sees the same clock");
 }
+
+#[test]
+fn a_disk_can_be_made_slow_and_fast_again_under_a_running_server() {
+    let server = Server::builder().append_only().slow_disk().start();
+    let flushed = |server: &Server| {
+        let start = crate::clock::now();
+        server.cli(&["SET", "k", "1"]);
+        crate::clock::now() - start
+    };
+    let slow = Duration::from_millis(700);
+    server.set_disk_delay(slow);
+    assert!(flushed(&server) >= slow);
+    server.set_disk_delay(Duration::ZERO);
+    flushed(&server);
+    server.restart();
+    assert_eq!(server.cli(&["GET", "k"]), one());
+}

@@ -150,7 +150,8 @@ impl Facts {
                     None,
                 ),
                 (true, Some("everysec"), _) => {
-                    let advice = "a power failure forgets the leases of the last second or two: set appendfsync always";
+                    let advice = "a power failure, or a kill of the server while its disk is slow, forgets the leases of \
+                                  the last second or two: set appendfsync always, or use strict mode";
                     Check::new(
                         topic,
                         "the append-only file is written every second",

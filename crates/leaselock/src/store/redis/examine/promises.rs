@@ -55,7 +55,11 @@ fn restart(facts: &Facts, shape: Shape) -> Promise {
         ),
         (true, Some("everysec")) => (
             Kept::No,
-            format!("a power failure of a server forgets its leases of the last second or two, {overlap}"),
+            format!(
+                "a power failure of a server, or a kill of it while its disk is slow, forgets its leases of the last \
+                 second or two, {overlap}{}",
+                if shape == Shape::Quorum { "" } else { "; strict mode keeps the others out" }
+            ),
         ),
         (true, _) => (
             Kept::No,

@@ -148,7 +148,14 @@ fn what_a_restart_forgets_is_said_for_the_weakest_server() {
     assert_eq!(
         kept(
             &single("aof_enabled:1\nappendfsync:everysec\n"),
-            "second or two"
+            "a kill of it while its disk is slow, forgets its leases of the last second or two"
+        ),
+        Kept::No
+    );
+    assert_eq!(
+        kept(
+            &single("aof_enabled:1\nappendfsync:everysec\n"),
+            "strict mode keeps the others out"
         ),
         Kept::No
     );
