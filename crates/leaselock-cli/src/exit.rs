@@ -96,7 +96,10 @@ impl Exit {
             AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {
                 Exit::of_store(source.kind())
             }
-            // Whatever some of the nodes have met, a majority cannot be reached.
+            AcquireError::NoQuorum { source, .. } if source.kind() == ErrorKind::Corrupt => {
+                Exit::FOREIGN_DATA
+            }
+            // Whatever else some of the nodes have met, a majority cannot be reached.
             AcquireError::TooFewCopies { .. } | AcquireError::NoQuorum { .. } => Exit::UNAVAILABLE,
             _ => Exit::INTERNAL,
         }

@@ -72,6 +72,9 @@ pub(crate) fn text(seen: &Inspection) -> String {
         };
         text.push_str(&format!("  {}. {who}{priority}\n", place.place));
     }
+    for what in &seen.damaged {
+        text.push_str(&format!("  damaged: {}\n", tame(what)));
+    }
     text
 }
 
@@ -83,7 +86,10 @@ pub(crate) fn json(seen: &Inspection) -> Value {
         _ => ("free", Value::Null, Value::Null),
     };
     let line: Vec<Value> = seen.line.iter().map(in_line_json).collect();
-    json!({ "name": seen.name, "state": state, "holder": holder, "found": found, "line": line })
+    json!({
+        "name": seen.name, "state": state, "holder": holder, "found": found, "line": line,
+        "damaged": seen.damaged,
+    })
 }
 
 pub(crate) fn holder_json(holder: &Holder) -> Value {

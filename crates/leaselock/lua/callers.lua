@@ -3,7 +3,7 @@
 -- Writes: tells the first who is there, by its token on its channel: a reason to look and no grant. Whoever is told or
 -- is not there leaves: it asks again when it looks, and nobody is told in vain twice.
 local function callers_tell(callers)
-  local waiting = redis.call('ZRANGE', callers, '0', '15')
+  local waiting = redis.pcall('ZRANGE', callers, '0', '15') -- an error for what is no sorted set has none
   for i = 1, #waiting do
     local whose, channel = string.match(waiting[i], '^(%S+) (.+)$')
     redis.call('ZREM', callers, waiting[i])

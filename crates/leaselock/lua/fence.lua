@@ -5,18 +5,46 @@
 -- Plain cases write it and leave its end as it is, which costs half as much, unless the six leading digits of the time
 -- have changed since the grant before: that happens every 10 000 s, by which it is kept longer.
 
-local FENCE_KEPT_MS = '614800000' -- text: the server would make text of a number each time
+-- A value that no grant writes is damaged: what was granted before is unknown then, so nothing is granted under it.
 
--- Reads only: the first and last number of the latest grant; 0 and 0 when none is known.
-local function fence_read(fence)
-  local first, last = string.match(redis.call('GET', fence) or '', '^(%d+):(%d+)$')
-  return tonumber(first) or 0, tonumber(last) or 0
+local FENCE_KEPT_MS = '614800000' -- text: the server would make text of a number each time
+local FENCE_END = 9007199253692416 -- 2^53 less the longest range: above 2^53 a double skips numbers
+local FENCE_RANGE_MAX = 1048576
+
+-- What redis.pcall gave; nil and true when the key holds another type. Any other refusal is raised.
+local function of_type(answer)
+  if type(answer) ~= 'table' or not answer.err then return answer end
+  if string.find(answer.err, 'WRONGTYPE', 1, true) then return nil, true end
+  error(answer.err, 0)
 end
 
--- Reads only: the first and last number of the lease that this value holds; 0 for a foreign one and for one without.
+-- The first and last number in the value of a fence; nil when it is damaged.
+local function fence_parse(value)
+  local first_text, last_text = string.match(value, '^(%d+):(%d+)$')
+  if not first_text or #first_text > 16 or #last_text > 16 then return nil end
+  local first, last = tonumber(first_text), tonumber(last_text)
+  if first > last or last >= FENCE_END or last - first >= FENCE_RANGE_MAX then return nil end
+  return first, last
+end
+
+local function fence_damaged(fence)
+  return { err = 'DAMAGED fence ' .. fence }
+end
+
+-- Reads only: the first and last number of the latest grant; 0 and 0 when none is known, nil when it is damaged.
+local function fence_read(fence)
+  local value, other = of_type(redis.pcall('GET', fence))
+  if other then return nil end
+  if not value then return 0, 0 end
+  return fence_parse(value)
+end
+
+-- Reads only: the first and last number of the lease that this value holds; 0 for a foreign one, for one without, and
+-- when the fence is damaged.
 local function fence_of(value, fence)
   if not is_fenced(value) or client_of(value) == '' then return 0, 0 end
-  return fence_read(fence)
+  local first, last = fence_read(fence)
+  return first or 0, last or 0
 end
 
 -- Writes the next `range` numbers and returns the first.

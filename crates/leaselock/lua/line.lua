@@ -21,9 +21,15 @@ local function line_score(priority)
   return string.sub(priority, 1, 1) == '-' and string.sub(priority, 2) or '-' .. priority
 end
 
--- Reads only: the member of a waiter that has one.
+-- Another type lies under the key of `line` or of `waiters`, so nobody can tell who waits.
+local function line_damaged(key)
+  return { err = 'DAMAGED queue ' .. key }
+end
+
+-- Reads only: the member of a waiter that has one; nil and true when `waiters` is damaged.
 local function line_known(waiters, token)
-  local member = redis.call('HGET', waiters, token)
+  local member, other = of_type(redis.pcall('HGET', waiters, token))
+  if other then return nil, true end
   return member and string.sub(member, 17, 47) == token and string.match(member, '^%d+') and member
 end
 
@@ -53,18 +59,26 @@ local function line_present(channels)
   return present
 end
 
--- Reads only: the waiters from place `first` to `last`, taken apart.
+-- Reads only: the waiters from place `first` to `last`, taken apart; none and true when the line is damaged.
 local function line_read(line, first, last)
-  local places = {}
-  for i, member in ipairs(redis.call('ZRANGE', line, first, last)) do
+  local places, members, other = {}, of_type(redis.pcall('ZRANGE', line, first, last))
+  for i, member in ipairs(members or {}) do
     places[i] = line_place(member)
   end
-  return places
+  return places, other
+end
+
+-- Writes nothing: tells the first waiter, by its token alone, which is a reason to look. It may not be there, or we may
+-- not say so; then it looks by itself.
+local function line_tell_first(line)
+  local first = line_read(line, 0, 0)[1]
+  if first and first.channel ~= '' then line_tell(first.channel, first.token) end
 end
 
 -- Reads only: the first waiter who is there (`asking` is: it is the caller), and those who are surely gone. A member
--- without an entry in `waiters` is of one who could not be found any more when it left.
-local function line_pick(line, waiters, now_us, asking)
+-- without an entry in `waiters` is of one who could not be found any more when it left. `unfenced` leaves out those who
+-- want a fencing token. Nobody, and true, when `waiters` is damaged.
+local function line_pick(line, waiters, now_us, asking, unfenced)
   local gone, first, last = {}, 0, 0 -- the head alone first: mostly it is there
   while first < HEAD_MAX do
     local places, channels = line_read(line, first, last), {}
@@ -74,8 +88,12 @@ local function line_pick(line, waiters, now_us, asking)
     local present = line_present(channels)
     for _, place in ipairs(places) do
       local there = place.passed_ms and (place.token == asking or present[place.channel])
-      if there and redis.call('HGET', waiters, place.token) then return place, gone end
-      if there or now_us - tonumber(place.looked_us) > GONE_AFTER_US then gone[#gone + 1] = place end
+      local passed_over = unfenced and is_fenced(place.token)
+      local known, other = nil, nil
+      if there and not passed_over then known, other = of_type(redis.pcall('HGET', waiters, place.token)) end
+      if other then return nil, {}, true end
+      if known then return place, gone end
+      if there and not passed_over or now_us - tonumber(place.looked_us) > GONE_AFTER_US then gone[#gone + 1] = place end
     end
     if #places <= last - first then return nil, gone end
     first, last = last + 1, HEAD_MAX - 1
@@ -84,7 +102,7 @@ local function line_pick(line, waiters, now_us, asking)
 end
 
 local function line_drop(line, waiters, place)
-  redis.call('ZREM', line, place.member)
+  of_type(redis.pcall('ZREM', line, place.member))
   redis.call('HDEL', waiters, place.token)
 end
 
@@ -137,15 +155,17 @@ local function line_hand_over(lock, line, waiters, fence, place, last_fence, now
 end
 
 -- Reads first, then writes: gives up `lock` to whoever is next. `used` is the highest number that its holder used of
--- those that were reserved; 0 when all are to count as used.
+-- those that were reserved; 0 when all are to count as used. Whatever is damaged, the lock is given up: who cannot have
+-- it is told to look, and learns of the damage.
 local function line_pass_on(lock, line, waiters, fence, used, now_us)
   local first_fence, last_fence = fence_read(fence)
-  local unused = first_fence <= used and used < last_fence
+  local unused = last_fence and first_fence <= used and used < last_fence
   if unused then last_fence = used end
-  local place, gone = line_pick(line, waiters, now_us, '')
+  local place, gone, other = line_pick(line, waiters, now_us, '', not last_fence)
   line_forget(line, waiters, gone)
   local handed_over = line_hand_over(lock, line, waiters, fence, place, last_fence, now_us)
   -- A grant with numbers of its own has taken the unused ones.
   if unused and not (place and is_fenced(place.token)) then fence_lower(fence, first_fence, used) end
+  if not handed_over and (other or not last_fence) then line_tell_first(line) end
   return handed_over
 end

@@ -1,10 +1,16 @@
 -- proposal: a fencing token that a client proposes to one node of a quorum. It holds here when it is larger than all
 -- that this node has seen, and not behind its clock by more than a node that forgot everything stays out of votes.
 
--- Reads only: whether the number holds over what the fence has held; the least that would.
+-- Reads only: whether the number holds over what the fence has held, and the least that would; nil when what it has held
+-- is damaged. A number that would damage it does not hold.
 local function proposal_holds(before, wish, now_us, behind_us)
-  local last = before and tonumber(string.match(before, '^%d+:(%d+)$')) or 0
-  return wish > last and wish >= now_us - behind_us, math.max(last + 1, now_us)
+  local last = 0
+  if before then
+    local _, known = fence_parse(before)
+    if not known then return nil end
+    last = known
+  end
+  return wish > last and wish >= now_us - behind_us and wish < FENCE_END, math.max(last + 1, now_us)
 end
 
 -- Writes the number over what the fence has held. Returns the server's refusal, or nil. As in lua/fence.lua,

@@ -55,7 +55,8 @@ pub enum ErrorKind {
     Forbidden,
     /// Something that is no lock lies under one of the keys. It was not touched.
     WrongType,
-    /// A lock file is damaged in both its copies. It is never taken for a free lock.
+    /// A lock file is damaged in both its copies, which is never taken for a free lock; or the fencing tokens or the
+    /// queue of a lock are damaged, and nothing is granted. The message names what is damaged and how to mend it.
     Corrupt,
     /// No space for a new lock file.
     StorageFull,

@@ -11,6 +11,10 @@ use std::fmt;
 pub struct Fence(u64);
 
 impl Fence {
+    /// Every fencing token is below it, as in `lua/fence.lua`: 2^53, above which doubles skip numbers, less the longest
+    /// range.
+    pub(crate) const END: u64 = (1 << 53) - (1 << 20);
+
     /// From a number that was issued earlier, such as one stored by the protected resource.
     pub const fn new(number: u64) -> Self {
         Fence(number)

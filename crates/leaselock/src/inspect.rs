@@ -26,6 +26,8 @@ pub struct Inspection {
     pub state: Holding,
     /// Who waits, in order; the first 128.
     pub line: Vec<InLine>,
+    /// What is damaged beside the lock and keeps it from being granted: one sentence each, with what mends it.
+    pub damaged: Vec<String>,
 }
 
 /// Whether a lock is held.
@@ -165,8 +167,7 @@ impl People<'_> {
             return Ok(process.clone());
         }
         let record = self.inner.record_of(client);
-        let about = self.inner.ask(&Who { record: &record }, WITHIN).await?;
-        let process = about.as_deref().and_then(Process::decode);
+        let process = self.inner.ask(&Who { record: &record }, WITHIN).await?;
         self.known.insert(client.to_owned(), process.clone());
         Ok(process)
     }
@@ -226,6 +227,7 @@ async fn look(
         name: name.as_str().to_owned(),
         state,
         line,
+        damaged: seen.damaged,
     })
 }
 

@@ -33,6 +33,7 @@ pub mod blocking;
 mod client;
 mod clock;
 mod combine;
+mod damage;
 mod doctor;
 mod error;
 mod fence;

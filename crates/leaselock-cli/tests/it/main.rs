@@ -7,6 +7,7 @@ mod bench;
 mod co_users;
 mod coming_from;
 mod common;
+mod damage;
 mod ending;
 mod handles;
 mod json;

@@ -3,11 +3,14 @@
 -- KEYS[1] record     string; host, pid, process name and start, one a line
 --
 -- Returns {"known", about}    as written by client/announce
---         {"unknown"}         never said, or long gone
+--         {"unknown"}         never said, or long gone; or no client of ours wrote what lies there
 -- Replay  the same answer
 -- Writes  nothing
 local record = KEYS[1]
 
-local about = redis.call('GET', record)
-if about then return { 'known', about } end
+local ABOUT_MAX = 4096 -- bytes; ours have less than half of it
+
+local about = redis.pcall('GET', record)
+if type(about) == 'table' and not string.find(about.err, 'WRONGTYPE', 1, true) then return about end
+if type(about) == 'string' and #about <= ABOUT_MAX then return { 'known', about } end
 return { 'unknown' }

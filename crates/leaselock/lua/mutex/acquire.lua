@@ -27,6 +27,9 @@
 --                                                          just ended; why: 'missing', there was no gate; 'moved', it
 --                                                          was another server's. Nothing is held by this call
 --         {"disagrees", longest_ms, time_us}               strict mode: the gate is for leases of another length
+--         the error DAMAGED fence, with its key            no grant of ours wrote what lies there, and the token wants a
+--                                                          fencing token; or DAMAGED queue: the line or the waiters are
+--                                                          of another type. Nothing is granted and nothing is renewed
 -- Replay  a token that holds gets {"granted", same fence, same range} with its time made whole again; a token in line
 --         keeps its place and is marked as alive, unless it was in the last 10 s. Nothing is granted or queued twice.
 -- Writes  lock, line, waiters, fence, gate
@@ -43,23 +46,30 @@ if not held and redis.call('EXISTS', lock, line) == 0 then
     redis.call('SET', lock, token, 'PX', ttl_ms)
     return { 'unfenced', now }
   end
-  local before = redis.call('SET', fence, now .. ':' .. now, 'KEEPTTL', 'GET')
-  if not before or string.sub(before, 1, 6) ~= string.sub(now, 1, 6) then
-    redis.call('PEXPIRE', fence, '614800000')
-  end
-  if not before or #before == 33 and #now == 16 and string.byte(before, 17) == 58 and string.sub(before, 18) < now then
+  local before = redis.pcall('SET', fence, now .. ':' .. now, 'KEEPTTL', 'GET')
+  local last = type(before) == 'string' and string.match(before, '^%d+:(%d+)$')
+  if not before or last and #last == 16 and #before == 33 and #now == 16 and before < now and last < now then
+    if not before or string.sub(before, 1, 6) ~= string.sub(now, 1, 6) then
+      redis.call('PEXPIRE', fence, '614800000')
+    end
     redis.call('SET', lock, token, 'PX', ttl_ms)
     return { 'fenced', now }
   end
-  redis.call('SET', fence, before, 'KEEPTTL')
+  if type(before) == 'string' then
+    redis.call('SET', fence, before, 'KEEPTTL')
+  elseif not string.find(before.err, 'WRONGTYPE', 1, true) then
+    return before
+  end
 end
 
 -- The plain wait: held by another, and in line behind all others of the one usual priority, new or as before.
 if held and held ~= token and string.sub(wait, 1, 2) == '0 ' then
-  local last = redis.call('ZRANGE', line, '-1', '-1')[1]
-  if #now == 16 and (not last or string.sub(last, 64, 66) == ' 0 ' and string.sub(last, 1, 16) < now) then
+  local ranged = redis.pcall('ZRANGE', line, '-1', '-1')
+  local last = ranged[1]
+  if #now == 16 and not ranged.err and (not last or string.sub(last, 64, 66) == ' 0 ' and string.sub(last, 1, 16) < now) then
     local member = now .. token .. now .. ' ' .. wait
-    if redis.call('HSETNX', waiters, token, member) == 1 then
+    local added = redis.pcall('HSETNX', waiters, token, member)
+    if added == 1 then
       redis.call('ZADD', line, '0', member)
       local place = last and redis.call('HLEN', waiters) or 1
       -- Both keys end 60 s after this was done last, which is at most 10 s ago unless the leading digits differ.
@@ -73,8 +83,8 @@ if held and held ~= token and string.sub(wait, 1, 2) == '0 ' then
       return { 'waiting', redis.call('PTTL', lock), holder, now, place }
     end
     -- A look by whoever stands there with the same wish, and was marked as alive at most 10 s ago, writes nothing.
-    local mine = redis.call('HGET', waiters, token)
-    if string.sub(mine, 48, 56) == string.sub(now, 1, 9) and string.sub(mine, 65) == wait then
+    local mine = added == 0 and redis.call('HGET', waiters, token)
+    if mine and string.sub(mine, 48, 56) == string.sub(now, 1, 9) and string.sub(mine, 65) == wait then
       local rank = redis.call('ZRANK', line, mine)
       local holder = #held == 31 and string.match(held, '^[%w_-]+[.~]([%w_-]+)$') or ''
       if rank then return { 'waiting', redis.call('PTTL', lock), holder, now, rank + 1 } end

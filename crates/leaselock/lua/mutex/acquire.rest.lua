@@ -8,21 +8,25 @@ local score = line_score(priority)
 held = redis.call('GET', lock)
 
 if held == token then
-  if redis.call('PTTL', lock) < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
   local first_fence, last_fence = 0, 0
+  if fenced then first_fence, last_fence = fence_read(fence) end
+  if not last_fence then return fence_damaged(fence) end
+  if redis.call('PTTL', lock) < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
   if fenced then
-    first_fence, last_fence = fence_read(fence)
     if first_fence == 0 then first_fence, last_fence = tonumber(fence_mint(fence, 0, now_us, 1)), now_us end
     range = whole(last_fence - first_fence + 1)
   end
-  return { 'granted', whole(first_fence), range, now, redis.call('ZCARD', line) > 0 and '1' or '0' }
+  return { 'granted', whole(first_fence), range, now, (of_type(redis.pcall('ZCARD', line)) or 0) > 0 and '1' or '0' }
 end
 if held and not waits then return { 'busy', redis.call('PTTL', lock), client_of(held), now } end
 
-local member = line_known(waiters, token)
-local length = redis.call('ZCARD', line)
+local length, other_line = of_type(redis.pcall('ZCARD', line))
+if other_line then return line_damaged(line) end
+local member, other_waiters = line_known(waiters, token)
+if other_waiters and (held or length > 0) then return line_damaged(waiters) end
 local _, last_fence = 0, 0
 if not held then _, last_fence = fence_read(fence) end
+if fenced and not last_fence then return fence_damaged(fence) end
 
 -- Gets in line, or shows that it is still there: a known token keeps its ticket and with it its place. Before it is
 -- known whose turn it is, so that a higher priority counts at once.
@@ -41,7 +45,7 @@ end
 if held then return { 'waiting', redis.call('PTTL', lock), client_of(held), now, redis.call('ZRANK', line, member) + 1 } end
 
 if length > 0 then
-  local place, gone = line_pick(line, waiters, now_us, token)
+  local place, gone = line_pick(line, waiters, now_us, token, not last_fence)
   line_forget(line, waiters, gone)
   if place and place.token ~= token then
     local pttl_ms, holder = 1, ''

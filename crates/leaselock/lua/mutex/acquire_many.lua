@@ -32,7 +32,8 @@ local function take(i)
   local before = redis.pcall('SET', fence, fresh, 'KEEPTTL', 'GET')
   if before then
     if type(before) == 'table' then return '-' end
-    if #before ~= 33 or #now ~= 16 or string.byte(before, 17) ~= 58 or string.sub(before, 18) >= now then
+    local last = string.match(before, '^%d+:(%d+)$')
+    if not last or #last ~= 16 or #before ~= 33 or #now ~= 16 or before > now or last >= now then
       -- The clock went back, this lock was in the call before, or this is no fence of ours.
       if before ~= fresh then redis.pcall('SET', fence, before, 'KEEPTTL') end
       return '-'

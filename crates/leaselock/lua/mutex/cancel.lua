@@ -19,14 +19,12 @@ local token, used = ARGV[1], tonumber(ARGV[2]) or 0
 local now_us = clock_us()
 local member = line_known(waiters, token)
 local held = redis.pcall('GET', lock) -- an error for what is no lock, which is no reason to stay in line
-local was_first = member and redis.call('ZRANK', line, member) == 0
+local was_first = member and of_type(redis.pcall('ZRANK', line, member)) == 0
 if member then line_drop(line, waiters, { member = member, token = token }) end
 if held == token then
   line_pass_on(lock, line, waiters, fence, used, now_us)
   return { 'released', whole(now_us) }
 end
--- Behind a holder that tells nobody only the first looks often, so the next one is told that it is the first: by its
--- token alone, which is a reason to look. It may not be there, or we may not say so; then it looks by itself.
-local first = was_first and line_read(line, 0, 0)[1]
-if first and first.channel ~= '' then line_tell(first.channel, first.token) end
+-- Behind a holder that tells nobody only the first looks often, so the next one is told that it is the first.
+if was_first then line_tell_first(line) end
 return { member and 'left' or 'absent', whole(now_us) }

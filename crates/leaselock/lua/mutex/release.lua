@@ -26,9 +26,9 @@ if not used and redis.call('EXISTS', line) == 0 then
   redis.call('DEL', lock)
   return { 'released' }
 end
-local ahead = redis.call('ZRANGE', line, '0', '1')
+local ahead = redis.pcall('ZRANGE', line, '0', '1') -- an error for what is no line has no first
 local first = ahead[1]
-if used and not first and redis.call('GET', fence) == used .. ':' .. used then
+if used and not first and redis.pcall('GET', fence) == used .. ':' .. used then
   redis.call('DEL', lock)
   return { 'released' }
 end
@@ -47,9 +47,10 @@ if used and channel and string.byte(next, 23) ~= 46 then channel = nil end
 local sharded = channel and string.sub(channel, -2) == ':s'
 local heard = channel and redis.pcall('PUBSUB', sharded and 'SHARDNUMSUB' or 'NUMSUB', channel)
 if heard and not heard.err and tonumber(heard[2]) > 0 then
-  local known = redis.call('HDEL', waiters, next) == 1
-  redis.call('ZREM', line, first) -- without an entry it is of one who could not be found when it left
-  if known then
+  local dropped = redis.pcall('HDEL', waiters, next)
+  -- Without an entry it is of one who could not be found when it left.
+  if type(dropped) == 'number' then redis.call('ZREM', line, first) end
+  if dropped == 1 then
     out = first
     local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
     local minted, before, passed = '0', false, true
@@ -61,9 +62,10 @@ if heard and not heard.err and tonumber(heard[2]) > 0 then
       if type(before) == 'table' then
         passed = false
       elseif before then
-        passed = #before == 33 and string.byte(before, 17) == 58
-          and (string.sub(before, 18) < now
-            or used and #used == 16 and used < now and string.sub(before, 1, 16) <= used and used < string.sub(before, 18))
+        local last_fence = string.match(before, '^%d+:(%d+)$')
+        passed = last_fence and #last_fence == 16 and #before == 33 and before < now
+          and (last_fence < now
+            or used and #used == 16 and used < now and string.sub(before, 1, 16) <= used and used < last_fence)
       end
       if not before or passed and string.sub(before, 1, 6) ~= string.sub(now, 1, 6) then
         redis.call('PEXPIRE', fence, '614800000')

@@ -10,6 +10,7 @@
 -- Returns {"accepted", time_us}          the proposal holds here
 --         {"refused", least, time_us}    it does not: `least` would
 --         {"gone", time_us}              the vote is not there any more; nothing was changed
+--         the error DAMAGED fence, with its key    no vote of ours wrote what lies there; nothing was changed
 -- Replay  refuses what it accepted: who holds a number that is not larger cannot be told
 -- Writes  fence
 local lock, fence = KEYS[1], KEYS[2]
@@ -17,8 +18,9 @@ local token, proposed, behind_us = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local now_us = clock_us()
 if redis.call('GET', lock) ~= token then return { 'gone', whole(now_us) } end
-local before = redis.call('GET', fence)
+local before, other = of_type(redis.pcall('GET', fence))
 local holds, least = proposal_holds(before, tonumber(proposed), now_us, behind_us)
+if other or holds == nil then return fence_damaged(fence) end
 if not holds then return { 'refused', whole(least), whole(now_us) } end
 local refusal = proposal_write(fence, before, proposed)
 if refusal then return refusal end

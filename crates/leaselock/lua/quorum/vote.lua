@@ -15,6 +15,7 @@
 --         {"granted", least, time_us}           held as well, but the proposal does not hold: `least` would
 --         {"busy", pttl_ms, holder, time_us}    held by another for so long (-1: no end is set), of this client ('' when
 --                                               foreign); the caller will be told
+--         the error DAMAGED fence, with its key         no vote of ours wrote what lies there; the token has no vote here
 -- Replay  a token that holds holds on, with its time made whole again; the proposal is refused, even where it was
 --         accepted, because nobody can tell any more whose number the latest one is
 -- Writes  lock, fence, callers
@@ -26,19 +27,24 @@ local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[
 
 -- The plain case: the lock is free, its caller has not waited, and the proposal is larger than the one number that the
 -- fence has. What refuses the fence is found before anybody knows of the lock.
-if caller == '' and redis.call('SET', lock, token, 'PX', ttl_ms, 'NX') then
+local taken = caller == '' and redis.call('SET', lock, token, 'PX', ttl_ms, 'NX')
+if taken then
   if string.byte(token, 23) ~= 46 then return { 'accepted', now } end
   local before = redis.pcall('SET', fence, proposed .. ':' .. proposed, 'KEEPTTL', 'GET')
   if type(before) == 'table' then
     redis.call('DEL', lock)
-    return before
+    return string.find(before.err, 'WRONGTYPE', 1, true) and { err = 'DAMAGED fence ' .. fence } or before
   end
-  if not before or string.sub(before, 1, 6) ~= string.sub(proposed, 1, 6) then
-    redis.call('PEXPIRE', fence, '614800000')
-  end
+  local last = before and string.match(before, '^%d+:(%d+)$')
   local larger = not before
-    or #before == 33 and #proposed == 16 and string.byte(before, 17) == 58 and string.sub(before, 18) < proposed
-  if larger and tonumber(proposed) >= now - behind_us then return { 'accepted', now } end
+    or last and #last == 16 and #before == 33 and #proposed == 16 and before < proposed and last < proposed
+  local wish = tonumber(proposed)
+  if larger and wish >= now - behind_us and wish < 9007199253692416 then
+    if not before or string.sub(before, 1, 6) ~= string.sub(proposed, 1, 6) then
+      redis.call('PEXPIRE', fence, '614800000')
+    end
+    return { 'accepted', now }
+  end
   if before then
     redis.call('SET', fence, before, 'KEEPTTL')
   else

@@ -30,7 +30,7 @@ for i = 1, count do
   local may = free or held and not held[i]
   if may and fenced then
     local holds, larger = proposal_holds(fences and fences[i], wish, now_us, behind_us)
-    may, least = fences and holds, math.max(least, larger)
+    may, least = fences and holds, math.max(least, larger or 0)
   end
   answers[i] = may and 'a' or '-'
 end

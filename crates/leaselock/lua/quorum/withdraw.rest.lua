@@ -1,5 +1,5 @@
 -- quorum/withdraw, behind its fragments: every case but the plain one.
-if caller ~= '' then redis.call('ZREM', callers, caller) end
+if caller ~= '' then redis.pcall('ZREM', callers, caller) end
 if not held then
   -- Whoever was told of a release and goes away before it has voted leaves that to the next.
   if tell == '1' and caller ~= '' then callers_tell(callers) end

@@ -106,23 +106,24 @@ pub(crate) struct Who<'a> {
 }
 
 impl Operation for Who<'_> {
-    type Reply = Option<String>;
+    type Reply = Option<Process>;
     const SCRIPT: fn() -> &'static Script = || script!("client/who"; reads_only);
 
     fn encode(&self, call: &mut Call) {
         call.key(self.record);
     }
 
-    fn decode(answer: &Tagged) -> Result<Option<String>, Malformed> {
+    /// What no client of ours wrote says nothing about it.
+    fn decode(answer: &Tagged) -> Result<Option<Process>, Malformed> {
         match answer.tag() {
-            "known" => Ok(Some(answer.text(0)?.to_owned())),
+            "known" => Ok(answer.text(0).ok().and_then(Process::decode)),
             "unknown" => Ok(None),
             _ => Err(Malformed),
         }
     }
 
     #[cfg(feature = "redis")]
-    fn count(votes: &Votes<Option<String>>) -> Count<Option<String>> {
+    fn count(votes: &Votes<Option<Process>>) -> Count<Option<Process>> {
         polls::known(votes)
     }
 }

@@ -244,7 +244,7 @@ impl DetachedLease {
             .ask(&crate::client::record::Who { record: &record }, within)
             .await
             .ok()??;
-        Some((record, about))
+        Some((record, about.encode()))
     }
 
     /// Gives the lease back; the next in line has it in the same step.

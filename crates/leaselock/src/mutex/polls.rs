@@ -88,7 +88,7 @@ pub(crate) fn written(votes: &Votes<()>) -> Count<()> {
 }
 
 /// What any node knows about a client; nothing when a majority does not.
-pub(crate) fn known(votes: &Votes<Option<String>>) -> Count<Option<String>> {
+pub(crate) fn known<T: Clone>(votes: &Votes<Option<T>>) -> Count<Option<T>> {
     if let Some((_, known)) = votes.answers().find(|(_, about)| about.is_some()) {
         return Count::Decided(known.clone());
     }
@@ -134,6 +134,7 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Count<Inspected> {
             return Count::Decided(Inspected {
                 state: together(alike.collect(), votes.needed()),
                 line: Vec::new(),
+                damaged: damaged(votes),
             });
         }
     }
@@ -143,9 +144,25 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Count<Inspected> {
         || votes.silent() == 0 && votes.is_majority(|_| true)
     {
         let (state, line) = (InspectedState::Free, Vec::new());
-        return Count::Decided(Inspected { state, line });
+        let damaged = damaged(votes);
+        return Count::Decided(Inspected {
+            state,
+            line,
+            damaged,
+        });
     }
     Count::Open
+}
+
+/// What any node has found, once.
+fn damaged(votes: &Votes<Inspected>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for found in votes.answers().flat_map(|(_, seen)| &seen.damaged) {
+        if !all.contains(found) {
+            all.push(found.clone());
+        }
+    }
+    all
 }
 
 fn fence_of(state: &InspectedState) -> Option<Fence> {

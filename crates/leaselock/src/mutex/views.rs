@@ -1,5 +1,6 @@
 //! The atomic steps of onlookers and operators.
 
+use crate::damage;
 use crate::fence::Fence;
 use crate::keys::MutexKeys;
 #[cfg(feature = "redis")]
@@ -20,6 +21,8 @@ pub(crate) struct Inspected {
     pub(crate) state: InspectedState,
     /// Client and priority of each waiter, in order.
     pub(crate) line: Vec<(String, i32)>,
+    /// What is wrong with its side keys, and how it is mended.
+    pub(crate) damaged: Vec<String>,
 }
 
 pub(crate) enum InspectedState {
@@ -63,6 +66,7 @@ impl Operation for Inspect<'_> {
         Ok(Inspected {
             state,
             line: line(answer.array(1)?)?,
+            damaged: damaged(answer.array(answer.values().len().saturating_sub(1))?)?,
         })
     }
 
@@ -76,19 +80,33 @@ impl Operation for Inspect<'_> {
     }
 }
 
-fn line(items: &[Value]) -> Result<Vec<(String, i32)>, Malformed> {
-    let text = |value: &Value| match value {
+fn text(value: &Value) -> Result<String, Malformed> {
+    match value {
         Value::Bytes(bytes) => String::from_utf8(bytes.clone()).map_err(|_| Malformed),
         Value::Nil | Value::Int(_) | Value::Array(_) => Err(Malformed),
-    };
+    }
+}
+
+fn line(items: &[Value]) -> Result<Vec<(String, i32)>, Malformed> {
     let pairs = items.chunks_exact(2);
     pairs
-        .map(|pair| {
-            Ok((
-                text(&pair[0])?,
-                text(&pair[1])?.parse().map_err(|_| Malformed)?,
-            ))
-        })
+        .map(|pair| Ok((text(&pair[0])?, priority(&text(&pair[1])?))))
+        .collect()
+}
+
+/// One that no client of ours has is shown as the nearest that one can have.
+fn priority(digits: &str) -> i32 {
+    let beyond = match digits.starts_with('-') {
+        true => i32::MIN,
+        false => i32::MAX,
+    };
+    digits.parse().unwrap_or(beyond)
+}
+
+fn damaged(items: &[Value]) -> Result<Vec<String>, Malformed> {
+    let pairs = items.chunks_exact(2);
+    pairs
+        .map(|pair| damage::sentence(&text(&pair[0])?, &text(&pair[1])?).ok_or(Malformed))
         .collect()
 }
 

@@ -120,6 +120,7 @@ fn seen(letter: char) -> Inspected {
     Inspected {
         state,
         line: Vec::new(),
+        damaged: Vec::new(),
     }
 }
 
@@ -194,6 +195,7 @@ fn the_number_of_a_lease_is_that_of_a_majority_and_those_who_are_late_are_waited
             why: Vec::new(),
         },
         line: Vec::new(),
+        damaged: Vec::new(),
     };
     for (said, expected) in [
         ("5-.", None),

@@ -331,10 +331,10 @@ fn a_foreign_value_is_busy_and_is_left_alone() {
 fn another_type_under_any_key_is_an_error_and_is_left_alone() {
     on_every_engine(async |lab| {
         let (keys, ours) = (keys("job"), token());
-        for key in [
-            &keys.lock.to_string(),
-            &keys.line().to_string(),
-            &keys.fence().to_string(),
+        for (key, kind) in [
+            (&keys.lock.to_string(), ErrorKind::WrongType),
+            (&keys.line().to_string(), ErrorKind::Corrupt),
+            (&keys.fence().to_string(), ErrorKind::Corrupt),
         ] {
             lab.meddle(&ADD_HASH, key, &[]).await;
             let error = lab
@@ -344,7 +344,7 @@ fn another_type_under_any_key_is_an_error_and_is_left_alone() {
                 .unwrap_err();
             assert_eq!(
                 (error.kind(), error.maybe_applied()),
-                (ErrorKind::WrongType, false),
+                (kind, false),
                 "{key}: {error}"
             );
             assert_eq!(
@@ -361,70 +361,8 @@ fn another_type_under_any_key_is_an_error_and_is_left_alone() {
             .ask(&acquire(&keys, &ours, &WAIT), WITHIN)
             .await
             .unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::WrongType, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert_eq!(lab.line_length(&keys).await, 0);
-    });
-}
-
-#[test]
-fn another_type_under_a_side_key_stops_a_hand_over_and_leaves_holder_and_line() {
-    on_every_engine(async |lab| {
-        let _ear = lab.listen("here").await;
-        let wait = How {
-            channel: "here",
-            ..WAIT
-        };
-        for (name, key) in [("a", "{a}:ll:waiters"), ("b", "{b}:ll:fence")] {
-            let (keys, holder) = (keys(name), token());
-            lab.granted(&keys, &holder, &TRY).await;
-            lab.waiting(&keys, &token(), &wait).await;
-            lab.waiting(&keys, &token(), &wait).await;
-            lab.meddle(&DELETE, key, &[]).await;
-            let odd = if name == "a" { &SET } else { &ADD_HASH };
-            lab.meddle(odd, key, &["x"]).await;
-            let release = Release {
-                keys: &keys,
-                token: &holder,
-                used: None,
-            };
-            let error = lab.store.ask(&release, WITHIN).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::WrongType, "{key}: {error}");
-            lab.meddle(&DELETE, key, &[]).await;
-            assert!(lab.holds(&keys, &holder).await, "{}: {key}", lab.engine);
-            assert_eq!(lab.line_length(&keys).await, 2, "{}: {key}", lab.engine);
-        }
-    });
-}
-
-/// What stops the search for the next one must not leave the lock with the one who was not there.
-#[test]
-fn another_type_under_the_fence_grants_nothing_to_a_waiter_who_is_away() {
-    on_every_engine(async |lab| {
-        let (keys, holder, away) = (keys("job"), unfenced_token(), unfenced_token());
-        let (unfenced, wait) = (
-            How {
-                fencing: false,
-                ..TRY
-            },
-            How {
-                fencing: false,
-                channel: "away",
-                ..WAIT
-            },
-        );
-        lab.granted(&keys, &holder, &unfenced).await;
-        lab.waiting(&keys, &away, &wait).await;
-        let fence = keys.fence().to_string();
-        lab.meddle(&ADD_HASH, &fence, &[]).await;
-        let release = Release {
-            keys: &keys,
-            token: &holder,
-            used: None,
-        };
-        let error = lab.store.ask(&release, WITHIN).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::WrongType, "{error}");
-        assert!(!lab.holds(&keys, &away).await, "{}", lab.engine);
-        assert_eq!(lab.line_length(&keys).await, 1, "{}", lab.engine);
     });
 }
 

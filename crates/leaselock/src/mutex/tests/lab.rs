@@ -168,6 +168,15 @@ meddling!(
     ADD_HASH,
     "redis.call('HSET', KEYS[1], 'a', 'b') return {'ok'}"
 );
+// Bytes that are no text.
+meddling!(
+    SET_BYTES,
+    "redis.call('SET', KEYS[1], '\\255\\254', 'PX', 60000) return {'ok'}"
+);
+meddling!(
+    ADD_MEMBER,
+    "redis.call('ZADD', KEYS[1], '0', ARGV[1]) return {'ok'}"
+);
 meddling!(GET, "return {'ok', redis.call('GET', KEYS[1])}");
 meddling!(
     SHORTEN,

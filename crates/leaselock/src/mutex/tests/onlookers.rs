@@ -165,7 +165,8 @@ fn survey_finds_locks_among_other_keys() {
 fn a_client_says_who_it_is_and_takes_it_back() {
     use crate::client::record::{Announce, Process, Who};
     on_every_engine(async |lab| {
-        let (record, about) = ("ll:client:abcdefgh", Process::this(None).encode());
+        let this = Process::this(None);
+        let (record, about) = ("ll:client:abcdefgh", this.encode());
         assert_eq!(lab.ask(&Who { record }).await, None);
         for _ in 0..2 {
             lab.ask(&Announce {
@@ -174,7 +175,7 @@ fn a_client_says_who_it_is_and_takes_it_back() {
                 ttl: ttl(60_000),
             })
             .await;
-            assert_eq!(lab.ask(&Who { record }).await.as_ref(), Some(&about));
+            assert_eq!(lab.ask(&Who { record }).await.as_ref(), Some(&this));
         }
         lab.ask(&Announce {
             record,
@@ -193,6 +194,78 @@ fn a_client_says_who_it_is_and_takes_it_back() {
         })
         .await;
         assert_eq!(lab.ask(&Who { record }).await, None);
+    });
+}
+
+#[test]
+fn a_record_that_no_client_wrote_says_nothing_and_is_no_error() {
+    use crate::client::record::Who;
+    on_every_engine(async |lab| {
+        let record = "ll:client:abcdefgh";
+        for (script, text) in [
+            (&SET_BYTES, String::new()),
+            (&ADD_HASH, String::new()),
+            (&SET, String::new()),
+            (&SET, "host\n7\nname".to_owned()),
+            (&SET, "host\nseven\nname\n1".to_owned()),
+            (&SET, "host\n7\nname\n1\nmore".to_owned()),
+            (&SET, format!("host\n7\n{}\n1", "x".repeat(1 << 20))),
+        ] {
+            lab.meddle(script, record, &[&text]).await;
+            assert_eq!(lab.ask(&Who { record }).await, None, "{}", lab.engine);
+            lab.meddle(&DELETE, record, &[]).await;
+        }
+    });
+}
+
+#[test]
+fn what_is_no_note_is_not_shown_and_a_long_one_is_cut() {
+    on_every_engine(async |lab| {
+        let (keys, holder) = (keys("job"), token());
+        lab.granted(&keys, &holder, &TRY).await;
+        let long = format!("{}{}", holder.secret(), "x".repeat(1 << 20));
+        for (script, text, shown) in [
+            (&ADD_HASH, String::new(), 0),
+            (&SET_BYTES, String::new(), 0),
+            (&SET, long, 1024),
+        ] {
+            let key = keys.why().to_string();
+            lab.meddle(script, &key, &[&text]).await;
+            let InspectedState::Held { why, .. } = lab.inspect(&keys).await.state else {
+                panic!("{}", lab.engine)
+            };
+            assert_eq!(why.len(), shown, "{}", lab.engine);
+            lab.ask(&Note {
+                keys: &keys,
+                token: &holder,
+                text: "month end",
+                ttl: ttl(60_000),
+            })
+            .await;
+            lab.meddle(&DELETE, &key, &[]).await;
+        }
+    });
+}
+
+#[test]
+fn a_waiter_of_an_impossible_priority_is_shown() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        lab.granted(&keys, &token(), &TRY).await;
+        let member = format!(
+            "1795224695691371{}1795224695691371 99999999999 5000 1 ",
+            token().secret()
+        );
+        lab.meddle(&ADD_MEMBER, &keys.line().to_string(), &[&member])
+            .await;
+        let priorities: Vec<i32> = lab
+            .inspect(&keys)
+            .await
+            .line
+            .into_iter()
+            .map(|(_, priority)| priority)
+            .collect();
+        assert_eq!(priorities, [i32::MAX], "{}", lab.engine);
     });
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::lab::*;
+use crate::error::ErrorKind;
 use crate::fence::Fence;
 use crate::keys::MutexKeys;
 use crate::mutex::many::{Item, Terms};
@@ -281,25 +282,95 @@ fn a_caller_who_leaves_a_free_lock_passes_on_that_it_was_told() {
 }
 
 #[test]
-fn a_fence_that_is_no_number_refuses_the_vote_and_leaves_nothing() {
+fn a_damaged_fence_refuses_the_vote_leaves_nothing_and_asks_for_no_number() {
     on_a_server(async |lab| {
         let (keys, token) = (keys("job"), token());
-        lab.meddle(&ADD_HASH, &keys.fence().to_string(), &[]).await;
-        let vote = Vote {
+        let fence = keys.fence().to_string();
+        for damage in ["", "9007199254740993:9007199254740993", "soon", "7:5"] {
+            lab.meddle(&DELETE, &fence, &[]).await;
+            match damage {
+                "" => lab.meddle(&ADD_HASH, &fence, &[]).await,
+                text => lab.meddle(&SET, &fence, &[text]).await,
+            };
+            for caller in ["", "somebody ch"] {
+                let vote = Vote {
+                    keys: &keys,
+                    token: &token,
+                    ttl: ttl(30_000),
+                    proposed: lab.now_us().await,
+                    behind: BEHIND,
+                    caller,
+                };
+                let error = lab.store.ask(&vote, WITHIN).await.unwrap_err();
+                let what = (error.kind(), error.maybe_applied());
+                assert_eq!(what, (ErrorKind::Corrupt, false), "{error}");
+            }
+            let now = lab.now_us().await;
+            let many = lab.vote_many(&[item(&keys, &token)], true, now).await;
+            assert_eq!(many.accepted, [false]);
+            assert!(many.least < now + 60_000_000, "{many:?}");
+            let left = lab.meddle(&TYPE_OF, &keys.lock, &[]).await;
+            assert_eq!(left, [Value::Bytes(b"none".to_vec())]);
+            if !damage.is_empty() {
+                assert_eq!(lab.fence_of(&keys).await.as_deref(), Some(damage));
+            }
+        }
+    });
+}
+
+/// A vote that is there is not given up for it: its lease may be in use.
+#[test]
+fn a_fence_that_was_damaged_behind_a_vote_takes_no_other_number_and_leaves_the_vote() {
+    on_a_server(async |lab| {
+        let (keys, token) = (keys("job"), token());
+        let now = lab.now_us().await;
+        lab.vote(&keys, &token, now, "").await;
+        lab.meddle(&SET, &keys.fence().to_string(), &["soon"]).await;
+        let accept = Accept {
             keys: &keys,
             token: &token,
-            ttl: ttl(30_000),
-            proposed: lab.now_us().await,
+            proposed: Fence::new(now + 1),
             behind: BEHIND,
-            caller: "",
         };
-        assert!(lab.store.ask(&vote, WITHIN).await.is_err());
-        let many = lab
-            .vote_many(&[item(&keys, &token)], true, vote.proposed)
-            .await;
-        assert_eq!(many.accepted, [false]);
-        let left = lab.meddle(&TYPE_OF, &keys.lock, &[]).await;
-        assert_eq!(left, [Value::Bytes(b"none".to_vec())]);
+        let error = lab.store.ask(&accept, WITHIN).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(lab.holds(&keys, &token).await);
+        assert_eq!(lab.fence_of(&keys).await.as_deref(), Some("soon"));
+    });
+}
+
+#[test]
+fn a_number_that_would_damage_the_fence_is_not_accepted() {
+    on_a_server(async |lab| {
+        let (keys, token) = (keys("job"), token());
+        for caller in ["", "somebody ch"] {
+            let voted = lab.vote(&keys, &token, Fence::END, caller).await;
+            assert!(matches!(voted, Voted::Granted { .. }), "{voted:?}");
+            let long = lab.vote(&keys, &token, Fence::END * 10, caller).await;
+            assert!(matches!(long, Voted::Granted { .. }), "{long:?}");
+            assert_eq!(lab.fence_of(&keys).await, None);
+            lab.withdraw(&keys, &token).await;
+        }
+    });
+}
+
+#[test]
+fn another_type_under_the_callers_costs_a_wake_up_and_no_answer() {
+    on_a_server(async |lab| {
+        let (keys, holder, other) = (keys("job"), token(), token());
+        lab.meddle(&SET, &keys.callers().to_string(), &["x"]).await;
+        lab.vote(&keys, &holder, lab.now_us().await, "").await;
+        let busy = lab.vote(&keys, &other, 0, "somebody ch").await;
+        assert!(matches!(busy, Voted::Busy { .. }), "{busy:?}");
+        assert_eq!(lab.withdraw(&keys, &holder).await, ReleaseAnswer::Released);
+        assert!(!lab.holds(&keys, &holder).await);
+        let now = lab.now_us().await;
+        let granted = lab.vote(&keys, &other, now, "somebody ch").await;
+        assert!(matches!(granted, Voted::Accepted { .. }), "{granted:?}");
+        let given_back = [item(&keys, &other)];
+        let given_back: Vec<&Item> = given_back.iter().collect();
+        let answers = lab.withdraw_many(&given_back, true).await;
+        assert_eq!(answers, [Some(ReleaseAnswer::Released)]);
     });
 }
 

@@ -117,11 +117,9 @@ impl Machine {
         let mut running = self.running();
         let (step, raised) = (running.step.take(), running.failure.take());
         drop(running);
-        let refuse = |failure: Failure| {
-            StoreError::refused(
-                failure.kind,
-                format!("{}: {}", call.script.name, failure.message),
-            )
+        let refuse = |failure: Failure| match failure.kind {
+            ErrorKind::Corrupt => StoreError::refused(failure.kind, failure.message),
+            kind => StoreError::refused(kind, format!("{}: {}", call.script.name, failure.message)),
         };
         let value = outcome.map_err(|error| {
             refuse(raised.unwrap_or_else(|| Failure::internal(error.to_string())))

@@ -7,6 +7,7 @@
 use super::commands::{self, Step};
 use super::image::{Content, Member};
 use super::sorted;
+use crate::fence::Fence;
 use crate::script::{Call, Tagged, Value};
 
 /// As in `lua/line.lua` and `lua/fence.lua`.
@@ -14,6 +15,8 @@ const LINE_KEPT_MS: u64 = 60_000;
 const FENCE_KEPT_MS: u64 = 614_800_000;
 /// Lua counts in doubles, and numbers of more digits are not told apart there.
 const DIGITS_MAX: usize = 15;
+/// How many fencing tokens one grant may reserve.
+const RANGE_MAX: u64 = 1 << 20;
 /// Of server time in microseconds, and so of tickets.
 const TIME_DIGITS: usize = 16;
 /// Where a member's parts begin: the token behind the ticket, and what was asked for behind the time of the look.
@@ -201,7 +204,13 @@ fn latest(step: &Step, fence: &str) -> Option<(u64, u64)> {
         return Some((0, 0));
     };
     let (first, last) = std::str::from_utf8(found).ok()?.split_once(':')?;
-    Some((counted(first)?, counted(last)?))
+    numbers(counted(first)?, counted(last)?)
+}
+
+/// What a grant can have written. Anything else is damaged, and what that means is for the script to say.
+fn numbers(first: u64, last: u64) -> Option<(u64, u64)> {
+    let range = last.checked_sub(first)?;
+    (last < Fence::END && range < RANGE_MAX).then_some((first, last))
 }
 
 /// A number of up to 16 digits that a double can hold with the next one.
@@ -215,8 +224,7 @@ fn counted(text: &str) -> Option<u64> {
 
 /// How many fences a grant reserves.
 fn reserved(text: &str) -> Option<u64> {
-    const MOST: u64 = 1 << 20;
-    plain(text).filter(|range| *range <= MOST)
+    plain(text).filter(|range| *range <= RANGE_MAX)
 }
 
 /// A plain grant of `range` numbers from the present time on.
@@ -233,7 +241,7 @@ impl Mint {
         let renews = match value(step, fence)? {
             None => true,
             Some(found) => {
-                let (first, last) = (digits(found.get(..16)?)?, digits(found.get(17..)?)?);
+                let (first, last) = numbers(digits(found.get(..16)?)?, digits(found.get(17..)?)?)?;
                 let of_it = |used| has_16_digits(used) && first <= used && used < last;
                 let given_back = used.is_some_and(of_it);
                 let passed = if given_back { used? } else { last };

@@ -2,6 +2,7 @@
 
 use mlua::{Lua, Value as LuaValue};
 
+use crate::damage;
 use crate::error::ErrorKind;
 use crate::script::Value;
 
@@ -37,6 +38,17 @@ impl Failure {
         Failure {
             kind: ErrorKind::Internal,
             message: message.into(),
+        }
+    }
+
+    /// What a script says in words of its own, or passes on from a command.
+    fn of_script(line: &str) -> Self {
+        match damage::from_line(line) {
+            Some(error) => Failure {
+                kind: error.kind(),
+                message: error.to_string(),
+            },
+            None => Failure::internal(line),
         }
     }
 
@@ -89,7 +101,7 @@ fn from_table(table: &mlua::Table) -> Result<Value, Failure> {
     let length = table.raw_len();
     if length == 0 {
         if let LuaValue::String(message) = field("err")? {
-            return Err(Failure::internal(message.to_string_lossy()));
+            return Err(Failure::of_script(&message.to_string_lossy()));
         }
         if let LuaValue::String(status) = field("ok")? {
             return Ok(Value::Bytes(status.as_bytes().to_vec()));

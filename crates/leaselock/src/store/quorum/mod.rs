@@ -422,7 +422,11 @@ fn kind_of<R>(votes: &Votes<R>) -> ErrorKind {
     };
     let kinds: Vec<ErrorKind> = votes.absent().map(kind).collect();
     let often = |kind: &ErrorKind| kinds.iter().filter(|other| *other == kind).count();
-    let most = kinds.iter().copied().max_by_key(|kind| often(kind));
+    // What may pass by itself is told in the first place, because a waiter goes on then.
+    let most = kinds
+        .iter()
+        .copied()
+        .max_by_key(|kind| (often(kind), *kind != ErrorKind::Corrupt));
     most.unwrap_or(ErrorKind::NotServing)
 }
 

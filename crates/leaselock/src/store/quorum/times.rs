@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Moment;
+use crate::fence::Fence;
 
 /// What a server said so long ago counts only when no other has said anything since: clocks run apart.
 const FRESH: Duration = Duration::from_secs(60);
@@ -39,8 +40,11 @@ impl Times {
         self.known().nodes[node] = Some((time_us, received));
     }
 
-    /// A node asks for at least this.
+    /// A node asks for at least this. One that no node accepts would make all later proposals vain.
     pub(crate) fn asked_for(&self, least: u64) {
+        if least >= Fence::END {
+            return;
+        }
         let mut known = self.known();
         known.highest = known.highest.max(least.saturating_sub(1));
     }

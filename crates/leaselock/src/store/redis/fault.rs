@@ -5,6 +5,7 @@ mod words;
 use redis::{RedisError, ServerError};
 
 use self::words::{FORBIDDEN, FORBIDDEN_ADVICE, FROM_A_SCRIPT, Meaning, PHRASES, REFUSALS};
+use crate::damage;
 use crate::error::{ErrorKind, StoreError};
 use crate::unseen::is_unseen;
 
@@ -20,6 +21,9 @@ pub(super) fn line(error: &ServerError) -> String {
 
 /// What an error line of the server means for the request that it answers.
 pub(super) fn from_line(line: &str) -> StoreError {
+    if let Some(damaged) = damage::from_line(line) {
+        return damaged;
+    }
     let raised = FROM_A_SCRIPT.iter().any(|mark| line.contains(mark));
     if FORBIDDEN.iter().any(|mark| line.contains(mark)) {
         let message = explained(FORBIDDEN_ADVICE, line);

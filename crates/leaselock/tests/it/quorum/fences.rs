@@ -1,5 +1,7 @@
 //! Fencing tokens that a majority has accepted.
 
+use leaselock::{AcquireError, ErrorKind};
+
 use super::Nodes;
 use crate::support::{LONG, eventually, soon};
 
@@ -52,6 +54,47 @@ async fn a_node_that_has_seen_a_larger_number_makes_the_next_one_larger_still() 
         kept.iter().filter(|kept| **kept > ahead + 1).count() >= 2,
         "{kept:?}"
     );
+}
+
+fn damage(server: &testkit::Server) {
+    let value = "9007199254740993:9007199254740993";
+    server.cli(&["SET", "{job}:ll:fence", value, "PX", "600000"]);
+}
+
+/// It has no vote where its fence is damaged, and its number counts for nobody.
+#[tokio::test]
+async fn a_node_whose_fence_is_damaged_spoils_no_fence_of_the_majority() {
+    let nodes = Nodes::start(3);
+    let quorum = nodes.quorum();
+    damage(&nodes.0[0]);
+    let mut last = None;
+    for _ in 0..3 {
+        let lease = soon(quorum.mutex("job").ttl(LONG).acquire()).await.unwrap();
+        let fence = lease.fence().unwrap();
+        assert!(last < Some(fence) && fence.get() < 1 << 53, "{fence}");
+        last = Some(fence);
+        soon(lease.release()).await.unwrap();
+        nodes.nothing_is_left().await;
+    }
+    damage(&nodes.0[1]);
+    let error = soon(quorum.mutex("job").ttl(LONG).acquire())
+        .await
+        .unwrap_err();
+    let AcquireError::NoQuorum { source, .. } = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(source.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(
+        error.to_string().contains("`{job}:ll:fence` is damaged"),
+        "{error}"
+    );
+    let unfenced = quorum.mutex("job").ttl(LONG).fencing(false);
+    soon(unfenced.acquire())
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
 }
 
 fn seen(server: &testkit::Server) -> u64 {

@@ -1,0 +1,124 @@
+//! What lies under leaselock's own keys and was not written by it.
+
+use testkit::Value;
+
+use crate::common::{Store, object};
+
+/// A lock that is held and a waiter, on a server; then the record of their clients is spoiled.
+fn with_spoiled_records(spoil: impl Fn(&Store, &str)) {
+    let store = Store::redis();
+    let holder = store.hold(&["--why", "nightly"]);
+    let _waiter = store.start(&["run", "job", "--", "true"]);
+    store.until_in_line(1);
+    store.run(&["acquire", "--ttl", "10m", "other"]).gives(0);
+    let seen = store.status();
+    let clients = [&seen["holder"]["client"], &seen["line"][0]["client"]];
+    for client in clients {
+        spoil(&store, &format!("ll:client:{}", client.as_str().unwrap()));
+    }
+    let status = store.status();
+    assert_eq!(status["holder"]["process"], serde_json::Value::Null);
+    assert_eq!(status["line"][0]["process"], serde_json::Value::Null);
+    assert_eq!(status["holder"]["why"], "nightly");
+    for verb in [&["status", "job", "other"][..], &["ls"]] {
+        let shown = store.run(verb).gives(0).out;
+        let lines: Vec<&str> = shown.lines().collect();
+        let holder = format!("job: held by client {} for ", clients[0].as_str().unwrap());
+        assert!(lines[0].starts_with(&holder), "{shown}");
+        assert!(lines[1].starts_with("  1. client "), "{shown}");
+        assert!(
+            lines[2].starts_with("other: held by leaselock acquire["),
+            "{shown}"
+        );
+    }
+    drop(holder);
+}
+
+#[test]
+fn a_holder_whose_record_is_of_another_type_is_shown_without_it() {
+    with_spoiled_records(|store, record| {
+        store.server().cli(&["DEL", record]);
+        store.server().cli(&["HSET", record, "a", "b"]);
+    });
+}
+
+#[test]
+fn a_holder_whose_record_is_no_text_is_shown_without_it() {
+    with_spoiled_records(|store, record| {
+        let script = "return redis.call('SET', KEYS[1], '\\255\\254\\n7\\nx\\n1')";
+        store.server().cli(&["EVAL", script, "1", record]);
+    });
+}
+
+#[test]
+fn a_note_of_another_type_is_not_shown_and_hides_nothing() {
+    let store = Store::redis();
+    let _holder = store.hold(&["--why", "nightly"]);
+    store.server().cli(&["DEL", "{job}:ll:why"]);
+    store.server().cli(&["HSET", "{job}:ll:why", "a", "b"]);
+    assert_eq!(store.status()["holder"]["why"], serde_json::Value::Null);
+    let shown = store.run(&["ls"]).gives(0).out;
+    assert!(
+        shown.starts_with("job: held by leaselock run sh["),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_damaged_fence_is_refused_with_65_and_what_mends_it_and_status_shows_it() {
+    let store = Store::redis();
+    let server = store.server();
+    for damage in [
+        "9007199254740993:9007199254740993",
+        "9223372036854775808:9223372036854775808",
+    ] {
+        server.cli(&["SET", "{job}:ll:fence", damage, "PX", "60000"]);
+        for verb in [
+            &["run", "job", "--", "touch", "ran"][..],
+            &["acquire", "-n", "job"],
+        ] {
+            let done = store.run(verb);
+            done.refuses(65, "`{job}:ll:fence` is damaged");
+        }
+        let left = server.cli(&["PTTL", "{job}:ll:fence"]).integer().unwrap();
+        assert!(left <= 60_000, "{left}: renewed");
+    }
+    assert!(!store.path("ran").exists());
+    let shown = store.run(&["status", "job"]).gives(0).out;
+    assert!(
+        shown.starts_with("job: free\n  damaged: `{job}:ll:fence` is damaged"),
+        "{shown}"
+    );
+    server.cli(&["SET", "{job}:ll:fence", "8000000000000000:8000000000000000"]);
+    let seen = object(&store.run(&["acquire", "--json", "job"]).gives(0).out);
+    assert_eq!(seen["fence"], 8_000_000_000_000_001_u64);
+}
+
+#[test]
+fn another_type_under_the_queue_keeps_no_job_from_ending_and_its_waiters_are_told() {
+    let store = Store::redis();
+    let holder = store.hold(&["--ttl", "10m"]);
+    let waiter = store.start(&["run", "--ttl", "10m", "job", "--", "touch", "ran"]);
+    store.until_in_line(1);
+    let server = store.server();
+    server.cli(&["DEL", "{job}:ll:line"]);
+    server.cli(&["SET", "{job}:ll:line", "x"]);
+    let damaged = store.status()["damaged"].clone();
+    assert!(
+        damaged[0]
+            .as_str()
+            .unwrap()
+            .contains("`{job}:ll:line` is damaged"),
+        "{damaged}"
+    );
+    holder.end().gives(0);
+    assert_eq!(server.cli(&["GET", "job"]), Value::Nil);
+    store.run(&["run", "job", "--", "true"]).refuses(
+        65,
+        "`{job}:ll:line` is damaged: what lies there is not the queue",
+    );
+    waiter.end().refuses(65, "`{job}:ll:line` is damaged");
+    server.cli(&["DEL", "{job}:ll:line"]);
+    store.run(&["run", "job", "--", "true"]).gives(0);
+    assert!(!store.path("ran").exists());
+}

@@ -1,0 +1,316 @@
+//! What lies under a side key and was not written by a grant or a waiter: nothing is granted on top of it, and no holder
+//! is kept from giving its lock back.
+
+use super::lab::*;
+use crate::error::{ErrorKind, StoreError};
+use crate::fence::Fence;
+use crate::keys::MutexKeys;
+use crate::mutex::many::{Acquires, Item, Kind as _, Terms};
+use crate::mutex::steps::*;
+use crate::mutex::views::*;
+use crate::script::{Operation, Value};
+use crate::token::Token;
+
+/// What no grant writes. The last two are legal by their digits alone.
+const DAMAGED: [&str; 14] = [
+    "9007199254740993:9007199254740993",
+    "9007199253692416:9007199253692416",
+    "9223372036854775808:9223372036854775808",
+    "99999999999999999999:99999999999999999999",
+    "soon",
+    "",
+    "1795224695691371",
+    "7:5",
+    "1900000000000000:1700000000000000",
+    "aaaaaaaaaaaaaaaa:1aaaaaaaaaaaaaaa",
+    "-5:-5",
+    "0x10:0x20",
+    "00000000000000001:00000000000000001",
+    "1:8000000000000000",
+];
+
+/// Waits without a fencing token, and can be told.
+const UNFENCED: How<'static> = How {
+    fencing: false,
+    channel: "here",
+    ..WAIT
+};
+const WOKEN: How<'static> = How {
+    channel: "here",
+    ..WAIT
+};
+
+impl Lab {
+    async fn refused<O: Operation>(&self, operation: &O) -> StoreError
+    where
+        O::Reply: std::fmt::Debug,
+    {
+        let said = self.store.ask(operation, WITHIN).await;
+        said.expect_err(self.engine)
+    }
+
+    /// Refused as damaged, with the key in the message.
+    async fn refused_for(&self, key: &str, keys: &MutexKeys, token: &Token, how: &How<'_>) {
+        let error = self.refused(&acquire(keys, token, how)).await;
+        let what = (error.kind(), error.maybe_applied());
+        assert_eq!(
+            what,
+            (ErrorKind::Corrupt, false),
+            "{}: {error}",
+            self.engine
+        );
+        let named = format!("nothing was granted: `{key}` is damaged");
+        assert!(error.to_string().starts_with(&named), "{error}");
+    }
+
+    async fn value(&self, key: &str) -> Vec<Value> {
+        self.meddle(&GET, key, &[]).await
+    }
+
+    async fn still_ms(&self, key: &str) -> i64 {
+        match self.meddle(&TTL_OF, key, &[]).await[0] {
+            Value::Int(left) => left,
+            ref other => panic!("{other:?}"),
+        }
+    }
+
+    async fn is_free(&self, keys: &MutexKeys) -> bool {
+        matches!(self.inspect(keys).await.state, InspectedState::Free)
+    }
+}
+
+#[test]
+fn a_damaged_fence_grants_nothing_and_is_not_renewed() {
+    on_every_engine(async |lab| {
+        let (keys, ours) = (keys("job"), token());
+        let fence = keys.fence().to_string();
+        for damage in DAMAGED {
+            lab.meddle(&SET, &fence, &[damage]).await;
+            for how in [&TRY, &WAIT] {
+                lab.refused_for(&fence, &keys, &ours, how).await;
+                assert!(lab.is_free(&keys).await, "{}: {damage}", lab.engine);
+            }
+            let found = lab.value(&fence).await;
+            assert_eq!(found, [Value::Bytes(damage.into())], "{}", lab.engine);
+            assert!(lab.still_ms(&fence).await <= 60_000, "{damage}: renewed");
+        }
+    });
+}
+
+#[test]
+fn many_at_once_pass_over_a_damaged_fence() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        let fence = keys.fence().to_string();
+        let terms = Terms {
+            ttl: ttl(30_000),
+            fencing: true,
+        };
+        for damage in DAMAGED.into_iter().filter(|damage| damage.len() != 18) {
+            lab.meddle(&SET, &fence, &[damage]).await;
+            let item = Item {
+                keys: keys.clone(),
+                token: token(),
+                terms,
+            };
+            let answers = lab.ask(&Acquires::many(terms, &[item])).await;
+            assert_eq!(answers, [None], "{}: {damage}", lab.engine);
+            assert!(lab.is_free(&keys).await, "{}: {damage}", lab.engine);
+            assert!(lab.still_ms(&fence).await <= 60_000, "{damage}: renewed");
+        }
+    });
+}
+
+#[test]
+fn a_lock_without_fencing_is_granted_beside_a_damaged_fence() {
+    on_every_engine(async |lab| {
+        let (keys, ours, next) = (keys("job"), unfenced_token(), unfenced_token());
+        let _ear = lab.listen("here").await;
+        lab.meddle(&SET, &keys.fence().to_string(), &["soon"]).await;
+        let unfenced = How {
+            fencing: false,
+            ..TRY
+        };
+        lab.granted(&keys, &ours, &unfenced).await;
+        lab.granted(&keys, &ours, &unfenced).await;
+        lab.waiting(&keys, &next, &UNFENCED).await;
+        assert_eq!(lab.release(&keys, &ours).await, ReleaseAnswer::Released);
+        assert!(lab.holds(&keys, &next).await, "{}", lab.engine);
+    });
+}
+
+#[test]
+fn the_last_number_is_granted_once_and_what_comes_after_it_is_damaged() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        let fence = keys.fence().to_string();
+        let last = Fence::END - 2;
+        lab.meddle(&SET, &fence, &[&format!("{last}:{last}")]).await;
+        for number in [last + 1, last + 2] {
+            let holder = token();
+            let granted = lab.granted(&keys, &holder, &TRY).await;
+            assert_eq!(granted, Some(Fence::new(number)), "{}", lab.engine);
+            lab.release(&keys, &holder).await;
+        }
+        lab.refused_for(&fence, &keys, &token(), &TRY).await;
+    });
+}
+
+/// The next one cannot be granted, so it is told to look, and learns why.
+#[test]
+fn a_release_frees_the_lock_whose_fence_is_damaged_and_tells_the_first_who_waits() {
+    on_every_engine(async |lab| {
+        let ear = lab.listen("here").await;
+        for (round, damage) in DAMAGED.into_iter().enumerate() {
+            let keys = keys(&format!("job{round}"));
+            let (holder, next) = (token(), token());
+            let fence = lab.granted(&keys, &holder, &TRY).await;
+            lab.waiting(&keys, &next, &WOKEN).await;
+            lab.meddle(&SET, &keys.fence().to_string(), &[damage]).await;
+            let used = fence.filter(|_| round % 2 == 0);
+            let release = Release {
+                keys: &keys,
+                token: &holder,
+                used,
+            };
+            assert_eq!(lab.ask(&release).await, ReleaseAnswer::Released);
+            assert!(lab.is_free(&keys).await, "{}: {damage}", lab.engine);
+            assert_eq!(ear.heard(&next).await, next.secret(), "no grant");
+            lab.refused_for(&keys.fence().to_string(), &keys, &next, &WOKEN)
+                .await;
+        }
+    });
+}
+
+#[test]
+fn behind_a_damaged_fence_a_waiter_without_fencing_has_its_turn() {
+    on_every_engine(async |lab| {
+        let keys = keys("job");
+        let ear = lab.listen("here").await;
+        let (holder, fenced, unfenced) = (token(), token(), unfenced_token());
+        lab.granted(&keys, &holder, &TRY).await;
+        lab.waiting(&keys, &fenced, &WOKEN).await;
+        lab.waiting(&keys, &unfenced, &UNFENCED).await;
+        lab.meddle(&ADD_HASH, "other", &[]).await;
+        lab.meddle(&SET, &keys.fence().to_string(), &["7:5"]).await;
+        assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Released);
+        assert!(ear.heard(&unfenced).await.starts_with("grant 0 "));
+        assert!(lab.holds(&keys, &unfenced).await, "{}", lab.engine);
+    });
+}
+
+/// It cannot be told which numbers it has, and its time is not made whole; what it holds it can give back.
+#[test]
+fn a_holder_whose_fence_was_damaged_is_told_so_when_it_asks_again() {
+    on_every_engine(async |lab| {
+        let (keys, holder) = (keys("job"), token());
+        lab.granted(&keys, &holder, &TRY).await;
+        lab.meddle(&SHORTEN, &keys.lock, &["5000"]).await;
+        lab.meddle(&SET, &keys.fence().to_string(), &["soon"]).await;
+        lab.refused_for(&keys.fence().to_string(), &keys, &holder, &TRY)
+            .await;
+        let left = lab.still_ms(&keys.lock).await;
+        assert!(0 < left && left <= 5_000, "{}: {left}", lab.engine);
+        assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Released);
+    });
+}
+
+#[test]
+fn break_and_cancel_free_a_lock_whose_fence_is_damaged() {
+    on_every_engine(async |lab| {
+        let (keys, holder) = (keys("job"), token());
+        let terms = |only| Break {
+            keys: &keys,
+            only,
+            foreign: false,
+        };
+        lab.granted(&keys, &holder, &TRY).await;
+        lab.meddle(&SET, &keys.fence().to_string(), &["soon"]).await;
+        let named = lab.ask(&terms(Some(Fence::new(7)))).await;
+        assert_eq!(named, Broke::Changed { fence: None }, "{}", lab.engine);
+        let broken = lab.ask(&terms(None)).await;
+        assert!(matches!(broken, Broke::Broken { fence: None, .. }));
+        lab.meddle(&DELETE, &keys.fence().to_string(), &[]).await;
+        lab.granted(&keys, &holder, &TRY).await;
+        lab.meddle(&SET, &keys.fence().to_string(), &["soon"]).await;
+        assert_eq!(lab.cancel(&keys, &holder).await, Cancelled::Released);
+        assert!(lab.is_free(&keys).await, "{}", lab.engine);
+    });
+}
+
+/// How a holder, its clean-up and an operator end a lease.
+async fn ends(lab: &Lab, keys: &MutexKeys, holder: &Token, way: usize, fence: Option<Fence>) {
+    let token = holder;
+    let ended = match way {
+        0 => lab.release(keys, token).await == ReleaseAnswer::Released,
+        1 => {
+            let used = fence;
+            lab.ask(&Release { keys, token, used }).await == ReleaseAnswer::Released
+        }
+        2 => lab.cancel(keys, token).await == Cancelled::Released,
+        _ => {
+            let (only, foreign) = (fence, false);
+            let broke = lab
+                .ask(&Break {
+                    keys,
+                    only,
+                    foreign,
+                })
+                .await;
+            matches!(broke, Broke::Broken { .. })
+        }
+    };
+    assert!(ended, "{}: way {way}", lab.engine);
+}
+
+#[test]
+fn another_type_under_the_line_or_the_waiters_keeps_nobody_from_giving_the_lock_back() {
+    on_every_engine(async |lab| {
+        let _ear = lab.listen("here").await;
+        for way in 0..4 {
+            for (odd, waits) in [(0, false), (0, true), (1, true)] {
+                let keys = keys(&format!("job{way}{odd}{waits}"));
+                let (holder, next) = (token(), token());
+                let fence = lab.granted(&keys, &holder, &TRY).await;
+                if waits {
+                    lab.waiting(&keys, &next, &WOKEN).await;
+                }
+                let key = &[keys.line(), keys.waiters()][odd].to_string();
+                lab.meddle(&DELETE, key, &[]).await;
+                lab.meddle(&SET, key, &["x"]).await;
+                lab.refused_for(key, &keys, &next, &WOKEN).await;
+                ends(lab, &keys, &holder, way, fence).await;
+                assert!(lab.is_free(&keys).await, "{}: {key}", lab.engine);
+                assert_eq!(lab.value(key).await, [Value::Bytes(b"x".to_vec())]);
+                lab.refused_for(key, &keys, &next, &WOKEN).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_look_shows_what_is_damaged_beside_the_lock_and_how_it_is_mended() {
+    on_every_engine(async |lab| {
+        let (keys, holder) = (keys("job"), token());
+        lab.granted(&keys, &holder, &TRY).await;
+        assert!(lab.inspect(&keys).await.damaged.is_empty());
+        lab.meddle(&SET, &keys.line().to_string(), &["x"]).await;
+        lab.meddle(
+            &SET,
+            &keys.fence().to_string(),
+            &["9223372036854775808:9223372036854775808"],
+        )
+        .await;
+        let seen = lab.inspect(&keys).await;
+        let InspectedState::Held { value, fence, .. } = seen.state else {
+            panic!("{}", lab.engine)
+        };
+        let shown = (value.as_slice(), fence);
+        assert_eq!(shown, (holder.secret().as_bytes(), None), "{}", lab.engine);
+        let [queue, fence] = &seen.damaged[..] else {
+            panic!("{:?}", seen.damaged)
+        };
+        assert!(queue.starts_with("`{job}:ll:line` is damaged"), "{queue}");
+        assert!(fence.starts_with("`{job}:ll:fence` is damaged"), "{fence}");
+    });
+}
