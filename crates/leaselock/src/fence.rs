@@ -13,7 +13,19 @@ pub struct Fence(u64);
 impl Fence {
     /// Every fencing token is below it, as in `lua/fence.lua`: 2^53, above which doubles skip numbers, less the longest
     /// range.
-    pub(crate) const END: u64 = (1 << 53) - (1 << 20);
+    pub(crate) const END: u64 = (1 << 53) - Fence::RANGE_MAX;
+    /// How many of them one grant may reserve.
+    pub(crate) const RANGE_MAX: u64 = 1 << 20;
+
+    /// The first and last number that a store has, if a grant can have written them. Otherwise they are damaged.
+    #[cfg_attr(
+        not(feature = "embedded"),
+        expect(dead_code, reason = "servers have it in Lua")
+    )]
+    pub(crate) fn of_a_grant(first: u64, last: u64) -> Option<(u64, u64)> {
+        let range = last.checked_sub(first)?;
+        (last < Fence::END && range < Fence::RANGE_MAX).then_some((first, last))
+    }
 
     /// From a number that was issued earlier, such as one stored by the protected resource.
     pub const fn new(number: u64) -> Self {

@@ -15,8 +15,6 @@ const LINE_KEPT_MS: u64 = 60_000;
 const FENCE_KEPT_MS: u64 = 614_800_000;
 /// Lua counts in doubles, and numbers of more digits are not told apart there.
 const DIGITS_MAX: usize = 15;
-/// How many fencing tokens one grant may reserve.
-const RANGE_MAX: u64 = 1 << 20;
 /// Of server time in microseconds, and so of tickets.
 const TIME_DIGITS: usize = 16;
 /// Where a member's parts begin: the token behind the ticket, and what was asked for behind the time of the look.
@@ -204,27 +202,20 @@ fn latest(step: &Step, fence: &str) -> Option<(u64, u64)> {
         return Some((0, 0));
     };
     let (first, last) = std::str::from_utf8(found).ok()?.split_once(':')?;
-    numbers(counted(first)?, counted(last)?)
-}
-
-/// What a grant can have written. Anything else is damaged, and what that means is for the script to say.
-fn numbers(first: u64, last: u64) -> Option<(u64, u64)> {
-    let range = last.checked_sub(first)?;
-    (last < Fence::END && range < RANGE_MAX).then_some((first, last))
+    Fence::of_a_grant(counted(first)?, counted(last)?)
 }
 
 /// A number of up to 16 digits that a double can hold with the next one.
 fn counted(text: &str) -> Option<u64> {
-    const LARGEST: u64 = 1 << 53;
     let digits = (1..=16).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
     text.parse()
         .ok()
-        .filter(|number| digits && *number < LARGEST)
+        .filter(|number| digits && *number < 1 << 53)
 }
 
 /// How many fences a grant reserves.
 fn reserved(text: &str) -> Option<u64> {
-    plain(text).filter(|range| *range <= RANGE_MAX)
+    plain(text).filter(|range| *range <= Fence::RANGE_MAX)
 }
 
 /// A plain grant of `range` numbers from the present time on.
@@ -241,7 +232,8 @@ impl Mint {
         let renews = match value(step, fence)? {
             None => true,
             Some(found) => {
-                let (first, last) = numbers(digits(found.get(..16)?)?, digits(found.get(17..)?)?)?;
+                let both = (digits(found.get(..16)?)?, digits(found.get(17..)?)?);
+                let (first, last) = Fence::of_a_grant(both.0, both.1)?;
                 let of_it = |used| has_16_digits(used) && first <= used && used < last;
                 let given_back = used.is_some_and(of_it);
                 let passed = if given_back { used? } else { last };
