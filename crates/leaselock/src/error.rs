@@ -85,6 +85,8 @@ struct Inner {
     message: String,
     /// The request may have been carried out although no answer came.
     maybe_applied: bool,
+    /// The store is there: only others who used the same lock kept the request from its turn.
+    contended: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     /// What each of several servers said.
     tally: Option<Tally>,
@@ -99,6 +101,19 @@ impl StoreError {
     /// The request may have had its effect.
     pub(crate) fn unknown(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self::build(kind, message.into(), true, None)
+    }
+
+    /// The request had no turn within its time-out, because others used the same lock all the while.
+    #[cfg(feature = "embedded")]
+    pub(crate) fn contended(message: String) -> Self {
+        StoreError(Arc::new(Inner {
+            kind: ErrorKind::TimedOut,
+            message,
+            maybe_applied: false,
+            contended: true,
+            source: None,
+            tally: None,
+        }))
     }
 
     /// Without random numbers there is no token, and so nothing to ask of a store.
@@ -128,6 +143,7 @@ impl StoreError {
             kind,
             message,
             maybe_applied,
+            contended: false,
             source,
             tally: None,
         }))
@@ -140,6 +156,7 @@ impl StoreError {
             kind,
             message: tally.to_string(),
             maybe_applied,
+            contended: false,
             source: None,
             tally: Some(tally),
         }))
@@ -157,6 +174,11 @@ impl StoreError {
     /// What kind of trouble.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
+    }
+
+    /// The store is there, and others keep it busy.
+    pub(crate) fn is_contention(&self) -> bool {
+        self.0.contended
     }
 
     pub(crate) fn maybe_applied(&self) -> bool {

@@ -47,7 +47,8 @@ pub(super) fn is_wanted(state: &State, now: Moment) -> bool {
 
 /// What the requests met, when none was ever answered.
 fn never_answered(so_far: &SoFar) -> Option<&StoreError> {
-    so_far.trouble.as_ref().filter(|_| so_far.seen.is_none())
+    let trouble = so_far.trouble.as_ref();
+    trouble.filter(|_| !so_far.has_met_the_store())
 }
 
 /// Somebody's time is over.
@@ -246,14 +247,14 @@ impl Driver {
             return state.current.is_some() && now < look_at;
         }
         let only = state.turns.len() == 1;
-        !(only && is_over(&state, now, so_far.seen.is_some()))
+        !(only && is_over(&state, now, so_far.has_met_the_store()))
     }
 
     /// The one whose time is over and for whom the place was kept to the end.
     fn last_to_give_up(&self, so_far: &SoFar) -> Option<Waiter> {
         let now = self.now();
         let mut state = self.party.state();
-        if is_over(&state, now, so_far.seen.is_some()) {
+        if is_over(&state, now, so_far.has_met_the_store()) {
             state.turns.leave(|_| true)
         } else {
             None
@@ -307,7 +308,7 @@ impl Driver {
         let longest = self.inner.request_timeout(acquisition.ttl);
         let state = self.party.state();
         let now = self.now();
-        let never = so_far.seen.is_none() && so_far.trouble.is_some();
+        let never = never_answered(so_far).is_some();
         let forever = state.turns.line().any(|waiter| waiter.end.is_none());
         match state.latest_end(NEVER_ANSWERED) {
             Some(end) if never => longest.min(end.saturating_since(now).max(SHORTEST_REQUEST)),
@@ -334,7 +335,7 @@ impl Driver {
         look_at: Moment,
         so_far: &mut SoFar,
     ) -> Nap {
-        let until = self.round(look_at, so_far.seen.is_some());
+        let until = self.round(look_at, so_far.has_met_the_store());
         tokio::select! {
             biased;
             () = place.woken() => Nap::Woken,

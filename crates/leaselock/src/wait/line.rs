@@ -20,7 +20,7 @@ use crate::wait::turns::{LOCAL_TURNS, Share};
 use crate::wait::wakeups::Place;
 
 /// An acquisition that never had an answer is given up after this, even if the caller would wait for ever: waiting for
-/// a holder is one thing, waiting for a server that was never there another.
+/// a holder is one thing, waiting for a server that was never there another. A store that others keep busy is there.
 pub(super) const NEVER_ANSWERED: Duration = Duration::from_secs(2);
 /// With less time a request would only hide the true trouble behind one of time.
 pub(super) const SHORTEST_REQUEST: Duration = Duration::from_millis(100);
@@ -39,6 +39,8 @@ pub(super) struct SoFar {
     failures: u32,
     /// A request had no usable answer: it may have put us in line, or granted.
     ambiguous: bool,
+    /// A request had no turn, because others used the lock all the while.
+    contended: bool,
     /// What the latest request failed with.
     pub(super) trouble: Option<StoreError>,
     /// What to do about a holder of another library.
@@ -71,6 +73,7 @@ impl SoFar {
     /// How long to pause before the next try.
     pub(super) fn failed(&mut self, source: &StoreError) -> Duration {
         self.ambiguous |= source.maybe_applied();
+        self.contended |= source.is_contention();
         self.trouble = Some(source.clone());
         self.failures += 1;
         looks::after_error(self.failures)
@@ -79,6 +82,11 @@ impl SoFar {
     /// What the latest answer said, and where in line that was.
     pub(super) fn last(&self) -> Option<(&Seen, u64)> {
         self.seen.as_ref().map(|seen| (seen, self.position))
+    }
+
+    /// The store was there at least once, so failures from now on do not end the wait.
+    pub(super) fn has_met_the_store(&self) -> bool {
+        self.seen.is_some() || self.contended
     }
 
     /// Something of ours may be on the server, whatever the latest request came to.
@@ -287,10 +295,10 @@ impl Acquisition<'_> {
                 }
             };
             // A store that never answered is waited for less long than a holder.
-            let until = if so_far.seen.is_none() {
-                Some(patience)
-            } else {
+            let until = if so_far.has_met_the_store() {
                 end
+            } else {
+                Some(patience)
             };
             let foreign = &mut so_far.foreign;
             let nap = self.nap(&place, pause, until, company.as_ref(), foreign);
@@ -357,7 +365,7 @@ impl Acquisition<'_> {
         longest: Duration,
         patience: Moment,
     ) -> Result<Duration, StoreError> {
-        let (None, Some(trouble)) = (&so_far.seen, &so_far.trouble) else {
+        let (false, Some(trouble)) = (so_far.has_met_the_store(), &so_far.trouble) else {
             return Ok(longest);
         };
         let left = patience.saturating_since(self.inner.clock.now());
@@ -376,7 +384,7 @@ impl Acquisition<'_> {
         if !store.capabilities().wakes {
             return (true, "");
         }
-        let alive = so_far.seen.is_some();
+        let alive = so_far.has_met_the_store();
         let begins = alive && !so_far.in_line;
         if store.capabilities().by_node {
             return (alive, self.channel_at_node(alive, begins, within).await);

@@ -12,6 +12,8 @@ mod line;
 pub(crate) mod looks;
 pub(crate) mod parties;
 pub(crate) mod party;
+#[cfg(all(test, feature = "embedded"))]
+mod patience_tests;
 pub(crate) mod reckoning;
 pub(crate) mod rights;
 mod rings;

@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod cluster;
+#[cfg(feature = "embedded")]
+mod crowd;
 mod figures;
 mod heads;
 mod quarantine;

@@ -107,17 +107,22 @@ impl FolderStore {
                 }
                 outcome
             });
-            let file = match outcome {
+            let (file, is_busy) = match outcome {
                 Ok(value) => return Ok(value),
                 Err(Trouble::Store(error)) => return Err(error),
-                Err(Trouble::Busy | Trouble::Gone) => what,
-                Err(Trouble::Taken(other)) => other,
+                Err(Trouble::Busy) => (what, true),
+                Err(Trouble::Gone) => (what, false),
+                Err(Trouble::Taken(other)) => (other, true),
             };
             let waited = clock.now().saturating_since(began);
             if waited >= within {
                 let path = self.settings.path.display();
                 let message = format!("{path}: {file} was held by other processes for {waited:?}");
-                return Err(StoreError::refused(ErrorKind::TimedOut, message));
+                return Err(if is_busy {
+                    StoreError::contended(message)
+                } else {
+                    StoreError::refused(ErrorKind::TimedOut, message)
+                });
             }
             pause(turn, clock.now()).await;
             turn += 1;
