@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::image::{Content, Entry, Image, Life};
+use super::packed::Fields;
 use super::reply::{Failure, Reply};
 use super::sorted;
 use super::whitelist::WHITELIST;
@@ -109,11 +110,11 @@ fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[&[u8]]) -> Result
     let image = &mut step.image;
     match (command, args) {
         (b"GET", []) => Ok(Reply::or_nil(text(image, key)?)),
-        (b"STRLEN", []) => Ok(Reply::count(text(image, key)?.map_or(0, Vec::len))),
+        (b"STRLEN", []) => Ok(Reply::count(text(image, key)?.map_or(0, <[u8]>::len))),
         (b"TYPE", []) => Ok(Reply::Status(kind(image, key))),
         (b"PTTL", []) => Ok(Reply::Int(remaining_ms(image.find(key), step.now_us))),
         (b"HGET", [field]) => Ok(Reply::or_nil(
-            fields(image, key)?.and_then(|fields| fields.get(*field)),
+            fields(image, key)?.and_then(|fields| fields.get(field)),
         )),
         (b"HLEN", []) => Ok(Reply::count(fields(image, key)?.map_or(0, Fields::len))),
         (b"ZCARD" | b"ZRANK" | b"ZRANGE" | b"ZREVRANGEBYSCORE", _) => {
@@ -145,7 +146,7 @@ fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[&[u8]]) -> Result
         (b"PEXPIRE", [ttl_ms]) => expire(step, key, ttl_ms),
         (b"HSET", [field, value]) => hash_set(image, key, field, value),
         (b"HSETNX", [field, value]) => match fields(image, key)? {
-            Some(fields) if fields.contains_key(*field) => Ok(Reply::Int(0)),
+            Some(fields) if fields.get(field).is_some() => Ok(Reply::Int(0)),
             _ => hash_set(image, key, field, value),
         },
         (b"HDEL", [field]) => hash_del(image, key, field),
@@ -182,7 +183,7 @@ fn publish(step: &mut Step, channel: &[u8], message: &[u8]) -> Result<Reply, Fai
     Ok(Reply::Int(i64::from(present)))
 }
 
-fn text<'a>(image: &'a Image, key: &str) -> Result<Option<&'a Vec<u8>>, Failure> {
+fn text<'a>(image: &'a Image, key: &str) -> Result<Option<&'a [u8]>, Failure> {
     match image.find(key).map(|entry| &entry.content) {
         None => Ok(None),
         Some(Content::Text(text)) => Ok(Some(text)),
@@ -281,8 +282,6 @@ pub(super) fn prolong(step: &mut Step, key: &str, ttl_ms: u64) -> bool {
     true
 }
 
-type Fields = std::collections::BTreeMap<Vec<u8>, Vec<u8>>;
-
 fn fields<'a>(image: &'a Image, key: &str) -> Result<Option<&'a Fields>, Failure> {
     match image.find(key).map(|entry| &entry.content) {
         None => Ok(None),
@@ -318,11 +317,8 @@ pub(super) fn hash_set(
     field: &[u8],
     value: &[u8],
 ) -> Result<Reply, Failure> {
-    match content_or(image, key, Content::Hash(Fields::new())) {
-        Content::Hash(fields) => {
-            let before = fields.insert(field.to_vec(), value.to_vec());
-            Ok(Reply::Int(i64::from(before.is_none())))
-        }
+    match content_or(image, key, Content::Hash(Fields::default())) {
+        Content::Hash(fields) => Ok(Reply::Int(i64::from(fields.insert(field, value)))),
         Content::Text(_) | Content::Sorted(_) => Err(Failure::wrong_type()),
     }
 }
@@ -334,7 +330,7 @@ pub(super) fn hash_del(image: &mut Image, key: &str, field: &[u8]) -> Result<Rep
     let Content::Hash(fields) = &mut entry.content else {
         return Err(Failure::wrong_type());
     };
-    let was_there = fields.remove(field).is_some();
+    let was_there = fields.remove(field);
     let empty = fields.is_empty();
     image.changed |= was_there;
     if empty {

@@ -5,7 +5,8 @@
 //! `None`, and nothing is touched. A property test runs both and holds answers, states and messages equal.
 
 use super::commands::{self, Step};
-use super::image::{Content, Member};
+use super::image::Content;
+use super::packed::Members;
 use super::sorted;
 use crate::fence::Fence;
 use crate::script::{Call, Tagged, Value};
@@ -132,10 +133,10 @@ fn value<'a>(step: &'a Step, key: &str) -> Option<Option<&'a [u8]>> {
 }
 
 /// Those in line, in order. A key without members does not exist.
-fn members<'a>(step: &'a Step, line: &str) -> Option<&'a [Member]> {
+fn members<'a>(step: &'a Step, line: &str) -> Option<Option<&'a Members>> {
     match step.image.find(line).map(|entry| &entry.content) {
-        None => Some(&[]),
-        Some(Content::Sorted(members)) => Some(members),
+        None => Some(None),
+        Some(Content::Sorted(members)) => Some(Some(members)),
         Some(_) => None,
     }
 }
@@ -144,7 +145,7 @@ fn members<'a>(step: &'a Step, line: &str) -> Option<&'a [Member]> {
 fn entry<'a>(step: &'a Step, waiters: &str, token: &[u8]) -> Option<Option<&'a [u8]>> {
     match step.image.find(waiters).map(|entry| &entry.content) {
         None => Some(None),
-        Some(Content::Hash(fields)) => Some(fields.get(token).map(Vec::as_slice)),
+        Some(Content::Hash(fields)) => Some(fields.get(token)),
         Some(_) => None,
     }
 }
@@ -266,7 +267,7 @@ fn release(step: &mut Step, names: &Names<'_>, token: &str, used: Option<&str>) 
         None => None,
         Some(used) => Some(counted(used)?),
     };
-    if members(step, names.line)?.is_empty() {
+    if members(step, names.line)?.is_none() {
         if let Some(used) = used {
             let (first, last) = latest(step, names.fence)?;
             if first <= used && used < last {
@@ -283,8 +284,8 @@ fn release(step: &mut Step, names: &Names<'_>, token: &str, used: Option<&str>) 
 
 /// The lock goes to the first in line.
 fn pass_on(step: &mut Step, names: &Names<'_>, used: Option<u64>) -> Option<()> {
-    let in_line = members(step, names.line)?;
-    let (member, others) = (in_line.first()?.name.clone(), in_line.len() > 1);
+    let in_line = members(step, names.line)??;
+    let (member, others) = (in_line.iter().next()?.name.to_vec(), in_line.len() > 1);
     let next = member.get(TOKEN_AT..LOOKED_AT)?;
     let waiter = Waiter::in_member(&member)?;
     let Waiter {
@@ -380,7 +381,7 @@ fn acquire(step: &mut Step, names: &Names<'_>, wish: &Wish<'_>) -> Option<Tagged
             },
             false => (0, asked),
         };
-        let others = text(u8::from(!members(step, names.line)?.is_empty()));
+        let others = text(u8::from(members(step, names.line)?.is_some()));
         lengthen(step, names.lock, wish.ttl_ms);
         return tagged("granted", [text(fence), text(range), now, others]);
     }
@@ -409,8 +410,8 @@ fn enqueue(
     let in_line = members(step, names.line)?;
     let known = entry(step, names.waiters, token.as_bytes())?;
     let ticket = |member: &[u8]| digits(member.get(..TOKEN_AT)?);
-    let last = match in_line.last() {
-        Some(last) => Some((ticket(&last.name)?, Waiter::in_member(&last.name)?)),
+    let last = match in_line.and_then(|all| all.iter().last()) {
+        Some(last) => Some((ticket(last.name)?, Waiter::in_member(last.name)?)),
         None => None,
     };
     // Nobody of lower priority stands behind, as nearly always.
@@ -419,7 +420,7 @@ fn enqueue(
             .as_ref()
             .is_none_or(|(ticket, last)| last.priority == "0" && *ticket < now_us);
     let fresh = known.filter(|known| usual && is_fresh(known, now_us, wait));
-    let rank = |mine| in_line.iter().position(|other| other.name == mine);
+    let rank = |mine| in_line?.rank(mine);
     if let Some(rank) = fresh.and_then(rank) {
         return i64::try_from(rank + 1).ok();
     }
@@ -429,9 +430,9 @@ fn enqueue(
         Some(known) if known.get(TOKEN_AT..LOOKED_AT) == Some(token.as_bytes()) => ticket(known)?,
         Some(_) => return None,
         None => {
-            let mut before = in_line.iter().rev();
-            let behind = match before.find(|member| member.score == score) {
-                Some(member) => ticket(&member.name)? + 1,
+            let all = in_line.into_iter().flat_map(Members::iter);
+            let behind = match all.filter(|member| member.score == score).last() {
+                Some(member) => ticket(member.name)? + 1,
                 None => 0,
             };
             behind.max(now_us)
@@ -457,8 +458,7 @@ fn enqueue(
     } else {
         return i64::try_from(entries).ok();
     }
-    let mut members = members(step, names.line)?.iter();
-    let rank = members.position(|other| other.name == member.as_bytes())?;
+    let rank = members(step, names.line)??.rank(member.as_bytes())?;
     i64::try_from(rank + 1).ok()
 }
 

@@ -89,8 +89,8 @@ fn content() -> impl Strategy<Value = Content> {
     let bytes = |text: String| text.into_bytes();
     prop_oneof![
         3 => odd.clone().prop_map(move |text| Content::Text(bytes(text))),
-        1 => prop::collection::btree_map(odd.clone().prop_map(bytes), odd.clone().prop_map(bytes), 1..3).prop_map(Content::Hash),
-        1 => pair.prop_map(move |(name, _)| Content::Sorted(vec![Member { score: 0.0, name: bytes(name) }])),
+        1 => prop::collection::btree_map(odd.clone(), odd.clone(), 1..3).prop_map(|all| Content::Hash(all.into_iter().collect())),
+        1 => pair.prop_map(move |(name, _)| Content::Sorted([(0.0, name)].into_iter().collect())),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! What one lock file holds: a few keys, each a string, a hash or a sorted set, and how they lie in bytes.
 
-use std::collections::BTreeMap;
+use super::packed::{Fields, Members};
 
 /// The keys of one slot tag, in memory while a script works on them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,15 +36,8 @@ pub(super) enum Life {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Content {
     Text(Vec<u8>),
-    Hash(BTreeMap<Vec<u8>, Vec<u8>>),
-    Sorted(Vec<Member>),
-}
-
-/// A member of a sorted set, which is kept in order of score and then name.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Member {
-    pub(super) score: f64,
-    pub(super) name: Vec<u8>,
+    Hash(Fields),
+    Sorted(Members),
 }
 
 impl Entry {
@@ -92,7 +85,7 @@ const BOUND: u8 = 0x80;
 
 /// Ends are stored on the machine's own clock (`anchor_us` is the distance), which no loss of the anchor can move.
 pub(super) fn encode(image: &Image, anchor_us: u64) -> Vec<u8> {
-    let mut out = Vec::with_capacity(512);
+    let mut out = Vec::with_capacity(room(image));
     put_length(&mut out, image.entries.len());
     for entry in &image.entries {
         let kind = match entry.content {
@@ -110,21 +103,28 @@ pub(super) fn encode(image: &Image, anchor_us: u64) -> Vec<u8> {
             Content::Text(text) => put(&mut out, text),
             Content::Hash(fields) => {
                 put_length(&mut out, fields.len());
-                for (field, value) in fields {
-                    put(&mut out, field);
-                    put(&mut out, value);
-                }
+                out.extend_from_slice(fields.bytes());
             }
             Content::Sorted(members) => {
                 put_length(&mut out, members.len());
-                for member in members {
-                    out.extend_from_slice(&member.score.to_le_bytes());
-                    put(&mut out, &member.name);
-                }
+                out.extend_from_slice(members.bytes());
             }
         }
     }
     out
+}
+
+/// Enough for all of it.
+fn room(image: &Image) -> usize {
+    let each = image.entries.iter().map(|entry| {
+        let content = match &entry.content {
+            Content::Text(text) => text.len(),
+            Content::Hash(fields) => fields.bytes().len(),
+            Content::Sorted(members) => members.bytes().len(),
+        };
+        32 + entry.key.len() + content
+    });
+    4 + each.sum::<usize>()
 }
 
 fn put_length(out: &mut Vec<u8>, length: usize) {
@@ -152,22 +152,12 @@ pub(super) fn decode(bytes: &[u8], anchor_us: u64) -> Option<Image> {
         let content = match kind & !BOUND {
             0 => Content::Text(rest.bytes()?.to_vec()),
             1 => {
-                let mut fields = BTreeMap::new();
-                for _ in 0..rest.length()? {
-                    fields.insert(rest.bytes()?.to_vec(), rest.bytes()?.to_vec());
-                }
-                Content::Hash(fields)
+                let count = rest.length()?;
+                Content::Hash(rest.all(|bytes| Fields::read(count, bytes))?)
             }
             2 => {
-                let mut members = Vec::new();
-                for _ in 0..rest.length()? {
-                    let score = f64::from_bits(rest.u64()?);
-                    members.push(Member {
-                        score,
-                        name: rest.bytes()?.to_vec(),
-                    });
-                }
-                Content::Sorted(members)
+                let count = rest.length()?;
+                Content::Sorted(rest.all(|bytes| Members::read(count, bytes))?)
             }
             _ => return None,
         };
@@ -207,6 +197,13 @@ impl<'a> Rest<'a> {
         let length = self.length()?;
         self.take(length)
     }
+
+    /// What `read` finds at the front.
+    fn all<T>(&mut self, read: impl FnOnce(&'a [u8]) -> Option<(T, &'a [u8])>) -> Option<T> {
+        let (found, rest) = read(self.0)?;
+        self.0 = rest;
+        Some(found)
+    }
 }
 
 #[cfg(test)]
@@ -218,11 +215,9 @@ pub(super) fn sample() -> Image {
         life: Life::Ttl,
         content,
     };
-    let members = [(-1.5, "b"), (0.0, "a")].map(|(score, name)| Member {
-        score,
-        name: name.as_bytes().to_vec(),
-    });
+    let members = [(-1.5, "b"), (0.0, "a")].into_iter().collect();
     let fields = [(b"field".to_vec(), b"value".to_vec()), (vec![0xff], vec![])];
+    let fields = fields.into_iter().collect();
     Image {
         entries: vec![
             entry(
@@ -231,17 +226,12 @@ pub(super) fn sample() -> Image {
                 true,
                 Content::Text(b"token".to_vec()),
             ),
-            entry(
-                "{job}:ll:line",
-                None,
-                false,
-                Content::Sorted(members.to_vec()),
-            ),
+            entry("{job}:ll:line", None, false, Content::Sorted(members)),
             entry(
                 "{job}:ll:waiters",
                 Some(9_000_000),
                 false,
-                Content::Hash(fields.into()),
+                Content::Hash(fields),
             ),
         ],
         changed: false,

@@ -32,6 +32,7 @@ mod names;
 mod newborn;
 mod on_disk;
 mod opening;
+mod packed;
 mod reply;
 mod scan;
 mod session;

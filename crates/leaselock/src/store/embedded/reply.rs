@@ -21,8 +21,8 @@ impl Reply {
         Reply::Int(i64::try_from(number).unwrap_or(i64::MAX))
     }
 
-    pub(super) fn or_nil(bytes: Option<&Vec<u8>>) -> Self {
-        bytes.map_or(Reply::Nil, |bytes| Reply::Bytes(bytes.clone()))
+    pub(super) fn or_nil(bytes: Option<&[u8]>) -> Self {
+        bytes.map_or(Reply::Nil, |bytes| Reply::Bytes(bytes.to_vec()))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The commands on sorted sets.
 
 use super::commands::{content_or, number};
-use super::image::{Content, Image, Member};
+use super::image::{Content, Image};
+use super::packed::{Member, Members};
 use super::reply::{Failure, Reply};
 
 pub(super) fn read(
@@ -10,26 +11,25 @@ pub(super) fn read(
     key: &str,
     args: &[&[u8]],
 ) -> Result<Reply, Failure> {
+    let none = Members::default();
     let members = match image.find(key).map(|entry| &entry.content) {
-        None => &[][..],
+        None => &none,
         Some(Content::Sorted(members)) => members,
         Some(Content::Text(_) | Content::Hash(_)) => return Err(Failure::wrong_type()),
     };
     match (command, args) {
         (b"ZCARD", []) => Ok(Reply::count(members.len())),
-        (b"ZRANK", [name]) => Ok(members
-            .iter()
-            .position(|member| member.name == *name)
-            .map_or(Reply::Nil, Reply::count)),
-        (b"ZRANGE", [first, last]) => Ok(names(range(members, number(first)?, number(last)?))),
+        (b"ZRANK", [name]) => Ok(members.rank(name).map_or(Reply::Nil, Reply::count)),
+        (b"ZRANGE", [first, last]) => {
+            let (skipped, count) = range(members.len(), number(first)?, number(last)?);
+            Ok(names(members.iter().skip(skipped).take(count)))
+        }
         (b"ZREVRANGEBYSCORE", [max, min, limit, skip, count]) if limit == b"LIMIT" => {
             let (max, min): (f64, f64) = (number(max)?, number(min)?);
             let (skip, count): (usize, usize) = (number(skip)?, number(count)?);
-            let within = members
-                .iter()
-                .rev()
-                .filter(|member| member.score >= min && member.score <= max);
-            Ok(names(within.skip(skip).take(count)))
+            let within = |member: &Member<'_>| member.score >= min && member.score <= max;
+            let within: Vec<_> = members.iter().filter(within).collect();
+            Ok(names(within.into_iter().rev().skip(skip).take(count)))
         }
         _ => Err(unknown(command)),
     }
@@ -55,18 +55,17 @@ fn unknown(command: &[u8]) -> Failure {
     ))
 }
 
-fn names<'a>(members: impl IntoIterator<Item = &'a Member>) -> Reply {
+fn names<'a>(members: impl Iterator<Item = Member<'a>>) -> Reply {
     Reply::Array(
         members
-            .into_iter()
-            .map(|member| Reply::Bytes(member.name.clone()))
+            .map(|member| Reply::Bytes(member.name.to_vec()))
             .collect(),
     )
 }
 
-/// Places from 0 on, or from -1 down when counted from the end.
-fn range(members: &[Member], first: i64, last: i64) -> &[Member] {
-    let length = i64::try_from(members.len()).unwrap_or(i64::MAX);
+/// Places from 0 on, or from -1 down when counted from the end: how many to skip and how many to take.
+fn range(length: usize, first: i64, last: i64) -> (usize, usize) {
+    let length = i64::try_from(length).unwrap_or(i64::MAX);
     let place = |at: i64| {
         if at < 0 {
             (length + at).max(0)
@@ -81,29 +80,17 @@ fn range(members: &[Member], first: i64, last: i64) -> &[Member] {
     };
     let (start, end) = (usize::try_from(place(first)), usize::try_from(end));
     match (start, end) {
-        (Ok(start), Ok(end)) if start < end => &members[start..end],
-        _ => &[],
+        (Ok(start), Ok(end)) => (start, end.saturating_sub(start)),
+        _ => (0, 0),
     }
 }
 
 pub(super) fn add(image: &mut Image, key: &str, score: f64, name: &[u8]) -> Result<Reply, Failure> {
-    let Content::Sorted(members) = content_or(image, key, Content::Sorted(Vec::new())) else {
+    let Content::Sorted(members) = content_or(image, key, Content::Sorted(Members::default()))
+    else {
         return Err(Failure::wrong_type());
     };
-    let known = members.iter().position(|member| member.name == name);
-    if let Some(place) = known {
-        members.remove(place);
-    }
-    let before = |member: &Member| (member.score, member.name.as_slice()) < (score, name);
-    let place = members.partition_point(before);
-    members.insert(
-        place,
-        Member {
-            score,
-            name: name.to_vec(),
-        },
-    );
-    Ok(Reply::Int(i64::from(known.is_none())))
+    Ok(Reply::Int(i64::from(members.insert(score, name))))
 }
 
 pub(super) fn remove(image: &mut Image, key: &str, name: &[u8]) -> Result<Reply, Failure> {
@@ -113,9 +100,7 @@ pub(super) fn remove(image: &mut Image, key: &str, name: &[u8]) -> Result<Reply,
     let Content::Sorted(members) = &mut entry.content else {
         return Err(Failure::wrong_type());
     };
-    let before = members.len();
-    members.retain(|member| member.name != name);
-    let (removed, empty) = (members.len() != before, members.is_empty());
+    let (removed, empty) = (members.remove(name), members.is_empty());
     image.changed |= removed;
     if empty {
         image.remove(key);

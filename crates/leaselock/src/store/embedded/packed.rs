@@ -1,0 +1,293 @@
+//! Hashes and sorted sets as they lie in a lock file: one piece of memory each, searched from the front.
+//!
+//! Every call reads the whole file, so with thousands of waiters a value of its own for each of them would cost more
+//! than all that the call does. Here a member costs its bytes, in memory as in the file.
+
+/// Fields of a hash with their values, in the order of the fields.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Fields(Packed);
+
+/// Members of a sorted set, in the order of score and then name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Members(Packed);
+
+/// A member of a sorted set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Member<'a> {
+    pub(super) score: f64,
+    pub(super) name: &'a [u8],
+}
+
+/// How many items there are, and all of them one behind the other.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Packed {
+    count: usize,
+    bytes: Vec<u8>,
+}
+
+const LENGTH: usize = 4;
+const SCORE: usize = 8;
+
+/// What lies behind its length at the front, and the rest.
+fn framed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<LENGTH>()?;
+    rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)
+}
+
+fn frame(out: &mut Vec<u8>, bytes: &[u8]) {
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+impl Packed {
+    /// `None` unless `bytes` begins with so many items; with what lies behind them.
+    fn read<'a, T: 'a>(
+        count: usize,
+        bytes: &'a [u8],
+        mut next: impl FnMut(&'a [u8]) -> Option<(T, &'a [u8])>,
+    ) -> Option<(Self, &'a [u8])> {
+        let mut rest = bytes;
+        for _ in 0..count {
+            (_, rest) = next(rest)?;
+        }
+        let bytes = bytes[..bytes.len() - rest.len()].to_vec();
+        Some((Packed { count, bytes }, rest))
+    }
+
+    /// The items, each with the place where it begins.
+    fn items<'a, T: 'a>(
+        &'a self,
+        next: impl Fn(&'a [u8]) -> Option<(T, &'a [u8])> + 'a,
+    ) -> impl Iterator<Item = (usize, T)> + 'a {
+        let mut rest = self.bytes.as_slice();
+        std::iter::from_fn(move || {
+            let at = self.bytes.len() - rest.len();
+            let (item, behind) = next(rest)?;
+            rest = behind;
+            Some((at, item))
+        })
+    }
+
+    /// Puts an item in the place of `removed` bytes at `at`.
+    fn splice(&mut self, at: usize, removed: usize, item: &[u8]) {
+        drop(self.bytes.splice(at..at + removed, item.iter().copied()));
+        self.count = self.count + usize::from(!item.is_empty()) - usize::from(removed > 0);
+    }
+}
+
+type Field<'a> = (&'a [u8], &'a [u8]);
+
+fn next_field(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
+    let (field, rest) = framed(bytes)?;
+    let (value, rest) = framed(rest)?;
+    Some(((field, value), rest))
+}
+
+fn next_member(bytes: &[u8]) -> Option<(Member<'_>, &[u8])> {
+    let (score, rest) = bytes.split_first_chunk::<SCORE>()?;
+    let (name, rest) = framed(rest)?;
+    let score = f64::from_le_bytes(*score);
+    Some((Member { score, name }, rest))
+}
+
+impl Fields {
+    /// `None` unless `bytes` begins with so many fields; with what lies behind them.
+    pub(super) fn read(count: usize, bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (packed, rest) = Packed::read(count, bytes, next_field)?;
+        Some((Fields(packed), rest))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.count
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.count == 0
+    }
+
+    /// Without their number.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0.bytes
+    }
+
+    /// Where the field lies, and how long it is with its value: nothing when it would have to be put there.
+    fn place(&self, field: &[u8]) -> (usize, usize) {
+        let not_before = self
+            .0
+            .items(next_field)
+            .find(|(_, (name, _))| *name >= field);
+        match not_before {
+            Some((at, (name, value))) if name == field => {
+                (at, 2 * LENGTH + name.len() + value.len())
+            }
+            Some((at, _)) => (at, 0),
+            None => (self.0.bytes.len(), 0),
+        }
+    }
+
+    pub(super) fn get(&self, field: &[u8]) -> Option<&[u8]> {
+        let mut fields = self.0.items(next_field).map(|(_, item)| item);
+        let (_, value) = fields.find(|(name, _)| *name == field)?;
+        Some(value)
+    }
+
+    /// True when the field is new.
+    pub(super) fn insert(&mut self, field: &[u8], value: &[u8]) -> bool {
+        let (at, removed) = self.place(field);
+        let mut item = Vec::with_capacity(2 * LENGTH + field.len() + value.len());
+        frame(&mut item, field);
+        frame(&mut item, value);
+        self.0.splice(at, removed, &item);
+        removed == 0
+    }
+
+    /// True when the field was there.
+    pub(super) fn remove(&mut self, field: &[u8]) -> bool {
+        let (at, removed) = self.place(field);
+        self.0.splice(at, removed, &[]);
+        removed > 0
+    }
+}
+
+impl Members {
+    /// `None` unless `bytes` begins with so many members; with what lies behind them.
+    pub(super) fn read(count: usize, bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (packed, rest) = Packed::read(count, bytes, next_member)?;
+        Some((Members(packed), rest))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.count
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.count == 0
+    }
+
+    /// Without their number.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0.bytes
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Member<'_>> {
+        self.0.items(next_member).map(|(_, member)| member)
+    }
+
+    /// From 0 on.
+    pub(super) fn rank(&self, name: &[u8]) -> Option<usize> {
+        self.iter().position(|member| member.name == name)
+    }
+
+    /// True when the member is new.
+    pub(super) fn insert(&mut self, score: f64, name: &[u8]) -> bool {
+        let is_new = !self.remove(name);
+        let before = |member: &Member<'_>| (member.score, member.name) < (score, name);
+        let mut items = self.0.items(next_member);
+        let behind = items.find(|(_, member)| !before(member));
+        let at = behind.map_or(self.0.bytes.len(), |(at, _)| at);
+        drop(items);
+        let mut item = Vec::with_capacity(SCORE + LENGTH + name.len());
+        item.extend_from_slice(&score.to_le_bytes());
+        frame(&mut item, name);
+        self.0.splice(at, 0, &item);
+        is_new
+    }
+
+    /// True when the member was there.
+    pub(super) fn remove(&mut self, name: &[u8]) -> bool {
+        let mut items = self.0.items(next_member);
+        let found = items.find(|(_, member)| member.name == name);
+        let at = found.map(|(at, _)| at);
+        drop(items);
+        if let Some(at) = at {
+            self.0.splice(at, SCORE + LENGTH + name.len(), &[]);
+        }
+        at.is_some()
+    }
+}
+
+#[cfg(test)]
+impl<F: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(F, V)> for Fields {
+    fn from_iter<I: IntoIterator<Item = (F, V)>>(all: I) -> Self {
+        let mut fields = Fields::default();
+        for (field, value) in all {
+            fields.insert(field.as_ref(), value.as_ref());
+        }
+        fields
+    }
+}
+
+#[cfg(test)]
+impl<N: AsRef<[u8]>> FromIterator<(f64, N)> for Members {
+    fn from_iter<I: IntoIterator<Item = (f64, N)>>(all: I) -> Self {
+        let mut members = Members::default();
+        for (score, name) in all {
+            members.insert(score, name.as_ref());
+        }
+        members
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn fields_are_those_of_a_map(ops in prop::collection::vec(("[a-d]{0,2}", "[x-z]{0,3}", any::<bool>()), 0..40)) {
+            let (mut fields, mut map) = (Fields::default(), BTreeMap::new());
+            for (field, value, puts) in &ops {
+                let (field, value) = (field.as_bytes(), value.as_bytes());
+                if *puts {
+                    prop_assert_eq!(fields.insert(field, value), map.insert(field, value).is_none());
+                } else {
+                    prop_assert_eq!(fields.remove(field), map.remove(field).is_some());
+                }
+                prop_assert_eq!(fields.get(field), map.get(field).copied());
+            }
+            let expected: Fields = map.iter().collect();
+            prop_assert_eq!(fields.len(), map.len());
+            prop_assert_eq!(Fields::read(map.len(), fields.bytes()), Some((expected, &[][..])));
+            prop_assert_eq!(fields.0.items(next_field).map(|(_, item)| item).collect::<Vec<_>>(), map.into_iter().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn members_lie_in_the_order_of_score_and_name(ops in prop::collection::vec((-2..3_i8, "[a-d]{0,2}", any::<bool>()), 0..40)) {
+            let (mut members, mut sorted) = (Members::default(), Vec::new());
+            for (score, name, puts) in &ops {
+                let (score, name) = (f64::from(*score), name.as_bytes());
+                let known = sorted.iter().position(|(_, other)| *other == name);
+                known.map(|at| sorted.remove(at));
+                if *puts {
+                    sorted.push((score, name));
+                    prop_assert_eq!(members.insert(score, name), known.is_none());
+                } else {
+                    prop_assert_eq!(members.remove(name), known.is_some());
+                }
+            }
+            sorted.sort_by(|one, other| one.partial_cmp(other).unwrap());
+            prop_assert_eq!(members.len(), sorted.len());
+            prop_assert_eq!(members.iter().map(|member| (member.score, member.name)).collect::<Vec<_>>(), sorted.clone());
+            for (rank, (_, name)) in sorted.iter().enumerate() {
+                prop_assert_eq!(members.rank(name), Some(rank));
+            }
+            prop_assert_eq!(Members::read(sorted.len(), members.bytes()), Some((members.clone(), &[][..])));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_cut_short_hold_neither() {
+        let fields: Fields = [("a", "1"), ("b", "2")].into_iter().collect();
+        let members: Members = [(1.0, "a"), (2.0, "b")].into_iter().collect();
+        for cut in 1..fields.bytes().len() {
+            assert_eq!(Fields::read(2, &fields.bytes()[cut..]), None);
+        }
+        let whole = members.bytes();
+        assert!((0..whole.len()).all(|cut| Members::read(2, &whole[..cut]).is_none()));
+    }
+}
