@@ -4,6 +4,7 @@ pub(crate) mod confirm;
 pub(crate) mod many;
 #[cfg(feature = "redis")]
 pub(crate) mod polls;
+pub(crate) mod position;
 pub(crate) mod steps;
 #[cfg(all(test, feature = "redis", feature = "embedded"))]
 mod tests;
@@ -281,6 +282,7 @@ pub(crate) const SCRIPTS: Scripts = &[
     steps::Cancel::SCRIPT,
     steps::Cancel::STRICT,
     steps::Detach::SCRIPT,
+    position::Position::SCRIPT,
     views::Inspect::SCRIPT,
     views::Break::SCRIPT,
     views::Break::STRICT,

@@ -152,7 +152,7 @@ impl Operation for Acquire<'_> {
 }
 
 /// What only a place in line needs, in one argument, because each costs client and server.
-struct Wish<'a, 'b>(&'a Acquire<'b>);
+pub(super) struct Wish<'a, 'b>(pub(super) &'a Acquire<'b>);
 
 impl Word for Wish<'_, '_> {
     fn write_to(&self, text: &mut Vec<u8>) {

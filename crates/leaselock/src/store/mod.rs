@@ -69,6 +69,19 @@ pub(crate) struct Capabilities {
     pub(crate) look_every: Duration,
 }
 
+/// What a lock's place in a folder has seen, to be had without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "embedded"),
+    expect(dead_code, reason = "only folders can tell")
+)]
+pub(crate) struct Traffic {
+    /// How often it was written.
+    pub(crate) commits: u64,
+    /// How much is read by each call.
+    pub(crate) bytes: u64,
+}
+
 /// An answer with the server's time in it.
 pub(crate) struct Timed<R> {
     pub(crate) reply: Result<R, StoreError>,
@@ -395,6 +408,21 @@ impl Store {
     /// be seen.
     pub(crate) fn epoch(&self) -> Option<u64> {
         each!(self, store => store.epoch())
+    }
+
+    /// Where each call reads and writes all that is kept under a name: how often it was written. A waiter that listens
+    /// there is known to be alive without a word of it.
+    #[cfg_attr(
+        not(feature = "embedded"),
+        expect(unused_variables, reason = "only folders can tell")
+    )]
+    pub(crate) fn traffic(&self, key: &str) -> Option<Traffic> {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(_) | Store::Quorum(_) => None,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(store) => store.traffic(key),
+        }
     }
 
     /// The same store over a connection of its own.

@@ -229,22 +229,7 @@ impl<'a> Acquisition<'a> {
         if let Store::Quorum(quorum) = &self.inner.store {
             return Box::pin(self.request_by_vote(quorum, t0, within)).await;
         }
-        let passed = if self.options.renews() {
-            self.ttl.min(PASSED)
-        } else {
-            self.ttl
-        };
-        let acquire = Acquire {
-            keys: &self.keys,
-            token: &self.token,
-            ttl: self.ttl,
-            passed,
-            waits,
-            priority: self.options.priority,
-            channel,
-            fencing: self.options.fences(),
-            range: self.range,
-        };
+        let acquire = self.asks(waits, channel);
         let era = self.era();
         let answer = match self.lane {
             Some(lane) => Box::pin(lane.ask(&acquire, within)).await?, // large, as is each way that is not the plain one
@@ -290,6 +275,26 @@ impl<'a> Acquisition<'a> {
         }
     }
 
+    /// What it asks of a store that decides by itself.
+    pub(super) fn asks<'b>(&'b self, waits: bool, channel: &'b str) -> Acquire<'b> {
+        let passed = if self.options.renews() {
+            self.ttl.min(PASSED)
+        } else {
+            self.ttl
+        };
+        Acquire {
+            keys: &self.keys,
+            token: &self.token,
+            ttl: self.ttl,
+            passed,
+            waits,
+            priority: self.options.priority,
+            channel,
+            fencing: self.options.fences(),
+            range: self.range,
+        }
+    }
+
     fn met_quarantine(&self, seen: &Seen, now: Moment) {
         if let (Some(strict), Some(why)) = (&self.inner.strict, seen.quarantine) {
             strict.met(why, seen.remaining.unwrap_or_default(), now);
@@ -307,7 +312,7 @@ impl<'a> Acquisition<'a> {
     }
 
     /// What answers and messages that belong together have in common.
-    fn era(&self) -> Era {
+    pub(super) fn era(&self) -> Era {
         Era {
             connection: self.lane.unwrap_or(&self.inner.store).epoch(),
             subscription: self.background.wakeups.subscription(),

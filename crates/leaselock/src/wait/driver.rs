@@ -159,7 +159,10 @@ impl Driver {
                 place.is_asked_for();
             }
             let now = self.now();
-            let pause = match acquisition.request(waits, channel, now, within).await {
+            let pause = match acquisition
+                .poll(&mut so_far, waits, channel, now, within)
+                .await
+            {
                 Ok(Outcome::Granted(lease, share)) => {
                     let lease = owned(lease, debt, &so_far);
                     drop(self.party.granted(&self.inner, lease, share));
@@ -212,7 +215,10 @@ impl Driver {
                             drop(self.party.granted(&self.inner, lease, share));
                             return;
                         }
-                        None => break,
+                        None => {
+                            so_far.far = None; // what has changed is to be found out
+                            break;
+                        }
                     },
                     Nap::Changed => {}
                 }

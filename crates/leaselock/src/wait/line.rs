@@ -11,6 +11,7 @@ use crate::options::{Wait, Waiting};
 use crate::token::Token;
 use crate::wait::acquisition::{Acquisition, Outcome};
 use crate::wait::company::Begun;
+use crate::wait::far::{self, Far};
 use crate::wait::foreign::{Foreign, may_mean_free};
 use crate::wait::looks;
 use crate::wait::party::{Alone, Arrival, Seated, Terms, Waiter};
@@ -45,6 +46,8 @@ pub(super) struct SoFar {
     pub(super) trouble: Option<StoreError>,
     /// What to do about a holder of another library.
     pub(super) foreign: Foreign,
+    /// It is far from the head, in a folder.
+    pub(super) far: Option<Far>,
 }
 
 impl SoFar {
@@ -256,7 +259,7 @@ impl Acquisition<'_> {
             };
             // Only who has had an answer may have waited for the channel.
             let t0 = so_far.seen.as_ref().map_or(now, |_| clock.now());
-            let pause = match self.request(waits, channel, t0, time).await {
+            let pause = match self.poll(&mut so_far, waits, channel, t0, time).await {
                 Ok(Outcome::Granted(lease, share)) => {
                     let lease = owned(lease, debt, &so_far);
                     return Ok(Ended::Granted(shared(lease, share, company)));
@@ -304,6 +307,7 @@ impl Acquisition<'_> {
             let nap = self.nap(&place, pause, until, company.as_ref(), foreign);
             match nap.await {
                 Nap::Woken => {
+                    so_far.far = None; // what has changed is to be found out
                     if let Some((lease, share)) = self.granted(&place, &so_far) {
                         let lease = owned(lease, debt, &so_far);
                         return Ok(Ended::Granted(shared(lease, share, company)));
@@ -341,7 +345,7 @@ impl Acquisition<'_> {
         channel: &str,
     ) -> Duration {
         let store = &self.inner.store;
-        let most = store.capabilities().look_every;
+        let most = far::polls_at_least_each(store.capabilities().look_every, position);
         let can_be_woken = self.can_be_woken(&self.token, channel);
         let pause = looks::next_look(seen, position, can_be_woken, most);
         let pause = looks::spread(pause, position);

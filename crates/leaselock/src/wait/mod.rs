@@ -5,6 +5,7 @@ mod company;
 pub(crate) mod copies;
 mod driver;
 mod ear;
+mod far;
 mod foreign;
 pub(crate) mod gates;
 pub(crate) mod grant;

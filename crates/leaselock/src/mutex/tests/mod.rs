@@ -11,5 +11,6 @@ mod lab;
 mod many;
 mod model;
 mod onlookers;
+mod position;
 mod ranges;
 mod votes;

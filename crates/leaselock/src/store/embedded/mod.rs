@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Capabilities, Sink};
+use super::{Capabilities, Sink, Traffic};
 use crate::clock::{Clock, Moment};
 use crate::doctor::Report;
 use crate::error::{ErrorKind, StoreError};
@@ -40,6 +40,7 @@ mod slots;
 mod sorted;
 mod sweep;
 mod time;
+mod traffic;
 mod trouble;
 mod wake;
 mod whitelist;
@@ -143,6 +144,14 @@ impl EmbeddedStore {
             Kind::Folder(store) => Some(store.epoch()),
             Kind::Memory(_) => Some(0),
             Kind::Nowhere(_) => None,
+        }
+    }
+
+    /// Of the file that the key lies in. Memory says nothing: whoever waits there is in the same process.
+    pub(crate) fn traffic(&self, key: &str) -> Option<Traffic> {
+        match &self.0 {
+            Kind::Folder(store) => store.traffic(key),
+            Kind::Memory(_) | Kind::Nowhere(_) => None,
         }
     }
 

@@ -266,6 +266,27 @@ fn put(file: BorrowedFd<'_>, offset: u64, record: &Record) -> Result<(), Errno> 
     write_at(file, offset, first)
 }
 
+/// Number and length of the newer state, as the headers say: nothing may be decided by that, since whether they are whole
+/// is not looked at.
+pub(super) fn newest(file: BorrowedFd<'_>, length: u64) -> Result<Option<(u64, u64)>, Errno> {
+    let mut newest = None;
+    for offset in [0, slot_size(length)] {
+        let header = read_at(file, offset, HEADER as u64)?;
+        let (Some(length), Some(sequence)) = (header.get(12..16), header.get(16..24)) else {
+            continue;
+        };
+        if let (true, Ok(length), Ok(sequence)) = (
+            header.starts_with(MAGIC),
+            length.try_into(),
+            sequence.try_into(),
+        ) {
+            let (sequence, length) = (u64::from_le_bytes(sequence), u32::from_le_bytes(length));
+            newest = newest.max(Some((sequence, u64::from(length))));
+        }
+    }
+    Ok(newest)
+}
+
 /// Sets space aside. Where the file system cannot, zeros are written behind `written`; a length in between counts as
 /// the old one.
 fn reserve(file: BorrowedFd<'_>, old: u64, written: u64, to: u64) -> Result<(), Errno> {

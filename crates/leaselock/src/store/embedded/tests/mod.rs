@@ -13,6 +13,7 @@ use crate::script::{Call, Script, Tagged, Value, script};
 use crate::token::{ClientId, Token};
 
 mod crashes;
+mod crowds;
 mod files;
 mod lua;
 mod neighbours;

@@ -1,0 +1,84 @@
+//! One test per answer of `mutex/position`.
+
+use super::lab::*;
+use crate::mutex::position::*;
+
+/// Where a waiter stands, and nothing is written.
+async fn position(
+    lab: &Lab,
+    keys: &crate::keys::MutexKeys,
+    token: &crate::token::Token,
+    how: &How<'_>,
+) -> Option<u64> {
+    match lab.ask(&Position(&acquire(keys, token, how))).await {
+        Stands::At { seen, place } => {
+            assert!(
+                seen.holder.is_some() && seen.remaining.is_some(),
+                "{}",
+                lab.engine
+            );
+            Some(place)
+        }
+        Stands::Ask => None,
+    }
+}
+
+#[test]
+fn a_waiter_in_the_queue_with_the_same_wish_is_told_its_position() {
+    on_every_engine(async |lab| {
+        let (keys, holder, one, two) = (keys("job"), token(), token(), token());
+        let wish = How {
+            channel: "ll:wake:me",
+            ..WAIT
+        };
+        lab.granted(&keys, &holder, &TRY).await;
+        assert_eq!(
+            position(lab, &keys, &one, &wish).await,
+            None,
+            "not in the queue"
+        );
+        assert_eq!(
+            lab.line_length(&keys).await,
+            0,
+            "and it does not get there by that"
+        );
+        for (place, waiter) in [(1, &one), (2, &two)] {
+            assert_eq!(lab.waiting(&keys, waiter, &wish).await, place);
+            assert_eq!(position(lab, &keys, waiter, &wish).await, Some(place));
+        }
+        assert_eq!(
+            position(lab, &keys, &two, &WAIT).await,
+            None,
+            "another wish"
+        );
+        lab.cancel(&keys, &one).await;
+        assert_eq!(position(lab, &keys, &two, &wish).await, Some(1));
+    });
+}
+
+#[test]
+fn whoever_could_have_the_lock_or_must_keep_the_queue_is_told_to_ask() {
+    on_every_engine(async |lab| {
+        let (keys, holder, waiter) = (keys("job"), token(), token());
+        lab.granted(&keys, &holder, &TRY).await;
+        lab.waiting(&keys, &waiter, &WAIT).await;
+        assert_eq!(position(lab, &keys, &waiter, &WAIT).await, Some(1));
+        assert_eq!(position(lab, &keys, &holder, &WAIT).await, None, "it holds");
+        for key in [keys.line(), keys.waiters()].map(|key| key.to_string()) {
+            lab.meddle(&SHORTEN, &key, &["29000"]).await;
+            assert_eq!(
+                position(lab, &keys, &waiter, &WAIT).await,
+                None,
+                "{key} ends"
+            );
+            lab.meddle(&SHORTEN, &key, &["60000"]).await;
+        }
+        assert_eq!(position(lab, &keys, &waiter, &WAIT).await, Some(1));
+        lab.release(&keys, &holder).await;
+        assert_eq!(
+            position(lab, &keys, &waiter, &WAIT).await,
+            None,
+            "it is free"
+        );
+    });
+}
