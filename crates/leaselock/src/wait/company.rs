@@ -13,8 +13,8 @@ use crate::lease::reaper::Debt;
 use crate::mutex::many::{Item, Terms};
 use crate::mutex::steps::Acquired;
 use crate::wait::acquisition::Acquisition;
-use crate::wait::line::SoFar;
 use crate::wait::looks;
+use crate::wait::progress::SoFar;
 
 /// What a first try came to.
 pub(super) enum Tried {

@@ -11,9 +11,10 @@ use crate::name::Name;
 use crate::options::{OnWait, Options, Waiting};
 use crate::wait::acquisition::{Acquisition, Outcome};
 use crate::wait::ear::Ear;
-use crate::wait::line::{NEVER_ANSWERED, SHORTEST_REQUEST, SoFar, Standing, owned};
+use crate::wait::line::{NEVER_ANSWERED, SHORTEST_REQUEST, Standing, owned};
 use crate::wait::looks;
 use crate::wait::party::{Party, State, Waiter};
+use crate::wait::progress::SoFar;
 use crate::wait::turns::{LOCAL_TURNS, Wanted};
 
 /// Whoever stands by itself gives its place up at once when it comes round; if it does not, there are two places.

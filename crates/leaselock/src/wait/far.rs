@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::mutex::position::{Position, Stands};
 use crate::store::Traffic;
 use crate::wait::acquisition::{Acquisition, Outcome};
-use crate::wait::line::SoFar;
+use crate::wait::progress::SoFar;
 use crate::wait::reckoning::Reading;
 
 /// Up to this position every poll is a full request, which keeps the queue from ending.

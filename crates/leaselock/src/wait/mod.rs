@@ -15,6 +15,7 @@ pub(crate) mod parties;
 pub(crate) mod party;
 #[cfg(all(test, feature = "embedded"))]
 mod patience_tests;
+mod progress;
 pub(crate) mod reckoning;
 pub(crate) mod rights;
 mod rings;

@@ -80,13 +80,13 @@ impl Acquisition<'_> {
         let present = connections(&background.store, &background.wakeups);
         let is_new = known.told_in.load(Ordering::Relaxed) != present;
         if is_new && !known.asking.swap(true, Ordering::SeqCst) {
-            self.asks(token, channel);
+            self.ask_for_rights(token, channel);
         }
         !known.refused.load(Ordering::Relaxed)
     }
 
     /// In the background, if the waiter is still there by then.
-    fn asks(&self, token: &Token, channel: &str) {
+    fn ask_for_rights(&self, token: &Token, channel: &str) {
         let background = self.background;
         let (rights, store) = (Arc::clone(&background.rights), background.store.clone());
         let wakeups = Arc::clone(&background.wakeups);

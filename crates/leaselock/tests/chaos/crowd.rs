@@ -125,6 +125,15 @@ fn processor_time() -> Duration {
     Duration::from_millis(10 * ticks)
 }
 
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap()
+}
+
+/// How many there are in so many seconds, when there were `count` within `time`.
+fn in_a(seconds: u64, count: u64, time: Duration) -> u64 {
+    1_000 * seconds * count / millis(time).max(1)
+}
+
 async fn crowd(size: usize, stay: Duration) {
     let mut crowd = Crowd::of(size);
     let holder = Client::connect(&format!(
@@ -152,9 +161,9 @@ async fn crowd(size: usize, stay: Duration) {
         (commits(&folder), written(), processor_time()),
     );
     tokio::time::sleep(stay).await; // what is measured is what happens meanwhile
-    let stood = (clock::now() - began).as_secs_f64();
+    let stood = clock::now() - began;
     let (commits, bytes) = (commits(&folder) - before.0, written() - before.1);
-    let busy = (processor_time() - before.2).as_secs_f64() / stood;
+    let busy = processor_time() - before.2;
     // Those near the head are marked as alive each 10 s; all others need none of it, however long they wait.
     let slices = 2 + stay.as_secs() / 10;
     assert!(
@@ -167,12 +176,12 @@ async fn crowd(size: usize, stay: Duration) {
     crowd.until("all are served", all).await;
     let drained = clock::now() - began;
     println!(
-        "{size} waiters: {gathered:.1?} to gather; while the holder stays {:.2} writes and {:.0} bytes a second, {:.0} % of \
-         a processor; {:.0} served a second",
-        commits as f64 / stood,
-        bytes as f64 / stood,
-        100.0 * busy,
-        size as f64 / drained.as_secs_f64()
+        "{size} waiters: {gathered:.1?} to gather; while the holder stays {} writes and {} bytes a minute, {} ms of a \
+         processor a minute; {} served a second",
+        in_a(60, commits, stood),
+        in_a(60, bytes, stood),
+        in_a(60, millis(busy), stood),
+        in_a(1, size as u64, drained)
     );
 }
 
