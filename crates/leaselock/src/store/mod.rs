@@ -71,10 +71,6 @@ pub(crate) struct Capabilities {
 
 /// What a lock's place in a folder has seen, to be had without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(
-    not(feature = "embedded"),
-    expect(dead_code, reason = "only folders can tell")
-)]
 pub(crate) struct Traffic {
     /// How often it was written.
     pub(crate) commits: u64,

@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::future::Future;
-use std::path::Path;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -43,9 +43,17 @@ impl Scene {
 
     /// As if others used the lock without a pause.
     fn contention(&self) -> File {
-        let locks = std::fs::read_dir(self.folder.path().join("here/locks"));
-        let path = locks.unwrap().next().unwrap().unwrap().path();
-        let file = File::open(Path::new(&path)).unwrap();
+        let locks = std::fs::read_dir(self.folder.path().join("here/locks")).unwrap();
+        let mut paths = locks.map(|entry| entry.unwrap().path());
+        // Beside it there may be the file in which the client says who it is.
+        let is_job = |path: &PathBuf| {
+            path.file_name()
+                .unwrap()
+                .to_string_lossy()
+                .starts_with("job-")
+        };
+        let path = paths.find(is_job).unwrap();
+        let file = File::open(path).unwrap();
         flock(&file, FlockOperation::LockExclusive).unwrap();
         file
     }

@@ -258,12 +258,15 @@ fn limit(session: &Session, until: Moment) {
 
 /// Hardly anybody holds a lock file for more than microseconds, so first the processor is offered to others. A holder
 /// that was interrupted takes longer: naps, which are shorter than the runtime's timers, because who sleeps is overtaken
-/// by those who do not. After that, sleep. Different lengths keep processes from trying in step.
+/// by those who do not. After that, sleep: longer the longer it takes, because thousands that try every millisecond take
+/// the processor from the one who has the file. Different lengths keep processes from trying in step.
 async fn pause(turn: u32, now: Moment) {
     const SPINS: u32 = 4;
     const YIELDS: u32 = 64;
     const NAPS: u32 = 96;
     const NAP: Duration = Duration::from_micros(30);
+    const DOUBLES_EACH: u32 = 16;
+    const DOUBLES: u32 = 4;
     let dice = now.as_nanos() / 16;
     if turn < SPINS {
         (0..20 << turn).for_each(|_| std::hint::spin_loop());
@@ -272,7 +275,8 @@ async fn pause(turn: u32, now: Moment) {
     } else if turn < NAPS {
         std::thread::sleep(NAP);
     } else {
-        tokio::time::sleep(Duration::from_micros(500 + dice % 1500)).await;
+        let least = 500 << ((turn - NAPS) / DOUBLES_EACH).min(DOUBLES);
+        tokio::time::sleep(Duration::from_micros(least + dice % (3 * least))).await;
     }
     // Others of this runtime have their turn too; not at once, because that wakes a second thread of it.
     if (turn + 1).is_multiple_of(16) {
