@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::future::Future;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -211,8 +212,20 @@ fn built<T>(built: Result<T, InvalidInput>) -> Result<T, Failure> {
     built.map_err(|wrong| Failure::in_the_librarys_words(wrong, Exit::USAGE))
 }
 
+/// The runtime panics where it cannot open what it hears signals with, so whether it can is tried before.
+fn has_descriptors_for_a_runtime() -> std::io::Result<()> {
+    let as_many = [
+        UnixStream::pair()?,
+        UnixStream::pair()?,
+        UnixStream::pair()?,
+    ];
+    drop(as_many);
+    Ok(())
+}
+
 /// Runs on this thread. The library has its own for what must not wait.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    has_descriptors_for_a_runtime()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
