@@ -4,8 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::files;
-use crate::test::{cargo, servers};
+use crate::{cargo, files, servers};
 
 /// What the benchmark writes elsewhere than on the terminal comes from its own options, which are
 /// passed on; `micro` runs the micro-benchmarks instead.

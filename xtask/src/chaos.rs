@@ -1,7 +1,7 @@
 //! `cargo xtask chaos`: the scenarios of `crates/leaselock/tests/chaos`, many rounds of each.
 
-use crate::test::cargo::Cargo;
-use crate::test::servers;
+use crate::cargo::Cargo;
+use crate::servers;
 
 /// `filters` choose scenarios by a part of their names; without any, all are run, one after the other, so that one's
 /// load is not another's bad weather.

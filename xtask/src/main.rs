@@ -1,6 +1,7 @@
 //! The repository's tasks. `cargo xtask test` is all that CI does, and all that a contributor needs.
 
 mod bench;
+mod cargo;
 mod chaos;
 mod clock;
 mod complaint;
@@ -8,6 +9,7 @@ mod files;
 mod lex;
 mod lua;
 mod matrix;
+mod servers;
 mod test;
 mod tidy;
 mod wheel;

@@ -1,40 +1,16 @@
 //! `cargo xtask matrix`: the part of the suite that is about one server, on one server program after the other.
 
 mod page;
+mod row;
 mod wheels;
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::test::cargo::Cargo;
-use crate::test::servers;
-use crate::{clock, files};
-
-/// What is run on each server: how the column of the table is called, which tests, and those of them that are meant.
-const PARTS: [(&str, Tests, &[&str]); 3] = [
-    ("the promises", Tests::It, &["conformance::redis"]),
-    (
-        "scripts and connections",
-        Tests::Lib,
-        &[
-            "mutex::tests",
-            "store::redis::tests",
-            "store::redis::examine",
-        ],
-    ),
-    (
-        "users, TLS, functions",
-        Tests::It,
-        &["access::", "tls::", "functions::"],
-    ),
-];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tests {
-    Lib,
-    It,
-}
+use self::row::{Outcome, PARTS, Row, Tests};
+use crate::cargo::Cargo;
+use crate::{clock, files, servers};
 
 /// Runs the suite on the servers in `--servers DIR`, or on those that can be fetched.
 pub(crate) fn run(arguments: &[&str]) -> Result<String, String> {
@@ -245,51 +221,6 @@ fn executable<'a>(said: &'a str, of: &str) -> Option<&'a str> {
         .lines()
         .find(|line| line.contains("Executable") && line.contains(of))?;
     line.split_once('(')?.1.strip_suffix(')')
-}
-
-/// How many tests of one part went well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Outcome {
-    passed: u32,
-    failed: u32,
-}
-
-impl Outcome {
-    /// From `test result: ok. 12 passed; 0 failed; …`.
-    fn read(said: &str) -> Option<Outcome> {
-        let summary = said
-            .lines()
-            .find_map(|line| line.strip_prefix("test result: "))?;
-        let number = |word: &str| {
-            let words: Vec<&str> = summary.split([' ', ';']).collect();
-            let place = words.iter().position(|found| *found == word)?;
-            words.get(place.checked_sub(1)?)?.parse().ok()
-        };
-        Some(Outcome {
-            passed: number("passed")?,
-            failed: number("failed")?,
-        })
-    }
-}
-
-/// One line of the table.
-#[derive(Debug)]
-struct Row {
-    name: String,
-    tls: bool,
-    outcomes: Vec<Outcome>,
-}
-
-impl Row {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn is_well(&self) -> bool {
-        self.outcomes
-            .iter()
-            .all(|outcome| outcome.failed == 0 && outcome.passed > 0)
-    }
 }
 
 #[cfg(test)]

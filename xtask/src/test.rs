@@ -3,14 +3,12 @@
 //! After a first run nothing in here needs the network: servers, libraries of others and
 //! dependencies lie in the target folder and in cargo's own store.
 
-pub(crate) mod cargo;
 mod peers;
-pub(crate) mod servers;
 
 use std::time::Duration;
 
-use self::cargo::Cargo;
-use crate::{clock, lua, matrix, tidy};
+use crate::cargo::Cargo;
+use crate::{clock, lua, matrix, servers, tidy};
 
 /// Features add, so the ends of the scale and each one alone show a missing `cfg`.
 const FEATURE_SETS: [&str; 7] = [

@@ -4,8 +4,10 @@
 
 mod code;
 mod documents;
+mod source;
 mod text;
 
+use self::source::Source;
 use crate::complaint::{Complaint, report};
 use crate::files::{self, File};
 
@@ -31,49 +33,6 @@ fn check(all: &[File]) -> Vec<Complaint> {
         }
     }
     found
-}
-
-/// A file and what its place says about it.
-#[derive(Debug)]
-pub(crate) struct Source<'a> {
-    path: &'a str,
-    text: &'a str,
-}
-
-impl<'a> Source<'a> {
-    fn of(file: &'a File) -> Source<'a> {
-        Source {
-            path: &file.path,
-            text: &file.text,
-        }
-    }
-
-    fn is_code(&self) -> bool {
-        let endings = [".rs", ".lua", ".toml", ".sh", ".ci/run"];
-        endings.iter().any(|ending| self.path.ends_with(ending))
-    }
-
-    /// Files of tests only: integration tests, `tests.rs` beside a module, and the test kit.
-    fn is_test(&self) -> bool {
-        let folder = self.path.contains("/tests/") || self.path.starts_with("crates/testkit/");
-        folder || self.path.ends_with("/tests.rs")
-    }
-
-    /// The line from which on the file holds unit tests; behind its end when it holds none.
-    fn tests_from(&self) -> usize {
-        if self.is_test() {
-            return 0;
-        }
-        let marked = self
-            .text
-            .lines()
-            .position(|line| line.trim() == "#[cfg(test)]");
-        marked.map_or(usize::MAX, |index| index + 1)
-    }
-
-    fn file_name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or(self.path)
-    }
 }
 
 #[cfg(test)]

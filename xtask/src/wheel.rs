@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::test::cargo::run;
+use crate::cargo::run;
 
 /// Downloads the wheel of this requirement and unpacks it. `terms` say for which Python and system.
 pub(crate) fn unpack(

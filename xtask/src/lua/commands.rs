@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::body::{self, Command};
-use super::{Sources, WHITELIST};
+use super::sources::{Sources, WHITELIST};
 use crate::complaint::Complaint;
 use crate::lex::Token;
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::Script;
 use super::header::Slot;
+use super::sources::Script;
 
 const INTRO: &str = "\
 # Scripts

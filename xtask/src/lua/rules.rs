@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Script;
 use super::body::{self, Use};
 use super::fragment::Fragments;
+use super::sources::Script;
 use crate::complaint::Complaint;
 use crate::lex::Token;
 

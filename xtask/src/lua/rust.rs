@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Script;
 use super::rules::listed_tags;
+use super::sources::Script;
 use crate::complaint::Complaint;
 use crate::lex::{Token, matches_at, skip_brackets};
 

@@ -2,7 +2,9 @@
 //!
 //! Every test starts from sources without complaints, changes one thing, and names the complaint.
 
+use super::sources::{FOLDER, WHITELIST};
 use super::*;
+use crate::files::File;
 
 const ACQUIRE: &str = r#"-- mutex/acquire: take the mutex if it is free,
 -- or say who has it.
@@ -128,7 +130,7 @@ fn changed(from: &str, to: &str) -> Vec<Complaint> {
         file(WHITELIST, COMMANDS),
     ];
     assert!(hits == 1 || from.is_empty(), "{from:?} is in {hits} files");
-    Sources::parse(lua, rust).check()
+    check(&Sources::parse(lua, rust))
 }
 
 #[track_caller]
@@ -360,7 +362,7 @@ fn both_halves_of_a_script_are_looked_at_as_one() {
         ]
     };
     let found = |rest: &str| {
-        let found = Sources::parse(lua(rest), Vec::new()).check();
+        let found = check(&Sources::parse(lua(rest), Vec::new()));
         let wrong = found.into_iter().map(|one| one.wrong).collect::<Vec<_>>();
         wrong.join("\n")
     };

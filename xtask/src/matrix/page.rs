@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Outcome, PARTS, Row};
+use super::row::{Outcome, PARTS, Row};
 use crate::files;
 
 const PAGE: &str = "docs/compatibility.md";

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::test::servers::link;
+use crate::servers::link;
 use crate::wheel;
 
 /// A program that is called so, in the wheel of this name and version, at this place.

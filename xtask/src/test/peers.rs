@@ -8,9 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::cargo::{Cargo, run};
-use super::servers::target;
+use crate::cargo::{Cargo, run};
 use crate::files;
+use crate::servers::target;
 
 /// A file in a registry's folder, written when everything else is there; it holds the lock file's text.
 const READY: &str = "ready";

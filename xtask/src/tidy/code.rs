@@ -1,6 +1,6 @@
 //! Rules about Rust code. They look at tokens: comments and strings may say what they like.
 
-use super::Source;
+use super::source::Source;
 use crate::complaint::Complaint;
 use crate::lex::{Kind, Language, Token, lex, matches_at};
 

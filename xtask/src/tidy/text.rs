@@ -1,6 +1,6 @@
 //! Rules about lines. The words looked for are glued together here, so that this file keeps them.
 
-use super::Source;
+use super::source::Source;
 use crate::complaint::Complaint;
 
 /// Past this a file is a list that grew, and people get lost in it. Most are near 150.

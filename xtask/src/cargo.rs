@@ -28,7 +28,7 @@ impl Cargo {
     }
 
     /// Tells the tests where libraries of others are.
-    pub(super) fn with_peers(mut self, folder: PathBuf) -> Cargo {
+    pub(crate) fn with_peers(mut self, folder: PathBuf) -> Cargo {
         self.peers = Some(folder);
         self
     }
@@ -45,7 +45,7 @@ impl Cargo {
     }
 
     /// The same, with a last argument that may hold spaces.
-    pub(super) fn run_with(&self, arguments: &str, last: &Path) -> Result<(), String> {
+    pub(crate) fn run_with(&self, arguments: &str, last: &Path) -> Result<(), String> {
         let mut command = self.command(arguments);
         command.arg(last);
         run(command)
@@ -53,7 +53,7 @@ impl Cargo {
 
     /// Documents everything, private items too: their links are for the people who work here.
     /// The command goes first and alone: it shares its name, and so its page, with the library.
-    pub(super) fn documents(&self) -> Result<(), String> {
+    pub(crate) fn documents(&self) -> Result<(), String> {
         for packages in ["-p leaselock-cli", "--workspace --exclude leaselock-cli"] {
             let build = format!("doc {packages} --no-deps --document-private-items --all-features");
             let mut command = self.command(&build);

@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::cargo::run;
+use crate::cargo::run;
 use crate::{files, wheel};
 
 const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
