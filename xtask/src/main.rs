@@ -1,5 +1,6 @@
 //! The repository's tasks. `cargo xtask test` is all that CI does, and all that a contributor needs.
 
+mod arrows;
 mod bench;
 mod cargo;
 mod chaos;
@@ -20,7 +21,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask test [--fast]   every check there is, cheap ones first; --fast ends before the tests
 cargo xtask lua [--write]   compares script headers with scripts; --write renews lua/README.md
-cargo xtask tidy            the repository's rules that no compiler knows
+cargo xtask tidy [--count]  the repository's rules that no compiler knows; --count tells the library's
+                            lines without tests, by layer
 cargo xtask peers           installs the lock libraries of others that tests share locks with
 cargo xtask bench [W1 W2 …] [--quick] [--json FILE] [--markdown FILE]
                             measures against the bare client and other libraries; all workloads
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         ["lua"] => lua::run(false),
         ["lua", "--write"] => lua::run(true),
         ["tidy"] => tidy::run(),
+        ["tidy", "--count"] => tidy::count(),
         ["peers"] => test::install_peers(),
         ["bench", ref rest @ ..] => bench::run(rest),
         ["chaos", ref rest @ ..] => chaos::run(rest),

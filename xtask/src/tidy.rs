@@ -8,6 +8,7 @@ mod source;
 mod text;
 
 use self::source::Source;
+use crate::arrows;
 use crate::complaint::{Complaint, report};
 use crate::files::{self, File};
 
@@ -16,8 +17,14 @@ pub(crate) fn run() -> Result<String, String> {
     let root = files::root();
     let all = files::below(&root, "");
     let mut found = check(&all);
+    arrows::check(&all, &mut found);
     documents::check(&root, &all, &mut found);
     report(found, &format!("tidy ({} files)", all.len()))
+}
+
+/// How much library there is.
+pub(crate) fn count() -> Result<String, String> {
+    Ok(arrows::count(&files::below(&files::root(), "")))
 }
 
 /// The rules that need nothing but the texts.

@@ -1,0 +1,221 @@
+//! The structure of the crates: who names whom, in which order, and how long files are.
+//!
+//! The library is made of layers, and an arrow (one file names another one) points down only. Without a rule that a
+//! program checks, one import after the other turns layers into a circle, and a circle can only be read as a whole.
+
+mod cycles;
+mod layers;
+mod outline;
+mod ratchet;
+mod tree;
+
+use std::collections::BTreeMap;
+
+use self::layers::Layers;
+use self::tree::{Arrow, Tree};
+use crate::complaint::Complaint;
+use crate::files::File;
+
+/// Longer files are lists that grew. Unit tests do not count.
+const LINES_MAX: usize = 400;
+const PAGE: &str = "ARCHITECTURE.md";
+const LIBRARY: &str = "crates/leaselock/src";
+
+/// Where sources lie, and their root file.
+const CRATES: [(&str, &str); 4] = [
+    (LIBRARY, "lib.rs"),
+    ("crates/leaselock-cli/src", "main.rs"),
+    ("crates/testkit/src", "lib.rs"),
+    ("xtask/src", "main.rs"),
+];
+
+/// All rules on all crates.
+pub(crate) fn check(all: &[File], found: &mut Vec<Complaint>) {
+    for (folder, root) in CRATES {
+        let tree = Tree::of(all, folder, root);
+        let layers = if folder == LIBRARY {
+            order(all)
+        } else {
+            Layers::default()
+        };
+        for (rule, complaints, count) in broken(&tree, folder, &layers) {
+            found.extend(ratchet::apply(folder, rule, complaints, count));
+        }
+    }
+}
+
+/// Lines without unit tests, by layer, and in all.
+pub(crate) fn count(all: &[File]) -> String {
+    let tree = Tree::of(all, LIBRARY, "lib.rs");
+    let layers = order(all);
+    let mut sums = BTreeMap::new();
+    for module in &tree.modules {
+        let place = below(&module.file, LIBRARY).and_then(|path| layers.place(path));
+        let layer = place.map_or(layers.count(), |(layer, _)| layer);
+        let (files, lines) = sums.entry(layer).or_insert((0, 0));
+        *files += 1;
+        *lines += module.outline.lines;
+    }
+    let total: usize = sums.values().map(|(_, lines)| lines).sum();
+    let line = |(layer, (files, lines)): (&usize, &(usize, usize))| {
+        let label = if *layer == layers.count() {
+            "in no layer".into()
+        } else {
+            layers.label(*layer)
+        };
+        format!("{lines:>7} lines {files:>4} files  {label}")
+    };
+    let mut lines: Vec<String> = sums.iter().map(line).collect();
+    lines.push(format!(
+        "{total:>7} lines {:>4} files  in all, without tests",
+        tree.modules.len()
+    ));
+    lines.join("\n")
+}
+
+fn order(all: &[File]) -> Layers {
+    let page = all.iter().find(|file| file.path == PAGE);
+    page.map(|file| Layers::of(&file.text)).unwrap_or_default()
+}
+
+fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
+    path.strip_prefix(folder)?.strip_prefix('/')
+}
+
+/// Name of the rule, what breaks it, and how often it counts.
+type Broken = (&'static str, Vec<Complaint>, usize);
+
+fn broken(tree: &Tree, folder: &str, layers: &Layers) -> Vec<Broken> {
+    let arrows = tree.arrows();
+    let counted = |rule, found: Vec<Complaint>| (rule, found.len(), found);
+    let simple = [
+        counted("long files", long_files(tree)),
+        counted("mod.rs that define", faces(tree)),
+        counted("arrows up", arrows_up(tree, &arrows, folder, layers)),
+        counted("files in no layer", unplaced(tree, folder, layers)),
+    ];
+    let simple = simple
+        .into_iter()
+        .map(|(rule, count, found)| (rule, found, count));
+    simple.chain([in_circles(tree, &arrows)]).collect()
+}
+
+fn long_files(tree: &Tree) -> Vec<Complaint> {
+    let long = tree
+        .modules
+        .iter()
+        .filter(|module| module.outline.lines > LINES_MAX);
+    long.map(|module| {
+        let wrong = format!("has {} lines without its tests", module.outline.lines);
+        let right = format!("at most {LINES_MAX}: split it by what it is about");
+        Complaint::new(&module.file, 0, wrong, right)
+    })
+    .collect()
+}
+
+/// A `mod.rs` is a table of contents. What it defines is named by its children, and so they form a circle.
+fn faces(tree: &Tree) -> Vec<Complaint> {
+    let faces = tree
+        .modules
+        .iter()
+        .filter(|module| module.file.ends_with("/mod.rs"));
+    let defining = faces.filter(|module| module.outline.defines());
+    defining
+        .map(|module| {
+            let items = &module.outline.items;
+            let line = items.first().map_or(0, |item| item.line);
+            let names: Vec<&str> = items.iter().map(|item| item.name.as_str()).collect();
+            let wrong = format!("a mod.rs that defines {}", names.join(", "));
+            let right = "`mod`, `pub use` and docs only: move the rest to a file of its own";
+            Complaint::new(&module.file, line, wrong, right)
+        })
+        .collect()
+}
+
+fn arrows_up(tree: &Tree, arrows: &[Arrow], folder: &str, layers: &Layers) -> Vec<Complaint> {
+    let place =
+        |at: usize| below(&tree.modules[at].file, folder).and_then(|path| layers.place(path));
+    let mut found = Vec::new();
+    for arrow in arrows {
+        let (Some(from), Some(to)) = (place(arrow.from), place(arrow.to)) else {
+            continue;
+        };
+        if to.0 < from.0 || to == from {
+            continue;
+        }
+        let where_to = if to.0 > from.0 { "above" } else { "beside" };
+        let wrong = format!("`{}` names `{}`, which is {where_to} it", from.1, to.1);
+        let right = format!(
+            "hand {} in from above, or move it down",
+            tree.modules[arrow.to].file
+        );
+        found.push(Complaint::new(
+            &tree.modules[arrow.from].file,
+            arrow.line,
+            wrong,
+            right,
+        ));
+    }
+    found
+}
+
+fn unplaced(tree: &Tree, folder: &str, layers: &Layers) -> Vec<Complaint> {
+    if folder != LIBRARY || layers.is_empty() {
+        return Vec::new();
+    }
+    let files = tree.modules.iter().map(|module| module.file.as_str());
+    let homeless = files.filter(|file| {
+        let path = below(file, folder);
+        path.and_then(|path| layers.place(path)).is_none()
+    });
+    homeless
+        .map(|file| {
+            Complaint::new(
+                file,
+                0,
+                "is in no layer",
+                format!("the table in {PAGE} names it"),
+            )
+        })
+        .collect()
+}
+
+/// Counts files; complains about the shortest loop of each circle.
+fn in_circles(tree: &Tree, arrows: &[Arrow]) -> Broken {
+    let mut edges = vec![Vec::new(); tree.modules.len()];
+    for arrow in arrows {
+        edges[arrow.from].push(arrow.to);
+    }
+    let circles = cycles::circles(&edges);
+    let count = circles.iter().map(Vec::len).sum();
+    let complaint = |circle: &Vec<usize>| {
+        let way = cycles::shortest_loop(&edges, circle);
+        let files: Vec<&str> = way
+            .iter()
+            .map(|at| tree.modules[*at].file.as_str())
+            .collect();
+        let arrow = arrows
+            .iter()
+            .find(|arrow| way.starts_with(&[arrow.from, arrow.to]));
+        let wrong = format!(
+            "one of {} files in a circle: {}",
+            circle.len(),
+            files.join(" -> ")
+        );
+        let line = arrow.map_or(0, |arrow| arrow.line);
+        Complaint::new(
+            files[0],
+            line,
+            wrong,
+            "move what both need to a file below them",
+        )
+    };
+    (
+        "files in a circle",
+        circles.iter().map(complaint).collect(),
+        count,
+    )
+}
+
+#[cfg(test)]
+mod tests;

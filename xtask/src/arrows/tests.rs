@@ -1,0 +1,180 @@
+//! One small tree for each complaint, and one for each way to write a path.
+
+use super::*;
+
+const LAYERED: &str = "## Layers\n\n| layer |\n|---|\n| `base/` |\n| `store/` |\n\
+                       | `mutex/`, `latch/` |\n| `lib.rs` |\n";
+
+fn file(path: &str, text: &str) -> File {
+    File {
+        path: path.to_owned(),
+        text: text.to_owned(),
+    }
+}
+
+/// The complaints about a library of these files, whose root declares four modules.
+fn complaints(files: &[(&str, &str)]) -> Vec<String> {
+    let mut all = vec![
+        file(PAGE, LAYERED),
+        file(
+            &format!("{LIBRARY}/lib.rs"),
+            "mod base; mod store; mod mutex; mod latch;",
+        ),
+    ];
+    for (path, text) in files {
+        all.push(file(&format!("{LIBRARY}/{path}"), text));
+    }
+    let tree = Tree::of(&all, LIBRARY, "lib.rs");
+    let rules = broken(&tree, LIBRARY, &order(&all)).into_iter();
+    let found = rules.flat_map(|(_, found, _)| found);
+    found
+        .map(|one| one.to_string().replace(&format!("{LIBRARY}/"), ""))
+        .collect()
+}
+
+/// The arrows of a tree in which `a.rs` names something of `b.rs`, in the words of `a`.
+fn arrows_of(a: &str) -> Vec<(String, String)> {
+    let all = [
+        file("s/lib.rs", "mod x; pub use x::b::B;"),
+        file(
+            "s/x/mod.rs",
+            "mod a; pub(crate) mod b; pub(crate) use b::B; use b as bee;",
+        ),
+        file("s/x/a.rs", a),
+        file("s/x/b.rs", "pub(crate) struct B; pub(crate) fn f() {}"),
+    ];
+    let tree = Tree::of(&all, "s", "lib.rs");
+    let name = |at: usize| tree.modules[at].path.join("::");
+    let arrows = tree.arrows();
+    let from_a = arrows.iter().filter(|arrow| name(arrow.from) == "x::a");
+    from_a
+        .map(|arrow| (name(arrow.from), name(arrow.to)))
+        .collect()
+}
+
+#[test]
+fn every_way_to_write_a_path_is_an_arrow_to_the_file_that_defines() {
+    for a in [
+        "use crate::x::b::B;",
+        "use super::b::{B as C};",
+        "use super::B;",
+        "use crate::B;",
+        "fn g() { crate::x::b::f() }",
+        "use super::b; fn g() { b::f() }",
+        "use crate::x::{b::{self}}; fn g() { b::f() }",
+        "fn g() { super::b::f() }",
+        "use crate::x; fn g() { x::b::f() }",
+        "fn g() { super::bee::f() }",
+        "use crate::x::b::*;",
+        "macro_rules! m { () => { $crate::x::b::f() } }",
+    ] {
+        let expected = [("x::a".to_owned(), "x::b".to_owned())];
+        assert_eq!(arrows_of(a), expected, "{a}");
+    }
+}
+
+#[test]
+fn what_is_no_code_of_the_library_is_no_arrow() {
+    for a in [
+        "use std::fmt; use redis::b;",
+        "//! [`crate::x::b::B`]\nconst S: &str = \"crate::x::b::B\";",
+        "#[cfg(test)]\nmod tests { use crate::x::b::B; }",
+        "use super::b;",
+        "pub(in crate::x) fn f() {}",
+    ] {
+        assert_eq!(arrows_of(a), [], "{a}");
+    }
+}
+
+#[test]
+fn an_arrow_up_is_refused_with_its_line_and_layers() {
+    let found = complaints(&[
+        ("base/mod.rs", "mod clock;"),
+        ("base/clock.rs", "\nuse crate::store::port::Store;"),
+        ("store/mod.rs", "pub(crate) mod port;"),
+        ("store/port.rs", "pub(crate) struct Store;"),
+    ]);
+    assert_eq!(
+        found,
+        [
+            "base/clock.rs:2: `base` names `store`, which is above it; hand store/port.rs in from above, or move it down"
+        ]
+    );
+}
+
+#[test]
+fn an_arrow_to_another_primitive_is_refused() {
+    let found = complaints(&[
+        ("mutex/mod.rs", "mod a;"),
+        ("mutex/a.rs", "use crate::latch::b::B;"),
+        ("latch/mod.rs", "pub(crate) mod b;"),
+        ("latch/b.rs", "pub(crate) struct B;"),
+    ]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].contains("`mutex` names `latch`, which is beside it"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_circle_is_refused_with_its_shortest_loop() {
+    let found = complaints(&[
+        ("base/mod.rs", "mod a; mod b;"),
+        ("base/a.rs", "use super::b::B; struct A;"),
+        ("base/b.rs", "use super::a::A; struct B;"),
+    ]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let wrong = "one of 2 files in a circle: base/a.rs -> base/b.rs -> base/a.rs";
+    assert!(found[0].contains(wrong), "{found:?}");
+}
+
+#[test]
+fn a_mod_rs_that_defines_is_refused() {
+    let found = complaints(&[("base/mod.rs", "//! Docs.\n\npub(crate) struct Clock;")]);
+    assert!(
+        found[0].starts_with("base/mod.rs:3: a mod.rs that defines Clock"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_long_file_is_refused_and_its_tests_do_not_count() {
+    let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "\n".repeat(300));
+    let short = format!("{}{tests}", "\n".repeat(LINES_MAX));
+    assert_eq!(complaints(&[("base.rs", &short)]), [""; 0]);
+    let long = format!("{short}\n");
+    let found = complaints(&[("base.rs", &long)]);
+    assert!(
+        found[0].starts_with("base.rs: has 401 lines without its tests"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_file_in_no_layer_is_refused() {
+    let all = [
+        file(PAGE, LAYERED),
+        file(&format!("{LIBRARY}/lib.rs"), "mod attic;"),
+        file(&format!("{LIBRARY}/attic.rs"), ""),
+    ];
+    let mut found = Vec::new();
+    check(&all, &mut found);
+    let wrong: Vec<&str> = found.iter().map(|one| one.wrong.as_str()).collect();
+    assert!(wrong.contains(&"is in no layer"), "{found:?}");
+}
+
+#[test]
+fn lines_are_counted_by_layer() {
+    let all = [
+        file(PAGE, LAYERED),
+        file(&format!("{LIBRARY}/lib.rs"), "mod base;\n"),
+        file(
+            &format!("{LIBRARY}/base.rs"),
+            "fn f() {}\n#[cfg(test)]\nfn g() {}\n",
+        ),
+    ];
+    let text = count(&all);
+    assert!(text.contains("      1 lines    1 files  base"), "{text}");
+    assert!(text.contains("      2 lines    2 files  in all"), "{text}");
+}
