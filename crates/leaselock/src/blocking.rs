@@ -17,21 +17,22 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use crate::client::{Closed, Stats};
-use crate::doctor::Report;
-use crate::error::{
+use crate::base::error::{
     AcquireError, BreakError, ExtendError, InspectError, InvalidInput, Lost, ReleaseError,
     StoreError,
 };
-use crate::fence::Fence;
-use crate::inspect::{BreakTerms, Broken, Holder, Inspection};
-use crate::lease::handle::Handle;
-use crate::lease::{Held, LeaseState, losing::Losing};
+use crate::base::fence::Fence;
+use crate::base::name::Name;
+use crate::client::detached::Handle;
+use crate::client::inspect::{BreakTerms, Broken, Holder, Inspection};
+use crate::client::options::setters;
+use crate::client::{Closed, Stats};
+use crate::engine::gate::StrictStatus;
+use crate::engine::lease::loss::Losing;
+use crate::engine::lease::{Held, LeaseState};
+use crate::interop::preset::Preset;
 use crate::mutex::{Ran, RunError};
-use crate::name::Name;
-use crate::options::setters;
-use crate::preset::Preset;
-use crate::strict::StrictStatus;
+use crate::store::report::Report;
 
 /// A [`Client`](crate::Client) whose calls wait on the calling thread.
 #[derive(Debug, Clone)]

@@ -8,8 +8,10 @@ use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
 
+use crate::engine::gate;
+use crate::interop::protocol;
 use crate::script::Script;
-use crate::{client, mutex, protocol, strict};
+use crate::{client, mutex};
 
 /// The library of this version.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,7 +36,7 @@ impl Library {
 
 /// Every script that a server may be asked to run.
 pub(crate) fn scripts() -> impl Iterator<Item = &'static Script> {
-    let ours = [mutex::SCRIPTS, strict::SCRIPTS, client::functions::SCRIPTS];
+    let ours = [mutex::SCRIPTS, gate::SCRIPTS, client::functions::SCRIPTS];
     let all = ours.into_iter().chain(protocol::SCRIPTS);
     all.flatten().map(|script| script())
 }

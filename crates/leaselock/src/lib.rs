@@ -28,68 +28,53 @@ compile_error!("leaselock needs a Unix system; Linux is tested.");
 #[cfg(not(any(feature = "redis", feature = "embedded")))]
 compile_error!("leaselock needs a store: switch on the feature `redis`, `embedded` or both.");
 
+pub(crate) mod base;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod client;
-mod clock;
-mod combine;
-mod damage;
-mod doctor;
-mod error;
-mod fence;
+pub(crate) mod engine;
 #[cfg(feature = "redis")]
 mod functions;
-mod inspect;
-mod keys;
-mod lease;
+pub(crate) mod interop;
 mod mutex;
-mod name;
-mod options;
-mod preset;
-mod protocol;
 #[cfg(feature = "redis")]
-mod quorum;
+pub(crate) mod quorum;
 mod script;
-mod skew;
 mod store;
-mod strict;
-mod token;
-mod ttl;
-mod unseen;
-mod votes;
-mod wait;
 
-pub use client::builder::ClientBuilder;
-pub use client::record::Process;
-pub use client::{Client, Closed, Stats};
-pub use clock::{Clock, Moment};
-pub use doctor::{Check, Fit, Kept, NodeReport, Promise, Report};
-pub use error::{
+pub use crate::base::clock::{Clock, Moment};
+pub use crate::base::error::{
     AcquireError, BreakError, ErrorKind, ExtendError, InspectError, InvalidInput, Lost, LostReason,
     NotHeld, ReleaseError, StoreError,
 };
-pub use fence::Fence;
-pub use inspect::{BreakTerms, Broken, Holder, Holding, InLine, Inspection};
-pub use lease::handle::{DetachedLease, Handle};
-pub use lease::losing::Losing;
-pub use lease::{Held, Lease, LeaseState};
-pub use mutex::{Mutex, Ran, RunError};
-pub use name::Name;
-pub use options::{DRIFT_PPM, Options, RETRY_DELAY, RETRY_JITTER_PERCENT, TTL, Wait, Waiting};
-pub use preset::Preset;
-pub use protocol::{LATENCY_GUARD, Protocol};
+pub use crate::base::fence::Fence;
+pub use crate::base::name::Name;
+pub use crate::base::ttl::{TTL_MAX, TTL_MIN};
+pub use crate::base::votes::{NodeVote, Vote};
+pub use crate::client::builder::ClientBuilder;
+pub use crate::client::detached::{DetachedLease, Handle};
+pub use crate::client::inspect::{BreakTerms, Broken, Holder, Holding, InLine, Inspection};
+pub use crate::client::options::{
+    DRIFT_PPM, Options, RETRY_DELAY, RETRY_JITTER_PERCENT, TTL, Wait, Waiting,
+};
 #[cfg(feature = "redis")]
-pub use quorum::{LONGEST_TTL, Quorum, QuorumBuilder};
+pub use crate::client::quorum::{LONGEST_TTL, Quorum, QuorumBuilder};
+pub use crate::client::{Client, Closed, Stats};
+pub use crate::engine::gate::{Quarantine, StrictStatus};
+pub use crate::engine::identity::Process;
+pub use crate::engine::lease::loss::Losing;
+pub use crate::engine::lease::{Held, Lease, LeaseState};
+pub use crate::interop::preset::Preset;
+pub use crate::interop::protocol::{LATENCY_GUARD, Protocol};
+pub use crate::mutex::{Mutex, Ran, RunError};
+#[cfg(feature = "tls")]
+pub use crate::store::redis::TlsOptions;
+#[cfg(feature = "redis")]
+pub use crate::store::redis::{FunctionsNode, LoadedFunctions};
+pub use crate::store::report::{Check, Fit, Kept, NodeReport, Promise, Report};
 /// The redis client library in the version that connections are handed in from.
 #[cfg(feature = "redis")]
 pub use redis;
-#[cfg(feature = "tls")]
-pub use store::redis::TlsOptions;
-#[cfg(feature = "redis")]
-pub use store::redis::{FunctionsNode, LoadedFunctions};
-pub use strict::{Quarantine, StrictStatus};
-pub use ttl::{TTL_MAX, TTL_MIN};
-pub use votes::{NodeVote, Vote};
 
 /// The pages whose code is compiled and run.
 #[cfg(doctest)]

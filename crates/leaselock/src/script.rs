@@ -1,14 +1,16 @@
 //! One value per `.lua` file: its text, what goes in, what comes out.
 
-mod word;
+pub(crate) mod arg;
+pub(crate) mod damage;
+pub(crate) mod keys;
 
 use std::fmt;
 use std::sync::OnceLock;
 
-pub(crate) use self::word::Word;
-use crate::error::{ErrorKind, StoreError};
+pub(crate) use self::arg::Word;
+use crate::base::error::{ErrorKind, StoreError};
 #[cfg(feature = "redis")]
-use crate::store::quorum::ballot::{Count, Votes};
+use crate::quorum::tally::{Count, Votes};
 
 /// A script: one file under `lua/`, joined with the fragments it uses.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ pub(super) const PARTS: [(&str, Tests, &[&str]); 3] = [
         &[
             "mutex::tests",
             "store::redis::tests",
-            "store::redis::examine",
+            "store::redis::doctor",
         ],
     ),
     (

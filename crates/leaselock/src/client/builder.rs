@@ -6,26 +6,27 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use crate::client::record::Process;
-use crate::client::requests::Requests;
-use crate::client::{Client, Inner};
-use crate::clock::Clock;
-use crate::error::InvalidInput;
-use crate::keys;
-use crate::name;
-use crate::options::{DRIFT_PPM, Options};
+use super::options::{DRIFT_PPM, Options};
+use super::requests::Requests;
+use super::{Client, Inner};
+use crate::base::clock::Clock;
+use crate::base::clock_watch::Skew;
+use crate::base::error::InvalidInput;
+use crate::base::name;
+use crate::base::token::{ClientId, Stock};
+use crate::base::ttl::{Drift, Ttl};
+use crate::engine::gate::{Gate, Strict};
+use crate::engine::identity::Process;
+use crate::engine::wait::local::groups::Parties;
+use crate::engine::wait::local::keyed_mutex::Gates;
 #[cfg(feature = "redis")]
-use crate::protocol::watch_multi;
-use crate::skew::Skew;
+use crate::interop::protocol::watch_multi;
+use crate::script::keys;
 use crate::store::Store;
 #[cfg(feature = "embedded")]
 use crate::store::embedded::EmbeddedStore;
-use crate::store::url::{self, Target};
-use crate::strict::{Gate, Strict};
-use crate::token::{ClientId, Stock};
-use crate::ttl::{Drift, Ttl};
-use crate::wait::gates::Gates;
-use crate::wait::parties::Parties;
+use crate::store::url;
+use crate::store::url::Target;
 
 /// More drift than this leaves little of a lease; a clock that needs it wants mending.
 const DRIFT_PPM_MAX: u32 = 500_000;
@@ -54,7 +55,7 @@ enum Source {
     #[cfg(feature = "redis")]
     Store(Result<Box<crate::store::redis::RedisStore>, InvalidInput>),
     #[cfg(feature = "redis")]
-    Quorum(crate::store::quorum::QuorumStore),
+    Quorum(crate::quorum::QuorumStore),
 }
 
 impl Default for ClientBuilder {
@@ -129,7 +130,7 @@ impl ClientBuilder {
 
     /// The servers of a quorum.
     #[cfg(feature = "redis")]
-    pub(crate) fn quorum(mut self, quorum: crate::store::quorum::QuorumStore) -> Self {
+    pub(crate) fn quorum(mut self, quorum: crate::quorum::QuorumStore) -> Self {
         self.source = Source::Quorum(quorum);
         self
     }
@@ -231,7 +232,7 @@ impl ClientBuilder {
             #[cfg(feature = "redis")]
             lines: Arc::new(tokio::sync::Semaphore::new(watch_multi::LINES)),
             #[cfg(feature = "redis")]
-            waiting_rooms: crate::wait::rooms::Rooms::default(),
+            waiting_rooms: crate::engine::replicas::pool::Rooms::default(),
             background: OnceLock::new(),
             closed: AtomicBool::new(false),
             announced: AtomicU64::new(0),

@@ -1,10 +1,10 @@
 //! Putting the scripts onto a server as functions.
 
-use super::record::{Announce, Who};
 use super::{Client, OPERATOR_WITHIN};
 #[cfg(feature = "embedded")]
-use crate::error::ErrorKind;
-use crate::error::StoreError;
+use crate::base::error::ErrorKind;
+use crate::base::error::StoreError;
+use crate::engine::identity::{Announce, Who};
 use crate::functions;
 use crate::script::{Operation, Scripts};
 use crate::store::Store;

@@ -1,47 +1,52 @@
 //! The client: one store, one identity, one background thread.
 
-pub(crate) mod background;
 pub(crate) mod builder;
+pub(crate) mod detached;
 #[cfg(feature = "redis")]
 pub(crate) mod functions;
-pub(crate) mod record;
+pub(crate) mod inspect;
+pub(crate) mod options;
+#[cfg(feature = "redis")]
+pub(crate) mod quorum;
 pub(crate) mod requests;
 mod several;
-mod speaks;
 mod strict;
+pub(crate) mod views;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub(crate) use background::Background;
-use record::{Announce, Process};
-use requests::Requests;
+use self::requests::Requests;
+use crate::engine::identity::{Announce, Process};
+pub(crate) use crate::engine::thread::Background;
 
-use crate::client::builder::ClientBuilder;
-use crate::clock::{Clock, Moment};
-use crate::doctor::{self, Report};
-use crate::error::{BreakError, InspectError, InvalidInput, StoreError};
-use crate::inspect::{self, BreakTerms, Broken, Inspection};
-use crate::keys::{self, MutexKeys};
-use crate::lease::Held;
-use crate::lease::handle::{DetachedLease, Handle};
-use crate::lease::kept::Kept;
-use crate::lease::reaper::Reaper;
-use crate::lease::schedule::Id;
+use self::builder::ClientBuilder;
+use self::detached::{DetachedLease, Handle};
+use self::inspect::{BreakTerms, Broken, Inspection};
+use self::options::{DEFAULT_TTL, Options};
+use self::views::Note;
+use crate::base::clock::{Clock, Moment};
+use crate::base::clock_watch::Skew;
+use crate::base::error::{BreakError, InspectError, InvalidInput, StoreError};
+use crate::base::name::Name;
+use crate::base::token::{ClientId, Stock, Token};
+use crate::base::ttl::{Drift, Ttl};
+use crate::engine::cleanup::Reaper;
+use crate::engine::gate::Strict;
+use crate::engine::lease::Held;
+use crate::engine::lease::deadlines::Id;
+use crate::engine::lease::record::Kept;
+use crate::engine::wait::local::groups::Parties;
+use crate::engine::wait::local::keyed_mutex::Gates;
 use crate::mutex::Mutex;
-use crate::mutex::views::Note;
-use crate::name::Name;
-use crate::options::{DEFAULT_TTL, Options};
 use crate::script::Operation;
-use crate::skew::Skew;
+use crate::script::keys;
+use crate::script::keys::MutexKeys;
+use crate::store::report;
+use crate::store::report::Report;
 use crate::store::{Holder, Store};
-use crate::strict::Strict;
-use crate::token::{ClientId, Stock, Token};
-use crate::ttl::{Drift, Ttl};
-use crate::wait::gates::Gates;
-use crate::wait::parties::Parties;
 
 /// How long others can read who a client is, without its renewing it.
 const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
@@ -88,7 +93,7 @@ pub(crate) struct Inner {
     pub(crate) lines: Arc<tokio::sync::Semaphore>,
     /// Over which replicas are waited for.
     #[cfg(feature = "redis")]
-    pub(crate) waiting_rooms: crate::wait::rooms::Rooms,
+    pub(crate) waiting_rooms: crate::engine::replicas::pool::Rooms,
     background: OnceLock<Result<Background, StoreError>>,
     closed: AtomicBool,
     /// When this client last said who it is; 0 for never.
@@ -232,7 +237,7 @@ impl Client {
             let ttl = self.inner.defaults.length();
             store.examine_sentinels(&mut report, ttl).await;
         }
-        report.checks.extend(doctor::clock_jumps(self.stats()));
+        report.checks.extend(report::clock_jumps(self.stats()));
         Ok(report)
     }
 
@@ -324,14 +329,14 @@ impl Inner {
         match &self.store {
             Store::Redis(store) => store.private(handle, within).await,
             _ => Err(StoreError::refused(
-                crate::error::ErrorKind::Unsupported,
+                crate::base::error::ErrorKind::Unsupported,
                 "only one server gives a connection of its own",
             )),
         }
     }
 
     pub(crate) fn request_timeout(&self, ttl: Ttl) -> Duration {
-        crate::lease::keeper::request_timeout(self.request_timeout, ttl)
+        crate::engine::renewal::request_timeout(self.request_timeout, ttl)
     }
 
     pub(crate) async fn ask<O: Operation>(

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::{Clock, Moment};
+use super::options::DEFAULT_TTL;
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::StoreError;
 #[cfg(feature = "redis")]
-use crate::combine::Straight;
-use crate::combine::{Combiner, Contended, Joined};
-use crate::error::StoreError;
-use crate::mutex::many::{Acquires, Item, Releases, Terms};
-use crate::mutex::steps::{Acquire, Acquired, Release, ReleaseAnswer};
-use crate::options::DEFAULT_TTL;
+use crate::engine::batch::Straight;
+use crate::engine::batch::{Combiner, Contended, Joined};
+use crate::engine::calls::{Acquire, Acquired, Release, ReleaseAnswer};
+use crate::engine::calls_many::{Acquires, Item, Releases, Terms};
 use crate::store::Store;
 
 #[derive(Debug)]

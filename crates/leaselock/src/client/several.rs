@@ -1,12 +1,12 @@
 //! What a client of several servers refuses.
 
-use crate::client::Inner;
-use crate::error::InvalidInput;
+use super::Inner;
 #[cfg(feature = "redis")]
-use crate::options::Options;
+use super::options::Options;
+use crate::base::error::InvalidInput;
+use crate::base::ttl::Ttl;
 #[cfg(feature = "redis")]
 use crate::store::Store;
-use crate::ttl::Ttl;
 
 impl Inner {
     /// On several servers some options make no sense.

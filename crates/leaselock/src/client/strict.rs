@@ -6,11 +6,12 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::{Client, Inner, OPERATOR_WITHIN};
-use crate::error::{AcquireError, ErrorKind, InvalidInput, StoreError};
-use crate::mutex::steps::Seen;
-use crate::name::Name;
-use crate::strict::{self, Gate, Init, Status, StrictStatus};
-use crate::ttl::Ttl;
+use crate::base::error::{AcquireError, ErrorKind, InvalidInput, StoreError};
+use crate::base::name::Name;
+use crate::base::ttl::Ttl;
+use crate::engine::calls::Seen;
+use crate::engine::gate;
+use crate::engine::gate::{Gate, Init, Status, StrictStatus};
 
 /// On a cluster there are thousands of gates, and at so many of them is asked at once: enough to keep the nodes busy,
 /// and few enough that whoever else asks there is not kept waiting.
@@ -26,7 +27,7 @@ impl Client {
     where
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        let mut gates = strict::gates(&self.inner.prefix, self.inner.store.is_cluster());
+        let mut gates = gate::gates(&self.inner.prefix, self.inner.store.is_cluster());
         let mut asking = JoinSet::new();
         loop {
             let free = GATES_AT_ONCE - asking.len();

@@ -1,35 +1,27 @@
 //! The mutex: one holder at a time.
 
-pub(crate) mod confirm;
-pub(crate) mod many;
-#[cfg(feature = "redis")]
-pub(crate) mod polls;
-pub(crate) mod position;
-pub(crate) mod steps;
 #[cfg(all(test, feature = "redis", feature = "embedded"))]
 mod tests;
-pub(crate) mod views;
-#[cfg(feature = "redis")]
-pub(crate) mod votes;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::error::{AcquireError, InspectError, InvalidInput, Lost, ReleaseError};
+use crate::base::name::Name;
 use crate::client::Inner;
-use crate::error::{AcquireError, InspectError, InvalidInput, Lost, ReleaseError};
-use crate::inspect::{Holder, Holding};
-use crate::keys::{self, MutexKeys};
-use crate::lease::{Held, Lease};
-use crate::name::Name;
-use crate::options::{Options, Wait, setters};
-use crate::preset::Preset;
-use crate::protocol::look::look;
+use crate::client::inspect::{Holder, Holding};
+use crate::client::options::{Options, Wait, setters};
+use crate::engine::lease::{Held, Lease};
+use crate::engine::wait::acquire::Acquisition;
+use crate::engine::wait::schedule;
+use crate::interop::preset::Preset;
+use crate::interop::protocol::look::look;
+use crate::script::keys;
+use crate::script::keys::MutexKeys;
 #[cfg(feature = "redis")]
 use crate::script::{Operation, Scripts};
-use crate::wait::acquisition::Acquisition;
-use crate::wait::looks;
 
 /// A lock on one name: at most one lease at a time, first come, first served within a priority.
 ///
@@ -219,7 +211,7 @@ impl Mutex {
                 Holding::Held(holder) => holder,
                 Holding::NotALock { kind } => Holder::not_a_lock(&kind),
             };
-            let pause = looks::jittered(delay, percent)
+            let pause = schedule::jittered(delay, percent)
                 .min(holder.remaining.map_or(delay, |rest| rest + AFTER_END));
             let next = clock.now().plus(pause);
             if left == Some(0) || end.is_some_and(|end| clock.now() >= end) {
@@ -273,29 +265,29 @@ impl Mutex {
 /// Every script of a mutex.
 #[cfg(feature = "redis")]
 pub(crate) const SCRIPTS: Scripts = &[
-    steps::Acquire::SCRIPT,
-    steps::Acquire::STRICT,
-    confirm::Confirm::SCRIPT,
-    steps::Extend::SCRIPT,
-    steps::Release::SCRIPT,
-    steps::Release::STRICT,
-    steps::Cancel::SCRIPT,
-    steps::Cancel::STRICT,
-    steps::Detach::SCRIPT,
-    position::Position::SCRIPT,
-    views::Inspect::SCRIPT,
-    views::Break::SCRIPT,
-    views::Break::STRICT,
-    views::Note::SCRIPT,
-    views::Survey::SCRIPT,
-    many::AcquireMany::SCRIPT,
-    many::ReleaseMany::SCRIPT,
-    many::ExtendMany::SCRIPT,
-    votes::Vote::SCRIPT,
-    votes::Accept::SCRIPT,
-    votes::Withdraw::SCRIPT,
-    votes::many::VoteMany::SCRIPT,
-    votes::many::WithdrawMany::SCRIPT,
+    crate::engine::calls::Acquire::SCRIPT,
+    crate::engine::calls::Acquire::STRICT,
+    crate::engine::replicas::call::Confirm::SCRIPT,
+    crate::engine::calls::Extend::SCRIPT,
+    crate::engine::calls::Release::SCRIPT,
+    crate::engine::calls::Release::STRICT,
+    crate::engine::calls::Cancel::SCRIPT,
+    crate::engine::calls::Cancel::STRICT,
+    crate::engine::calls::Detach::SCRIPT,
+    crate::engine::position::Position::SCRIPT,
+    crate::client::views::Inspect::SCRIPT,
+    crate::client::views::Break::SCRIPT,
+    crate::client::views::Break::STRICT,
+    crate::client::views::Note::SCRIPT,
+    crate::client::views::Survey::SCRIPT,
+    crate::engine::calls_many::AcquireMany::SCRIPT,
+    crate::engine::calls_many::ReleaseMany::SCRIPT,
+    crate::engine::calls_many::ExtendMany::SCRIPT,
+    crate::engine::ballot::Vote::SCRIPT,
+    crate::engine::ballot::Accept::SCRIPT,
+    crate::engine::ballot::Withdraw::SCRIPT,
+    crate::engine::ballot::many::VoteMany::SCRIPT,
+    crate::engine::ballot::many::WithdrawMany::SCRIPT,
 ];
 
 /// How often [`Mutex::check`] looks while it waits for a time.

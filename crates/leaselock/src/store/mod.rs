@@ -4,19 +4,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Moment;
-use crate::doctor::Report;
-use crate::error::StoreError;
+use self::report::Report;
+use self::subscriptions::Bells;
+use crate::base::clock::Moment;
+use crate::base::error::StoreError;
 use crate::script::{Call, Operation, Tagged, Value};
-use crate::store::bells::Bells;
 
-pub(crate) mod bells;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 #[cfg(feature = "redis")]
-pub(crate) mod quorum;
-#[cfg(feature = "redis")]
 pub(crate) mod redis;
+pub(crate) mod report;
+pub(crate) mod subscriptions;
 pub(crate) mod url;
 
 /// What a listener hears.
@@ -90,7 +89,7 @@ pub(crate) enum Store {
     #[cfg(feature = "redis")]
     Redis(redis::RedisStore),
     #[cfg(feature = "redis")]
-    Quorum(quorum::QuorumStore),
+    Quorum(crate::quorum::QuorumStore),
     #[cfg(feature = "embedded")]
     Embedded(embedded::EmbeddedStore),
 }
@@ -293,7 +292,7 @@ impl Store {
             return Ok(());
         }
         Err(StoreError::refused(
-            crate::error::ErrorKind::Unsupported,
+            crate::base::error::ErrorKind::Unsupported,
             format!(
                 "strict mode is for servers, and {} needs none: its leases end with the machine that they are on",
                 self.describe()
@@ -452,7 +451,7 @@ impl Store {
 
 fn no_commands() -> StoreError {
     StoreError::refused(
-        crate::error::ErrorKind::Unsupported,
+        crate::base::error::ErrorKind::Unsupported,
         "this store runs scripts and no other commands",
     )
 }

@@ -5,6 +5,8 @@
 
 #[cfg(feature = "sentinel")]
 pub(crate) mod sentinel;
+#[cfg(test)]
+mod tests;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -12,7 +14,7 @@ use std::net::Ipv6Addr;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use crate::error::InvalidInput;
+use crate::base::error::InvalidInput;
 
 /// What a URL names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +54,7 @@ pub(crate) struct RedisUrl {
     pub(crate) functions: Option<&'static crate::functions::Library>,
     /// For a place with TLS.
     #[cfg(feature = "tls")]
-    pub(crate) tls: std::sync::Arc<crate::store::redis::TlsOptions>,
+    pub(crate) tls: std::sync::Arc<super::redis::TlsOptions>,
 }
 
 impl RedisUrl {
@@ -70,7 +72,7 @@ impl RedisUrl {
     #[cfg(feature = "tls")]
     pub(crate) fn secure(
         &mut self,
-        options: &std::sync::Arc<crate::store::redis::TlsOptions>,
+        options: &std::sync::Arc<super::redis::TlsOptions>,
     ) -> Result<(), InvalidInput> {
         options.check()?;
         if !self.is_over_tls() {
@@ -455,7 +457,3 @@ impl fmt::Debug for RedisUrl {
         write!(f, "RedisUrl({self})")
     }
 }
-
-#[cfg(test)]
-#[path = "url_tests.rs"]
-mod tests;

@@ -1,10 +1,10 @@
 //! One test per answer of each script's header, and per line of its replay.
 
 use super::lab::*;
-use crate::error::ErrorKind;
-use crate::mutex::confirm::*;
-use crate::mutex::steps::*;
-use crate::mutex::views::*;
+use crate::base::error::ErrorKind;
+use crate::client::views::*;
+use crate::engine::calls::*;
+use crate::engine::replicas::call::*;
 use crate::script::Value;
 
 #[test]
@@ -17,7 +17,7 @@ fn a_free_mutex_is_granted_and_a_held_one_is_busy() {
         };
         assert_eq!(
             seen.holder.as_deref(),
-            crate::token::client_of(holder.secret().as_bytes())
+            crate::base::token::client_of(holder.secret().as_bytes())
         );
         assert!(seen.remaining.unwrap().as_millis() > 20_000);
         assert_eq!(lab.line_length(&keys).await, 0);

@@ -2,14 +2,14 @@
 //! is kept from giving its lock back.
 
 use super::lab::*;
-use crate::error::{ErrorKind, StoreError};
-use crate::fence::Fence;
-use crate::keys::MutexKeys;
-use crate::mutex::many::{Acquires, Item, Kind as _, Terms};
-use crate::mutex::steps::*;
-use crate::mutex::views::*;
+use crate::base::error::{ErrorKind, StoreError};
+use crate::base::fence::Fence;
+use crate::base::token::Token;
+use crate::client::views::*;
+use crate::engine::calls::*;
+use crate::engine::calls_many::{Acquires, Item, Kind as _, Terms};
+use crate::script::keys::MutexKeys;
 use crate::script::{Operation, Value};
-use crate::token::Token;
 
 /// What no grant writes. The last two are legal by their digits alone.
 const DAMAGED: [&str; 14] = [

@@ -1,8 +1,8 @@
 //! How long side keys are kept, and the order of the line, when the plain cases leave out what they mostly need not do.
 
 use super::lab::*;
-use crate::keys::MutexKeys;
-use crate::mutex::steps::*;
+use crate::engine::calls::*;
+use crate::script::keys::MutexKeys;
 use crate::script::{Script, Value};
 
 /// As if the commands of this script had been a waiter's: a member and its entry, which end soon.

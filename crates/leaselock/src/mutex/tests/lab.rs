@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use testkit::Server;
 
-use crate::clock::Clock;
-use crate::fence::Fence;
-use crate::keys::MutexKeys;
-use crate::mutex::confirm::*;
-use crate::mutex::steps::*;
-use crate::mutex::views::*;
-use crate::name::Name;
+use crate::base::clock::Clock;
+use crate::base::fence::Fence;
+use crate::base::name::Name;
+use crate::base::token::{ClientId, Token};
+use crate::base::ttl::Ttl;
+use crate::client::views::*;
+use crate::engine::calls::*;
+use crate::engine::replicas::call::*;
+use crate::script::keys::MutexKeys;
 use crate::script::{Call, Malformed, Operation, Script, Tagged};
 use crate::store::embedded::EmbeddedStore;
 use crate::store::redis::RedisStore;
-use crate::store::url::{self, Target};
+use crate::store::url;
+use crate::store::url::Target;
 use crate::store::{Event, Store};
-use crate::token::{ClientId, Token};
-use crate::ttl::Ttl;
 
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
 
@@ -143,7 +144,7 @@ impl Operation for Meddle<'_> {
         self.encode(&mut call);
         call
     }
-    fn read(answer: &Tagged) -> Result<Self::Reply, crate::error::StoreError> {
+    fn read(answer: &Tagged) -> Result<Self::Reply, crate::base::error::StoreError> {
         Ok(Self::decode(answer).unwrap_or_default())
     }
 }

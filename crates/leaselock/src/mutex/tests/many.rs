@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::lab::*;
-use crate::keys::MutexKeys;
-use crate::mutex::many::*;
-use crate::mutex::steps::*;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::engine::calls::*;
+use crate::engine::calls_many::*;
+use crate::script::keys::MutexKeys;
 use crate::script::{Operation, Value};
-use crate::token::Token;
-use crate::ttl::Ttl;
 
 fn terms(fencing: bool) -> Terms {
     Terms {
@@ -90,7 +90,7 @@ fn of_many_each_that_is_free_is_granted_and_each_that_is_held_is_busy() {
         };
         assert_eq!(
             seen.holder.as_deref(),
-            crate::token::client_of(theirs.secret().as_bytes())
+            crate::base::token::client_of(theirs.secret().as_bytes())
         );
         assert!(seen.remaining.unwrap().as_millis() > 20_000);
     });

@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::lab::*;
-use crate::fence::Fence;
-use crate::keys::MutexKeys;
-use crate::mutex::steps::*;
-use crate::mutex::views::*;
-use crate::token::{Token, client_of};
+use crate::base::fence::Fence;
+use crate::base::token::{Token, client_of};
+use crate::client::views::*;
+use crate::engine::calls::*;
+use crate::script::keys::MutexKeys;
 
 const ACTORS: usize = 6;
 const CASES: u32 = 2_000;
@@ -402,7 +402,7 @@ async fn same_answers(labs: &[Lab], name: &str, ops: &[Op]) {
             line: Vec::new(),
         };
         let tokens = (0..2 * ACTORS).map(|actor| {
-            let client = crate::token::ClientId::random().unwrap();
+            let client = crate::base::token::ClientId::random().unwrap();
             Token::random(&client, fenced(actor % ACTORS)).unwrap()
         });
         let mut subject = Subject {

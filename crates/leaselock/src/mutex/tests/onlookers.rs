@@ -1,7 +1,7 @@
 //! One test per answer of the scripts for operators and onlookers.
 
 use super::lab::*;
-use crate::mutex::views::*;
+use crate::client::views::*;
 use crate::script::Value;
 
 #[test]
@@ -31,7 +31,7 @@ fn break_takes_away_what_its_terms_allow() {
         assert_eq!(
             (who.as_deref(), broken),
             (
-                crate::token::client_of(holder.secret().as_bytes()),
+                crate::base::token::client_of(holder.secret().as_bytes()),
                 Some(fence)
             )
         );
@@ -163,7 +163,7 @@ fn survey_finds_locks_among_other_keys() {
 
 #[test]
 fn a_client_says_who_it_is_and_takes_it_back() {
-    use crate::client::record::{Announce, Process, Who};
+    use crate::engine::identity::{Announce, Process, Who};
     on_every_engine(async |lab| {
         let this = Process::this(None);
         let (record, about) = ("ll:client:abcdefgh", this.encode());
@@ -199,7 +199,7 @@ fn a_client_says_who_it_is_and_takes_it_back() {
 
 #[test]
 fn a_record_that_no_client_wrote_says_nothing_and_is_no_error() {
-    use crate::client::record::Who;
+    use crate::engine::identity::Who;
     on_every_engine(async |lab| {
         let record = "ll:client:abcdefgh";
         for (script, text) in [

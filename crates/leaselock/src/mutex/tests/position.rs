@@ -1,13 +1,13 @@
 //! One test per answer of `mutex/position`.
 
 use super::lab::*;
-use crate::mutex::position::*;
+use crate::engine::position::*;
 
 /// Where a waiter stands, and nothing is written.
 async fn position(
     lab: &Lab,
-    keys: &crate::keys::MutexKeys,
-    token: &crate::token::Token,
+    keys: &crate::script::keys::MutexKeys,
+    token: &crate::base::token::Token,
     how: &How<'_>,
 ) -> Option<u64> {
     match lab.ask(&Position(&acquire(keys, token, how))).await {

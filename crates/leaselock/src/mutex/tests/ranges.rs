@@ -1,11 +1,11 @@
 //! Fencing tokens that are reserved for the tasks that share a place in line.
 
 use super::lab::*;
-use crate::fence::Fence;
-use crate::keys::MutexKeys;
-use crate::mutex::steps::*;
-use crate::mutex::views::*;
-use crate::token::Token;
+use crate::base::fence::Fence;
+use crate::base::token::Token;
+use crate::client::views::*;
+use crate::engine::calls::*;
+use crate::script::keys::MutexKeys;
 
 const SHARED: How<'static> = How {
     channel: "here",

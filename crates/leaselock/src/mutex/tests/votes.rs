@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use super::lab::*;
-use crate::error::ErrorKind;
-use crate::fence::Fence;
-use crate::keys::MutexKeys;
-use crate::mutex::many::{Item, Terms};
-use crate::mutex::steps::ReleaseAnswer;
-use crate::mutex::votes::many::*;
-use crate::mutex::votes::*;
+use crate::base::error::ErrorKind;
+use crate::base::fence::Fence;
+use crate::base::token::Token;
+use crate::engine::ballot::many::*;
+use crate::engine::ballot::*;
+use crate::engine::calls::ReleaseAnswer;
+use crate::engine::calls_many::{Item, Terms};
 use crate::script::Value;
-use crate::token::Token;
+use crate::script::keys::MutexKeys;
 
 const BEHIND: Duration = Duration::from_secs(15);
 
@@ -232,7 +232,7 @@ fn a_held_lock_is_busy_and_whoever_asks_to_be_told_is_told_once_of_its_release()
             assert!(seen.remaining.unwrap().as_millis() > 20_000);
             assert_eq!(
                 seen.holder.as_deref(),
-                crate::token::client_of(holder.secret().as_bytes())
+                crate::base::token::client_of(holder.secret().as_bytes())
             );
         }
         let gone = format!("{} nobody", token().secret());

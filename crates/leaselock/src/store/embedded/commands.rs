@@ -7,7 +7,7 @@ use super::packed::Fields;
 use super::reply::{Failure, Reply};
 use super::sorted;
 use super::whitelist::WHITELIST;
-use crate::token;
+use crate::base::token;
 
 /// What commands ask about the world outside of the image.
 pub(super) trait Surroundings: Send + Sync {

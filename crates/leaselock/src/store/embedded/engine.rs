@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value as LuaValue};
 
-use super::commands::{self, Step};
-use super::fast;
-use super::reply::{self, Failure, Reply, Words};
-use crate::error::{ErrorKind, StoreError};
+use super::commands;
+use super::commands::Step;
+use super::reply;
+use super::reply::{Failure, Reply, Words};
+use super::shortcut;
+use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Call, Script, Tagged};
 
 /// What scripts may use besides `redis`. Anything else would not run the same on every Redis, or reach outside.
@@ -47,7 +49,7 @@ struct Machine {
 
 /// Runs a call on a step. On an error the step is gone: unlike Redis, nothing of a failed script stays.
 pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Tagged, Step), StoreError> {
-    match fast::answer(call, &mut step) {
+    match shortcut::answer(call, &mut step) {
         Some(answer) => Ok((answer, step)),
         None => interpret(call, step),
     }

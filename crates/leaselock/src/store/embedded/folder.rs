@@ -11,16 +11,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{Mode, OFlags, RawMode, Stat, fchmod, fstat, mkdirat};
 use rustix::io::Errno;
 
-use super::anchor::{self, Anchor};
 use super::commands::Surroundings;
-use super::kept::Kept;
+use super::datagram::Wake;
+use super::io_error::{Trouble, system};
+use super::open_files::Kept;
 use super::opening;
 use super::session::{Left, Living, Session};
 use super::time;
-use super::trouble::{Trouble, system};
-use super::wake::Wake;
-use crate::clock::{Clock, Moment};
-use crate::error::{ErrorKind, StoreError};
+use super::time_anchor;
+use super::time_anchor::Anchor;
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{ErrorKind, StoreError};
 
 /// Which folder, for whom.
 #[derive(Debug, Clone)]
@@ -62,7 +63,7 @@ impl Folder {
         let locks = subfolder(&root, path, "locks", folder_mode)?;
         let sessions = subfolder(&root, path, "sessions", folder_mode)?;
         let wakes = Arc::new(subfolder(&root, path, "wake", folder_mode)?);
-        let anchor = anchor::load(path, &root, &locks, &settings.clock, file_mode)?;
+        let anchor = time_anchor::load(path, &root, &locks, &settings.clock, file_mode)?;
         let wake = Wake::new(Arc::clone(&wakes)).map_err(|error| {
             StoreError::refused(
                 ErrorKind::Unreachable,

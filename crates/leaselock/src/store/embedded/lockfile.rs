@@ -8,16 +8,20 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, statat, unlinkat}
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
+use super::file_format;
+use super::file_format::{Found, Record};
 use super::folder::{Folder, in_store_us, this_boot};
-use super::image::{self, Image, Life};
-use super::kept::LockFile;
+use super::image;
+use super::image::{Image, Life};
+use super::io_error::{Trouble, corrupt, system};
 use super::newborn;
-use super::opening::{self, Unopened};
+use super::open_files::LockFile;
+use super::opening;
+use super::opening::Unopened;
 use super::session::Left;
-use super::slots::{self, Found, Record};
 use super::time::hex;
-use super::trouble::{Trouble, corrupt, system};
-use crate::{clock, keys, token};
+use crate::base::{clock, token};
+use crate::script::keys;
 
 /// How much of a name a file's name shows, for people.
 const SHOWN: usize = 24;
@@ -155,7 +159,7 @@ pub(super) fn peek(locks: &OwnedFd, name: &str) -> Result<Option<Found>, Unopene
         other => other?,
     };
     let length = u64::try_from(stat.st_size).unwrap_or(0);
-    Ok(slots::read(file.as_fd(), length).map(Some)?)
+    Ok(file_format::read(file.as_fd(), length).map(Some)?)
 }
 
 /// The keys as they are at this moment, without the lock; `None` when that needs the lock.
@@ -200,14 +204,15 @@ impl Held<'_> {
     pub(super) fn load(&self, anchor_us: u64, now_us: u64) -> Result<(Image, Present), Trouble> {
         let path = || path(self.folder, self.name);
         let read = |length| {
-            slots::read(self.descriptor(), length).map_err(|error| system("read", &path(), error))
+            file_format::read(self.descriptor(), length)
+                .map_err(|error| system("read", &path(), error))
         };
         let mut found = read(self.length)?;
         if matches!(found, Found::Blank) && self.is_of_an_earlier_boot(anchor_us) {
             let empty = record(self.folder, &Image::default(), anchor_us);
-            slots::prepare(self.descriptor(), self.length, empty)
+            file_format::prepare(self.descriptor(), self.length, empty)
                 .map_err(|error| system("make room for lock file", &path(), error))?;
-            found = read(slots::FIRST_FILE)?;
+            found = read(file_format::FIRST_FILE)?;
         }
         let what = match found {
             Found::Current {
@@ -259,7 +264,7 @@ impl Held<'_> {
             .into());
         }
         let next = record(self.folder, image, anchor_us);
-        let written = slots::write(
+        let written = file_format::write(
             self.descriptor(),
             present.record,
             present.slot,

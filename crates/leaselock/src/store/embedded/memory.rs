@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::mpsc;
 
-use super::super::{Event, Sink};
 use super::commands::{Step, Surroundings};
 use super::image::Image;
 use super::{engine, one_tag, scan};
-use crate::clock::{self, Clock};
-use crate::error::StoreError;
+use crate::base::clock;
+use crate::base::clock::Clock;
+use crate::base::error::StoreError;
 use crate::script::{Call, Tagged};
+use crate::store::{Event, Sink};
 
 /// Messages that a listener may be behind before it misses some.
 const QUEUE: usize = 1024;

@@ -5,27 +5,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::report::Report;
 use super::{Capabilities, Sink, Traffic};
-use crate::clock::{Clock, Moment};
-use crate::doctor::Report;
-use crate::error::{ErrorKind, StoreError};
-use crate::keys;
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{ErrorKind, StoreError};
+use crate::base::token::ClientId;
+use crate::script::keys;
 use crate::script::{Call, Tagged};
-use crate::token::ClientId;
 
-mod anchor;
 mod commands;
-mod ear;
-mod endings;
 mod engine;
-mod examine;
-mod fast;
 #[cfg(target_os = "linux")]
 mod fitness;
 mod folder;
 mod glob;
 mod image;
-mod kept;
 mod lockfile;
 mod memory;
 mod names;
@@ -36,19 +30,25 @@ mod packed;
 mod reply;
 mod scan;
 mod session;
-mod slots;
 mod sorted;
-mod sweep;
 mod time;
 mod traffic;
-mod trouble;
-mod wake;
 mod whitelist;
 
+pub(crate) mod datagram;
+pub(crate) mod doctor;
+pub(crate) mod file_format;
+pub(crate) mod gc;
+pub(crate) mod io_error;
+pub(crate) mod open_files;
+pub(crate) mod receiver;
+pub(crate) mod session_watch;
+pub(crate) mod shortcut;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
+pub(crate) mod time_anchor;
 
 /// An embedded store. Clones share everything.
 #[derive(Debug, Clone)]
@@ -121,8 +121,8 @@ impl EmbeddedStore {
 
     pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
         let (checks, promises) = match &self.0 {
-            Kind::Folder(store) => (store.examine(within).await?, examine::of_a_folder()),
-            Kind::Memory(_) => (examine::memory(), examine::of_memory()),
+            Kind::Folder(store) => (store.examine(within).await?, doctor::of_a_folder()),
+            Kind::Memory(_) => (doctor::memory(), doctor::of_memory()),
             Kind::Nowhere(why) => return Err(why.clone()),
         };
         Ok(Report::new(self.describe(), checks, promises))

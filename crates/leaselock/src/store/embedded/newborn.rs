@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat, flock, unlinkat};
 use rustix::io::Errno;
 
+use super::file_format;
 use super::folder::Folder;
 use super::image::Image;
-use super::opening::{self, Unopened};
-use super::slots;
-use super::trouble::{Trouble, system};
+use super::io_error::{Trouble, system};
+use super::opening;
+use super::opening::Unopened;
 
 /// Names of lock files begin with a letter, a digit, `_` or `-`.
 const UNNAMED: &str = ".new-";
@@ -56,7 +57,7 @@ fn name_it(folder: &Folder, file: &OwnedFd, unnamed: &str, name: &str) -> Result
     flock(file, FlockOperation::NonBlockingLockExclusive)?;
     let anchor_us = folder.fixed_anchor_us();
     let empty = super::lockfile::record(folder, &Image::default(), anchor_us);
-    slots::prepare(file.as_fd(), 0, empty)?;
+    file_format::prepare(file.as_fd(), 0, empty)?;
     rename(&folder.locks, unnamed, name)
 }
 

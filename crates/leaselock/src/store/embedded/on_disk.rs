@@ -4,23 +4,23 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::super::{Event, Sink};
 use super::commands::{Step, Surroundings};
-use super::ear::Ear;
-use super::endings::Endings;
+use super::datagram::Listener;
 use super::engine;
 use super::folder::{Folder, Settings};
+use super::gc::Sweep;
 use super::image::Image;
+use super::io_error::Trouble;
 use super::lockfile;
 use super::one_tag;
+use super::receiver::Ear;
 use super::scan::Listings;
 use super::session::Session;
-use super::sweep::Sweep;
-use super::trouble::Trouble;
-use super::wake::Listener;
-use crate::clock::{Clock, Moment};
-use crate::error::{ErrorKind, StoreError};
+use super::session_watch::Endings;
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Call, Tagged};
+use crate::store::{Event, Sink};
 
 #[derive(Debug)]
 pub(super) struct FolderStore {

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 
-use super::trouble::{Trouble, system};
-use crate::error::{ErrorKind, StoreError};
+use super::io_error::{Trouble, system};
+use crate::base::error::{ErrorKind, StoreError};
 
 /// Why a file was not opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use mlua::{Lua, Value as LuaValue};
 
-use crate::damage;
-use crate::error::ErrorKind;
+use crate::base::error::ErrorKind;
 use crate::script::Value;
+use crate::script::damage;
 
 /// The answer of one command.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::folder::Folder;
 use super::glob;
 use super::image::Image;
+use super::io_error::{Trouble, system};
 use super::lockfile;
 use super::names::Names;
 use super::on_disk::FolderStore;
-use super::trouble::{Trouble, system};
-use crate::clock::Clock;
-use crate::error::StoreError;
-use crate::token;
+use crate::base::clock::Clock;
+use crate::base::error::StoreError;
+use crate::base::token;
 
 /// How many files one page looks at, and for how long: files may be large.
 const PAGE: usize = 256;

@@ -11,8 +11,9 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, statat, unlinkat};
 use rustix::io::{Errno, pread, pwrite};
 
-use super::opening::{self, Unopened};
-use crate::clock::Moment;
+use super::opening;
+use super::opening::Unopened;
+use crate::base::clock::Moment;
 
 /// What is left of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,8 +243,8 @@ pub(super) fn remove(folder: &OwnedFd, client: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Job, Scratch};
     use super::*;
+    use crate::store::embedded::testing::{Job, Scratch};
 
     const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 

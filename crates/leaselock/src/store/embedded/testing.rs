@@ -11,7 +11,7 @@ pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(super) fn new() -> Self {
-        let name = crate::token::ClientId::random().unwrap();
+        let name = crate::base::token::ClientId::random().unwrap();
         let path = std::env::temp_dir().join(format!("leaselock-test-{}", name.as_str()));
         std::fs::create_dir(&path).unwrap();
         Scratch(path)

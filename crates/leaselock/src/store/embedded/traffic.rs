@@ -4,11 +4,11 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 
-use super::super::Traffic;
+use super::file_format;
 use super::lockfile;
 use super::on_disk::FolderStore;
-use super::slots;
-use crate::keys;
+use crate::script::keys;
+use crate::store::Traffic;
 
 impl FolderStore {
     pub(super) fn traffic(&self, key: &str) -> Option<Traffic> {
@@ -25,6 +25,6 @@ fn of_file(locks: &OwnedFd, name: &str) -> Option<Traffic> {
         return None;
     }
     let length = u64::try_from(stat.st_size).ok()?;
-    let (commits, bytes) = slots::newest(file.as_fd(), length).ok()??;
+    let (commits, bytes) = file_format::newest(file.as_fd(), length).ok()??;
     Some(Traffic { commits, bytes })
 }

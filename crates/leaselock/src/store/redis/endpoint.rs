@@ -12,13 +12,13 @@ use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, RedisConnecti
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use super::ear::{Closing, Ear};
-use super::fault;
-use super::probe;
+use super::error_map;
+use super::health::Trouble;
+use super::heartbeat;
+use super::push_receiver::{Closing, Ear};
 use super::sentinel::Watch;
 use super::socket::{Leash, Socket};
-use super::vigil::Trouble;
-use crate::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, StoreError};
 #[cfg(feature = "tls")]
 use crate::store::url::Place;
 use crate::store::url::RedisUrl;
@@ -96,7 +96,7 @@ impl Running {
             tokio::select! {
                 biased;
                 () = &mut driver => {}
-                _ = probe::until_silent(connection, &leash) => {
+                _ = heartbeat::until_silent(connection, &leash) => {
                     drop(closing);
                     driver.await;
                 }
@@ -175,9 +175,9 @@ impl Endpoint {
         }
         match self.0.url.password.as_deref() {
             Some(password) if !password.is_empty() => {
-                fault::from_line(&line.replace(password, "…"))
+                error_map::from_line(&line.replace(password, "…"))
             }
-            _ => fault::from_line(line),
+            _ => error_map::from_line(line),
         }
     }
 
@@ -202,7 +202,7 @@ impl Endpoint {
                 Ok(()) => Ok(raw),
                 Err(error) => Err(match raw.leash.first_error() {
                     Some(line) if error.kind() == ErrorKind::Unreachable => {
-                        fault::surely_not(self.explain(&line))
+                        error_map::surely_not(self.explain(&line))
                     }
                     _ => self.behind(&raw.leash, error),
                 }),
@@ -355,8 +355,8 @@ impl Endpoint {
 
     pub(super) fn connecting(&self, error: redis::RedisError) -> StoreError {
         match redis::ServerError::try_from(error) {
-            Ok(reply) => fault::surely_not(self.explain(&fault::line(&reply))),
-            Err(error) => fault::from_connecting(error, &self.to_string()),
+            Ok(reply) => error_map::surely_not(self.explain(&error_map::line(&reply))),
+            Err(error) => error_map::from_connecting(error, &self.to_string()),
         }
     }
 
@@ -392,9 +392,9 @@ impl Endpoint {
         command: &Cmd,
     ) -> Result<(), StoreError> {
         match connection.send_packed_command(command).await {
-            Ok(Value::ServerError(reply)) => {
-                Err(fault::surely_not(self.explain(&fault::line(&reply))))
-            }
+            Ok(Value::ServerError(reply)) => Err(error_map::surely_not(
+                self.explain(&error_map::line(&reply)),
+            )),
             Ok(_) => Ok(()),
             Err(error) => Err(self.connecting(error)),
         }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::{CLOCK, Link, RedisStore, answer, command, fault, hash_of};
-use crate::error::{ErrorKind, StoreError};
-use crate::functions::{self, Library};
+use super::{CLOCK, Link, RedisStore, answer, command, error_map, hash_of};
+use crate::base::error::{ErrorKind, StoreError};
+use crate::functions;
+use crate::functions::Library;
 use crate::script::Call;
 
 impl Link {
@@ -128,7 +129,7 @@ impl RedisStore {
         load.arg("LOAD").arg(&library.source);
         let was_there = match self.0.ask(&load, None, until).await? {
             Value::ServerError(reply) => {
-                let line = fault::line(&reply);
+                let line = error_map::line(&reply);
                 if line.contains("unknown command") {
                     let message =
                         "the server has no functions: they need Redis 7 or later, or Valkey";

@@ -5,19 +5,10 @@
 
 mod answer;
 mod backoff;
-mod bells;
 #[cfg(feature = "cluster")]
 mod cluster;
-mod ear;
 mod endpoint;
-mod examine;
-mod fault;
 mod functions;
-mod handed;
-mod lane;
-mod listen;
-mod plain;
-mod probe;
 #[cfg(feature = "sentinel")]
 mod sentinel;
 #[cfg(not(feature = "sentinel"))]
@@ -28,8 +19,6 @@ mod socket;
 mod tls;
 #[cfg(feature = "tls")]
 mod tls_options;
-mod vigil;
-mod wish;
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,22 +29,22 @@ use redis::{Cmd, ConnectionAddr, Value};
 
 #[cfg(feature = "cluster")]
 use self::cluster::Cluster;
+pub(crate) use self::commands::Private;
+use self::connection::Lane;
 use self::endpoint::Endpoint;
+use self::external_connection::{Handed, Theirs};
 pub(crate) use self::functions::load_on_each;
 pub use self::functions::{FunctionsNode, LoadedFunctions};
-use self::handed::{Handed, Theirs};
-use self::lane::Lane;
-pub(crate) use self::plain::Private;
+use self::health::Trouble;
 #[cfg(feature = "tls")]
 pub use self::tls_options::TlsOptions;
-use self::vigil::Trouble;
-use crate::clock::{Clock, Moment};
-use crate::doctor::Report;
-use crate::error::{ErrorKind, InvalidInput, StoreError};
+use super::report::Report;
+use super::subscriptions::Bells;
+use super::url::{Place, RedisUrl};
+use super::{Capabilities, Holder, SharedSink, Sink};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{ErrorKind, InvalidInput, StoreError};
 use crate::script::{Call, Malformed, Script, Tagged};
-use crate::store::bells::Bells;
-use crate::store::url::{Place, RedisUrl};
-use crate::store::{Capabilities, Holder, SharedSink, Sink};
 
 const CLOCK: Clock = Clock::boot();
 const SCAN_COUNT: u32 = 500;
@@ -167,7 +156,7 @@ impl RedisStore {
 
     fn understood(&self, call: &Call, answer: Value) -> Result<Tagged, StoreError> {
         if let Value::ServerError(reply) = &answer {
-            return Err(functions::explain(&self.0, call, &fault::line(reply)));
+            return Err(functions::explain(&self.0, call, &error_map::line(reply)));
         }
         answer::plain(answer)
             .and_then(Tagged::from_value)
@@ -184,7 +173,7 @@ impl RedisStore {
     /// Messages to the channel until dropped; nothing at all over a connection that was handed in.
     pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
         match &self.0 {
-            Link::Own(lane) => listen::listen(lane.endpoint(), channel, sink).await,
+            Link::Own(lane) => subscriber::listen(lane.endpoint(), channel, sink).await,
             _ => std::future::pending().await,
         }
     }
@@ -200,7 +189,7 @@ impl RedisStore {
     /// Hears what the bells want until dropped.
     pub(crate) async fn serve(&self, bells: &Arc<Bells>) {
         match &self.0 {
-            Link::Own(lane) => bells::serve(lane.endpoint(), bells).await,
+            Link::Own(lane) => channels::serve(lane.endpoint(), bells).await,
             Link::Handed(_) => std::future::pending().await,
             #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => cluster.serve().await,
@@ -230,9 +219,9 @@ impl RedisStore {
     /// dropped. Nobody tells anything of one that was handed in.
     pub(crate) async fn follow(&self, holder: &dyn Holder) {
         match &self.0 {
-            Link::Own(lane) => vigil::follow(lane, holder).await,
+            Link::Own(lane) => health::follow(lane, holder).await,
             #[cfg(feature = "cluster")]
-            Link::Cluster(cluster) => vigil::over_many(cluster.trouble(), holder).await,
+            Link::Cluster(cluster) => health::over_many(cluster.trouble(), holder).await,
             Link::Handed(_) => std::future::pending().await,
         }
     }
@@ -294,7 +283,7 @@ impl RedisStore {
 
     fn page(&self, answer: &Value) -> Result<(u64, Vec<String>), StoreError> {
         if let Value::ServerError(reply) = answer {
-            return Err(self.0.explain(&fault::line(reply)));
+            return Err(self.0.explain(&error_map::line(reply)));
         }
         answer::page(answer).map_err(|Malformed| {
             let message = format!(
@@ -310,8 +299,8 @@ impl RedisStore {
         if let Link::Cluster(cluster) = &self.0 {
             let endpoints = cluster.endpoints(CLOCK.now().plus(within)).await?;
             let primaries: Vec<_> = endpoints.into_iter().map(RedisStore::to).collect();
-            let shape = examine::Shape::Cluster;
-            return Box::pin(examine::examine_all(
+            let shape = doctor::Shape::Cluster;
+            return Box::pin(doctor::examine_all(
                 self.describe(),
                 &primaries,
                 shape,
@@ -319,7 +308,7 @@ impl RedisStore {
             ))
             .await;
         }
-        examine::one(self, examine::Shape::Single, within).await
+        doctor::one(self, doctor::Shape::Single, within).await
     }
 
     pub(crate) fn capabilities(&self) -> Capabilities {
@@ -432,7 +421,7 @@ impl Link {
     ) -> Result<Value, StoreError> {
         match self {
             Link::Own(lane) => lane.ask(command, until, left).await,
-            Link::Handed(theirs) => handed::ask(&**theirs, command, left).await,
+            Link::Handed(theirs) => external_connection::ask(&**theirs, command, left).await,
             #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => Box::pin(cluster.ask(command, None, until, until)).await,
         }
@@ -442,7 +431,7 @@ impl Link {
     fn explain(&self, line: &str) -> StoreError {
         match self {
             Link::Own(lane) => lane.endpoint().explain(line),
-            Link::Handed(_) => fault::from_line(line),
+            Link::Handed(_) => error_map::from_line(line),
             #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => cluster.explain(line),
         }
@@ -481,5 +470,16 @@ impl fmt::Debug for RedisStore {
     }
 }
 
+pub(crate) mod channels;
+pub(crate) mod commands;
+pub(crate) mod connection;
+pub(crate) mod doctor;
+pub(crate) mod error_map;
+pub(crate) mod external_connection;
+pub(crate) mod health;
+pub(crate) mod heartbeat;
+pub(crate) mod push_mode;
+pub(crate) mod push_receiver;
+pub(crate) mod subscriber;
 #[cfg(test)]
 mod tests;

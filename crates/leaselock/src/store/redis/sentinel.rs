@@ -4,7 +4,7 @@
 //! before is not believed: it may be cut off, together with the server that was the primary.
 
 mod ask;
-mod examine;
+pub(crate) mod doctor;
 mod follow;
 #[cfg(test)]
 mod tests;

@@ -98,7 +98,7 @@ impl Leash {
 
     /// What the server has said against our certificate, with which TLS was agreed on at first.
     #[cfg(feature = "tls")]
-    pub(super) fn tls_trouble(&self, host: &str) -> Option<crate::error::StoreError> {
+    pub(super) fn tls_trouble(&self, host: &str) -> Option<crate::base::error::StoreError> {
         super::tls::refused(self.ended.get()?, host)
     }
 

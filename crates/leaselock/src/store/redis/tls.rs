@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError, ClientConfig, RootCertStore};
 
 use super::tls_options::{Pem, TlsOptions};
-use crate::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, StoreError};
 
 /// What is trusted and shown. Reads files.
 pub(super) fn configured(options: &TlsOptions) -> Result<Arc<ClientConfig>, StoreError> {
@@ -207,6 +207,6 @@ fn answer(alert: AlertDescription) -> &'static str {
 }
 
 fn explained(kind: ErrorKind, host: &str, what: &str, error: &io::Error) -> StoreError {
-    let said = super::fault::quoted(&error.to_string());
+    let said = super::error_map::quoted(&error.to_string());
     StoreError::refused(kind, format!("{host}: {what} ({said})"))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::error::InvalidInput;
+use crate::base::error::InvalidInput;
 
 /// How connections to `rediss://` servers trust, and prove who we are. Without any, the authorities of the system are
 /// trusted, no certificate of ours is shown, and the server's must be for the host in the URL.

@@ -6,7 +6,7 @@ use super::{
     ESCAPES, Place, RedisUrl, address, all_digits, database, decoded, host_and_port, login_of,
     pairs, redis_is_built_in, refuse,
 };
-use crate::error::InvalidInput;
+use crate::base::error::InvalidInput;
 
 const DEFAULT_PORT: u16 = 26379;
 const EXAMPLE: &str = "redis+sentinel://a:26379,b:26379,c:26379/service/0";

@@ -6,10 +6,12 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::slots::{self, Found};
-use super::super::time::{self, Meta};
 use super::*;
-use crate::error::ErrorKind;
+use crate::base::error::ErrorKind;
+use crate::store::embedded::file_format;
+use crate::store::embedded::file_format::Found;
+use crate::store::embedded::time;
+use crate::store::embedded::time::Meta;
 
 fn folder(scratch: &Scratch) -> PathBuf {
     scratch.path().join("locks here")
@@ -18,12 +20,12 @@ fn folder(scratch: &Scratch) -> PathBuf {
 fn lock_file(scratch: &Scratch) -> File {
     let path = folder(scratch)
         .join("locks")
-        .join(super::super::lockfile::file_name("job"));
+        .join(crate::store::embedded::lockfile::file_name("job"));
     File::options().read(true).write(true).open(path).unwrap()
 }
 
-fn newest(file: &File) -> (slots::Record, u64, u64) {
-    match slots::read(file.as_fd(), file.metadata().unwrap().len()).unwrap() {
+fn newest(file: &File) -> (file_format::Record, u64, u64) {
+    match file_format::read(file.as_fd(), file.metadata().unwrap().len()).unwrap() {
         Found::Current {
             record,
             slot,
@@ -136,7 +138,8 @@ async fn a_held_file_that_was_emptied_zeroed_or_cut_is_damage_and_never_free() {
                 .unwrap();
             assert_eq!(other.tag(), "fenced");
             let path = folder(&scratch).join("locks");
-            std::fs::remove_file(path.join(super::super::lockfile::file_name("job"))).unwrap();
+            std::fs::remove_file(path.join(crate::store::embedded::lockfile::file_name("job")))
+                .unwrap();
             assert!(
                 two.take(&two.token(), 1000).await.unwrap() > fence,
                 "{what}"
@@ -208,11 +211,11 @@ async fn lock_files_from_a_time_that_no_clock_had_do_not_bring_it_back() {
     peer.take(&peer.token(), 60_000).await.unwrap();
     let file = lock_file(&scratch);
     let (record, slot, slot_size) = newest(&file);
-    let ahead = slots::Record {
+    let ahead = file_format::Record {
         anchor_us: 1 << 60,
         ..record.clone()
     };
-    slots::write(file.as_fd(), record, slot, slot_size, ahead).unwrap();
+    file_format::write(file.as_fd(), record, slot, slot_size, ahead).unwrap();
     std::fs::remove_file(folder(&scratch).join("meta")).unwrap();
     let two = Peer::on(&scratch, &Clock::boot(), true);
     assert!(two.time().await < 1 << 52);
@@ -263,12 +266,12 @@ async fn another_boot_voids_leases_and_lines_and_keeps_fences() {
     let (record, slot, slot_size) = newest(&file);
     // As if it had been written in another boot, whose time was far ahead.
     let ahead_us = 3_600_000_000;
-    let before = slots::Record {
+    let before = file_format::Record {
         boot: [1; 16],
         anchor_us: record.anchor_us + ahead_us,
         ..record.clone()
     };
-    slots::write(file.as_fd(), record, slot, slot_size, before).unwrap();
+    file_format::write(file.as_fd(), record, slot, slot_size, before).unwrap();
     let fence_key = mutex_keys("job").fence().to_string();
     let kept = peer
         .run(&made_up(
@@ -318,7 +321,7 @@ async fn time_goes_on_when_meta_is_lost_while_locks_are_there() {
 #[tokio::test]
 async fn time_goes_on_after_a_reboot_with_a_wall_clock_that_is_behind() {
     let scratch = Scratch::new();
-    let last_us = crate::clock::wall_us() + 10_000_000_000;
+    let last_us = crate::base::clock::wall_us() + 10_000_000_000;
     let meta = Meta {
         boot: [3; 16],
         anchor_us: 5,

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use std::sync::mpsc;
 
 use super::*;
-use crate::mutex::position::{Position, Stands};
-use crate::mutex::steps::Acquire;
+use crate::base::ttl::Ttl;
+use crate::engine::calls::Acquire;
+use crate::engine::position::{Position, Stands};
 use crate::script::Operation;
 use crate::store::{Event, Store};
-use crate::ttl::Ttl;
 
 const WAITERS: u64 = 2_000;
 const CHANNEL: &str = "ll:wake:all";

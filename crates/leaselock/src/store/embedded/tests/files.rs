@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::doctor::Fit;
-use crate::error::ErrorKind;
+use crate::base::error::ErrorKind;
+use crate::store::report::Fit;
 
 #[tokio::test]
 async fn a_lock_excludes_and_its_fence_grows() {
@@ -141,7 +141,7 @@ async fn a_file_held_by_another_process_is_a_time_out_and_can_be_looked_at() {
     let path = scratch
         .path()
         .join("locks here/locks")
-        .join(super::super::lockfile::file_name("job"));
+        .join(crate::store::embedded::lockfile::file_name("job"));
     let file = std::fs::File::open(path).unwrap();
     file.lock().unwrap();
     let error = peer
@@ -267,7 +267,7 @@ async fn a_file_that_was_taken_away_between_two_calls_is_not_used_any_more() {
 }
 
 fn lock_file(scratch: &Scratch) -> std::path::PathBuf {
-    let name = super::super::lockfile::file_name("job");
+    let name = crate::store::embedded::lockfile::file_name("job");
     scratch.path().join("locks here/locks").join(name)
 }
 
@@ -275,14 +275,14 @@ fn lock_file(scratch: &Scratch) -> std::path::PathBuf {
 #[test]
 fn two_threads_of_a_process_exclude_each_other() {
     let scratch = Scratch::new();
-    let settings = super::super::folder::Settings {
+    let settings = crate::store::embedded::folder::Settings {
         path: scratch.path().to_owned(),
         clock: Clock::boot(),
         client: "client01".to_owned(),
         session: false,
     };
-    let folder = super::super::folder::Folder::open(&settings, None).unwrap();
-    let lock = || super::super::lockfile::lock(&folder, "job", true);
+    let folder = crate::store::embedded::folder::Folder::open(&settings, None).unwrap();
+    let lock = || crate::store::embedded::lockfile::lock(&folder, "job", true);
     drop(lock().unwrap());
     let held = lock().unwrap();
     assert!(held.is_some() && lock().is_err());

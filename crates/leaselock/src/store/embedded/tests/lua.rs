@@ -1,7 +1,7 @@
 //! The script engine: what scripts may do, what commands answer, what an error leaves behind.
 
 use super::*;
-use crate::error::ErrorKind;
+use crate::base::error::ErrorKind;
 
 async fn values(body: &str) -> Vec<Value> {
     let store = EmbeddedStore::memory("", Clock::manual());

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::EmbeddedStore;
 use super::testing::{Job, Scratch};
-use crate::clock::Clock;
-use crate::error::StoreError;
-use crate::keys::MutexKeys;
-use crate::name::Name;
+use crate::base::clock::Clock;
+use crate::base::error::StoreError;
+use crate::base::name::Name;
+use crate::base::token::{ClientId, Token};
+use crate::script::keys::MutexKeys;
 use crate::script::{Call, Script, Tagged, Value, script};
-use crate::token::{ClientId, Token};
 
 mod crashes;
 mod crowds;

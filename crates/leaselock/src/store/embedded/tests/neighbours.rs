@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use rustix::fs::{CWD, FileType, Mode};
 
 use super::*;
-use crate::error::ErrorKind;
+use crate::base::error::ErrorKind;
 
 /// Far beyond what anything here takes, and less than for ever.
 const HANGS: Duration = Duration::from_secs(60);
@@ -103,7 +103,7 @@ fn shared() -> Scratch {
 }
 
 fn lock_path(scratch: &Scratch, name: &str) -> PathBuf {
-    let name = super::super::lockfile::file_name(name);
+    let name = crate::store::embedded::lockfile::file_name(name);
     folder(scratch).join("locks").join(name)
 }
 
@@ -234,7 +234,7 @@ fn what_lies_in_place_of_a_waiters_socket_is_a_waiter_that_is_gone() {
             peer.tag(&inspect("job")).await;
             let socket = folder(&scratch)
                 .join("wake")
-                .join(super::super::wake::file_name(b"channel"));
+                .join(crate::store::embedded::datagram::file_name(b"channel"));
             plant.put(&scratch, &socket);
             let token = peer.token();
             peer.take(&token, 60_000).await.unwrap();
@@ -309,13 +309,13 @@ fn a_file_that_is_too_large_or_full_of_keys_is_damaged_and_costs_no_time() {
 #[tokio::test]
 async fn a_file_of_another_owner_in_a_private_folder_is_refused() {
     let scratch = Scratch::new();
-    let settings = super::super::folder::Settings {
+    let settings = crate::store::embedded::folder::Settings {
         path: folder(&scratch),
         clock: Clock::boot(),
         client: "client01".to_owned(),
         session: false,
     };
-    let private = super::super::folder::Folder::open(&settings, None).unwrap();
+    let private = crate::store::embedded::folder::Folder::open(&settings, None).unwrap();
     let mut stat = rustix::fs::fstat(&private.root).unwrap();
     let path = || PathBuf::from("/some/lock");
     assert!(private.check_file_owner(&path, &stat).is_ok());

@@ -4,7 +4,6 @@
 //! done, so the request is sent again where it belongs, within its own time. A request whose connection broke after it
 //! was sent is in doubt, as on a single server, and is never sent again here.
 
-mod ears;
 mod slots;
 mod store;
 mod topology;
@@ -18,15 +17,15 @@ use redis::{Cmd, Value};
 
 use self::slots::{Node, Redirect, slot_of};
 use self::topology::Topology;
+use super::connection::Lane;
 use super::endpoint::Endpoint;
-use super::lane::Lane;
-use super::vigil::Trouble;
-use super::{backoff, fault};
-use crate::clock::{Clock, Moment};
-use crate::error::{ErrorKind, StoreError};
+use super::health::Trouble;
+use super::{backoff, error_map};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{ErrorKind, StoreError};
 use crate::functions::Library;
 use crate::store::SharedSink;
-use crate::store::bells::Bells;
+use crate::store::subscriptions::Bells;
 use crate::store::url::RedisUrl;
 
 const CLOCK: Clock = Clock::boot();
@@ -114,7 +113,7 @@ impl Cluster {
                 Next::Asks(to) => match self.ask_there(&to, command, until).await {
                     Ok(Value::ServerError(reply)) => {
                         let answer = Ok(Value::ServerError(reply.clone()));
-                        match Redirect::read(&fault::line(&reply), &to) {
+                        match Redirect::read(&error_map::line(&reply), &to) {
                             Some(Redirect::TryAgain) => (answer, patience.min(until)),
                             Some(_) => (answer, until),
                             None => return answer,
@@ -183,7 +182,7 @@ impl Cluster {
     ) -> Next {
         match outcome {
             Ok(Value::ServerError(reply)) => {
-                let line = fault::line(&reply);
+                let line = error_map::line(&reply);
                 let answer = Ok(Value::ServerError(reply));
                 match Redirect::read(&line, node) {
                     Some(Redirect::Moved(slot, to)) => {
@@ -320,7 +319,7 @@ impl Cluster {
 
     /// Hears what is wanted, at all nodes, until it is dropped.
     pub(super) async fn serve(&self) {
-        ears::serve(&self.topology).await;
+        subscribers::serve(&self.topology).await;
     }
 
     /// Of all connections, and of slots that are found elsewhere.
@@ -362,5 +361,6 @@ impl fmt::Debug for Cluster {
     }
 }
 
+pub(crate) mod subscribers;
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use redis::Value;
 
-use super::super::answer;
-use crate::keys::slots::SLOTS;
-pub(super) use crate::keys::slots::of as slot_of;
+use crate::base::slots::SLOTS;
+pub(super) use crate::base::slots::of as slot_of;
+use crate::store::redis::answer;
 
 /// In place of a node, for a slot that nobody has.
 const NOBODY: u16 = u16::MAX;

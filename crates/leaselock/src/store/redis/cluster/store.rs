@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::super::{CLOCK, Link, RedisStore, functions, is_noscript, scan};
 use super::Cluster;
-use crate::clock::Moment;
-use crate::error::{ErrorKind, StoreError};
+use crate::base::clock::Moment;
+use crate::base::error::{ErrorKind, StoreError};
 use crate::script::Call;
+use crate::store::redis::{CLOCK, Link, RedisStore, functions, is_noscript, scan};
 use crate::store::url::RedisUrl;
 
 impl RedisStore {
@@ -19,7 +19,7 @@ impl RedisStore {
 
     /// On the node that has the call's keys. When they are not together because their slot is being moved, a call that
     /// can do with the first alone does, once half of its time is over.
-    pub(in super::super) async fn run_at_node(
+    pub(in crate::store::redis) async fn run_at_node(
         &self,
         cluster: &Cluster,
         call: &Call,
@@ -38,7 +38,7 @@ impl RedisStore {
     }
 
     /// One primary after the other: which one stands in the upper bits of the cursor.
-    pub(in super::super) async fn scan_nodes(
+    pub(in crate::store::redis) async fn scan_nodes(
         &self,
         cluster: &Cluster,
         cursor: u64,

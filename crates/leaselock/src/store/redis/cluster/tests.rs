@@ -4,9 +4,10 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::tests::{acquire, release};
-use super::super::{RedisStore, tests::PATIENCE};
 use super::*;
+use crate::store::redis::RedisStore;
+use crate::store::redis::tests::PATIENCE;
+use crate::store::redis::tests::{acquire, release};
 use crate::store::url::{Target, parse};
 
 const WITHIN: Duration = Duration::from_millis(500);

@@ -12,14 +12,14 @@ use redis::Value;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::super::endpoint::Endpoint;
-use super::super::fault;
-use super::super::vigil::Trouble;
-use super::ears::Ears;
 use super::slots::{Node, Table};
-use crate::clock::{Clock, Moment};
-use crate::error::{ErrorKind, StoreError};
+use super::subscribers::Ears;
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{ErrorKind, StoreError};
 use crate::functions::Library;
+use crate::store::redis::endpoint::Endpoint;
+use crate::store::redis::error_map;
+use crate::store::redis::health::Trouble;
 use crate::store::url::{Place, RedisUrl, address};
 
 const CLOCK: Clock = Clock::boot();
@@ -101,7 +101,7 @@ impl Topology {
         if line.starts_with("MOVED ") || line.starts_with("ASK ") {
             let message = format!(
                 "the nodes of the cluster do not agree about who has this lock (one said: {})",
-                fault::quoted(line)
+                error_map::quoted(line)
             );
             return StoreError::refused(ErrorKind::ClusterDown, message);
         }
@@ -232,7 +232,9 @@ async fn table_of(endpoint: &Endpoint, node: &Node) -> Result<Table, StoreError>
         .send_packed_command(redis::cmd("CLUSTER").arg("SLOTS"))
         .await;
     match slots.map_err(|error| endpoint.connecting(error))? {
-        Value::ServerError(reply) => Err(fault::surely_not(endpoint.explain(&fault::line(&reply)))),
+        Value::ServerError(reply) => Err(error_map::surely_not(
+            endpoint.explain(&error_map::line(&reply)),
+        )),
         answer => Table::read(&answer, node).ok_or_else(|| {
             let message = format!("the answer of CLUSTER SLOTS from {endpoint} was not understood");
             StoreError::refused(ErrorKind::Malformed, message)

@@ -8,12 +8,13 @@ use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-use super::super::sentinel::Post;
-use super::super::socket::{self, Stream};
-#[cfg(feature = "tls")]
-use super::super::tls;
 use super::Endpoint;
-use crate::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, StoreError};
+use crate::store::redis::sentinel::Post;
+use crate::store::redis::socket;
+use crate::store::redis::socket::Stream;
+#[cfg(feature = "tls")]
+use crate::store::redis::tls;
 use crate::store::url::Place;
 
 /// A host name with several addresses gets to the next one after this.

@@ -8,10 +8,10 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 use tokio::time::timeout;
 
-use super::super::endpoint::Endpoint;
-use super::super::{answer, fault};
 use super::{Address, Post, Seen, Watch};
-use crate::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, StoreError};
+use crate::store::redis::endpoint::Endpoint;
+use crate::store::redis::{answer, error_map};
 use crate::store::url::{Place, RedisUrl, address};
 
 /// How long one Sentinel may take; then the next one is asked.
@@ -101,11 +101,11 @@ impl Endpoint {
     ) -> Result<(), StoreError> {
         let role = match connection.send_packed_command(&redis::cmd("ROLE")).await {
             Ok(Value::ServerError(reply)) => {
-                let line = fault::line(&reply);
+                let line = error_map::line(&reply);
                 return if line.contains("NOPERM") {
                     Ok(())
                 } else {
-                    Err(fault::surely_not(self.explain(&line)))
+                    Err(error_map::surely_not(self.explain(&line)))
                 };
             }
             Ok(Value::Array(parts)) => parts.first().and_then(answer::text),
@@ -189,11 +189,11 @@ pub(super) async fn look(
         return Err(not_understood(node));
     };
     if let Value::ServerError(reply) = named {
-        let line = fault::line(reply);
+        let line = error_map::line(reply);
         let error = if line.contains("unknown command") {
             no_sentinel(node)
         } else {
-            of_a_sentinel(node, fault::surely_not(node.explain(&line)))
+            of_a_sentinel(node, error_map::surely_not(node.explain(&line)))
         };
         return Err(error);
     }

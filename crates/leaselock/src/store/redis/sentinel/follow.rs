@@ -8,12 +8,13 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::super::endpoint::{Endpoint, Raw};
-use super::super::listen::{self, Sessions};
-use super::super::socket::Leash;
 use super::ask::{EACH_WITHIN, look, of_a_sentinel};
 use super::{Address, Watch};
-use crate::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, StoreError};
+use crate::store::redis::endpoint::{Endpoint, Raw};
+use crate::store::redis::socket::Leash;
+use crate::store::redis::subscriber;
+use crate::store::redis::subscriber::Sessions;
 
 /// A switch whose message was lost is seen after this.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -69,7 +70,7 @@ async fn session(endpoint: &Endpoint, watch: &Watch, place: &Address) -> Never {
         leash: &leash,
     };
     tokio::select! {
-        () = driver => Err((true, listen::ended(&node))),
+        () = driver => Err((true, subscriber::ended(&node))),
         ended = line.stay(connection) => ended,
     }
 }

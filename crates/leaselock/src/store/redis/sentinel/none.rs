@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 
 use super::endpoint::{Driver, Endpoint};
 use super::socket::Leash;
-use crate::error::StoreError;
+use crate::base::error::StoreError;
 use crate::store::url::RedisUrl;
 
 /// Nobody is one.

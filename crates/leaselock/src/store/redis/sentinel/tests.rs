@@ -7,11 +7,12 @@ use std::task::Poll;
 use testkit::sentinels::{SERVICE, Sentinels};
 use tokio::runtime::Handle;
 
-use super::super::tests::{PATIENCE, Server, acquire, release, store, tag, wait_until};
-use super::super::{Link, RedisStore};
 use super::*;
 use crate::store::Event;
-use crate::store::url::{self, Target};
+use crate::store::redis::tests::{PATIENCE, Server, acquire, release, store, tag, wait_until};
+use crate::store::redis::{Link, RedisStore};
+use crate::store::url;
+use crate::store::url::Target;
 
 fn watch() -> Watch {
     let Ok(Target::Redis(url)) = url::parse("redis+sentinel://a:1,b:2/locks") else {

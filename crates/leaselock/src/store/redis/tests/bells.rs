@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::*;
-use crate::store::bells::{Bell, Bells};
+use crate::store::subscriptions::{Bell, Bells};
 
 /// The bells of a store, served until dropped.
 struct Tower {

@@ -7,7 +7,7 @@ use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture};
 
 use super::*;
-use crate::error::ErrorKind;
+use crate::base::error::ErrorKind;
 
 #[tokio::test]
 async fn a_script_runs_on_a_server_that_has_never_seen_it_and_on_one_that_forgot_it() {

@@ -1,7 +1,7 @@
 //! Who may do what, and where.
 
 use super::*;
-use crate::error::ErrorKind;
+use crate::base::error::ErrorKind;
 
 #[tokio::test]
 async fn a_password_is_used_and_never_shown() {
@@ -56,7 +56,7 @@ async fn a_user_with_just_the_rights_that_are_needed_can_lock() {
         .map(str::to_owned),
     );
     rule.extend(
-        crate::store::redis::examine::permissions::USED
+        crate::store::redis::doctor::permissions::USED
             .iter()
             .map(|command| format!("+{}", command[0])),
     );

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(super) use testkit::{Server, wait_until};
 
 use super::RedisStore;
-use crate::error::StoreError;
+use crate::base::error::StoreError;
 use crate::script::{Call, Tagged, script};
 use crate::store::url::{Target, parse};
 

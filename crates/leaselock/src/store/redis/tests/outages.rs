@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use super::*;
-use crate::clock::Clock;
-use crate::error::ErrorKind;
+use crate::base::clock::Clock;
+use crate::base::error::ErrorKind;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_down_is_unreachable_and_is_found_again() {

@@ -1,7 +1,7 @@
 //! Servers that answer, but not with what was asked for.
 
 use super::*;
-use crate::error::ErrorKind;
+use crate::base::error::ErrorKind;
 
 /// Refused, surely without effect, and said in words that hold `said`.
 async fn refused(store: &RedisStore, call: &Call, kind: ErrorKind, said: &str) {

@@ -1,0 +1,97 @@
+//! A lease that is not held any more, and why.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::StoreError;
+use crate::base::fence::Fence;
+use crate::base::name::Name;
+
+/// The lease cannot be relied on any more. Stop work on what it protects.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("lease on `{name}` lost: {reason}{}", context(.last_error.as_ref(), *.unconfirmed_for))]
+pub struct Lost {
+    /// The lock's name.
+    pub name: Name,
+    /// The fencing token of the lost lease.
+    pub fence: Option<Fence>,
+    /// What happened.
+    pub reason: LostReason,
+    last_error: Option<StoreError>,
+    unconfirmed_for: Option<Duration>,
+}
+
+impl Lost {
+    /// A loss of which no more is known.
+    pub(crate) fn new(name: Name, fence: Option<Fence>, reason: LostReason) -> Self {
+        Lost {
+            name,
+            fence,
+            reason,
+            last_error: None,
+            unconfirmed_for: None,
+        }
+    }
+
+    /// What the renewals before it have met.
+    pub(crate) fn after(
+        mut self,
+        last_error: Option<StoreError>,
+        unconfirmed_for: Duration,
+    ) -> Self {
+        (self.last_error, self.unconfirmed_for) = (last_error, Some(unconfirmed_for));
+        self
+    }
+
+    /// What the latest renewal failed with; `None` when it was confirmed, or when none was answered or sent. It names
+    /// the server, without its password.
+    pub fn last_error(&self) -> Option<&StoreError> {
+        self.last_error.as_ref()
+    }
+
+    /// How long the store had not confirmed the lease when it was lost: since the grant or the latest renewal that was
+    /// answered. `None` for a lease of another process.
+    pub fn unconfirmed_for(&self) -> Option<Duration> {
+        self.unconfirmed_for
+    }
+}
+
+fn context(last_error: Option<&StoreError>, unconfirmed_for: Option<Duration>) -> String {
+    match (last_error, unconfirmed_for) {
+        (Some(error), Some(long)) => {
+            format!("; not confirmed for {:.1} s: {error}", long.as_secs_f64())
+        }
+        _ => String::new(),
+    }
+}
+
+/// What happened to a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The deadline passed; renewal was off, or this process did not run in time.
+    RanOut,
+    /// Another holder's token is there.
+    TakenOver,
+    /// The key is gone: it expired early, was deleted or evicted, or the server lost it.
+    Vanished,
+    /// Nobody answered until the deadline passed. The key may still exist for a moment.
+    OutOfTouch,
+    /// The longest hold that was asked for is over.
+    HoldOver,
+    /// The holder itself gave it up (release, drop, detach or close).
+    GivenUp,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LostReason::RanOut => "its time ran out",
+            LostReason::TakenOver => "another holder has it",
+            LostReason::Vanished => "it is gone from the store",
+            LostReason::OutOfTouch => "the store could not be reached in time",
+            LostReason::HoldOver => "the longest hold allowed is over",
+            LostReason::GivenUp => "it was given up",
+        })
+    }
+}

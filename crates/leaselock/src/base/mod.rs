@@ -1,0 +1,12 @@
+//! Values that know nothing of locks: clocks, names, tokens, times, errors.
+
+pub(crate) mod clock;
+pub(crate) mod clock_watch;
+pub(crate) mod error;
+pub(crate) mod fence;
+pub(crate) mod name;
+pub(crate) mod slots;
+pub(crate) mod token;
+pub(crate) mod ttl;
+pub(crate) mod unseen;
+pub(crate) mod votes;

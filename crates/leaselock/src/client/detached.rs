@@ -1,0 +1,338 @@
+//! A lease without a process: taken by one, extended or released by another.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Inner;
+use super::views::Note;
+use crate::base::error::{
+    ErrorKind, ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError,
+};
+use crate::base::fence::Fence;
+use crate::base::name::Name;
+use crate::base::token;
+use crate::base::token::{ClientId, Token};
+use crate::base::ttl::Ttl;
+use crate::engine::calls::{Detach, Detached, Extend, ExtendAnswer};
+use crate::engine::cleanup::{Debt, Owed};
+use crate::engine::identity::Announce;
+use crate::engine::lease::record::Kept;
+use crate::script::keys;
+use crate::script::keys::MutexKeys;
+
+const VERSION: &str = "ll1";
+
+/// Everything another process needs to extend or release a detached lease. **A secret**: whoever has it owns the
+/// lease, so pass it by file, pipe or environment and not on a command line.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Handle {
+    name: Name,
+    token: Token,
+    fence: Option<Fence>,
+}
+
+impl Handle {
+    /// The lock's name.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The fencing token of the lease.
+    pub fn fence(&self) -> Option<Fence> {
+        self.fence
+    }
+
+    /// One line of text, `ll1.…`, that [`FromStr`] reads back.
+    pub fn to_secret_string(&self) -> String {
+        let fence = self.fence.map_or(0, Fence::get);
+        let (name, token) = (
+            token::base64url(self.name.as_str().as_bytes()),
+            token::base64url(self.token.secret().as_bytes()),
+        );
+        format!("{VERSION}.{name}.{token}.{fence}")
+    }
+}
+
+impl FromStr for Handle {
+    type Err = InvalidInput;
+
+    fn from_str(text: &str) -> Result<Self, InvalidInput> {
+        parse(text.trim()).ok_or_else(|| {
+            InvalidInput::new("this is not a handle; a handle is the line that begins with `ll1.`, as `acquire` printed it".to_owned())
+        })
+    }
+}
+
+fn parse(text: &str) -> Option<Handle> {
+    let mut parts = text.split('.');
+    let version = parts.next()?;
+    let mut decoded = || String::from_utf8(token::from_base64url(parts.next()?)?).ok();
+    let (name, token) = (decoded()?, decoded()?);
+    let fence = parts.next()?.parse().ok()?;
+    let whole = version == VERSION && parts.next().is_none();
+    let handle = Handle {
+        name: Name::new(name).ok()?,
+        token: Token::parse(&token)?,
+        fence: Fence::from_answer(fence),
+    };
+    whole.then_some(handle)
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("name", &self.name)
+            .field("token", &self.token)
+            .field("fence", &self.fence)
+            .finish()
+    }
+}
+
+/// Passes a lease on to a new token of a client without a session, so that neither the end of this process nor its
+/// other leases matter to it.
+pub(crate) async fn detach(inner: &Arc<Inner>, kept: &Kept) -> Result<Handle, ExtendError> {
+    let name = || kept.name.clone();
+    let ttl = kept.ttl();
+    let within = inner.request_timeout(ttl);
+    let store = |source| ExtendError::from_store(&kept.name, source);
+    let client = ClientId::random().map_err(|error| store(StoreError::no_random(error)))?;
+    let successor = Token::random(&client, kept.fence.is_some())
+        .map_err(|error| store(StoreError::no_random(error)))?;
+    let step = Detach {
+        keys: &kept.keys,
+        token: &kept.token,
+        successor: &successor,
+        ttl,
+    };
+    // From here on the successor may hold, and until the caller has the handle nobody knows it.
+    let until = inner.clock.now().plus(ttl.as_duration());
+    let owed = Owed::acquisition(kept.keys.clone(), successor.clone(), until);
+    let debt = Debt::new(inner.reaper(), owed);
+    // A second try after a lost answer finds the successor there and answers the same.
+    let answer = match inner.ask(&step, within).await {
+        Err(error) if error.maybe_applied() => inner.ask(&step, within).await,
+        answer => answer,
+    };
+    let lost = |reason| ExtendError::from(Lost::new(name(), kept.fence, reason));
+    match answer.map_err(store)? {
+        Detached::Passed => {}
+        Detached::Expired => return Err(lost(LostReason::Vanished)),
+        Detached::Taken => return Err(lost(LostReason::TakenOver)),
+    }
+    let record = keys::client_record(&inner.prefix, client.as_str());
+    let about = inner.about.encode();
+    // For onlookers only: the lease is detached whether or not they can read who took it.
+    drop(
+        inner
+            .ask(
+                &Announce {
+                    record: &record,
+                    about: &about,
+                    ttl,
+                },
+                within,
+            )
+            .await,
+    );
+    if let Some(text) = &kept.why {
+        drop(
+            inner
+                .ask(
+                    &Note {
+                        keys: &kept.keys,
+                        token: &successor,
+                        text,
+                        ttl,
+                    },
+                    within,
+                )
+                .await,
+        );
+    }
+    debt.settle();
+    Ok(Handle {
+        name: name(),
+        token: successor,
+        fence: kept.fence,
+    })
+}
+
+/// A lease that was taken elsewhere and is known by its [`Handle`]. It is not renewed and not released on drop.
+#[derive(Debug)]
+pub struct DetachedLease {
+    inner: Arc<Inner>,
+    handle: Handle,
+}
+
+impl DetachedLease {
+    pub(crate) fn new(inner: Arc<Inner>, handle: Handle) -> Self {
+        DetachedLease { inner, handle }
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &Name {
+        &self.handle.name
+    }
+
+    /// The fencing token of the lease.
+    pub fn fence(&self) -> Option<Fence> {
+        self.handle.fence
+    }
+
+    fn keys(&self) -> Result<MutexKeys, InvalidInput> {
+        let keys = MutexKeys::new(&self.inner.prefix, &self.handle.name)?;
+        Ok(keys.behind(self.inner.gate()))
+    }
+
+    /// Makes the time of the lease whole with `ttl`; never shortens it and never brings it back.
+    ///
+    /// # Cancel safety
+    /// When dropped, the extension may have happened.
+    ///
+    /// # Errors
+    /// [`ExtendError::Lost`] when the lease is gone; the others leave it as it was or extended.
+    pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
+        let (ttl, keys, name) = (Ttl::new(ttl)?, self.keys()?, || self.handle.name.clone());
+        self.inner.allows(ttl)?;
+        let within = self.inner.request_timeout(ttl);
+        let lost = |reason| Err(Lost::new(name(), self.handle.fence, reason).into());
+        match self
+            .inner
+            .ask(
+                &Extend {
+                    keys: &keys,
+                    token: &self.handle.token,
+                    ttl,
+                },
+                within,
+            )
+            .await
+        {
+            Ok(ExtendAnswer::Extended { .. }) => {
+                self.keep_record(ttl, within).await;
+                Ok(())
+            }
+            Ok(ExtendAnswer::Expired) => lost(LostReason::Vanished),
+            Ok(ExtendAnswer::Taken) => lost(LostReason::TakenOver),
+            Err(source) => Err(ExtendError::from_store(&self.handle.name, source)),
+        }
+    }
+
+    /// Onlookers shall know as long as the lease lasts who took it.
+    async fn keep_record(&self, ttl: Ttl, within: Duration) {
+        if let Some((record, about)) = self.record(within).await {
+            drop(
+                self.inner
+                    .ask(
+                        &Announce {
+                            record: &record,
+                            about: &about,
+                            ttl,
+                        },
+                        within,
+                    )
+                    .await,
+            );
+        }
+    }
+
+    async fn record(&self, within: Duration) -> Option<(String, String)> {
+        let client = token::client_of(self.handle.token.secret().as_bytes())?;
+        let record = keys::client_record(&self.inner.prefix, client);
+        let about = self
+            .inner
+            .ask(&crate::engine::identity::Who { record: &record }, within)
+            .await
+            .ok()??;
+        Some((record, about.encode()))
+    }
+
+    /// Gives the lease back; the next in line has it in the same step.
+    ///
+    /// # Cancel safety
+    /// When dropped, the release may or may not have happened; do it again, which is harmless.
+    ///
+    /// # Errors
+    /// [`ReleaseError::NotHeld`] when it was not held any more; after `Unknown` and `Store` it ends at its ttl.
+    pub async fn release(self) -> Result<(), ReleaseError> {
+        let name = &self.handle.name;
+        let keys = self.keys().map_err(|error| ReleaseError::Store {
+            name: name.clone(),
+            source: StoreError::refused(ErrorKind::Unsupported, error.to_string()),
+        })?;
+        let within = self.inner.request_timeout(super::options::DEFAULT_TTL);
+        let (token, used) = (&self.handle.token, self.handle.fence);
+        let outcome =
+            crate::engine::lease::release(&self.inner, name, &keys, token, used, within).await;
+        if let Some(client) = token::client_of(self.handle.token.secret().as_bytes()) {
+            let record = keys::client_record(&self.inner.prefix, client);
+            let gone = Announce {
+                record: &record,
+                about: "",
+                ttl: super::options::DEFAULT_TTL,
+            };
+            drop(self.inner.ask(&gone, within).await); // for onlookers only
+            let erase = Note {
+                keys: &keys,
+                token: &self.handle.token,
+                text: "",
+                ttl: super::options::DEFAULT_TTL,
+            };
+            drop(self.inner.ask(&erase, within).await);
+        }
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handle() -> Handle {
+        let client = ClientId::random().unwrap();
+        Handle {
+            name: Name::new("jobs/α.1").unwrap(),
+            token: Token::random(&client, true).unwrap(),
+            fence: Some(Fence::new(7)),
+        }
+    }
+
+    #[test]
+    fn a_handle_survives_the_way_through_text() {
+        let handle = handle();
+        assert_eq!(
+            format!(" {}\n", handle.to_secret_string())
+                .parse::<Handle>()
+                .unwrap(),
+            handle
+        );
+    }
+
+    #[test]
+    fn what_is_no_handle_is_refused_without_being_repeated() {
+        let good = handle().to_secret_string();
+        let bad = [
+            String::new(),
+            "ll1".into(),
+            good.replace("ll1", "ll2"),
+            format!("{good}.x"),
+            good[..good.len() - 3].to_owned() + "..",
+            "ll1.a.b.c".into(),
+        ];
+        for bad in bad {
+            let refusal = bad.parse::<Handle>().unwrap_err().to_string();
+            assert!(
+                refusal.contains("ll1.") && (bad.len() < 10 || !refusal.contains(&bad)),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn debug_does_not_show_the_secret() {
+        let handle = handle();
+        assert!(!format!("{handle:?}").contains(handle.token.secret()));
+    }
+}

@@ -1,0 +1,342 @@
+//! Looking from outside: who holds what and who waits; and taking a lock away.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Inner;
+use super::views::{Break, Broke, Inspect, InspectedState, Survey};
+use crate::base::error::{BreakError, InspectError, StoreError};
+use crate::base::fence::Fence;
+use crate::base::name;
+use crate::base::name::Name;
+use crate::base::token;
+use crate::engine::identity::{Process, Who, tame};
+use crate::script::keys::MutexKeys;
+
+const WITHIN: Duration = Duration::from_secs(2);
+const WHY_MAX: usize = 200;
+
+/// One lock as it was at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The lock's name, without the client's prefix.
+    pub name: String,
+    /// Whether it is held, and by whom.
+    pub state: Holding,
+    /// Who waits, in order; the first 128.
+    pub line: Vec<InLine>,
+    /// What is damaged beside the lock and keeps it from being granted: one sentence each, with what mends it.
+    pub damaged: Vec<String>,
+}
+
+/// Whether a lock is held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Holding {
+    /// Nobody holds it.
+    Free,
+    /// Somebody does.
+    Held(Holder),
+    /// Something that is no lock lies under the key, of this type. leaselock never touches it.
+    NotALock {
+        /// What the store calls its type, such as `hash`.
+        kind: String,
+    },
+}
+
+/// Who holds a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// Another library's lock: nothing is known but how long it lasts.
+    pub foreign: bool,
+    /// The id of the client.
+    pub client: Option<String>,
+    /// The process, as it described itself; `None` when that is gone.
+    pub process: Option<Process>,
+    /// The holder's note.
+    pub why: Option<String>,
+    /// The fencing token, the first one when several were reserved for tasks of one client; `None` without fencing.
+    pub fence: Option<Fence>,
+    /// Since when it is held, by the store's clock, in milliseconds since 1970.
+    pub since_unix_ms: Option<u64>,
+    /// Until the lease ends by itself if it is not extended; `None` when it never does.
+    pub remaining: Option<Duration>,
+    /// A short hash of the holder's token, to tell one holder from another.
+    pub digest: String,
+}
+
+impl Holder {
+    /// Another library's lock, of which no more is known than how long it lasts.
+    pub(crate) fn foreign(remaining: Option<Duration>) -> Self {
+        Holder {
+            why: None,
+            remaining,
+            ..Holder::not_a_lock("")
+        }
+    }
+
+    /// For [`check`](crate::Mutex::check): something else under the key keeps the lock from being taken.
+    pub(crate) fn not_a_lock(kind: &str) -> Self {
+        Holder {
+            foreign: true,
+            client: None,
+            process: None,
+            why: Some(format!(
+                "something that is no lock lies there: a {}",
+                tame(kind, 40)
+            )),
+            fence: None,
+            since_unix_ms: None,
+            remaining: None,
+            digest: String::new(),
+        }
+    }
+}
+
+/// One place in line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InLine {
+    /// 1 is next.
+    pub place: usize,
+    /// The id of the client.
+    pub client: String,
+    /// The process, as it described itself.
+    pub process: Option<Process>,
+    /// Its priority; larger goes first.
+    pub priority: i32,
+}
+
+/// What [`break_lease`](crate::Client::break_lease) may break.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BreakTerms {
+    /// Break only the grant with this fencing token: so that a look and a break cannot hit two different holders.
+    pub only_fence: Option<Fence>,
+    /// Break a lock of another library too.
+    pub foreign: bool,
+}
+
+impl BreakTerms {
+    /// Only the grant with this fencing token.
+    #[must_use]
+    pub fn only(mut self, fence: Fence) -> Self {
+        self.only_fence = Some(fence);
+        self
+    }
+
+    /// A lock of another library too.
+    #[must_use]
+    pub fn foreign(mut self, allowed: bool) -> Self {
+        self.foreign = allowed;
+        self
+    }
+}
+
+/// Who was broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Broken {
+    /// The id of the client; `None` for another library.
+    pub client: Option<String>,
+    /// The process, as it described itself.
+    pub process: Option<Process>,
+    /// The fencing token of the broken grant, the first one when several were reserved. The next grant's is larger than
+    /// all of them; make the protected resource refuse these.
+    pub fence: Option<Fence>,
+}
+
+/// Looks up each client once.
+struct People<'a> {
+    inner: &'a Inner,
+    known: HashMap<String, Option<Process>>,
+}
+
+impl People<'_> {
+    fn of(inner: &Inner) -> People<'_> {
+        People {
+            inner,
+            known: HashMap::new(),
+        }
+    }
+
+    async fn find(&mut self, client: &str) -> Result<Option<Process>, StoreError> {
+        if let Some(process) = self.known.get(client) {
+            return Ok(process.clone());
+        }
+        let record = self.inner.record_of(client);
+        let process = self.inner.ask(&Who { record: &record }, WITHIN).await?;
+        self.known.insert(client.to_owned(), process.clone());
+        Ok(process)
+    }
+}
+
+pub(crate) async fn inspect(inner: &Arc<Inner>, name: &Name) -> Result<Inspection, InspectError> {
+    look(inner, name, &mut People::of(inner)).await
+}
+
+async fn look(
+    inner: &Inner,
+    name: &Name,
+    people: &mut People<'_>,
+) -> Result<Inspection, InspectError> {
+    let keys = MutexKeys::new(&inner.prefix, name)?;
+    let seen = inner.ask(&Inspect { keys: &keys }, WITHIN).await?;
+    let state = match seen.state {
+        InspectedState::Free => Holding::Free,
+        InspectedState::Other { kind } => Holding::NotALock {
+            kind: tame(&kind, 40),
+        },
+        InspectedState::Held {
+            value,
+            pttl_ms,
+            fence,
+            why,
+        } => {
+            let client = token::client_of(&value).map(str::to_owned);
+            let process = match &client {
+                Some(client) => people.find(client).await?,
+                None => None,
+            };
+            Holding::Held(Holder {
+                foreign: client.is_none(),
+                client,
+                process,
+                why: Some(tame(&String::from_utf8_lossy(&why), WHY_MAX))
+                    .filter(|why| !why.is_empty()),
+                fence,
+                since_unix_ms: fence.map(|fence| fence.get() / 1000),
+                remaining: pttl_ms.map(Duration::from_millis),
+                digest: token::digest(&value),
+            })
+        }
+    };
+    let mut line = Vec::with_capacity(seen.line.len());
+    for (index, (client, priority)) in seen.line.into_iter().enumerate() {
+        let process = people.find(&client).await?;
+        line.push(InLine {
+            place: index + 1,
+            client,
+            process,
+            priority,
+        });
+    }
+    Ok(Inspection {
+        name: name.as_str().to_owned(),
+        state,
+        line,
+        damaged: seen.damaged,
+    })
+}
+
+pub(crate) async fn list(
+    inner: &Arc<Inner>,
+    pattern: &str,
+) -> Result<Vec<Inspection>, InspectError> {
+    let whole = format!("{}{pattern}", escaped(&inner.prefix));
+    if pattern.is_empty() || whole.len() > 1024 || whole.chars().any(char::is_control) {
+        let message =
+            "a pattern has 1 to 1024 bytes and no control characters; `*` is every lock".to_owned();
+        return Err(crate::base::error::InvalidInput::new(message).into());
+    }
+    let mut people = People::of(inner);
+    let mut found = HashMap::new();
+    let mut cursor = 0;
+    loop {
+        let (next, candidates) = inner.store.scan(cursor, &whole, WITHIN).await?;
+        for key in locks_among(inner, &candidates).await? {
+            let name = key
+                .strip_prefix(&inner.prefix)
+                .and_then(|name| Name::new(name).ok());
+            let Some(name) = name.filter(|name| !found.contains_key(name.as_str())) else {
+                continue;
+            };
+            let inspection = look(inner, &name, &mut people).await?;
+            if inspection.state != Holding::Free {
+                found.insert(inspection.name.clone(), inspection);
+            }
+        }
+        cursor = next;
+        if cursor == 0 {
+            return Ok(found.into_values().collect());
+        }
+    }
+}
+
+/// Keys that cannot be names are left out before anything is asked about them.
+async fn locks_among(inner: &Inner, candidates: &[String]) -> Result<Vec<String>, StoreError> {
+    let possible: Vec<String> = candidates
+        .iter()
+        .filter(|key| name::check_key(key).is_ok())
+        .cloned()
+        .collect();
+    let mut locks = Vec::new();
+    for page in possible.chunks(inner.store.capabilities().keys_per_call.max(1)) {
+        let places = inner.ask(&Survey { candidates: page }, WITHIN).await?;
+        locks.extend(
+            places
+                .into_iter()
+                .filter_map(|place| page.get(place).cloned()),
+        );
+    }
+    Ok(locks)
+}
+
+/// The prefix is text and not a pattern.
+fn escaped(prefix: &str) -> String {
+    prefix
+        .chars()
+        .flat_map(|c| {
+            matches!(c, '*' | '?' | '[' | ']' | '\\' | '^')
+                .then_some('\\')
+                .into_iter()
+                .chain([c])
+        })
+        .collect()
+}
+
+pub(crate) async fn break_lease(
+    inner: &Arc<Inner>,
+    name: &Name,
+    terms: BreakTerms,
+) -> Result<Broken, BreakError> {
+    let keys = MutexKeys::new(&inner.prefix, name)?.behind(inner.gate());
+    let step = Break {
+        keys: &keys,
+        only: terms.only_fence,
+        foreign: terms.foreign,
+    };
+    let name = || name.clone();
+    match inner.ask(&step, WITHIN).await? {
+        Broke::Broken { holder, fence } => {
+            let process = match &holder {
+                Some(client) => People::of(inner).find(client).await.unwrap_or_default(),
+                None => None,
+            };
+            Ok(Broken {
+                client: holder,
+                process,
+                fence,
+            })
+        }
+        Broke::Free => Err(BreakError::NotHeld { name: name() }),
+        Broke::Foreign => Err(BreakError::Foreign { name: name() }),
+        Broke::Changed { fence } => Err(BreakError::Changed {
+            name: name(),
+            fence,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_never_a_pattern() {
+        assert_eq!(escaped("a*b?[c]^\\:"), "a\\*b\\?\\[c\\]\\^\\\\:");
+    }
+}

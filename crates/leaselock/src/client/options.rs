@@ -1,0 +1,492 @@
+//! What a lock can be asked for, as plain values. Defaults are constants, each with its reason.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::error::{InvalidInput, StoreError};
+use crate::base::ttl::Ttl;
+use crate::engine::calls::Seen;
+use crate::engine::gate::Quarantine;
+use crate::interop::preset::Preset;
+use crate::interop::protocol::Protocol;
+
+/// 10 s: long enough that a pause of the process or the network does not lose the lease, short enough to wait for
+/// after a crash. What most lock libraries use.
+pub const TTL: Duration = Duration::from_secs(10);
+pub(crate) const DEFAULT_TTL: Ttl = match Ttl::whole_ms(10_000) {
+    Some(ttl) => ttl,
+    None => panic!("the default ttl is in range"),
+};
+/// 50 ms between two tries of the retry policy, with half of it as jitter, so that hosts started by the same clock do
+/// not try in step.
+pub const RETRY_DELAY: Duration = Duration::from_millis(50);
+/// Half the delay, either way.
+pub const RETRY_JITTER_PERCENT: u8 = 50;
+/// 1 %: a clock that runs one part in a hundred fast or slow is broken; quartz is a thousand times better.
+pub const DRIFT_PPM: u32 = 10_000;
+/// One script looks at all of them.
+const OTHERS_MAX: usize = 99;
+/// A note is for people; more belongs into a log.
+const WHY_MAX: usize = 200;
+
+/// How long an acquisition waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// Tries again, without a place in line: newcomers and waiters in line go first.
+    Retries {
+        /// How often after the first try; `None` for ever.
+        count: Option<u32>,
+        /// The pause between two tries.
+        delay: Duration,
+        /// By how much of the delay the pause varies either way, 0 to 100.
+        jitter_percent: u8,
+    },
+    /// In line, for so long.
+    Within(Duration),
+    /// In line, for ever. Fails after 2 s when the store never answered.
+    Forever,
+}
+
+impl Wait {
+    /// Tries `count` times more, with the default delay and jitter.
+    pub const fn retries(count: u32) -> Self {
+        Wait::Retries {
+            count: Some(count),
+            delay: RETRY_DELAY,
+            jitter_percent: RETRY_JITTER_PERCENT,
+        }
+    }
+}
+
+/// Told at every poll while an acquisition waits, also at those that fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// Place in line; 1 is next. 0 during a quarantine, when nobody has one, and when the store has not said yet.
+    pub place: usize,
+    /// The client that holds it; `None` when a foreign library does.
+    pub holder_client: Option<String>,
+    /// Until the holder's lease ends by itself, if it is not extended; during a quarantine until that is over.
+    pub remaining: Option<Duration>,
+    /// Strict mode: nobody is granted for a while, whoever holds it, and why.
+    pub quarantine: Option<Quarantine>,
+    /// The latest poll failed with this, and is tried again; the other fields say what the last one that was answered
+    /// did, and `remaining` is `None`.
+    pub error: Option<StoreError>,
+}
+
+impl Waiting {
+    /// A poll has failed. `last`: what the one before it was told.
+    pub(crate) fn failed(last: Option<(&Seen, u64)>, error: &StoreError) -> Self {
+        let known = last.map(|(seen, place)| Waiting::at(seen, place));
+        Waiting {
+            place: known.as_ref().map_or(0, |known| known.place),
+            quarantine: known.as_ref().and_then(|known| known.quarantine),
+            holder_client: known.and_then(|known| known.holder_client),
+            remaining: None,
+            error: Some(error.clone()),
+        }
+    }
+
+    pub(crate) fn at(seen: &Seen, place: u64) -> Self {
+        let place = match seen.quarantine {
+            Some(_) => 0,
+            None => usize::try_from(place).unwrap_or(usize::MAX),
+        };
+        Waiting {
+            place,
+            holder_client: seen.holder.clone(),
+            remaining: seen.remaining,
+            quarantine: seen.quarantine,
+            error: None,
+        }
+    }
+}
+
+/// Where a grant must have arrived before it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Copies {
+    /// So many replicas have it.
+    pub(crate) replicas: u32,
+    /// They have it on disk, and so has the server itself when this is true; `None`: in memory is enough.
+    pub(crate) on_disk: Option<bool>,
+    pub(crate) within: Duration,
+}
+
+impl Copies {
+    fn check(self, ttl: Duration) -> Result<(), InvalidInput> {
+        if self.replicas == 0 && self.on_disk != Some(true) {
+            return Err(InvalidInput::new(
+                "a grant that no replica needs to have needs no confirmation: ask for at least one, or leave it out"
+                    .to_owned(),
+            ));
+        }
+        if self.within < Duration::from_millis(1) || self.within >= ttl {
+            return Err(InvalidInput::new(format!(
+                "replicas may take from 1 ms to less than the ttl, which is {ttl:?}, not {:?}",
+                self.within
+            )));
+        }
+        Ok(())
+    }
+}
+
+pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
+
+/// Options of a lock, by value. [`Default`] has the defaults; every setter returns the changed options.
+#[derive(Clone)]
+#[must_use = "options do nothing until a lock is taken with them"]
+pub struct Options {
+    /// As it was asked for; [`Options::length`] is what holds.
+    pub(crate) ttl: Option<Duration>,
+    /// As it was asked for; [`Options::patience`] is what holds.
+    pub(crate) wait: Option<Wait>,
+    /// Whose locks are meant, and whose defaults hold.
+    pub(crate) like: Option<Preset>,
+    pub(crate) priority: i32,
+    /// `None` when it was not asked for: as the protocol can.
+    pub(crate) renewal: Option<bool>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) why: Option<String>,
+    pub(crate) fencing: Option<bool>,
+    pub(crate) on_wait: Option<OnWait>,
+    /// What a grant is to be confirmed by.
+    pub(crate) copies: Option<Copies>,
+    pub(crate) protocol: Protocol,
+    /// Names that are taken along.
+    pub(crate) others: Vec<String>,
+    /// The longest ttl that the store allows; the client sets it. A ttl that nobody asked for is made to fit.
+    pub(crate) longest: Option<Duration>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            ttl: None,
+            wait: None,
+            like: None,
+            priority: 0,
+            renewal: None,
+            max_hold: None,
+            why: None,
+            fencing: None,
+            on_wait: None,
+            copies: None,
+            protocol: Protocol::Native,
+            others: Vec::new(),
+            longest: None,
+        }
+    }
+}
+
+/// Writes the same setters for `Options` and for whatever carries options.
+macro_rules! setters {
+    ($($field:ident).*) => {
+        /// How long the lease lasts without renewal: 10 ms to 30 days, 10 s by default. Longer survives longer pauses;
+        /// shorter frees the lock sooner after a crash. Where strict mode or a quorum allows less than the default, the
+        /// default is the longest that they allow; a ttl that was asked for is refused instead.
+        pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
+            self$(.$field)*.ttl = Some(ttl);
+            self
+        }
+
+        /// How long to wait while another holds it; for ever by default.
+        pub fn wait(mut self, wait: $crate::client::options::Wait) -> Self {
+            self$(.$field)*.wait = Some(wait);
+            self
+        }
+
+        /// Larger goes first in line; 0 by default. A stream of high priorities starves low ones.
+        pub fn priority(mut self, priority: i32) -> Self {
+            self$(.$field)*.priority = priority;
+            self
+        }
+
+        /// Whether the lease is renewed in the background; on by default, because work takes longer than one thinks,
+        /// except with a protocol that cannot.
+        pub fn renewal(mut self, on: bool) -> Self {
+            self$(.$field)*.renewal = Some(on);
+            self
+        }
+
+        /// The longest time to hold it, renewals and extensions included; without limit by default.
+        pub fn max_hold(mut self, longest: std::time::Duration) -> Self {
+            self$(.$field)*.max_hold = Some(longest);
+            self
+        }
+
+        /// A note that others see while the lease is held: at most 200 characters, no secret.
+        pub fn why(mut self, note: impl Into<String>) -> Self {
+            self$(.$field)*.why = Some(note.into());
+            self
+        }
+
+        /// Whether a fencing token is issued; on by default, because a lock alone cannot stop a late write, except with
+        /// a protocol that has none.
+        pub fn fencing(mut self, on: bool) -> Self {
+            self$(.$field)*.fencing = Some(on);
+            self
+        }
+
+        /// How the lock is taken on the server; [`Native`]($crate::Protocol::Native) by default. Whatever else was asked
+        /// for and cannot be had in that way is refused, with the reason, by [`checked`]($crate::Mutex::checked) and by
+        /// the first operation.
+        pub fn protocol(mut self, protocol: $crate::Protocol) -> Self {
+            self$(.$field)*.protocol = protocol;
+            self
+        }
+
+        /// These names too, in the same step: all or none. Only with [`AllOrNone`]($crate::Protocol::AllOrNone), and at
+        /// most 99.
+        pub fn along_with(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+            self$(.$field)*.others = names.into_iter().map(Into::into).collect();
+            self
+        }
+
+        /// A grant counts only once so many replicas of the server have it, and `timeout` is how long that may take,
+        /// with giving it back when it is in vain: at least one replica, and from 1 ms to less than the ttl. When
+        /// fewer have answered by then the lock is given back, to the next in line, and the error is
+        /// [`TooFewCopies`]($crate::AcquireError::TooFewCopies); no wait policy tries again. Without it a grant counts
+        /// as soon as the server has it. Renewals and extensions are not waited for.
+        ///
+        /// This narrows what a failover can lose and does not close it: a replica that does not have the grant may be
+        /// the one that is promoted. Only for a single server and for Sentinel, in the native way; over a connection
+        /// that was handed in it is refused. The user needs the command `WAIT`.
+        pub fn min_replicas(mut self, count: u32, timeout: std::time::Duration) -> Self {
+            self$(.$field)*.copies = Some($crate::client::options::Copies {
+                replicas: count,
+                on_disk: None,
+                within: timeout,
+            });
+            self
+        }
+
+        /// As [`min_replicas`](Self::min_replicas), which it replaces, and on disk: in the append-only files of so many
+        /// replicas, which may be none, and of the server itself when `here` is true. The server must be Redis 7.2 or
+        /// later, or Valkey; an older one is an error.
+        pub fn fsynced(mut self, here: bool, replicas: u32, timeout: std::time::Duration) -> Self {
+            self$(.$field)*.copies = Some($crate::client::options::Copies {
+                replicas,
+                on_disk: Some(here),
+                within: timeout,
+            });
+            self
+        }
+
+        /// Called at every poll while an acquisition waits in line, or for the end of a quarantine; when a poll fails and
+        /// is tried again, with the [`error`]($crate::Waiting::error). It must not block.
+        pub fn on_wait(mut self, told: impl Fn(&$crate::client::options::Waiting) + Send + Sync + 'static) -> Self {
+            self$(.$field)*.on_wait = Some(std::sync::Arc::new(told));
+            self
+        }
+    };
+}
+pub(crate) use setters;
+
+impl Options {
+    setters!();
+
+    /// The ttl that holds: the caller's, else that of the library whose locks are meant, else ours. The last two fit
+    /// themselves to the longest that the store allows, because nobody asked for them.
+    pub(crate) fn length(&self) -> Duration {
+        self.ttl.unwrap_or_else(|| {
+            let usual = self.like.and_then(Preset::ttl).unwrap_or(TTL);
+            self.longest
+                .filter(|longest| *longest < usual)
+                .map_or(usual, |longest| self.rounded(longest))
+        })
+    }
+
+    /// In whole seconds where the locks have no others.
+    fn rounded(&self, ttl: Duration) -> Duration {
+        let whole = self.like.is_some_and(Preset::whole_seconds) || self.protocol.whole_seconds();
+        if whole && ttl >= Duration::from_secs(1) {
+            Duration::from_secs(ttl.as_secs())
+        } else {
+            ttl
+        }
+    }
+
+    /// The wait that holds, in the same way.
+    pub(crate) fn patience(&self) -> Wait {
+        let theirs = || self.like.map(Preset::wait);
+        self.wait.or_else(theirs).unwrap_or(Wait::Forever)
+    }
+
+    /// The ttl, once everything is known to be in range.
+    pub(crate) fn check(&self) -> Result<Ttl, InvalidInput> {
+        let ttl = self.length();
+        if let Some(Wait::Retries { jitter_percent, .. }) = self.wait
+            && jitter_percent > 100
+        {
+            return Err(InvalidInput::new(format!(
+                "jitter of {jitter_percent} % is out of range: 0 to 100"
+            )));
+        }
+        if self.max_hold.is_some_and(|hold| hold < ttl) {
+            return Err(InvalidInput::new(format!(
+                "max_hold {:?} is shorter than the ttl {:?}; make it at least as long",
+                self.max_hold.unwrap_or_default(),
+                ttl
+            )));
+        }
+        if let Some(why) = &self.why
+            && (why.chars().count() > WHY_MAX || why.chars().any(char::is_control))
+        {
+            return Err(InvalidInput::new(format!(
+                "why: at most {WHY_MAX} characters and no control characters"
+            )));
+        }
+        if let Some(copies) = self.copies {
+            copies.check(ttl)?;
+        }
+        if let Some(preset) = self.like {
+            preset.check(ttl, self.protocol)?;
+        }
+        self.check_protocol(ttl)?;
+        Ttl::new(ttl)
+    }
+
+    /// What a way of locking cannot do is refused when it was asked for.
+    fn check_protocol(&self, ttl: Duration) -> Result<(), InvalidInput> {
+        let protocol = self.protocol;
+        if !self.others.is_empty() && protocol != Protocol::AllOrNone {
+            return Err(InvalidInput::new(format!(
+                "several names at once cannot be had with the protocol {protocol}: use {}",
+                Protocol::AllOrNone
+            )));
+        }
+        if self.others.len() > OTHERS_MAX {
+            return Err(InvalidInput::new(format!(
+                "{} names at once: at most {}, so that a server is not held up",
+                self.others.len() + 1,
+                OTHERS_MAX + 1
+            )));
+        }
+        if protocol.is_native() {
+            return Ok(());
+        }
+        let refused = |what: &str, why: &str| {
+            Err(InvalidInput::new(format!(
+                "{what} cannot be had with the protocol {protocol}: {why}; leave it out, or use the native protocol"
+            )))
+        };
+        if self.fencing == Some(true) {
+            return refused("a fencing token", "whoever else takes the lock issues none");
+        }
+        if let (Some(true), Some(why)) = (self.renewal, protocol.why_no_renewal()) {
+            return refused("renewal", why);
+        }
+        if self.priority != 0 {
+            return refused("a priority", "there is no line to go ahead in");
+        }
+        if self.copies.is_some() {
+            return refused(
+                "a count of replicas",
+                "others who take the lock do not wait for them",
+            );
+        }
+        if self.why.is_some() && protocol != Protocol::AllOrNone {
+            return refused("a note", "there is no place for it beside the lock");
+        }
+        if protocol.whole_seconds() && (ttl.subsec_nanos() != 0 || ttl.is_zero()) {
+            return Err(InvalidInput::new(format!(
+                "ttl {ttl:?}: the protocol {protocol} counts whole seconds, from 1 s"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether leases are renewed.
+    pub(crate) fn renews(&self) -> bool {
+        self.renewal
+            .unwrap_or(self.protocol.why_no_renewal().is_none())
+    }
+
+    /// Whether leases have a fencing token.
+    pub(crate) fn fences(&self) -> bool {
+        self.fencing.unwrap_or(self.protocol.is_native())
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("ttl", &self.length())
+            .field("wait", &self.patience())
+            .field("like", &self.like)
+            .field("priority", &self.priority)
+            .field("renewal", &self.renewal)
+            .field("max_hold", &self.max_hold)
+            .field("why", &self.why)
+            .field("fencing", &self.fencing)
+            .field("protocol", &self.protocol)
+            .field("copies", &self.copies)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_out_of_range_are_refused_with_what_would_be_right() {
+        let second = Duration::from_secs(1);
+        let shorter = || Options::default().ttl(second);
+        let jitter = Wait::Retries {
+            count: None,
+            delay: second,
+            jitter_percent: 101,
+        };
+        for (options, says) in [
+            (Options::default().ttl(Duration::ZERO), "10 ms to 30 days"),
+            (Options::default().max_hold(second), "at least as long"),
+            (Options::default().why("x".repeat(201)), "at most 200"),
+            (Options::default().why("a\nb"), "control"),
+            (Options::default().wait(jitter), "0 to 100"),
+            (shorter().min_replicas(0, second / 2), "at least one"),
+            (shorter().fsynced(false, 0, second / 2), "at least one"),
+            (
+                shorter().min_replicas(1, Duration::ZERO),
+                "less than the ttl",
+            ),
+            (shorter().min_replicas(1, second), "less than the ttl"),
+            (
+                shorter()
+                    .min_replicas(1, second / 2)
+                    .protocol(Protocol::SetnxPexpire),
+                "native protocol",
+            ),
+        ] {
+            let refusal = options.check().unwrap_err().to_string();
+            assert!(refusal.contains(says), "{refusal}");
+        }
+        assert!(Options::default().check().is_ok());
+    }
+
+    #[test]
+    fn a_ttl_that_nobody_asked_for_fits_itself_to_the_longest_that_the_store_allows() {
+        let of = |ms: u64, options: Options| {
+            let longest = Some(Duration::from_millis(ms));
+            let options = Options { longest, ..options };
+            options.check().unwrap().as_ms()
+        };
+        assert_eq!(of(60_000, Options::default()), 10_000);
+        assert_eq!(of(4_500, Options::default()), 4_500);
+        let like = |preset| Options {
+            like: Some(preset),
+            ..Options::default()
+        };
+        assert_eq!(of(4_500, like(Preset::REDSYNC)), 4_500);
+        let seconds = Preset::all().iter().find(|preset| preset.whole_seconds());
+        assert_eq!(of(4_500, like(*seconds.unwrap())), 4_000);
+        // What was asked for is left as it is, for the store to refuse.
+        let asked = Options::default().ttl(Duration::from_secs(20));
+        assert_eq!(of(4_500, asked), 20_000);
+    }
+}

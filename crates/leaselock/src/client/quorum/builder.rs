@@ -1,0 +1,285 @@
+//! How a quorum is put together.
+
+use std::time::Duration;
+
+use super::Quorum;
+use crate::base::error::InvalidInput;
+use crate::base::ttl::{Drift, TTL_MAX, TTL_MIN};
+use crate::client::Client;
+use crate::client::builder::ClientBuilder;
+use crate::client::options::{DRIFT_PPM, Options};
+use crate::quorum::{QuorumStore, Terms};
+use crate::store::redis::RedisStore;
+use crate::store::url;
+use crate::store::url::{RedisUrl, Target};
+
+/// A minute: six times the default ttl, and no longer than anybody likes to wait for a node after its restart.
+pub const LONGEST_TTL: Duration = Duration::from_secs(60);
+/// A node that takes longer is of no use to a lease of ten seconds; nobody waits so long unless too few others answer.
+const NODE_TIMEOUT: Duration = Duration::from_millis(500);
+/// More nodes make nothing safer and everything slower.
+const NODES_MAX: usize = 21;
+
+/// Builds a [`Quorum`]; nothing is contacted.
+#[derive(Debug)]
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct QuorumBuilder {
+    urls: Vec<String>,
+    client: ClientBuilder,
+    drift_ppm: u32,
+    node_timeout: Duration,
+    longest: Duration,
+    delayed_restart: bool,
+    functions: bool,
+    #[cfg(feature = "tls")]
+    tls: Option<crate::store::redis::TlsOptions>,
+}
+
+impl QuorumBuilder {
+    pub(super) fn new(urls: Vec<String>) -> Self {
+        QuorumBuilder {
+            urls,
+            client: Client::builder(),
+            drift_ppm: DRIFT_PPM,
+            node_timeout: NODE_TIMEOUT,
+            longest: LONGEST_TTL,
+            delayed_restart: true,
+            functions: false,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+
+    /// Stands in front of every name; empty by default. All who share a lock use the same one.
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        self.client = self.client.prefix(prefix);
+        self
+    }
+
+    /// Options of every lock that does not set its own.
+    pub fn defaults(mut self, options: Options) -> Self {
+        self.client = self.client.defaults(options);
+        self
+    }
+
+    /// By how much the clocks of this machine and the servers may run apart, in millionths; 10 000 (1 %) by default.
+    pub fn drift_ppm(mut self, drift: u32) -> Self {
+        self.drift_ppm = drift;
+        self
+    }
+
+    /// How long one request to all nodes may take; a second, or a quarter of the ttl when that is less, by default.
+    pub fn request_timeout(mut self, longest: Duration) -> Self {
+        self.client = self.client.request_timeout(longest);
+        self
+    }
+
+    /// How long one node may take; half a second by default, and never longer than the request. It is waited for only
+    /// while its answer could change the outcome, connecting to it included.
+    pub fn node_timeout(mut self, longest: Duration) -> Self {
+        self.node_timeout = longest;
+        self
+    }
+
+    /// The longest ttl that anybody uses on these servers; a minute by default. **All who share them must agree on
+    /// it**: so long a node stays out of votes after it has come up, because it may have forgotten what it granted. A
+    /// longer ttl is refused. Where no ttl was asked for, the default is made to fit: the shorter of 10 s and this.
+    pub fn longest_ttl(mut self, longest: Duration) -> Self {
+        self.longest = longest;
+        self
+    }
+
+    /// Whether a node that has come up within [`longest_ttl`](QuorumBuilder::longest_ttl) stays out of votes; on by
+    /// default. Switch it off only when every node keeps each write before it answers (`appendfsync always`): without
+    /// either, a node that restarts empty lets a second one have a lock that is held.
+    pub fn delayed_restart(mut self, on: bool) -> Self {
+        self.delayed_restart = on;
+        self
+    }
+
+    /// Whether scripts are called as functions that an administrator has loaded onto every node
+    /// ([`Quorum::load_functions`]); off by default. A node without them has no vote.
+    pub fn functions(mut self, on: bool) -> Self {
+        self.functions = on;
+        self
+    }
+
+    /// Whom to trust and what to show on connections to the nodes, all of which have `rediss://` URLs then.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, options: crate::store::redis::TlsOptions) -> Self {
+        self.tls = Some(options);
+        self
+    }
+
+    /// What this process is called in `inspect`; the program's file name by default. Not a secret.
+    pub fn process_name(mut self, name: &str) -> Self {
+        self.client = self.client.process_name(name);
+        self
+    }
+
+    /// The quorum.
+    ///
+    /// # Errors
+    /// [`InvalidInput`]: an option or a URL is not well-formed, or the nodes are too few, an even number, or not
+    /// different. A server that is down is no error here.
+    pub fn build(self) -> Result<Quorum, InvalidInput> {
+        let mut nodes = nodes(&self.urls)?;
+        for node in &mut nodes {
+            node.functions = self.functions.then(crate::functions::library);
+        }
+        #[cfg(feature = "tls")]
+        let nodes = secured(nodes, self.tls.as_ref())?;
+        if !(TTL_MIN..=TTL_MAX).contains(&self.longest) {
+            return Err(InvalidInput::new(format!(
+                "longest ttl {:?} is out of range: from 10 ms to 30 days (a minute is the default)",
+                self.longest
+            )));
+        }
+        if self.node_timeout.is_zero() {
+            return Err(InvalidInput::new(
+                "a node time-out of zero leaves no time for an answer".to_owned(),
+            ));
+        }
+        let terms = Terms {
+            node_timeout: self.node_timeout,
+            longest: self.longest,
+            delayed_restart: self.delayed_restart,
+            drift: Drift {
+                ppm: self.drift_ppm,
+            },
+        };
+        let servers = nodes.into_iter().map(RedisStore::from_url).collect();
+        let client = self
+            .client
+            .quorum(QuorumStore::new(servers, terms))
+            .drift_ppm(self.drift_ppm)
+            .build()?;
+        Ok(Quorum { client })
+    }
+}
+
+/// The nodes with the options for TLS.
+#[cfg(feature = "tls")]
+fn secured(
+    mut nodes: Vec<RedisUrl>,
+    options: Option<&crate::store::redis::TlsOptions>,
+) -> Result<Vec<RedisUrl>, InvalidInput> {
+    let Some(options) = options else {
+        return Ok(nodes);
+    };
+    let shared = std::sync::Arc::new(options.clone());
+    for node in &mut nodes {
+        node.secure(&shared)?;
+    }
+    Ok(nodes)
+}
+
+/// An odd number of different servers, at least three.
+fn nodes(urls: &[String]) -> Result<Vec<RedisUrl>, InvalidInput> {
+    let count = urls.len();
+    if count < 3 || count.is_multiple_of(2) || count > NODES_MAX {
+        let why = match count {
+            0..3 => "a majority of fewer than three is lost with the first of them",
+            even if even.is_multiple_of(2) => {
+                "an even number tolerates no more failures than one less"
+            }
+            _ => "more make nothing safer",
+        };
+        return Err(InvalidInput::new(format!(
+            "a quorum of {count} servers: {why}; name an odd number from 3 to {NODES_MAX}, such as 3 or 5"
+        )));
+    }
+    let mut nodes: Vec<RedisUrl> = Vec::with_capacity(count);
+    for (index, url) in urls.iter().enumerate() {
+        let Target::Redis(node) = url::parse(url)? else {
+            return Err(InvalidInput::new(
+                "a quorum is of servers: name redis://, rediss:// or redis+unix:// URLs".to_owned(),
+            ));
+        };
+        let same = |other: &RedisUrl| other.place == node.place;
+        if let Some(first) = nodes.iter().position(same) {
+            return Err(InvalidInput::new(format!(
+                "nodes {} and {} are one server, {node}: name another, because one that is listed twice has one vote",
+                first + 1,
+                index + 1
+            )));
+        }
+        nodes.push(node);
+    }
+    Ok(nodes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(builder: QuorumBuilder) -> String {
+        builder.build().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn too_few_an_even_number_and_the_same_server_twice_are_refused_with_what_would_be_right() {
+        for (urls, says) in [
+            (vec![], "odd number from 3"),
+            (vec!["redis://a", "redis://b"], "fewer than three"),
+            (
+                vec!["redis://a", "redis://b", "redis://c", "redis://d"],
+                "even number",
+            ),
+            (vec!["redis://a"; 23], "nothing safer"),
+            (
+                vec!["redis://a", "redis://b", "redis://a"],
+                "nodes 1 and 3 are one server",
+            ),
+            (
+                vec!["redis://a", "redis://u:p@b", "redis://b/3"],
+                "nodes 2 and 3",
+            ),
+            (
+                vec!["redis://a", "redis://b", "mem:"],
+                "a quorum is of servers",
+            ),
+            (vec!["redis://a", "redis://b", "nonsense"], "redis://"),
+        ] {
+            let refusal = refusal(Quorum::builder(urls));
+            assert!(
+                refusal.contains(says) && !refusal.contains(":p@"),
+                "{refusal}"
+            );
+        }
+    }
+
+    #[test]
+    fn terms_out_of_range_are_refused() {
+        let three = || Quorum::builder(["redis://a", "redis://b", "redis://c"]);
+        let second = Duration::from_secs(1);
+        for (builder, says) in [
+            (three().node_timeout(Duration::ZERO), "node time-out"),
+            (three().longest_ttl(Duration::ZERO), "10 ms to 30 days"),
+            (
+                three()
+                    .longest_ttl(second)
+                    .defaults(Options::default().ttl(2 * second)),
+                "agree",
+            ),
+            (three().defaults(Options::default().priority(1)), "priority"),
+        ] {
+            let refusal = refusal(builder);
+            assert!(refusal.contains(says), "{refusal}");
+        }
+        assert!(three().build().is_ok());
+    }
+
+    #[test]
+    fn the_default_ttl_fits_itself_to_a_shorter_longest_ttl_and_one_that_was_asked_for_is_refused()
+    {
+        let urls = ["redis://a", "redis://b", "redis://c"];
+        let second = Duration::from_secs(1);
+        let quorum = Quorum::builder(urls).longest_ttl(4 * second).build();
+        let quorum = quorum.unwrap();
+        assert!(quorum.mutex("job").checked().is_ok());
+        assert!(quorum.mutex("job").ttl(4 * second).checked().is_ok());
+        let refusal = quorum.mutex("job").ttl(5 * second).checked().unwrap_err();
+        assert!(refusal.to_string().contains("4s"), "{refusal}");
+    }
+}

@@ -1,0 +1,252 @@
+//! The atomic steps of onlookers and operators.
+
+use crate::base::fence::Fence;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+#[cfg(feature = "redis")]
+use crate::engine::votable;
+#[cfg(feature = "redis")]
+use crate::quorum::tally::{Count, Votes};
+use crate::script::damage;
+use crate::script::keys::MutexKeys;
+use crate::script::{Call, Malformed, Operation, Script, Tagged, Value, script};
+
+/// Looks at one mutex. Runs `lua/mutex/inspect.lua`.
+#[derive(Debug)]
+pub(crate) struct Inspect<'a> {
+    pub(crate) keys: &'a MutexKeys,
+}
+
+pub(crate) struct Inspected {
+    pub(crate) state: InspectedState,
+    /// Client and priority of each waiter, in order.
+    pub(crate) line: Vec<(String, i32)>,
+    /// What is wrong with its side keys, and how it is mended.
+    pub(crate) damaged: Vec<String>,
+}
+
+pub(crate) enum InspectedState {
+    Free,
+    /// `value` is a secret: the holder's token.
+    Held {
+        value: Vec<u8>,
+        pttl_ms: Option<u64>,
+        fence: Option<Fence>,
+        why: Vec<u8>,
+    },
+    Other {
+        kind: String,
+    },
+}
+
+impl Operation for Inspect<'_> {
+    type Reply = Inspected;
+    const SCRIPT: fn() -> &'static Script =
+        || script!("mutex/inspect", with "fence", with "line"; reads_only);
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.keys.lock).key(self.keys.line());
+        call.key(self.keys.fence()).key(self.keys.why());
+    }
+
+    fn decode(answer: &Tagged) -> Result<Inspected, Malformed> {
+        let state = match answer.tag() {
+            "free" => InspectedState::Free,
+            "held" => InspectedState::Held {
+                value: answer.bytes(2)?.to_vec(),
+                pttl_ms: u64::try_from(answer.signed(3)?).ok(),
+                fence: Fence::from_answer(answer.number(4)?),
+                why: answer.bytes(5)?.to_vec(),
+            },
+            "other" => InspectedState::Other {
+                kind: answer.text(2)?.to_owned(),
+            },
+            _ => return Err(Malformed),
+        };
+        Ok(Inspected {
+            state,
+            line: line(answer.array(1)?)?,
+            damaged: damaged(answer.array(answer.values().len().saturating_sub(1))?)?,
+        })
+    }
+
+    fn time_us(answer: &Tagged) -> Option<u64> {
+        answer.number(0).ok()
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<Inspected>) -> Count<Inspected> {
+        votable::inspected(votes)
+    }
+}
+
+fn text(value: &Value) -> Result<String, Malformed> {
+    match value {
+        Value::Bytes(bytes) => String::from_utf8(bytes.clone()).map_err(|_| Malformed),
+        Value::Nil | Value::Int(_) | Value::Array(_) => Err(Malformed),
+    }
+}
+
+fn line(items: &[Value]) -> Result<Vec<(String, i32)>, Malformed> {
+    let pairs = items.chunks_exact(2);
+    pairs
+        .map(|pair| Ok((text(&pair[0])?, priority(&text(&pair[1])?))))
+        .collect()
+}
+
+/// One that no client of ours has is shown as the nearest that one can have.
+fn priority(digits: &str) -> i32 {
+    let beyond = match digits.starts_with('-') {
+        true => i32::MIN,
+        false => i32::MAX,
+    };
+    digits.parse().unwrap_or(beyond)
+}
+
+fn damaged(items: &[Value]) -> Result<Vec<String>, Malformed> {
+    let pairs = items.chunks_exact(2);
+    pairs
+        .map(|pair| damage::sentence(&text(&pair[0])?, &text(&pair[1])?).ok_or(Malformed))
+        .collect()
+}
+
+/// Takes the mutex away. Runs `lua/mutex/break.lua`.
+#[derive(Debug)]
+pub(crate) struct Break<'a> {
+    pub(crate) keys: &'a MutexKeys,
+    pub(crate) only: Option<Fence>,
+    pub(crate) foreign: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Broke {
+    Broken {
+        holder: Option<String>,
+        fence: Option<Fence>,
+    },
+    Free,
+    Foreign,
+    Changed {
+        fence: Option<Fence>,
+    },
+}
+
+impl Operation for Break<'_> {
+    type Reply = Broke;
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/break", with "fence", with "line");
+    const STRICT: fn() -> &'static Script =
+        || script!("mutex/break" strict, with "fence", with "line");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.keys.lock)
+            .key(self.keys.line())
+            .key(self.keys.waiters())
+            .key(self.keys.fence());
+        if let Some(gate) = &self.keys.gate {
+            call.key(&*gate.key_for(&self.keys.lock));
+        }
+        call.arg(
+            self.only
+                .map_or_else(String::new, |fence| fence.to_string()),
+        );
+        call.arg(u64::from(self.foreign));
+    }
+
+    fn script(&self) -> &'static Script {
+        match self.keys.gate {
+            None => Self::SCRIPT(),
+            Some(_) => Self::STRICT(),
+        }
+    }
+
+    fn decode(answer: &Tagged) -> Result<Broke, Malformed> {
+        match answer.tag() {
+            "broken" => {
+                let holder = answer.text(0)?;
+                Ok(Broke::Broken {
+                    holder: (!holder.is_empty()).then(|| holder.to_owned()),
+                    fence: Fence::from_answer(answer.number(1)?),
+                })
+            }
+            "free" => Ok(Broke::Free),
+            "foreign" => Ok(Broke::Foreign),
+            "changed" => Ok(Broke::Changed {
+                fence: Fence::from_answer(answer.number(0)?),
+            }),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn time_us(answer: &Tagged) -> Option<u64> {
+        let last = answer.values().len().checked_sub(1)?;
+        answer.number(last).ok()
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<Broke>) -> Count<Broke> {
+        votable::broke(votes)
+    }
+}
+
+/// Leaves a note beside a lease, or takes it away. Runs `lua/mutex/note.lua`.
+#[derive(Debug)]
+pub(crate) struct Note<'a> {
+    pub(crate) keys: &'a MutexKeys,
+    pub(crate) token: &'a Token,
+    pub(crate) text: &'a str,
+    pub(crate) ttl: Ttl,
+}
+
+impl Operation for Note<'_> {
+    type Reply = ();
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/note");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.keys.lock).key(self.keys.why());
+        call.arg(self.token).arg(self.text).arg(self.ttl.as_ms());
+    }
+
+    fn decode(answer: &Tagged) -> Result<(), Malformed> {
+        match answer.tag() {
+            "noted" | "erased" => Ok(()),
+            _ => Err(Malformed),
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<()>) -> Count<()> {
+        votable::written(votes)
+    }
+}
+
+/// Tells which keys hold locks. Runs `lua/mutex/survey.lua`.
+#[derive(Debug)]
+pub(crate) struct Survey<'a> {
+    pub(crate) candidates: &'a [String],
+}
+
+impl Operation for Survey<'_> {
+    /// Places in `candidates`, from 0.
+    type Reply = Vec<usize>;
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/survey"; reads_only);
+
+    fn encode(&self, call: &mut Call) {
+        for key in self.candidates {
+            call.key(key);
+        }
+    }
+
+    fn decode(answer: &Tagged) -> Result<Vec<usize>, Malformed> {
+        match answer.tag() {
+            "locks" => (0..answer.values().len())
+                .map(|at| {
+                    usize::try_from(answer.number(at)?)
+                        .ok()
+                        .and_then(|i| i.checked_sub(1))
+                        .ok_or(Malformed)
+                })
+                .collect(),
+            _ => Err(Malformed),
+        }
+    }
+}

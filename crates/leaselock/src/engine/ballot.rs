@@ -1,0 +1,180 @@
+//! The atomic steps that only the nodes of a quorum take: one value per script under `lua/quorum/`.
+
+pub(crate) mod many;
+
+use std::time::Duration;
+
+use super::calls::{ReleaseAnswer, Seen, seen_at};
+use super::votable;
+use crate::base::fence::Fence;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::quorum::tally::{Count, Votes};
+use crate::script::keys::MutexKeys;
+use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+
+/// Asks for a vote. Runs `lua/quorum/vote.lua`.
+#[derive(Debug)]
+pub(crate) struct Vote<'a> {
+    pub(crate) keys: &'a MutexKeys,
+    pub(crate) token: &'a Token,
+    pub(crate) ttl: Ttl,
+    /// A fencing token; 0 for none.
+    pub(crate) proposed: u64,
+    pub(crate) behind: Duration,
+    /// Who is to be told when it is busy, and where; empty for nobody.
+    pub(crate) caller: &'a str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Voted {
+    /// The vote is ours, and the proposal holds.
+    Accepted { time_us: u64 },
+    /// The vote is ours, and another fencing token is wanted.
+    Granted { least: u64, time_us: u64 },
+    /// It is another's.
+    Busy { seen: Seen },
+}
+
+impl Voted {
+    pub(crate) fn is_ours(&self) -> bool {
+        !matches!(self, Voted::Busy { .. })
+    }
+
+    pub(crate) fn time_us(&self) -> u64 {
+        match self {
+            Voted::Accepted { time_us } | Voted::Granted { time_us, .. } => *time_us,
+            Voted::Busy { seen } => seen.time_us,
+        }
+    }
+}
+
+impl Operation for Vote<'_> {
+    type Reply = Voted;
+    const SCRIPT: fn() -> &'static Script =
+        || script!("quorum/vote" first, with "fence", with "proposal");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.keys.lock)
+            .key(self.keys.fence())
+            .key(self.keys.callers());
+        call.arg(self.token)
+            .arg(self.ttl.as_ms())
+            .arg(self.proposed)
+            .arg(micros(self.behind))
+            .arg(self.caller);
+    }
+
+    fn decode(answer: &Tagged) -> Result<Voted, Malformed> {
+        match answer.tag() {
+            "accepted" => Ok(Voted::Accepted {
+                time_us: answer.number(0)?,
+            }),
+            "granted" => Ok(Voted::Granted {
+                least: answer.number(0)?,
+                time_us: answer.number(1)?,
+            }),
+            "busy" => Ok(Voted::Busy {
+                seen: seen_at(answer, 0, answer.number(2)?)?,
+            }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Proposes another fencing token for votes that are ours. Runs `lua/quorum/accept.lua`.
+#[derive(Debug)]
+pub(crate) struct Accept<'a> {
+    pub(crate) keys: &'a MutexKeys,
+    pub(crate) token: &'a Token,
+    pub(crate) proposed: Fence,
+    pub(crate) behind: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accepted {
+    Agreed,
+    Refused { least: u64 },
+    Gone,
+}
+
+impl Operation for Accept<'_> {
+    type Reply = Accepted;
+    const SCRIPT: fn() -> &'static Script =
+        || script!("quorum/accept", with "fence", with "proposal");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.keys.lock).key(self.keys.fence());
+        call.arg(self.token)
+            .arg(self.proposed.get())
+            .arg(micros(self.behind));
+    }
+
+    fn decode(answer: &Tagged) -> Result<Accepted, Malformed> {
+        match answer.tag() {
+            "accepted" => Ok(Accepted::Agreed),
+            "refused" => Ok(Accepted::Refused {
+                least: answer.number(0)?,
+            }),
+            "gone" => Ok(Accepted::Gone),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+pub(crate) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Gives a vote back. Runs `lua/quorum/withdraw.lua`.
+#[derive(Debug)]
+pub(crate) struct Withdraw<'a> {
+    pub(crate) keys: &'a MutexKeys,
+    pub(crate) token: &'a Token,
+    /// Whoever waits is told.
+    pub(crate) tells: bool,
+    /// Who need not be told any more; empty for nobody.
+    pub(crate) caller: &'a str,
+}
+
+impl<'a> Withdraw<'a> {
+    /// As a holder, or in its place.
+    pub(crate) fn of(keys: &'a MutexKeys, token: &'a Token) -> Self {
+        Withdraw {
+            keys,
+            token,
+            tells: true,
+            caller: "",
+        }
+    }
+}
+
+impl Operation for Withdraw<'_> {
+    type Reply = ReleaseAnswer;
+    const SCRIPT: fn() -> &'static Script = || script!("quorum/withdraw" first, with "callers");
+    const CLEANS_UP: bool = true;
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.keys.lock).key(self.keys.callers());
+        call.arg(self.token)
+            .arg(u64::from(self.tells))
+            .arg(self.caller);
+    }
+
+    fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {
+        match answer.tag() {
+            "released" => Ok(ReleaseAnswer::Released),
+            "expired" => Ok(ReleaseAnswer::Expired),
+            "taken" => Ok(ReleaseAnswer::Taken),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn count(votes: &Votes<ReleaseAnswer>) -> Count<ReleaseAnswer> {
+        votable::released(votes)
+    }
+
+    fn is_found(reply: &ReleaseAnswer) -> bool {
+        *reply == ReleaseAnswer::Released
+    }
+}

@@ -1,0 +1,185 @@
+//! Votes for many acquisitions in one call to each node, and many votes given back in one.
+//!
+//! It serves the plain case: locks that a majority finds free, under one proposal that holds for all of them. Whatever
+//! else is asked for goes by itself, in a round of its own, after its votes of this one have been given back.
+
+use std::time::Duration;
+
+use super::micros;
+use crate::base::error::StoreError;
+use crate::base::fence::Fence;
+use crate::base::votes::Vote as Shown;
+use crate::engine::calls::{Acquired, ReleaseAnswer};
+use crate::engine::calls_many::{Answers, Item, Terms, each, released};
+use crate::engine::votable;
+use crate::quorum::tally::{Count, Votes};
+use crate::quorum::{Asked, QuorumStore};
+use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+
+/// Asks for the votes of free locks. Runs `lua/quorum/vote_many.lua`.
+#[derive(Debug)]
+pub(crate) struct VoteMany<'a> {
+    pub(crate) terms: Terms,
+    pub(crate) items: &'a [Item],
+    /// A fencing token; 0 for none.
+    pub(crate) proposed: u64,
+    pub(crate) behind: Duration,
+}
+
+/// What one node says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VotedMany {
+    pub(crate) time_us: u64,
+    /// A proposal that would have held for every item.
+    pub(crate) least: u64,
+    /// By item: its vote is ours, and the proposal holds. Otherwise nothing was done for it.
+    pub(crate) accepted: Vec<bool>,
+}
+
+impl Operation for VoteMany<'_> {
+    type Reply = VotedMany;
+    const SCRIPT: fn() -> &'static Script =
+        || script!("quorum/vote_many", with "many", with "fence", with "proposal");
+
+    fn encode(&self, call: &mut Call) {
+        call.keys(self.items.iter().map(|item| &item.keys.lock));
+        if self.terms.fencing {
+            call.keys(self.items.iter().map(|item| item.keys.fence()));
+        }
+        call.arg(self.terms.ttl.as_ms())
+            .arg(u64::from(self.terms.fencing))
+            .arg(self.proposed)
+            .arg(micros(self.behind));
+        call.args(self.items.iter().map(|item| &item.token));
+    }
+
+    fn decode(answer: &Tagged) -> Result<VotedMany, Malformed> {
+        match answer.tag() {
+            "answered" => {
+                let letters = each(answer.bytes(2)?, |letter| match letter {
+                    b'a' => Ok(Some(())),
+                    b'-' => Ok(None),
+                    _ => Err(Malformed),
+                })?;
+                Ok(VotedMany {
+                    time_us: answer.number(0)?,
+                    least: answer.number(1)?,
+                    accepted: letters.iter().map(Option::is_some).collect(),
+                })
+            }
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Gives many votes back. Runs `lua/quorum/withdraw_many.lua`.
+#[derive(Debug)]
+pub(crate) struct WithdrawMany<'a> {
+    pub(crate) items: &'a [&'a Item],
+    /// Whoever waits is told.
+    pub(crate) tells: bool,
+}
+
+impl Operation for WithdrawMany<'_> {
+    type Reply = Answers<ReleaseAnswer>;
+    const SCRIPT: fn() -> &'static Script =
+        || script!("quorum/withdraw_many", with "many", with "callers");
+    const CLEANS_UP: bool = true;
+
+    fn encode(&self, call: &mut Call) {
+        call.keys(self.items.iter().map(|item| &item.keys.lock));
+        call.keys(self.items.iter().map(|item| item.keys.callers()));
+        call.arg(u64::from(self.tells));
+        call.args(self.items.iter().map(|item| &item.token));
+    }
+
+    fn decode(answer: &Tagged) -> Result<Answers<ReleaseAnswer>, Malformed> {
+        match answer.tag() {
+            "answered" => each(answer.bytes(0)?, released),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Count<Answers<ReleaseAnswer>> {
+        votable::each_item(votes, votable::released)
+    }
+
+    fn is_found(reply: &Answers<ReleaseAnswer>) -> bool {
+        let released = |one: &Option<_>| *one == Some(ReleaseAnswer::Released);
+        reply.iter().all(released)
+    }
+}
+
+/// One round for all items: whoever has a majority has its lease, and of the others nothing is left on any node.
+pub(crate) async fn vote_together(
+    quorum: &QuorumStore,
+    terms: Terms,
+    items: &[Item],
+    within: Duration,
+) -> Result<Answers<Acquired>, StoreError> {
+    let proposed = quorum.propose_if(terms.fencing, within).await;
+    let vote = VoteMany {
+        terms,
+        items,
+        proposed,
+        behind: quorum.behind(),
+    };
+    let mut poll = quorum.poll(&vote, Asked::ToVote, |_| true, within);
+    // Nobody waits for more than a majority here: those for whom it was not enough go by themselves.
+    while !poll.votes().is_majority(|_| true) {
+        let Some(at) = poll.next().await else { break };
+        if let Some(Ok(voted)) = poll.votes().of(at) {
+            quorum.showed(at, voted.time_us);
+            if voted.least > proposed {
+                quorum.asked_for(voted.least);
+            }
+        }
+    }
+    let is_there = poll.votes().is_majority(|_| true);
+    let is_won = |item| {
+        let accepts = |voted: &VotedMany| voted.accepted.get(item) == Some(&true);
+        is_there && poll.votes().is_majority(accepts)
+    };
+    let won: Vec<bool> = (0..items.len()).map(is_won).collect();
+    if won.contains(&false) {
+        if !won.contains(&true) {
+            poll.call_off();
+        }
+        give_back(quorum, poll.votes(), &won, items, within).await;
+    }
+    if !is_there {
+        let maybe = poll.votes().may_have_acted();
+        return Err(quorum.no_majority(poll.votes(), |_| Shown::Answered, maybe));
+    }
+    let fence = terms.fencing.then(|| Fence::new(proposed));
+    let granted = || Acquired::Granted {
+        fence,
+        range: 1,
+        others: false,
+        time_us: 0, // each node has a clock of its own
+    };
+    Ok(won.iter().map(|won| won.then(granted)).collect())
+}
+
+/// It is on its way when this ends, in front of whatever is asked next. Nobody is told: whoever was kept from a majority
+/// by these votes tries again by itself.
+async fn give_back(
+    quorum: &QuorumStore,
+    votes: &Votes<VotedMany>,
+    won: &[bool],
+    items: &[Item],
+    within: Duration,
+) {
+    let lost = || (0..items.len()).filter(|item| !won[*item]);
+    let has = |voted: &VotedMany| lost().any(|item| voted.accepted.get(item) != Some(&false));
+    let maybe_has = |at| votes.may_have(at, has);
+    let lost: Vec<&Item> = lost().map(|item| &items[item]).collect();
+    let withdraw = WithdrawMany {
+        items: &lost,
+        tells: false,
+    };
+    let mut giving_back = quorum.poll(&withdraw, Asked::ToSay, maybe_has, within);
+    // It must not be left behind because this task has had its share for now.
+    let sending = tokio::time::timeout(Duration::ZERO, giving_back.next());
+    drop(tokio::task::unconstrained(sending).await);
+}

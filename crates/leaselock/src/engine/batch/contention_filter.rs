@@ -1,0 +1,60 @@
+//! Names that others want too. Their requests go by themselves: a combined call serves only what is free, so for them
+//! it would be one trip too many.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::base::clock::Moment;
+
+/// A name counts as contended for so long after it was last found so.
+const REMEMBERED: Duration = Duration::from_secs(1);
+/// Names share places by their hash. One that is taken for another goes by itself, which is never wrong.
+const PLACES: usize = 512;
+
+#[derive(Debug)]
+pub(crate) struct Contended {
+    /// When each was last found contended, in nanoseconds; 0 for never.
+    found: Box<[AtomicU64]>,
+    hasher: RandomState,
+}
+
+impl Default for Contended {
+    fn default() -> Self {
+        Contended {
+            found: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
+            hasher: RandomState::new(),
+        }
+    }
+}
+
+impl Contended {
+    fn place(&self, lock: &str) -> &AtomicU64 {
+        let hash = usize::try_from(self.hasher.hash_one(lock) % PLACES as u64).unwrap_or(0);
+        &self.found[hash]
+    }
+
+    pub(crate) fn note(&self, lock: &str, now: Moment) {
+        self.place(lock).store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn knows(&self, lock: &str, now: Moment) -> bool {
+        let found = self.place(lock).load(Ordering::Relaxed);
+        found != 0 && now.saturating_since(Moment::from_nanos(found)) < REMEMBERED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_contended_for_a_second_after_it_was_found_so() {
+        let contended = Contended::default();
+        let at = Moment::from_nanos(5_000_000_000);
+        assert!(!contended.knows("job", at));
+        contended.note("job", at);
+        assert!(contended.knows("job", at.plus(Duration::from_millis(999))));
+        assert!(!contended.knows("job", at.plus(REMEMBERED)));
+    }
+}

@@ -1,0 +1,226 @@
+//! Requests that leave together: what many tasks want at the same moment goes to the store in one call.
+//!
+//! A lone request goes straight, as if this were not here. While others of its kind are on their way, a request waits
+//! in a queue until the tasks that are ready to run have had their turn, and leaves with all that gathered. Each has its
+//! own answer, time-out and clean-up: whoever goes away while it is in the queue was surely never sent.
+
+pub(crate) mod contention_filter;
+mod driver;
+mod queue;
+mod reply;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+pub(crate) use self::contention_filter::Contended;
+use self::driver::Driver;
+use self::queue::{Late, Queue};
+pub(crate) use self::reply::Joined;
+use super::calls_many::{Item, Kind};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{ErrorKind, StoreError};
+use crate::script::Operation;
+use crate::store::Store;
+
+/// What a request in the queue is told.
+#[derive(Debug)]
+pub(crate) enum Told<R> {
+    Answer(Result<R, StoreError>),
+    /// Nothing was done for it, and it is to go by itself: the call was refused.
+    Alone,
+    /// Nothing was done for it, because it is not the plain case: the lock is noted as contended.
+    NotPlain,
+}
+
+/// Combines requests of one kind.
+pub(crate) struct Combiner<K: Kind>(Arc<Shared<K>>);
+
+struct Shared<K: Kind> {
+    queue: Mutex<Queue<K::Reply>>,
+    store: Store,
+    clock: Clock,
+    contended: Arc<Contended>,
+    /// Somebody watches the time for those in the queue.
+    watched: AtomicBool,
+    /// The watch is to come round at once.
+    hurry: Arc<Notify>,
+}
+
+impl<K: Kind> Combiner<K> {
+    pub(crate) fn new(
+        store: Store,
+        clock: Clock,
+        contended: Arc<Contended>,
+        may_combine: bool,
+    ) -> Self {
+        let can = store.capabilities();
+        // A clock that is moved by hand does not end the time of those who wait for a server.
+        let together = may_combine && can.combines && !clock.is_manual();
+        let names = if together { can.keys_per_call } else { 1 };
+        Combiner(Arc::new(Shared {
+            queue: Mutex::new(Queue::new(names)),
+            store,
+            clock,
+            contended,
+            watched: AtomicBool::new(false),
+            hurry: Arc::default(),
+        }))
+    }
+
+    /// Sends `alone`, or its item together with others when it is the plain case.
+    pub(crate) async fn ask<O>(
+        &self,
+        alone: &O,
+        item: impl FnOnce() -> Item,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError>
+    where
+        O: Operation<Reply = K::Reply>,
+    {
+        // What a call of its own needs is large, and a crowd does without.
+        if let Some(straight) = self.straight() {
+            return Box::pin(self.by_itself(alone, within, Some(straight))).await;
+        }
+        let now = self.0.clock.now();
+        let Some(joined) = self.join(item(), now, within) else {
+            return Box::pin(self.by_itself(alone, within, self.straight())).await;
+        };
+        match joined.await {
+            Told::Answer(answer) => answer,
+            Told::Alone | Told::NotPlain => {
+                let waited = self.0.clock.now().saturating_since(now);
+                let left = within.saturating_sub(waited);
+                Box::pin(self.by_itself(alone, left, self.straight())).await
+            }
+        }
+    }
+
+    async fn by_itself<O>(
+        &self,
+        alone: &O,
+        left: Duration,
+        _straight: Option<Straight<'_, K>>,
+    ) -> Result<O::Reply, StoreError>
+    where
+        O: Operation<Reply = K::Reply>,
+    {
+        if left.is_zero() {
+            return Err(self.0.too_late()); // a request without time would only break the connection
+        }
+        self.0.store.ask(alone, left).await
+    }
+
+    /// Whoever asks now goes by itself.
+    pub(crate) fn is_free(&self) -> bool {
+        self.0.queue().is_straight_free()
+    }
+
+    /// The right to go straight, when nobody is on the way; given back when it is dropped.
+    pub(crate) fn straight(&self) -> Option<Straight<'_, K>> {
+        let may = self.0.queue().go_straight();
+        may.then(|| Straight(&self.0)) // one that was not had is not given back
+    }
+
+    /// Puts a request in the queue, unless it would go straight or others are known to want the lock: then there is
+    /// nobody to leave with.
+    pub(crate) fn join(
+        &self,
+        item: Item,
+        now: Moment,
+        within: Duration,
+    ) -> Option<Joined<K::Reply>> {
+        let shared = &self.0;
+        if shared.contended.knows(&item.keys.lock, now) || !shared.watched.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut queue = shared.queue();
+        if queue.is_straight_free() {
+            return None;
+        }
+        let (reply, joined) = reply::pair();
+        let enqueued = queue.enqueue(item, now.plus(within), now, reply);
+        drop(queue);
+        if enqueued.hurry {
+            shared.hurry.notify_one();
+        }
+        if let Some(slot) = enqueued.slot {
+            drop(tokio::spawn(Driver::new(Arc::clone(shared), slot).run()));
+        }
+        Some(joined)
+    }
+
+    /// Watches the time for all who are in the queue or on their way, as long as this exists. To be run on the client's
+    /// own thread: the runtime of a sender may be one that nobody drives any more.
+    pub(crate) fn watch(&self) -> impl Future<Output = ()> + Send + use<K> {
+        let (shared, hurry) = (Arc::downgrade(&self.0), Arc::clone(&self.0.hurry));
+        let clock = self.0.clock.clone();
+        self.0.watched.store(true, Ordering::Relaxed);
+        async move {
+            while let Some(next) = Weak::upgrade(&shared).map(|shared| shared.sweep()) {
+                tokio::select! {
+                    () = hurry.notified() => {}
+                    () = clock.sleep_until(next.unwrap_or(NEVER)), if next.is_some() => {}
+                }
+            }
+        }
+    }
+}
+
+const NEVER: Moment = Moment::from_nanos(u64::MAX);
+
+impl<K: Kind> Shared<K> {
+    fn queue(&self) -> MutexGuard<'_, Queue<K::Reply>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whoever is late, and when the next one will be.
+    fn sweep(&self) -> Option<Moment> {
+        let now = self.clock.now();
+        let (late, next) = self.queue().sweep(now);
+        for late in late {
+            match late {
+                Late::InQueue(reply) => reply.tell(Told::Answer(Err(self.too_late()))),
+                Late::OnTheWay(sent) => {
+                    let over = sent.iter().filter(|asked| now >= asked.until);
+                    over.for_each(|asked| asked.reply.tell(Told::Answer(Err(self.no_answer()))));
+                }
+            }
+        }
+        next
+    }
+
+    fn no_answer(&self) -> StoreError {
+        let store = self.store.describe();
+        StoreError::unknown(
+            ErrorKind::TimedOut,
+            format!("no answer from {store} in time"),
+        )
+    }
+
+    fn too_late(&self) -> StoreError {
+        let store = self.store.describe();
+        StoreError::refused(
+            ErrorKind::TimedOut,
+            format!("no answer from {store} to earlier requests in time"),
+        )
+    }
+}
+
+/// A request that went straight.
+pub(crate) struct Straight<'a, K: Kind>(&'a Shared<K>);
+
+impl<K: Kind> Drop for Straight<'_, K> {
+    fn drop(&mut self) {
+        self.0.queue().straight_is_back();
+    }
+}
+
+impl<K: Kind> fmt::Debug for Combiner<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Combiner").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,226 @@
+//! The queue on a clock that is moved by hand.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+use crate::base::name::Name;
+use crate::base::token::{ClientId, Token};
+use crate::base::ttl::Ttl;
+use crate::engine::batch::reply;
+use crate::engine::batch::reply::Joined;
+use crate::engine::calls_many::Terms;
+use crate::script::keys::MutexKeys;
+
+fn at(ms: u64) -> Moment {
+    Moment::from_nanos(ms * 1_000_000)
+}
+
+fn item(ttl_ms: u64) -> Item {
+    Item {
+        keys: MutexKeys::new("", &Name::new("job").unwrap()).unwrap(),
+        token: Token::random(&ClientId::random().unwrap(), true).unwrap(),
+        terms: Terms {
+            ttl: Ttl::new(Duration::from_millis(ttl_ms)).unwrap(),
+            fencing: true,
+        },
+    }
+}
+
+/// One more request, made at `now_ms`, with a second of time.
+fn ask(queue: &mut Queue<()>, ttl_ms: u64, now_ms: u64) -> (Option<Slot>, Joined<()>) {
+    let (reply, joined) = reply::pair();
+    let enqueued = queue.enqueue(item(ttl_ms), at(now_ms + 1000), at(now_ms), reply);
+    (enqueued.slot, joined)
+}
+
+fn take(queue: &mut Queue<()>, slot: &Slot, now_ms: u64) -> usize {
+    let (items, sent) = queue.take(slot, at(now_ms));
+    assert_eq!(items.len(), sent.len());
+    items.len()
+}
+
+/// What it was told, if anything.
+fn told(joined: &mut Joined<()>) -> Option<Told<()>> {
+    let mut context = Context::from_waker(Waker::noop());
+    match Pin::new(joined).poll(&mut context) {
+        Poll::Ready(told) => Some(told),
+        Poll::Pending => None,
+    }
+}
+
+fn is_refused(told: Option<Told<()>>) -> bool {
+    matches!(told, Some(Told::Answer(Err(error)))
+        if error.kind() == ErrorKind::TimedOut && !error.maybe_applied())
+}
+
+#[test]
+fn one_goes_straight_and_the_next_gather() {
+    let mut queue = Queue::new(200);
+    assert!(queue.go_straight());
+    assert!(!queue.go_straight());
+    let (first, _a) = ask(&mut queue, 1000, 0);
+    let (second, _b) = ask(&mut queue, 1000, 0);
+    assert!(first.is_some() && second.is_none(), "one gathers for both");
+    queue.straight_is_back();
+    assert!(!queue.go_straight(), "nobody overtakes those who wait");
+    let slot = first.unwrap();
+    assert_eq!(take(&mut queue, &slot, 0), 2);
+    assert_eq!(take(&mut queue, &slot, 0), 0);
+    assert!(queue.go_straight(), "all are gone");
+}
+
+/// Two calls would leave where one can.
+#[test]
+fn whoever_comes_while_a_sender_is_about_to_take_its_next_batch_needs_no_other() {
+    let mut queue = Queue::new(200);
+    let (slot, _a) = ask(&mut queue, 1000, 0);
+    let slot = slot.unwrap();
+    assert_eq!(take(&mut queue, &slot, 0), 1);
+    queue.gather(&slot);
+    let (another, _b) = ask(&mut queue, 1000, 0);
+    assert!(another.is_none());
+    assert_eq!(take(&mut queue, &slot, 0), 1);
+}
+
+/// Otherwise the first of those who come back from a call would leave without the others, each time.
+#[test]
+fn nobody_goes_straight_after_a_crowd_until_a_call_had_few() {
+    let mut queue = Queue::new(200);
+    let crowd: Vec<_> = (0..CROWD).map(|_| ask(&mut queue, 1000, 0)).collect();
+    let slot = crowd[0].0.unwrap();
+    assert_eq!(take(&mut queue, &slot, 0), CROWD);
+    assert_eq!(take(&mut queue, &slot, 0), 0);
+    assert!(!queue.go_straight());
+    let (slot, _one) = ask(&mut queue, 1000, 0);
+    let slot = slot.unwrap();
+    assert_eq!(take(&mut queue, &slot, 0), 1);
+    assert_eq!(take(&mut queue, &slot, 0), 0);
+    assert!(queue.go_straight());
+}
+
+#[test]
+fn a_store_that_takes_no_company_gets_none() {
+    let mut queue = Queue::<()>::new(1);
+    assert!((0..10).all(|_| queue.go_straight()));
+    let mut queue = Queue::<()>::new(200);
+    queue.never_again();
+    assert!((0..10).all(|_| queue.go_straight()));
+}
+
+#[test]
+fn no_more_calls_than_two_are_on_their_way_and_none_has_more_than_its_share() {
+    let mut queue = Queue::new(200);
+    let (mut slots, mut all) = (Vec::new(), Vec::new());
+    for _ in 0..4 {
+        for _ in 0..BATCH_MAX + 1 {
+            let (slot, joined) = ask(&mut queue, 1000, 0);
+            all.push(joined);
+            slots.extend(slot);
+        }
+        if let Some(slot) = slots.last() {
+            assert_eq!(take(&mut queue, slot, 0), BATCH_MAX);
+        }
+    }
+    assert_eq!(slots.len(), DRIVERS_MAX);
+}
+
+#[test]
+fn whoever_has_gone_or_is_late_is_not_sent() {
+    let mut queue = Queue::new(200);
+    let (slot, gone) = ask(&mut queue, 1000, 0);
+    let (_, mut late) = ask(&mut queue, 1000, 0);
+    let (_, mut in_time) = ask(&mut queue, 1000, 500);
+    drop(gone);
+    assert_eq!(take(&mut queue, &slot.unwrap(), 1000), 1);
+    assert!(is_refused(told(&mut late)));
+    assert!(told(&mut in_time).is_none());
+}
+
+#[test]
+fn whoever_is_late_in_the_queue_is_told_so_at_its_time_and_never_sent() {
+    let mut queue = Queue::new(200);
+    let (slot, _early) = ask(&mut queue, 1000, 0);
+    let (_, _later) = ask(&mut queue, 1000, 500);
+    let (late, next) = queue.sweep(at(999));
+    assert!(late.is_empty() && next == Some(at(1000)));
+    let (late, next) = queue.sweep(at(1000));
+    assert!(matches!(late.as_slice(), [Late::InQueue(_)]));
+    assert_eq!(next, Some(at(1500)));
+    assert_eq!(take(&mut queue, &slot.unwrap(), 1000), 1);
+}
+
+#[test]
+fn whoever_is_late_on_the_way_is_found_although_its_call_goes_on() {
+    let mut queue = Queue::new(200);
+    let (slot, _early) = ask(&mut queue, 1000, 0);
+    let (_, _later) = ask(&mut queue, 1000, 500);
+    let slot = slot.unwrap();
+    assert_eq!(take(&mut queue, &slot, 500), 2);
+    assert_eq!(queue.sweep(at(999)).1, Some(at(1000)));
+    let (late, next) = queue.sweep(at(1000));
+    assert!(matches!(late.as_slice(), [Late::OnTheWay(_)]));
+    assert_eq!(next, Some(at(1500)));
+    queue.give_back(&slot);
+    assert!(queue.sweep(at(1000)).1.is_none(), "nobody is left");
+}
+
+#[test]
+fn a_request_that_will_be_late_before_the_next_sweep_hurries_it_and_no_other_does() {
+    let mut queue = Queue::new(200);
+    let hurries = |queue: &mut Queue<()>, until_ms| {
+        let (reply, joined) = reply::pair();
+        drop(joined);
+        let enqueued = queue.enqueue(item(1000), at(until_ms), at(0), reply);
+        enqueued.hurry
+    };
+    assert!(hurries(&mut queue, 1000), "nobody is being watched yet");
+    queue.sweep(at(0));
+    assert!(!hurries(&mut queue, 1000) && !hurries(&mut queue, 2000));
+    assert!(hurries(&mut queue, 999));
+}
+
+#[test]
+fn the_first_answer_counts() {
+    let (reply, mut joined) = reply::pair();
+    assert!(told(&mut joined).is_none() && reply.is_awaited());
+    reply.tell(Told::Answer(Ok(())));
+    reply.tell(Told::Alone);
+    assert!(matches!(told(&mut joined), Some(Told::Answer(Ok(())))));
+}
+
+#[test]
+fn requests_with_other_terms_leave_in_a_call_of_their_own() {
+    let mut queue = Queue::new(200);
+    let (slot, _a) = ask(&mut queue, 1000, 0);
+    let others: Vec<_> = [1000, 2000, 2000, 1000]
+        .map(|ttl_ms| ask(&mut queue, ttl_ms, 0))
+        .into();
+    let slot = slot.unwrap();
+    let sizes = [(); 4].map(|()| take(&mut queue, &slot, 0));
+    assert_eq!(sizes, [2, 2, 1, 0]);
+    drop(others);
+}
+
+/// A runtime that nobody drives any more keeps its place until its call must be over, and not for ever.
+#[test]
+fn a_sender_that_is_stuck_loses_its_place() {
+    let mut queue = Queue::new(200);
+    let (mut stuck, mut all) = (Vec::new(), Vec::new());
+    for _ in 0..DRIVERS_MAX {
+        let (slot, joined) = ask(&mut queue, 1000, 0);
+        assert_eq!(take(&mut queue, &slot.unwrap(), 0), 1);
+        stuck.push(slot.unwrap());
+        all.push(joined);
+    }
+    let (none, _a) = ask(&mut queue, 1000, 1999);
+    let (another, _b) = ask(&mut queue, 1000, 2000);
+    assert!(none.is_none() && another.is_some());
+    assert_eq!(
+        take(&mut queue, &stuck[0], 2000),
+        0,
+        "its place is another's"
+    );
+    queue.give_back(&stuck[0]);
+    assert_eq!(take(&mut queue, &another.unwrap(), 2000), 2);
+}

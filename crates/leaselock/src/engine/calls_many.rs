@@ -1,0 +1,254 @@
+//! Many requests of one kind in one call: one value per script `lua/mutex/*_many.lua`, each item with its own answer.
+
+use std::time::Duration;
+
+#[cfg(feature = "redis")]
+use super::ballot::many::{WithdrawMany, vote_together};
+use super::calls::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
+#[cfg(feature = "redis")]
+use super::votable;
+use crate::base::error::StoreError;
+use crate::base::fence::Fence;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+#[cfg(feature = "redis")]
+use crate::quorum::tally::{Count, Votes};
+use crate::script::keys::MutexKeys;
+use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::store::Store;
+
+/// More items in one call would hold the server for too long. The same number stands in `lua/many.lua`.
+pub(crate) const MANY_MAX: usize = 256;
+
+/// What one item of a call needs: a lock and whose it is or is to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Item {
+    pub(crate) keys: MutexKeys,
+    pub(crate) token: Token,
+    /// Where the kind has one; the items of one call have it in common.
+    pub(crate) terms: Terms,
+}
+
+/// What the items of one call have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) ttl: Ttl,
+    pub(crate) fencing: bool,
+}
+
+/// The answers in the order of the items. `None`: nothing was done for it, and its own script is to be asked.
+pub(crate) type Answers<R> = Vec<Option<R>>;
+
+/// A kind of request of which many can leave together.
+pub(crate) trait Kind: Send + Sync + 'static {
+    type Reply: Send + 'static;
+    type Many<'a>: Operation<Reply = Answers<Self::Reply>> + Send + Sync;
+    /// Items with the same terms, at most [`MANY_MAX`].
+    fn many(terms: Terms, items: &[Item]) -> Self::Many<'_>;
+
+    /// What a store answers to all of them.
+    fn ask(
+        store: &Store,
+        items: &[Item],
+        within: Duration,
+    ) -> impl Future<Output = Result<Answers<Self::Reply>, StoreError>> + Send {
+        async move { store.ask(&Self::many(items[0].terms, items), within).await }
+    }
+}
+
+/// Takes what is free. Runs `lua/mutex/acquire_many.lua`.
+#[derive(Debug)]
+pub(crate) struct AcquireMany<'a>(Terms, &'a [Item]);
+
+#[derive(Debug)]
+pub(crate) struct Acquires;
+
+impl Kind for Acquires {
+    type Reply = Acquired;
+    type Many<'a> = AcquireMany<'a>;
+
+    fn many(terms: Terms, items: &[Item]) -> AcquireMany<'_> {
+        AcquireMany(terms, items)
+    }
+
+    /// Several servers vote on it.
+    #[cfg(feature = "redis")]
+    async fn ask(
+        store: &Store,
+        items: &[Item],
+        within: Duration,
+    ) -> Result<Answers<Acquired>, StoreError> {
+        let terms = items[0].terms;
+        match store {
+            Store::Quorum(quorum) => Box::pin(vote_together(quorum, terms, items, within)).await,
+            store => store.ask(&Self::many(terms, items), within).await,
+        }
+    }
+}
+
+impl Operation for AcquireMany<'_> {
+    type Reply = Answers<Acquired>;
+    const SCRIPT: fn() -> &'static Script =
+        || script!("mutex/acquire_many", with "many", with "fence");
+
+    fn encode(&self, call: &mut Call) {
+        let AcquireMany(terms, items) = self;
+        call.keys(items.iter().map(|item| &item.keys.lock));
+        call.keys(items.iter().map(|item| item.keys.line()));
+        if terms.fencing {
+            call.keys(items.iter().map(|item| item.keys.fence()));
+        }
+        call.arg(terms.ttl.as_ms()).arg(u64::from(terms.fencing));
+        call.args(items.iter().map(|item| &item.token));
+    }
+
+    fn decode(answer: &Tagged) -> Result<Answers<Acquired>, Malformed> {
+        match answer.tag() {
+            "answered" => {
+                let time_us = answer.number(0)?;
+                let mut behind = 2;
+                each(answer.bytes(1)?, |letter| match letter {
+                    b'g' | b'f' => Ok(Some(Acquired::Granted {
+                        fence: Fence::from_answer(time_us).filter(|_| letter == b'f'),
+                        range: 1,
+                        others: false,
+                        time_us,
+                    })),
+                    b'b' => {
+                        behind += 2;
+                        Ok(Some(Acquired::Busy {
+                            seen: seen(answer, behind - 2, time_us)?,
+                        }))
+                    }
+                    b'-' => Ok(None),
+                    _ => Err(Malformed),
+                })
+            }
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Understands one letter after the other.
+pub(crate) fn each<R>(
+    letters: &[u8],
+    understood: impl FnMut(u8) -> Result<Option<R>, Malformed>,
+) -> Result<Answers<R>, Malformed> {
+    letters.iter().copied().map(understood).collect()
+}
+
+/// A letter of what was given back.
+pub(crate) fn released(letter: u8) -> Result<Option<ReleaseAnswer>, Malformed> {
+    match letter {
+        b'r' => Ok(Some(ReleaseAnswer::Released)),
+        b'e' => Ok(Some(ReleaseAnswer::Expired)),
+        b't' => Ok(Some(ReleaseAnswer::Taken)),
+        b'-' => Ok(None),
+        _ => Err(Malformed),
+    }
+}
+
+/// Gives back what nobody waits for. Runs `lua/mutex/release_many.lua`.
+#[derive(Debug)]
+pub(crate) struct ReleaseMany<'a>(&'a [Item]);
+
+#[derive(Debug)]
+pub(crate) struct Releases;
+
+impl Kind for Releases {
+    type Reply = ReleaseAnswer;
+    type Many<'a> = ReleaseMany<'a>;
+
+    fn many(_: Terms, items: &[Item]) -> ReleaseMany<'_> {
+        ReleaseMany(items)
+    }
+}
+
+impl Operation for ReleaseMany<'_> {
+    type Reply = Answers<ReleaseAnswer>;
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/release_many", with "many");
+
+    fn encode(&self, call: &mut Call) {
+        let ReleaseMany(items) = self;
+        call.keys(items.iter().map(|item| &item.keys.lock));
+        call.keys(items.iter().map(|item| item.keys.line()));
+        call.args(items.iter().map(|item| &item.token));
+    }
+
+    fn decode(answer: &Tagged) -> Result<Answers<ReleaseAnswer>, Malformed> {
+        match answer.tag() {
+            "answered" => each(answer.bytes(0)?, released),
+            _ => Err(Malformed),
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    const CLEANS_UP: bool = true;
+
+    #[cfg(feature = "redis")]
+    fn on_a_node(&self) -> Call {
+        let items: Vec<&Item> = self.0.iter().collect();
+        let tells = true;
+        WithdrawMany {
+            items: &items,
+            tells,
+        }
+        .call()
+    }
+
+    #[cfg(feature = "redis")]
+    fn of_a_node(answer: &Tagged) -> Result<Answers<ReleaseAnswer>, StoreError> {
+        WithdrawMany::read(answer)
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Count<Answers<ReleaseAnswer>> {
+        WithdrawMany::count(votes)
+    }
+
+    #[cfg(feature = "redis")]
+    fn is_found(reply: &Answers<ReleaseAnswer>) -> bool {
+        WithdrawMany::is_found(reply)
+    }
+}
+
+/// Makes the time of leases whole. Runs `lua/mutex/extend_many.lua`.
+#[derive(Debug)]
+pub(crate) struct ExtendMany<'a>(pub(crate) Ttl, pub(crate) &'a [Item]);
+
+impl Operation for ExtendMany<'_> {
+    type Reply = Answers<ExtendAnswer>;
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/extend_many", with "many");
+
+    fn encode(&self, call: &mut Call) {
+        let ExtendMany(ttl, items) = self;
+        call.keys(items.iter().map(|item| &item.keys.lock));
+        call.arg(ttl.as_ms());
+        call.args(items.iter().map(|item| &item.token));
+    }
+
+    fn decode(answer: &Tagged) -> Result<Answers<ExtendAnswer>, Malformed> {
+        match answer.tag() {
+            "answered" => {
+                let time_us = answer.number(0)?;
+                each(answer.bytes(1)?, |letter| match letter {
+                    b'x' => Ok(Some(ExtendAnswer::Extended { time_us })),
+                    b'e' => Ok(Some(ExtendAnswer::Expired)),
+                    b't' => Ok(Some(ExtendAnswer::Taken)),
+                    b'-' => Ok(None),
+                    _ => Err(Malformed),
+                })
+            }
+            _ => Err(Malformed),
+        }
+    }
+
+    fn time_us(answer: &Tagged) -> Option<u64> {
+        answer.number(0).ok()
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<Answers<ExtendAnswer>>) -> Count<Answers<ExtendAnswer>> {
+        votable::each_item(votes, votable::extended)
+    }
+}

@@ -1,0 +1,323 @@
+//! Strict mode: a server that may have forgotten leases grants nothing until all of them are over.
+//!
+//! One key, the gate, says which life of which server process grants. A process that finds another's there, or none,
+//! closes it for as long as the longest lease lasts (`lua/gate.lua`). What an answer says of that comes through here.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::base::clock::Moment;
+use crate::base::error::InvalidInput;
+use crate::base::slots;
+use crate::base::ttl::{Drift, Ttl};
+use crate::script::keys;
+use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+
+/// Beyond the longest lease: what a grant may have spent on its way, and the rounding of the server.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// What all who use one gate must agree on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Gate {
+    prefix: String,
+    /// When there is one for all locks; otherwise there is one for those of each slot.
+    key: Option<String>,
+    pub(crate) longest: Ttl,
+    quarantine: Duration,
+}
+
+/// All the gates there are for a prefix. Neighbouring slots lie on one node as a rule, so they do not follow each other:
+/// whoever asks at several gates at once asks all nodes.
+pub(crate) fn gates(prefix: &str, by_slot: bool) -> impl Iterator<Item = String> {
+    const STRIDE: u16 = 10_127; // odd, so that each slot comes once
+    let one_is_enough = !by_slot || prefix.contains('{');
+    let count = if one_is_enough { 1 } else { slots::SLOTS };
+    let slot = |turn: u16| turn.wrapping_mul(STRIDE) % slots::SLOTS;
+    (0..count).map(move |turn| keys::gate(prefix, by_slot.then_some(slot(turn))))
+}
+
+impl Gate {
+    pub(crate) fn new(prefix: &str, by_slot: bool, longest: Ttl, drift: Drift) -> Arc<Self> {
+        Arc::new(Gate {
+            prefix: prefix.to_owned(),
+            key: (!by_slot).then(|| keys::gate(prefix, None)),
+            longest,
+            quarantine: longest.as_duration() + drift.of(longest) + MARGIN,
+        })
+    }
+
+    /// The gate that this lock stands behind.
+    pub(crate) fn key_for(&self, lock: &str) -> Cow<'_, str> {
+        match &self.key {
+            Some(key) => Cow::Borrowed(key),
+            None => Cow::Owned(keys::gate(&self.prefix, Some(slots::of(lock)))),
+        }
+    }
+
+    pub(crate) fn quarantine_ms(&self) -> u64 {
+        u64::try_from(self.quarantine.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// A lease that lasts longer could outlive a quarantine.
+    pub(crate) fn fits(&self, ttl: Ttl) -> Result<(), InvalidInput> {
+        if ttl <= self.longest {
+            return Ok(());
+        }
+        let (ttl, longest) = (ttl.as_duration(), self.longest.as_duration());
+        Err(InvalidInput::new(format!(
+            "ttl {ttl:?} is longer than the longest of strict mode, {longest:?}: ask for less, or let all who use this \
+             server agree on a longer one"
+        )))
+    }
+}
+
+/// Why nobody is granted for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Quarantine {
+    /// There was no gate: strict mode was not set up here ([`Client::init_strict`](crate::Client::init_strict)), or the
+    /// server lost its data, by a restart without persistence or by `FLUSHALL`.
+    Missing,
+    /// The gate was that of another server process: this one was restarted, or promoted.
+    Moved,
+}
+
+impl Quarantine {
+    pub(crate) fn from_answer(why: &str) -> Self {
+        match why {
+            "moved" => Quarantine::Moved,
+            _ => Quarantine::Missing,
+        }
+    }
+}
+
+impl fmt::Display for Quarantine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Quarantine::Missing => {
+                "strict mode was not set up on this server, or its data are lost"
+            }
+            Quarantine::Moved => "another server process answers than before",
+        })
+    }
+}
+
+/// What strict mode of one server is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StrictStatus {
+    /// There is no gate: the next acquisition begins a quarantine.
+    Missing,
+    /// The gate is that of another server process: the next acquisition begins a quarantine.
+    Moved {
+        /// The longest ttl that its users agreed on.
+        longest: Duration,
+    },
+    /// Nobody is granted for a while.
+    Quarantined {
+        /// For so long.
+        remaining: Duration,
+        /// The longest ttl that its users agreed on.
+        longest: Duration,
+    },
+    /// Locks are granted.
+    Open {
+        /// The longest ttl that its users agreed on.
+        longest: Duration,
+    },
+}
+
+impl StrictStatus {
+    /// What can be said of several gates together: the one that keeps locks back for longest.
+    pub(crate) fn worse(self, other: Self) -> Self {
+        let rank = |status: &Self| match status {
+            StrictStatus::Open { .. } => (0, Duration::ZERO),
+            StrictStatus::Quarantined { remaining, .. } => (1, *remaining),
+            StrictStatus::Moved { .. } => (2, Duration::ZERO),
+            StrictStatus::Missing => (3, Duration::ZERO),
+        };
+        if rank(&other) > rank(&self) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+/// A client in strict mode.
+#[derive(Debug)]
+pub(crate) struct Strict {
+    pub(crate) gate: Arc<Gate>,
+    /// The end of the latest quarantine that was met.
+    until: Mutex<Option<Moment>>,
+}
+
+impl Strict {
+    pub(crate) fn new(gate: Arc<Gate>) -> Self {
+        Strict {
+            gate,
+            until: Mutex::default(),
+        }
+    }
+
+    fn until(&self) -> MutexGuard<'_, Option<Moment>> {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in an answer. Each quarantine is told once: true when it is another one than before.
+    pub(crate) fn met(&self, why: Quarantine, remaining: Duration, now: Moment) -> bool {
+        /// Two answers about the same end differ by less.
+        const SAME: Duration = Duration::from_secs(1);
+        let end = now.plus(remaining);
+        let known = self.until().replace(end);
+        let another = known.is_none_or(|known| end > known.plus(SAME));
+        if another {
+            tracing::warn!(%why, ?remaining, "strict mode: nobody is granted until all old leases are over");
+        }
+        another
+    }
+
+    /// For how long still nobody is granted, as far as is known.
+    pub(crate) fn left(&self, now: Moment) -> Duration {
+        self.until()
+            .map_or(Duration::ZERO, |until| until.saturating_since(now))
+    }
+}
+
+/// Every script of the gate by itself.
+#[cfg(feature = "redis")]
+pub(crate) const SCRIPTS: crate::script::Scripts = &[Init::SCRIPT, Status::SCRIPT];
+
+/// Opens the gate. Runs `lua/strict/init.lua`.
+#[derive(Debug)]
+pub(crate) struct Init<'a> {
+    pub(crate) key: &'a str,
+    pub(crate) longest: Ttl,
+}
+
+impl Operation for Init<'_> {
+    type Reply = ();
+    const SCRIPT: fn() -> &'static Script = || script!("strict/init", with "gate");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.key);
+        call.arg(self.longest.as_ms());
+    }
+
+    fn decode(answer: &Tagged) -> Result<(), Malformed> {
+        match answer.tag() {
+            "opened" => Ok(()),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn time_us(answer: &Tagged) -> Option<u64> {
+        answer.number(0).ok()
+    }
+}
+
+/// Looks at the gate. Runs `lua/strict/status.lua`.
+#[derive(Debug)]
+pub(crate) struct Status<'a> {
+    pub(crate) key: &'a str,
+}
+
+impl Operation for Status<'_> {
+    type Reply = StrictStatus;
+    const SCRIPT: fn() -> &'static Script = || script!("strict/status", with "gate"; reads_only);
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.key);
+    }
+
+    fn decode(answer: &Tagged) -> Result<StrictStatus, Malformed> {
+        let duration = |at| answer.number(at).map(Duration::from_millis);
+        Ok(match answer.tag() {
+            "missing" => StrictStatus::Missing,
+            "moved" => StrictStatus::Moved {
+                longest: duration(0)?,
+            },
+            "closed" => StrictStatus::Quarantined {
+                remaining: duration(0)?,
+                longest: duration(1)?,
+            },
+            "open" => StrictStatus::Open {
+                longest: duration(0)?,
+            },
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strict(longest_ms: u64) -> Strict {
+        let longest = Ttl::whole_ms(longest_ms).unwrap();
+        Strict::new(Gate::new("", false, longest, Drift { ppm: 10_000 }))
+    }
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn a_quarantine_is_the_longest_ttl_and_its_drift_and_two_seconds() {
+        assert_eq!(strict(60_000).gate.quarantine_ms(), 60_000 + 602 + 2_000);
+    }
+
+    #[test]
+    fn each_quarantine_is_told_once_and_the_next_one_again() {
+        let strict = strict(1_000);
+        let met = |left_ms, now| {
+            let left = Duration::from_millis(left_ms);
+            strict.met(Quarantine::Moved, left, at(now))
+        };
+        assert_eq!(strict.left(at(0)), Duration::ZERO);
+        assert!(met(3_000, 0));
+        assert!(!met(2_000, 1_005) && !met(0, 3_010));
+        assert_eq!(strict.left(at(3_000)), Duration::from_millis(10));
+        assert!(met(3_000, 3_500), "the server was restarted in the middle");
+        assert!(met(3_000, 60_000));
+    }
+
+    #[test]
+    fn gates_of_a_cluster_are_one_in_each_slot_whatever_their_order() {
+        let slots: std::collections::BTreeSet<u16> =
+            gates("app:", true).map(|gate| slots::of(&gate)).collect();
+        assert_eq!(slots.len(), usize::from(slots::SLOTS));
+        assert_eq!(gates("app:", true).count(), slots.len());
+        assert_eq!(
+            (gates("{app}:", true).count(), gates("", false).count()),
+            (1, 1)
+        );
+    }
+
+    #[test]
+    fn the_gate_that_keeps_locks_back_for_longest_speaks_for_all() {
+        let (longest, second) = (Duration::from_secs(9), Duration::from_secs(1));
+        let closed = |remaining| StrictStatus::Quarantined { remaining, longest };
+        let by_rank = [
+            StrictStatus::Open { longest },
+            closed(second),
+            closed(2 * second),
+            StrictStatus::Moved { longest },
+            StrictStatus::Missing,
+        ];
+        for pair in by_rank.windows(2) {
+            assert_eq!(pair[0].worse(pair[1]), pair[1]);
+            assert_eq!(pair[1].worse(pair[0]), pair[1]);
+        }
+    }
+
+    #[test]
+    fn a_ttl_that_could_outlive_a_quarantine_does_not_fit() {
+        let gate = &strict(1_000).gate;
+        assert!(gate.fits(Ttl::whole_ms(1_000).unwrap()).is_ok());
+        let refusal = gate.fits(Ttl::whole_ms(1_001).unwrap()).unwrap_err();
+        assert!(refusal.to_string().contains("1.001s"), "{refusal}");
+    }
+}

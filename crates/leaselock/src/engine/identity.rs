@@ -1,0 +1,171 @@
+//! Who a client is: host, process and start, written once per client and not with every lease.
+
+#[cfg(feature = "redis")]
+use super::votable;
+use crate::base::clock;
+use crate::base::ttl::Ttl;
+use crate::base::unseen::is_unseen;
+#[cfg(feature = "redis")]
+use crate::quorum::tally::{Count, Votes};
+use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+
+/// The process behind a lease or a place in line, as it described itself. Not proven: show it, do not trust it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Process {
+    /// Host name.
+    pub host: String,
+    /// Process id on that host.
+    pub pid: u32,
+    /// Name of the process.
+    pub name: String,
+    /// When the client was built, in milliseconds since 1970 by that host's clock.
+    pub started_unix_ms: u64,
+}
+
+/// What others may see of any text that comes from a store: no characters that are not seen, and not endless.
+pub(crate) fn tame(text: &str, most: usize) -> String {
+    text.chars().filter(|c| !is_unseen(*c)).take(most).collect()
+}
+
+const TEXT_MAX: usize = 200;
+
+impl Process {
+    /// This process, under the name that it wants to be shown with.
+    pub(crate) fn this(name: Option<String>) -> Self {
+        let host = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
+        let program = || {
+            let path = std::env::current_exe().ok()?;
+            Some(path.file_name()?.to_string_lossy().into_owned())
+        };
+        Process {
+            host: tame(&host, TEXT_MAX),
+            pid: std::process::id(),
+            name: tame(&name.or_else(program).unwrap_or_default(), TEXT_MAX),
+            started_unix_ms: clock::wall_us() / 1000,
+        }
+    }
+
+    pub(crate) fn encode(&self) -> String {
+        format!(
+            "{}\n{}\n{}\n{}",
+            self.host, self.pid, self.name, self.started_unix_ms
+        )
+    }
+
+    /// `None` for text that no client writes.
+    pub(crate) fn decode(text: &str) -> Option<Self> {
+        let mut lines = text.split('\n');
+        let process = Process {
+            host: tame(lines.next()?, TEXT_MAX),
+            pid: lines.next()?.parse().ok()?,
+            name: tame(lines.next()?, TEXT_MAX),
+            started_unix_ms: lines.next()?.parse().ok()?,
+        };
+        lines.next().is_none().then_some(process)
+    }
+}
+
+/// Says who a client is; `about` empty takes it back. Runs `lua/client/announce.lua`.
+#[derive(Debug)]
+pub(crate) struct Announce<'a> {
+    pub(crate) record: &'a str,
+    pub(crate) about: &'a str,
+    pub(crate) ttl: Ttl,
+}
+
+impl Operation for Announce<'_> {
+    type Reply = ();
+    const SCRIPT: fn() -> &'static Script = || script!("client/announce");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.record);
+        call.arg(self.about).arg(self.ttl.as_ms());
+    }
+
+    fn decode(answer: &Tagged) -> Result<(), Malformed> {
+        match answer.tag() {
+            "announced" | "gone" => Ok(()),
+            _ => Err(Malformed),
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<()>) -> Count<()> {
+        votable::written(votes)
+    }
+}
+
+/// Reads what a client said. Runs `lua/client/who.lua`.
+#[derive(Debug)]
+pub(crate) struct Who<'a> {
+    pub(crate) record: &'a str,
+}
+
+impl Operation for Who<'_> {
+    type Reply = Option<Process>;
+    const SCRIPT: fn() -> &'static Script = || script!("client/who"; reads_only);
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.record);
+    }
+
+    /// What no client of ours wrote says nothing about it.
+    fn decode(answer: &Tagged) -> Result<Option<Process>, Malformed> {
+        match answer.tag() {
+            "known" => Ok(answer.text(0).ok().and_then(Process::decode)),
+            "unknown" => Ok(None),
+            _ => Err(Malformed),
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    fn count(votes: &Votes<Option<Process>>) -> Count<Option<Process>> {
+        votable::known(votes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_survives_the_way_through_the_store() {
+        let this = Process::this(Some("nightly".into()));
+        assert_eq!(Process::decode(&this.encode()), Some(this));
+    }
+
+    #[test]
+    fn hostile_records_are_tamed_or_refused() {
+        let hostile = format!("host\u{1b}[31m\n7\n{}\n1", "x".repeat(10_000));
+        let shown = Process::decode(&hostile).unwrap();
+        assert_eq!(shown.host, "host[31m");
+        assert_eq!(shown.name.len(), TEXT_MAX);
+        for bad in ["", "a\nb\nc\n1", "a\n1\nc", "a\n1\nc\n1\nmore"] {
+            assert_eq!(Process::decode(bad), None, "{bad:?}");
+        }
+    }
+
+    #[cfg(feature = "embedded")]
+    #[tokio::test]
+    async fn a_client_that_was_closed_does_not_introduce_itself_unless_it_still_holds_a_lease() {
+        let [idle, holding] = ["mem:", "mem:"].map(|url| crate::Client::connect(url).unwrap());
+        assert!(idle.inner().introduction().is_some());
+        let lease = holding.mutex("job").acquire().await.unwrap();
+        idle.mutex("job")
+            .acquire()
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        idle.close().await;
+        holding.close().await;
+        assert!(idle.inner().introduction().is_none());
+        assert!(holding.inner().introduction().is_some());
+        lease.release().await.unwrap();
+    }
+}

@@ -1,0 +1,203 @@
+//! Which lease is to be looked at next: a heap that knows where everybody is.
+//!
+//! Most leases are given back long before their alarm. They leave at once and nothing of them stays behind, so what
+//! this needs depends on what is held, and not on what was. Its entries are small, because there may be a hundred
+//! thousand.
+
+use std::sync::Arc;
+
+use super::record::Kept;
+use crate::base::clock::Moment;
+
+/// An empty schedule keeps no more room than for this many.
+const ROOM_KEPT: usize = 1024;
+
+/// One lease in the schedule; of no use once it was taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Id {
+    place: u32,
+    /// Grows with every lease, so a place that is used again has another.
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    kept: Option<Arc<Kept>>,
+    alarm: Moment,
+    number: u64,
+    /// Where it is in the heap.
+    rank: u32,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Schedule {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    /// Places in `entries`; nobody rings before the one at (rank - 1) / 2.
+    heap: Vec<u32>,
+    next_number: u64,
+}
+
+impl Schedule {
+    pub(crate) fn insert(&mut self, kept: Arc<Kept>, alarm: Moment) -> Id {
+        self.next_number += 1;
+        let entry = Entry {
+            kept: Some(kept),
+            alarm,
+            number: self.next_number,
+            rank: index(self.heap.len()),
+        };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.entries[place as usize] = entry;
+                place
+            }
+            None => {
+                self.entries.push(entry);
+                index(self.entries.len() - 1)
+            }
+        };
+        self.heap.push(place);
+        self.rise(self.heap.len() - 1);
+        Id {
+            place,
+            number: self.next_number,
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: Id) {
+        let Some(rank) = self.rank(id) else { return };
+        self.entries[id.place as usize].kept = None;
+        let last = self.heap.len() - 1;
+        self.swap(rank, last);
+        self.heap.pop();
+        self.free.push(id.place);
+        if rank < last {
+            self.settle(rank);
+        }
+        if self.heap.is_empty() && self.entries.capacity() > ROOM_KEPT {
+            let next_number = self.next_number;
+            *self = Schedule {
+                next_number,
+                ..Schedule::default()
+            };
+        }
+    }
+
+    /// Puts another in the same place; when the alarm rings stays. `None` for a lease that was taken out.
+    pub(crate) fn replace(&mut self, id: Id, kept: &Arc<Kept>) -> Option<Moment> {
+        self.rank(id)?;
+        let entry = &mut self.entries[id.place as usize];
+        entry.kept = Some(Arc::clone(kept));
+        Some(entry.alarm)
+    }
+
+    pub(crate) fn get(&self, id: Id) -> Option<Arc<Kept>> {
+        self.rank(id)?;
+        self.entries[id.place as usize].kept.clone()
+    }
+
+    /// Moves an alarm. False for a lease that was taken out.
+    pub(crate) fn set_alarm(&mut self, id: Id, alarm: Moment) -> bool {
+        let Some(rank) = self.rank(id) else {
+            return false;
+        };
+        self.entries[id.place as usize].alarm = alarm;
+        self.settle(rank);
+        true
+    }
+
+    /// When the first alarm rings.
+    pub(crate) fn first(&self) -> Option<Moment> {
+        self.heap
+            .first()
+            .map(|place| self.entries[*place as usize].alarm)
+    }
+
+    /// All whose alarm rings until `until`, in no order. Their alarms stay as they are.
+    pub(crate) fn ringing(&self, until: Moment) -> Vec<(Id, Arc<Kept>)> {
+        let mut found = Vec::new();
+        let mut ranks = vec![0];
+        while let Some(rank) = ranks.pop() {
+            let Some(place) = self.heap.get(rank) else {
+                continue;
+            };
+            let entry = &self.entries[*place as usize];
+            if entry.alarm > until {
+                continue; // and so do all below it
+            }
+            let id = Id {
+                place: *place,
+                number: entry.number,
+            };
+            found.extend(entry.kept.as_ref().map(|kept| (id, Arc::clone(kept))));
+            ranks.extend([2 * rank + 1, 2 * rank + 2]);
+        }
+        found
+    }
+
+    /// Everybody, oldest first.
+    pub(crate) fn all(&self) -> Vec<(Id, Arc<Kept>)> {
+        let mut all = self.ringing(Moment::from_nanos(u64::MAX));
+        all.sort_unstable_by_key(|(id, _)| id.number);
+        all
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
+    fn rank(&self, id: Id) -> Option<usize> {
+        let entry = self.entries.get(id.place as usize)?;
+        (entry.number == id.number && entry.kept.is_some()).then_some(entry.rank as usize)
+    }
+
+    fn alarm(&self, rank: usize) -> Moment {
+        self.entries[self.heap[rank] as usize].alarm
+    }
+
+    fn swap(&mut self, one: usize, other: usize) {
+        self.heap.swap(one, other);
+        for rank in [one, other] {
+            self.entries[self.heap[rank] as usize].rank = index(rank);
+        }
+    }
+
+    /// To where it belongs, up or down.
+    fn settle(&mut self, rank: usize) {
+        self.rise(rank);
+        self.sink(rank);
+    }
+
+    fn rise(&mut self, mut rank: usize) {
+        while rank > 0 && self.alarm(rank) < self.alarm((rank - 1) / 2) {
+            self.swap(rank, (rank - 1) / 2);
+            rank = (rank - 1) / 2;
+        }
+    }
+
+    fn sink(&mut self, mut rank: usize) {
+        loop {
+            let children = [2 * rank + 1, 2 * rank + 2];
+            let here = children
+                .into_iter()
+                .filter(|child| *child < self.heap.len());
+            let Some(first) = here.min_by_key(|child| self.alarm(*child)) else {
+                return;
+            };
+            if self.alarm(rank) <= self.alarm(first) {
+                return;
+            }
+            self.swap(rank, first);
+            rank = first;
+        }
+    }
+}
+
+/// Four billion leases do not fit into memory.
+fn index(at: usize) -> u32 {
+    u32::try_from(at).expect("fewer leases than 2^32")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! Being told that a lease is lost.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use super::record::Kept;
+use crate::base::error::Lost;
+
+/// Set once, wakes everybody who waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct Latch {
+    lost: OnceLock<Lost>,
+    wakers: Mutex<Wakers>,
+}
+
+#[derive(Debug, Default)]
+struct Wakers {
+    next: u64,
+    /// A map that is empty takes no room, and most leases have nobody here.
+    waiting: BTreeMap<u64, Waker>,
+}
+
+impl Latch {
+    pub(crate) fn get(&self) -> Option<&Lost> {
+        self.lost.get()
+    }
+
+    /// The first reason stays.
+    pub(crate) fn set(&self, lost: Lost) {
+        let first = self.lost.set(lost).is_ok();
+        if first {
+            let waiting = std::mem::take(&mut self.lock().waiting);
+            waiting.into_values().for_each(Waker::wake);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Wakers> {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends when its lease does, with the reason. A future, and a token to ask in between.
+///
+/// Clones are independent and `'static`: hand one to every piece of work that must stop when the lease ends. It ends
+/// no later than the lease's deadline by this machine's clock, whether or not the network or your executor runs, and
+/// also when the holder itself gives the lease up ([`LostReason::GivenUp`](crate::LostReason::GivenUp)).
+///
+/// Sooner, when a renewal finds the lease gone from the store. The next one comes after a third of the time that is left,
+/// and at once when a connection to a server has ended, when Sentinels name another primary, when slots of a cluster go
+/// elsewhere, and when a server's clock jumps. A lease without renewal ends by its deadline alone.
+///
+/// # Cancel safety
+/// Dropping it and asking again loses nothing: a loss stays.
+pub struct Losing {
+    kept: Arc<Kept>,
+    ticket: Option<u64>,
+}
+
+impl Losing {
+    pub(crate) fn new(kept: Arc<Kept>) -> Self {
+        Losing { kept, ticket: None }
+    }
+
+    /// Whether the lease has ended. Reads the clock, so it is exact even when nothing else runs.
+    pub fn is_lost(&self) -> bool {
+        self.kept.lost_by_now().is_some()
+    }
+
+    /// `Err` with the reason once the lease has ended: for loops, with `?`.
+    ///
+    /// # Errors
+    /// [`Lost`]: stop work on what the lease protects.
+    pub fn check(&self) -> Result<(), Lost> {
+        self.kept.lost_by_now().map_or(Ok(()), Err)
+    }
+}
+
+impl Clone for Losing {
+    fn clone(&self) -> Self {
+        Losing::new(Arc::clone(&self.kept))
+    }
+}
+
+impl fmt::Debug for Losing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Losing")
+            .field("lost", &self.kept.latch.get())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Future for Losing {
+    type Output = Lost;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Lost> {
+        if let Some(lost) = self.kept.lost_by_now() {
+            return Poll::Ready(lost);
+        }
+        let kept = Arc::clone(&self.kept);
+        let mut wakers = kept.latch.lock();
+        if let Some(lost) = kept.latch.get() {
+            return Poll::Ready(lost.clone());
+        }
+        let ticket = *self.ticket.get_or_insert_with(|| {
+            wakers.next += 1;
+            wakers.next
+        });
+        wakers.waiting.insert(ticket, cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Losing {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.kept.latch.lock().waiting.remove(&ticket);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What the holder, the renewal task and every `lost()` share of one lease.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::loss::Latch;
+use super::state::{Core, Step};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{Lost, LostReason};
+use crate::base::fence::Fence;
+use crate::base::name::Name;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::interop::protocol::custom::Claim;
+use crate::script::keys::MutexKeys;
+
+type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
+
+pub(crate) struct Kept {
+    pub(crate) name: Name,
+    pub(crate) keys: MutexKeys,
+    pub(crate) token: Token,
+    pub(crate) fence: Option<Fence>,
+    pub(crate) why: Option<String>,
+    /// How it was taken, when not in the native way.
+    pub(crate) claim: Option<Arc<Claim>>,
+    pub(crate) clock: Clock,
+    pub(crate) latch: Latch,
+    /// It was waited for in line.
+    stood: AtomicBool,
+    core: Mutex<Core>,
+    hook: Mutex<Option<Hook>>,
+}
+
+impl Kept {
+    pub(crate) fn new(
+        name: Name,
+        keys: MutexKeys,
+        token: Token,
+        fence: Option<Fence>,
+        why: Option<String>,
+        clock: Clock,
+        core: Core,
+    ) -> Self {
+        let (core, hook) = (Mutex::new(core), Mutex::new(None));
+        Kept {
+            name,
+            keys,
+            token,
+            fence,
+            why,
+            claim: None,
+            clock,
+            latch: Latch::default(),
+            stood: AtomicBool::new(false),
+            core,
+            hook,
+        }
+    }
+
+    /// Taken in another way than the native one.
+    pub(crate) fn claimed(mut self, claim: Option<Arc<Claim>>) -> Self {
+        self.claim = claim;
+        self
+    }
+
+    /// The same lease in the hands of the next task of this process.
+    pub(crate) fn passed_on(&self, fence: Option<Fence>, core: Core) -> Self {
+        let next = Kept::new(
+            self.name.clone(),
+            self.keys.clone(),
+            self.token.clone(),
+            fence,
+            None,
+            self.clock.clone(),
+            core,
+        );
+        if self.stood_in_line() {
+            next.stands_in_line();
+        }
+        next
+    }
+
+    pub(crate) fn stands_in_line(&self) {
+        self.stood.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stood_in_line(&self) -> bool {
+        self.stood.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn ttl(&self) -> Ttl {
+        self.core().ttl()
+    }
+
+    /// Takes the next step of the state machine; a loss is latched before this returns.
+    pub(crate) fn step(&self, now: Moment) -> Step {
+        let step = self.core().step(now);
+        if let Step::Lost(reason) = step {
+            self.latch.set(self.loss(reason));
+        }
+        step
+    }
+
+    pub(crate) fn loss(&self, reason: LostReason) -> Lost {
+        let lost = Lost::new(self.name.clone(), self.fence, reason);
+        let (now, core) = (self.clock.now(), self.core());
+        lost.after(core.trouble().cloned(), core.unconfirmed_for(now))
+    }
+
+    /// The loss, judged by the clock and not only by what was noticed so far.
+    pub(crate) fn lost_by_now(&self) -> Option<Lost> {
+        if let Some(lost) = self.latch.get() {
+            return Some(lost.clone());
+        }
+        let now = self.clock.now();
+        if now >= self.core().deadline() {
+            self.step(now);
+        }
+        let reason = self.core().lost()?;
+        Some(
+            self.latch
+                .get()
+                .cloned()
+                .unwrap_or_else(|| self.loss(reason)),
+        )
+    }
+
+    /// Ends the lease for a reason known from outside. True when it had not ended before.
+    pub(crate) fn end(&self, reason: LostReason) -> bool {
+        let first = self.core().end(reason);
+        if first {
+            self.latch.set(self.loss(reason));
+        }
+        first
+    }
+
+    /// Tells the hook each new deadline, and the present one at once.
+    pub(crate) fn set_hook(&self, hook: Hook) {
+        *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&hook));
+        let deadline = self.core().deadline();
+        hook(deadline);
+    }
+
+    pub(crate) fn tell_hook(&self) {
+        let hook = self
+            .hook
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if let Some(hook) = hook {
+            let deadline = self.core().deadline();
+            hook(deadline);
+        }
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept")
+            .field("name", &self.name)
+            .field("fence", &self.fence)
+            .field("lost", &self.latch.get())
+            .finish_non_exhaustive()
+    }
+}

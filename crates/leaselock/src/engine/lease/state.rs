@@ -1,0 +1,486 @@
+//! The life of one lease as a pure state machine: time is an argument, nothing is sent or read here.
+
+use std::time::Duration;
+
+use crate::base::clock::Moment;
+use crate::base::error::{LostReason, StoreError};
+use crate::base::ttl::{Drift, Ttl};
+
+/// Renewal comes at a third of what is left, so that two more tries fit before the deadline.
+const RENEW_AFTER_SHARE: u32 = 3;
+/// Between two failed renewals there is at least this pause, however little time is left.
+const RETRY_PAUSE_MIN: Duration = Duration::from_millis(5);
+/// Between two tries, when there is a reason to think that the store has lost the lease.
+const DOUBT_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A lease goes along with others that are renewed when it would be due within this share of its ttl, so that what is
+/// held together is renewed together. Then a renewal comes at 28 % instead of 33 % of the ttl at worst.
+const EARLY_SHARE: u32 = 20;
+/// And not earlier than this: with more, a crowd of leases would gather into bursts.
+pub(crate) const EARLY_MAX: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Held,
+    Lost(LostReason),
+}
+
+/// What is to be done now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Send one extension and report with `extended`, `refused` or `failed`.
+    Renew,
+    /// The lease has just ended; say so.
+    Lost(LostReason),
+    /// Nothing before this moment.
+    Until(Moment),
+    /// It had ended already.
+    Over,
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    ttl: Ttl,
+    drift: Drift,
+    deadline: Moment,
+    hold_until: Option<Moment>,
+    renews: bool,
+    renew_at: Moment,
+    /// A renewal is on its way.
+    renewing: bool,
+    /// What the latest renewal failed with.
+    trouble: Option<StoreError>,
+    /// When the store last confirmed the lease.
+    confirmed: Moment,
+    /// Since then there is a reason to think that the store has lost it.
+    doubted: Option<Moment>,
+    /// The task whose turn it is has not come round yet. Nothing is renewed for it: it may never come.
+    offered: bool,
+    phase: Phase,
+}
+
+impl Core {
+    /// A lease that began at `began` at the earliest and is held until `deadline`, which may be sooner than its `ttl`:
+    /// that is what renewals ask for.
+    pub(crate) fn granted(
+        began: Moment,
+        deadline: Moment,
+        now: Moment,
+        ttl: Ttl,
+        drift: Drift,
+        renews: bool,
+        max_hold: Option<Duration>,
+    ) -> Self {
+        let mut core = Core {
+            ttl,
+            drift,
+            deadline: began,
+            hold_until: max_hold.map(|hold| began.plus(hold)),
+            renews,
+            renew_at: began,
+            renewing: false,
+            trouble: None,
+            confirmed: now,
+            doubted: None,
+            offered: false,
+            phase: Phase::Held,
+        };
+        core.held_until(deadline, now);
+        core
+    }
+
+    /// The same lease in the hands of the next task of this process, with a longest hold of its own. A renewal that is
+    /// on its way counts for the next as well.
+    pub(crate) fn passed_on(&self, now: Moment, ttl: Ttl, max_hold: Option<Duration>) -> Self {
+        let hold_until = max_hold.map(|hold| now.plus(hold));
+        let deadline = hold_until.map_or(self.deadline, |until| until.min(self.deadline));
+        let renew_at = if self.renewing {
+            now.plus(deadline.saturating_since(now) / RENEW_AFTER_SHARE)
+        } else {
+            self.renew_at
+        };
+        Core {
+            ttl,
+            drift: self.drift,
+            deadline,
+            hold_until,
+            renews: self.renews,
+            renew_at,
+            renewing: false,
+            trouble: self.trouble.clone(),
+            confirmed: self.confirmed,
+            doubted: self.doubted,
+            offered: true,
+            phase: Phase::Held,
+        }
+    }
+
+    /// The task has its turn. True when a renewal is due already.
+    pub(crate) fn take_up(&mut self, now: Moment) -> bool {
+        self.offered = false;
+        self.renews && now >= self.renew_at
+    }
+
+    /// It lies ready for a task that has not come round yet.
+    pub(crate) fn offer(&mut self) {
+        self.offered = true;
+    }
+
+    pub(crate) fn deadline(&self) -> Moment {
+        self.deadline
+    }
+
+    pub(crate) fn ttl(&self) -> Ttl {
+        self.ttl
+    }
+
+    /// The latest renewal failed, and the deadline has not passed.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.trouble.is_some() && self.phase == Phase::Held
+    }
+
+    /// What the latest renewal failed with.
+    pub(crate) fn trouble(&self) -> Option<&StoreError> {
+        self.trouble.as_ref()
+    }
+
+    /// For how long the store has not confirmed the lease.
+    pub(crate) fn unconfirmed_for(&self, now: Moment) -> Duration {
+        now.saturating_since(self.confirmed)
+    }
+
+    pub(crate) fn lost(&self) -> Option<LostReason> {
+        match self.phase {
+            Phase::Held => None,
+            Phase::Lost(reason) => Some(reason),
+        }
+    }
+
+    /// What is to be done at `now`. `Renew` is answered once; ask again after reporting.
+    pub(crate) fn step(&mut self, now: Moment) -> Step {
+        if let Phase::Lost(_) = self.phase {
+            return Step::Over;
+        }
+        if now >= self.deadline {
+            let reason = self.ran_out();
+            self.phase = Phase::Lost(reason);
+            return Step::Lost(reason);
+        }
+        let next = self.next();
+        if self.may_renew() && now >= next {
+            if self.offered {
+                return Step::Until(self.deadline);
+            }
+            self.renewing = true;
+            return Step::Renew;
+        }
+        Step::Until(next)
+    }
+
+    /// When `step` has something to do again.
+    pub(crate) fn next(&self) -> Moment {
+        match self.phase {
+            Phase::Lost(_) => Moment::from_nanos(0),
+            Phase::Held if self.may_renew() => self.renew_at.min(self.deadline),
+            Phase::Held => self.deadline,
+        }
+    }
+
+    fn may_renew(&self) -> bool {
+        let at_end = self.hold_until == Some(self.deadline);
+        self.renews && !self.renewing && !at_end
+    }
+
+    /// True for a lease that is renewed with others now, although it is not due yet; reported as after `Renew`.
+    pub(crate) fn renew_early(&mut self, now: Moment) -> bool {
+        let early = EARLY_MAX.min(self.ttl.as_duration() / EARLY_SHARE);
+        let held = self.phase == Phase::Held && now < self.deadline && !self.offered;
+        // A failed one has its own time for the next try.
+        let goes =
+            held && self.may_renew() && self.trouble.is_none() && now.plus(early) >= self.renew_at;
+        self.renewing |= goes;
+        goes
+    }
+
+    fn ran_out(&self) -> LostReason {
+        if self.hold_until.is_some_and(|until| self.deadline >= until) {
+            LostReason::HoldOver
+        } else if self.trouble.is_some() || self.renewing {
+            LostReason::OutOfTouch
+        } else {
+            LostReason::RanOut
+        }
+    }
+
+    /// The store holds the lease for `ttl` from a request begun at `t0`. A lost lease stays lost.
+    pub(crate) fn extended(&mut self, t0: Moment, now: Moment, ttl: Ttl) {
+        self.renewing = false;
+        if self.phase != Phase::Held {
+            return;
+        }
+        self.trouble = None;
+        self.confirmed = now;
+        self.doubted = self.doubted.filter(|since| t0 < *since);
+        self.held_until(self.drift.deadline(t0, ttl), now);
+        if self.doubted.is_some() {
+            self.renew_at = now; // what was asked before says nothing of what has happened since
+        }
+    }
+
+    fn held_until(&mut self, deadline: Moment, now: Moment) {
+        // The store never shortens, so the later of both deadlines holds.
+        let end = deadline.max(self.deadline);
+        self.deadline = self.hold_until.map_or(end, |until| end.min(until));
+        self.renew_at = now.plus(self.deadline.saturating_since(now) / RENEW_AFTER_SHARE);
+    }
+
+    /// From now on renewals ask for `ttl`.
+    pub(crate) fn set_ttl(&mut self, ttl: Ttl) {
+        self.ttl = ttl;
+    }
+
+    /// The renewal had no usable answer. That is not a loss: the deadline is.
+    pub(crate) fn failed(&mut self, now: Moment, trouble: StoreError) {
+        self.renewing = false;
+        self.trouble = Some(trouble);
+        let mut pause = self.deadline.saturating_since(now) / (RENEW_AFTER_SHARE * 2);
+        if self.doubted.is_some() {
+            pause = pause.min(DOUBT_PAUSE_MAX);
+        }
+        self.renew_at = now.plus(pause.max(RETRY_PAUSE_MIN));
+    }
+
+    /// A renewal is wanted at once, because something happened to the store, and soon again until there is an answer.
+    pub(crate) fn doubt(&mut self, now: Moment) {
+        self.doubted = Some(now);
+        self.renew_at = self.renew_at.min(now);
+    }
+
+    /// The lease is over for a reason known from outside. True for the first reason, which stays.
+    pub(crate) fn end(&mut self, reason: LostReason) -> bool {
+        let first = self.phase == Phase::Held;
+        if first {
+            self.phase = Phase::Lost(reason);
+        }
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_nanos(ms * MS)
+    }
+
+    fn ttl(ms: u64) -> Ttl {
+        Ttl::new(Duration::from_millis(ms)).unwrap()
+    }
+
+    fn silence() -> StoreError {
+        StoreError::unknown(crate::base::error::ErrorKind::TimedOut, "no answer in time")
+    }
+
+    /// Ttl 1000 ms from 0: the deadline is 988 ms.
+    fn lease(renews: bool, max_hold: Option<Duration>) -> Core {
+        lease_until(at(988), renews, max_hold)
+    }
+
+    fn lease_until(deadline: Moment, renews: bool, max_hold: Option<Duration>) -> Core {
+        let drift = Drift { ppm: 10_000 };
+        Core::granted(at(0), deadline, at(0), ttl(1000), drift, renews, max_hold)
+    }
+
+    #[test]
+    fn renewal_is_due_at_a_third_of_what_is_left_and_only_once() {
+        let mut core = lease(true, None);
+        assert_eq!(core.deadline(), at(988));
+        let Step::Until(due) = core.step(at(0)) else {
+            panic!()
+        };
+        assert_eq!(due.as_nanos(), 988 * MS / 3);
+        assert_eq!(core.step(due), Step::Renew);
+        assert_eq!(core.step(due), Step::Until(at(988)));
+    }
+
+    #[test]
+    fn a_lease_that_was_handed_over_for_less_is_made_whole_by_its_first_renewal() {
+        let mut core = lease_until(at(300), true, None);
+        assert_eq!((core.deadline(), core.ttl()), (at(300), ttl(1000)));
+        assert_eq!(core.step(at(0)), Step::Until(at(100)));
+        assert_eq!(core.step(at(100)), Step::Renew);
+        core.extended(at(100), at(110), core.ttl());
+        assert_eq!(core.deadline(), at(1088));
+    }
+
+    #[test]
+    fn a_lease_that_was_handed_over_for_less_and_is_not_renewed_ends_then() {
+        let mut core = lease_until(at(300), true, None);
+        assert_eq!(core.step(at(100)), Step::Renew);
+        assert_eq!(core.step(at(300)), Step::Lost(LostReason::OutOfTouch));
+    }
+
+    #[test]
+    fn an_extension_counts_from_before_it_was_sent() {
+        let mut core = lease(true, None);
+        assert_eq!(core.step(at(400)), Step::Renew);
+        core.extended(at(400), at(700), ttl(1000));
+        assert_eq!(core.deadline(), at(1388));
+    }
+
+    #[test]
+    fn a_failed_renewal_is_not_a_loss_and_is_tried_again_before_the_deadline() {
+        let mut core = lease(true, None);
+        assert_eq!(core.step(at(400)), Step::Renew);
+        core.failed(at(500), silence());
+        assert!(core.is_suspect() && core.lost().is_none());
+        let Step::Until(retry) = core.step(at(500)) else {
+            panic!()
+        };
+        assert!(retry < at(988));
+        assert_eq!(core.step(retry), Step::Renew);
+        assert_eq!(core.step(at(988)), Step::Lost(LostReason::OutOfTouch));
+    }
+
+    #[test]
+    fn what_the_last_renewal_met_is_kept_until_one_is_confirmed() {
+        let mut core = lease(true, None);
+        assert_eq!(core.unconfirmed_for(at(400)), Duration::from_millis(400));
+        core.failed(at(500), silence());
+        assert_eq!(core.trouble(), Some(&silence()));
+        let next = core.passed_on(at(510), ttl(1000), None);
+        assert_eq!(next.unconfirmed_for(at(510)), Duration::from_millis(510));
+        assert_eq!(next.trouble(), Some(&silence()));
+        core.extended(at(520), at(530), ttl(1000));
+        assert_eq!(core.trouble(), None);
+        assert_eq!(core.unconfirmed_for(at(600)), Duration::from_millis(70));
+    }
+
+    #[test]
+    fn the_deadline_ends_the_lease_whatever_is_still_on_its_way() {
+        let mut core = lease(true, None);
+        assert_eq!(core.step(at(400)), Step::Renew);
+        assert_eq!(core.step(at(988)), Step::Lost(LostReason::OutOfTouch));
+        core.extended(at(400), at(990), ttl(1000));
+        assert_eq!(core.lost(), Some(LostReason::OutOfTouch));
+        assert_eq!(core.step(at(991)), Step::Over);
+    }
+
+    #[test]
+    fn without_renewal_the_lease_runs_out() {
+        let mut core = lease(false, None);
+        assert_eq!(core.step(at(900)), Step::Until(at(988)));
+        assert_eq!(core.step(at(988)), Step::Lost(LostReason::RanOut));
+    }
+
+    #[test]
+    fn the_longest_hold_bounds_every_extension() {
+        let mut core = lease(true, Some(Duration::from_millis(1500)));
+        assert_eq!(core.step(at(400)), Step::Renew);
+        core.extended(at(900), at(900), ttl(1000));
+        assert_eq!(core.deadline(), at(1500));
+        assert_eq!(core.step(at(1499)), Step::Until(at(1500)));
+        assert_eq!(core.step(at(1500)), Step::Lost(LostReason::HoldOver));
+    }
+
+    #[test]
+    fn an_extension_that_asks_for_less_never_shortens() {
+        let mut core = lease(true, None);
+        core.extended(at(100), at(100), ttl(200));
+        assert_eq!(core.deadline(), at(988));
+    }
+
+    #[test]
+    fn the_first_reason_stays() {
+        let mut core = lease(true, None);
+        assert!(core.end(LostReason::TakenOver));
+        assert!(!core.end(LostReason::GivenUp));
+        assert_eq!(core.lost(), Some(LostReason::TakenOver));
+    }
+
+    /// Ttl 1000 ms: it is due at 329 ms, and may go 50 ms earlier.
+    #[test]
+    fn a_lease_that_is_nearly_due_goes_with_others_unless_its_last_renewal_failed() {
+        let mut core = lease(true, None);
+        assert!(!core.renew_early(at(279)));
+        assert!(core.renew_early(at(280)) && !core.renew_early(at(280)));
+        core.failed(at(300), silence());
+        assert!(!core.renew_early(at(400)));
+        assert!(!lease(false, None).renew_early(at(900)));
+        assert!(
+            !lease(true, None).renew_early(at(988)),
+            "its deadline has passed"
+        );
+    }
+
+    #[test]
+    fn a_lease_that_is_passed_on_keeps_its_time_and_is_renewed_once_it_is_taken_up() {
+        let mut core = lease(true, None);
+        let Step::Until(due) = core.step(at(0)) else {
+            panic!()
+        };
+        let mut next = core.passed_on(at(100), ttl(1000), None);
+        assert!(core.end(LostReason::GivenUp));
+        assert_eq!((next.deadline(), next.next()), (at(988), due));
+        assert_eq!(
+            next.step(due),
+            Step::Until(at(988)),
+            "nobody has come for it"
+        );
+        assert!(next.take_up(due));
+        assert_eq!(next.step(due), Step::Renew);
+    }
+
+    #[test]
+    fn a_renewal_that_is_on_its_way_when_the_lease_is_passed_on_counts_for_the_next() {
+        let mut core = lease(true, None);
+        assert_eq!(core.step(at(400)), Step::Renew);
+        let mut next = core.passed_on(at(500), ttl(1000), None);
+        assert!(!next.take_up(at(500)));
+        next.extended(at(400), at(600), ttl(1000));
+        assert_eq!(next.deadline(), at(1388));
+        // And one whose answer is lost does not stop the next from being due.
+        let mut other = core.passed_on(at(500), ttl(1000), None);
+        assert!(!other.take_up(at(500)));
+        assert_eq!(other.step(other.next()), Step::Renew);
+    }
+
+    #[test]
+    fn each_task_has_a_longest_hold_of_its_own() {
+        let long = Duration::from_millis(1500);
+        let core = lease(true, Some(long));
+        let mut next = core.passed_on(at(600), ttl(1000), Some(Duration::from_millis(1000)));
+        next.extended(at(700), at(700), ttl(1000));
+        assert_eq!(next.deadline(), at(1600), "counted from its own turn");
+        let mut free = core.passed_on(at(600), ttl(1000), None);
+        free.extended(at(700), at(700), ttl(1000));
+        assert_eq!(free.deadline(), at(1688));
+    }
+
+    #[test]
+    fn doubt_makes_a_renewal_due_at_once() {
+        let mut core = lease(true, None);
+        core.doubt(at(10));
+        assert_eq!(core.step(at(10)), Step::Renew);
+    }
+
+    #[test]
+    fn doubt_lasts_until_an_answer_to_what_was_asked_after_it() {
+        let mut core = lease(true, None);
+        core.extended(at(0), at(0), ttl(600_000));
+        core.doubt(at(10));
+        assert_eq!(core.step(at(10)), Step::Renew);
+        core.failed(at(20), silence());
+        assert_eq!(core.next(), at(1_020), "much sooner than a sixth");
+        core.doubt(at(1_000));
+        assert_eq!(core.step(at(1_000)), Step::Renew);
+        core.extended(at(990), at(1_005), ttl(600_000));
+        assert_eq!(core.step(at(1_005)), Step::Renew, "asked before");
+        core.extended(at(1_005), at(1_006), ttl(600_000));
+        assert!(core.next() > at(100_000));
+        assert_eq!(core.step(at(1_007)), Step::Until(core.next()));
+    }
+}

@@ -1,0 +1,18 @@
+//! Acquiring, waiting, renewing, releasing: one of each, for every primitive.
+
+#[cfg(feature = "redis")]
+pub(crate) mod ballot;
+pub(crate) mod batch;
+pub(crate) mod calls;
+pub(crate) mod calls_many;
+pub(crate) mod cleanup;
+pub(crate) mod gate;
+pub(crate) mod identity;
+pub(crate) mod lease;
+pub(crate) mod position;
+pub(crate) mod renewal;
+pub(crate) mod replicas;
+pub(crate) mod thread;
+#[cfg(feature = "redis")]
+pub(crate) mod votable;
+pub(crate) mod wait;

@@ -1,0 +1,42 @@
+//! Where in the queue a waiter stands.
+
+use super::calls::{Acquire, Seen, Wish, seen_at};
+use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+
+/// Looks where a waiter stands that acquires in this way. Runs `lua/mutex/position.lua`.
+#[derive(Debug)]
+pub(crate) struct Position<'a>(pub(crate) &'a Acquire<'a>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stands {
+    At {
+        seen: Seen,
+        place: u64,
+    },
+    /// Only the acquisition itself can tell.
+    Ask,
+}
+
+impl Operation for Position<'_> {
+    type Reply = Stands;
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/position"; reads_only);
+
+    fn encode(&self, call: &mut Call) {
+        let Position(acquire) = self;
+        call.key(&acquire.keys.lock)
+            .key(acquire.keys.line())
+            .key(acquire.keys.waiters());
+        call.arg(acquire.token).arg(Wish(acquire));
+    }
+
+    fn decode(answer: &Tagged) -> Result<Stands, Malformed> {
+        match answer.tag() {
+            "waiting" => Ok(Stands::At {
+                seen: seen_at(answer, 0, answer.number(2)?)?,
+                place: answer.number(3)?,
+            }),
+            "ask" => Ok(Stands::Ask),
+            _ => Err(Malformed),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Votes that a lease of a quorum does not have: a node was out of reach when it was granted, or came up empty since.
+//!
+//! Each renewal shows which nodes those are, and whenever a majority has renewed the lease they are asked for their
+//! votes again. So a lease that is held for long outlives the restart of every node, one after the other. It takes away
+//! nobody's vote, and a node that stays out of votes gives none here either.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Keeper;
+#[cfg(feature = "redis")]
+use crate::engine::ballot::{Vote, Voted, Withdraw};
+use crate::engine::calls::ExtendAnswer;
+use crate::engine::lease::deadlines::Id;
+use crate::engine::lease::record::Kept;
+#[cfg(feature = "redis")]
+use crate::quorum::{Asked, QuorumStore};
+#[cfg(feature = "redis")]
+use crate::store::Store;
+
+/// The nodes without a vote for a lease, as bits; leases that all have voted for are not here.
+#[derive(Debug, Default)]
+pub(super) struct Absent(HashMap<Id, u32>);
+
+impl Absent {
+    fn note(&mut self, id: Id, at: usize) {
+        *self.0.entry(id).or_default() |= 1 << at;
+    }
+
+    pub(super) fn take(&mut self, id: Id) -> u32 {
+        self.0.remove(&id).unwrap_or(0)
+    }
+}
+
+impl Keeper {
+    /// What a node has answered to the renewal of each lease.
+    pub(super) fn heard<'a>(
+        &self,
+        at: usize,
+        answers: impl Iterator<Item = (&'a Id, Option<ExtendAnswer>)>,
+    ) {
+        let absent = answers.filter(|(_, answer)| *answer == Some(ExtendAnswer::Expired));
+        for (id, _) in absent {
+            let mut table = self.table();
+            if table.schedule.get(*id).is_some() {
+                table.absent.note(*id, at);
+            }
+        }
+    }
+
+    /// Asks those nodes that were heard to have no vote for a lease that a majority has just renewed.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(super) fn regain(self: &Arc<Self>, id: Id, kept: &Arc<Kept>) {
+        #[cfg(feature = "redis")]
+        if let Store::Quorum(quorum) = &self.store {
+            let nodes = self.table().absent.take(id);
+            if nodes == 0 {
+                return;
+            }
+            let (keeper, quorum, kept) = (Arc::clone(self), quorum.clone(), Arc::clone(kept));
+            drop(tokio::spawn(async move {
+                keeper.ask_again(&quorum, id, &kept, nodes).await;
+            }));
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    async fn ask_again(&self, quorum: &QuorumStore, id: Id, kept: &Kept, nodes: u32) {
+        let (keys, token) = (&kept.keys, &kept.token);
+        let vote = Vote {
+            keys,
+            token,
+            ttl: kept.ttl(),
+            proposed: 0, // a majority has accepted the number of this lease, and what is asked for now has none
+            behind: quorum.behind(),
+            caller: "",
+        };
+        let within = self.within(kept, self.clock.now());
+        let among = |at| nodes & (1_u32 << at) != 0;
+        let mut poll = quorum.poll(&vote, Asked::ToVote, among, within);
+        while poll.next().await.is_some() {}
+        let given = poll.votes().count(Voted::is_ours);
+        tracing::debug!(name = %kept.name, given, "asked again for votes");
+        if self.table().schedule.get(id).is_some() {
+            return;
+        }
+        // It was given up meanwhile, and what gave it up may have come before this.
+        let withdraw = Withdraw::of(keys, token);
+        let maybe_has = |at| among(at) && poll.votes().may_have(at, Voted::is_ours);
+        let mut taking_back = quorum.poll(&withdraw, Asked::ToSay, maybe_has, within);
+        while taking_back.next().await.is_some() {}
+    }
+}

@@ -1,0 +1,102 @@
+//! What the keeper does when an alarm rings, on a clock that is moved by hand.
+
+use super::*;
+use crate::base::name::Name;
+use crate::base::token::{ClientId, Token};
+use crate::base::ttl::Drift;
+use crate::engine::lease::state::Core;
+use crate::script::keys::MutexKeys;
+use crate::store::embedded::EmbeddedStore;
+
+fn keeper(clock: &Clock) -> Keeper {
+    let store = Store::Embedded(EmbeddedStore::memory("", clock.clone()));
+    let reaper = Reaper::new().0;
+    Keeper::new(store, clock.clone(), None, reaper, Arc::default())
+}
+
+fn lease(clock: &Clock) -> Kept {
+    let name = Name::new("job").unwrap();
+    let keys = MutexKeys::new("", &name).unwrap();
+    let token = Token::random(&ClientId::random().unwrap(), false).unwrap();
+    let (ttl, drift) = (Ttl::whole_ms(9_000).unwrap(), Drift { ppm: 0 });
+    let now = clock.now();
+    let deadline = drift.deadline(now, ttl);
+    let core = Core::granted(now, deadline, now, ttl, drift, true, None);
+    Kept::new(name, keys, token, None, None, clock.clone(), core)
+}
+
+fn passed_on(kept: &Kept, clock: &Clock) -> Arc<Kept> {
+    let ttl = kept.ttl();
+    let core = kept.core().passed_on(clock.now(), ttl, None);
+    kept.end(LostReason::GivenUp);
+    Arc::new(kept.passed_on(None, core))
+}
+
+#[test]
+fn a_lease_that_passed_on_is_kept_although_the_one_before_it_is_over() {
+    let clock = Clock::manual();
+    let keeper = Arc::new(keeper(&clock));
+    let first = Arc::new(lease(&clock));
+    let id = keeper.keep(Arc::clone(&first));
+    let due = keeper.work();
+    clock.advance(due.saturating_since(clock.now()));
+    // The alarm has rung for the first, and meanwhile the lease passes on.
+    let (rung, kept) = keeper.table().schedule.ringing(clock.now()).remove(0);
+    assert!(rung == id && Arc::ptr_eq(&kept, &first));
+    let next = passed_on(&first, &clock);
+    keeper.pass_on(id, Arc::clone(&next));
+    assert!(!keeper.step(id, &kept, clock.now()));
+    assert!(Arc::ptr_eq(&keeper.held()[0], &next));
+    assert!(Arc::ptr_eq(&keeper.present(id, &first), &next));
+    let (_, kept) = keeper.table().schedule.ringing(clock.now()).remove(0);
+    assert!(
+        Arc::ptr_eq(&kept, &next),
+        "it is looked at, because its renewal is due"
+    );
+}
+
+#[test]
+fn an_alarm_is_set_anew_only_when_the_next_lease_needs_it_sooner() {
+    let clock = Clock::manual();
+    let keeper = Arc::new(keeper(&clock));
+    let first = Arc::new(lease(&clock));
+    let id = keeper.keep(Arc::clone(&first));
+    keeper.work();
+    let sleeps_until = keeper.table().sleeps_until;
+    let mut last = first;
+    for _ in 0..1_000 {
+        let next = passed_on(&last, &clock);
+        keeper.pass_on(id, Arc::clone(&next));
+        last = next;
+    }
+    let first = keeper.table().schedule.first();
+    assert_eq!(first, Some(sleeps_until), "nobody is to be woken");
+    assert_eq!(keeper.held().len(), 1);
+}
+
+#[tokio::test]
+async fn a_lease_that_is_nearly_due_is_renewed_with_one_that_is_due_and_a_later_one_is_not() {
+    let clock = Clock::manual();
+    let keeper = Arc::new(keeper(&clock));
+    let due = Arc::new(lease(&clock));
+    clock.advance(EARLY_MAX / 2);
+    let nearly = Arc::new(lease(&clock));
+    clock.advance(EARLY_MAX * 2);
+    let later = Arc::new(lease(&clock));
+    for kept in [&due, &nearly, &later] {
+        keeper.keep(Arc::clone(kept));
+    }
+    let first = keeper.work();
+    clock.advance(first.saturating_since(clock.now()));
+    let next = keeper.work();
+    let own_times = [nearly.core().next(), later.core().next()];
+    assert_eq!(
+        next, own_times[1],
+        "nobody rings for the one that went along"
+    );
+    assert_eq!(
+        own_times[0],
+        nearly.core().deadline(),
+        "its answer is awaited"
+    );
+}

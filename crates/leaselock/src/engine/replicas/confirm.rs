@@ -1,0 +1,177 @@
+//! A grant that counts only once replicas have it.
+//!
+//! A server tells how many replicas have what *one connection* wrote, so the grant is written once more over a
+//! connection of its own, whoever wrote it first: a call that was combined, or the release of whoever held the lock
+//! before. What was written earlier has arrived when that has. The connection is shared with nobody meanwhile, because
+//! it answers nothing while it waits.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+#[cfg(feature = "redis")]
+use super::pool::Written;
+use crate::base::error::{AcquireError, ErrorKind, InvalidInput, ReleaseError, StoreError};
+use crate::base::name::Name;
+use crate::client::Inner;
+use crate::client::options::{Copies, Options};
+use crate::engine::lease::Lease;
+
+impl Inner {
+    /// Only a server of its own has replicas that can be waited for, and only on connections of our own.
+    pub(crate) fn replicates(&self, options: &Options) -> Result<(), InvalidInput> {
+        if options.copies.is_none() || self.store.has_replicas() {
+            return Ok(());
+        }
+        Err(InvalidInput::new(format!(
+            "min_replicas and fsynced need connections of their own to one server with replicas, and this is {}: use a \
+             redis:// or redis+sentinel:// URL or a redis::Client, or leave them out",
+            self.store.describe()
+        )))
+    }
+}
+
+/// How many copies there are.
+pub(crate) struct Counted {
+    pub(crate) replicas: u32,
+    /// The server itself has it on disk.
+    pub(crate) here: bool,
+}
+
+impl Counted {
+    fn are_enough(&self, asked: Copies) -> bool {
+        self.replicas >= asked.replicas && (self.here || asked.on_disk != Some(true))
+    }
+}
+
+/// The lease, once there are enough copies of it; otherwise it is given back first.
+///
+/// A server notices only ten times a second, or when something else happens on it, that somebody has waited long enough.
+/// So it is the giving back, at the end of the time by our own clock, that brings its answer, and not the other way round.
+pub(crate) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, AcquireError> {
+    let (inner, kept) = {
+        let (inner, kept, _) = lease.parts();
+        (Arc::clone(inner), Arc::clone(kept))
+    };
+    let (name, ttl) = (&kept.name, kept.ttl().as_duration());
+    let written = match Written::new(&inner, &kept, asked).await {
+        Ok(written) => written,
+        Err(source) => {
+            let name = name.clone();
+            return Err(given_back(lease, AcquireError::Store { name, source }, ttl).await);
+        }
+    };
+    let over = inner.clock.sleep_until(written.end());
+    let mut count = pin!(written.count(asked));
+    tokio::select! {
+        biased;
+        counted = &mut count => {
+            let error = match verdict(counted, asked, name) {
+                Ok(()) if lease.is_held() => return Ok(lease),
+                Ok(()) => late(name),
+                Err(error) => error,
+            };
+            Err(given_back(lease, error, ttl).await)
+        }
+        () = over => {
+            let released = lease.release().await;
+            let within = inner.request_timeout(kept.ttl());
+            let counted = timeout(within, count).await.unwrap_or_else(|_| Err(untold()));
+            let error = match verdict(counted, asked, name) {
+                Ok(()) => late(name),
+                Err(error) => error,
+            };
+            Err(and_whether(released, error, ttl))
+        }
+    }
+}
+
+fn verdict(
+    counted: Result<Counted, StoreError>,
+    asked: Copies,
+    name: &Name,
+) -> Result<(), AcquireError> {
+    let name = name.clone();
+    match counted {
+        Ok(counted) if counted.are_enough(asked) => Ok(()),
+        Ok(counted) => Err(AcquireError::TooFewCopies {
+            name,
+            wanted: asked.replicas,
+            answered: counted.replicas,
+            here: asked.on_disk.filter(|here| *here).map(|_| counted.here),
+            within: asked.within,
+        }),
+        Err(source) => Err(AcquireError::Store { name, source }),
+    }
+}
+
+/// There were enough copies, and the lease was over or given back by then.
+fn late(name: &Name) -> AcquireError {
+    let source = StoreError::refused(
+        ErrorKind::TimedOut,
+        "the replicas had confirmed the grant when its time was over",
+    );
+    AcquireError::Store {
+        name: name.clone(),
+        source,
+    }
+}
+
+fn untold() -> StoreError {
+    StoreError::refused(
+        ErrorKind::TimedOut,
+        "the server has not said in time how many replicas have the grant",
+    )
+}
+
+async fn given_back(lease: Lease, error: AcquireError, ttl: Duration) -> AcquireError {
+    and_whether(lease.release().await, error, ttl)
+}
+
+/// The error, or that it is not known whether the lease was given back.
+fn and_whether(
+    released: Result<(), ReleaseError>,
+    error: AcquireError,
+    clear_in: Duration,
+) -> AcquireError {
+    match released {
+        Ok(()) | Err(ReleaseError::NotHeld { .. }) => error,
+        Err(ReleaseError::Unknown { name, source } | ReleaseError::Store { name, source }) => {
+            let message = format!("{error}; whether it was given back is not known: {source}");
+            let source = StoreError::unknown(source.kind(), message);
+            AcquireError::Unknown {
+                name,
+                clear_in,
+                source,
+            }
+        }
+    }
+}
+
+/// Nothing is written where there are no replicas.
+#[cfg(not(feature = "redis"))]
+enum Written {}
+
+#[cfg(not(feature = "redis"))]
+impl Written {
+    async fn new(
+        _: &Inner,
+        _: &crate::engine::lease::record::Kept,
+        _: Copies,
+    ) -> Result<Self, StoreError> {
+        Err(StoreError::refused(
+            ErrorKind::Unsupported,
+            "this store has no replicas",
+        ))
+    }
+
+    fn end(&self) -> crate::base::clock::Moment {
+        match *self {}
+    }
+
+    async fn count(self, _: Copies) -> Result<Counted, StoreError> {
+        match self {}
+    }
+}

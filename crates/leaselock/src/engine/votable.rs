@@ -1,0 +1,237 @@
+//! What the answers of the nodes of a quorum come to together, operation by operation. Pure.
+
+use super::calls::{Cancelled, Detached, ExtendAnswer, ReleaseAnswer};
+use super::calls_many::Answers;
+use crate::base::fence::Fence;
+use crate::client::views::{Broke, Inspected, InspectedState};
+use crate::quorum::tally::{Count, Votes};
+
+/// Held on a majority, or lost as soon as that is impossible. Nobody decides by silence.
+pub(crate) fn extended(votes: &Votes<ExtendAnswer>) -> Count<ExtendAnswer> {
+    use ExtendAnswer as A;
+    let is_extended = |answer: &A| matches!(answer, A::Extended { .. });
+    if votes.is_majority(is_extended) {
+        // Each node has a clock of its own, and none of them is that of the lease.
+        return Count::Decided(A::Extended { time_us: 0 });
+    }
+    if !votes.prevents(|answer| !is_extended(answer)) {
+        return Count::Open;
+    }
+    let taken = votes.prevents(|answer| *answer == A::Taken);
+    Count::Decided(if taken { A::Taken } else { A::Expired })
+}
+
+/// Each item for itself; decided when all are.
+pub(crate) fn each_item<R: Copy>(
+    votes: &Votes<Answers<R>>,
+    counted: impl Fn(&Votes<R>) -> Count<R>,
+) -> Count<Answers<R>> {
+    let Some(items) = votes.answers().map(|(_, items)| items.len()).min() else {
+        return Count::Open;
+    };
+    let mut together = Vec::with_capacity(items);
+    for item in 0..items {
+        // A node that wants to be asked for it alone has said nothing.
+        match counted(&votes.map(|answers| answers.get(item).copied().flatten())) {
+            Count::Decided(answer) => together.push(Some(answer)),
+            Count::Open if votes.silent() == 0 => together.push(None),
+            Count::Open | Count::Never => return Count::Open,
+        }
+    }
+    Count::Decided(together)
+}
+
+pub(crate) fn released(votes: &Votes<ReleaseAnswer>) -> Count<ReleaseAnswer> {
+    use ReleaseAnswer as A;
+    if votes.is_majority(|answer| *answer == A::Released) {
+        return Count::Decided(A::Released);
+    }
+    if !votes.prevents(|answer| *answer != A::Released) {
+        return Count::Open;
+    }
+    let taken = votes.prevents(|answer| *answer == A::Taken);
+    Count::Decided(if taken { A::Taken } else { A::Expired })
+}
+
+/// Whatever a node answers, nothing is left there.
+pub(crate) fn cancelled(votes: &Votes<Cancelled>) -> Count<Cancelled> {
+    if !votes.is_majority(|_| true) {
+        return Count::Open;
+    }
+    let held = votes.count(|answer| *answer == Cancelled::Released) > 0;
+    Count::Decided(if held {
+        Cancelled::Released
+    } else {
+        Cancelled::Absent
+    })
+}
+
+pub(crate) fn detached(votes: &Votes<Detached>) -> Count<Detached> {
+    use Detached as A;
+    if votes.is_majority(|answer| *answer == A::Passed) {
+        return Count::Decided(A::Passed);
+    }
+    if !votes.prevents(|answer| *answer != A::Passed) {
+        return Count::Open;
+    }
+    let taken = votes.prevents(|answer| *answer == A::Taken);
+    Count::Decided(if taken { A::Taken } else { A::Expired })
+}
+
+/// What a majority has written or taken away.
+pub(crate) fn written(votes: &Votes<()>) -> Count<()> {
+    if votes.is_majority(|()| true) {
+        Count::Decided(())
+    } else {
+        Count::Open
+    }
+}
+
+/// What any node knows about a client; nothing when a majority does not.
+pub(crate) fn known<T: Clone>(votes: &Votes<Option<T>>) -> Count<Option<T>> {
+    if let Some((_, known)) = votes.answers().find(|(_, about)| about.is_some()) {
+        return Count::Decided(known.clone());
+    }
+    if votes.is_majority(|_| true) {
+        return Count::Decided(None);
+    }
+    Count::Open
+}
+
+pub(crate) fn broke(votes: &Votes<Broke>) -> Count<Broke> {
+    let is_broken = |answer: &Broke| matches!(answer, Broke::Broken { .. });
+    // A holder has the votes of a majority, and of the others there may be none.
+    if votes.is_majority(is_broken) || votes.silent() == 0 && votes.count(is_broken) > 0 {
+        return most_often(
+            votes
+                .answers()
+                .map(|(_, answer)| answer)
+                .filter(|answer| is_broken(answer)),
+        );
+    }
+    if !votes.prevents(|answer| !is_broken(answer)) {
+        return Count::Open;
+    }
+    if votes.silent() > 0 && votes.count(is_broken) > 0 {
+        return Count::Open; // what was broken is to be told
+    }
+    most_often(votes.answers().map(|(_, answer)| answer))
+}
+
+/// What a majority holds; free as soon as nobody can have one.
+pub(crate) fn inspected(votes: &Votes<Inspected>) -> Count<Inspected> {
+    let answers = || votes.answers().map(|(_, seen)| &seen.state);
+    for state in answers() {
+        let same = |other: &Inspected| is_same(state, &other.state);
+        if !matches!(state, InspectedState::Free) && votes.is_majority(same) {
+            // A node may hold it under a number that it did not accept: of another lease, or none.
+            let numbered =
+                |seen: &Inspected| same(seen) && fence_of(&seen.state) == fence_of(state);
+            if votes.silent() > 0 && !votes.is_majority(numbered) {
+                continue;
+            }
+            let alike = answers().filter(|other| is_same(state, other));
+            return Count::Decided(Inspected {
+                state: together(alike.collect(), votes.needed()),
+                line: Vec::new(),
+                damaged: damaged(votes),
+            });
+        }
+    }
+    let most = answers().map(|state| votes.count(|other| is_same(state, &other.state)));
+    if votes.is_majority(|_| true) && most.max().unwrap_or(0) + votes.silent() < votes.needed()
+        || votes.is_majority(|seen| matches!(seen.state, InspectedState::Free))
+        || votes.silent() == 0 && votes.is_majority(|_| true)
+    {
+        let (state, line) = (InspectedState::Free, Vec::new());
+        let damaged = damaged(votes);
+        return Count::Decided(Inspected {
+            state,
+            line,
+            damaged,
+        });
+    }
+    Count::Open
+}
+
+/// What any node has found, once.
+fn damaged(votes: &Votes<Inspected>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for found in votes.answers().flat_map(|(_, seen)| &seen.damaged) {
+        if !all.contains(found) {
+            all.push(found.clone());
+        }
+    }
+    all
+}
+
+fn fence_of(state: &InspectedState) -> Option<Fence> {
+    match state {
+        InspectedState::Held { fence, .. } => *fence,
+        InspectedState::Free | InspectedState::Other { .. } => None,
+    }
+}
+
+fn is_same(one: &InspectedState, other: &InspectedState) -> bool {
+    use InspectedState as S;
+    match (one, other) {
+        (S::Free, S::Free) => true,
+        (S::Held { value, .. }, S::Held { value: other, .. }) => value == other,
+        (S::Other { kind }, S::Other { kind: other }) => kind == other,
+        _ => false,
+    }
+}
+
+/// Nodes differ in how long the lease lasts there: it is held as long as a majority has it. The fencing token is the one
+/// that most of them have.
+fn together(alike: Vec<&InspectedState>, needed: usize) -> InspectedState {
+    let (mut ends, mut fences, mut notes, mut value) = (Vec::new(), Vec::new(), Vec::new(), None);
+    for state in alike {
+        match state {
+            InspectedState::Held {
+                value: theirs,
+                pttl_ms,
+                fence,
+                why,
+            } => {
+                ends.push(pttl_ms.unwrap_or(u64::MAX));
+                fences.push(*fence);
+                notes.push(why);
+                value = Some(theirs.clone());
+            }
+            InspectedState::Other { kind } => {
+                return InspectedState::Other { kind: kind.clone() };
+            }
+            InspectedState::Free => {}
+        }
+    }
+    ends.sort_unstable_by(|one, other| other.cmp(one));
+    let often = |fence: &_| fences.iter().filter(|other| *other == fence).count();
+    let end = ends.get(needed - 1).copied().filter(|end| *end != u64::MAX);
+    InspectedState::Held {
+        value: value.unwrap_or_default(),
+        pttl_ms: end,
+        fence: fences
+            .iter()
+            .copied()
+            .max_by_key(|fence| (often(fence), fence.is_some()))
+            .flatten(),
+        why: notes
+            .into_iter()
+            .find(|why| !why.is_empty())
+            .cloned()
+            .unwrap_or_default(),
+    }
+}
+
+fn most_often<'a, R: Clone + PartialEq + 'a>(answers: impl Iterator<Item = &'a R>) -> Count<R> {
+    let all: Vec<&R> = answers.collect();
+    let often = |one: &&R| all.iter().filter(|other| **other == *one).count();
+    match all.iter().copied().max_by_key(often) {
+        Some(answer) => Count::Decided(answer.clone()),
+        None => Count::Open,
+    }
+}
+
+#[cfg(test)]
+mod tests;

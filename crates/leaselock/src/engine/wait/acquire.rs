@@ -1,0 +1,465 @@
+//! One acquisition: at once, by retries, or in line, and the request that they share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::first_try::Tried;
+use super::grant_deadline;
+use super::grant_deadline::{Doubt, Era, Heard, Reading, Reckoned};
+use super::local::budget::Share;
+use super::node_subscription::Ear;
+use super::schedule;
+use crate::base::clock::Moment;
+use crate::base::error::{AcquireError, ErrorKind, StoreError};
+use crate::base::fence::Fence;
+use crate::base::name::Name;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::client::options::{Options, Wait};
+use crate::client::{Background, Inner};
+use crate::engine::calls::{Acquire, Acquired, Seen};
+use crate::engine::cleanup::{Debt, Owed};
+use crate::engine::lease::Lease;
+use crate::engine::lease::record::Kept;
+use crate::engine::lease::state::Core;
+use crate::engine::replicas::confirm;
+use crate::interop::protocol::custom::Claim;
+use crate::script::keys;
+use crate::script::keys::MutexKeys;
+use crate::store::Store;
+
+/// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs
+/// the others seconds and not a long ttl.
+pub(super) const PASSED: Ttl = match Ttl::whole_ms(5_000) {
+    Some(ttl) => ttl,
+    None => panic!("five seconds are in range"),
+};
+
+/// One acquisition of one name.
+pub(crate) struct Acquisition<'a> {
+    pub(super) inner: &'a Arc<Inner>,
+    pub(super) background: &'a Background,
+    pub(super) name: &'a Name,
+    pub(super) keys: MutexKeys,
+    pub(super) options: &'a Options,
+    pub(super) ttl: Ttl,
+    pub(super) token: Token,
+    /// It gets in line, so an entry of its own may be there.
+    pub(super) lines_up: bool,
+    /// Over which requests go: that of the client's thread, or by themselves or with others over the user's own.
+    pub(super) lane: Option<&'a Store>,
+    /// How many fencing tokens a grant reserves that was waited for.
+    pub(super) range: u64,
+    /// What the next request writes, when the lock is not taken in the native way.
+    pub(super) claim: Option<Arc<Claim>>,
+    /// Where it listens, when that depends on where the lock lies.
+    pub(super) ear: Ear,
+}
+
+/// What one request came to.
+pub(super) enum Outcome {
+    Granted(Lease, Share),
+    /// In line at this place.
+    Waiting(Seen, u64, Reading),
+    Busy(Seen),
+}
+
+impl<'a> Acquisition<'a> {
+    pub(crate) fn new(
+        inner: &'a Arc<Inner>,
+        name: &'a Name,
+        options: &'a Options,
+    ) -> Result<Self, AcquireError> {
+        let ttl = options.check()?;
+        inner.allows(ttl)?;
+        let keys = MutexKeys::by(options.protocol, &inner.prefix, name)?.behind(inner.gate());
+        if !options.protocol.is_native() {
+            inner.speaks(options.protocol)?;
+            keys::others(&inner.prefix, &options.others)?;
+        }
+        #[cfg(feature = "redis")]
+        inner.suits(options)?;
+        let internal = |source| AcquireError::Store {
+            name: name.clone(),
+            source,
+        };
+        inner.replicates(options)?;
+        let background = inner.background().map_err(internal)?;
+        let token = inner
+            .tokens
+            .token(&inner.id, options.fences())
+            .map_err(|error| internal(StoreError::no_random(error)))?;
+        Ok(Acquisition {
+            inner,
+            background,
+            name,
+            keys,
+            options,
+            ttl,
+            token,
+            lines_up: false,
+            lane: None,
+            range: 1,
+            claim: None,
+            ear: Ear::default(),
+        })
+    }
+
+    /// Follows the wait policy to its end; a grant counts once there are as many copies of it as were asked for.
+    pub(crate) async fn run(self, wait: Wait) -> Result<Lease, AcquireError> {
+        let copies = self.options.copies;
+        let lease = self.granted_by(wait).await?;
+        match copies {
+            None => Ok(lease),
+            Some(copies) => Box::pin(confirm::confirmed(lease, copies)).await, // seldom
+        }
+    }
+
+    async fn granted_by(mut self, wait: Wait) -> Result<Lease, AcquireError> {
+        self.lines_up = matches!(wait, Wait::Within(_) | Wait::Forever);
+        let start = self.inner.clock.now();
+        let end = match wait {
+            Wait::No => return Box::pin(self.retry(start, Some(0), Duration::ZERO, 0)).await,
+            Wait::Retries {
+                count,
+                delay,
+                jitter_percent,
+            } => return Box::pin(self.retry(start, count, delay, jitter_percent)).await,
+            Wait::Within(limit) => Some(start.plus(limit)),
+            Wait::Forever => None,
+        };
+        if !self.options.protocol.is_native() {
+            return Box::pin(self.wait_behind_others(start, end)).await;
+        }
+        #[cfg(feature = "redis")]
+        if let Store::Quorum(quorum) = &self.inner.store {
+            return Box::pin(self.wait_by_rounds(quorum, start, end)).await;
+        }
+        match self.try_with_others(start).await? {
+            Tried::Granted(lease) => Ok(lease),
+            // What a wait needs is large, and most acquisitions do not wait.
+            Tried::Begun(begun) => Box::pin(self.wait_in_line(start, end, wait, begun)).await,
+        }
+    }
+
+    /// Tries without a place in line. Each try has a token of its own.
+    async fn retry(
+        mut self,
+        start: Moment,
+        count: Option<u32>,
+        delay: Duration,
+        jitter_percent: u8,
+    ) -> Result<Lease, AcquireError> {
+        let mut left = count;
+        let mut retries: u32 = 0;
+        loop {
+            let error = match self.try_once().await {
+                Ok(Ok(lease)) => return Ok(lease.after(retries)),
+                Ok(Err(seen)) => self.still_busy(start, Some(seen)).after(retries),
+                Err(error) => error,
+            };
+            if left == Some(0) || !may_pass(&error) {
+                return Err(error);
+            }
+            left = left.map(|left| left - 1);
+            retries = retries.saturating_add(1);
+            self.inner
+                .clock
+                .sleep(schedule::jittered(delay, jitter_percent))
+                .await;
+            self.renew_token()?;
+        }
+    }
+
+    /// The lease, or what keeps it from being had.
+    pub(super) async fn try_once(&mut self) -> Result<Result<Lease, Seen>, AcquireError> {
+        #[cfg(feature = "redis")]
+        if let Store::Quorum(_) = &self.inner.store
+            && let Some(lease) = Box::pin(self.try_votes_with_others()).await?
+        {
+            return Ok(Ok(lease));
+        }
+        let t0 = self.inner.clock.now();
+        self.make_claim().await?;
+        let debt = self.debt_from(t0);
+        let within = self.inner.request_timeout(self.ttl);
+        match self.request(false, "", t0, within).await {
+            Ok(Outcome::Granted(lease, _)) => {
+                debt.settle();
+                Ok(Ok(lease))
+            }
+            Ok(Outcome::Busy(seen) | Outcome::Waiting(seen, ..)) => {
+                debt.settle();
+                Ok(Err(seen))
+            }
+            Err(source) => Err(self.failed(debt, source, false)),
+        }
+    }
+
+    /// Others were seen to want the lock a moment ago.
+    #[cfg(feature = "redis")]
+    pub(super) fn is_contended(&self) -> bool {
+        let now = self.inner.clock.now();
+        self.inner.requests.is_contended(&self.keys.lock, now)
+    }
+
+    pub(super) fn renew_token(&mut self) -> Result<(), AcquireError> {
+        let token = self
+            .inner
+            .tokens
+            .token(&self.inner.id, self.options.fences());
+        self.token = token.map_err(|error| AcquireError::Store {
+            name: self.name.clone(),
+            source: StoreError::no_random(error),
+        })?;
+        Ok(())
+    }
+
+    /// One request, which begins at `t0`: read before this, and so before it can leave. The caller owes the token until
+    /// it knows better.
+    pub(super) async fn request(
+        &self,
+        waits: bool,
+        channel: &str,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<Outcome, StoreError> {
+        if let Some(claim) = &self.claim {
+            return Box::pin(self.request_by(claim, t0, within)).await;
+        }
+        #[cfg(feature = "redis")]
+        if let Store::Quorum(quorum) = &self.inner.store {
+            return Box::pin(self.request_by_vote(quorum, t0, within)).await;
+        }
+        let acquire = self.asks(waits, channel);
+        let era = self.era();
+        let answer = match self.lane {
+            Some(lane) => Box::pin(lane.ask(&acquire, within)).await?, // large, as is each way that is not the plain one
+            None => self.inner.requests.acquire(&acquire, t0, within).await?,
+        };
+        let now = self.inner.clock.now();
+        let era = era.answered_over(self.era().connection);
+        let (Acquired::Granted { time_us, .. }
+        | Acquired::Waiting {
+            seen: Seen { time_us, .. },
+            ..
+        }
+        | Acquired::Busy {
+            seen: Seen { time_us, .. },
+        }
+        | Acquired::Disagrees { time_us, .. }) = &answer;
+        self.inner.note_time(t0, now, *time_us);
+        match answer {
+            Acquired::Granted {
+                fence,
+                range,
+                others,
+                ..
+            } => {
+                let share = Share { range, others };
+                Ok(Outcome::Granted(self.hold_since(t0, now, fence)?, share))
+            }
+            Acquired::Waiting { seen, place } => {
+                self.inner.announce();
+                let reading = Reading {
+                    sent: t0,
+                    received: now,
+                    server_us: seen.time_us,
+                    era,
+                };
+                Ok(Outcome::Waiting(seen, place, reading))
+            }
+            Acquired::Busy { seen } => {
+                self.met_quarantine(&seen, now);
+                Ok(Outcome::Busy(seen))
+            }
+            Acquired::Disagrees { longest, .. } => Err(self.disagrees(longest)),
+        }
+    }
+
+    /// What it asks of a store that decides by itself.
+    pub(super) fn asks<'b>(&'b self, waits: bool, channel: &'b str) -> Acquire<'b> {
+        let passed = if self.options.renews() {
+            self.ttl.min(PASSED)
+        } else {
+            self.ttl
+        };
+        Acquire {
+            keys: &self.keys,
+            token: &self.token,
+            ttl: self.ttl,
+            passed,
+            waits,
+            priority: self.options.priority,
+            channel,
+            fencing: self.options.fences(),
+            range: self.range,
+        }
+    }
+
+    fn met_quarantine(&self, seen: &Seen, now: Moment) {
+        if let (Some(strict), Some(why)) = (&self.inner.strict, seen.quarantine) {
+            strict.met(why, seen.remaining.unwrap_or_default(), now);
+        }
+    }
+
+    fn disagrees(&self, longest: Duration) -> StoreError {
+        let ours = self.inner.gate().map(|gate| gate.longest.as_duration());
+        let message = format!(
+            "strict mode is set up there for leases of at most {longest:?}, and this client says {:?}: all must say the \
+             same, and an operator can change it (`leaselock strict init`)",
+            ours.unwrap_or_default()
+        );
+        StoreError::refused(ErrorKind::Disagrees, message)
+    }
+
+    /// What answers and messages that belong together have in common.
+    pub(super) fn era(&self) -> Era {
+        Era {
+            connection: self.lane.unwrap_or(&self.inner.store).epoch(),
+            subscription: self.background.wakeups.subscription(),
+            jumps: self.inner.skew.jumps(),
+        }
+    }
+
+    /// The lease that a message brings, when the message alone can tell until when it may be used.
+    pub(super) fn taken(&self, reading: &Reading, heard: &Heard) -> Result<(Lease, Share), Doubt> {
+        if self.inner.strict.is_some() {
+            return Err(Doubt::Strict);
+        }
+        let (era, now) = (self.era(), self.inner.clock.now());
+        let Reckoned { began, deadline } =
+            grant_deadline::reckon(reading, heard, era, now, self.inner.drift)?;
+        let share = Share {
+            range: u64::from(heard.grant.range),
+            others: heard.grant.others,
+        };
+        Ok((self.hold(began, deadline, now, heard.grant.fence), share))
+    }
+
+    /// The lease of a grant whose request left at `t0` and whose answer is here now.
+    pub(super) fn hold_since(
+        &self,
+        t0: Moment,
+        now: Moment,
+        fence: Option<Fence>,
+    ) -> Result<Lease, StoreError> {
+        let deadline = self.inner.drift.deadline(t0, self.ttl);
+        if now >= deadline {
+            // It may be another's by now.
+            return Err(StoreError::unknown(
+                ErrorKind::TimedOut,
+                "the grant arrived after its own deadline",
+            ));
+        }
+        Ok(self.hold(t0, deadline, now, fence))
+    }
+
+    /// From here on the lease has an owner, and renewals ask for the whole ttl.
+    fn hold(&self, began: Moment, deadline: Moment, now: Moment, fence: Option<Fence>) -> Lease {
+        self.inner.announce();
+        let longest = self.options.max_hold.unwrap_or(Duration::MAX);
+        self.inner.store.limit_session(began.plus(longest));
+        let core = Core::granted(
+            began,
+            deadline,
+            now,
+            self.ttl,
+            self.inner.drift,
+            self.options.renews(),
+            self.options.max_hold,
+        );
+        // In another way it lies in the value, or nowhere.
+        let why = self.options.why.clone().filter(|_| self.claim.is_none());
+        let kept = Kept::new(
+            self.name.clone(),
+            self.keys.clone(),
+            self.token.clone(),
+            fence,
+            why.clone(),
+            self.inner.clock.clone(),
+            core,
+        );
+        let kept = Arc::new(kept.claimed(self.claim.clone()));
+        let id = self.background.keeper.keep(Arc::clone(&kept));
+        let lease = Lease::new(Arc::clone(self.inner), kept, id);
+        self.inner
+            .leave_note(&self.keys, &self.token, why.as_deref(), self.ttl);
+        lease
+    }
+
+    /// For a request that leaves at this moment.
+    pub(super) fn debt_from(&self, now: Moment) -> Debt {
+        let (keys, token) = (self.keys.clone(), self.token.clone());
+        let owed = Owed::acquisition(keys, token, now.plus(self.ttl.as_duration()));
+        Debt::new(
+            self.background.reaper.clone(),
+            owed.claimed(self.claim.clone()),
+        )
+    }
+
+    /// When a grant of a request that leaves now has ended by itself.
+    pub(super) fn ends_at_latest(&self, now: Moment) -> Moment {
+        now.plus(self.ttl.as_duration())
+    }
+
+    /// An entry in line that could not be taken back is forgotten after a minute, and could be granted until then.
+    fn clear_in(&self) -> Duration {
+        const LINE_KEPT: Duration = Duration::from_secs(60);
+        let in_line = if self.lines_up {
+            LINE_KEPT
+        } else {
+            Duration::ZERO
+        };
+        in_line + self.ttl.as_duration()
+    }
+
+    /// What is surely not there is not owed; the rest is cleaned up behind the caller's back. `owes`: an earlier
+    /// request of the same token may have had its effect, however surely this one had none.
+    pub(super) fn failed(&self, debt: Debt, source: StoreError, owes: bool) -> AcquireError {
+        let name = self.name.clone();
+        if let Some(tally) = source.tally() {
+            let (granted, needed) = (tally.granted, tally.needed);
+            let votes = tally.votes.clone();
+            if !source.maybe_applied() {
+                debt.settle();
+            }
+            return AcquireError::NoQuorum {
+                name,
+                granted,
+                needed,
+                votes,
+                clear_in: self.ttl.as_duration(),
+                source,
+            };
+        }
+        if owes || source.maybe_applied() {
+            drop(debt);
+            return AcquireError::Unknown {
+                name,
+                clear_in: self.clear_in(),
+                source,
+            };
+        }
+        debt.settle();
+        AcquireError::Store { name, source }
+    }
+
+    pub(super) fn still_busy(&self, start: Moment, seen: Option<Seen>) -> AcquireError {
+        let waited = self.inner.clock.now().saturating_since(start);
+        self.inner
+            .still_busy(self.name.clone(), waited, seen.as_ref())
+    }
+}
+
+pub(super) fn may_pass(error: &AcquireError) -> bool {
+    match error {
+        AcquireError::StillBusy { .. } | AcquireError::Quarantined { .. } => true,
+        AcquireError::Unknown { source, .. }
+        | AcquireError::Store { source, .. }
+        | AcquireError::NoQuorum { source, .. } => source.may_pass(),
+        AcquireError::Invalid(_) | AcquireError::TooFewCopies { .. } | AcquireError::Closed => {
+            false
+        }
+    }
+}

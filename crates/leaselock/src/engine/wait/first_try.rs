@@ -1,0 +1,119 @@
+//! The first try of an acquisition while many are made: it leaves with others.
+//!
+//! Such a request takes what is free and never gets in line, and a lock that was free is shared with nobody. So whatever
+//! waiting needs (a place for messages, a party) is made only when the try was in vain.
+
+use std::time::Duration;
+
+use super::acquire::Acquisition;
+use super::progress::SoFar;
+use super::schedule;
+use crate::base::clock::Moment;
+use crate::base::error::{AcquireError, StoreError};
+use crate::engine::batch::Told;
+use crate::engine::calls::Acquired;
+use crate::engine::calls_many::{Item, Terms};
+use crate::engine::cleanup::Debt;
+use crate::engine::lease::Lease;
+
+/// What a first try came to.
+pub(super) enum Tried {
+    Granted(Lease),
+    /// A wait begins; from scratch when there was no try.
+    Begun(Option<Box<Begun>>),
+}
+
+/// A wait whose first try was in vain.
+pub(super) struct Begun {
+    /// Owes the token of the try, which the wait goes on with.
+    pub(super) debt: Debt,
+    pub(super) so_far: SoFar,
+    /// To be waited for before the next request.
+    pub(super) pause: Option<Duration>,
+}
+
+impl Begun {
+    /// The task shares a place from now on, and its own token is of no use any more.
+    pub(super) fn give_up(self) {
+        if !self.so_far.owes() {
+            self.debt.settle();
+        }
+    }
+}
+
+impl Acquisition<'_> {
+    pub(super) async fn try_with_others(&self, t0: Moment) -> Result<Tried, AcquireError> {
+        let inner = self.inner;
+        if inner.requests.is_free() {
+            return Ok(Tried::Begun(None)); // there is nobody to leave with
+        }
+        if inner.parties.has(&self.keys.lock) || inner.gates.has(&self.keys.lock) {
+            return Ok(Tried::Begun(None)); // with those who wait already
+        }
+        let item = Item {
+            keys: self.keys.clone(),
+            token: self.token.clone(),
+            terms: Terms {
+                ttl: self.ttl,
+                fencing: self.options.fences(),
+            },
+        };
+        let within = inner.request_timeout(self.ttl);
+        let debt = self.debt_from(t0);
+        let Some(told) = inner.requests.acquire_with_others(item, t0, within) else {
+            debt.settle();
+            return Ok(Tried::Begun(None));
+        };
+        match self.held(told.await, t0) {
+            Ok(Ok(lease)) => {
+                debt.settle();
+                Ok(Tried::Granted(lease))
+            }
+            Ok(Err(so_far)) => Ok(begun(debt, so_far, None)),
+            Err(source) if source.may_pass() => {
+                let mut so_far = SoFar::default();
+                let pause = schedule::jittered(so_far.failed(&source), 50);
+                Ok(begun(debt, so_far, Some(pause)))
+            }
+            Err(source) => Err(self.failed(debt, source, false)),
+        }
+    }
+
+    /// The lease, or what is known without it.
+    fn held(&self, told: Told<Acquired>, t0: Moment) -> Result<Result<Lease, SoFar>, StoreError> {
+        let answer = match told {
+            Told::Answer(answer) => answer?,
+            Told::NotPlain => return Ok(Err(SoFar::default())),
+            Told::Alone => {
+                self.goes_by_itself();
+                return Ok(Err(SoFar::default()));
+            }
+        };
+        let now = self.inner.clock.now();
+        match answer {
+            Acquired::Granted { fence, time_us, .. } => {
+                self.inner.note_time(t0, now, time_us);
+                self.hold_since(t0, now, fence).map(Ok)
+            }
+            Acquired::Disagrees { .. } => Ok(Err(SoFar::default())), // it goes by itself and hears so again
+            Acquired::Busy { seen } | Acquired::Waiting { seen, .. } => {
+                self.inner.note_time(t0, now, seen.time_us);
+                self.goes_by_itself();
+                Ok(Err(SoFar::after(Some(seen))))
+            }
+        }
+    }
+
+    pub(super) fn goes_by_itself(&self) {
+        let now = self.inner.clock.now();
+        self.inner.requests.note_contended(&self.keys.lock, now);
+    }
+}
+
+fn begun(debt: Debt, so_far: SoFar, pause: Option<Duration>) -> Tried {
+    Tried::Begun(Some(Box::new(Begun {
+        debt,
+        so_far,
+        pause,
+    })))
+}

@@ -1,0 +1,418 @@
+//! The tasks of one process that wait for the same name in the same way: they share one place in line, and a lease
+//! passes from one to the next without a request.
+//!
+//! Whoever comes while nobody of its party is there stands by itself, as if there were no parties. When a second one
+//! comes, a task on the client's own thread takes the place over and stands there for all of them (`driver.rs`), so
+//! that a waiter whose executor does not come round holds up nobody. Each task has a seat, where its lease is put.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::budget::{Share, Turns, is_worth_passing_on};
+use super::group_task;
+use super::handoff::Seat;
+use crate::base::clock::Moment;
+use crate::base::error::{AcquireError, LostReason};
+use crate::base::ttl::Ttl;
+use crate::client::Inner;
+use crate::client::options::{OnWait, Options, Wait};
+use crate::engine::calls::Seen;
+use crate::engine::lease::Lease;
+use crate::engine::lease::deadlines::Id;
+use crate::engine::lease::record::Kept;
+use crate::engine::wait::acquire::PASSED;
+use crate::engine::wait::queue::Standing;
+
+/// What tasks must have in common to share a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) ttl: Ttl,
+    pub(crate) priority: i32,
+    pub(crate) fencing: bool,
+}
+
+impl Terms {
+    /// `None` for whoever stands by itself: a lease that is not renewed ends at a time of its own, a note is about one
+    /// task, and copies are counted for each grant.
+    pub(crate) fn of(options: &Options, ttl: Ttl, wait: Wait) -> Option<Self> {
+        let waits = matches!(wait, Wait::Within(_) | Wait::Forever);
+        let plain = options.renews() && options.why.is_none() && options.copies.is_none();
+        (waits && plain).then_some(Terms {
+            ttl,
+            priority: options.priority,
+            fencing: options.fences(),
+        })
+    }
+}
+
+/// One task in its seat.
+#[derive(Clone)]
+pub(crate) struct Waiter {
+    pub(crate) seat: Seat,
+    pub(crate) start: Moment,
+    pub(crate) end: Option<Moment>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) told: Option<OnWait>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Party {
+    pub(crate) key: Arc<str>,
+    pub(crate) terms: Terms,
+    state: Mutex<State>,
+    /// Something has changed that the driver may wait for.
+    pub(crate) changed: Notify,
+    /// Whoever stands by itself is to give its place to the party.
+    pub(crate) called: Notify,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) turns: Turns<Waiter>,
+    /// Somebody stands by itself.
+    pub(crate) alone: bool,
+    /// Others had to do with it, so it is not for the next one when it has ended.
+    pub(crate) used: bool,
+    /// A place that somebody who stood by itself has left to the party.
+    pub(crate) left: Option<Standing>,
+    pub(crate) driven: bool,
+    pub(crate) current: Option<Current>,
+    /// The latest answer of the store.
+    pub(crate) seen: Option<(Seen, u64)>,
+    /// The driver stands in line, or is about to.
+    pub(crate) stands: bool,
+    /// The driver comes round by itself then.
+    pub(crate) round_at: Option<Moment>,
+}
+
+/// The lease that passes from task to task.
+#[derive(Debug)]
+pub(crate) struct Current {
+    pub(crate) kept: Arc<Kept>,
+    /// Whose turn it is, and since when; `None` for whoever stood by itself.
+    pub(crate) whose: Option<(Waiter, Moment)>,
+}
+
+/// How to wait.
+pub(crate) enum Arrival {
+    Alone(Alone),
+    Seated(Seated),
+}
+
+impl State {
+    pub(crate) fn is_idle(&self) -> bool {
+        let nobody = self.turns.is_empty() && self.current.is_none();
+        nobody && !self.alone && !self.driven
+    }
+
+    /// The last of those who wait gives up.
+    pub(crate) fn latest_end(&self, or_after: Duration) -> Option<Moment> {
+        let ends = self
+            .turns
+            .line()
+            .map(|w| w.end.unwrap_or_else(|| w.start.plus(or_after)));
+        ends.max()
+    }
+
+    /// The first of those who wait gives up. `answered`: whoever would wait for ever does.
+    pub(crate) fn next_end(&self, answered: bool, or_after: Duration) -> Option<Moment> {
+        let patience = |w: &Waiter| {
+            let never_answered = (!answered).then(|| w.start.plus(or_after));
+            w.end.or(never_answered)
+        };
+        self.turns.line().filter_map(patience).min()
+    }
+}
+
+impl Party {
+    pub(crate) fn new(key: &Arc<str>, terms: Terms) -> Self {
+        Party {
+            key: Arc::clone(key),
+            terms,
+            state: Mutex::default(),
+            changed: Notify::new(),
+            called: Notify::new(),
+        }
+    }
+
+    pub(crate) fn is_for(&self, key: &Arc<str>, terms: Terms) -> bool {
+        self.terms == terms && self.key == *key
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gets in line here. The driver is woken only when it would come round too late by itself.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        inner: &Arc<Inner>,
+        name: &crate::base::name::Name,
+        state: &mut State,
+        waiter: Waiter,
+        first: bool,
+    ) {
+        let in_time = match (waiter.end, state.round_at) {
+            (Some(end), Some(round)) => round <= end,
+            (None, round) => round.is_some(),
+            (Some(_), None) => false,
+        };
+        state.used = true;
+        if first {
+            state.turns.join_first(waiter);
+        } else {
+            state.turns.join(waiter);
+        }
+        if !state.driven {
+            state.driven = true;
+            group_task::start(inner, self, name);
+        } else if !in_time || group_task::is_wanted(state, inner.clock.now()) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// The lease of one task is over, and the next has its turn. False when there is none: then it is to be released.
+    pub(crate) fn pass_on(self: &Arc<Self>, inner: &Arc<Inner>, kept: &Arc<Kept>, id: Id) -> bool {
+        let now = inner.clock.now();
+        let lost = kept.lost_by_now().is_some();
+        let mut state = self.state();
+        if !is_current(&state, kept) {
+            return false;
+        }
+        let left = kept.core().deadline().saturating_since(now);
+        let granted = self.terms.ttl.min(PASSED).as_duration();
+        let fit = !lost && is_worth_passing_on(left, granted);
+        let next = if fit { state.turns.next(now) } else { None };
+        if let Some((waiter, fence)) = next {
+            if kept.end(LostReason::GivenUp) {
+                self.give(inner, &mut state, (kept, id), waiter, fence, now);
+                return true;
+            }
+            state.turns.join_first(waiter); // it was lost just now
+        }
+        state.turns.end();
+        state.current = None;
+        let is_driver_concerned = state.turns.is_empty() || !state.stands;
+        drop(state);
+        if is_driver_concerned {
+            self.changed.notify_one();
+        }
+        inner.parties.tidy(self);
+        false
+    }
+
+    /// Puts a lease in a seat. The lease so far has ended, so no two are held at once.
+    fn give(
+        self: &Arc<Self>,
+        inner: &Arc<Inner>,
+        state: &mut State,
+        (kept, id): (&Arc<Kept>, Id),
+        waiter: Waiter,
+        fence: Option<crate::base::fence::Fence>,
+        now: Moment,
+    ) {
+        let core = kept.core().passed_on(now, self.terms.ttl, waiter.max_hold);
+        let longest = waiter.max_hold.unwrap_or(Duration::MAX);
+        inner.store.limit_session(now.plus(longest));
+        let next = Arc::new(kept.passed_on(fence, core));
+        let id = match inner.background() {
+            Ok(background) => background.keeper.pass_on(id, Arc::clone(&next)),
+            Err(_) => id,
+        };
+        let lease = Lease::new(Arc::clone(inner), Arc::clone(&next), id).shared(Arc::clone(self));
+        let seat = waiter.seat.clone();
+        state.current = Some(Current {
+            kept: next,
+            whose: Some((waiter, now)),
+        });
+        seat.offer(Ok(lease));
+    }
+
+    /// A grant to the place: the first in line has it. The lease comes back when nobody is there.
+    pub(crate) fn granted(
+        self: &Arc<Self>,
+        inner: &Arc<Inner>,
+        lease: Lease,
+        share: Share,
+    ) -> Option<Lease> {
+        // What comes late is undone at its end, so it ends with its first task; and whoever is more urgent may be about
+        // to get in line.
+        let urgent = inner.parties.is_urgent(&self.key, self.terms.priority);
+        let share = if urgent || lease.expects_late_requests() {
+            Share { range: 1, ..share }
+        } else {
+            share
+        };
+        let now = inner.clock.now();
+        let mut state = self.state();
+        let (_, kept, id) = lease.parts();
+        let Some(waiter) = state.turns.first(kept.fence, share, now) else {
+            return Some(lease);
+        };
+        if let Some(before) = state.current.take() {
+            before.kept.end(LostReason::TakenOver); // the store has granted another token since
+        }
+        if lease.expects_late_requests() {
+            state.turns.end();
+            kept.core().offer();
+            waiter.seat.offer(Ok(lease));
+            return None;
+        }
+        if kept.end(LostReason::GivenUp) {
+            let fence = kept.fence;
+            self.give(inner, &mut state, (kept, id), waiter, fence, now);
+            lease.disown();
+            return None;
+        }
+        state.turns.join_first(waiter);
+        Some(lease)
+    }
+
+    /// The lease goes to nobody of this party: it is detached.
+    pub(crate) fn end_of(self: &Arc<Self>, inner: &Arc<Inner>, kept: &Arc<Kept>) {
+        let mut state = self.state();
+        if is_current(&state, kept) {
+            state.turns.end();
+            state.current = None;
+        }
+        drop(state);
+        self.changed.notify_one();
+        inner.parties.tidy(self);
+    }
+}
+
+fn is_current(state: &State, kept: &Arc<Kept>) -> bool {
+    let current = state.current.as_ref();
+    current.is_some_and(|current| Arc::ptr_eq(&current.kept, kept))
+}
+
+/// Somebody who stands by itself. Dropping it ends that.
+pub(crate) struct Alone {
+    inner: Arc<Inner>,
+    party: Arc<Party>,
+}
+
+impl Alone {
+    pub(crate) fn new(inner: &Arc<Inner>, party: Arc<Party>) -> Self {
+        Alone {
+            inner: Arc::clone(inner),
+            party,
+        }
+    }
+
+    /// Ends when others have come, with whom the place is to be shared.
+    pub(crate) async fn called(&self) {
+        self.party.called.notified().await;
+    }
+
+    /// The lease passes on to those who have come meanwhile or come while it is held, if its grant reserved anything.
+    pub(crate) fn granted(self, lease: Lease, share: Share) -> Lease {
+        if share.range <= 1 || lease.expects_late_requests() {
+            return lease;
+        }
+        let (_, kept, _) = lease.parts();
+        let now = self.inner.clock.now();
+        let mut state = self.party.state();
+        state.used = true;
+        state.turns.begin(kept.fence, share, now);
+        state.current = Some(Current {
+            kept: Arc::clone(kept),
+            whose: None,
+        });
+        drop(state);
+        lease.shared(Arc::clone(&self.party))
+    }
+
+    /// Leaves its place to the party and takes the first seat.
+    pub(crate) fn joins(
+        self,
+        name: &crate::base::name::Name,
+        standing: Standing,
+        waiter: Waiter,
+    ) -> Seated {
+        let seat = waiter.seat.clone();
+        let mut state = self.party.state();
+        // Too late, and the party has a place of its own by now: this one is left in the background.
+        let superfluous = if state.stands {
+            Some(standing)
+        } else {
+            state.left.replace(standing)
+        };
+        self.party.join(&self.inner, name, &mut state, waiter, true);
+        drop(state);
+        drop(superfluous);
+        Seated::new(&self.inner, Arc::clone(&self.party), seat)
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let driven = {
+            let mut state = self.party.state();
+            state.alone = false;
+            state.driven
+        };
+        if driven {
+            self.party.changed.notify_one();
+        } else {
+            self.inner.parties.tidy(&self.party);
+        }
+    }
+}
+
+/// A task in its seat. Dropping it leaves the line, or passes on what was put there.
+pub(crate) struct Seated {
+    inner: Arc<Inner>,
+    party: Arc<Party>,
+    seat: Seat,
+    waits: bool,
+}
+
+impl Seated {
+    pub(crate) fn new(inner: &Arc<Inner>, party: Arc<Party>, seat: Seat) -> Self {
+        Seated {
+            inner: Arc::clone(inner),
+            party,
+            seat,
+            waits: true,
+        }
+    }
+
+    /// `Ok(None)`: the turn came and was over before the task came round.
+    pub(crate) async fn wait(mut self) -> Result<Option<Lease>, AcquireError> {
+        let offer = poll_fn(|cx| self.seat.poll(cx)).await;
+        self.waits = false;
+        let lease = offer?;
+        lease.take_up();
+        Ok(Some(lease).filter(Lease::is_held))
+    }
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        if !self.waits {
+            return;
+        }
+        let nobody = {
+            let mut state = self.party.state();
+            state.turns.leave(|waiter| waiter.seat.is(&self.seat));
+            state.turns.is_empty() && state.current.is_none()
+        };
+        drop(self.seat.take_back());
+        if nobody {
+            self.party.changed.notify_one();
+            self.inner.parties.tidy(&self.party);
+        }
+    }
+}
+
+impl std::fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiter")
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}

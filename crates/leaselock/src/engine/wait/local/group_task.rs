@@ -1,0 +1,404 @@
+//! Stands in line for all tasks of a party, on the client's own thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::budget::{LOCAL_TURNS, Wanted};
+use super::group::{Party, State, Waiter};
+use crate::base::clock::Moment;
+use crate::base::error::{AcquireError, StoreError};
+use crate::base::name::Name;
+use crate::client::Inner;
+use crate::client::options::{OnWait, Options, Waiting};
+use crate::engine::calls::Seen;
+use crate::engine::wait::acquire::{Acquisition, Outcome};
+use crate::engine::wait::node_subscription::Ear;
+use crate::engine::wait::progress::SoFar;
+use crate::engine::wait::queue::{NEVER_ANSWERED, SHORTEST_REQUEST, Standing, owned};
+use crate::engine::wait::schedule;
+
+/// Whoever stands by itself gives its place up at once when it comes round; if it does not, there are two places.
+const CALL_WITHIN: Duration = Duration::from_millis(50);
+/// A task that has not come round for its turn by then is skipped, so that it holds up nobody.
+const TURN_UNTAKEN: Duration = Duration::from_secs(1);
+
+/// Runs until the party is empty.
+pub(crate) fn start(inner: &Arc<Inner>, party: &Arc<Party>, name: &Name) {
+    let Ok(background) = inner.background() else {
+        return; // whoever acquires has started it
+    };
+    let driver = Driver {
+        inner: Arc::clone(inner),
+        party: Arc::clone(party),
+        name: name.clone(),
+        options: Options {
+            ttl: Some(party.terms.ttl.as_duration()),
+            priority: party.terms.priority,
+            fencing: Some(party.terms.fencing),
+            ..Options::default()
+        },
+    };
+    drop(background.handle.spawn(driver.run()));
+}
+
+/// The next place is to be taken, and nobody has begun to.
+pub(crate) fn is_wanted(state: &State, now: Moment) -> bool {
+    !state.stands && state.turns.place_wanted(now) == Wanted::Now
+}
+
+/// What the requests met, when none was ever answered.
+fn never_answered(so_far: &SoFar) -> Option<&StoreError> {
+    let trouble = so_far.trouble.as_ref();
+    trouble.filter(|_| !so_far.has_met_the_store())
+}
+
+/// Somebody's time is over.
+fn is_over(state: &State, now: Moment, answered: bool) -> bool {
+    let end = state.next_end(answered, NEVER_ANSWERED);
+    end.is_some_and(|end| end <= now)
+}
+
+struct Driver {
+    inner: Arc<Inner>,
+    party: Arc<Party>,
+    name: Name,
+    options: Options,
+}
+
+/// Why standing in line is interrupted.
+enum Nap {
+    Woken,
+    Look,
+    /// Somebody has come or gone, or a time is over.
+    Changed,
+}
+
+impl Driver {
+    async fn run(self) {
+        while self.wait_until_wanted().await {
+            let left = self.party.state().left.take();
+            let acquisition = Acquisition::new(&self.inner, &self.name, &self.options);
+            match acquisition {
+                Ok(acquisition) => self.stand(acquisition, left).await,
+                Err(error) => self.everyone_fails(&error),
+            }
+            self.party.state().stands = false;
+        }
+        self.inner.parties.tidy(&self.party);
+    }
+
+    fn now(&self) -> Moment {
+        self.inner.clock.now()
+    }
+
+    /// False when nobody is left. True: a place is wanted.
+    async fn wait_until_wanted(&self) -> bool {
+        let call_until = self.now().plus(CALL_WITHIN);
+        loop {
+            let changed = self.party.changed.notified();
+            let again_at = {
+                let now = self.now();
+                let mut state = self.party.state();
+                if state.alone && now < call_until {
+                    self.party.called.notify_one();
+                    call_until
+                } else if state.turns.is_empty() {
+                    state.driven = false;
+                    state.round_at = None;
+                    let left = state.left.take();
+                    drop(state);
+                    drop(left); // goes out of line in the background
+                    return false;
+                } else if state.left.is_some() {
+                    state.stands = true;
+                    return true;
+                } else {
+                    match state.turns.place_wanted(now) {
+                        Wanted::Now => {
+                            state.stands = true;
+                            return true;
+                        }
+                        Wanted::At(at) => at,
+                        Wanted::Never => now.plus(TURN_UNTAKEN),
+                    }
+                }
+            };
+            let until = self.round(again_at, true);
+            tokio::select! {
+                () = changed => {}
+                () = self.inner.clock.sleep_until(until) => {}
+            }
+            self.end_of_time(None);
+            self.skip_whoever_does_not_come();
+        }
+    }
+
+    /// Stands in line with one token, until it is granted or nobody wants it any more.
+    async fn stand(&self, mut acquisition: Acquisition<'_>, left: Option<Standing>) {
+        let background = acquisition.background;
+        acquisition.lane = Some(&background.store);
+        acquisition.range = LOCAL_TURNS;
+        acquisition.lines_up = true;
+        let Standing {
+            token,
+            mut debt,
+            place,
+            mut so_far,
+        } = left.unwrap_or_else(|| Standing {
+            token: acquisition.token.clone(),
+            debt: acquisition.debt_from(self.now()),
+            place: background.wakeups.place(&acquisition.token),
+            so_far: SoFar::after(self.latest_answer()),
+        });
+        acquisition.token = token;
+        loop {
+            debt.lasts_until(acquisition.ends_at_latest(self.now()));
+            let within = self.time_for_request(&acquisition, &so_far);
+            let (waits, channel) = acquisition.channel(&so_far, within).await;
+            place.is_told_along(false);
+            if waits && !so_far.in_line {
+                place.is_asked_for();
+            }
+            let now = self.now();
+            let pause = match acquisition
+                .poll(&mut so_far, waits, channel, now, within)
+                .await
+            {
+                Ok(Outcome::Granted(lease, share)) => {
+                    let lease = owned(lease, debt, &so_far);
+                    drop(self.party.granted(&self.inner, lease, share));
+                    return;
+                }
+                Ok(Outcome::Waiting(seen, position, reading)) => {
+                    place.stands_at(position);
+                    debt.stands_in_line();
+                    self.tell(&seen, position);
+                    let foreign = &mut so_far.foreign;
+                    let pause = acquisition.next_look(foreign, &seen, position, channel);
+                    so_far.stands(seen, position, reading);
+                    if acquisition.is_misplaced() {
+                        continue;
+                    }
+                    pause
+                }
+                Ok(Outcome::Busy(seen)) => {
+                    let gated = schedule::behind_the_gate(&seen);
+                    if gated.is_some() {
+                        self.tell(&seen, 0);
+                    }
+                    so_far.answered(seen);
+                    if let Some(pause) = gated {
+                        pause
+                    } else if !waits {
+                        continue; // now get in line
+                    } else {
+                        schedule::after_error(0)
+                    }
+                }
+                Err(source) if !source.may_pass() => {
+                    let error = acquisition.failed(debt, source, so_far.owes());
+                    self.everyone_fails(&error);
+                    return;
+                }
+                Err(source) => {
+                    self.tell_error(&so_far, &source);
+                    schedule::jittered(so_far.failed(&source), 50)
+                }
+            };
+            let look_at = self.now().plus(pause);
+            loop {
+                let nap = self.nap(&place, &acquisition.ear, look_at, &mut so_far);
+                match nap.await {
+                    Nap::Look => break,
+                    Nap::Woken => match acquisition.granted(&place, &so_far) {
+                        Some((lease, share)) => {
+                            let lease = owned(lease, debt, &so_far);
+                            drop(self.party.granted(&self.inner, lease, share));
+                            return;
+                        }
+                        None => {
+                            so_far.far = None; // what has changed is to be found out
+                            break;
+                        }
+                    },
+                    Nap::Changed => {}
+                }
+                if !self.is_wanted(look_at, &so_far) {
+                    let within = self.time_for_request(&acquisition, &so_far);
+                    let last = self.last_to_give_up(&so_far);
+                    let start = last.as_ref().map_or(self.now(), |waiter| waiter.start);
+                    let error = acquisition.leave(debt, start, so_far, within).await;
+                    if let Some(waiter) = last {
+                        waiter.seat.offer(Err(error));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What an earlier place was told: a store that has answered once is not given up like one that never did.
+    fn latest_answer(&self) -> Option<Seen> {
+        let state = self.party.state();
+        state.seen.as_ref().map(|(seen, _)| seen.clone())
+    }
+
+    /// Whether anybody still waits. Those whose time is over go, except for the last: out of line first, and only then
+    /// "busy". While a lease passes from task to task the place is kept until the next look, because they come back.
+    fn is_wanted(&self, look_at: Moment, so_far: &SoFar) -> bool {
+        self.end_of_time(never_answered(so_far));
+        self.skip_whoever_does_not_come();
+        let now = self.now();
+        let state = self.party.state();
+        if state.turns.is_empty() {
+            return state.current.is_some() && now < look_at;
+        }
+        let only = state.turns.len() == 1;
+        !(only && is_over(&state, now, so_far.has_met_the_store()))
+    }
+
+    /// The one whose time is over and for whom the place was kept to the end.
+    fn last_to_give_up(&self, so_far: &SoFar) -> Option<Waiter> {
+        let now = self.now();
+        let mut state = self.party.state();
+        if is_over(&state, now, so_far.has_met_the_store()) {
+            state.turns.leave(|_| true)
+        } else {
+            None
+        }
+    }
+
+    /// Those whose time is over leave, as long as others stay for whom the place is kept.
+    /// `trouble`: what the requests met, when none was ever answered.
+    fn end_of_time(&self, trouble: Option<&StoreError>) {
+        loop {
+            let (waiter, seen) = {
+                let now = self.now();
+                let mut state = self.party.state();
+                let answered = trouble.is_none() || state.current.is_some();
+                if !is_over(&state, now, answered) || (state.turns.len() == 1 && state.stands) {
+                    return;
+                }
+                let ended = |waiter: &Waiter| {
+                    waiter.end.is_some_and(|end| end <= now)
+                        || !answered && waiter.start.plus(NEVER_ANSWERED) <= now
+                };
+                let Some(waiter) = state.turns.leave(ended) else {
+                    return;
+                };
+                let seen = match (&state.current, &state.seen) {
+                    (Some(_), _) => Seen::held_by(self.inner.id.as_str()),
+                    (None, Some((seen, _))) => Some(seen.clone()),
+                    (None, None) => None,
+                };
+                (waiter, seen)
+            };
+            let waited = self.now().saturating_since(waiter.start);
+            let name = self.name.clone();
+            waiter.seat.offer(Err(match trouble.cloned() {
+                Some(source) => AcquireError::Store { name, source }, // what there may be is kept for others
+                None => self.inner.still_busy(name, waited, seen.as_ref()),
+            }));
+        }
+    }
+
+    fn everyone_fails(&self, error: &AcquireError) {
+        let everyone = self.party.state().turns.leave_all();
+        for waiter in everyone {
+            waiter.seat.offer(Err(error.clone()));
+        }
+    }
+
+    /// A bounded wait overshoots by one request, however many are made at its end; while none was ever answered, those
+    /// after the first end with the patience of whoever waits longest.
+    fn time_for_request(&self, acquisition: &Acquisition<'_>, so_far: &SoFar) -> Duration {
+        let longest = self.inner.request_timeout(acquisition.ttl);
+        let state = self.party.state();
+        let now = self.now();
+        let never = never_answered(so_far).is_some();
+        let forever = state.turns.line().any(|waiter| waiter.end.is_none());
+        match state.latest_end(NEVER_ANSWERED) {
+            Some(end) if never => longest.min(end.saturating_since(now).max(SHORTEST_REQUEST)),
+            Some(end) if !forever => longest.min(end.plus(longest).saturating_since(now)),
+            _ => longest,
+        }
+    }
+
+    /// When to come round again, which whoever joins may read.
+    fn round(&self, at: Moment, answered: bool) -> Moment {
+        let now = self.now();
+        let mut state = self.party.state();
+        let end = state.next_end(answered, NEVER_ANSWERED);
+        let check = state.current.as_ref().map(|_| now.plus(TURN_UNTAKEN));
+        let until = [end, check].into_iter().flatten().fold(at, Moment::min);
+        state.round_at = Some(until);
+        until
+    }
+
+    async fn nap(
+        &self,
+        place: &crate::engine::wait::notifier::Place,
+        ear: &Ear,
+        look_at: Moment,
+        so_far: &mut SoFar,
+    ) -> Nap {
+        let until = self.round(look_at, so_far.has_met_the_store());
+        tokio::select! {
+            biased;
+            () = place.woken() => Nap::Woken,
+            () = self.party.changed.notified() => Nap::Changed,
+            () = so_far.foreign.calls(&self.inner.clock) => Nap::Look,
+            () = ear.rung() => Nap::Look,
+            () = self.inner.clock.sleep_until(until) => {
+                if self.now() < look_at { Nap::Changed } else { Nap::Look }
+            }
+        }
+    }
+
+    /// A task that does not come round for its turn goes to the end of the line.
+    fn skip_whoever_does_not_come(&self) {
+        let now = self.now();
+        let taken_back = {
+            let mut state = self.party.state();
+            let late = state
+                .current
+                .as_ref()
+                .and_then(|current| current.whose.clone());
+            let late = late.filter(|(_, since)| now >= since.plus(TURN_UNTAKEN));
+            let offer = late
+                .filter(|_| !state.turns.is_empty())
+                .and_then(|(waiter, _)| {
+                    let offer = waiter.seat.take_back()?;
+                    Some((waiter, offer))
+                });
+            offer.map(|(waiter, offer)| {
+                state.turns.join(waiter);
+                offer
+            })
+        };
+        drop(taken_back); // a lease that is dropped passes on
+    }
+
+    fn tell(&self, seen: &Seen, position: u64) {
+        self.party.state().seen = Some((seen.clone(), position));
+        for (told, behind) in self.ears() {
+            told(&Waiting::at(seen, position + behind));
+        }
+    }
+
+    /// A poll has failed and is tried again.
+    fn tell_error(&self, so_far: &SoFar, source: &StoreError) {
+        for (told, behind) in self.ears() {
+            let last = so_far.last().map(|(seen, place)| (seen, place + behind));
+            told(&Waiting::failed(last, source));
+        }
+    }
+
+    /// Those who want to be told, and how many of this process are before each.
+    fn ears(&self) -> Vec<(OnWait, u64)> {
+        let state = self.party.state();
+        let line = state.turns.line().zip(0_u64..);
+        line.filter_map(|(waiter, behind)| Some((waiter.told.clone()?, behind)))
+            .collect()
+    }
+}

@@ -1,0 +1,167 @@
+//! The parties of a client: who is there for which lock.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::group::{Alone, Arrival, Party, Seated, Terms, Waiter};
+use crate::base::name::Name;
+use crate::client::Inner;
+
+/// All parties of a client, by the key of the lock.
+#[derive(Debug, Default)]
+pub(crate) struct Parties(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    by_key: HashMap<Arc<str>, Vec<Arc<Party>>>,
+    /// The latest that ended as it had begun: most have one task, who comes again for the same lock.
+    spare: Option<Arc<Party>>,
+}
+
+impl Parties {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody of this client waits for the lock, or passes it on.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        let by_key = &self.table().by_key;
+        !by_key.is_empty() && by_key.contains_key(key)
+    }
+
+    /// Alone when nobody of this party is there.
+    pub(crate) fn arrive(
+        &self,
+        inner: &Arc<Inner>,
+        name: &Name,
+        key: &Arc<str>,
+        terms: Terms,
+        waiter: impl FnOnce() -> Waiter,
+    ) -> Arrival {
+        let mut table = self.table();
+        let Table { by_key, spare } = &mut *table;
+        let parties = by_key.entry(Arc::clone(key)).or_default();
+        // Whoever is more urgent does not wait for the turns of others.
+        for other in parties
+            .iter()
+            .filter(|party| party.terms.priority < terms.priority)
+        {
+            let mut state = other.state();
+            state.turns.end();
+            state.used = true;
+            other.changed.notify_one();
+        }
+        let known = parties.iter().find(|party| party.terms == terms);
+        let Some(party) = known.map(Arc::clone) else {
+            let fit = spare.take().filter(|spare| spare.is_for(key, terms));
+            let party = fit.unwrap_or_else(|| Arc::new(Party::new(key, terms)));
+            party.state().alone = true;
+            parties.push(Arc::clone(&party));
+            return Arrival::Alone(Alone::new(inner, party));
+        };
+        let mut state = party.state();
+        if !state.alone && !state.driven && state.current.is_none() {
+            state.alone = true;
+            drop(state);
+            return Arrival::Alone(Alone::new(inner, party));
+        }
+        let waiter = waiter();
+        let seat = waiter.seat.clone();
+        party.join(inner, name, &mut state, waiter, false);
+        drop(state);
+        Arrival::Seated(Seated::new(inner, party, seat))
+    }
+
+    /// Somebody of this client with a higher priority waits for the same lock.
+    pub(crate) fn is_urgent(&self, key: &str, priority: i32) -> bool {
+        let table = self.table();
+        let mut parties = table.by_key.get(key).into_iter().flatten();
+        parties.any(|party| {
+            party.terms.priority > priority && {
+                let state = party.state();
+                state.alone && state.current.is_none() || !state.turns.is_empty()
+            }
+        })
+    }
+
+    /// Forgets a party that nobody belongs to any more.
+    pub(crate) fn tidy(&self, party: &Arc<Party>) {
+        let mut table = self.table();
+        let state = party.state();
+        if !state.is_idle() {
+            return;
+        }
+        if let Entry::Occupied(mut parties) = table.by_key.entry(Arc::clone(&party.key)) {
+            parties.get_mut().retain(|other| !Arc::ptr_eq(other, party));
+            if parties.get().is_empty() {
+                parties.remove();
+            }
+        }
+        if !state.used {
+            table.spare = Some(Arc::clone(party));
+        }
+    }
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use super::*;
+    use crate::Client;
+    use crate::client::options::{Options, Wait};
+    use crate::engine::wait::local::handoff::Seat;
+
+    fn arrive(client: &Client, name: &Name, terms: Terms) -> Arrival {
+        let inner = client.inner();
+        let waiter = || Waiter {
+            seat: Seat::default(),
+            start: inner.clock.now(),
+            end: None,
+            max_hold: None,
+            told: None,
+        };
+        inner
+            .parties
+            .arrive(inner, name, &name.shared(), terms, waiter)
+    }
+
+    fn spare(client: &Client) -> Option<Arc<Party>> {
+        client.inner().parties.table().spare.clone()
+    }
+
+    /// What the first has left behind, such as a call to share its place, would concern the next.
+    #[tokio::test]
+    async fn a_party_is_used_again_unless_others_had_to_do_with_it() {
+        let client = Client::connect("mem:").unwrap();
+        let (name, options) = (Name::new("job").unwrap(), Options::default());
+        let terms = Terms::of(&options, options.check().unwrap(), Wait::Forever).unwrap();
+        drop(arrive(&client, &name, terms));
+        let first = spare(&client).unwrap();
+        drop(arrive(&client, &name, terms));
+        assert!(Arc::ptr_eq(&first, &spare(&client).unwrap()));
+
+        let urgent = Terms {
+            priority: 1,
+            ..terms
+        };
+        let (alone, other) = (
+            arrive(&client, &name, terms),
+            arrive(&client, &name, urgent),
+        );
+        drop(alone);
+        assert!(spare(&client).is_none(), "its turns were ended");
+        drop(other);
+
+        let (alone, seated) = (arrive(&client, &name, terms), arrive(&client, &name, terms));
+        assert!(matches!(seated, Arrival::Seated(_)));
+        drop((seated, alone));
+        let gone = async {
+            while client.inner().parties.has("job") {
+                tokio::task::yield_now().await;
+            }
+        };
+        let gone = tokio::time::timeout(std::time::Duration::from_secs(20), gone).await;
+        assert!(gone.is_ok(), "its driver ends");
+        assert!(spare(&client).is_none_or(|spare| spare.terms != terms));
+    }
+}

@@ -1,0 +1,65 @@
+//! Where a task waits for its turn: a lease is put there, and the task takes it when it comes round.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::base::error::AcquireError;
+use crate::engine::lease::Lease;
+
+type Offer = Result<Lease, AcquireError>;
+
+/// Clones are the same seat.
+#[derive(Clone, Default)]
+pub(crate) struct Seat(Arc<Mutex<Inside>>);
+
+#[derive(Default)]
+struct Inside {
+    offer: Option<Offer>,
+    waker: Option<Waker>,
+}
+
+impl Seat {
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is(&self, other: &Seat) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Must not be called while another offer lies there.
+    pub(crate) fn offer(&self, offer: Offer) {
+        let waker = {
+            let mut inside = self.inside();
+            inside.offer = Some(offer);
+            inside.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// What lies there and was not taken. To be dropped where no lock is held: a lease that is dropped passes on.
+    pub(crate) fn take_back(&self) -> Option<Offer> {
+        self.inside().offer.take()
+    }
+
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Offer> {
+        let mut inside = self.inside();
+        if let Some(offer) = inside.offer.take() {
+            return Poll::Ready(offer);
+        }
+        match &mut inside.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seat").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,104 @@
+//! Where a place in line listens when each lock has a place of its own to listen at, as in a cluster: at the node that
+//! has the lock, and at another one when it has moved.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use super::acquire::Acquisition;
+use crate::script::keys;
+use crate::store::Store;
+use crate::store::subscriptions::{Bell, Bells};
+
+/// Elsewhere it hears nothing and costs nothing.
+#[derive(Debug, Default)]
+pub(super) struct Ear {
+    /// What its channel is called, plain and sharded.
+    names: [OnceLock<String>; 2],
+    bell: Mutex<Option<Arc<Bell>>>,
+}
+
+impl Ear {
+    /// Listens where the lock lies, as far as is known, and waits until that is heard: the channel, if it is.
+    pub(super) async fn listens(
+        &self,
+        store: &Store,
+        channel: &str,
+        lock: &str,
+        within: Duration,
+    ) -> Option<&str> {
+        // The first time may show that the servers have no sharded channels.
+        for _ in 0..2 {
+            let (bells, sharded) = store.bells_at(lock)?;
+            let named = || keys::wake_channel_at(channel, lock, sharded);
+            let name = self.names[usize::from(sharded)].get_or_init(named);
+            let bell = self.bell_among(&bells, name);
+            if bell.ready(within).await {
+                return Some(name);
+            }
+            if !bell.is_refused() {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// The bell that hangs there. The one before it goes when this one is there, so that a channel that both want is
+    /// not left in between.
+    fn bell_among(&self, bells: &Arc<Bells>, name: &str) -> Arc<Bell> {
+        let mut bell = self.bell();
+        let fit = bell.as_ref().filter(|bell| bell.is_for(bells, name));
+        if let Some(bell) = fit {
+            return Arc::clone(bell);
+        }
+        // Its messages name those whom they wake; the bell itself tells only that some may have been missed.
+        let new = Arc::new(bells.hear_only(name, |_| false));
+        *bell = Some(Arc::clone(&new));
+        new
+    }
+
+    /// The lock lies on another node than the one that is heard.
+    pub(super) fn is_misplaced(&self, store: &Store, lock: &str) -> bool {
+        let bell = self.bell().clone();
+        bell.is_some_and(|bell| {
+            let place = store.bells_at(lock);
+            place.is_some_and(|(bells, _)| !bell.is_among(&bells))
+        })
+    }
+
+    /// Ends when messages may have been missed, or the slot has left its node.
+    pub(super) async fn rung(&self) {
+        let bell = self.bell().clone();
+        match bell {
+            Some(bell) => bell.rung().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn bell(&self) -> MutexGuard<'_, Option<Arc<Bell>>> {
+        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Acquisition<'_> {
+    /// Where the node that has the lock is heard. Whoever gets in line waits for that, and a look does not wait long.
+    pub(super) async fn channel_at_node(
+        &self,
+        alive: bool,
+        begins: bool,
+        within: Duration,
+    ) -> &str {
+        const BRIEFLY: Duration = Duration::from_millis(300);
+        if !alive {
+            return "";
+        }
+        let within = if begins { within } else { within.min(BRIEFLY) };
+        let (store, lock) = (&self.inner.store, &self.keys.lock);
+        let heard = Box::pin(self.ear.listens(store, &self.inner.channel, lock, within));
+        heard.await.unwrap_or_default()
+    }
+
+    /// The lock lies on another node than the one that is heard: the request has found that out.
+    pub(super) fn is_misplaced(&self) -> bool {
+        self.ear.is_misplaced(&self.inner.store, &self.keys.lock)
+    }
+}

@@ -1,0 +1,201 @@
+//! Waiting for a lock that is not taken in the native way: there is no line, so whoever waits tries again.
+//!
+//! Of the tasks of one client that wait for the same lock, one tries; the others stand behind it, in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::acquire::{Acquisition, Outcome, may_pass};
+use super::local::budget::Share;
+use super::local::keyed_mutex::Gate;
+use super::queue::NEVER_ANSWERED;
+use super::schedule;
+use crate::base::clock::Moment;
+use crate::base::error::{AcquireError, StoreError};
+use crate::engine::calls::Seen;
+use crate::engine::lease::Lease;
+use crate::interop::protocol::custom::{Asked, Claim, Try};
+use crate::interop::release_signal::Ring;
+
+impl Acquisition<'_> {
+    /// What the next request writes, which may be when the lock ends: so the lease is counted from before this. New for
+    /// each, so that one whose answer was lost can be told from the next.
+    pub(super) async fn make_claim(&mut self) -> Result<(), AcquireError> {
+        let within = self.inner.request_timeout(self.ttl);
+        let asked = Asked {
+            keys: &self.keys,
+            token: &self.token,
+            ttl: self.ttl,
+            options: self.options,
+            before: self.claim.take(),
+        };
+        let made = Claim::new(self.inner, asked, within);
+        self.claim = made.await.map_err(|source| AcquireError::Store {
+            name: self.name.clone(),
+            source,
+        })?;
+        Ok(())
+    }
+
+    /// One try in another way than the native one.
+    pub(super) async fn request_by(
+        &self,
+        claim: &Arc<Claim>,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<Outcome, StoreError> {
+        let store = self.lane.unwrap_or(&self.inner.store);
+        match claim.take(store, self.ttl, within).await? {
+            Try::Taken => {
+                let now = self.inner.clock.now();
+                let lease = self.hold_since(t0, now, None)?;
+                Ok(Outcome::Granted(
+                    lease,
+                    Share {
+                        range: 1,
+                        others: false,
+                    },
+                ))
+            }
+            Try::Busy { remaining } => Ok(Outcome::Busy(Seen {
+                remaining,
+                holder: None,
+                time_us: 0,
+                quarantine: None,
+            })),
+        }
+    }
+
+    /// Tries until the lock is had or the time is over.
+    pub(super) async fn wait_behind_others(
+        mut self,
+        start: Moment,
+        end: Option<Moment>,
+    ) -> Result<Lease, AcquireError> {
+        let gate = self.enter(start, end).await?;
+        let (mut answered, mut failures) = (false, 0);
+        let mut ring = Ring::Silence;
+        let mut seen = None;
+        loop {
+            let (error, pause) = match self.try_once().await {
+                Ok(Ok(lease)) => {
+                    ring.has_tried(self.now());
+                    return Ok(lease);
+                }
+                Ok(Err(busy)) => {
+                    ring.has_tried(self.now());
+                    gate.says(None);
+                    self.tell(&busy, 1);
+                    let first = !std::mem::replace(&mut answered, true);
+                    failures = 0;
+                    let mut pause = schedule::between_tries(busy.remaining, ring.is_heard());
+                    if first {
+                        ring = self.listen(end).await;
+                        if !matches!(ring, Ring::Silence) {
+                            pause = Duration::ZERO; // it may have been told just before
+                        }
+                    }
+                    seen = Some(busy.clone());
+                    (self.still_busy(start, Some(busy)), pause)
+                }
+                Err(error) if may_pass(&error) => {
+                    if let Some(source) = store_error(&error) {
+                        self.tell_error(seen.as_ref().map(|seen| (seen, 1)), source);
+                    }
+                    failures += 1;
+                    let given_up = !answered && self.now() >= start.plus(NEVER_ANSWERED);
+                    if given_up {
+                        gate.says(store_error(&error).cloned());
+                        return Err(error);
+                    }
+                    (
+                        error,
+                        schedule::jittered(schedule::after_error(failures), 50),
+                    )
+                }
+                Err(error) => return Err(error),
+            };
+            let rung = ring.rung(&self.inner.clock);
+            if !self.pauses(&gate, pause, end, rung).await {
+                return Err(error);
+            }
+            self.renew_token()?;
+        }
+    }
+
+    /// Between two tries, no longer than until somebody rings or a task of this client lets go. False when the time of
+    /// the whole wait was over before.
+    pub(super) async fn pauses(
+        &self,
+        gate: &Gate,
+        pause: Duration,
+        end: Option<Moment>,
+        rung: impl Future<Output = ()>,
+    ) -> bool {
+        let now = self.now();
+        if end.is_some_and(|end| now >= end) {
+            return false;
+        }
+        let again = now.plus(pause);
+        let until = end.map_or(again, |end| end.min(again));
+        tokio::select! {
+            () = gate.released() => {}
+            () = rung => {}
+            () = self.inner.clock.sleep_until(until) => {}
+        }
+        true
+    }
+
+    /// Listens as the others do, as long as there is time.
+    async fn listen(&self, end: Option<Moment>) -> Ring {
+        let Some(claim) = &self.claim else {
+            return Ring::Silence;
+        };
+        let within = self.inner.request_timeout(self.ttl);
+        let left = end.map_or(within, |end| end.saturating_since(self.now()));
+        Ring::of(self.inner, claim, within.min(left)).await
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.inner.clock.now()
+    }
+
+    /// Through the gate, behind those of this client who came before, unless the time ends first or they have found that
+    /// nobody answers.
+    pub(super) async fn enter(
+        &self,
+        start: Moment,
+        end: Option<Moment>,
+    ) -> Result<Gate, AcquireError> {
+        let clock = &self.inner.clock;
+        let interest = self.inner.gates.before(&self.keys.lock);
+        let silence = async {
+            clock.sleep_until(start.plus(NEVER_ANSWERED)).await;
+            interest.given_up().await
+        };
+        let over = async {
+            match end {
+                Some(end) => clock.sleep_until(end).await,
+                None => std::future::pending().await,
+            }
+        };
+        let turn = tokio::select! {
+            biased;
+            turn = interest.turn() => turn,
+            source = silence => {
+                let name = self.name.clone();
+                return Err(AcquireError::Store { name, source });
+            }
+            () = over => return Err(self.still_busy(start, None)),
+        };
+        Ok(interest.passes(turn))
+    }
+}
+
+/// What the store said, or that it said nothing.
+fn store_error(error: &AcquireError) -> Option<&StoreError> {
+    match error {
+        AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => Some(source),
+        _ => None,
+    }
+}

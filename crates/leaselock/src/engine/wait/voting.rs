@@ -1,0 +1,419 @@
+//! Waiting for a lock of a quorum: rounds of votes, between which a waiter is told of a release or looks by a timer.
+//!
+//! There is no line, because a place in one is nothing that a majority could agree on. A release tells one waiter of
+//! each node, the one that has asked longest there, and mostly that is the same one on all. Of the tasks of one client
+//! that wait for the same lock one votes; the others stand behind it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::acquire::{Acquisition, Outcome, may_pass};
+use super::first_try::{Begun, Tried};
+use super::local::budget::Share;
+use super::notifier::Place;
+use super::queue::NEVER_ANSWERED;
+use super::round::{Lost, PATIENCE, Round};
+use super::schedule;
+use crate::base::clock::Moment;
+use crate::base::error::{AcquireError, StoreError};
+use crate::base::token::Token;
+use crate::base::votes::{NodeVote, Vote};
+use crate::engine::ballot::Withdraw;
+use crate::engine::lease::Lease;
+use crate::quorum::tally::majority;
+use crate::quorum::{Asked, QuorumStore};
+
+impl Acquisition<'_> {
+    /// One round, for whoever does not wait.
+    pub(super) async fn request_by_vote(
+        &self,
+        quorum: &QuorumStore,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<Outcome, StoreError> {
+        match self.round(quorum, "", t0, within, PATIENCE).await? {
+            Round::Won { fence, .. } => {
+                let lease = self.hold_since(t0, self.now(), fence)?;
+                let share = Share {
+                    range: 1,
+                    others: false,
+                };
+                Ok(Outcome::Granted(lease, share))
+            }
+            Round::Lost(lost) => Ok(Outcome::Busy(lost.seen)),
+        }
+    }
+
+    /// One try together with others, when there are some. Whoever does not have the lock then tries by itself, under
+    /// another token: what takes the votes of this one back may come late.
+    pub(super) async fn try_votes_with_others(&mut self) -> Result<Option<Lease>, AcquireError> {
+        match self.try_with_others(self.now()).await? {
+            Tried::Granted(lease) => return Ok(Some(lease)),
+            Tried::Begun(None) => {}
+            Tried::Begun(Some(begun)) => {
+                if let Some(source) = begun.so_far.trouble.clone() {
+                    return Err(self.failed(begun.debt, source, false));
+                }
+                begun.give_up();
+                self.renew_token()?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Votes until the lock is had or the time is over.
+    pub(super) async fn wait_by_rounds(
+        mut self,
+        quorum: &QuorumStore,
+        start: Moment,
+        end: Option<Moment>,
+    ) -> Result<Lease, AcquireError> {
+        match self.try_with_others(start).await? {
+            Tried::Granted(lease) => return Ok(lease),
+            Tried::Begun(Some(begun)) => self.goes_on(*begun, end).await?,
+            Tried::Begun(None) => {}
+        }
+        let gate = self.enter(start, end).await?;
+        let wakeups = &self.background.wakeups;
+        // Most locks are free, and what a wait needs is made for those that are not.
+        let mut told = self.is_contended().then(|| Told::new(&self, quorum));
+        let (mut answered, mut failures, mut backoff) = (false, 0, Backoff::default());
+        let mut rounds: u32 = 0;
+        let mut seen = None;
+        loop {
+            self.renew_token()?;
+            let t0 = self.now();
+            let debt = self.debt_from(t0);
+            let within = self.inner.request_timeout(self.ttl);
+            rounds = rounds.wrapping_add(1);
+            let patience = if rounds.is_multiple_of(PATIENT_EACH) {
+                within
+            } else {
+                PATIENCE
+            };
+            let asks = match &mut told {
+                Some(told) if wakeups.is_listening() => Some(told.caller.asks()),
+                _ => None,
+            };
+            let caller = asks.as_deref().unwrap_or_default();
+            let round = match self.round(quorum, caller, t0, within, patience).await {
+                Ok(Round::Won { fence, unanimous }) => self
+                    .hold_since(t0, self.now(), fence)
+                    .map(|lease| Ok((lease, unanimous))),
+                Ok(Round::Lost(lost)) => Ok(Err(lost)),
+                Err(error) => Err(error),
+            };
+            let (error, pause) = match round {
+                Ok(Ok((lease, unanimous))) => {
+                    debt.settle();
+                    if let Some(told) = &mut told {
+                        told.caller.has_won(unanimous);
+                    }
+                    return Ok(lease);
+                }
+                Ok(Err(lost)) => {
+                    debt.settle();
+                    gate.says(None);
+                    self.tell(&lost.seen, 1);
+                    seen = Some(lost.seen.clone());
+                    (answered, failures) = (true, 0);
+                    self.goes_by_itself();
+                    let told = told.get_or_insert_with(|| Told::new(&self, quorum));
+                    let heard = self.hears(end).await
+                        && self.can_be_woken(&told.caller.token, &self.inner.channel);
+                    let looks = match (heard, asks.is_some()) {
+                        (true, true) => Looks::WhenTold,
+                        (true, false) => Looks::ToBeTold,
+                        (false, _) => Looks::ByTimer,
+                    };
+                    let pause = backoff.after(&lost, looks, self.now().saturating_since(t0));
+                    (self.still_busy(start, Some(lost.seen)), pause)
+                }
+                Err(source) => {
+                    answered |= is_answered(source.votes());
+                    let pause = pause_of(&source);
+                    let error = self.failed(debt, source.clone(), false);
+                    if !may_pass(&error) {
+                        return Err(error);
+                    }
+                    self.tell_error(seen.as_ref().map(|seen| (seen, 1)), &source);
+                    failures += 1;
+                    if !answered && self.now() >= start.plus(NEVER_ANSWERED) {
+                        gate.says(Some(source));
+                        return Err(error);
+                    }
+                    (
+                        error,
+                        schedule::jittered(schedule::after_error(failures), 50).max(pause),
+                    )
+                }
+            };
+            let woken = async {
+                match &told {
+                    Some(told) => told.place.woken().await,
+                    None => std::future::pending().await,
+                }
+            };
+            if !self.pauses(&gate, pause, end, woken).await {
+                return Err(error);
+            }
+        }
+    }
+
+    /// After a try with others that was in vain: nothing of it is needed any more.
+    async fn goes_on(&self, begun: Begun, end: Option<Moment>) -> Result<(), AcquireError> {
+        let (now, trouble) = (self.now(), begun.so_far.trouble.clone());
+        if let (Some(source), true) = (trouble, end.is_some_and(|end| now >= end)) {
+            return Err(self.failed(begun.debt, source, false));
+        }
+        let again = now.plus(begun.pause.unwrap_or_default());
+        begun.give_up();
+        let until = end.map_or(again, |end| end.min(again));
+        if until > now {
+            self.inner.clock.sleep_until(until).await;
+        }
+        Ok(())
+    }
+
+    /// Messages arrive, or did not in the time of one request.
+    async fn hears(&self, end: Option<Moment>) -> bool {
+        let within = self.inner.request_timeout(self.ttl);
+        let left = end.map_or(within, |end| end.saturating_since(self.now()));
+        let wakeups = &self.background.wakeups;
+        wakeups.is_listening() || wakeups.ready(within.min(left)).await
+    }
+}
+
+/// A majority of the nodes is there, whatever they say.
+fn is_answered(votes: &[NodeVote]) -> bool {
+    let there = votes.iter().filter(|one| one.vote != Vote::Silent).count();
+    there >= majority(votes.len())
+}
+
+/// Nodes that stay out for a while need not be asked before, when too few others are left.
+fn pause_of(source: &StoreError) -> Duration {
+    const MOST: Duration = Duration::from_secs(1);
+    let rests = source.votes().iter().filter_map(|one| match one.vote {
+        Vote::NotVoting { rest } => Some(rest),
+        _ => None,
+    });
+    rests.min().unwrap_or_default().min(MOST)
+}
+
+/// So many rounds are made before one that waits for every node, so that those which are slow and not dead have their
+/// say; not more often, because whoever waits keeps its votes from others meanwhile.
+const PATIENT_EACH: u32 = 8;
+
+/// How a waiter learns that a lease has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    /// The nodes tell it.
+    WhenTold,
+    /// They could, and it has not asked them to yet: nobody tells it what has happened since its last request.
+    ToBeTold,
+    /// No message arrives.
+    ByTimer,
+}
+
+/// How long to wait for the next round.
+#[derive(Debug, Default)]
+struct Backoff {
+    /// The longest that the latest pause after a split could have been.
+    latest: Duration,
+    /// How long it stood back for others.
+    stood_back: Duration,
+}
+
+/// Whoever got votes tries again soon: there are fewer of them than nodes.
+const SPLIT_LEAST: Duration = Duration::from_millis(2);
+const SPLIT_MOST: Duration = Duration::from_millis(200);
+/// Whoever got none leaves the others time to settle it, and more of it when they have not.
+const NONE_OF_THEM: Duration = Duration::from_millis(75);
+const NONE_MOST: Duration = Duration::from_millis(600);
+/// Those who wait for the same lease to end do not vote in step.
+const AT_THE_END: Duration = Duration::from_millis(25);
+
+impl Backoff {
+    /// `took`: so long the votes were kept from others, and so they are most likely to be had when the pauses differ by
+    /// more.
+    fn after(&mut self, lost: &Lost, looks: Looks, took: Duration) -> Duration {
+        if lost.held {
+            *self = Backoff::default();
+            if looks == Looks::ToBeTold {
+                return Duration::ZERO;
+            }
+            let is_told = looks == Looks::WhenTold;
+            let by_timer = schedule::next_look(&lost.seen, 1, is_told, Duration::MAX);
+            return by_timer
+                + schedule::jittered(AT_THE_END, 100)
+                + schedule::jittered(by_timer / 20, 100);
+        }
+        if lost.ours == 0 {
+            let pause = (self.stood_back * 2).clamp(NONE_OF_THEM, NONE_MOST);
+            self.stood_back = pause;
+            return schedule::jittered(pause, 90);
+        }
+        // Grows with what it was, so that those who meet again spread more and more.
+        let most = (self.latest * 3)
+            .clamp(SPLIT_LEAST * 2, SPLIT_MOST)
+            .max(took * 4);
+        self.latest = schedule::jittered(most / 2, 100).max(SPLIT_LEAST);
+        self.latest
+    }
+}
+
+/// What it takes to be told by the nodes.
+struct Told {
+    place: Place,
+    caller: Caller,
+}
+
+impl Told {
+    fn new(acquisition: &Acquisition<'_>, quorum: &QuorumStore) -> Self {
+        let place = acquisition.background.wakeups.place(&acquisition.token);
+        place.is_asked_for();
+        Told {
+            place,
+            caller: Caller::new(acquisition, quorum),
+        }
+    }
+}
+
+/// Whoever is to be told by the nodes. Dropping it ends that, in the background.
+struct Caller {
+    quorum: QuorumStore,
+    handle: tokio::runtime::Handle,
+    keys: crate::script::keys::MutexKeys,
+    token: Token,
+    /// As the nodes have it.
+    text: Arc<str>,
+    asked: bool,
+    won: bool,
+}
+
+impl Caller {
+    fn new(acquisition: &Acquisition<'_>, quorum: &QuorumStore) -> Self {
+        let token = acquisition.token.clone();
+        acquisition.background.wakeups.want();
+        Caller {
+            quorum: quorum.clone(),
+            handle: acquisition.background.handle.clone(),
+            keys: acquisition.keys.clone(),
+            text: format!("{} {}", token.secret(), acquisition.inner.channel).into(),
+            token,
+            asked: false,
+            won: false,
+        }
+    }
+
+    fn asks(&mut self) -> Arc<str> {
+        self.asked = true;
+        Arc::clone(&self.text)
+    }
+
+    /// Every node that votes for it has struck it out.
+    fn has_won(&mut self, unanimous: bool) {
+        self.won = true;
+        self.asked &= !unanimous;
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        const WITHIN: Duration = Duration::from_secs(1);
+        if !self.asked {
+            return;
+        }
+        let (quorum, keys, token) = (self.quorum.clone(), self.keys.clone(), self.token.clone());
+        let (text, tells) = (Arc::clone(&self.text), !self.won); // it may have been told, and leaves that to the next
+        drop(self.handle.spawn(async move {
+            let leaves = Withdraw {
+                keys: &keys,
+                token: &token,
+                tells,
+                caller: &text,
+            };
+            let mut leaving = quorum.poll(&leaves, Asked::ToSay, |_| true, WITHIN);
+            while leaving.next().await.is_some() {}
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::calls::Seen;
+
+    fn lost(held: bool, ours: usize, remaining_ms: u64, ours_holds: bool) -> Lost {
+        Lost {
+            held,
+            ours,
+            seen: Seen {
+                remaining: Some(Duration::from_millis(remaining_ms)),
+                holder: ours_holds.then(|| "AAAAAAAA".to_owned()),
+                time_us: 0,
+                quarantine: None,
+            },
+        }
+    }
+
+    #[test]
+    fn behind_a_holder_a_waiter_looks_when_the_lease_ends_and_at_least_every_five_seconds() {
+        for _ in 0..200 {
+            let mut backoff = Backoff::default();
+            let soon = backoff
+                .after(&lost(true, 0, 1_000, true), Looks::WhenTold, Duration::ZERO)
+                .as_millis();
+            assert!((1_001..=1_152).contains(&soon), "{soon}");
+            let late = backoff
+                .after(
+                    &lost(true, 0, 60_000, true),
+                    Looks::WhenTold,
+                    Duration::ZERO,
+                )
+                .as_millis();
+            assert!((5_000..=5_551).contains(&late), "{late}");
+            let first = lost(true, 0, 60_000, true);
+            assert!(
+                backoff
+                    .after(&first, Looks::ToBeTold, Duration::ZERO)
+                    .is_zero()
+            );
+            let foreign = backoff
+                .after(
+                    &lost(true, 0, 60_000, false),
+                    Looks::WhenTold,
+                    Duration::ZERO,
+                )
+                .as_millis();
+            assert!((500..=601).contains(&foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn after_a_split_whoever_got_votes_tries_again_soon_and_more_and_more_spread() {
+        for _ in 0..200 {
+            let mut backoff = Backoff::default();
+            let split = lost(false, 1, 10_000, true);
+            assert!(
+                backoff.after(&split, Looks::WhenTold, Duration::ZERO) <= Duration::from_millis(4)
+            );
+            let longest = (0..50)
+                .map(|_| backoff.after(&split, Looks::WhenTold, Duration::ZERO))
+                .max()
+                .unwrap();
+            assert!(longest <= SPLIT_MOST, "{longest:?}");
+            assert!(
+                !Backoff::default()
+                    .after(&split, Looks::ToBeTold, Duration::ZERO)
+                    .is_zero()
+            );
+            let none = Backoff::default().after(
+                &lost(false, 0, 10_000, true),
+                Looks::WhenTold,
+                Duration::ZERO,
+            );
+            assert!(none >= Duration::from_millis(7), "{none:?}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Several plain keys at once, all or none, each with the same value: as bsm/redislock (Go) and redlock (Node) take
+//! several resources. The value is a token of 22 characters and, behind it, a note, as bsm/redislock has its metadata.
+//!
+//! **The hole**: there is none in the taking, which is one script. But what is held together ends together, and each of
+//! the keys can be broken by itself; and on a cluster all of them must lie in one slot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::custom::Try;
+use super::setnx_pexpire::remaining;
+use crate::base::error::StoreError;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::engine::calls::{ExtendAnswer, ReleaseAnswer};
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
+use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::store::Store;
+
+/// How long the token of a value is; bsm/redislock compares so much of it.
+pub(super) const TOKEN: usize = 22;
+
+/// Each acquisition has a value of its own.
+pub(super) fn value(token: &Token, note: Option<&str>) -> String {
+    let token = token.secret().get(..TOKEN).unwrap_or_default();
+    token.to_owned() + note.unwrap_or_default()
+}
+
+/// The note behind the token of somebody's value.
+pub(super) fn note(value: &[u8]) -> Option<String> {
+    let note = String::from_utf8_lossy(value.get(TOKEN..)?).into_owned();
+    (!note.is_empty()).then_some(note)
+}
+
+/// The locks of one holder.
+#[derive(Clone, Copy)]
+pub(super) struct Locks<'a> {
+    pub(super) first: &'a str,
+    pub(super) others: &'a [Arc<str>],
+    pub(super) value: &'a str,
+}
+
+impl Locks<'_> {
+    fn write(&self, call: &mut Call) {
+        call.key(self.first).keys(self.others.iter());
+    }
+
+    pub(super) async fn take(
+        self,
+        store: &Store,
+        ttl: Ttl,
+        within: Duration,
+    ) -> Result<Try, StoreError> {
+        store.ask(&Take(self, ttl), within).await
+    }
+
+    pub(super) async fn extend(
+        self,
+        store: &Store,
+        ttl: Ttl,
+        within: Duration,
+    ) -> Result<ExtendAnswer, StoreError> {
+        store.ask(&Extend(self, ttl), within).await
+    }
+
+    pub(super) async fn release(
+        self,
+        store: &Store,
+        within: Duration,
+    ) -> Result<ReleaseAnswer, StoreError> {
+        store.ask(&Release(self), within).await
+    }
+}
+
+#[cfg(feature = "redis")]
+pub(super) const SCRIPTS: Scripts = &[Take::SCRIPT, Extend::SCRIPT, Release::SCRIPT];
+
+struct Take<'a>(Locks<'a>, Ttl);
+
+impl Operation for Take<'_> {
+    type Reply = Try;
+    const SCRIPT: fn() -> &'static Script = || script!("all_or_none/take");
+
+    fn encode(&self, call: &mut Call) {
+        self.0.write(call);
+        call.arg(self.0.value).arg(self.1.as_ms());
+    }
+
+    fn decode(answer: &Tagged) -> Result<Try, Malformed> {
+        match answer.tag() {
+            "taken" => Ok(Try::Taken),
+            "busy" => Ok(Try::Busy {
+                remaining: remaining(answer.signed(0)?),
+            }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+struct Extend<'a>(Locks<'a>, Ttl);
+
+impl Operation for Extend<'_> {
+    type Reply = ExtendAnswer;
+    const SCRIPT: fn() -> &'static Script = || script!("all_or_none/extend");
+
+    fn encode(&self, call: &mut Call) {
+        self.0.write(call);
+        call.arg(self.0.value).arg(self.1.as_ms());
+    }
+
+    fn decode(answer: &Tagged) -> Result<ExtendAnswer, Malformed> {
+        match answer.tag() {
+            "extended" => Ok(ExtendAnswer::Extended {
+                time_us: answer.number(0)?,
+            }),
+            "expired" => Ok(ExtendAnswer::Expired),
+            "taken" => Ok(ExtendAnswer::Taken),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+struct Release<'a>(Locks<'a>);
+
+impl Operation for Release<'_> {
+    type Reply = ReleaseAnswer;
+    const SCRIPT: fn() -> &'static Script = || script!("all_or_none/release");
+
+    fn encode(&self, call: &mut Call) {
+        self.0.write(call);
+        call.arg(self.0.value);
+    }
+
+    fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {
+        match answer.tag() {
+            "released" => Ok(ReleaseAnswer::Released),
+            "expired" => Ok(ReleaseAnswer::Expired),
+            "taken" => Ok(ReleaseAnswer::Taken),
+            _ => Err(Malformed),
+        }
+    }
+}

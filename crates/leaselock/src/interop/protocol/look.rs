@@ -1,0 +1,62 @@
+//! Who holds a lock, as the way in which it is taken sees it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Protocol, all_or_none, setnx_getset, setnx_pexpire};
+use crate::base::error::InspectError;
+use crate::base::name::Name;
+use crate::client::Inner;
+use crate::client::inspect;
+use crate::client::inspect::{Holder, Holding};
+use crate::engine::identity::tame;
+use crate::script::Value;
+use crate::script::keys::MutexKeys;
+
+/// What is shown of another's note.
+const NOTE_MAX: usize = 200;
+const WITHIN: Duration = Duration::from_secs(2);
+
+/// One look, which changes nothing.
+pub(crate) async fn look(
+    inner: &Arc<Inner>,
+    protocol: Protocol,
+    name: &Name,
+) -> Result<Holding, InspectError> {
+    inner.speaks(protocol)?;
+    let name = match protocol {
+        Protocol::Native => return Ok(inspect::inspect(inner, name).await?.state),
+        other => Name::new(other.key(name.as_str()))?,
+    };
+    let keys = MutexKeys::new(&inner.prefix, &name)?;
+    let state = inspect::inspect(inner, &name).await?.state;
+    Ok(match (protocol, state) {
+        (Protocol::SetnxGetset, Holding::Held(holder)) => {
+            let value = inner.store.plain(&["GET", &keys.lock], WITHIN).await?;
+            match setnx_getset::left(&value)? {
+                Some(remaining) => Holding::Held(Holder {
+                    remaining: Some(remaining),
+                    ..holder
+                }),
+                None => Holding::Free,
+            }
+        }
+        (Protocol::Redisson, Holding::NotALock { kind }) if kind == "hash" => {
+            match inner.store.plain(&["PTTL", &keys.lock], WITHIN).await? {
+                Value::Int(-2) => Holding::Free,
+                Value::Int(pttl_ms) => {
+                    Holding::Held(Holder::foreign(setnx_pexpire::remaining(pttl_ms)))
+                }
+                _ => Holding::NotALock { kind },
+            }
+        }
+        (Protocol::AllOrNone, Holding::Held(holder)) => {
+            let why = match inner.store.plain(&["GET", &keys.lock], WITHIN).await? {
+                Value::Bytes(value) => all_or_none::note(&value).map(|note| tame(&note, NOTE_MAX)),
+                _ => None,
+            };
+            Holding::Held(Holder { why, ..holder })
+        }
+        (_, state) => state,
+    })
+}

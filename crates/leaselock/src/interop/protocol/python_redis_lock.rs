@@ -1,0 +1,85 @@
+//! The lock of python-redis-lock: `lock:<name>`, and a list that is given one element with each release.
+//!
+//! Its waiters block on the list; one of them takes the element and tries. **The holes**: whoever takes the element and
+//! then does not take the lock leaves the others asleep until their time-out; a newcomer may be faster than whoever was
+//! woken; and a lock that ends by itself wakes nobody.
+
+use std::time::Duration;
+
+use crate::base::error::StoreError;
+use crate::engine::calls::ReleaseAnswer;
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
+use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::store::Store;
+
+const LOCK: &str = "lock:";
+const SIGNAL: &str = "lock-signal:";
+
+pub(super) fn key(name: &str) -> String {
+    format!("{LOCK}{name}")
+}
+
+/// The list on which its waiters block.
+pub(super) fn signal(prefix: &str, lock: &str) -> String {
+    let key = lock.strip_prefix(prefix).unwrap_or(lock);
+    format!("{prefix}{SIGNAL}{}", key.strip_prefix(LOCK).unwrap_or(key))
+}
+
+#[cfg(feature = "redis")]
+pub(super) const SCRIPTS: Scripts = &[Release::SCRIPT];
+
+struct Release<'a> {
+    lock: &'a str,
+    signal: &'a str,
+    token: &'a str,
+}
+
+impl Operation for Release<'_> {
+    type Reply = ReleaseAnswer;
+    const SCRIPT: fn() -> &'static Script = || script!("python_redis_lock/release");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.lock).key(self.signal);
+        call.arg(self.token);
+    }
+
+    fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {
+        match answer.tag() {
+            "released" => Ok(ReleaseAnswer::Released),
+            "expired" => Ok(ReleaseAnswer::Expired),
+            "taken" => Ok(ReleaseAnswer::Taken),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+pub(super) async fn release(
+    store: &Store,
+    lock: &str,
+    signal: &str,
+    token: &str,
+    within: Duration,
+) -> Result<ReleaseAnswer, StoreError> {
+    let release = Release {
+        lock,
+        signal,
+        token,
+    };
+    store.ask(&release, within).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_has_the_name_of_the_lock_behind_the_same_prefix() {
+        assert_eq!(signal("", &key("job")), "lock-signal:job");
+        let app = "lock:app:";
+        assert_eq!(
+            signal(app, &(app.to_owned() + &key("lock:job"))),
+            "lock:app:lock-signal:lock:job"
+        );
+    }
+}

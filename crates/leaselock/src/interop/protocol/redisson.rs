@@ -1,0 +1,179 @@
+//! The plain lock of Redisson: a hash with one field, `<client>:<thread>`, and a channel that hears of each release.
+//!
+//! **The hole**: a message is sent once. Whoever is not listening at that moment, for whatever reason, sleeps on until
+//! the holder's time ends; Redisson's own waiters do, ours look now and then as well.
+
+use std::time::Duration;
+
+use super::custom::Try;
+use super::setnx_pexpire::remaining;
+use crate::base::error::StoreError;
+use crate::base::ttl::Ttl;
+use crate::engine::calls::{ExtendAnswer, ReleaseAnswer};
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
+use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::store::Store;
+
+/// A holder's name in Redisson's form: a UUID (RFC 9562, version 4) for the client, and a thread.
+pub(super) fn holder() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let mut text = String::with_capacity(38);
+    for (at, byte) in bytes.into_iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text += &format!("{byte:02x}");
+    }
+    Ok(text + ":1")
+}
+
+/// Where its waiters listen. A name with a hash tag of its own is used as it is.
+pub(crate) fn channel(lock: &str) -> String {
+    if lock.contains('{') {
+        format!("redisson_lock__channel:{lock}")
+    } else {
+        format!("redisson_lock__channel:{{{lock}}}")
+    }
+}
+
+/// Its word for a release; the others on the channel are of read-write locks.
+pub(crate) fn is_unlocked(words: &[u8]) -> bool {
+    words == b"0"
+}
+
+#[cfg(feature = "redis")]
+pub(super) const SCRIPTS: Scripts = &[Take::SCRIPT, Extend::SCRIPT, Release::SCRIPT];
+
+struct Take<'a> {
+    lock: &'a str,
+    holder: &'a str,
+    ttl: Ttl,
+}
+
+impl Operation for Take<'_> {
+    type Reply = Try;
+    const SCRIPT: fn() -> &'static Script = || script!("redisson/take");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.lock);
+        call.arg(self.holder).arg(self.ttl.as_ms());
+    }
+
+    fn decode(answer: &Tagged) -> Result<Try, Malformed> {
+        match answer.tag() {
+            "taken" => Ok(Try::Taken),
+            "busy" => Ok(Try::Busy {
+                remaining: remaining(answer.signed(0)?),
+            }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+struct Extend<'a> {
+    lock: &'a str,
+    holder: &'a str,
+    ttl: Ttl,
+}
+
+impl Operation for Extend<'_> {
+    type Reply = ExtendAnswer;
+    const SCRIPT: fn() -> &'static Script = || script!("redisson/extend");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.lock);
+        call.arg(self.holder).arg(self.ttl.as_ms());
+    }
+
+    fn decode(answer: &Tagged) -> Result<ExtendAnswer, Malformed> {
+        match answer.tag() {
+            "extended" => Ok(ExtendAnswer::Extended {
+                time_us: answer.number(1)?,
+            }),
+            "expired" => Ok(ExtendAnswer::Expired),
+            "taken" => Ok(ExtendAnswer::Taken),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+struct Release<'a> {
+    lock: &'a str,
+    holder: &'a str,
+}
+
+impl Operation for Release<'_> {
+    type Reply = ReleaseAnswer;
+    const SCRIPT: fn() -> &'static Script = || script!("redisson/release");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.lock);
+        call.arg(self.holder).arg(channel(self.lock));
+    }
+
+    fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {
+        match answer.tag() {
+            "released" => Ok(ReleaseAnswer::Released),
+            "expired" => Ok(ReleaseAnswer::Expired),
+            "taken" => Ok(ReleaseAnswer::Taken),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+pub(super) async fn take(
+    store: &Store,
+    lock: &str,
+    holder: &str,
+    ttl: Ttl,
+    within: Duration,
+) -> Result<Try, StoreError> {
+    store.ask(&Take { lock, holder, ttl }, within).await
+}
+
+pub(super) async fn extend(
+    store: &Store,
+    lock: &str,
+    holder: &str,
+    ttl: Ttl,
+    within: Duration,
+) -> Result<ExtendAnswer, StoreError> {
+    store.ask(&Extend { lock, holder, ttl }, within).await
+}
+
+pub(super) async fn release(
+    store: &Store,
+    lock: &str,
+    holder: &str,
+    within: Duration,
+) -> Result<ReleaseAnswer, StoreError> {
+    store.ask(&Release { lock, holder }, within).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_looks_like_one_of_redisson_and_never_comes_twice() {
+        let (one, other) = (holder().unwrap(), holder().unwrap());
+        assert_ne!(one, other);
+        let (uuid, thread) = one.split_once(':').unwrap();
+        assert_eq!((uuid.len(), thread), (36, "1"));
+        assert_eq!(
+            uuid.split('-').map(str::len).collect::<Vec<_>>(),
+            [8, 4, 4, 4, 12]
+        );
+        assert!(uuid.split('-').nth(2).unwrap().starts_with('4'));
+    }
+
+    #[test]
+    fn the_channel_has_the_name_in_braces_once() {
+        assert_eq!(channel("job"), "redisson_lock__channel:{job}");
+        assert_eq!(channel("a{job}"), "redisson_lock__channel:a{job}");
+    }
+}

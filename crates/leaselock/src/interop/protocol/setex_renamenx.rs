@@ -1,0 +1,62 @@
+//! `SETEX` of a first key and `RENAMENX` to the lock's own under `MULTI`; `DEL` to give it back.
+//!
+//! A way to have value and time in one step before `SET NX PX`. **The hole**: `DEL` looks at nothing. A request that is
+//! underway when the lock ends deletes that of the next holder, so near its end the lock is left to end by itself; a
+//! request that takes longer than that guard deletes it all the same. Times are whole seconds.
+
+use std::time::Duration;
+
+use super::custom::Try;
+use super::setnx_getset::deleted;
+use super::setnx_pexpire::remaining;
+use crate::base::error::StoreError;
+use crate::base::ttl::Ttl;
+use crate::engine::calls::ReleaseAnswer;
+use crate::script::Value;
+use crate::store::Store;
+
+const REAL: &str = ":real_lock";
+const FIRST: &str = ":tmp_lock";
+
+pub(super) fn key(name: &str) -> String {
+    format!("{name}{REAL}")
+}
+
+/// Commands that take the lock, for one of its ends; whoever loses leaves the first key to its time.
+pub(super) async fn take(
+    store: &Store,
+    lock: &str,
+    token: &str,
+    ttl: Ttl,
+    within: Duration,
+) -> Result<Try, StoreError> {
+    let first = format!("{}{FIRST}", lock.strip_suffix(REAL).unwrap_or(lock));
+    let seconds = (ttl.as_ms() / 1000).to_string();
+    let commands: [&[&str]; 3] = [
+        &["SETEX", &first, &seconds, token],
+        &["RENAMENX", &first, lock],
+        &["PTTL", lock],
+    ];
+    let answers = store.together(&commands, within).await?;
+    match answers.as_slice() {
+        [_, Value::Int(1), _] => Ok(Try::Taken),
+        [_, _, Value::Int(pttl_ms)] => Ok(Try::Busy {
+            remaining: remaining(*pttl_ms),
+        }),
+        _ => Ok(Try::Busy { remaining: None }),
+    }
+}
+
+/// Deletes it, unless so little is left that it may be another's when the request arrives.
+pub(super) async fn release(
+    store: &Store,
+    lock: &str,
+    left: Duration,
+    latency_guard: Duration,
+    within: Duration,
+) -> Result<ReleaseAnswer, StoreError> {
+    if left <= latency_guard {
+        return Ok(ReleaseAnswer::Released); // by its own end, which is as near
+    }
+    deleted(store, lock, within).await
+}

@@ -1,0 +1,106 @@
+//! `SETNX` of the time at which the lock ends, `GETSET` to take over one that has ended, `DEL` to give it back.
+//!
+//! The way of the Redis manual before 2.6 (<https://redis.io/docs/latest/commands/setnx/>). **The holes**: every client
+//! judges by its own clock, so one whose clock is ahead takes over a lock that is held; a loser of `GETSET` moves the
+//! winner's time by what lies between the two; and `DEL` looks at nothing, so one that is late deletes another's lock.
+
+use std::time::Duration;
+
+use super::custom::Try;
+use crate::base::clock::wall_us;
+use crate::base::error::{ErrorKind, StoreError};
+use crate::base::ttl::Ttl;
+use crate::engine::calls::ReleaseAnswer;
+use crate::script::Value;
+use crate::store::Store;
+
+fn now_ms() -> u64 {
+    wall_us() / 1000
+}
+
+/// When a lock that is asked for now ends, in milliseconds since 1970 by this machine's clock.
+pub(super) fn value(ttl: Ttl) -> String {
+    (now_ms() + ttl.as_ms() + 1).to_string()
+}
+
+pub(super) async fn take(
+    store: &Store,
+    lock: &str,
+    value: &str,
+    within: Duration,
+) -> Result<Try, StoreError> {
+    if store.plain(&["SETNX", lock, value], within).await? == Value::Int(1) {
+        return Ok(Try::Taken);
+    }
+    let Some(seen) = end_of(&store.plain(&["GET", lock], within).await?)? else {
+        return Ok(Try::Busy {
+            remaining: Some(Duration::ZERO), // it has just been given back
+        });
+    };
+    if let Some(remaining) = still(seen) {
+        return Ok(Try::Busy {
+            remaining: Some(remaining),
+        });
+    }
+    let before = store.plain(&["GETSET", lock, value], within).await?;
+    match end_of(&before)? {
+        // Another was first, and its time is ours now.
+        Some(end) if end != seen => Ok(Try::Busy {
+            remaining: still(end),
+        }),
+        _ => Ok(Try::Taken),
+    }
+}
+
+/// How long a lock with this end is still held, by this machine's clock; nothing when it is over.
+fn still(end_ms: u64) -> Option<Duration> {
+    let now_ms = now_ms();
+    (end_ms >= now_ms).then(|| Duration::from_millis(end_ms - now_ms))
+}
+
+/// The time in a value; some write it with a fraction.
+fn end_of(value: &Value) -> Result<Option<u64>, StoreError> {
+    let Value::Bytes(text) = value else {
+        return Ok(None);
+    };
+    let digits = std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.split('.').next());
+    let end = digits.and_then(|digits| digits.parse().ok());
+    end.map(Some).ok_or_else(|| {
+        let message = "what lies under the key is no time, so no lock of setnx-getset: give it another name, or \
+                       choose the protocol of whoever wrote it";
+        StoreError::refused(ErrorKind::WrongType, message)
+    })
+}
+
+/// How long the lock is still held under this value, by this machine's clock; `None` when it is free.
+pub(super) fn left(value: &Value) -> Result<Option<Duration>, StoreError> {
+    Ok(end_of(value)?.and_then(still))
+}
+
+/// Deletes it unless it has ended, by this machine's clock.
+pub(super) async fn release(
+    store: &Store,
+    lock: &str,
+    value: &str,
+    within: Duration,
+) -> Result<ReleaseAnswer, StoreError> {
+    let end_ms = value.parse().unwrap_or(0);
+    if now_ms() >= end_ms {
+        return Ok(ReleaseAnswer::Expired);
+    }
+    deleted(store, lock, within).await
+}
+
+/// `DEL`, which looks at nothing.
+pub(super) async fn deleted(
+    store: &Store,
+    lock: &str,
+    within: Duration,
+) -> Result<ReleaseAnswer, StoreError> {
+    match store.plain(&["DEL", lock], within).await? {
+        Value::Int(0) => Ok(ReleaseAnswer::Expired),
+        _ => Ok(ReleaseAnswer::Released),
+    }
+}

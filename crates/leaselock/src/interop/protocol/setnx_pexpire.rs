@@ -1,0 +1,100 @@
+//! `SETNX` and `PEXPIRE` in one script, for servers from before `SET NX PX` (2.6.12).
+//!
+//! **The hole** that this way was made to close: sent as two commands, a crash between them leaves a lock without an
+//! end. In a script both happen or none. What remains is what every lease has: a holder that is late.
+
+use std::time::Duration;
+
+use super::custom::Try;
+use crate::base::error::StoreError;
+use crate::base::ttl::Ttl;
+use crate::engine::calls::ReleaseAnswer;
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
+use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::store::Store;
+
+#[cfg(feature = "redis")]
+pub(super) const SCRIPTS: Scripts = &[Take::SCRIPT, Release::SCRIPT];
+
+struct Take<'a> {
+    lock: &'a str,
+    token: &'a str,
+    ttl: Ttl,
+}
+
+impl Operation for Take<'_> {
+    type Reply = Try;
+    const SCRIPT: fn() -> &'static Script = || script!("setnx_pexpire/take");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.lock);
+        call.arg(self.token).arg(self.ttl.as_ms());
+    }
+
+    fn decode(answer: &Tagged) -> Result<Try, Malformed> {
+        match answer.tag() {
+            "taken" => Ok(Try::Taken),
+            "busy" => Ok(Try::Busy {
+                remaining: remaining(answer.signed(0)?),
+            }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// What `PTTL` says; less than nothing is no end, or no key any more.
+pub(super) fn remaining(pttl_ms: i64) -> Option<Duration> {
+    match pttl_ms {
+        -2 => Some(Duration::ZERO),
+        _ => u64::try_from(pttl_ms).ok().map(Duration::from_millis),
+    }
+}
+
+struct Release<'a> {
+    lock: &'a str,
+    token: &'a str,
+}
+
+/// Compares and deletes, on the lock's key alone.
+pub(crate) fn release_alone() -> &'static Script {
+    Release::SCRIPT()
+}
+
+impl Operation for Release<'_> {
+    type Reply = ReleaseAnswer;
+    const SCRIPT: fn() -> &'static Script = || script!("setnx_pexpire/release");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.lock);
+        call.arg(self.token);
+    }
+
+    fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {
+        match answer.tag() {
+            "released" => Ok(ReleaseAnswer::Released),
+            "expired" => Ok(ReleaseAnswer::Expired),
+            "taken" => Ok(ReleaseAnswer::Taken),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+pub(super) async fn take(
+    store: &Store,
+    lock: &str,
+    token: &str,
+    ttl: Ttl,
+    within: Duration,
+) -> Result<Try, StoreError> {
+    store.ask(&Take { lock, token, ttl }, within).await
+}
+
+pub(super) async fn release(
+    store: &Store,
+    lock: &str,
+    token: &str,
+    within: Duration,
+) -> Result<ReleaseAnswer, StoreError> {
+    store.ask(&Release { lock, token }, within).await
+}

@@ -1,0 +1,68 @@
+//! Taken as in [`setex_renamenx`](super::setex_renamenx); given back by `WATCH`, a look, and `MULTI`, `DEL`, `EXEC`.
+//!
+//! **The hole**: a watch belongs to its connection. Any other use of it in between (another lock's `EXEC`, an
+//! `UNWATCH`) forgets the watch, and then `DEL` deletes whatever lies there. So each lock has a connection of its own,
+//! from before it is taken until it is given back; there is a limit, because servers have one.
+
+use std::time::Duration;
+
+use tokio::sync::{Mutex, OwnedSemaphorePermit};
+
+use crate::base::error::{ErrorKind, StoreError};
+use crate::client::Inner;
+use crate::engine::calls::ReleaseAnswer;
+use crate::script::Value;
+use crate::store::redis::Private;
+
+/// So many locks of this kind one client holds or asks for at a time.
+pub(crate) const LINES: usize = 64;
+
+/// The connection of one lock.
+pub(crate) struct Line {
+    private: Mutex<Private>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Line {
+    pub(super) async fn open(inner: &Inner, within: Duration) -> Result<Self, StoreError> {
+        let permit = inner.lines.clone().try_acquire_owned().map_err(|_| {
+            let message = format!(
+                "watch-multi needs a connection of its own for each lock, and {LINES} are open, which is the limit of \
+                 a client: hold fewer at a time, use more clients, or choose setex-renamenx, which needs none"
+            );
+            StoreError::refused(ErrorKind::NotServing, message)
+        })?;
+        let private = Mutex::new(inner.private(within).await?);
+        Ok(Line {
+            private,
+            _permit: permit,
+        })
+    }
+}
+
+pub(super) async fn release(
+    line: &Line,
+    lock: &str,
+    token: &str,
+    within: Duration,
+) -> Result<ReleaseAnswer, StoreError> {
+    let mut private = line.private.lock().await;
+    private.ask(&["WATCH", lock], within).await?;
+    match private.ask(&["GET", lock], within).await? {
+        Value::Bytes(held) if held == token.as_bytes() => {}
+        other => {
+            private.ask(&["UNWATCH"], within).await?;
+            return Ok(match other {
+                Value::Nil => ReleaseAnswer::Expired,
+                _ => ReleaseAnswer::Taken,
+            });
+        }
+    }
+    private.ask(&["MULTI"], within).await?;
+    private.ask(&["DEL", lock], within).await?;
+    match private.ask(&["EXEC"], within).await? {
+        Value::Array(answers) if answers == [Value::Int(1)] => Ok(ReleaseAnswer::Released),
+        Value::Array(_) => Ok(ReleaseAnswer::Expired),
+        _ => Ok(ReleaseAnswer::Taken), // somebody changed it since the look
+    }
+}

@@ -1,0 +1,243 @@
+//! What tells whoever tries for a lock without a line that it may be free.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use super::protocol::custom::Claim;
+use super::protocol::{Protocol, redisson};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::StoreError;
+use crate::client::Inner;
+use crate::engine::wait::key_watch::may_mean_free;
+use crate::engine::wait::schedule::Pace;
+#[cfg(feature = "redis")]
+use crate::script::Value;
+#[cfg(feature = "redis")]
+use crate::store::redis::Private;
+use crate::store::subscriptions::Bell;
+
+/// How one waiter is told.
+pub(crate) enum Ring {
+    /// Nothing is heard: it has its timer only.
+    Silence,
+    /// Everybody who listens hears each release.
+    Bell(Bell),
+    /// The server may tell what happens to the key, or nothing: the timer goes on.
+    News(Bell, Pace),
+    /// Each release wakes one, who takes an element out of a list.
+    Signal(Signal),
+}
+
+impl Ring {
+    /// Listens as the users of the lock do. What is told from then on is heard, if anything is.
+    pub(crate) async fn of(inner: &Arc<Inner>, claim: &Claim, within: Duration) -> Self {
+        let Ok(background) = inner.background() else {
+            return Ring::Silence;
+        };
+        match (claim.protocol(), claim.signal()) {
+            (Protocol::Redisson, _) => {
+                let channel = redisson::channel(claim.lock());
+                let bell = background.bells.hear_only(&channel, redisson::is_unlocked);
+                if bell.ready(within).await {
+                    return Ring::Bell(bell);
+                }
+                Ring::Silence
+            }
+            (_, Some(list)) => {
+                let signal = Signal::listen(inner, list);
+                if signal.ready(within).await {
+                    return Ring::Signal(signal);
+                }
+                Ring::Silence
+            }
+            _ => match inner.store.news_of(claim.lock()) {
+                Some(news) => {
+                    let bell = background.bells.hear_only(&news, may_mean_free);
+                    if bell.ready(within).await {
+                        return Ring::News(bell, Pace::default());
+                    }
+                    Ring::Silence
+                }
+                None => Ring::Silence,
+            },
+        }
+    }
+
+    /// Each release is told, so there is no need to ask by timer except now and then.
+    pub(crate) fn is_heard(&self) -> bool {
+        matches!(self, Ring::Bell(_) | Ring::Signal(_))
+    }
+
+    /// Ends when it is worth trying; never when nothing can be heard.
+    pub(crate) async fn rung(&self, clock: &Clock) {
+        match self {
+            Ring::Silence => std::future::pending().await,
+            Ring::Bell(bell) => bell.rung().await,
+            Ring::News(bell, pace) => {
+                bell.rung().await;
+                clock.sleep_until(pace.next(clock.now())).await;
+            }
+            Ring::Signal(signal) => signal.shared.rung.notified().await,
+        }
+    }
+
+    /// The try that followed was answered: what rang has had its use.
+    pub(crate) fn has_tried(&mut self, now: Moment) {
+        match self {
+            Ring::Silence | Ring::Bell(_) => {}
+            Ring::News(_, pace) => pace.looked(now),
+            Ring::Signal(signal) => {
+                signal.shared.taken.store(false, Ordering::SeqCst);
+                signal.shared.goes_on.notify_one();
+            }
+        }
+    }
+}
+
+/// Blocks on a list, on the client's own thread and over a connection of its own. An element that was taken and had no
+/// use is put back, because it was to wake somebody.
+pub(crate) struct Signal {
+    shared: Arc<Shared>,
+    ready: watch::Receiver<bool>,
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// An element was taken, and nobody has tried since.
+    taken: AtomicBool,
+    rung: Notify,
+    goes_on: Notify,
+    /// Nobody waits any more.
+    over: AtomicBool,
+    /// What the server calls the connection, to end its blocking; 0 when that is not known.
+    connection: std::sync::atomic::AtomicI64,
+}
+
+/// So long a connection blocks at a time, so that one that nobody could end ends soon.
+#[cfg(feature = "redis")]
+const BLOCKS_SECONDS: &str = "5";
+#[cfg(feature = "redis")]
+const BLOCKS: Duration = Duration::from_secs(5);
+/// For everything that does not block.
+const WITHIN: Duration = Duration::from_secs(1);
+
+impl Signal {
+    fn listen(inner: &Arc<Inner>, list: &str) -> Self {
+        let (said, ready) = watch::channel(false);
+        let signal = Signal {
+            shared: Arc::default(),
+            ready,
+            inner: Arc::clone(inner),
+        };
+        if let Ok(background) = inner.background() {
+            let taker = Taker {
+                inner: Arc::clone(inner),
+                shared: Arc::clone(&signal.shared),
+                list: list.to_owned(),
+            };
+            drop(background.handle.spawn(taker.run(said)));
+        }
+        signal
+    }
+
+    async fn ready(&self, within: Duration) -> bool {
+        let mut ready = self.ready.clone();
+        let said = tokio::time::timeout(within, ready.wait_for(|ready| *ready)).await;
+        said.is_ok_and(|said| said.is_ok())
+    }
+}
+
+impl Drop for Signal {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::SeqCst);
+        self.shared.goes_on.notify_one();
+        let id = self.shared.connection.load(Ordering::SeqCst);
+        let Ok(background) = self.inner.background() else {
+            return;
+        };
+        let store = background.store.clone();
+        // The server says to the connection itself whether it was in time.
+        drop(background.handle.spawn(async move {
+            if id != 0 {
+                drop(
+                    store
+                        .plain(&["CLIENT", "UNBLOCK", &id.to_string()], WITHIN)
+                        .await,
+                );
+            }
+        }));
+    }
+}
+
+struct Taker {
+    inner: Arc<Inner>,
+    shared: Arc<Shared>,
+    list: String,
+}
+
+impl Taker {
+    async fn run(self, ready: watch::Sender<bool>) {
+        while !self.is_over() {
+            if let Err(error) = self.session(&ready).await {
+                tracing::debug!(list = self.list, %error, "not listening; the waiter has its timer only");
+                ready.send_replace(false);
+                self.shared.rung.notify_one(); // something may have been missed
+                self.shared.taken.store(false, Ordering::SeqCst);
+                tokio::time::sleep(WITHIN).await;
+            }
+        }
+        if self.shared.taken.swap(false, Ordering::SeqCst) {
+            self.put_back().await;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.over.load(Ordering::SeqCst)
+    }
+
+    /// Takes elements one by one over one connection.
+    #[cfg(feature = "redis")]
+    async fn session(&self, ready: &watch::Sender<bool>) -> Result<(), StoreError> {
+        let mut private: Private = self.inner.private(WITHIN).await?;
+        // Whoever may not ask goes on blocking for a moment when nobody waits any more.
+        if let Ok(Value::Int(id)) = private.ask(&["CLIENT", "ID"], WITHIN).await {
+            self.shared.connection.store(id, Ordering::SeqCst);
+        }
+        ready.send_replace(true);
+        while !self.is_over() {
+            let take = ["BLPOP", &self.list, BLOCKS_SECONDS];
+            if private.ask(&take, BLOCKS + WITHIN).await? == Value::Nil {
+                continue;
+            }
+            self.shared.taken.store(true, Ordering::SeqCst);
+            self.shared.rung.notify_one();
+            while self.shared.taken.load(Ordering::SeqCst) && !self.is_over() {
+                self.shared.goes_on.notified().await;
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(not(feature = "redis"))]
+    async fn session(&self, _: &watch::Sender<bool>) -> Result<(), StoreError> {
+        std::future::pending().await
+    }
+
+    /// As a release would, for whoever waits elsewhere.
+    async fn put_back(&self) {
+        let Ok(background) = self.inner.background() else {
+            return;
+        };
+        let commands: [&[&str]; 2] = [
+            &["LPUSH", &self.list, "1"],
+            &["PEXPIRE", &self.list, "1000"],
+        ];
+        if let Err(error) = background.store.together(&commands, WITHIN).await {
+            tracing::debug!(list = self.list, %error, "a wake-up is lost");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What an operator should know about a quorum: each node, and what they are together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::QuorumStore;
+use super::member::Node;
+use super::tally::majority;
+use crate::base::error::StoreError;
+use crate::store::report::{Check, Fit, Kept, NodeReport, Promise, Report};
+
+impl QuorumStore {
+    /// Examines every node. One that does not answer is a finding and no error.
+    pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+        let mut asked = Vec::new();
+        for node in self.nodes.iter().map(Arc::clone) {
+            asked.push(tokio::spawn(
+                async move { node.store.examine(within).await },
+            ));
+        }
+        let (mut nodes, mut answered) = (Vec::new(), 0);
+        for (at, examined) in asked.into_iter().enumerate() {
+            let node = &self.nodes[at];
+            let checks = match examined.await {
+                Ok(Ok(its)) => {
+                    answered += 1;
+                    let mut checks = self.identity(at, node, within).await;
+                    checks.extend(its.checks);
+                    checks
+                }
+                Ok(Err(error)) => vec![silent(&error.to_string())],
+                Err(_) => vec![silent("it was not asked")],
+            };
+            let store = node.store.describe();
+            nodes.push(NodeReport { store, checks });
+        }
+        let checks = vec![together(answered, self.nodes.len())];
+        let mut report = Report::new(self.describe(), checks, self.promises(answered));
+        report.nodes = nodes;
+        Ok(report)
+    }
+
+    fn promises(&self, answered: usize) -> Vec<Promise> {
+        let (nodes, needed) = (self.nodes.len(), majority(self.nodes.len()));
+        let spare = answered.saturating_sub(needed);
+        let had = if answered < needed {
+            Promise::new(
+                Kept::No,
+                "no lock can be had until a majority of the nodes answers",
+            )
+        } else {
+            let text = format!("locks can be had while {spare} more of the {nodes} nodes are down");
+            Promise::new(Kept::Yes, text)
+        };
+        let restart = if self.common.terms.delayed_restart {
+            let text = "a node that restarts without its data lets no second holder in: it stays out of votes for the \
+                        longest ttl";
+            Promise::new(Kept::Yes, text)
+        } else {
+            let text = "nodes vote at once after a restart: one that has lost its data may let a second holder in";
+            Promise::new(Kept::Unknown, text)
+        };
+        let order = "nobody is served in any order: there is no line on several servers";
+        vec![had, restart, Promise::new(Kept::No, order)]
+    }
+
+    /// Whether it is a server of its own, and whether it votes.
+    async fn identity(&self, at: usize, node: &Node, within: Duration) -> Vec<Check> {
+        let terms = &self.common.terms;
+        let Ok((birth, _)) = node.birth(self.until(within)).await else {
+            let advice = "allow this user INFO: without it a restart is not noticed";
+            let found = "does not say which server it is and since when";
+            let fit = if terms.delayed_restart {
+                Fit::Unfit
+            } else {
+                Fit::Warn
+            };
+            return vec![Check::new("vote", found, fit, Some(advice))];
+        };
+        let mut checks = Vec::new();
+        if let Some(twin) = self.common.twin(at) {
+            let found = format!("the same server as {}", self.nodes[twin].store.describe());
+            let advice = "name another server: one that is listed twice has one vote";
+            checks.push(Check::new("identity", found, Fit::Unfit, Some(advice)));
+        }
+        let out = birth.stays_out(terms.longest, terms.drift, super::CLOCK.now());
+        checks.push(voting(out, terms.delayed_restart));
+        checks
+    }
+}
+
+fn voting(out: Duration, delayed_restart: bool) -> Check {
+    if !delayed_restart {
+        let advice = "only for servers that keep every write across a crash (appendfsync always)";
+        return Check::new(
+            "vote",
+            "votes at once after a restart",
+            Fit::Warn,
+            Some(advice),
+        );
+    }
+    if out.is_zero() {
+        return Check::new("vote", "votes", Fit::Fit, None);
+    }
+    let found = format!("came up lately and votes in {} s", out.as_secs() + 1);
+    Check::new(
+        "vote",
+        found,
+        Fit::Warn,
+        Some("wait: it may have forgotten what it granted"),
+    )
+}
+
+fn silent(why: &str) -> Check {
+    let advice = "bring it back: the others can spare fewer now";
+    Check::new("reachable", why, Fit::Warn, Some(advice))
+}
+
+fn together(answered: usize, nodes: usize) -> Check {
+    let needed = majority(nodes);
+    let found = format!("{answered} of {nodes} nodes answer, {needed} are needed");
+    let (fit, advice) = match answered {
+        all if all == nodes => (Fit::Fit, None),
+        enough if enough > needed => (Fit::Warn, Some("bring the others back")),
+        just if just == needed => (
+            Fit::Warn,
+            Some("bring the others back: one more and no lock can be had"),
+        ),
+        _ => (
+            Fit::Unfit,
+            Some("no lock can be had: bring the others back"),
+        ),
+    };
+    Check::new("quorum", found, fit, advice)
+}

@@ -1,0 +1,101 @@
+//! Asking all nodes at once. Whoever asks has the outcome as soon as it is decided; requests that are still on their way
+//! then go on by themselves, because one that is dropped may be carried out all the same, and nobody would know.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll as Progress;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::tally::{Absent, Votes};
+
+/// What a node said, and which server it is.
+pub(super) type Said<R> = (Result<R, Absent>, Option<u64>);
+type Request<R> = Pin<Box<dyn Future<Output = Said<R>> + Send>>;
+
+/// One question to several nodes.
+pub(crate) struct Poll<R: Send + 'static> {
+    votes: Votes<R>,
+    /// The outcome is known.
+    over: Arc<AtomicBool>,
+    /// By node.
+    on_their_way: Vec<(usize, Request<R>)>,
+}
+
+impl<R: Send + 'static> Poll<R> {
+    pub(super) fn new(nodes: usize, within: Duration) -> Self {
+        Poll {
+            votes: Votes::new(nodes).due(within),
+            over: Arc::default(),
+            on_their_way: Vec::with_capacity(nodes),
+        }
+    }
+
+    /// The question was lost: what has not left yet is not asked for any more.
+    pub(crate) fn call_off(&self) {
+        self.over.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn over(&self) -> &Arc<AtomicBool> {
+        &self.over
+    }
+
+    pub(super) fn send(
+        &mut self,
+        at: usize,
+        request: impl Future<Output = Said<R>> + Send + 'static,
+    ) {
+        self.on_their_way.push((at, Box::pin(request)));
+    }
+
+    pub(crate) fn votes(&self) -> &Votes<R> {
+        &self.votes
+    }
+
+    /// Waits for the next answer and tells whose it is; `None` when there is none left.
+    ///
+    /// # Cancel safety
+    /// Safe: the requests go on.
+    pub(crate) async fn next(&mut self) -> Option<usize> {
+        poll_fn(|cx| {
+            if self.on_their_way.is_empty() {
+                return Progress::Ready(None);
+            }
+            for index in 0..self.on_their_way.len() {
+                let (at, request) = &mut self.on_their_way[index];
+                if let Progress::Ready((said, server)) = request.as_mut().poll(cx) {
+                    let at = *at;
+                    drop(self.on_their_way.swap_remove(index));
+                    self.votes.record(at, said, server);
+                    return Progress::Ready(Some(at));
+                }
+            }
+            Progress::Pending
+        })
+        .await
+    }
+}
+
+impl<R: Send + 'static> Drop for Poll<R> {
+    fn drop(&mut self) {
+        let mut left = std::mem::take(&mut self.on_their_way);
+        if left.is_empty() {
+            return;
+        }
+        // Here and not on the client's thread: their connection ends with this runtime, and their timers do.
+        if let Ok(runtime) = Handle::try_current() {
+            // One task for all of them: a second one would wake another thread of the runtime to share the work.
+            drop(runtime.spawn(poll_fn(move |cx| {
+                left.retain_mut(|(_, request)| request.as_mut().poll(cx).is_pending());
+                if left.is_empty() {
+                    Progress::Ready(())
+                } else {
+                    Progress::Pending
+                }
+            })));
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! One node of a quorum: its server, over one connection, and whether that may vote.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use super::eligibility::Birth;
+use super::proposals::Times;
+use super::tally::Absent;
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{ErrorKind, StoreError};
+use crate::base::ttl::Drift;
+use crate::script::{Call, Tagged, Value};
+use crate::store::redis::RedisStore;
+
+const CLOCK: Clock = Clock::boot();
+
+/// What all who share a quorum's locks agree on, and how it is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// How long one node may take; as long as the request when that is less.
+    pub(crate) node_timeout: Duration,
+    /// No lease lasts longer.
+    pub(crate) longest: Duration,
+    /// A server that came up within the longest lease does not vote.
+    pub(crate) delayed_restart: bool,
+    pub(crate) drift: Drift,
+}
+
+/// What the lanes of a quorum share.
+#[derive(Debug)]
+pub(super) struct Common {
+    pub(super) terms: Terms,
+    pub(super) times: Times,
+    /// How many requests that clean up are on their way.
+    pub(super) cleaning: AtomicUsize,
+    /// Which server each node was at the latest look; 0 for never.
+    servers: Vec<AtomicU64>,
+}
+
+impl Common {
+    pub(super) fn new(terms: Terms, nodes: usize) -> Self {
+        Common {
+            terms,
+            times: Times::new(nodes),
+            cleaning: AtomicUsize::new(0),
+            servers: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    pub(super) fn server(&self, at: usize) -> Option<u64> {
+        let server = self.servers[at].load(Ordering::SeqCst);
+        (server != 0).then_some(server)
+    }
+
+    /// The node before this one that is the same server.
+    pub(super) fn twin(&self, at: usize) -> Option<usize> {
+        let server = self.server(at)?;
+        (0..at).find(|before| self.server(*before) == Some(server))
+    }
+}
+
+/// The right to be the next whose request leaves, of whoever had to wait for the connection.
+pub(super) type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
+
+/// The turn is over when the request has left, which it does when it is asked for the first time.
+async fn in_turn<T>(turn: Option<Turn<'_>>, request: impl Future<Output = T>) -> T {
+    let mut request = pin!(request);
+    if turn.is_some() {
+        let asked = poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx))).await;
+        drop(turn);
+        if let Poll::Ready(answer) = asked {
+            return answer;
+        }
+    }
+    request.await
+}
+
+/// One node, over a connection that its lane has.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) store: RedisStore,
+    at: usize,
+    common: Arc<Common>,
+    /// Who answers over which connection.
+    known: Mutex<Option<Known>>,
+    /// Held by whoever finds that out, so that requests which wait for it leave in the order in which they came.
+    first: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// Over this connection.
+    epoch: Option<u64>,
+    birth: Birth,
+    /// What the server has run for us, and so needs not be sent again as a whole.
+    scripts: Vec<&'static str>,
+}
+
+impl Node {
+    pub(super) fn new(store: RedisStore, at: usize, common: &Arc<Common>) -> Self {
+        Node {
+            store,
+            at,
+            common: Arc::clone(common),
+            known: Mutex::new(None),
+            first: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    pub(super) fn another_lane(&self) -> Self {
+        Node::new(self.store.another_lane(), self.at, &self.common)
+    }
+
+    /// What the server answers, when it may vote.
+    ///
+    /// `over`: the outcome is known, and a vote that has not left yet is not asked for any more. What takes it back may
+    /// have overtaken it while it waited for a connection.
+    pub(super) async fn vote(
+        &self,
+        call: &Call,
+        within: Duration,
+        over: &AtomicBool,
+    ) -> Result<Tagged, Absent> {
+        let until = CLOCK.now().plus(within);
+        let turn = self.may_vote(until).await?;
+        if over.load(Ordering::SeqCst) {
+            return Err(Absent::Failed(StoreError::refused(
+                ErrorKind::TimedOut,
+                format!("{} was not needed any more", self.store.describe()),
+            )));
+        }
+        let left = until.saturating_since(CLOCK.now());
+        let answer = in_turn(turn, self.run(call, left)).await?;
+        // It came over another connection, when that has changed, and so perhaps from another life of the server.
+        drop(self.may_vote(until).await?);
+        Ok(answer)
+    }
+
+    /// What the server answers, however young it is.
+    pub(super) async fn ask(&self, call: &Call, within: Duration) -> Result<Tagged, Absent> {
+        let until = CLOCK.now().plus(within);
+        let born = self.birth(until).await; // so that one server that is listed twice is counted once
+        let turn = born.ok().and_then(|(_, turn)| turn);
+        let left = until.saturating_since(CLOCK.now());
+        in_turn(turn, self.run(call, left)).await
+    }
+
+    /// Sends a script as a whole the first time: asked for by its hash it would be sent a second time when the server
+    /// does not have it, and what was sent meanwhile, such as a withdrawal of this vote, would have overtaken it.
+    async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, Absent> {
+        let script = call.script.name;
+        let is_new = self.now_known(|known| !known.scripts.contains(&script));
+        if is_new != Some(true) {
+            return self.store.run(call, within).await.map_err(Absent::Failed);
+        }
+        let answer = self.store.run_whole(call, within).await;
+        if answer.is_ok() {
+            self.now_known(|known| known.scripts.push(script));
+        }
+        answer.map_err(Absent::Failed)
+    }
+
+    async fn may_vote(&self, until: Moment) -> Result<Option<Turn<'_>>, Absent> {
+        let terms = &self.common.terms;
+        match self.birth(until).await {
+            Ok((birth, turn)) if terms.delayed_restart => {
+                let out = birth.stays_out(terms.longest, terms.drift, CLOCK.now());
+                match out {
+                    Duration::ZERO => Ok(turn),
+                    out => Err(Absent::NotVoting(out)),
+                }
+            }
+            Err(error) if terms.delayed_restart => Err(Absent::Failed(error)),
+            Ok((_, turn)) => Ok(turn),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Which server answers over the present connection. Asks once for each. Whoever had to wait for that has a turn: who
+    /// comes later waits until it is given up, also when the server is known by then.
+    pub(super) async fn birth(
+        &self,
+        until: Moment,
+    ) -> Result<(Birth, Option<Turn<'_>>), StoreError> {
+        if let Some(birth) = self.known_birth()
+            && self.first.try_lock().is_ok()
+        {
+            return Ok((birth, None));
+        }
+        let first = tokio::time::timeout(until.saturating_since(CLOCK.now()), self.first.lock());
+        let turn = first.await.map_err(|_| self.silent())?;
+        loop {
+            if let Some(birth) = self.known_birth() {
+                return Ok((birth, Some(turn)));
+            }
+            let epoch = self.store.epoch();
+            let left = until.saturating_since(CLOCK.now());
+            let info = self.store.plain(&["INFO", "server"], left).await?;
+            let now = CLOCK.now();
+            let latest = self.store.epoch();
+            let birth = match &info {
+                Value::Bytes(text) => Birth::read(&String::from_utf8_lossy(text), now),
+                _ => None,
+            };
+            let birth = birth.ok_or_else(|| self.nameless())?;
+            // With none before and one since, the answer came over that one.
+            if epoch == latest || (epoch, latest) == (Some(0), Some(1)) {
+                *self.known() = Some(Known {
+                    epoch: latest,
+                    birth,
+                    scripts: Vec::new(),
+                });
+                self.common.servers[self.at].store(birth.server, Ordering::SeqCst);
+                if let Some(time_us) = birth.time_us {
+                    self.common.times.showed(self.at, time_us, now);
+                }
+                return Ok((birth, Some(turn)));
+            }
+        }
+    }
+
+    fn known_birth(&self) -> Option<Birth> {
+        let is_connected = self.store.is_connected(); // else whoever comes next waits too, and could be the first to leave
+        self.now_known(|known| known.birth).filter(|_| is_connected)
+    }
+
+    /// What is known of the server behind the present connection.
+    fn now_known<T>(&self, about: impl FnOnce(&mut Known) -> T) -> Option<T> {
+        let epoch = self.store.epoch();
+        let mut known = self.known();
+        known
+            .as_mut()
+            .filter(|known| known.epoch == epoch)
+            .map(about)
+    }
+
+    fn silent(&self) -> StoreError {
+        let message = format!("no connection to {} in time", self.store.describe());
+        StoreError::refused(ErrorKind::TimedOut, message)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn nameless(&self) -> StoreError {
+        let message = format!(
+            "{} does not say in INFO which server it is and since when",
+            self.store.describe()
+        );
+        StoreError::refused(ErrorKind::Malformed, message)
+    }
+}

@@ -1,0 +1,113 @@
+//! Which fencing token to propose: the newest time of any server, never one of our own clock.
+//!
+//! An answer says what a server's clock showed before it came; what has passed since then by our own clock, which only
+//! measures how long, makes it a time not later than that server's now. So wall clocks of clients do not matter.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::base::clock::Moment;
+use crate::base::fence::Fence;
+
+/// What a server said so long ago counts only when no other has said anything since: clocks run apart.
+const FRESH: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(crate) struct Times(Mutex<Known>);
+
+#[derive(Debug)]
+struct Known {
+    /// Of each node, what its clock showed and when that came.
+    nodes: Vec<Option<(u64, Moment)>>,
+    /// The highest fencing token that was proposed or asked for.
+    highest: u64,
+}
+
+impl Times {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Times(Mutex::new(Known {
+            nodes: vec![None; nodes],
+            highest: 0,
+        }))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A node's clock showed this when its answer left, which came at `received`.
+    pub(crate) fn showed(&self, node: usize, time_us: u64, received: Moment) {
+        self.known().nodes[node] = Some((time_us, received));
+    }
+
+    /// A node asks for at least this. One that no node accepts would make all later proposals vain.
+    pub(crate) fn asked_for(&self, least: u64) {
+        if least >= Fence::END {
+            return;
+        }
+        let mut known = self.known();
+        known.highest = known.highest.max(least.saturating_sub(1));
+    }
+
+    /// The next proposal, larger than all before; 0 when nothing is known yet.
+    pub(crate) fn propose(&self, now: Moment) -> u64 {
+        let mut known = self.known();
+        let age = |at: Moment| now.saturating_since(at);
+        let all = known.nodes.iter().flatten();
+        let youngest = all.clone().map(|(_, at)| age(*at)).min();
+        let fresh = all.filter(|(_, at)| age(*at) <= FRESH || Some(age(*at)) == youngest);
+        let passed = |at: Moment| u64::try_from(age(at).as_micros()).unwrap_or(u64::MAX);
+        let newest = fresh.map(|(us, at)| us.saturating_add(passed(*at))).max();
+        if newest.is_none() && known.highest == 0 {
+            return 0;
+        }
+        known.highest = newest.unwrap_or(0).max(known.highest + 1);
+        known.highest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(us: u64) -> Moment {
+        Moment::from_nanos(us * 1000)
+    }
+
+    #[test]
+    fn the_newest_servers_time_is_proposed_and_nothing_when_none_is_known() {
+        let times = Times::new(3);
+        assert_eq!(times.propose(at(5)), 0);
+        times.showed(0, 1_000, at(10));
+        times.showed(2, 5_000, at(20));
+        assert_eq!(times.propose(at(120)), 5_100);
+    }
+
+    #[test]
+    fn every_proposal_is_larger_than_the_one_before() {
+        let times = Times::new(1);
+        times.showed(0, 1_000, at(10));
+        assert_eq!([0; 3].map(|_| times.propose(at(10))), [1_000, 1_001, 1_002]);
+        times.showed(0, 500, at(11)); // its clock went back
+        assert_eq!(times.propose(at(11)), 1_003);
+        times.asked_for(2_000);
+        assert_eq!(times.propose(at(12)), 2_000);
+        times.asked_for(1_500);
+        assert_eq!(times.propose(at(12)), 2_001);
+    }
+
+    #[test]
+    fn a_node_that_has_been_silent_for_long_does_not_lead() {
+        let times = Times::new(2);
+        times.showed(0, 9_000_000, at(0));
+        let later = at(61_000_000);
+        assert_eq!(times.propose(later), 70_000_000);
+        times.showed(1, 65_000_000, later);
+        let mut fresh = Times::new(2);
+        fresh.showed(0, 9_000_000, at(0));
+        fresh.showed(1, 65_000_000, later);
+        assert_eq!(fresh.propose(later), 65_000_000);
+        fresh = times;
+        assert_eq!(fresh.propose(later), 70_000_001);
+    }
+}

@@ -1,0 +1,181 @@
+//! Cleaning up on nodes that did not confirm it, in the background, until it cannot matter any more.
+//!
+//! A vote whose answer was lost may be carried out late, by a node that was frozen or slow, after it was withdrawn. So
+//! each call is repeated until the node has answered, and then twice more. It is one key that ends by itself, so not
+//! more is kept than a bounded number, and nothing beyond the longest lease.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use crate::base::clock::{Clock, Moment};
+use crate::script::Call;
+use crate::store::redis::RedisStore;
+
+const CLOCK: Clock = Clock::boot();
+/// After an answer, because what came before it may have been overtaken.
+const LOOKS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
+/// While the node does not answer; the last one repeats.
+const PAUSES_MS: [u64; 4] = [50, 200, 1000, 3000];
+const TRY_WITHIN: Duration = Duration::from_secs(1);
+/// A stalled node may carry out old requests when it goes on, so trying does not end with the lease.
+const PATIENCE_BEYOND: Duration = Duration::from_secs(60);
+/// So many keys, of a node that is gone for long. The oldest ends first.
+const MOST: usize = 8192;
+
+/// What is to be cleaned up on one node.
+pub(super) struct Mop {
+    store: RedisStore,
+    longest: Duration,
+    runs_on: Arc<OnceLock<Handle>>,
+    due: Mutex<Due>,
+}
+
+#[derive(Default)]
+struct Due {
+    calls: BinaryHeap<Reverse<Entry>>,
+    /// Of all of them.
+    keys: usize,
+    count: u64,
+    running: bool,
+}
+
+impl Due {
+    fn push(&mut self, entry: Entry) {
+        self.keys += entry.call.key_count();
+        self.calls.push(Reverse(entry));
+    }
+
+    /// What is due first.
+    fn pop(&mut self) -> Option<Entry> {
+        let Reverse(entry) = self.calls.pop()?;
+        self.keys -= entry.call.key_count();
+        Some(entry)
+    }
+}
+
+struct Entry {
+    at: Moment,
+    /// So that none is equal to another.
+    number: u64,
+    call: Arc<Call>,
+    /// How many answers there were.
+    answers: usize,
+    until: Moment,
+}
+
+impl Mop {
+    pub(super) fn new(
+        store: RedisStore,
+        longest: Duration,
+        runs_on: &Arc<OnceLock<Handle>>,
+    ) -> Arc<Self> {
+        Arc::new(Mop {
+            store,
+            longest,
+            runs_on: Arc::clone(runs_on),
+            due: Mutex::default(),
+        })
+    }
+
+    fn due(&self) -> MutexGuard<'_, Due> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        let due = self.due();
+        !due.running && due.calls.is_empty()
+    }
+
+    /// This call was not confirmed, or did not find what it was to clean up.
+    pub(super) fn take(self: &Arc<Self>, call: &Arc<Call>, answered: bool) {
+        let now = CLOCK.now();
+        let mut due = self.due();
+        due.count += 1;
+        let pause = if answered { LOOKS[0] } else { Duration::ZERO };
+        let entry = Entry {
+            at: now.plus(pause),
+            number: due.count,
+            call: Arc::clone(call),
+            answers: usize::from(answered),
+            until: now.plus(self.longest).plus(PATIENCE_BEYOND),
+        };
+        due.push(entry);
+        while due.keys > MOST && due.pop().is_some() {}
+        if due.running {
+            return;
+        }
+        let handle = self.runs_on.get().cloned();
+        if let Some(handle) = handle.or_else(|| Handle::try_current().ok()) {
+            due.running = true;
+            drop(handle.spawn(Arc::clone(self).run()));
+        }
+    }
+
+    async fn run(self: Arc<Self>) {
+        let mut failures = 0_usize;
+        while let Some(mut entry) = self.next() {
+            CLOCK.sleep_until(entry.at).await;
+            let outcome = self.store.run(&entry.call, TRY_WITHIN).await;
+            let now = CLOCK.now();
+            let pause = match outcome {
+                Ok(_) => {
+                    failures = 0;
+                    entry.answers += 1;
+                    LOOKS.get(entry.answers - 1).copied()
+                }
+                Err(error) if error.may_pass() && now < entry.until => {
+                    let ms = PAUSES_MS.get(failures).or(PAUSES_MS.last());
+                    failures += 1;
+                    let pause = Duration::from_millis(ms.copied().unwrap_or(0));
+                    // The others would meet the same.
+                    CLOCK.sleep(pause).await;
+                    Some(Duration::ZERO)
+                }
+                Err(_) => None,
+            };
+            if let Some(pause) = pause {
+                entry.at = CLOCK.now().plus(pause);
+                self.due().push(entry);
+            }
+        }
+    }
+
+    /// What is due first; nothing, and whoever comes next starts again.
+    fn next(&self) -> Option<Entry> {
+        let mut due = self.due();
+        let next = due.pop();
+        due.running = next.is_some();
+        next
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+impl fmt::Debug for Mop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mop({} calls)", self.due().calls.len())
+    }
+}

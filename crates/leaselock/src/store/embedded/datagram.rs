@@ -1,0 +1,308 @@
+//! Wake-ups between processes: one Unix datagram socket per channel that somebody listens on, in the folder `wake`.
+//!
+//! Whether somebody listens is asked of the system itself: connecting to a socket whose process died is refused.
+//! A datagram that does not fit is dropped, because listeners also look by themselves every second.
+
+use std::collections::HashMap;
+use std::io::ErrorKind as IoKind;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{AtFlags, FileType, Mode, Stat, statat, unlinkat};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+#[cfg(target_os = "linux")]
+use super::opening;
+use super::time::hex;
+
+/// Messages are short; what is longer is cut, and then not understood.
+pub(super) const LONGEST: usize = 1024;
+
+/// The sending half.
+#[derive(Debug)]
+pub(super) struct Wake {
+    folder: Arc<OwnedFd>,
+    sender: Mutex<Sender>,
+}
+
+/// A socket that is connected to one listener after the other. Finding a listener costs more than sending to it, so
+/// who was just asked for is sent to without a second search.
+#[derive(Debug)]
+struct Sender {
+    socket: UnixDatagram,
+    /// The channel at the other end.
+    connected: Vec<u8>,
+    /// The names of their files.
+    names: HashMap<Vec<u8>, String>,
+}
+
+/// Names kept, since each takes a hash to find.
+const NAMES: usize = 64;
+
+pub(super) fn file_name(channel: &[u8]) -> String {
+    hex(&Sha256::digest(channel)[..20])
+}
+
+/// Through the descriptor, since a socket's address has room for 107 bytes only and folders may be deep.
+fn address(folder: &OwnedFd, name: &str) -> PathBuf {
+    if cfg!(target_os = "linux") {
+        PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))
+    } else {
+        PathBuf::from(format!("/dev/fd/{}/{name}", folder.as_raw_fd()))
+    }
+}
+
+/// What lies there itself: a symbolic link, which another user may have put there, is not followed.
+#[cfg(target_os = "linux")]
+struct Found(OwnedFd);
+
+#[cfg(target_os = "linux")]
+impl Found {
+    fn search(folder: &OwnedFd, name: &str) -> std::io::Result<Self> {
+        Ok(Found(opening::place(folder, name)?))
+    }
+
+    fn address(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        rustix::fs::fstat(&self.0)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+struct Found(PathBuf, Stat);
+
+#[cfg(not(target_os = "linux"))]
+impl Found {
+    fn search(folder: &OwnedFd, name: &str) -> std::io::Result<Self> {
+        let stat = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Socket => Ok(Found(address(folder, name), stat)),
+            _ => Err(IoKind::ConnectionRefused.into()),
+        }
+    }
+
+    fn address(&self) -> PathBuf {
+        self.0.clone()
+    }
+
+    fn stat(&self) -> Result<Stat, Errno> {
+        Ok(self.1)
+    }
+}
+
+impl Sender {
+    fn new() -> std::io::Result<Self> {
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        Ok(Sender {
+            socket,
+            connected: Vec::new(),
+            names: HashMap::new(),
+        })
+    }
+
+    /// Refused by a socket whose process died.
+    fn connect(&mut self, folder: &OwnedFd, channel: &[u8]) -> std::io::Result<()> {
+        self.connected.clear();
+        if !self.names.contains_key(channel) {
+            if self.names.len() >= NAMES {
+                self.names.clear();
+            }
+            self.names.insert(channel.to_owned(), file_name(channel));
+        }
+        let found = Found::search(folder, &self.names[channel])?;
+        self.socket.connect(found.address())?;
+        self.connected.extend_from_slice(channel);
+        Ok(())
+    }
+
+    fn send(&mut self, folder: &OwnedFd, channel: &[u8], message: &[u8]) -> std::io::Result<()> {
+        if self.connected == channel {
+            match self.socket.send(message) {
+                // Another socket may lie there by now.
+                Err(error) if is_absence(&error) => {}
+                sent => return sent.map(drop),
+            }
+        }
+        self.connect(folder, channel)?;
+        self.socket.send(message).map(drop)
+    }
+}
+
+impl Wake {
+    pub(super) fn new(folder: Arc<OwnedFd>) -> std::io::Result<Self> {
+        let sender = Mutex::new(Sender::new()?);
+        Ok(Wake { folder, sender })
+    }
+
+    fn sender(&self) -> MutexGuard<'_, Sender> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody listens, or it cannot be told: who is wrongly taken for absent would be passed over for ever.
+    pub(super) fn present(&self, channel: &[u8]) -> bool {
+        !self
+            .sender()
+            .connect(&self.folder, channel)
+            .is_err_and(|error| is_absence(&error))
+    }
+
+    fn is_alive(&self, name: &str) -> bool {
+        let probe = || {
+            let found = Found::search(&self.folder, name)?;
+            UnixDatagram::unbound()?.connect(found.address())
+        };
+        !probe().is_err_and(|error| is_absence(&error))
+    }
+
+    pub(super) fn send(&self, channel: &[u8], message: &[u8]) {
+        if let Err(error) = self.sender().send(&self.folder, channel, message) {
+            // The receiver sees the change at its next look.
+            tracing::debug!(%error, "a wake-up was not delivered");
+        }
+    }
+
+    /// Removes the socket of a listener that is dead.
+    pub(super) fn sweep(&self, name: &str) {
+        let identity = || {
+            statat(&*self.folder, name, AtFlags::SYMLINK_NOFOLLOW)
+                .map(|stat| (stat.st_dev, stat.st_ino))
+        };
+        let before = identity();
+        if before.is_ok() && !self.is_alive(name) && identity() == before {
+            unlinkat(&*self.folder, name, AtFlags::empty()).ok();
+        }
+    }
+}
+
+fn is_absence(error: &std::io::Error) -> bool {
+    matches!(error.kind(), IoKind::ConnectionRefused | IoKind::NotFound)
+}
+
+/// The receiving half. Its socket goes away with it.
+#[derive(Debug)]
+pub(super) struct Listener {
+    folder: Arc<OwnedFd>,
+    name: String,
+    inode: u64,
+    socket: UnixDatagram,
+}
+
+impl Listener {
+    /// Messages are kept from now on. A socket that a dead process left under this name is replaced.
+    pub(super) fn bind(folder: Arc<OwnedFd>, channel: &[u8], mode: Mode) -> std::io::Result<Self> {
+        let name = file_name(channel);
+        match unlinkat(&*folder, name.as_str(), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let socket = UnixDatagram::bind(address(&folder, &name))?;
+        socket.set_nonblocking(true)?;
+        // Not by its name: another user may have put a link there, to a file of ours that they want to read.
+        let found = Found::search(&folder, &name)?;
+        let stat = found.stat()?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+            return Err(IoKind::AddrInUse.into());
+        }
+        rustix::fs::chmod(found.address(), mode)?;
+        let inode = stat.st_ino;
+        Ok(Listener {
+            folder,
+            name,
+            inode,
+            socket,
+        })
+    }
+
+    pub(super) fn is_linked(&self) -> bool {
+        let stat = statat(&*self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+        stat.is_ok_and(|stat| stat.st_ino == self.inode)
+    }
+
+    /// The socket as the present runtime waits for it.
+    pub(super) fn register(&self) -> std::io::Result<tokio::net::UnixDatagram> {
+        tokio::net::UnixDatagram::from_std(self.socket.try_clone()?)
+    }
+
+    /// Nobody finds it any more.
+    pub(super) fn unlink(&self) {
+        if self.is_linked() {
+            unlinkat(&*self.folder, self.name.as_str(), AtFlags::empty()).ok();
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.unlink();
+    }
+}
+
+/// How many datagrams the system keeps for a receiver.
+pub(super) fn capacity() -> usize {
+    let text = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap_or_default();
+    text.trim().parse().unwrap_or(10).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::embedded::testing::Scratch;
+
+    const PRIVATE: Mode = Mode::from_raw_mode(0o600);
+
+    #[test]
+    fn messages_arrive_even_in_a_folder_with_a_long_path() {
+        let scratch = Scratch::new();
+        let deep = scratch.path().join("d".repeat(200)).join("e".repeat(200));
+        std::fs::create_dir_all(&deep).unwrap();
+        let folder = Arc::new(super::super::testing::descriptor(&deep));
+        let wake = Wake::new(Arc::clone(&folder)).unwrap();
+        assert!(!wake.present(b"channel"));
+        let listener = Listener::bind(folder, b"channel", PRIVATE).unwrap();
+        assert!(wake.present(b"channel") && !wake.present(b"another"));
+        wake.send(b"channel", b"hello");
+        wake.send(b"another", b"nobody hears this");
+        let mut heard = [0; 8];
+        assert_eq!(listener.socket.recv(&mut heard).unwrap(), 5);
+        drop(listener);
+        assert!(!wake.present(b"channel"));
+        assert_eq!(std::fs::read_dir(&deep).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_message_finds_the_listener_that_came_in_place_of_another() {
+        let scratch = Scratch::new();
+        let folder = Arc::new(scratch.descriptor());
+        let wake = Wake::new(Arc::clone(&folder)).unwrap();
+        let first = Listener::bind(Arc::clone(&folder), b"channel", PRIVATE).unwrap();
+        assert!(wake.present(b"channel"));
+        drop(first);
+        let second = Listener::bind(Arc::clone(&folder), b"channel", PRIVATE).unwrap();
+        wake.send(b"channel", b"hello");
+        let mut heard = [0; 8];
+        assert_eq!(second.socket.recv(&mut heard).unwrap(), 5);
+        drop(second);
+        assert!(!wake.present(b"channel"));
+    }
+
+    #[test]
+    fn the_socket_of_a_dead_process_is_nobody_and_is_swept() {
+        let scratch = Scratch::new();
+        let folder = Arc::new(scratch.descriptor());
+        let wake = Wake::new(Arc::clone(&folder)).unwrap();
+        let path = address(&folder, &file_name(b"channel"));
+        drop(UnixDatagram::bind(&path).unwrap());
+        assert!(path.exists() && !wake.present(b"channel"));
+        let alive = Listener::bind(Arc::clone(&folder), b"alive", PRIVATE).unwrap();
+        wake.sweep(&file_name(b"channel"));
+        wake.sweep(&file_name(b"alive"));
+        assert!(!path.exists() && alive.is_linked());
+    }
+}

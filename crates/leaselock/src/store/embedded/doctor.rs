@@ -1,0 +1,197 @@
+//! What an operator should know about a folder of locks.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::fs::Stat;
+
+use super::folder::Folder;
+use super::io_error::{Trouble, system};
+use super::names::Names;
+use super::on_disk::FolderStore;
+use super::time;
+use crate::base::error::{ErrorKind, StoreError};
+use crate::store::report::{Check, Fit, Kept, Promise};
+
+/// Below this a full disk is near. A lock file takes 4 KiB.
+const LITTLE_SPACE: u64 = 64 << 20;
+
+impl FolderStore {
+    /// A folder that cannot carry locks is a finding and no error.
+    pub(super) async fn examine(&self, within: Duration) -> Result<Vec<Check>, StoreError> {
+        let outcome = self
+            .keep_trying("its time", within, |folder| checks(folder))
+            .await;
+        match outcome {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Unfit | ErrorKind::Forbidden | ErrorKind::CannotCreate
+                ) =>
+            {
+                Ok(vec![Check::new(
+                    "folder",
+                    error.to_string(),
+                    Fit::Unfit,
+                    Some("use another folder or a server"),
+                )])
+            }
+            other => other,
+        }
+    }
+}
+
+pub(super) fn memory() -> Vec<Check> {
+    let advice = "use file: or a server for locks between processes";
+    vec![Check::new(
+        "reach",
+        "this process only",
+        Fit::Fit,
+        Some(advice),
+    )]
+}
+
+pub(super) fn of_memory() -> Vec<Promise> {
+    vec![Promise::new(
+        Kept::No,
+        "other processes are not excluded: each has a memory of its own",
+    )]
+}
+
+/// What a folder keeps does not depend on settings.
+pub(super) fn of_a_folder() -> Vec<Promise> {
+    let kept = [
+        "no lease is forgotten while a holder lives: a power failure ends holders and leases together",
+        "what a process holds is free at once when it and its job are gone",
+        "time runs by this machine's own clock, which never steps",
+    ];
+    let mut promises: Vec<_> = kept.map(|text| Promise::new(Kept::Yes, text)).into();
+    promises.push(Promise::new(
+        Kept::No,
+        "other machines are not excluded: that needs a server",
+    ));
+    promises
+}
+
+fn checks(folder: &Folder) -> Result<Vec<Check>, Trouble> {
+    let path = &folder.settings.path;
+    let failed = |error| system("look at", path, error);
+    let anchor_us = folder.anchor_us()?;
+    let stat = rustix::fs::fstat(&folder.root).map_err(failed)?;
+    let mut checks = vec![Check::new(
+        "folder",
+        path.display().to_string(),
+        Fit::Fit,
+        None,
+    )];
+    #[cfg(target_os = "linux")]
+    checks.push(file_system(folder).map_err(failed)?);
+    checks.push(permissions(stat.st_uid, stat.st_mode));
+    checks.extend(owners(folder, &stat).map_err(failed)?);
+    checks.push(space(folder).map_err(failed)?);
+    checks.push(Check::new(
+        "format",
+        time::FORMAT.to_string(),
+        Fit::Fit,
+        None,
+    ));
+    checks.push(boot(anchor_us, folder.boot_us()));
+    for (topic, files) in [
+        ("lock files", &folder.locks),
+        ("session files", &folder.sessions),
+        ("wake-up sockets", &*folder.wakes),
+    ] {
+        checks.push(count(topic, files));
+    }
+    Ok(checks)
+}
+
+/// Counting many takes time.
+fn count(topic: &'static str, folder: &OwnedFd) -> Check {
+    const MANY: usize = 100_000;
+    let count = Names::of(folder).map_or(0, |names| names.take(MANY).count());
+    if count < MANY {
+        return Check::new(topic, count.to_string(), Fit::Fit, None);
+    }
+    let advice = "a listing takes long; another user may have put them there";
+    Check::new(topic, format!("{count} or more"), Fit::Warn, Some(advice))
+}
+
+/// An unfit one is refused when the folder is opened, so this one is fit.
+#[cfg(target_os = "linux")]
+fn file_system(folder: &Folder) -> rustix::io::Result<Check> {
+    use super::fitness;
+    let kind = fitness::kind(&rustix::fs::fstatfs(&folder.root)?);
+    let advice =
+        (kind == 0x0102_1994).then_some("fencing tokens go on from the wall clock after a reboot");
+    Ok(Check::new(
+        "file system",
+        fitness::name(kind),
+        if advice.is_some() {
+            Fit::Warn
+        } else {
+            Fit::Fit
+        },
+        advice,
+    ))
+}
+
+fn permissions(owner: u32, mode: rustix::fs::RawMode) -> Check {
+    let found = format!("{:04o}, owned by user {owner}", mode & 0o7777);
+    if mode & 0o002 != 0 && mode & 0o1000 == 0 {
+        let advice = "everybody can delete the locks of others: chmod 1777";
+        return Check::new("permissions", found, Fit::Warn, Some(advice));
+    }
+    let shared = if mode & 0o022 != 0 {
+        "shared"
+    } else {
+        "private"
+    };
+    Check::new("permissions", format!("{found}, {shared}"), Fit::Fit, None)
+}
+
+/// Whoever owns a sub-folder may delete any file in it, with the sticky bit or without.
+fn owners(folder: &Folder, root: &Stat) -> rustix::io::Result<Vec<Check>> {
+    let mut checks = Vec::new();
+    for (name, part) in [
+        ("locks", &folder.locks),
+        ("sessions", &folder.sessions),
+        ("wake", &*folder.wakes),
+    ] {
+        let owner = rustix::fs::fstat(part)?.st_uid;
+        if root.st_mode & 0o1000 != 0 && owner != root.st_uid && owner != 0 {
+            let found =
+                format!("{name}/ belongs to user {owner}, who can delete the locks of others");
+            let advice = "give locks/, sessions/ and wake/ to the owner of the folder with chown";
+            checks.push(Check::new("sub-folder", found, Fit::Warn, Some(advice)));
+        }
+    }
+    Ok(checks)
+}
+
+fn space(folder: &Folder) -> rustix::io::Result<Check> {
+    let found = rustix::fs::fstatvfs(&folder.root)?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let text = format!("{} MiB free, {} inodes free", free >> 20, found.f_favail);
+    let few_inodes = found.f_files > 0 && found.f_favail < 1000;
+    if free < LITTLE_SPACE || few_inodes {
+        let advice = "when it is full, locks can be released but new names cannot be acquired";
+        return Ok(Check::new("space", text, Fit::Warn, Some(advice)));
+    }
+    Ok(Check::new("space", text, Fit::Fit, None))
+}
+
+fn boot(anchor_us: u64, boot_us: u64) -> Check {
+    let boot = time::hex(&time::boot_id());
+    let (wall_us, store_us) = (
+        crate::base::clock::wall_us(),
+        anchor_us.saturating_add(boot_us),
+    );
+    let ahead = store_us.abs_diff(wall_us) / 1_000_000;
+    Check::new(
+        "time",
+        format!("boot {boot}, {ahead} s from the wall clock"),
+        Fit::Fit,
+        None,
+    )
+}

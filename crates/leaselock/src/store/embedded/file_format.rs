@@ -1,0 +1,386 @@
+//! The format of a lock file: two slots of the same size, each a header and a payload.
+//!
+//! A write goes to the slot with the older state. Space for both is set aside beforehand, so a release works on a full
+//! disk. A file's length says how large its slots are: half of the largest power of two that fits.
+//!
+//! # Which damage a crash can leave
+//!
+//! - A process that is killed, or whose write the system refuses. Linux copies a `write` page by page: it may stop
+//!   between two pages, and not within one. A file has both copies before it gets its name, and every write puts the
+//!   page with the header last. So the newer copy is whole, and the older one is whole or has its old header, whose
+//!   number says that it is the older one. No file is empty or zeroed, and no copy lacks its header.
+//! - A machine that loses power. Nothing here waits for the disk, so any part of what was written may be missing, up to
+//!   the whole file. All leases are void by then: the older copy counts for its fence, and an empty file is a free
+//!   lock, whose fences go on with the store's time. The time of the file's last write tells: it lies before this boot.
+//! - Everything else was done by a program, a person or the disk. A damaged copy that may be the newer one, or an empty
+//!   file, may have been a held lock: `Corrupt`, until an operator deletes the file.
+
+#[cfg(test)]
+mod tests;
+
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::FallocateFlags;
+use rustix::io::{Errno, pread, pwrite};
+
+/// The first size of a slot. Nearly every lock stays there: five keys and some waiters.
+pub(super) const FIRST_SLOT: u64 = 2048;
+/// The first size of a file.
+pub(super) const FIRST_FILE: u64 = 2 * FIRST_SLOT;
+/// No copy is larger; a hundred thousand waiters fit. It bounds what a call reads and writes.
+pub(super) const LARGEST: u64 = 32 << 20;
+const HEADER: usize = 64;
+const MAGIC: &[u8; 7] = b"leasefl";
+const VERSION: u8 = 1;
+/// The checksum covers what comes after it.
+const CHECKED_FROM: usize = 12;
+/// Says that the writer of this copy left the other one whole. Version 0.1.0 wrote zero.
+const BOTH_AT: usize = 56;
+/// The system carries out a write within one such page as a whole.
+const PAGE: u64 = 4096;
+
+/// One whole state as it lies in a slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) sequence: u64,
+    /// The machine's boot that it was written in.
+    pub(super) boot: [u8; 16],
+    /// The distance from the machine's clock to the store's time when it was written.
+    pub(super) anchor_us: u64,
+    /// The machine's clock when it was written.
+    pub(super) boot_us: u64,
+    pub(super) payload: Vec<u8>,
+}
+
+impl Record {
+    fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER + self.payload.len());
+        out.extend_from_slice(MAGIC);
+        out.push(VERSION);
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(
+            &u32::try_from(self.payload.len())
+                .unwrap_or(u32::MAX)
+                .to_le_bytes(),
+        );
+        out.extend_from_slice(&self.sequence.to_le_bytes());
+        out.extend_from_slice(&self.boot);
+        out.extend_from_slice(&self.anchor_us.to_le_bytes());
+        out.extend_from_slice(&self.boot_us.to_le_bytes());
+        out.resize(HEADER, 0);
+        out[BOTH_AT] = 1;
+        out.extend_from_slice(&self.payload);
+        let sum = crc32fast::hash(&out[CHECKED_FROM..]);
+        out[8..CHECKED_FROM].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// The record at the start of a slot; `None` when it is not whole.
+    fn parse(slot: &[u8]) -> Option<Self> {
+        let header = slot.get(..HEADER)?;
+        let number = |from: usize| {
+            header[from..from + 8]
+                .try_into()
+                .map(u64::from_le_bytes)
+                .ok()
+        };
+        let short = |from: usize| {
+            header[from..from + 4]
+                .try_into()
+                .map(u32::from_le_bytes)
+                .ok()
+        };
+        if header[..7] != *MAGIC || header[7] != VERSION {
+            return None;
+        }
+        let end = HEADER.checked_add(usize::try_from(short(12)?).ok()?)?;
+        if crc32fast::hash(slot.get(CHECKED_FROM..end)?) != short(8)? {
+            return None;
+        }
+        Some(Record {
+            sequence: number(16)?,
+            boot: header[24..40].try_into().ok()?,
+            anchor_us: number(40)?,
+            boot_us: number(48)?,
+            payload: slot[HEADER..end].to_vec(),
+        })
+    }
+}
+
+/// What a file holds.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// Empty or zeros: the machine lost power, or a program emptied it.
+    Blank,
+    Current {
+        record: Record,
+        slot: u64,
+        slot_size: u64,
+        /// The other copy is damaged as no process leaves it, and may have been the newer one.
+        doubtful: bool,
+    },
+    /// Both slots are bad.
+    Damaged(&'static str),
+}
+
+/// One slot, as far as it can be understood.
+enum Copy {
+    /// With what its writer said of the other one.
+    Whole(Record, bool),
+    /// A header with this number, and not what belongs to it.
+    Cut(u64),
+    Bad,
+}
+
+impl Copy {
+    fn parse(slot: &[u8]) -> Copy {
+        if let Some(record) = Record::parse(slot) {
+            return Copy::Whole(record, slot[BOTH_AT] != 0);
+        }
+        match slot.get(..HEADER) {
+            Some(header) if header[..7] == *MAGIC && header[7] == VERSION => {
+                let number = header[16..24].try_into().map(u64::from_le_bytes);
+                number.map_or(Copy::Bad, Copy::Cut)
+            }
+            _ => Copy::Bad,
+        }
+    }
+
+    fn is_newer(&self, than: &Record) -> bool {
+        matches!(self, Copy::Whole(record, _) if record.sequence > than.sequence)
+    }
+
+    /// Whether this was whole once and may have been newer than that one.
+    fn may_have_been_newer(&self, than: &Record) -> bool {
+        match self {
+            Copy::Whole(..) => false,
+            Copy::Cut(sequence) => *sequence >= than.sequence,
+            Copy::Bad => true,
+        }
+    }
+}
+
+/// Reads the newer of the two states.
+pub(super) fn read(file: BorrowedFd<'_>, length: u64) -> Result<Found, Errno> {
+    if length > 2 * LARGEST {
+        return Ok(Found::Damaged("larger than any lock file"));
+    }
+    let slot_size = slot_size(length);
+    let bytes = read_at(file, 0, length.min(2 * FIRST_FILE))?;
+    if length < FIRST_FILE {
+        return Ok(if all_zero(&bytes) {
+            Found::Blank
+        } else {
+            Found::Damaged("too short")
+        });
+    }
+    let (first, second) = if slot_size <= 2 * FIRST_SLOT {
+        let middle = usize::try_from(slot_size).unwrap_or(usize::MAX);
+        let (first, second) = bytes.split_at(bytes.len().min(middle));
+        (Copy::parse(first), Copy::parse(second))
+    } else {
+        let slot = |at| read_slot(file, at, slot_size).map(|bytes| Copy::parse(&bytes));
+        (slot(0)?, slot(slot_size)?)
+    };
+    let current = |record, slot, doubtful| Found::Current {
+        record,
+        slot,
+        slot_size,
+        doubtful,
+    };
+    Ok(match (first, second) {
+        (Copy::Whole(first, both), other) if !other.is_newer(&first) => {
+            let doubtful = both && other.may_have_been_newer(&first);
+            current(first, 0, doubtful)
+        }
+        (other, Copy::Whole(second, both)) => {
+            let doubtful = both && other.may_have_been_newer(&second);
+            current(second, 1, doubtful)
+        }
+        _ if length == FIRST_FILE && untouched(&bytes) || all_zero(&bytes) => Found::Blank,
+        _ if bytes.starts_with(MAGIC) && bytes[7] > VERSION => {
+            Found::Damaged("written by a newer version of leaselock, or broken")
+        }
+        _ => Found::Damaged("neither of its two copies is whole"),
+    })
+}
+
+fn slot_size(length: u64) -> u64 {
+    length.checked_ilog2().map_or(0, |power| 1 << power) / 2
+}
+
+fn all_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// The second slot is written first; whoever died during that left the first one as zeros.
+fn untouched(bytes: &[u8]) -> bool {
+    let half = bytes.len() / 2;
+    all_zero(&bytes[..half])
+}
+
+fn read_at(file: BorrowedFd<'_>, offset: u64, length: u64) -> Result<Vec<u8>, Errno> {
+    let mut bytes = vec![0; usize::try_from(length).map_err(|_| Errno::FBIG)?];
+    let mut done = 0;
+    while done < bytes.len() {
+        match pread(file, &mut bytes[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(more) => done += more,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(done);
+    Ok(bytes)
+}
+
+/// Of a large slot only as much as it says it uses.
+fn read_slot(file: BorrowedFd<'_>, offset: u64, slot_size: u64) -> Result<Vec<u8>, Errno> {
+    let header = read_at(file, offset, HEADER as u64)?;
+    let length = header
+        .get(12..16)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, u32::from_le_bytes);
+    let whole = HEADER as u64 + u64::from(length);
+    if whole > slot_size {
+        return Ok(header);
+    }
+    read_at(file, offset, whole)
+}
+
+fn write_at(file: BorrowedFd<'_>, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match pwrite(file, &bytes[done..], offset + done as u64) {
+            Ok(more) => done += more,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Puts a copy into its slot, the page with the header last: until then the slot says that it is the older one.
+fn put(file: BorrowedFd<'_>, offset: u64, record: &Record) -> Result<(), Errno> {
+    let bytes = record.bytes();
+    let in_first_page = usize::try_from(PAGE - offset % PAGE).unwrap_or(usize::MAX);
+    let (first, rest) = bytes.split_at(bytes.len().min(in_first_page));
+    write_at(file, offset + first.len() as u64, rest)?;
+    write_at(file, offset, first)
+}
+
+/// Number and length of the newer state, as the headers say: nothing may be decided by that, since whether they are whole
+/// is not looked at.
+pub(super) fn newest(file: BorrowedFd<'_>, length: u64) -> Result<Option<(u64, u64)>, Errno> {
+    let mut newest = None;
+    for offset in [0, slot_size(length)] {
+        let header = read_at(file, offset, HEADER as u64)?;
+        let (Some(length), Some(sequence)) = (header.get(12..16), header.get(16..24)) else {
+            continue;
+        };
+        if let (true, Ok(length), Ok(sequence)) = (
+            header.starts_with(MAGIC),
+            length.try_into(),
+            sequence.try_into(),
+        ) {
+            let (sequence, length) = (u64::from_le_bytes(sequence), u32::from_le_bytes(length));
+            newest = newest.max(Some((sequence, u64::from(length))));
+        }
+    }
+    Ok(newest)
+}
+
+/// Sets space aside. Where the file system cannot, zeros are written behind `written`; a length in between counts as
+/// the old one.
+fn reserve(file: BorrowedFd<'_>, old: u64, written: u64, to: u64) -> Result<(), Errno> {
+    let reserved = match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, to) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            let zeros = vec![0; usize::try_from(to - written).map_err(|_| Errno::FBIG)?];
+            write_at(file, written, &zeros)
+        }
+        other => other,
+    };
+    if reserved.is_err() {
+        // A failure half-way may have left it longer, which would only waste space.
+        rustix::fs::ftruncate(file, old).ok();
+    }
+    reserved
+}
+
+/// Makes a file ready: space for both slots, and an empty state in each, written as one page.
+pub(super) fn prepare(file: BorrowedFd<'_>, length: u64, mut empty: Record) -> Result<(), Errno> {
+    if length != FIRST_FILE {
+        if length > 0 {
+            rustix::fs::ftruncate(file, 0)?;
+        }
+        reserve(file, 0, 0, FIRST_FILE)?;
+    }
+    let slot = usize::try_from(FIRST_SLOT).map_err(|_| Errno::FBIG)?;
+    let mut both = Vec::with_capacity(2 * slot);
+    for sequence in [1, 2] {
+        empty.sequence = sequence;
+        both.extend_from_slice(&empty.bytes());
+        both.resize(both.len().next_multiple_of(slot), 0);
+    }
+    write_at(file, 0, &both)
+}
+
+/// Puts `next` in place of `old`, which lies in `slot`. Its sequence is set here.
+pub(super) fn write(
+    file: BorrowedFd<'_>,
+    mut old: Record,
+    mut slot: u64,
+    slot_size: u64,
+    mut next: Record,
+) -> Result<(), Errno> {
+    let needed = (HEADER + next.payload.len()) as u64;
+    if needed > LARGEST {
+        return Err(Errno::FBIG);
+    }
+    let mut size = slot_size;
+    if needed > slot_size {
+        if slot == 1 {
+            // The first slot stays where it is when the file grows, so the present state must lie there.
+            old.sequence += 1;
+            put(file, 0, &old)?;
+            slot = 0;
+        }
+        let enough = needed.saturating_mul(3).div_ceil(2).next_power_of_two();
+        while size < enough.min(LARGEST) {
+            grow(file, &old, size)?;
+            size *= 2;
+        }
+    }
+    next.sequence = old.sequence + 1;
+    let to = 1 - slot;
+    put(file, to * size, &next)?;
+    if to == 0 && size > FIRST_SLOT && needed <= size / 8 {
+        shrink(file, &next, needed);
+    }
+    Ok(())
+}
+
+/// Doubles the slots of a file whose present state lies in front. What becomes the second slot has a copy before the
+/// length makes it one.
+fn grow(file: BorrowedFd<'_>, present: &Record, slot_size: u64) -> Result<(), Errno> {
+    let (old, new) = (2 * slot_size, 4 * slot_size);
+    let written = old + (HEADER + present.payload.len()) as u64;
+    let copied = put(file, old, &earlier(present));
+    copied.and_then(|()| reserve(file, old, written, new))
+}
+
+/// Gives space back after a long line, once the present state lies in front. It may fail: then it is done later.
+fn shrink(file: BorrowedFd<'_>, present: &Record, needed: u64) {
+    let size = (2 * needed).next_power_of_two().max(FIRST_SLOT);
+    if put(file, size, &earlier(present)).is_ok() {
+        rustix::fs::ftruncate(file, 2 * size).ok();
+    }
+}
+
+/// The same state as an older copy.
+fn earlier(present: &Record) -> Record {
+    Record {
+        sequence: present.sequence.saturating_sub(1),
+        ..present.clone()
+    }
+}

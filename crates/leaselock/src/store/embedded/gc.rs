@@ -1,0 +1,100 @@
+//! Tidying up: lock files with nothing alive in them, and what dead processes left. A few files at a time, so that no
+//! call pays for all of history.
+
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::folder::Folder;
+use super::lockfile;
+use super::names::Names;
+use super::newborn;
+use super::session;
+use super::session::Left;
+
+/// One call in so many sweeps.
+const EVERY: u32 = 256;
+/// Processes that make a call or two only have to sweep as well, but not each of them: one in so many does at its
+/// first call.
+const STARTS: u8 = 8;
+/// How many files of each kind one step looks at.
+const AT_ONCE: usize = 16;
+
+/// How far the sweep is in each folder.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    calls: AtomicU32,
+    places: Mutex<[Option<Names>; 3]>,
+}
+
+impl Sweep {
+    /// The client's id, which is random, decides whether its first call sweeps.
+    pub(super) fn new(client: &str) -> Self {
+        let dice = client.bytes().last().unwrap_or(0);
+        Sweep {
+            calls: AtomicU32::new(u32::from(!dice.is_multiple_of(STARTS))),
+            places: Mutex::default(),
+        }
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        self.calls
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(EVERY)
+    }
+
+    pub(super) fn step(&self, folder: &Folder) {
+        let Ok(mut places) = self.places.try_lock() else {
+            return;
+        };
+        let [locks, sessions, wakes] = &mut *places;
+        for file in next(locks, &folder.locks) {
+            lock_file(folder, &file);
+        }
+        for file in next(sessions, &folder.sessions) {
+            session_file(folder, &file);
+        }
+        for file in next(wakes, &folder.wakes) {
+            folder.wake.sweep(&file);
+        }
+        folder.kept.close_all(); // some of them are removed now
+    }
+}
+
+/// The next few names. After the last one the folder is read anew, at the next step.
+fn next(place: &mut Option<Names>, folder: &OwnedFd) -> Vec<String> {
+    if place.is_none() {
+        *place = Names::of(folder).ok();
+    }
+    let names: Vec<String> = place.iter_mut().flatten().take(AT_ONCE).collect();
+    if names.len() < AT_ONCE {
+        *place = None;
+    }
+    names
+}
+
+/// A busy or damaged file is left alone.
+fn lock_file(folder: &Folder, name: &str) {
+    let Ok(anchor_us) = folder.anchor_us() else {
+        return;
+    };
+    let now_us = folder.boot_us().saturating_add(anchor_us);
+    let Ok(Some(held)) = lockfile::lock(folder, name, false) else {
+        return;
+    };
+    // Its maker holds its lock until it has its own name, and makes another when this one is taken away before.
+    let is_over = newborn::is_unnamed(name)
+        || held
+            .load(anchor_us, now_us)
+            .is_ok_and(|(image, _)| image.entries.is_empty());
+    if is_over {
+        held.remove();
+    }
+}
+
+fn session_file(folder: &Folder, name: &str) {
+    let client = name.strip_suffix(".main").unwrap_or(name);
+    if client != folder.settings.client && session::look(&folder.sessions, client) == Left::Nobody {
+        session::remove(&folder.sessions, client);
+    }
+}

@@ -1,0 +1,46 @@
+//! What goes wrong with files, in words and kinds.
+
+use std::path::Path;
+
+use rustix::io::Errno;
+
+use crate::base::error::{ErrorKind, StoreError};
+
+/// Why a step with files was not taken.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// Another process has the lock file; try again in a moment.
+    Busy,
+    /// Another process has this file of the folder; try again in a moment.
+    Taken(&'static str),
+    /// The folder was emptied or replaced under us; open it again.
+    Gone,
+    /// It will not get better by itself at once.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Trouble::Store(error)
+    }
+}
+
+/// An error of the system about a file. The request had no effect.
+pub(super) fn system(doing: &str, path: &Path, error: Errno) -> StoreError {
+    let kind = match error {
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => ErrorKind::StorageFull,
+        Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::LOOP => ErrorKind::Forbidden,
+        _ => ErrorKind::Unreachable,
+    };
+    StoreError::refused(kind, format!("cannot {doing} {}: {error}", path.display()))
+        .with_source(error)
+}
+
+pub(super) fn corrupt(path: &Path, what: &str) -> StoreError {
+    let path = path.display();
+    let message = format!(
+        "lock file {path} is damaged ({what}); whether it is held is unknown. \
+         Make sure that no job runs under this lock, and delete the file: fences go on from the store's time"
+    );
+    StoreError::refused(ErrorKind::Corrupt, message)
+}

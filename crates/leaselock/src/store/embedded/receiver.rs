@@ -1,0 +1,227 @@
+//! Who reads the socket of a listener: the runtime of whoever waits, so that a message wakes its waiter without a
+//! detour through the client's own thread.
+//!
+//! That thread reads as long as nobody waits in a runtime with threads of its own: any other runtime stands still
+//! between two calls, while somebody elsewhere may wait for a message. It goes on to look whether the socket is where
+//! others find it, and reads again when the runtime ends.
+
+#[cfg(test)]
+mod tests;
+
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::net::UnixDatagram;
+use tokio::runtime::{Handle, Id, RuntimeFlavor};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use super::datagram::{LONGEST, Listener, capacity};
+use crate::base::clock::{Clock, Moment};
+use crate::store::{Event, Sink};
+
+/// This many at once may have been more than fit.
+const MANY: usize = 64;
+/// How often it is looked whether the socket is still where others find it.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// Waiters of both kinds may take turns, and moving costs more than a detour.
+const HOME_FOR: Duration = Duration::from_millis(100);
+
+pub(super) struct Ear {
+    listener: Listener,
+    channel: String,
+    sink: Arc<Sink>,
+    /// The client's own thread.
+    home: Id,
+    many: usize,
+    /// Messages are passed on under this lock, and none once it says `false`.
+    open: Mutex<bool>,
+    place: Mutex<Place>,
+    moved: Notify,
+}
+
+/// Where messages are read.
+#[derive(Debug, Default)]
+struct Place {
+    away: Option<Away>,
+    /// How often it went away.
+    times: u64,
+    home_until: Option<Moment>,
+    /// A runtime in which it did not work, or that has ended.
+    unfit: Option<Id>,
+}
+
+#[derive(Debug)]
+struct Away {
+    runtime: Id,
+    time: u64,
+    reader: Option<AbortHandle>,
+}
+
+impl std::fmt::Debug for Ear {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ear")
+            .field("channel", &self.channel)
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ear {
+    /// To be called on the thread that is its home.
+    pub(super) fn new(listener: Listener, channel: &str, sink: Arc<Sink>) -> Self {
+        Ear {
+            listener,
+            channel: channel.to_owned(),
+            sink,
+            home: Handle::current().id(),
+            many: capacity().min(MANY),
+            open: Mutex::new(true),
+            place: Mutex::default(),
+            moved: Notify::new(),
+        }
+    }
+
+    pub(super) fn channel(&self) -> &str {
+        &self.channel
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Messages are for whoever runs here, from now on.
+    pub(super) fn follow(self: &Arc<Self>) {
+        let Ok(here) = Handle::try_current() else {
+            return; // another kind of executor
+        };
+        let mut place = self.place();
+        let there = place.away.as_ref().map_or(self.home, |away| away.runtime);
+        if there == here.id() {
+            return;
+        }
+        let now = Clock::boot().now();
+        if here.id() == self.home {
+            place.home_until = Some(now.plus(HOME_FOR));
+            place.come_home();
+            drop(place);
+            self.moved.notify_one();
+            return;
+        }
+        let fit =
+            here.runtime_flavor() == RuntimeFlavor::MultiThread && place.unfit != Some(here.id());
+        if !fit || place.home_until.is_some_and(|until| now < until) {
+            return;
+        }
+        place.come_home();
+        place.times += 1;
+        let time = place.times;
+        place.away = Some(Away {
+            runtime: here.id(),
+            time,
+            reader: None,
+        });
+        drop(place); // a runtime that is about to end drops the guest at once
+        let guest = Guest {
+            ear: Arc::clone(self),
+            time,
+        };
+        let reader = here.spawn(guest.read()).abort_handle();
+        self.moved.notify_one();
+        match &mut self.place().away {
+            Some(away) if away.time == time => away.reader = Some(reader),
+            _ => reader.abort(),
+        }
+    }
+
+    /// Reads while it is at home. Ends when others cannot find the socket any more.
+    pub(super) async fn attend(&self) {
+        loop {
+            let is_home = self.place().away.is_none();
+            let socket = match is_home.then(|| self.listener.register()) {
+                Some(Err(_)) => return,
+                Some(Ok(socket)) => Some(socket),
+                None => None,
+            };
+            let readable = async || match &socket {
+                Some(socket) => socket.readable().await,
+                None => pending().await,
+            };
+            loop {
+                tokio::select! {
+                    biased;
+                    () = self.moved.notified() => break,
+                    heard = tokio::time::timeout(CHECK_EVERY, readable()) => match heard {
+                        Err(_) if self.listener.is_linked() => {}
+                        Err(_) | Ok(Err(_)) => return,
+                        Ok(Ok(())) => drop(socket.as_ref().map(|socket| self.drain(socket))),
+                    },
+                }
+            }
+        }
+    }
+
+    /// Passes on what has arrived. False when nothing is to be heard any more.
+    fn drain(&self, socket: &UnixDatagram) -> bool {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*open {
+            return false;
+        }
+        let mut message = [0; LONGEST];
+        let mut received = 0;
+        while let Ok(length) = socket.try_recv(&mut message) {
+            (self.sink)(Event::Message(message[..length].to_vec()));
+            received += 1;
+            if received == self.many {
+                // The queue may have been full, so others may have been dropped.
+                (self.sink)(Event::Gap);
+                (self.sink)(Event::Ready);
+                break;
+            }
+        }
+        true
+    }
+
+    /// Nothing is heard any more once this has returned, and nobody finds the socket.
+    pub(super) fn close(&self) {
+        self.listener.unlink();
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.place().come_home();
+    }
+}
+
+impl Place {
+    fn come_home(&mut self) {
+        if let Some(reader) = self.away.take().and_then(|away| away.reader) {
+            reader.abort();
+        }
+    }
+}
+
+/// The task that reads away from home. When it ends without having been told to, home reads again.
+struct Guest {
+    ear: Arc<Ear>,
+    time: u64,
+}
+
+impl Guest {
+    async fn read(self) {
+        let Ok(socket) = self.ear.listener.register() else {
+            return;
+        };
+        while socket.readable().await.is_ok() && self.ear.drain(&socket) {}
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let mut place = self.ear.place();
+        let ended = place.away.take_if(|away| away.time == self.time);
+        if let Some(away) = ended {
+            place.unfit = Some(away.runtime);
+            drop(place);
+            self.ear.moved.notify_one();
+        }
+    }
+}

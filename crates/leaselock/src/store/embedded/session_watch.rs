@@ -1,0 +1,153 @@
+//! Hears when somebody's session ends, so that a lock whose holder died is taken over at once and not at the next look.
+//!
+//! The system tells (inotify) when the last descriptor of a file that was opened for writing is closed, which is just
+//! what the end of a session is: no process has to be alive to say it. Looking at a session opens its file for reading
+//! only, so looks are not heard.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use crate::store::{Event, Sink};
+
+/// The system tells a moment before it drops the lock on the file.
+const JUST_AFTER: Duration = Duration::from_millis(1);
+/// And on a busy machine that moment is longer.
+const ONCE_MORE: Duration = Duration::from_millis(20);
+
+/// Where the endings of sessions in one folder are heard.
+#[derive(Debug)]
+pub(super) struct Endings {
+    #[cfg(target_os = "linux")]
+    heard: tokio::net::unix::pipe::Receiver,
+}
+
+impl Endings {
+    /// `None` where the system does not tell; then there are only looks.
+    #[cfg(target_os = "linux")]
+    pub(super) fn watch(sessions: &OwnedFd) -> Option<Self> {
+        use std::os::fd::AsRawFd;
+
+        use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+        let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+        let folder = format!("/proc/self/fd/{}", sessions.as_raw_fd());
+        inotify::add_watch(&queue, folder, WatchFlags::CLOSE_WRITE).ok()?;
+        // Not a pipe, but read like one, and without the unsafe registration of a bare descriptor.
+        let heard = tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(queue).ok()?;
+        Some(Endings { heard })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn watch(_: &OwnedFd) -> Option<Self> {
+        None
+    }
+
+    /// Says each ending, for ever.
+    #[cfg(target_os = "linux")]
+    pub(super) async fn report(&self, sink: &Sink) {
+        let mut events = [0; 4096];
+        while self.heard.readable().await.is_ok() {
+            match self.heard.try_read(&mut events) {
+                Ok(length) if is_ending(&events[..length]) => {
+                    for pause in [JUST_AFTER, ONCE_MORE] {
+                        tokio::time::sleep(pause).await;
+                        sink(Event::Ended);
+                    }
+                }
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+        }
+        std::future::pending().await
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) async fn report(&self, _: &Sink) {
+        std::future::pending().await
+    }
+}
+
+/// Whether one of these events is about the file that jobs inherit. The end of the process alone frees nothing.
+fn is_ending(mut events: &[u8]) -> bool {
+    const HEADER: usize = 16;
+    while let Some((header, rest)) = events.split_at_checked(HEADER) {
+        let length = header[12..].try_into().map(u32::from_ne_bytes).unwrap_or(0);
+        let Some((name, after)) = usize::try_from(length)
+            .ok()
+            .and_then(|at| rest.split_at_checked(at))
+        else {
+            return true; // not understood: better a look too many
+        };
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        if !name.ends_with(b".main") {
+            return true;
+        }
+        events = after;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use rustix::fs::Mode;
+
+    use super::*;
+    use crate::store::embedded::session::{Session, look};
+    use crate::store::embedded::testing::{Job, Scratch};
+
+    fn event(name: &str) -> Vec<u8> {
+        let mut bytes = vec![0; 12];
+        bytes.extend_from_slice(&16u32.to_ne_bytes());
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.resize(32, 0);
+        bytes
+    }
+
+    #[test]
+    fn only_the_file_that_jobs_inherit_counts() {
+        assert!(!is_ending(&event("client01.main")));
+        assert!(is_ending(&event("client01")));
+        assert!(is_ending(
+            &[event("client01.main"), event("client02")].concat()
+        ));
+        assert!(!is_ending(&[]));
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_job_is_heard_and_looks_are_not() {
+        let scratch = Scratch::new();
+        let folder = scratch.descriptor();
+        let session = Session::begin(&folder, "client01", Mode::from_raw_mode(0o600)).unwrap();
+        let job = Job::inheriting(|| session.descriptor());
+        drop(session);
+        let endings = Endings::watch(&folder).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let sink: Sink = Box::new(move |event| sender.send(event).unwrap());
+        let hear = async {
+            while receiver.try_recv() != Ok(Event::Ended) {
+                tokio::time::sleep(Duration::from_millis(1)).await; // the condition is checked each millisecond
+            }
+        };
+        for _ in 0..10 {
+            look(&folder, "client01");
+        }
+        tokio::select! {
+            () = endings.report(&sink) => {}
+            () = hear => panic!("a look was heard"),
+            () = tokio::time::sleep(Duration::from_millis(100)) => {} // long enough for ten events that are there
+        }
+        drop(job);
+        let hear = async {
+            while receiver.try_recv() != Ok(Event::Ended) {
+                tokio::time::sleep(Duration::from_millis(1)).await; // the condition is checked each millisecond
+            }
+        };
+        tokio::select! {
+            () = endings.report(&sink) => {}
+            () = hear => {}
+        }
+    }
+}

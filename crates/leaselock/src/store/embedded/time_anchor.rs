@@ -1,0 +1,264 @@
+//! The `meta` file: fixing the anchor of the store's time once per boot, and noticing when it was changed.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, renameat, statat, unlinkat};
+use rustix::io::Errno;
+
+use super::file_format::Found;
+use super::io_error::Trouble;
+use super::lockfile;
+use super::names::Names;
+use super::opening;
+use super::opening::Unopened;
+use super::time;
+use super::time::{Meta, Traces, Unreadable};
+use crate::base::clock;
+use crate::base::clock::Clock;
+use crate::base::error::{ErrorKind, StoreError};
+
+const META: &str = "meta";
+const META_NEW: &str = "meta.new";
+const META_LOCK: &str = "meta.lock";
+/// How far the store's time may go on before it is recorded again.
+const RECORD_EVERY_US: u64 = 60_000_000;
+/// How many lock files are asked when the `meta` file is lost, and for how long.
+const ASKED: usize = 256;
+const ASKING: Duration = Duration::from_millis(200);
+
+/// Inode and time of the last change: another `meta` file has another.
+type Identity = (u64, i64, i128);
+
+/// The anchor that this process uses, and the file that it is from.
+#[derive(Debug)]
+pub(super) struct Anchor {
+    us: u64,
+    last_us: u64,
+    file: Identity,
+}
+
+impl Anchor {
+    /// The store's time when the machine started.
+    pub(super) fn us(&self) -> u64 {
+        self.us
+    }
+
+    /// The anchor, as long as the file says so. The look costs less than a microsecond.
+    pub(super) fn check(&mut self, root: &OwnedFd) -> Result<u64, Trouble> {
+        let file = identity(root).ok_or(Trouble::Gone)?;
+        if file != self.file {
+            let meta = read(root).ok().flatten().ok_or(Trouble::Gone)?;
+            if meta.boot != time::boot_id() || meta.anchor_us != self.us {
+                return Err(Trouble::Gone);
+            }
+            (self.file, self.last_us) = (file, meta.last_us);
+        }
+        Ok(self.us)
+    }
+
+    /// Records the store's time now and then, so that it never goes back over a reboot. Who is late does it.
+    pub(super) fn record(&mut self, root: &OwnedFd, now_us: u64, mode: Mode) {
+        if now_us.saturating_sub(self.last_us) < RECORD_EVERY_US {
+            return;
+        }
+        self.last_us = now_us;
+        if let (Ok(_lock), Ok(Some(meta))) = (locked(root, mode), read(root)) {
+            let meta = Meta {
+                last_us: now_us.max(meta.last_us),
+                ..meta
+            };
+            // Without waiting for the disk: what a power cut loses here, the fences in the lock files make up for.
+            if write(root, &meta, mode, false).is_ok() {
+                self.file = identity(root).unwrap_or(self.file);
+            }
+        }
+    }
+}
+
+fn identity(root: &OwnedFd) -> Option<Identity> {
+    let stat = statat(root, META, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    Some((stat.st_ino, stat.st_mtime, i128::from(stat.st_mtime_nsec)))
+}
+
+/// Reads the anchor, or fixes it when this boot has none.
+pub(super) fn load(
+    path: &Path,
+    root: &OwnedFd,
+    locks: &OwnedFd,
+    clock: &Clock,
+    mode: Mode,
+) -> Result<Anchor, Trouble> {
+    if let Some(meta) = usable(path, read(root))? {
+        return in_use(root, &meta);
+    }
+    let _lock = locked(root, mode).map_err(|error| match error {
+        error if error.is_busy() => Trouble::Taken(META_LOCK),
+        error => error.error("lock", &path.join(META_LOCK)).into(),
+    })?;
+    let found = read(root);
+    if let Some(meta) = usable(path, found.clone())? {
+        return in_use(root, &meta);
+    }
+    // In this order: whatever comes between the two makes the store's time late and not early, so that fences do not run
+    // ahead of the clock.
+    let wall_us = clock::wall_us();
+    let boot_us = clock.now().as_nanos() / 1000;
+    let anchor_us = match found {
+        Ok(Some(earlier)) => time::fix(wall_us, boot_us, earlier.last_us),
+        _ => traces(locks, clock).anchor(wall_us, boot_us),
+    };
+    let last_us = anchor_us.saturating_add(boot_us);
+    let meta = Meta {
+        boot: time::boot_id(),
+        anchor_us,
+        last_us,
+        namespace: time::namespace(),
+    };
+    write(root, &meta, mode, true)
+        .map_err(|(name, error)| error.error("write", &path.join(name)))?;
+    in_use(root, &meta)
+}
+
+fn in_use(root: &OwnedFd, meta: &Meta) -> Result<Anchor, Trouble> {
+    let file = identity(root).ok_or(Trouble::Gone)?;
+    Ok(Anchor {
+        us: meta.anchor_us,
+        last_us: meta.last_us,
+        file,
+    })
+}
+
+/// Why the file gives no anchor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Unread {
+    File(Unopened),
+    Text(Unreadable),
+}
+
+/// What was read, when it is of this boot; an error when it must not be touched.
+fn usable(path: &Path, found: Result<Option<Meta>, Unread>) -> Result<Option<Meta>, Trouble> {
+    let shown = path.display();
+    let message = match found {
+        Ok(Some(meta)) if meta.boot != time::boot_id() => return Ok(None),
+        Ok(Some(meta)) => match time::namespace() {
+            here if here == meta.namespace || here.is_empty() || meta.namespace.is_empty() => {
+                return Ok(Some(meta));
+            }
+            _ => format!(
+                "the folder {shown} is used from another time namespace, where the clock differs; \
+                 use a server instead: redis://host"
+            ),
+        },
+        Err(Unread::Text(Unreadable::Format(format))) => {
+            format!(
+                "the folder {shown} has format {format}, this leaselock knows format {}",
+                time::FORMAT
+            )
+        }
+        Err(Unread::Text(Unreadable::Implausible(us))) => {
+            return Err(implausible(path, us).into());
+        }
+        Err(Unread::File(error)) if error.is_busy() => return Err(Trouble::Taken(META)),
+        Err(Unread::File(error)) => return Err(error.error("read", &path.join(META)).into()),
+        Ok(None) | Err(Unread::Text(Unreadable::Damaged)) => return Ok(None),
+    };
+    Err(StoreError::refused(ErrorKind::Unfit, message).into())
+}
+
+fn implausible(path: &Path, us: u64) -> StoreError {
+    let path = path.join(META);
+    let path = path.display();
+    let message = format!(
+        "{path} is damaged: it has the time {us} µs, after the year 2112, and fencing tokens begin there. \
+         Delete {path}, which is safe at any time: the time then goes on from the lock files and the clock"
+    );
+    StoreError::refused(ErrorKind::Corrupt, message)
+}
+
+fn read(root: &OwnedFd) -> Result<Option<Meta>, Unread> {
+    let file = match opening::open(root, META, OFlags::RDONLY, Mode::empty()) {
+        Err(Unopened::System(Errno::NOENT)) => return Ok(None),
+        other => other.map_err(Unread::File)?.0,
+    };
+    let mut text = [0; 512];
+    let length = rustix::io::pread(&file, &mut text, 0);
+    let length = length.map_err(|error| Unread::File(error.into()))?;
+    let text = std::str::from_utf8(&text[..length]).map_err(|_| Unreadable::Damaged);
+    let meta = text.and_then(Meta::parse).map_err(Unread::Text)?;
+    Ok(Some(meta))
+}
+
+/// The lock that whoever writes `meta` holds. It goes with the descriptor.
+fn locked(root: &OwnedFd, mode: Mode) -> Result<OwnedFd, Unopened> {
+    let file = create(root, META_LOCK, mode)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}
+
+fn create(root: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, Unopened> {
+    let there = || opening::open(root, name, OFlags::RDWR, Mode::empty());
+    let file = match there() {
+        Err(Unopened::System(Errno::NOENT)) => {
+            let access = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+            match opening::open(root, name, access, mode) {
+                Err(Unopened::System(Errno::EXIST)) => there()?,
+                other => {
+                    let (file, stat) = other?;
+                    rustix::fs::fchmod(&file, mode)?;
+                    (file, stat)
+                }
+            }
+        }
+        other => other?,
+    };
+    Ok(file.0)
+}
+
+fn write(
+    root: &OwnedFd,
+    meta: &Meta,
+    mode: Mode,
+    durable: bool,
+) -> Result<(), (&'static str, Unopened)> {
+    let put = |name: &'static str| {
+        let write = || {
+            let file = create(root, name, mode)?;
+            rustix::fs::ftruncate(&file, 0)?;
+            rustix::io::pwrite(&file, meta.text().as_bytes(), 0)?;
+            if durable {
+                rustix::fs::fsync(&file)?;
+            }
+            Ok(())
+        };
+        write().map_err(|error| (name, error))
+    };
+    put(META_NEW)?;
+    match renameat(root, META_NEW, root, META) {
+        // In a shared folder with the sticky bit nobody may replace another user's file; a torn one would be mended.
+        Err(Errno::PERM | Errno::ACCESS) => {
+            unlinkat(root, META_NEW, AtFlags::empty()).ok();
+            put(META)
+        }
+        other => other.map_err(|error| (META, error.into())),
+    }
+}
+
+/// What the lock files know of the anchor.
+fn traces(locks: &OwnedFd, clock: &Clock) -> Traces {
+    let mut traces = Traces::default();
+    let until = clock.now().plus(ASKING);
+    let names = Names::of(locks).into_iter().flatten().take(ASKED);
+    for name in names.take_while(|_| clock.now() < until) {
+        if let Ok(Some(Found::Current { record, .. })) = lockfile::peek(locks, &name) {
+            traces.add(
+                &time::boot_id(),
+                &record.boot,
+                record.anchor_us,
+                record.boot_us,
+            );
+        }
+    }
+    traces
+}

@@ -1,0 +1,269 @@
+//! Is this server fit for locks, and what can a set-up of one or several promise?
+
+mod facts;
+pub(super) mod permissions;
+mod promises;
+#[cfg(feature = "sentinel")]
+pub(super) mod sentinels;
+#[cfg(all(test, feature = "sentinel"))]
+mod sentinels_tests;
+mod together;
+
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tokio::task::JoinSet;
+
+use self::facts::Facts;
+use super::{CLOCK, Link, RedisStore, answer, error_map};
+use crate::base::clock;
+use crate::base::clock::Moment;
+use crate::base::error::{ErrorKind, StoreError};
+use crate::store::report::{Check, Fit, NodeReport, Report};
+use crate::store::url::Place;
+
+/// Settings that are not in INFO, and those that may be missing there.
+const SETTINGS: [&str; 7] = [
+    "appendfsync",
+    "save",
+    "min-replicas-to-write",
+    "min-replicas-max-lag",
+    "maxmemory-policy",
+    "appendonly",
+    "protected-mode",
+];
+const LATENCY_SAMPLES: usize = 5;
+
+/// How servers carry the locks together, which decides what is wrong with one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// One server.
+    Single,
+    /// A primary and its replicas, one of which takes its place.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "named by the stores of several servers")
+    )]
+    Failover,
+    /// The nodes of a cluster.
+    Cluster,
+    /// Servers that know nothing of each other and vote.
+    Quorum,
+}
+
+/// One server, whatever answers for it.
+pub(super) async fn one(
+    store: &RedisStore,
+    shape: Shape,
+    within: Duration,
+) -> Result<Report, StoreError> {
+    let (checks, facts) = examine(&store.0, shape, CLOCK.now().plus(within)).await?;
+    let promises = promises::of(&[facts], 1, shape);
+    Ok(Report::new(store.describe(), checks, promises))
+}
+
+/// Several servers at once. One that does not answer is unfit; when none does, that is an error.
+#[cfg_attr(
+    not(any(test, feature = "cluster")),
+    expect(dead_code, reason = "called by the stores of several servers")
+)]
+pub(crate) async fn examine_all(
+    name: String,
+    stores: &[RedisStore],
+    shape: Shape,
+    within: Duration,
+) -> Result<Report, StoreError> {
+    let until = CLOCK.now().plus(within);
+    let mut asked = JoinSet::new();
+    for (place, store) in stores.iter().cloned().enumerate() {
+        asked.spawn(async move { (place, examine(&store.0, shape, until).await) });
+    }
+    let mut outcomes: Vec<_> = asked.join_all().await;
+    outcomes.sort_by_key(|(place, _)| *place);
+    let (mut nodes, mut known, mut silence) = (Vec::new(), Vec::new(), None);
+    for (store, (_, outcome)) in stores.iter().zip(outcomes) {
+        let checks = match outcome {
+            Ok((checks, facts)) => {
+                known.push(facts);
+                checks
+            }
+            Err(error) => {
+                let check = together::silent(&error);
+                silence = Some(error);
+                vec![check]
+            }
+        };
+        let store = store.describe();
+        nodes.push(NodeReport { store, checks });
+    }
+    if known.is_empty() {
+        let nobody = StoreError::refused(ErrorKind::Internal, "no server was named");
+        return Err(silence.unwrap_or(nobody));
+    }
+    let promises = promises::of(&known, stores.len(), shape);
+    let mut report = Report::new(
+        name,
+        together::checks(&known, stores.len(), shape),
+        promises,
+    );
+    report.nodes = nodes;
+    Ok(report)
+}
+
+/// Looks at everything that matters to locks. A server that does not answer at all is an error; one that refuses to
+/// say something gets a warning in its place.
+async fn examine(
+    link: &Link,
+    shape: Shape,
+    until: Moment,
+) -> Result<(Vec<Check>, Facts), StoreError> {
+    let mut checks = Vec::new();
+    let mut facts = Facts::default();
+    let latency = measure(link, &mut facts, until).await?;
+    match ask(link, &redis::cmd("INFO"), until).await? {
+        Ok(info) => facts.add_info(&answer::text(&info).unwrap_or_default()),
+        Err(refusal) => checks.push(unread("INFO", &refusal)),
+    }
+    let mut refused = None;
+    for setting in SETTINGS {
+        match ask(link, redis::cmd("CONFIG").arg("GET").arg(setting), until).await? {
+            Ok(pairs) => facts.add_settings(&answer::texts(&pairs)),
+            Err(refusal) => refused = Some(refusal),
+        }
+    }
+    checks.extend(refused.map(|refusal| unread("CONFIG", &refusal)));
+    facts.open = is_open(link, until).await?;
+    facts.readable = transport(link).map(|check| check.fit > Fit::Fit);
+    checks.extend(facts.checks(shape));
+    checks.push(latency);
+    checks.extend(facts.offset_us.map(facts::clock));
+    checks.extend(transport(link));
+    checks.extend(facts.login());
+    checks.extend(functions(link, until).await?);
+    checks.push(permissions::check(link, shape, facts.is_seven(), until).await?);
+    Ok((checks, facts))
+}
+
+/// The answer, or the error line that the server sent instead of one.
+async fn ask(
+    link: &Link,
+    command: &Cmd,
+    until: Moment,
+) -> Result<Result<Value, String>, StoreError> {
+    match link.ask(command, None, until).await? {
+        Value::ServerError(reply) => {
+            let line = error_map::line(&reply);
+            let error = link.explain(&line);
+            // A server that serves nobody cannot be examined; a command that is refused can be done without.
+            if error.may_pass() && !error.maybe_applied() {
+                Err(error)
+            } else {
+                Ok(Err(line))
+            }
+        }
+        value => Ok(Ok(value)),
+    }
+}
+
+fn unread(topic: &str, refusal: &str) -> Check {
+    let found = format!("could not be read: {}", error_map::quoted(refusal));
+    let advice = format!("allow {topic} to this user, or look up by hand what it would tell");
+    Check::new(topic, found, Fit::Warn, Some(&advice))
+}
+
+/// The server's clock against ours, by the quickest answer, and how long a round trip takes.
+async fn measure(link: &Link, facts: &mut Facts, until: Moment) -> Result<Check, StoreError> {
+    let mut trips = Vec::new();
+    for _ in 0..LATENCY_SAMPLES {
+        let (sent, wall) = (CLOCK.now(), clock::wall_us());
+        let answer = ask(link, &redis::cmd("TIME"), until).await?;
+        let trip = CLOCK.now().saturating_since(sent);
+        let quickest = trips.iter().all(|before| trip < *before);
+        trips.push(trip);
+        if let Ok(time) = answer
+            && quickest
+            && let [seconds, micros] = answer::texts(&time).as_slice()
+            && let (Ok(seconds), Ok(micros)) = (seconds.parse::<i64>(), micros.parse::<i64>())
+        {
+            let here = wall.saturating_add(u64::try_from(trip.as_micros() / 2).unwrap_or(u64::MAX));
+            facts.offset_us = Some(
+                seconds
+                    .saturating_mul(1_000_000)
+                    .saturating_add(micros)
+                    .saturating_sub_unsigned(here),
+            );
+        }
+    }
+    trips.sort_unstable();
+    let median = trips.get(LATENCY_SAMPLES / 2).copied().unwrap_or_default();
+    Ok(facts::latency(median))
+}
+
+/// Whether others on the way can read tokens and the password.
+fn transport(link: &Link) -> Option<Check> {
+    let Link::Own(lane) = link else { return None };
+    let local = |host: &str| {
+        host == "localhost"
+            || host
+                .parse()
+                .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+    };
+    Some(match &lane.endpoint().url().place {
+        Place::Unix(_) => Check::new("transport", "unix socket", Fit::Fit, None),
+        Place::Tcp { tls: true, .. } => Check::new("transport", "TLS", Fit::Fit, None),
+        #[cfg(feature = "sentinel")]
+        Place::Watched(sentinels) if sentinels.tls => {
+            Check::new("transport", "TLS", Fit::Fit, None)
+        }
+        Place::Tcp { host, .. } if local(host) => {
+            Check::new("transport", "plain text on this machine", Fit::Fit, None)
+        }
+        #[cfg(feature = "sentinel")]
+        Place::Watched(sentinels) if sentinels.known.iter().all(|(host, _)| local(host)) => {
+            Check::new("transport", "plain text on this machine", Fit::Fit, None)
+        }
+        _ => {
+            let advice = "whoever can read the network can release your locks: use rediss:// where it is not your own";
+            Check::new(
+                "transport",
+                "plain text to another machine",
+                Fit::Warn,
+                Some(advice),
+            )
+        }
+    })
+}
+
+/// Whether the functions of this version are there, for a client that calls them.
+async fn functions(link: &Link, until: Moment) -> Result<Option<Check>, StoreError> {
+    let Some(library) = link.functions() else {
+        return Ok(None);
+    };
+    let name = crate::functions::name_in(&library.name, "mutex/acquire");
+    let asked = ask(link, redis::cmd("FCALL").arg(name).arg(0), until).await?;
+    Ok(Some(match asked {
+        Err(line) if super::functions::is_absent(&line) => {
+            let advice = "an administrator loads them with `leaselock functions load`";
+            let found = format!("{} is not there", library.name);
+            Check::new("functions", found, Fit::Unfit, Some(advice))
+        }
+        _ => Check::new("functions", library.name.as_str(), Fit::Fit, None),
+    }))
+}
+
+/// Whether anybody gets in without a password; `None` when only administrators may ask.
+async fn is_open(link: &Link, until: Moment) -> Result<Option<bool>, StoreError> {
+    let Link::Own(lane) = link else {
+        return Ok(None);
+    };
+    if lane.endpoint().url().password.is_none() {
+        return Ok(Some(true));
+    }
+    let asked = ask(link, redis::cmd("ACL").arg("GETUSER").arg("default"), until).await?;
+    Ok(asked.ok().map(|user| facts::is_open(&user)))
+}
+
+#[cfg(test)]
+mod sentences_tests;
+#[cfg(test)]
+mod tests;

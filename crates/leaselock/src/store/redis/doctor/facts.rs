@@ -1,0 +1,323 @@
+//! From what the server says about itself to what an operator should know. No I/O.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::Shape;
+use crate::store::redis::answer;
+use crate::store::report::{Check, Fit};
+
+/// What is known of one server.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// Lines of INFO and settings, by name.
+    words: HashMap<String, String>,
+    /// How far the server's clock is ahead of this machine's.
+    pub(super) offset_us: Option<i64>,
+    /// Anybody gets in without a password.
+    pub(super) open: Option<bool>,
+    /// Others on the way can read what is sent.
+    pub(super) readable: Option<bool>,
+}
+
+impl Facts {
+    pub(super) fn add_info(&mut self, text: &str) {
+        for (name, value) in text
+            .lines()
+            .filter_map(|line| line.trim_end().split_once(':'))
+        {
+            self.words.insert(name.to_owned(), value.to_owned());
+        }
+    }
+
+    pub(super) fn add_settings(&mut self, pairs: &[String]) {
+        for pair in pairs.chunks_exact(2) {
+            self.words.insert(pair[0].clone(), pair[1].clone());
+        }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.words.get(name).map(String::as_str)
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        self.get(name)?.parse().ok()
+    }
+
+    /// Which of the servers this is, wherever it is reached.
+    pub(super) fn run_id(&self) -> Option<&str> {
+        self.get("run_id")
+    }
+
+    pub(super) fn is_append_only(&self) -> Option<bool> {
+        let running = self.get("aof_enabled").map(|flag| flag == "1");
+        running.or_else(|| self.get("appendonly").map(|flag| flag == "yes"))
+    }
+
+    pub(super) fn policy(&self) -> Option<&str> {
+        self.get("maxmemory_policy")
+            .or_else(|| self.get("maxmemory-policy"))
+    }
+
+    fn version(&self) -> Option<(u32, u32)> {
+        let mut parts = self.get("redis_version")?.split('.').map(str::parse);
+        Some((parts.next()?.ok()?, parts.next()?.ok()?))
+    }
+
+    /// Scripts are refused without replicas, as commands are. Seen not to be on 6.2.5, and to be on 6.2.14.
+    pub(super) fn holds_scripts_to_replicas(&self) -> bool {
+        let parts = self.get("redis_version").unwrap_or_default().split('.');
+        let parts: Vec<u32> = parts.map_while(|part| part.parse().ok()).collect();
+        parts >= vec![6, 2, 14]
+    }
+
+    pub(super) fn is_seven(&self) -> bool {
+        self.version().is_some_and(|version| version >= (7, 0))
+    }
+
+    /// One check per topic that something is known about.
+    pub(super) fn checks(&self, shape: Shape) -> Vec<Check> {
+        let all = [
+            self.server(),
+            self.role(shape),
+            self.cluster(shape),
+            self.persistence(),
+            self.eviction(),
+            self.memory(),
+            self.replicas(),
+            self.protection(),
+        ];
+        all.into_iter().flatten().collect()
+    }
+
+    fn server(&self) -> Option<Check> {
+        let version = self.version()?;
+        let found = match self.get("valkey_version") {
+            Some(valkey) => format!("Valkey {valkey}"),
+            None => format!("Redis {}", self.get("redis_version")?),
+        };
+        Some(if version >= (6, 2) {
+            Check::new("server", found, Fit::Fit, None)
+        } else {
+            Check::new(
+                "server",
+                found,
+                Fit::Unfit,
+                Some("use Redis 6.2 or later, or Valkey"),
+            )
+        })
+    }
+
+    fn role(&self, shape: Shape) -> Option<Check> {
+        Some(match self.get("role")? {
+            "master" => Check::new("role", "primary", Fit::Fit, None),
+            _ if matches!(shape, Shape::Failover | Shape::Cluster) => {
+                Check::new("role", "replica", Fit::Fit, None)
+            }
+            _ => {
+                let advice = "a replica grants nothing and its answers are late: name the primary in the URL";
+                Check::new("role", "replica", Fit::Unfit, Some(advice))
+            }
+        })
+    }
+
+    fn cluster(&self, shape: Shape) -> Option<Check> {
+        Some(match (self.get("cluster_enabled")?, shape) {
+            ("0", Shape::Cluster) => {
+                let advice = "name it with redis:// instead of redis+cluster://";
+                Check::new("cluster", "no node of a cluster", Fit::Unfit, Some(advice))
+            }
+            ("0", _) => Check::new("cluster", "a single server", Fit::Fit, None),
+            (_, Shape::Cluster) => Check::new("cluster", "a node of a cluster", Fit::Fit, None),
+            _ => {
+                let advice = "name it as redis+cluster:// with some of the nodes";
+                Check::new("cluster", "a node of a cluster", Fit::Unfit, Some(advice))
+            }
+        })
+    }
+
+    fn persistence(&self) -> Option<Check> {
+        let append_only = self.is_append_only()?;
+        let topic = "persistence";
+        Some(
+            match (append_only, self.get("appendfsync"), self.get("save")) {
+                (true, Some("always"), _) => Check::new(
+                    topic,
+                    "every write is on disk before its answer",
+                    Fit::Fit,
+                    None,
+                ),
+                (true, Some("everysec"), _) => {
+                    let advice = "a power failure, or a kill of the server while its disk is slow, forgets the leases of \
+                                  the last second or two: set appendfsync always, or use strict mode";
+                    Check::new(
+                        topic,
+                        "the append-only file is written every second",
+                        Fit::Warn,
+                        Some(advice),
+                    )
+                }
+                (true, when, _) => {
+                    let found = format!(
+                        "append-only file, written when: {}",
+                        when.unwrap_or("unknown")
+                    );
+                    Check::new(
+                        topic,
+                        found,
+                        Fit::Warn,
+                        Some("set appendfsync always, so that a restart forgets no lease"),
+                    )
+                }
+                (false, _, save) => {
+                    let found = if save.is_some_and(|save| !save.is_empty()) {
+                        "snapshots only"
+                    } else {
+                        "none"
+                    };
+                    let advice = "a restart forgets leases that are still used, and a second holder gets in: \
+                              set appendonly yes and appendfsync always";
+                    Check::new(topic, found, Fit::Warn, Some(advice))
+                }
+            },
+        )
+    }
+
+    fn eviction(&self) -> Option<Check> {
+        let policy = self.policy()?;
+        let advice = "when memory is full the server deletes locks that are held: set maxmemory-policy noeviction";
+        Some(match (policy, self.number("maxmemory")) {
+            ("noeviction", _) => Check::new("eviction policy", policy, Fit::Fit, None),
+            (_, Some(0)) => {
+                let found = format!("{policy}, without effect while maxmemory is 0");
+                Check::new("eviction policy", found, Fit::Unfit, Some(advice))
+            }
+            _ => Check::new("eviction policy", policy, Fit::Unfit, Some(advice)),
+        })
+    }
+
+    fn memory(&self) -> Option<Check> {
+        let (limit, used) = (self.number("maxmemory")?, self.number("used_memory")?);
+        let Some(percent) = used.saturating_mul(100).checked_div(limit) else {
+            return Some(Check::new(
+                "memory",
+                "no limit (maxmemory 0)",
+                Fit::Fit,
+                None,
+            ));
+        };
+        let found = format!("{percent} % of maxmemory");
+        Some(if percent < 90 {
+            Check::new("memory", found, Fit::Fit, None)
+        } else {
+            Check::new(
+                "memory",
+                found,
+                Fit::Warn,
+                Some("a full server grants no locks: raise maxmemory"),
+            )
+        })
+    }
+
+    /// Whether strangers on the network are kept out of a server that has no password.
+    fn protection(&self) -> Option<Check> {
+        let mode = self.get("protected-mode")?;
+        if mode == "yes" || self.open != Some(true) {
+            return Some(Check::new("protected mode", mode, Fit::Fit, None));
+        }
+        let advice = "any machine that reaches the server is let in without a password: \
+                      set protected-mode yes, or a password";
+        Some(Check::new("protected mode", mode, Fit::Warn, Some(advice)))
+    }
+
+    /// Whether anybody can break locks.
+    pub(super) fn login(&self) -> Option<Check> {
+        let advice = "whoever reaches the server can break every lock: set requirepass, or ACL users and \
+                      `user default off`";
+        Some(if self.open? {
+            Check::new("login", "nobody needs a password", Fit::Warn, Some(advice))
+        } else {
+            Check::new("login", "needs a password", Fit::Fit, None)
+        })
+    }
+
+    /// A failover forgets what the new primary had not received yet.
+    fn replicas(&self) -> Option<Check> {
+        let attached = self.number("connected_slaves")?;
+        let needed = self.number("min-replicas-to-write");
+        let found = match (needed, self.number("min-replicas-max-lag")) {
+            (Some(needed), Some(lag)) if needed > 0 => {
+                format!(
+                    "{attached} attached, {needed} needed for writes, silent for {lag} s at most"
+                )
+            }
+            (Some(needed), _) => format!("{attached} attached, {needed} needed for writes"),
+            (None, _) => format!("{attached} attached"),
+        };
+        Some(match (attached, needed) {
+            (0, _) | (_, None) => Check::new("replicas", found, Fit::Fit, None),
+            (_, Some(0)) => {
+                let advice = "a primary that is cut off goes on granting, and a failover forgets it: \
+                              set min-replicas-to-write 1 and a small min-replicas-max-lag";
+                Check::new("replicas", found, Fit::Warn, Some(advice))
+            }
+            (_, Some(_)) if !self.holds_scripts_to_replicas() => {
+                let advice = "early servers let scripts write whatever min-replicas-to-write says: use 6.2.14 or later";
+                Check::new("replicas", found, Fit::Warn, Some(advice))
+            }
+            _ => Check::new("replicas", found, Fit::Fit, None),
+        })
+    }
+}
+
+/// `offset_us` is how far the server's clock is ahead of this machine's.
+pub(super) fn clock(offset_us: i64) -> Check {
+    let (amount, sign) = (
+        offset_us.unsigned_abs(),
+        if offset_us < 0 { "behind" } else { "ahead of" },
+    );
+    let found = format!("{} ms {sign} this machine", amount / 1000);
+    if amount <= 1_000_000 {
+        return Check::new("clock", found, Fit::Fit, None);
+    }
+    let advice = "leases run by the server's wall clock; one that is off will be set right some day, and that step \
+                  ends leases early or keeps them too long: run NTP on both machines";
+    Check::new("clock", found, Fit::Warn, Some(advice))
+}
+
+pub(super) fn latency(median: Duration) -> Check {
+    let found = format!(
+        "{}.{:03} ms per round trip",
+        median.as_millis(),
+        median.subsec_micros() % 1000
+    );
+    if median <= Duration::from_millis(50) {
+        return Check::new("latency", found, Fit::Fit, None);
+    }
+    let advice =
+        "a request may take a quarter of the ttl at most: choose a long ttl, or a server nearby";
+    Check::new("latency", found, Fit::Warn, Some(advice))
+}
+
+/// `ACL GETUSER default` shows a user that is on and has no password.
+pub(super) fn is_open(user: &Value) -> bool {
+    let entries: Vec<(String, Vec<String>)> = match user {
+        Value::Array(items) => items
+            .chunks_exact(2)
+            .filter_map(|pair| Some((answer::text(&pair[0])?, answer::texts(&pair[1]))))
+            .collect(),
+        Value::Map(pairs) => pairs
+            .iter()
+            .filter_map(|(k, v)| Some((answer::text(k)?, answer::texts(v))))
+            .collect(),
+        _ => Vec::new(),
+    };
+    let flags = entries
+        .into_iter()
+        .find(|(name, _)| name == "flags")
+        .map(|(_, flags)| flags)
+        .unwrap_or_default();
+    flags.iter().any(|flag| flag == "on") && flags.iter().any(|flag| flag == "nopass")
+}

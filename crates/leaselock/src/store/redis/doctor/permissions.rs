@@ -1,0 +1,143 @@
+//! May this user run what leaselock sends? Servers since 7.0 answer that without running it.
+
+use redis::Value;
+
+use super::{Shape, ask};
+use crate::base::clock::Moment;
+use crate::base::error::StoreError;
+use crate::store::redis::{Link, answer};
+use crate::store::report::{Check, Fit};
+
+/// Every command that our connections send or our scripts call, with arguments of the right number.
+pub(in crate::store::redis) const USED: &[&[&str]] = &[
+    &["EVALSHA", "0000000000000000000000000000000000000000", "0"],
+    &["EVAL", "return 1", "0"],
+    &["PING"],
+    &["SCAN", "0"],
+    &["SUBSCRIBE", "ll"],
+    &["PUBLISH", "ll", "x"],
+    &["PUBSUB", "NUMSUB"],
+    &["TIME"],
+    &["TYPE", "ll"],
+    &["GET", "ll"],
+    &["MGET", "ll"],
+    &["SET", "ll", "x"],
+    &["DEL", "ll"],
+    &["EXISTS", "ll"],
+    &["STRLEN", "ll"],
+    &["PTTL", "ll"],
+    &["PEXPIRE", "ll", "1"],
+    &["HGET", "ll", "x"],
+    &["HLEN", "ll"],
+    &["HSET", "ll", "x", "y"],
+    &["HSETNX", "ll", "x", "y"],
+    &["HDEL", "ll", "x"],
+    &["ZADD", "ll", "0", "x"],
+    &["ZCARD", "ll"],
+    &["ZRANGE", "ll", "0", "0"],
+    &["ZRANK", "ll", "x"],
+    &["ZREM", "ll", "x"],
+    &["ZREVRANGEBYSCORE", "ll", "0", "0"],
+];
+
+/// What is needed besides in a cluster.
+pub(in crate::store::redis) const IN_A_CLUSTER: &[&[&str]] = &[
+    &["CLUSTER", "SLOTS"],
+    &["ASKING"],
+    &["SSUBSCRIBE", "ll"],
+    &["SPUBLISH", "ll", "x"],
+    &["PUBSUB", "SHARDNUMSUB"],
+];
+
+/// In place of the first two, for a client that calls functions.
+const CALL: &[&str] = &["FCALL", "leaselock", "0"];
+
+fn needed(link: &Link, shape: Shape) -> Vec<&'static [&'static str]> {
+    let mut needed = USED.to_vec();
+    if link.functions().is_some() {
+        needed.retain(|command| !command[0].starts_with("EVAL"));
+        needed.push(CALL);
+    }
+    if shape == Shape::Cluster {
+        needed.extend(IN_A_CLUSTER);
+    }
+    needed
+}
+
+const ADMINISTRATOR: &str = "only an administrator may ask for more";
+
+/// Asks about every command, where the server can be asked; else tries those without which nothing works.
+pub(super) async fn check(
+    link: &Link,
+    shape: Shape,
+    asks: bool,
+    until: Moment,
+) -> Result<Check, StoreError> {
+    if !asks {
+        return by_trying(link, until, "this server cannot be asked for more").await;
+    }
+    let Ok(user) = ask(link, redis::cmd("ACL").arg("WHOAMI"), until).await? else {
+        return by_trying(link, until, ADMINISTRATOR).await;
+    };
+    let Some(user) = answer::text(&user) else {
+        return by_trying(link, until, ADMINISTRATOR).await;
+    };
+    let mut denied = Vec::new();
+    for command in needed(link, shape) {
+        match ask(
+            link,
+            redis::cmd("ACL").arg("DRYRUN").arg(&user).arg(command),
+            until,
+        )
+        .await?
+        {
+            Ok(verdict) if is_denied(&verdict) => denied.push(command[0]),
+            Ok(_) => {}
+            // Only administrators may ask.
+            Err(_) => return by_trying(link, until, ADMINISTRATOR).await,
+        }
+    }
+    Ok(judge(&denied, "every command that is needed"))
+}
+
+/// Sends those of the commands that change nothing. A script that is not there is not a refusal.
+async fn by_trying(link: &Link, until: Moment, why: &str) -> Result<Check, StoreError> {
+    const HARMLESS: [&str; 6] = ["EVALSHA", "EVAL", "FCALL", "PING", "PUBSUB", "TIME"];
+    let mut denied = Vec::new();
+    // What a cluster needs besides cannot be tried at any node.
+    for command in needed(link, Shape::Single) {
+        let mut request = redis::cmd(command[0]);
+        request.arg(&command[1..]);
+        if HARMLESS.contains(&command[0])
+            && let Value::ServerError(reply) = link.ask(&request, None, until).await?
+            && reply.code() == "NOPERM"
+        {
+            denied.push(command[0]);
+        }
+    }
+    Ok(judge(&denied, &format!("scripts may run; {why}")))
+}
+
+fn judge(denied: &[&str], otherwise: &str) -> Check {
+    if denied.is_empty() {
+        Check::new("permissions", otherwise, Fit::Fit, None)
+    } else {
+        let rights: Vec<String> = denied
+            .iter()
+            .map(|command| format!("+{}", command.to_lowercase()))
+            .collect();
+        let advice = format!("give the user {}", rights.join(" "));
+        Check::new(
+            "permissions",
+            format!("not allowed: {}", denied.join(", ")),
+            Fit::Unfit,
+            Some(&advice),
+        )
+    }
+}
+
+/// The command itself is denied. Which keys and channels are allowed depends on the prefix, which a store does not
+/// know.
+pub(super) fn is_denied(verdict: &Value) -> bool {
+    answer::text(verdict).is_some_and(|text| text.contains("no permissions to run"))
+}

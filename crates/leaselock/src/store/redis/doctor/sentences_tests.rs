@@ -1,0 +1,214 @@
+//! What several servers are together, and what a set-up can promise: from facts alone.
+
+use super::Shape;
+use super::facts::Facts;
+use super::{promises, together};
+use crate::store::report::{Check, Fit, Kept, Promise};
+
+fn facts(run_id: &str, offset_us: i64, info: &str) -> Facts {
+    let mut facts = Facts::default();
+    facts.offset_us = Some(offset_us);
+    facts.open = Some(false);
+    facts.readable = Some(false);
+    facts.add_info(&format!("run_id:{run_id}\nrole:master\n{info}"));
+    facts
+}
+
+const DURABLE: &str =
+    "aof_enabled:1\nappendfsync:always\nmaxmemory_policy:noeviction\nconnected_slaves:0\n";
+const FORGETFUL: &str = "aof_enabled:0\nmaxmemory_policy:noeviction\nconnected_slaves:0\n";
+
+fn three(info: &str) -> Vec<Facts> {
+    ["a", "b", "c"].map(|id| facts(id, 0, info)).into()
+}
+
+fn fit(checks: &[Check], topic: &str) -> Fit {
+    let check = checks.iter().find(|check| check.topic == topic);
+    check
+        .unwrap_or_else(|| panic!("no {topic} in {checks:#?}"))
+        .fit
+}
+
+/// The one sentence that has these words in it.
+fn kept(promises: &[Promise], words: &str) -> Kept {
+    let mut matching = promises
+        .iter()
+        .filter(|promise| promise.text.contains(words));
+    let promise = matching
+        .next()
+        .unwrap_or_else(|| panic!("no {words:?} in {promises:#?}"));
+    assert!(
+        matching.next().is_none(),
+        "{words:?} twice in {promises:#?}"
+    );
+    promise.kept
+}
+
+#[test]
+fn an_even_number_of_voters_is_a_warning_and_fewer_than_three_are_unfit() {
+    for (named, expected) in [
+        (1, Fit::Unfit),
+        (2, Fit::Unfit),
+        (3, Fit::Fit),
+        (4, Fit::Warn),
+        (5, Fit::Fit),
+        (6, Fit::Warn),
+    ] {
+        let known: Vec<_> = (0..named).map(|n| facts(&n.to_string(), 0, "")).collect();
+        let checks = together::checks(&known, named, Shape::Quorum);
+        assert_eq!(fit(&checks, "number of servers"), expected, "{named}");
+    }
+    let checks = together::checks(&three(""), 3, Shape::Cluster);
+    assert!(
+        checks
+            .iter()
+            .all(|check| check.topic != "number of servers")
+    );
+}
+
+#[test]
+fn one_server_that_is_listed_twice_is_unfit() {
+    let known = ["a", "b", "a"].map(|id| facts(id, 0, ""));
+    let checks = together::checks(&known, 3, Shape::Quorum);
+    assert_eq!(fit(&checks, "servers"), Fit::Unfit);
+    assert_eq!(
+        fit(&together::checks(&three(""), 3, Shape::Quorum), "servers"),
+        Fit::Fit
+    );
+    let silent = together::checks(&[Facts::default()], 3, Shape::Quorum);
+    assert!(
+        silent.iter().all(|check| check.topic != "servers"),
+        "none tells which it is"
+    );
+}
+
+#[test]
+fn clocks_are_compared_with_each_other_and_not_only_with_ours() {
+    for (offsets, expected) in [
+        ([-600_000, 600_000], Fit::Warn),
+        ([900_000, 1_500_000], Fit::Fit),
+        ([i64::MIN, i64::MAX], Fit::Warn),
+    ] {
+        let known = offsets.map(|offset| facts("x", offset, ""));
+        let checks = together::checks(&known, 2, Shape::Failover);
+        assert_eq!(
+            fit(&checks, "clocks of the servers"),
+            expected,
+            "{offsets:?}"
+        );
+    }
+    let alone = together::checks(&three("")[..1], 1, Shape::Failover);
+    assert!(
+        alone
+            .iter()
+            .all(|check| check.topic != "clocks of the servers")
+    );
+}
+
+#[test]
+fn a_majority_must_answer_and_every_further_failure_is_counted() {
+    for (answered, named, expected, outlives) in [
+        (5, 5, Fit::Fit, Kept::Yes),
+        (4, 5, Fit::Warn, Kept::Yes),
+        (3, 5, Fit::Warn, Kept::No),
+        (2, 5, Fit::Unfit, Kept::No),
+        (1, 1, Fit::Fit, Kept::No),
+    ] {
+        let known: Vec<_> = (0..answered)
+            .map(|n| facts(&n.to_string(), 0, DURABLE))
+            .collect();
+        let checks = together::checks(&known, named, Shape::Quorum);
+        assert_eq!(
+            fit(&checks, "servers that answer"),
+            expected,
+            "{answered} of {named}"
+        );
+        let promises = promises::of(&known, named, Shape::Quorum);
+        let vote = promises.iter().find(|promise| {
+            ["go on when", "no further failure", "of one stops"]
+                .iter()
+                .any(|words| promise.text.contains(words))
+        });
+        assert_eq!(
+            vote.map(|vote| vote.kept),
+            Some(outlives),
+            "{answered} of {named}"
+        );
+    }
+}
+
+#[test]
+fn what_a_restart_forgets_is_said_for_the_weakest_server() {
+    let single = |info| promises::of(&[facts("a", 0, info)], 1, Shape::Single);
+    assert_eq!(kept(&single(DURABLE), "neither a restart"), Kept::Yes);
+    assert_eq!(
+        kept(&single(FORGETFUL), "restart of a server forgets"),
+        Kept::No
+    );
+    assert_eq!(
+        kept(
+            &single("aof_enabled:1\nappendfsync:everysec\n"),
+            "a kill of it while its disk is slow, forgets its leases of the last second or two"
+        ),
+        Kept::No
+    );
+    assert_eq!(
+        kept(
+            &single("aof_enabled:1\nappendfsync:everysec\n"),
+            "strict mode keeps the others out"
+        ),
+        Kept::No
+    );
+    assert_eq!(
+        kept(&single(""), "settings for persistence could not be read"),
+        Kept::Unknown
+    );
+    let mut known = three(DURABLE);
+    known[1] = facts("b", 0, FORGETFUL);
+    let promises = promises::of(&known, 3, Shape::Quorum);
+    assert_eq!(
+        kept(&promises, "must not vote again before the longest ttl"),
+        Kept::No
+    );
+}
+
+#[test]
+fn eviction_and_failover_are_said_in_words() {
+    let of = |info: &str| promises::of(&[facts("a", 0, info)], 1, Shape::Failover);
+    let lru = of("maxmemory_policy:allkeys-lru\nconnected_slaves:1\n");
+    assert_eq!(kept(&lru, "deletes locks that are held"), Kept::No);
+    assert_eq!(kept(&lru, "a failover forgets"), Kept::No);
+    assert_eq!(
+        kept(&lru, "min-replicas-to-write could not be read"),
+        Kept::Unknown
+    );
+    let guarded = "redis_version:7.0.15\nconnected_slaves:2\nmin-replicas-to-write:1\nmin-replicas-max-lag:3\n";
+    assert_eq!(
+        kept(&of(guarded), "heard from 1 of its replicas for 3 s"),
+        Kept::Yes
+    );
+    let old = guarded.replace("7.0.15", "6.2.5");
+    assert_eq!(
+        kept(&of(&old), "before version 6.2.14 a script writes"),
+        Kept::No
+    );
+    let careless = "connected_slaves:2\nmin-replicas-to-write:0\nmin-replicas-max-lag:10\n";
+    assert_eq!(kept(&of(careless), "goes on granting"), Kept::No);
+    assert_eq!(kept(&of(DURABLE), "nobody gets a lock"), Kept::No);
+}
+
+#[test]
+fn who_can_break_locks_is_said_for_the_most_open_server() {
+    let mut known = three(DURABLE);
+    let said = |known: &[Facts]| promises::of(known, 3, Shape::Quorum);
+    assert_eq!(kept(&said(&known), "without a password"), Kept::Yes);
+    known[2].open = None;
+    assert_eq!(kept(&said(&known), "whether strangers"), Kept::Unknown);
+    known[1].open = Some(true);
+    known[0].readable = Some(true);
+    let all = said(&known);
+    assert_eq!(kept(&all, "whoever reaches a server"), Kept::No);
+    assert_eq!(kept(&all, "whoever reads the network"), Kept::No);
+    known[0].offset_us = Some(-7_000_000);
+    assert_eq!(kept(&said(&known), "off by 7 s"), Kept::No);
+}

@@ -1,0 +1,248 @@
+//! What concerns the Sentinels of a service: whether they can choose another primary, and when. No I/O.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::together::majority;
+use crate::base::error::StoreError;
+use crate::store::report::{Check, Fit, Kept, Promise};
+
+/// What follows once a primary is found to be down takes no longer, as a rule.
+const ELECTION: Duration = Duration::from_secs(2);
+/// Nobody who has to wait longer for the next try of a switch would call it one that goes by itself.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// All that the Sentinels of one service say.
+#[derive(Debug)]
+pub(in crate::store::redis) struct View {
+    pub(in crate::store::redis) service: String,
+    pub(in crate::store::redis) told: Vec<Told>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(in crate::store::redis) struct Told {
+    pub(in crate::store::redis) place: String,
+    /// `None` when it does not know the service.
+    pub(in crate::store::redis) said: Result<Option<About>, StoreError>,
+}
+
+/// What one of them knows of the service.
+#[derive(Debug, Clone)]
+pub(in crate::store::redis) struct About {
+    /// Its own id, or its address when it keeps that to itself.
+    pub(in crate::store::redis) id: String,
+    pub(in crate::store::redis) primary: String,
+    /// How many there are, itself included, also those that are down.
+    pub(in crate::store::redis) sentinels: u64,
+    /// How many must find the primary down.
+    pub(in crate::store::redis) quorum: u64,
+    pub(in crate::store::redis) replicas: u64,
+    pub(in crate::store::redis) down_after: Duration,
+    pub(in crate::store::redis) failover_timeout: Duration,
+}
+
+impl View {
+    /// For leases of this length.
+    pub(in crate::store::redis) fn checks(&self, ttl: Duration) -> Vec<Check> {
+        if self.voters().next().is_none() {
+            return vec![self.answering()];
+        }
+        let mut checks = vec![self.answering(), self.number(), self.agreement()];
+        checks.extend([self.primary(), self.switch(ttl), self.failed_switch(ttl)]);
+        checks
+    }
+
+    /// Whether the failure of the primary is outlived; `None` when there is nobody to take its place.
+    pub(in crate::store::redis) fn promise(&self) -> Option<Promise> {
+        if self.voters().all(|about| about.replicas == 0) {
+            return None;
+        }
+        let (answer, needed) = (self.answer(), self.needed());
+        Some(if answer < needed {
+            let text = format!(
+                "when the primary dies no other is chosen: {needed} Sentinels must agree, and {answer} answer"
+            );
+            Promise::new(Kept::No, text)
+        } else {
+            let spare = answer - needed;
+            let text = format!(
+                "when the primary dies the Sentinels choose another, also while {spare} more of them are down"
+            );
+            Promise::new(Kept::Yes, text)
+        })
+    }
+
+    /// Those who know the service, each once.
+    fn voters(&self) -> impl Iterator<Item = &About> {
+        let mut seen = BTreeSet::new();
+        let those = self
+            .told
+            .iter()
+            .filter_map(|one| one.said.as_ref().ok()?.as_ref());
+        those.filter(move |about| seen.insert(&about.id))
+    }
+
+    fn answer(&self) -> u64 {
+        self.voters().map(|_| 1).sum()
+    }
+
+    fn known(&self) -> u64 {
+        let told = self.voters().map(|about| about.sentinels).max();
+        told.unwrap_or(0).max(self.answer())
+    }
+
+    /// How many must be there for a switch: enough to find the primary down, and a majority of all to choose.
+    fn needed(&self) -> u64 {
+        let quorum = self.voters().map(|about| about.quorum).max();
+        quorum.unwrap_or(0).max(most_of(self.known()))
+    }
+
+    fn answering(&self) -> Check {
+        let (answer, known) = (self.answer(), self.known());
+        let mut found = format!("{answer} of {known} answer");
+        let mut silent = false;
+        for one in &self.told {
+            match &one.said {
+                Ok(Some(_)) => {}
+                Ok(None) => found += &format!("; {} does not know {}", one.place, self.service),
+                Err(error) => {
+                    silent = true;
+                    found += &format!("; {error}");
+                }
+            }
+        }
+        let unknown = self.told.iter().any(|one| matches!(one.said, Ok(None)));
+        if answer == known && !silent && !unknown {
+            return Check::new("Sentinels", found, Fit::Fit, None);
+        }
+        let advice = format!(
+            "bring the others back; for one that is gone for good send `SENTINEL RESET {}` to each of the rest, half a \
+             minute apart, because it is counted until then",
+            self.service
+        );
+        Check::new("Sentinels", found, Fit::Warn, Some(&advice))
+    }
+
+    fn number(&self) -> Check {
+        let known = self.known();
+        let found = format!("{known}, a majority is {}", most_of(known));
+        let topic = "number of Sentinels";
+        if known < 3 {
+            let advice = "with fewer than three the failure of one leaves too few to choose another primary: use three or \
+                          five, each on a machine of its own";
+            return Check::new(topic, found, Fit::Warn, Some(advice));
+        }
+        if known.is_multiple_of(2) {
+            let advice = format!(
+                "the last one adds a Sentinel that can fail and no failure that is outlived: use {} or {}",
+                known - 1,
+                known + 1
+            );
+            return Check::new(topic, found, Fit::Warn, Some(&advice));
+        }
+        Check::new(topic, found, Fit::Fit, None)
+    }
+
+    /// Whether as many can agree as must.
+    fn agreement(&self) -> Check {
+        let (topic, known, answer) = ("Sentinel quorum", self.known(), self.answer());
+        let quorums: BTreeSet<u64> = self.voters().map(|about| about.quorum).collect();
+        let all: Vec<String> = quorums.iter().map(u64::to_string).collect();
+        let found = format!(
+            "{} of {known} must find the primary down, and {} choose another",
+            all.join(" or "),
+            most_of(known)
+        );
+        let set = format!(
+            "`SENTINEL SET {} quorum {}` on each",
+            self.service,
+            most_of(known)
+        );
+        let most = quorums.last().copied().unwrap_or(0);
+        if most > known {
+            let advice =
+                format!("so many there are not, so no other primary is ever chosen: {set}");
+            return Check::new(topic, found, Fit::Warn, Some(&advice));
+        }
+        if answer < self.needed() {
+            let advice = format!(
+                "{answer} answer, so no other primary is chosen now: bring the others back"
+            );
+            return Check::new(topic, found, Fit::Warn, Some(&advice));
+        }
+        if quorums.len() > 1 {
+            let advice = format!("they do not agree on the number: {set}");
+            return Check::new(topic, found, Fit::Warn, Some(&advice));
+        }
+        Check::new(topic, found, Fit::Fit, None)
+    }
+
+    fn primary(&self) -> Check {
+        let mut named: BTreeMap<&str, u64> = BTreeMap::new();
+        for about in self.voters() {
+            *named.entry(&about.primary).or_default() += 1;
+        }
+        let mut all = named.iter();
+        if let (Some((primary, _)), None) = (all.next(), all.next()) {
+            let found = format!("{primary}, by all that answer");
+            return Check::new("primary named", found, Fit::Fit, None);
+        }
+        let each: Vec<String> = named
+            .iter()
+            .map(|(primary, votes)| format!("{primary} by {votes}"))
+            .collect();
+        let advice = "two servers may be written to at once: when it stays so for longer than a switch takes, see what cuts \
+                      some of them off, or which of them watches another server under this name";
+        Check::new("primary named", each.join(", "), Fit::Unfit, Some(advice))
+    }
+
+    /// How long the primary is away, by the slowest.
+    fn switch(&self, ttl: Duration) -> Check {
+        let down_after = self.longest(|about| about.down_after);
+        let away = down_after + ELECTION;
+        let found = format!(
+            "takes {} s and more (down-after-milliseconds {})",
+            away.as_millis().div_ceil(1000),
+            down_after.as_millis()
+        );
+        // Renewal begins when a third of the time is over, so a half is left at least.
+        if away <= ttl / 2 {
+            return Check::new("a switch", found, Fit::Fit, None);
+        }
+        let advice = format!(
+            "leases of {ttl:?} may end meanwhile: ask for a ttl of {} s or more, or lower down-after-milliseconds on each \
+             Sentinel",
+            (2 * away).as_millis().div_ceil(1000)
+        );
+        Check::new("a switch", found, Fit::Warn, Some(&advice))
+    }
+
+    fn failed_switch(&self, ttl: Duration) -> Check {
+        let timeout = self.longest(|about| about.failover_timeout);
+        let again = 2 * timeout;
+        let found = format!(
+            "is tried again after {} s (failover-timeout {})",
+            again.as_secs(),
+            timeout.as_millis()
+        );
+        if again <= ttl.max(PATIENCE) {
+            return Check::new("a switch that fails", found, Fit::Fit, None);
+        }
+        let advice = format!(
+            "leases of {ttl:?} have ended by then, and nobody gets a lock before: lower failover-timeout on each Sentinel, \
+             to {} or so",
+            PATIENCE.as_millis() / 2
+        );
+        Check::new("a switch that fails", found, Fit::Warn, Some(&advice))
+    }
+
+    fn longest(&self, setting: impl Fn(&About) -> Duration) -> Duration {
+        self.voters().map(setting).max().unwrap_or_default()
+    }
+}
+
+fn most_of(sentinels: u64) -> u64 {
+    let sentinels = usize::try_from(sentinels).unwrap_or(usize::MAX);
+    majority(sentinels) as u64
+}

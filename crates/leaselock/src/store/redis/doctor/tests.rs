@@ -1,0 +1,279 @@
+//! The examination, tested.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use super::facts::{Facts, clock, latency};
+use super::permissions::{IN_A_CLUSTER, USED};
+use super::{Shape, examine_all};
+use crate::base::error::ErrorKind;
+use crate::store::redis::tests::{PATIENCE, Server, store};
+use crate::store::report::{Check, Fit};
+
+fn fit(checks: &[Check], topic: &str) -> Fit {
+    let check = checks.iter().find(|check| check.topic == topic);
+    check
+        .unwrap_or_else(|| panic!("no {topic} in {checks:#?}"))
+        .fit
+}
+
+fn of(info: &str, settings: &[(&str, &str)]) -> Vec<Check> {
+    let mut facts = Facts::default();
+    facts.add_info(info);
+    for (name, value) in settings {
+        facts.add_settings(&[(*name).to_owned(), (*value).to_owned()]);
+    }
+    facts.checks(Shape::Single)
+}
+
+#[test]
+fn old_servers_are_unfit_and_forks_have_their_own_name() {
+    for (info, expected) in [
+        ("redis_version:6.0.16\r\n", Fit::Unfit),
+        ("redis_version:6.2.0\r\n", Fit::Fit),
+        ("redis_version:10.0.1\r\n", Fit::Fit),
+    ] {
+        assert_eq!(fit(&of(info, &[]), "server"), expected, "{info}");
+    }
+    let valkey = of(
+        "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\n",
+        &[],
+    );
+    assert_eq!(valkey[0].found, "Valkey 9.1.2");
+    assert!(of("", &[]).is_empty(), "nothing is known");
+}
+
+#[test]
+fn what_a_restart_forgets_is_a_warning() {
+    for (aof, fsync, save, expected) in [
+        ("1", "always", "", Fit::Fit),
+        ("1", "everysec", "", Fit::Warn),
+        ("1", "no", "", Fit::Warn),
+        ("0", "always", "3600 1", Fit::Warn),
+        ("0", "always", "", Fit::Warn),
+    ] {
+        let checks = of(
+            &format!("aof_enabled:{aof}\r\n"),
+            &[("appendfsync", fsync), ("save", save)],
+        );
+        assert_eq!(
+            fit(&checks, "persistence"),
+            expected,
+            "{aof} {fsync} {save}"
+        );
+    }
+}
+
+#[test]
+fn memory_must_not_be_made_by_deleting_locks() {
+    for (policy, expected) in [
+        ("noeviction", Fit::Fit),
+        ("volatile-lru", Fit::Unfit),
+        ("allkeys-random", Fit::Unfit),
+    ] {
+        let checks = of(
+            &format!("maxmemory:1000\r\nused_memory:10\r\nmaxmemory_policy:{policy}\r\n"),
+            &[],
+        );
+        assert_eq!(fit(&checks, "eviction policy"), expected, "{policy}");
+        assert_eq!(fit(&checks, "memory"), Fit::Fit);
+    }
+    assert_eq!(
+        fit(&of("maxmemory:1000\r\nused_memory:950\r\n", &[]), "memory"),
+        Fit::Warn
+    );
+    assert_eq!(
+        fit(&of("maxmemory:0\r\nused_memory:950\r\n", &[]), "memory"),
+        Fit::Fit
+    );
+}
+
+#[test]
+fn replicas_that_nobody_waits_for_are_a_warning() {
+    for (version, attached, needed, expected) in [
+        ("7.0.0", "0", "0", Fit::Fit),
+        ("7.0.0", "2", "0", Fit::Warn),
+        ("7.0.0", "2", "1", Fit::Fit),
+        ("6.2.14", "2", "1", Fit::Fit),
+        ("6.2.5", "2", "1", Fit::Warn),
+    ] {
+        let checks = of(
+            &format!("redis_version:{version}\r\nconnected_slaves:{attached}\r\n"),
+            &[("min-replicas-to-write", needed)],
+        );
+        assert_eq!(fit(&checks, "replicas"), expected);
+    }
+}
+
+#[test]
+fn a_clock_that_is_off_by_more_than_a_second_is_a_warning() {
+    for (offset, expected) in [
+        (0, Fit::Fit),
+        (-999_999, Fit::Fit),
+        (1_000_001, Fit::Warn),
+        (i64::MIN, Fit::Warn),
+    ] {
+        assert_eq!(clock(offset).fit, expected, "{offset}");
+    }
+    assert_eq!(
+        latency(Duration::from_micros(1203)).found,
+        "1.203 ms per round trip"
+    );
+    assert_eq!(latency(Duration::from_millis(80)).fit, Fit::Warn);
+}
+
+/// Every command in the scripts is one that permissions are looked up for.
+#[test]
+fn the_list_of_commands_is_that_of_the_scripts() {
+    let mut called = BTreeSet::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("lua")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(path).unwrap();
+            if text.contains("On servers only.") {
+                continue; // of ways that are chosen lock by lock
+            }
+            called.extend(
+                text.split("call('")
+                    .skip(1)
+                    .map(|rest| rest.split('\'').next().unwrap().to_owned()),
+            );
+        }
+    }
+    let used: BTreeSet<&str> = USED
+        .iter()
+        .chain(IN_A_CLUSTER)
+        .map(|command| command[0])
+        .collect();
+    let missing: Vec<_> = called
+        .iter()
+        .filter(|command| !used.contains(command.as_str()))
+        .collect();
+    assert!(!called.is_empty() && missing.is_empty(), "{missing:?}");
+}
+
+#[tokio::test]
+async fn several_servers_are_examined_at_once_and_each_is_named() {
+    let servers = [Server::start(), Server::start(), Server::start()];
+    servers[2].kill();
+    let stores: Vec<_> = servers.iter().map(|server| store(&server.url())).collect();
+    let all = |stores| examine_all("three".to_owned(), stores, Shape::Quorum, PATIENCE);
+    let within = Duration::from_millis(500);
+    let report = examine_all("three".to_owned(), &stores, Shape::Quorum, within);
+    let report = report.await.unwrap();
+    assert_eq!(report.nodes.len(), 3);
+    for (node, store) in report.nodes.iter().zip(&stores) {
+        assert_eq!(node.store, store.describe());
+    }
+    assert_eq!(fit(&report.nodes[1].checks, "role"), Fit::Fit);
+    assert_eq!(fit(&report.nodes[2].checks, "answer"), Fit::Unfit);
+    assert_eq!(fit(&report.checks, "servers that answer"), Fit::Warn);
+    assert!(!report.is_fit(), "one is unfit");
+
+    let twice = [&stores[..2], &stores[..1]].concat();
+    let report = all(&twice).await.unwrap();
+    assert_eq!(fit(&report.checks, "servers"), Fit::Unfit, "{report:#?}");
+
+    servers[0].kill();
+    let gone = examine_all("none".to_owned(), &stores[..1], Shape::Quorum, within);
+    assert_eq!(gone.await.unwrap_err().kind(), ErrorKind::Unreachable);
+}
+
+#[tokio::test]
+async fn a_plain_server_is_fit_with_warnings() {
+    let server = Server::start();
+    let checks = store(&server.url()).examine(PATIENCE).await.unwrap().checks;
+    for topic in [
+        "server",
+        "role",
+        "cluster",
+        "eviction policy",
+        "memory",
+        "replicas",
+        "clock",
+        "latency",
+        "transport",
+    ] {
+        assert_eq!(fit(&checks, topic), Fit::Fit, "{checks:#?}");
+    }
+    assert_eq!(fit(&checks, "persistence"), Fit::Warn);
+    assert_eq!(fit(&checks, "login"), Fit::Warn);
+    if checks.iter().any(|check| check.topic == "permissions") {
+        assert_eq!(fit(&checks, "permissions"), Fit::Fit, "{checks:#?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_unfit_is_found_on_a_real_server() {
+    let server = Server::builder()
+        .config("cluster-enabled", "yes")
+        .config("maxmemory-policy", "allkeys-lru")
+        .start();
+    let checks = store(&server.url()).examine(PATIENCE).await.unwrap().checks;
+    assert_eq!(fit(&checks, "cluster"), Fit::Unfit);
+    assert_eq!(fit(&checks, "eviction policy"), Fit::Unfit);
+    let server = Server::builder().password("sekret").start();
+    server.cli(&["REPLICAOF", "127.0.0.1", "1"]);
+    let checks = store(&server.url()).examine(PATIENCE).await.unwrap().checks;
+    assert_eq!(fit(&checks, "role"), Fit::Unfit);
+    assert_eq!(fit(&checks, "login"), Fit::Fit);
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_things_to_itself_gets_warnings() {
+    let server = Server::start();
+    server.cli(&[
+        "ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all", "-info", "-config",
+    ]);
+    let url = format!("redis://u:pw@127.0.0.1:{}", server.port());
+    let checks = store(&url).examine(PATIENCE).await.unwrap().checks;
+    assert_eq!(
+        (fit(&checks, "INFO"), fit(&checks, "CONFIG")),
+        (Fit::Warn, Fit::Warn)
+    );
+    assert_eq!(fit(&checks, "login"), Fit::Warn, "the default user is open");
+    assert_eq!(fit(&checks, "clock"), Fit::Fit);
+}
+
+#[tokio::test]
+async fn commands_that_are_not_allowed_are_named() {
+    let server = Server::start();
+    let advice = async |denied: &[&str]| {
+        let user = [
+            "ACL", "SETUSER", "u", "reset", "on", ">pw", "~*", "&*", "+@all",
+        ];
+        server.cli(&[&user[..], denied].concat());
+        let url = format!("redis://u:pw@127.0.0.1:{}", server.port());
+        let checks = store(&url).examine(PATIENCE).await.unwrap().checks;
+        let check = checks
+            .into_iter()
+            .find(|check| check.topic == "permissions");
+        let check = check.expect("permissions are always looked at");
+        (check.advice, check.found)
+    };
+    let (named, _) = advice(&["-evalsha"]).await;
+    assert_eq!(named.as_deref(), Some("give the user +evalsha"));
+    let (named, found) = advice(&["-zadd", "-publish"]).await;
+    match named {
+        Some(named) => assert_eq!(named, "give the user +publish +zadd"),
+        // Before Redis 7 nobody can ask about commands that change something.
+        None => assert!(found.contains("cannot be asked"), "{found}"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_cannot_be_examined() {
+    let server = Server::start();
+    server.kill();
+    let error = store(&server.url())
+        .examine(Duration::from_millis(200))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+}

@@ -1,0 +1,98 @@
+//! A connection that the user made and shares with us. It cannot listen, and nothing that blocks is sent on it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::Duration;
+
+use redis::aio::ConnectionLike;
+use redis::{Cmd, Pipeline, RedisResult, ServerError, Value};
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
+
+use super::error_map;
+use crate::base::error::{ErrorKind, StoreError};
+
+pub(super) const PLACE: &str = "the connection that was handed in";
+
+/// Any of the client's connections, behind one face.
+pub(super) trait Handed: Send + Sync {
+    fn send<'a>(
+        &self,
+        command: &'a Cmd,
+    ) -> Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>>;
+    fn send_together<'a>(
+        &self,
+        commands: &'a Pipeline,
+    ) -> Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>>;
+    fn database(&self) -> i64;
+}
+
+pub(super) struct Theirs<C>(pub(super) C);
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Handed for Theirs<C> {
+    fn send<'a>(
+        &self,
+        command: &'a Cmd,
+    ) -> Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>> {
+        let mut connection = self.0.clone();
+        Box::pin(async move { connection.req_packed_command(command).await })
+    }
+
+    fn send_together<'a>(
+        &self,
+        commands: &'a Pipeline,
+    ) -> Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>> {
+        let mut connection = self.0.clone();
+        Box::pin(async move {
+            let behind_multi = commands.len() + 1;
+            let answers = connection
+                .req_packed_commands(commands, behind_multi, 1)
+                .await?;
+            Ok(answers.into_iter().next().unwrap_or(Value::Nil))
+        })
+    }
+
+    fn database(&self) -> i64 {
+        self.0.get_db()
+    }
+}
+
+/// Sends one command and returns the server's answer, which may be an error of its own.
+///
+/// How often their connection sends it is theirs to say, so every other failure is in doubt.
+pub(super) async fn ask(
+    handed: &dyn Handed,
+    command: &Cmd,
+    within: Duration,
+) -> Result<Value, StoreError> {
+    outcome(timeout(within, handed.send(command)).await)
+}
+
+/// The same for a transaction, of whose `EXEC` this is the answer.
+pub(super) async fn together(
+    handed: &dyn Handed,
+    commands: &Pipeline,
+    within: Duration,
+) -> Result<Value, StoreError> {
+    outcome(timeout(within, handed.send_together(commands)).await)
+}
+
+fn outcome(sent: Result<RedisResult<Value>, Elapsed>) -> Result<Value, StoreError> {
+    match sent {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => match ServerError::try_from(error) {
+            Ok(reply) => Ok(Value::ServerError(reply)),
+            Err(error) => Err(error_map::from_connection(error, PLACE)),
+        },
+        Err(_) => Err(StoreError::unknown(
+            ErrorKind::TimedOut,
+            format!("no answer from {PLACE} in time"),
+        )),
+    }
+}
+
+impl fmt::Debug for dyn Handed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handed(database {})", self.database())
+    }
+}

@@ -1,0 +1,86 @@
+//! What happens to connections is a reason to look after leases at once: a server that was restarted or replaced may
+//! know nothing of them, and their holder is to hear of it now and not at the next renewal.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::CLOCK;
+use super::connection::Lane;
+use crate::store::Holder;
+
+/// As long as anything is held, a connection is tried to be made for so long at a time.
+const EACH: Duration = Duration::from_secs(1);
+/// Between two times, also when only a person could help.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Counts what has happened to the connections of a store. Clones share the count.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Trouble(Arc<watch::Sender<u64>>);
+
+impl Trouble {
+    pub(super) fn happened(&self) {
+        self.0.send_modify(|count| *count += 1);
+    }
+
+    /// What has happened before counts as news: a lease may be older than the thread that looks after it.
+    pub(super) fn watch(&self) -> watch::Receiver<u64> {
+        let mut news = self.0.subscribe();
+        if *news.borrow() > 0 {
+            news.mark_changed();
+        }
+        news
+    }
+}
+
+impl Lane {
+    /// Has all leases verified whenever a connection to the server has ended, as soon as there is one again; for ever.
+    pub(super) async fn keep_vigil(self: &Arc<Self>, holder: &dyn Holder) {
+        let mut trouble = self.trouble().watch();
+        while trouble.changed().await.is_ok() {
+            while holder.holds() {
+                if self.reached(CLOCK.now().plus(EACH)).await.is_ok() {
+                    holder.doubt_all();
+                    break;
+                }
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// The same where every request finds its node anew.
+#[cfg(feature = "cluster")]
+pub(super) async fn over_many(trouble: &Trouble, holder: &dyn Holder) {
+    let mut trouble = trouble.watch();
+    while trouble.changed().await.is_ok() {
+        if holder.holds() {
+            holder.doubt_all();
+        }
+        sleep(PAUSE).await; // the nodes of a cluster are mostly in trouble together
+    }
+}
+
+/// Follows the server to where it is said to be, and looks after leases; for ever.
+pub(super) async fn follow(lane: &Arc<Lane>, holder: &dyn Holder) {
+    let follows = super::sentinel::follow(lane.endpoint());
+    tokio::join!(follows, lane.keep_vigil(holder));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happened_before_anybody_watched_is_news_to_them_once() {
+        let trouble = Trouble::default();
+        assert!(!trouble.watch().has_changed().unwrap());
+        trouble.happened();
+        let mut late = trouble.watch();
+        assert!(late.has_changed().unwrap());
+        late.mark_unchanged();
+        assert!(!late.has_changed().unwrap());
+    }
+}

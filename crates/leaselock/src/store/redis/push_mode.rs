@@ -1,0 +1,95 @@
+//! Whether the connections of a lane are to receive messages as well as answers.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use super::push_receiver::{Ear, Hearing};
+use crate::base::error::StoreError;
+use crate::store::Sink;
+
+/// Nobody has waited yet.
+const NONE: u8 = 0;
+const HEAR: u8 = 1;
+/// The latest try failed, so the next connection does without: requests come first.
+const NOT_NOW: u8 = 2;
+/// The server does not let us, which only a person can change.
+const NEVER: u8 = 3;
+
+#[derive(Debug, Default)]
+pub(super) struct Wish {
+    hearing: OnceLock<Arc<Hearing>>,
+    state: AtomicU8,
+}
+
+impl Wish {
+    pub(super) fn hear_along(&self, channel: &str, sink: Sink) {
+        let channel = channel.to_owned();
+        drop(self.hearing.set(Arc::new(Hearing { channel, sink }))); // once is enough
+    }
+
+    /// Somebody waits. False when there is nobody to be told.
+    pub(super) fn begin(&self) -> bool {
+        self.change(NONE, HEAR);
+        self.hearing.get().is_some()
+    }
+
+    pub(super) fn is_to_hear(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == HEAR
+    }
+
+    /// The ear of the next connection, when it is to have one.
+    pub(super) fn ear(&self) -> Option<Arc<Ear>> {
+        let hearing = self.hearing.get().filter(|_| self.is_to_hear())?;
+        Some(Ear::new(hearing))
+    }
+
+    /// A connection that was to hear was not had. True when one that does not hear is worth trying at once.
+    pub(super) fn failed(&self, error: &StoreError) -> bool {
+        let passes = error.may_pass();
+        self.change(HEAR, if passes { NOT_NOW } else { NEVER });
+        !passes
+    }
+
+    /// A connection does without an ear. True when it might have had one.
+    pub(super) fn done_without(&self) -> bool {
+        self.change(NOT_NOW, HEAR);
+        self.state.load(Ordering::SeqCst) != NONE
+    }
+
+    /// It stays as it is when somebody else was first.
+    fn change(&self, from: u8, to: u8) -> bool {
+        let (success, failure) = (Ordering::SeqCst, Ordering::SeqCst);
+        let changed = self.state.compare_exchange(from, to, success, failure);
+        changed.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::error::ErrorKind;
+
+    fn wish() -> Wish {
+        let wish = Wish::default();
+        wish.hear_along("ch", Box::new(|_| {}));
+        assert!(wish.ear().is_none() && !wish.done_without() && wish.begin());
+        wish
+    }
+
+    #[test]
+    fn after_a_failure_that_passes_one_connection_does_without_and_the_next_is_to_hear_again() {
+        let wish = wish();
+        assert!(wish.ear().is_some());
+        assert!(!wish.failed(&StoreError::refused(ErrorKind::TimedOut, "too late")));
+        assert!(wish.ear().is_none());
+        assert!(wish.done_without());
+        assert!(wish.ear().is_some());
+    }
+
+    #[test]
+    fn what_the_server_refuses_is_not_asked_for_again() {
+        let wish = wish();
+        assert!(wish.failed(&StoreError::refused(ErrorKind::Forbidden, "NOPERM")));
+        assert!(wish.done_without() && wish.begin() && wish.ear().is_none());
+    }
+}

@@ -1,0 +1,140 @@
+//! The listening connection: kept alive for ever, and never silent about what it may have missed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use tokio::time::{sleep, timeout};
+
+use super::backoff::Backoff;
+use super::endpoint::{Endpoint, Raw};
+use super::error_map;
+use super::heartbeat;
+use super::heartbeat::PATIENCE;
+use super::push_receiver::{Ear, Hearing};
+use super::socket::Leash;
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{ErrorKind, StoreError};
+use crate::store::Sink;
+
+const CLOCK: Clock = Clock::boot();
+/// A connection that lived for less was no success: the next try waits longer.
+const STEADY: Duration = Duration::from_secs(2);
+
+/// Listens until it is dropped.
+pub(super) async fn listen(endpoint: &Endpoint, channel: &str, sink: Sink) {
+    let hearing = Arc::new(Hearing {
+        channel: channel.to_owned(),
+        sink,
+    });
+    let mut sessions = Sessions::default();
+    loop {
+        sessions.begin();
+        let ear = Ear::new(&hearing);
+        let error = session(endpoint, &ear).await;
+        let heard = ear.hears();
+        ear.close();
+        if sessions.is_news(heard, &error) {
+            tracing::warn!(server = %endpoint, %error, "not listening; waiters have their timers only");
+        }
+        sessions.pause(endpoint).await;
+    }
+}
+
+/// What one connection after another has come to.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    backoff: Backoff,
+    began: Moment,
+    /// What people were told while nothing is heard.
+    told: Option<ErrorKind>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Sessions {
+            backoff: Backoff::default(),
+            began: CLOCK.now(),
+            told: None,
+        }
+    }
+}
+
+impl Sessions {
+    pub(super) fn begin(&mut self) {
+        self.began = CLOCK.now();
+    }
+
+    /// What ended this one is worth telling: not the same again and again.
+    pub(super) fn is_news(&mut self, heard: bool, error: &StoreError) -> bool {
+        if heard {
+            self.told = None;
+        }
+        self.told.replace(error.kind()) != Some(error.kind())
+    }
+
+    /// Before the next one, the longer the more of them failed at once; no longer than until the server has moved.
+    pub(super) async fn pause(&mut self, endpoint: &Endpoint) {
+        if CLOCK.now().saturating_since(self.began) >= STEADY {
+            self.backoff.reset();
+        }
+        tokio::select! {
+            () = sleep(self.backoff.next()) => {}
+            () = endpoint.moved() => {}
+        }
+    }
+}
+
+/// One connection from its beginning to its end.
+async fn session(endpoint: &Endpoint, ear: &Arc<Ear>) -> StoreError {
+    let told = Arc::clone(ear);
+    match endpoint.for_messages(move |push| told.hear(push)).await {
+        Ok(Raw {
+            connection,
+            leash,
+            driver,
+        }) => {
+            tokio::select! {
+                () = driver => ended(endpoint),
+                error = stay(endpoint, ear, connection, &leash) => error,
+            }
+        }
+        Err(error) => error,
+    }
+}
+
+/// Subscribes, then makes sure that the line is alive; returns what ended it.
+async fn stay(
+    endpoint: &Endpoint,
+    ear: &Ear,
+    mut connection: MultiplexedConnection,
+    leash: &Leash,
+) -> StoreError {
+    match timeout(PATIENCE, connection.subscribe(ear.channel())).await {
+        Ok(Ok(())) => until_silent(endpoint, connection, leash).await,
+        Ok(Err(error)) => endpoint.connecting(error),
+        Err(_) => silent(endpoint),
+    }
+}
+
+/// Makes sure that the line is alive; returns what ended it.
+pub(super) async fn until_silent(
+    endpoint: &Endpoint,
+    connection: MultiplexedConnection,
+    leash: &Leash,
+) -> StoreError {
+    match heartbeat::until_silent(connection, leash).await {
+        Some(error) => error_map::from_connecting(error, &endpoint.to_string()),
+        None => silent(endpoint),
+    }
+}
+
+pub(super) fn ended(endpoint: &Endpoint) -> StoreError {
+    let message = format!("the connection to {endpoint} ended");
+    StoreError::refused(ErrorKind::Unreachable, message)
+}
+
+pub(super) fn silent(endpoint: &Endpoint) -> StoreError {
+    let message = format!("no answer from {endpoint} in time");
+    StoreError::refused(ErrorKind::TimedOut, message)
+}
