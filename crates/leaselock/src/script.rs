@@ -7,10 +7,10 @@ pub(crate) mod keys;
 use std::fmt;
 use std::sync::OnceLock;
 
-pub(crate) use self::arg::Word;
+pub(crate) use self::arg::Arg;
 use crate::base::error::{ErrorKind, StoreError};
 #[cfg(feature = "redis")]
-use crate::quorum::tally::{Count, Votes};
+use crate::quorum::tally::{Verdict, Votes};
 
 /// A script: one file under `lua/`, joined with the fragments it uses.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Words {
         }
     }
 
-    fn push(&mut self, word: impl Word) {
+    fn push(&mut self, word: impl Arg) {
         let unknown = 0_usize.to_ne_bytes();
         let start = self.framed.len() + unknown.len();
         self.framed.extend_from_slice(&unknown);
@@ -137,7 +137,7 @@ impl Call {
     }
 
     /// When the keys cannot be had together, this script is run on the first of them, with the same arguments.
-    pub(crate) fn or_alone(&mut self, script: &'static Script) {
+    pub(crate) fn single_key_fallback(&mut self, script: &'static Script) {
         self.alone = Some(script);
     }
 
@@ -153,24 +153,24 @@ impl Call {
     }
 
     /// Keys come before arguments.
-    pub(crate) fn key(&mut self, key: impl Word) -> &mut Self {
+    pub(crate) fn key(&mut self, key: impl Arg) -> &mut Self {
         debug_assert_eq!(self.keys, self.words.count, "a key behind an argument");
         self.words.push(key);
         self.keys += 1;
         self
     }
 
-    pub(crate) fn keys<W: Word>(&mut self, keys: impl Iterator<Item = W>) {
+    pub(crate) fn keys<W: Arg>(&mut self, keys: impl Iterator<Item = W>) {
         for key in keys {
             self.key(key);
         }
     }
 
-    pub(crate) fn args<W: Word>(&mut self, args: impl Iterator<Item = W>) {
+    pub(crate) fn args<W: Arg>(&mut self, args: impl Iterator<Item = W>) {
         args.for_each(|arg| self.words.push(arg));
     }
 
-    pub(crate) fn arg(&mut self, arg: impl Word) -> &mut Self {
+    pub(crate) fn arg(&mut self, arg: impl Arg) -> &mut Self {
         self.words.push(arg);
         self
     }
@@ -228,7 +228,7 @@ pub(crate) enum Value {
 
 /// An answer: a tag and what comes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tagged {
+pub(crate) struct Answer {
     tag: String,
     /// Everything, with nothing left in place of the tag.
     rest: Vec<Value>,
@@ -238,7 +238,7 @@ pub(crate) struct Tagged {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-impl Tagged {
+impl Answer {
     pub(crate) fn from_value(value: Value) -> Result<Self, Malformed> {
         let Value::Array(mut items) = value else {
             return Err(Malformed);
@@ -247,7 +247,7 @@ impl Tagged {
             return Err(Malformed);
         };
         let tag = String::from_utf8(std::mem::take(tag)).map_err(|_| Malformed)?;
-        Ok(Tagged { tag, rest: items })
+        Ok(Answer { tag, rest: items })
     }
 
     pub(crate) fn tag(&self) -> &str {
@@ -313,10 +313,10 @@ pub(crate) trait Operation {
     /// Keys and arguments in the order of the script's header.
     fn encode(&self, call: &mut Call);
     /// Every tag of the header, and no other.
-    fn decode(answer: &Tagged) -> Result<Self::Reply, Malformed>;
+    fn decode(answer: &Answer) -> Result<Self::Reply, Malformed>;
 
     /// The server's time in an answer, in microseconds, of those that carry it.
-    fn time_us(answer: &Tagged) -> Option<u64> {
+    fn time_us(answer: &Answer) -> Option<u64> {
         let _ = answer;
         None
     }
@@ -340,14 +340,14 @@ pub(crate) trait Operation {
 
     /// What a node answers to that.
     #[cfg(feature = "redis")]
-    fn of_a_node(answer: &Tagged) -> Result<Self::Reply, StoreError> {
+    fn of_a_node(answer: &Answer) -> Result<Self::Reply, StoreError> {
         Self::read(answer)
     }
 
     /// What the nodes say together. Most operations cannot be voted on.
     #[cfg(feature = "redis")]
-    fn count(_votes: &Votes<Self::Reply>) -> Count<Self::Reply> {
-        Count::Never
+    fn count(_votes: &Votes<Self::Reply>) -> Verdict<Self::Reply> {
+        Verdict::Never
     }
 
     /// What was to be cleaned up was there. Otherwise it may still be on its way.
@@ -357,7 +357,7 @@ pub(crate) trait Operation {
     }
 
     /// An answer that is not understood may come from a step that was taken.
-    fn read(answer: &Tagged) -> Result<Self::Reply, StoreError> {
+    fn read(answer: &Answer) -> Result<Self::Reply, StoreError> {
         Self::decode(answer).map_err(|Malformed| {
             let script = Self::SCRIPT().name;
             StoreError::unknown(
@@ -405,7 +405,7 @@ mod tests {
             Value::Array(vec![]),
             Value::Array(vec![Value::Int(0)]),
         ] {
-            assert_eq!(Tagged::from_value(bad), Err(Malformed));
+            assert_eq!(Answer::from_value(bad), Err(Malformed));
         }
     }
 
@@ -418,7 +418,7 @@ mod tests {
             bytes("1e15"),
             Value::Nil,
         ]);
-        let answer = Tagged::from_value(answer).unwrap();
+        let answer = Answer::from_value(answer).unwrap();
         assert_eq!(answer.signed(0), Ok(-1));
         assert_eq!(answer.number(0), Err(Malformed));
         assert_eq!(answer.number(1), Ok(1_795_224_695_691_371));

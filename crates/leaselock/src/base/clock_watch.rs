@@ -15,7 +15,7 @@ const DRIFT_SHARE: i128 = 100;
 const SLACK_US: i128 = 5_000;
 
 #[derive(Debug, Default)]
-pub(crate) struct Skew {
+pub(crate) struct ClockWatch {
     /// Answers come from several servers, whose clocks differ without any of them jumping.
     several: bool,
     bounds: Mutex<Option<Bounds>>,
@@ -32,12 +32,12 @@ struct Bounds {
     at_us: i128,
 }
 
-impl Skew {
+impl ClockWatch {
     /// For a store of one clock, or of several: those are not watched.
     pub(crate) fn of(several: bool) -> Self {
-        Skew {
+        ClockWatch {
             several,
-            ..Skew::default()
+            ..ClockWatch::default()
         }
     }
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn slow_answers_and_drift_are_no_jump() {
-        let skew = Skew::default();
+        let skew = ClockWatch::default();
         assert!(!skew.note(at(0), at(100), 1_000_050));
         assert!(!skew.note(at(10_000), at(3_010_000), 1_011_000));
         assert!(!skew.note(at(4_000_000), at(4_000_100), 5_005_000));
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn clocks_of_several_servers_are_not_compared() {
-        let skew = Skew::of(true);
+        let skew = ClockWatch::of(true);
         assert!(!skew.note(at(0), at(100), 1_000_000));
         assert!(!skew.note(at(1000), at(1100), 21_001_000));
         assert_eq!((skew.jumps(), skew.last_ms()), (0, None));
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_step_either_way_is_seen_once() {
-        let skew = Skew::default();
+        let skew = ClockWatch::default();
         assert!(!skew.note(at(0), at(100), 1_000_000));
         assert_eq!(skew.last_ms(), None);
         assert!(skew.note(at(1000), at(1100), 21_001_000));

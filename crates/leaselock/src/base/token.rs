@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-use crate::script::Word;
+use crate::script::Arg;
 
 const RANDOM_BYTES: usize = 16;
 const CLIENT_BYTES: usize = 6;
@@ -67,7 +67,7 @@ impl Token {
     }
 }
 
-impl Word for Token {
+impl Arg for Token {
     fn write_to(&self, text: &mut Vec<u8>) {
         text.extend_from_slice(&self.0);
     }

@@ -10,15 +10,15 @@ use super::options::{DRIFT_PPM, Options};
 use super::requests::Requests;
 use super::{Client, Inner};
 use crate::base::clock::Clock;
-use crate::base::clock_watch::Skew;
+use crate::base::clock_watch::ClockWatch;
 use crate::base::error::InvalidInput;
 use crate::base::name;
 use crate::base::token::{ClientId, Stock};
 use crate::base::ttl::{Drift, Ttl};
-use crate::engine::gate::{Gate, Strict};
+use crate::engine::gate::{QuarantineKey, Strict};
 use crate::engine::identity::Process;
-use crate::engine::wait::local::groups::Parties;
-use crate::engine::wait::local::keyed_mutex::Gates;
+use crate::engine::wait::local::groups::LocalGroups;
+use crate::engine::wait::local::keyed_mutex::KeyedMutex;
 #[cfg(feature = "redis")]
 use crate::interop::protocol::watch_multi;
 use crate::script::keys;
@@ -225,14 +225,14 @@ impl ClientBuilder {
             requests: Requests::new(&store, &self.clock, strict.is_some()),
             strict,
             clock: self.clock,
-            skew: Arc::new(Skew::of(store.has_clocks())),
+            skew: Arc::new(ClockWatch::of(store.has_clocks())),
             store,
-            parties: Parties::default(),
-            gates: Gates::default(),
+            local_groups: LocalGroups::default(),
+            gates: KeyedMutex::default(),
             #[cfg(feature = "redis")]
             lines: Arc::new(tokio::sync::Semaphore::new(watch_multi::LINES)),
             #[cfg(feature = "redis")]
-            waiting_rooms: crate::engine::replicas::pool::Rooms::default(),
+            waiting_rooms: crate::engine::replicas::pool::ReplicaPool::default(),
             background: OnceLock::new(),
             closed: AtomicBool::new(false),
             announced: AtomicU64::new(0),
@@ -252,7 +252,11 @@ impl ClientBuilder {
     }
 
     /// What strict mode needs, if it was asked for.
-    fn gate(&self, store: &Store, drift: Drift) -> Result<Option<Arc<Gate>>, InvalidInput> {
+    fn gate(
+        &self,
+        store: &Store,
+        drift: Drift,
+    ) -> Result<Option<Arc<QuarantineKey>>, InvalidInput> {
         let Some(longest) = self.strict else {
             return Ok(None);
         };
@@ -262,7 +266,12 @@ impl ClientBuilder {
             .can_be_strict()
             .map_err(|error| unfit(error.to_string()))?;
         let by_slot = store.is_cluster();
-        Ok(Some(Gate::new(&self.prefix, by_slot, longest, drift)))
+        Ok(Some(QuarantineKey::new(
+            &self.prefix,
+            by_slot,
+            longest,
+            drift,
+        )))
     }
 
     fn check(&self) -> Result<(), InvalidInput> {
@@ -270,7 +279,7 @@ impl ClientBuilder {
         self.defaults.check()?;
         #[cfg(feature = "redis")]
         if let Source::Quorum(quorum) = &self.source {
-            quorum.suits(&self.defaults)?;
+            quorum.check_limits(&self.defaults)?;
         }
         if self.drift_ppm > DRIFT_PPM_MAX {
             return Err(InvalidInput::new(format!(

@@ -16,9 +16,9 @@ use crate::base::token;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Ttl;
 use crate::engine::calls::{Detach, Detached, Extend, ExtendAnswer};
-use crate::engine::cleanup::{Debt, Owed};
+use crate::engine::cleanup::{CleanupGuard, PendingCleanup};
 use crate::engine::identity::Announce;
-use crate::engine::lease::record::Kept;
+use crate::engine::lease::record::LeaseRecord;
 use crate::script::keys;
 use crate::script::keys::MutexKeys;
 
@@ -92,7 +92,7 @@ impl fmt::Debug for Handle {
 
 /// Passes a lease on to a new token of a client without a session, so that neither the end of this process nor its
 /// other leases matter to it.
-pub(crate) async fn detach(inner: &Arc<Inner>, kept: &Kept) -> Result<Handle, ExtendError> {
+pub(crate) async fn detach(inner: &Arc<Inner>, kept: &LeaseRecord) -> Result<Handle, ExtendError> {
     let name = || kept.name.clone();
     let ttl = kept.ttl();
     let within = inner.request_timeout(ttl);
@@ -108,8 +108,8 @@ pub(crate) async fn detach(inner: &Arc<Inner>, kept: &Kept) -> Result<Handle, Ex
     };
     // From here on the successor may hold, and until the caller has the handle nobody knows it.
     let until = inner.clock.now().plus(ttl.as_duration());
-    let owed = Owed::acquisition(kept.keys.clone(), successor.clone(), until);
-    let debt = Debt::new(inner.reaper(), owed);
+    let owed = PendingCleanup::acquisition(kept.keys.clone(), successor.clone(), until);
+    let debt = CleanupGuard::new(inner.cleanup(), owed);
     // A second try after a lost answer finds the successor there and answers the same.
     let answer = match inner.ask(&step, within).await {
         Err(error) if error.maybe_applied() => inner.ask(&step, within).await,
@@ -195,7 +195,7 @@ impl DetachedLease {
     /// [`ExtendError::Lost`] when the lease is gone; the others leave it as it was or extended.
     pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
         let (ttl, keys, name) = (Ttl::new(ttl)?, self.keys()?, || self.handle.name.clone());
-        self.inner.allows(ttl)?;
+        self.inner.check_strict(ttl)?;
         let within = self.inner.request_timeout(ttl);
         let lost = |reason| Err(Lost::new(name(), self.handle.fence, reason).into());
         match self

@@ -28,18 +28,18 @@ use self::inspect::{BreakTerms, Broken, Inspection};
 use self::options::{DEFAULT_TTL, Options};
 use self::views::Note;
 use crate::base::clock::{Clock, Moment};
-use crate::base::clock_watch::Skew;
+use crate::base::clock_watch::ClockWatch;
 use crate::base::error::{BreakError, InspectError, InvalidInput, StoreError};
 use crate::base::name::Name;
 use crate::base::token::{ClientId, Stock, Token};
 use crate::base::ttl::{Drift, Ttl};
-use crate::engine::cleanup::Reaper;
+use crate::engine::cleanup::Cleanup;
 use crate::engine::gate::Strict;
 use crate::engine::lease::Held;
 use crate::engine::lease::deadlines::Id;
-use crate::engine::lease::record::Kept;
-use crate::engine::wait::local::groups::Parties;
-use crate::engine::wait::local::keyed_mutex::Gates;
+use crate::engine::lease::record::LeaseRecord;
+use crate::engine::wait::local::groups::LocalGroups;
+use crate::engine::wait::local::keyed_mutex::KeyedMutex;
 use crate::mutex::Mutex;
 use crate::script::Operation;
 use crate::script::keys;
@@ -82,18 +82,18 @@ pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) requests: Requests,
     pub(crate) tokens: Stock,
-    pub(crate) skew: Arc<Skew>,
+    pub(crate) skew: Arc<ClockWatch>,
     /// In strict mode.
     pub(crate) strict: Option<Strict>,
-    pub(crate) parties: Parties,
+    pub(crate) local_groups: LocalGroups,
     /// Whose turn it is to try, behind locks that have no line.
-    pub(crate) gates: Gates,
+    pub(crate) gates: KeyedMutex,
     /// How many more locks may have a connection of their own.
     #[cfg(feature = "redis")]
     pub(crate) lines: Arc<tokio::sync::Semaphore>,
     /// Over which replicas are waited for.
     #[cfg(feature = "redis")]
-    pub(crate) waiting_rooms: crate::engine::replicas::pool::Rooms,
+    pub(crate) waiting_rooms: crate::engine::replicas::pool::ReplicaPool,
     background: OnceLock<Result<Background, StoreError>>,
     closed: AtomicBool,
     /// When this client last said who it is; 0 for never.
@@ -260,7 +260,7 @@ impl Client {
             };
         };
         let (released, unconfirmed) = background
-            .reaper
+            .cleanup
             .drained(&self.inner.clock, OPERATOR_WITHIN)
             .await;
         self.inner.store.is_clean(OPERATOR_WITHIN).await;
@@ -310,9 +310,9 @@ impl Inner {
     }
 
     /// Where dropped things go. Only called by what exists after the thread was started.
-    pub(crate) fn reaper(&self) -> Reaper {
+    pub(crate) fn cleanup(&self) -> Cleanup {
         self.started()
-            .map_or_else(|| Reaper::new().0, |background| background.reaper.clone())
+            .map_or_else(|| Cleanup::new().0, |background| background.cleanup.clone())
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -324,7 +324,7 @@ impl Inner {
     pub(crate) async fn private(
         &self,
         within: Duration,
-    ) -> Result<crate::store::redis::Private, StoreError> {
+    ) -> Result<crate::store::redis::DedicatedConnection, StoreError> {
         let handle = &self.background()?.handle;
         match &self.store {
             Store::Redis(store) => store.private(handle, within).await,
@@ -379,7 +379,7 @@ impl Inner {
         if self.skew.note(sent, received, server_us)
             && let Some(background) = self.started()
         {
-            background.keeper.doubt_all();
+            background.keeper.verify_all();
         }
     }
 
@@ -460,7 +460,7 @@ impl Inner {
     }
 
     /// Takes the note away, in the background.
-    pub(crate) fn erase_note(&self, kept: &Kept) {
+    pub(crate) fn erase_note(&self, kept: &LeaseRecord) {
         if kept.why.is_some() {
             self.leave_note(&kept.keys, &kept.token, Some(""), DEFAULT_TTL);
         }

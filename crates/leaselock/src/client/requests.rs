@@ -7,17 +7,17 @@ use super::options::DEFAULT_TTL;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
 #[cfg(feature = "redis")]
-use crate::engine::batch::Straight;
-use crate::engine::batch::{Combiner, Contended, Joined};
+use crate::engine::batch::SoloPermit;
+use crate::engine::batch::{Batcher, ContentionFilter, Pending};
 use crate::engine::calls::{Acquire, Acquired, Release, ReleaseAnswer};
 use crate::engine::calls_many::{Acquires, Item, Releases, Terms};
 use crate::store::Store;
 
 #[derive(Debug)]
 pub(crate) struct Requests {
-    acquires: Combiner<Acquires>,
-    releases: Combiner<Releases>,
-    contended: Arc<Contended>,
+    acquires: Batcher<Acquires>,
+    releases: Batcher<Releases>,
+    contended: Arc<ContentionFilter>,
     store: Store,
     clock: Clock,
 }
@@ -26,13 +26,13 @@ impl Requests {
     /// In strict mode acquisitions leave one by one, because each is to ask at the gate; releases grant nothing when they
     /// leave together.
     pub(crate) fn new(store: &Store, clock: &Clock, strict: bool) -> Self {
-        let contended = Arc::new(Contended::default());
+        let contended = Arc::new(ContentionFilter::default());
         let shared = || (store.clone(), clock.clone(), Arc::clone(&contended));
         let ((for_acquires, clock, noted), (for_releases, its_clock, its_noted)) =
             (shared(), shared());
         Requests {
-            acquires: Combiner::new(for_acquires, clock.clone(), noted, !strict),
-            releases: Combiner::new(for_releases, its_clock, its_noted, true),
+            acquires: Batcher::new(for_acquires, clock.clone(), noted, !strict),
+            releases: Batcher::new(for_releases, its_clock, its_noted, true),
             contended,
             store: store.clone(),
             clock,
@@ -46,7 +46,7 @@ impl Requests {
 
     /// For an acquisition that leaves by itself in its own way: while this exists, others gather.
     #[cfg(feature = "redis")]
-    pub(crate) fn straight(&self) -> Option<Straight<'_, Acquires>> {
+    pub(crate) fn straight(&self) -> Option<SoloPermit<'_, Acquires>> {
         self.acquires.straight()
     }
 
@@ -57,7 +57,7 @@ impl Requests {
         item: Item,
         now: Moment,
         within: Duration,
-    ) -> Option<Joined<Acquired>> {
+    ) -> Option<Pending<Acquired>> {
         self.acquires.join(item, now, within)
     }
 

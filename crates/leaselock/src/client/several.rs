@@ -11,9 +11,9 @@ use crate::store::Store;
 impl Inner {
     /// On several servers some options make no sense.
     #[cfg(feature = "redis")]
-    pub(crate) fn suits(&self, options: &Options) -> Result<(), InvalidInput> {
+    pub(crate) fn check_limits(&self, options: &Options) -> Result<(), InvalidInput> {
         match &self.store {
-            Store::Quorum(quorum) => quorum.suits(options),
+            Store::Quorum(quorum) => quorum.check_limits(options),
             _ => Ok(()),
         }
     }

@@ -11,7 +11,7 @@ use crate::base::name::Name;
 use crate::base::ttl::Ttl;
 use crate::engine::calls::Seen;
 use crate::engine::gate;
-use crate::engine::gate::{Gate, Init, Status, StrictStatus};
+use crate::engine::gate::{Init, QuarantineKey, Status, StrictStatus};
 
 /// On a cluster there are thousands of gates, and at so many of them is asked at once: enough to keep the nodes busy,
 /// and few enough that whoever else asks there is not kept waiting.
@@ -98,12 +98,12 @@ impl Client {
 
 impl Inner {
     /// What all locks of this client stand behind in strict mode.
-    pub(crate) fn gate(&self) -> Option<&Arc<Gate>> {
+    pub(crate) fn gate(&self) -> Option<&Arc<QuarantineKey>> {
         self.strict.as_ref().map(|strict| &strict.gate)
     }
 
     /// Refuses a ttl that strict mode does not allow.
-    pub(crate) fn allows(&self, ttl: Ttl) -> Result<(), InvalidInput> {
+    pub(crate) fn check_strict(&self, ttl: Ttl) -> Result<(), InvalidInput> {
         self.gate().map_or(Ok(()), |gate| gate.fits(ttl))
     }
 

@@ -6,10 +6,10 @@ use crate::base::ttl::Ttl;
 #[cfg(feature = "redis")]
 use crate::engine::votable;
 #[cfg(feature = "redis")]
-use crate::quorum::tally::{Count, Votes};
+use crate::quorum::tally::{Verdict, Votes};
 use crate::script::damage;
 use crate::script::keys::MutexKeys;
-use crate::script::{Call, Malformed, Operation, Script, Tagged, Value, script};
+use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
 
 /// Looks at one mutex. Runs `lua/mutex/inspect.lua`.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Operation for Inspect<'_> {
         call.key(self.keys.fence()).key(self.keys.why());
     }
 
-    fn decode(answer: &Tagged) -> Result<Inspected, Malformed> {
+    fn decode(answer: &Answer) -> Result<Inspected, Malformed> {
         let state = match answer.tag() {
             "free" => InspectedState::Free,
             "held" => InspectedState::Held {
@@ -70,12 +70,12 @@ impl Operation for Inspect<'_> {
         })
     }
 
-    fn time_us(answer: &Tagged) -> Option<u64> {
+    fn time_us(answer: &Answer) -> Option<u64> {
         answer.number(0).ok()
     }
 
     #[cfg(feature = "redis")]
-    fn count(votes: &Votes<Inspected>) -> Count<Inspected> {
+    fn count(votes: &Votes<Inspected>) -> Verdict<Inspected> {
         votable::inspected(votes)
     }
 }
@@ -159,7 +159,7 @@ impl Operation for Break<'_> {
         }
     }
 
-    fn decode(answer: &Tagged) -> Result<Broke, Malformed> {
+    fn decode(answer: &Answer) -> Result<Broke, Malformed> {
         match answer.tag() {
             "broken" => {
                 let holder = answer.text(0)?;
@@ -177,13 +177,13 @@ impl Operation for Break<'_> {
         }
     }
 
-    fn time_us(answer: &Tagged) -> Option<u64> {
+    fn time_us(answer: &Answer) -> Option<u64> {
         let last = answer.values().len().checked_sub(1)?;
         answer.number(last).ok()
     }
 
     #[cfg(feature = "redis")]
-    fn count(votes: &Votes<Broke>) -> Count<Broke> {
+    fn count(votes: &Votes<Broke>) -> Verdict<Broke> {
         votable::broke(votes)
     }
 }
@@ -206,7 +206,7 @@ impl Operation for Note<'_> {
         call.arg(self.token).arg(self.text).arg(self.ttl.as_ms());
     }
 
-    fn decode(answer: &Tagged) -> Result<(), Malformed> {
+    fn decode(answer: &Answer) -> Result<(), Malformed> {
         match answer.tag() {
             "noted" | "erased" => Ok(()),
             _ => Err(Malformed),
@@ -214,7 +214,7 @@ impl Operation for Note<'_> {
     }
 
     #[cfg(feature = "redis")]
-    fn count(votes: &Votes<()>) -> Count<()> {
+    fn count(votes: &Votes<()>) -> Verdict<()> {
         votable::written(votes)
     }
 }
@@ -236,7 +236,7 @@ impl Operation for Survey<'_> {
         }
     }
 
-    fn decode(answer: &Tagged) -> Result<Vec<usize>, Malformed> {
+    fn decode(answer: &Answer) -> Result<Vec<usize>, Malformed> {
         match answer.tag() {
             "locks" => (0..answer.values().len())
                 .map(|at| {

@@ -9,9 +9,9 @@ use super::votable;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::quorum::tally::{Count, Votes};
+use crate::quorum::tally::{Verdict, Votes};
 use crate::script::keys::MutexKeys;
-use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 /// Asks for a vote. Runs `lua/quorum/vote.lua`.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Operation for Vote<'_> {
             .arg(self.caller);
     }
 
-    fn decode(answer: &Tagged) -> Result<Voted, Malformed> {
+    fn decode(answer: &Answer) -> Result<Voted, Malformed> {
         match answer.tag() {
             "accepted" => Ok(Voted::Accepted {
                 time_us: answer.number(0)?,
@@ -110,7 +110,7 @@ impl Operation for Accept<'_> {
             .arg(micros(self.behind));
     }
 
-    fn decode(answer: &Tagged) -> Result<Accepted, Malformed> {
+    fn decode(answer: &Answer) -> Result<Accepted, Malformed> {
         match answer.tag() {
             "accepted" => Ok(Accepted::Agreed),
             "refused" => Ok(Accepted::Refused {
@@ -161,7 +161,7 @@ impl Operation for Withdraw<'_> {
             .arg(self.caller);
     }
 
-    fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {
+    fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
         match answer.tag() {
             "released" => Ok(ReleaseAnswer::Released),
             "expired" => Ok(ReleaseAnswer::Expired),
@@ -170,7 +170,7 @@ impl Operation for Withdraw<'_> {
         }
     }
 
-    fn count(votes: &Votes<ReleaseAnswer>) -> Count<ReleaseAnswer> {
+    fn count(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
         votable::released(votes)
     }
 

@@ -14,9 +14,9 @@ use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::interop::protocol::setnx_pexpire;
 #[cfg(feature = "redis")]
-use crate::quorum::tally::{Count, Votes};
+use crate::quorum::tally::{Verdict, Votes};
 use crate::script::keys::MutexKeys;
-use crate::script::{Call, Malformed, Operation, Script, Tagged, Word, script};
+use crate::script::{Answer, Arg, Call, Malformed, Operation, Script, script};
 
 /// Takes the mutex, or gets in line. Runs `lua/mutex/acquire.lua`.
 #[derive(Debug)]
@@ -98,7 +98,9 @@ impl Operation for Acquire<'_> {
         if let Some(gate) = &self.keys.gate {
             call.key(&*gate.key_for(&self.keys.lock));
         }
-        call.arg(self.token).arg(self.ttl.as_ms()).arg(Wish(self));
+        call.arg(self.token)
+            .arg(self.ttl.as_ms())
+            .arg(QueueRequest(self));
         if let Some(gate) = &self.keys.gate {
             call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());
         }
@@ -111,7 +113,7 @@ impl Operation for Acquire<'_> {
         }
     }
 
-    fn decode(answer: &Tagged) -> Result<Acquired, Malformed> {
+    fn decode(answer: &Answer) -> Result<Acquired, Malformed> {
         match answer.tag() {
             "fenced" | "unfenced" => {
                 let time_us = answer.number(0)?;
@@ -154,9 +156,9 @@ impl Operation for Acquire<'_> {
 }
 
 /// What only a place in line needs, in one argument, because each costs client and server.
-pub(crate) struct Wish<'a, 'b>(pub(crate) &'a Acquire<'b>);
+pub(crate) struct QueueRequest<'a, 'b>(pub(crate) &'a Acquire<'b>);
 
-impl Word for Wish<'_, '_> {
+impl Arg for QueueRequest<'_, '_> {
     fn write_to(&self, text: &mut Vec<u8>) {
         let Acquire {
             waits,
@@ -182,12 +184,12 @@ impl Word for Wish<'_, '_> {
     }
 }
 
-fn seen(answer: &Tagged) -> Result<Seen, Malformed> {
+fn seen(answer: &Answer) -> Result<Seen, Malformed> {
     seen_at(answer, 0, answer.number(2)?)
 }
 
 /// Remaining time and holder, from `at` on.
-pub(crate) fn seen_at(answer: &Tagged, at: usize, time_us: u64) -> Result<Seen, Malformed> {
+pub(crate) fn seen_at(answer: &Answer, at: usize, time_us: u64) -> Result<Seen, Malformed> {
     let holder = answer.text(at + 1)?;
     Ok(Seen {
         remaining: u64::try_from(answer.signed(at)?)
@@ -223,7 +225,7 @@ impl Operation for Extend<'_> {
         call.arg(self.token).arg(self.ttl.as_ms());
     }
 
-    fn decode(answer: &Tagged) -> Result<ExtendAnswer, Malformed> {
+    fn decode(answer: &Answer) -> Result<ExtendAnswer, Malformed> {
         match answer.tag() {
             "extended" => Ok(ExtendAnswer::Extended {
                 time_us: answer.number(1)?,
@@ -234,13 +236,13 @@ impl Operation for Extend<'_> {
         }
     }
 
-    fn time_us(answer: &Tagged) -> Option<u64> {
+    fn time_us(answer: &Answer) -> Option<u64> {
         let lasts = answer.tag() == "extended";
         answer.number(usize::from(lasts)).ok()
     }
 
     #[cfg(feature = "redis")]
-    fn count(votes: &Votes<ExtendAnswer>) -> Count<ExtendAnswer> {
+    fn count(votes: &Votes<ExtendAnswer>) -> Verdict<ExtendAnswer> {
         votable::extended(votes)
     }
 }
@@ -280,7 +282,7 @@ impl Operation for Release<'_> {
         if let Some(used) = self.used {
             call.arg(used.get());
         }
-        call.or_alone(setnx_pexpire::release_alone()); // then its waiters find out by looking
+        call.single_key_fallback(setnx_pexpire::release_alone()); // then its waiters find out by looking
     }
 
     fn script(&self) -> &'static Script {
@@ -290,7 +292,7 @@ impl Operation for Release<'_> {
         }
     }
 
-    fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {
+    fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
         match answer.tag() {
             "released" => Ok(ReleaseAnswer::Released),
             "expired" => Ok(ReleaseAnswer::Expired),
@@ -308,12 +310,12 @@ impl Operation for Release<'_> {
     }
 
     #[cfg(feature = "redis")]
-    fn of_a_node(answer: &Tagged) -> Result<ReleaseAnswer, StoreError> {
+    fn of_a_node(answer: &Answer) -> Result<ReleaseAnswer, StoreError> {
         Withdraw::read(answer)
     }
 
     #[cfg(feature = "redis")]
-    fn count(votes: &Votes<ReleaseAnswer>) -> Count<ReleaseAnswer> {
+    fn count(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
         votable::released(votes)
     }
 
@@ -363,7 +365,7 @@ impl Operation for Cancel<'_> {
         }
     }
 
-    fn decode(answer: &Tagged) -> Result<Cancelled, Malformed> {
+    fn decode(answer: &Answer) -> Result<Cancelled, Malformed> {
         match answer.tag() {
             "left" => Ok(Cancelled::Left),
             "released" => Ok(Cancelled::Released),
@@ -372,7 +374,7 @@ impl Operation for Cancel<'_> {
         }
     }
 
-    fn time_us(answer: &Tagged) -> Option<u64> {
+    fn time_us(answer: &Answer) -> Option<u64> {
         answer.number(0).ok()
     }
 
@@ -385,7 +387,7 @@ impl Operation for Cancel<'_> {
     }
 
     #[cfg(feature = "redis")]
-    fn of_a_node(answer: &Tagged) -> Result<Cancelled, StoreError> {
+    fn of_a_node(answer: &Answer) -> Result<Cancelled, StoreError> {
         Ok(match Withdraw::read(answer)? {
             ReleaseAnswer::Released => Cancelled::Released,
             ReleaseAnswer::Expired | ReleaseAnswer::Taken => Cancelled::Absent,
@@ -393,7 +395,7 @@ impl Operation for Cancel<'_> {
     }
 
     #[cfg(feature = "redis")]
-    fn count(votes: &Votes<Cancelled>) -> Count<Cancelled> {
+    fn count(votes: &Votes<Cancelled>) -> Verdict<Cancelled> {
         votable::cancelled(votes)
     }
 }
@@ -425,7 +427,7 @@ impl Operation for Detach<'_> {
             .arg(self.ttl.as_ms());
     }
 
-    fn decode(answer: &Tagged) -> Result<Detached, Malformed> {
+    fn decode(answer: &Answer) -> Result<Detached, Malformed> {
         match answer.tag() {
             "passed" => Ok(Detached::Passed),
             "expired" => Ok(Detached::Expired),
@@ -434,13 +436,13 @@ impl Operation for Detach<'_> {
         }
     }
 
-    fn time_us(answer: &Tagged) -> Option<u64> {
+    fn time_us(answer: &Answer) -> Option<u64> {
         let lasts = answer.tag() == "passed";
         answer.number(usize::from(lasts)).ok()
     }
 
     #[cfg(feature = "redis")]
-    fn count(votes: &Votes<Detached>) -> Count<Detached> {
+    fn count(votes: &Votes<Detached>) -> Verdict<Detached> {
         votable::detached(votes)
     }
 }

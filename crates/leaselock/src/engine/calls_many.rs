@@ -12,9 +12,9 @@ use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 #[cfg(feature = "redis")]
-use crate::quorum::tally::{Count, Votes};
+use crate::quorum::tally::{Verdict, Votes};
 use crate::script::keys::MutexKeys;
-use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 use crate::store::Store;
 
 /// More items in one call would hold the server for too long. The same number stands in `lua/many.lua`.
@@ -102,7 +102,7 @@ impl Operation for AcquireMany<'_> {
         call.args(items.iter().map(|item| &item.token));
     }
 
-    fn decode(answer: &Tagged) -> Result<Answers<Acquired>, Malformed> {
+    fn decode(answer: &Answer) -> Result<Answers<Acquired>, Malformed> {
         match answer.tag() {
             "answered" => {
                 let time_us = answer.number(0)?;
@@ -175,7 +175,7 @@ impl Operation for ReleaseMany<'_> {
         call.args(items.iter().map(|item| &item.token));
     }
 
-    fn decode(answer: &Tagged) -> Result<Answers<ReleaseAnswer>, Malformed> {
+    fn decode(answer: &Answer) -> Result<Answers<ReleaseAnswer>, Malformed> {
         match answer.tag() {
             "answered" => each(answer.bytes(0)?, released),
             _ => Err(Malformed),
@@ -197,12 +197,12 @@ impl Operation for ReleaseMany<'_> {
     }
 
     #[cfg(feature = "redis")]
-    fn of_a_node(answer: &Tagged) -> Result<Answers<ReleaseAnswer>, StoreError> {
+    fn of_a_node(answer: &Answer) -> Result<Answers<ReleaseAnswer>, StoreError> {
         WithdrawMany::read(answer)
     }
 
     #[cfg(feature = "redis")]
-    fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Count<Answers<ReleaseAnswer>> {
+    fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Verdict<Answers<ReleaseAnswer>> {
         WithdrawMany::count(votes)
     }
 
@@ -227,7 +227,7 @@ impl Operation for ExtendMany<'_> {
         call.args(items.iter().map(|item| &item.token));
     }
 
-    fn decode(answer: &Tagged) -> Result<Answers<ExtendAnswer>, Malformed> {
+    fn decode(answer: &Answer) -> Result<Answers<ExtendAnswer>, Malformed> {
         match answer.tag() {
             "answered" => {
                 let time_us = answer.number(0)?;
@@ -243,12 +243,12 @@ impl Operation for ExtendMany<'_> {
         }
     }
 
-    fn time_us(answer: &Tagged) -> Option<u64> {
+    fn time_us(answer: &Answer) -> Option<u64> {
         answer.number(0).ok()
     }
 
     #[cfg(feature = "redis")]
-    fn count(votes: &Votes<Answers<ExtendAnswer>>) -> Count<Answers<ExtendAnswer>> {
+    fn count(votes: &Votes<Answers<ExtendAnswer>>) -> Verdict<Answers<ExtendAnswer>> {
         votable::each_item(votes, votable::extended)
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 
-use super::batch::Combiner;
+use super::batch::Batcher;
 use super::calls::{Cancel, Release};
 use super::calls_many::{Item, Releases, Terms};
 use crate::base::clock::{Clock, Moment};
@@ -18,7 +18,7 @@ use crate::base::error::StoreError;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::client::options::DEFAULT_TTL;
-use crate::interop::protocol::custom::Claim;
+use crate::interop::protocol::custom::ForeignLock;
 use crate::script::keys::MutexKeys;
 use crate::store::Store;
 
@@ -41,7 +41,7 @@ const HOLDERS_ARE_TOLD: Duration = Duration::from_secs(1);
 
 /// Something that may exist on the server and that nobody uses.
 #[derive(Debug)]
-pub(crate) struct Owed {
+pub(crate) struct PendingCleanup {
     keys: MutexKeys,
     token: Token,
     /// The highest fencing token in use.
@@ -53,12 +53,12 @@ pub(crate) struct Owed {
     /// It stood in line: whichever server does not know of its end may grant it once more.
     stood: bool,
     /// How it was taken, when not in the native way.
-    claim: Option<Arc<Claim>>,
+    claim: Option<Arc<ForeignLock>>,
     /// It is left alone for so long.
     rests: Duration,
 }
 
-impl Owed {
+impl PendingCleanup {
     /// A lease that was given up; no request of it is on its way.
     pub(crate) fn release(
         keys: MutexKeys,
@@ -66,7 +66,7 @@ impl Owed {
         used: Option<Fence>,
         until: Moment,
     ) -> Self {
-        Owed {
+        PendingCleanup {
             keys,
             token,
             used,
@@ -97,14 +97,14 @@ impl Owed {
     }
 
     /// It is given back in another way than the native one.
-    pub(crate) fn claimed(mut self, claim: Option<Arc<Claim>>) -> Self {
+    pub(crate) fn claimed(mut self, claim: Option<Arc<ForeignLock>>) -> Self {
         self.claim = claim;
         self
     }
 
     /// An acquisition that may have succeeded or may yet succeed.
     pub(crate) fn acquisition(keys: MutexKeys, token: Token, until: Moment) -> Self {
-        Owed {
+        PendingCleanup {
             keys,
             token,
             used: None,
@@ -121,16 +121,16 @@ impl Owed {
 ///
 /// Every acquisition and every release has one of its own for a moment, so a clone is one count and no more.
 #[derive(Debug, Clone)]
-pub(crate) struct Reaper(Arc<Desk>);
+pub(crate) struct Cleanup(Arc<Shared>);
 
 #[derive(Debug)]
-struct Desk {
-    queue: mpsc::UnboundedSender<Owed>,
-    tally: Arc<Tally>,
+struct Shared {
+    queue: mpsc::UnboundedSender<PendingCleanup>,
+    tally: Arc<Counters>,
 }
 
 #[derive(Debug, Default)]
-struct Tally {
+struct Counters {
     /// The latest that stood in line and are over: nobody uses their tokens any more.
     former: Mutex<VecDeque<(Token, MutexKeys)>>,
     open: AtomicUsize,
@@ -142,28 +142,28 @@ struct Tally {
 
 /// The receiving end, to be run on the client's thread.
 #[derive(Debug)]
-pub(crate) struct Reaping {
-    queue: mpsc::UnboundedReceiver<Owed>,
-    tally: Arc<Tally>,
+pub(crate) struct CleanupTask {
+    queue: mpsc::UnboundedReceiver<PendingCleanup>,
+    tally: Arc<Counters>,
 }
 
-impl Reaper {
-    pub(crate) fn new() -> (Self, Reaping) {
+impl Cleanup {
+    pub(crate) fn new() -> (Self, CleanupTask) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(Counters::default());
         (
-            Reaper(Arc::new(Desk {
+            Cleanup(Arc::new(Shared {
                 queue: sender,
                 tally: Arc::clone(&tally),
             })),
-            Reaping {
+            CleanupTask {
                 queue: receiver,
                 tally,
             },
         )
     }
 
-    pub(crate) fn take(&self, owed: Owed) {
+    pub(crate) fn take(&self, owed: PendingCleanup) {
         self.0.tally.open.fetch_add(1, Ordering::SeqCst);
         if self.0.queue.send(owed).is_err() {
             self.0.tally.settle(false); // the thread is gone with the process; the ttl is the last line
@@ -184,7 +184,7 @@ impl Reaper {
                 Some(_) => Duration::ZERO,
                 None => HOLDERS_ARE_TOLD,
             };
-            let owed = Owed::acquisition(keys, token, now).stood(true);
+            let owed = PendingCleanup::acquisition(keys, token, now).stood(true);
             self.take(owed.after(rests));
         }
     }
@@ -207,12 +207,12 @@ impl Reaper {
     }
 }
 
-impl Tally {
+impl Counters {
     fn former(&self) -> MutexGuard<'_, VecDeque<(Token, MutexKeys)>> {
         self.former.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, owed: &Owed) {
+    fn remember(&self, owed: &PendingCleanup) {
         if !owed.stood {
             return;
         }
@@ -237,11 +237,11 @@ impl Tally {
     }
 }
 
-impl Reaping {
+impl CleanupTask {
     /// Runs until no one can owe anything any more.
     pub(crate) async fn run(mut self, store: Store, clock: Clock) {
-        let way = Arc::new(Way {
-            releases: Combiner::new(store.clone(), clock.clone(), Arc::default(), true),
+        let way = Arc::new(CleanupClient {
+            releases: Batcher::new(store.clone(), clock.clone(), Arc::default(), true),
             store,
             clock,
             tally: Arc::clone(&self.tally),
@@ -270,17 +270,17 @@ impl Reaping {
 }
 
 /// How what is owed gets to the store.
-struct Way {
+struct CleanupClient {
     /// Leases that were dropped together are given back together.
-    releases: Combiner<Releases>,
+    releases: Batcher<Releases>,
     store: Store,
     clock: Clock,
-    tally: Arc<Tally>,
+    tally: Arc<Counters>,
 }
 
-impl Way {
+impl CleanupClient {
     /// True once the store has confirmed that nothing is left.
-    async fn pay(&self, owed: &Owed) -> bool {
+    async fn pay(&self, owed: &PendingCleanup) -> bool {
         let give_up_at = owed.until.plus(PATIENCE_BEYOND);
         for round in 0.. {
             let pause = PAUSES_MS
@@ -303,7 +303,7 @@ impl Way {
         false
     }
 
-    async fn try_once(&self, owed: &Owed) -> Result<(), StoreError> {
+    async fn try_once(&self, owed: &PendingCleanup) -> Result<(), StoreError> {
         if let Some(claim) = &owed.claim {
             claim.clean_up(&self.store, TRY_WITHIN).await
         } else if owed.in_flight || owed.used.is_some() {
@@ -314,7 +314,7 @@ impl Way {
     }
 
     /// What may be in line, or may still get there.
-    async fn cancel(&self, owed: &Owed) -> Result<(), StoreError> {
+    async fn cancel(&self, owed: &PendingCleanup) -> Result<(), StoreError> {
         let cancel = Cancel {
             keys: &owed.keys,
             token: &owed.token,
@@ -324,7 +324,7 @@ impl Way {
     }
 
     /// What was a lease, and with that out of line.
-    async fn release(&self, owed: &Owed) -> Result<(), StoreError> {
+    async fn release(&self, owed: &PendingCleanup) -> Result<(), StoreError> {
         let release = Release {
             keys: &owed.keys,
             token: &owed.token,
@@ -348,15 +348,15 @@ impl Way {
 /// Owes something until it is settled: made before a request is sent, so that no drop, panic or error in between
 /// leaves a lock behind.
 #[derive(Debug)]
-pub(crate) struct Debt {
-    reaper: Reaper,
-    owed: Option<Owed>,
+pub(crate) struct CleanupGuard {
+    cleanup: Cleanup,
+    owed: Option<PendingCleanup>,
 }
 
-impl Debt {
-    pub(crate) fn new(reaper: Reaper, owed: Owed) -> Self {
-        Debt {
-            reaper,
+impl CleanupGuard {
+    pub(crate) fn new(cleanup: Cleanup, owed: PendingCleanup) -> Self {
+        CleanupGuard {
+            cleanup,
             owed: Some(owed),
         }
     }
@@ -383,15 +383,15 @@ impl Debt {
     /// Nothing is owed: the store said that it is over.
     pub(crate) fn end(mut self) {
         if let Some(owed) = self.owed.take() {
-            self.reaper.0.tally.remember(&owed);
+            self.cleanup.0.tally.remember(&owed);
         }
     }
 }
 
-impl Drop for Debt {
+impl Drop for CleanupGuard {
     fn drop(&mut self) {
         if let Some(owed) = self.owed.take() {
-            self.reaper.take(owed);
+            self.cleanup.take(owed);
         }
     }
 }

@@ -13,14 +13,14 @@ use crate::base::error::InvalidInput;
 use crate::base::slots;
 use crate::base::ttl::{Drift, Ttl};
 use crate::script::keys;
-use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 /// Beyond the longest lease: what a grant may have spent on its way, and the rounding of the server.
 const MARGIN: Duration = Duration::from_secs(2);
 
 /// What all who use one gate must agree on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Gate {
+pub(crate) struct QuarantineKey {
     prefix: String,
     /// When there is one for all locks; otherwise there is one for those of each slot.
     key: Option<String>,
@@ -38,9 +38,9 @@ pub(crate) fn gates(prefix: &str, by_slot: bool) -> impl Iterator<Item = String>
     (0..count).map(move |turn| keys::gate(prefix, by_slot.then_some(slot(turn))))
 }
 
-impl Gate {
+impl QuarantineKey {
     pub(crate) fn new(prefix: &str, by_slot: bool, longest: Ttl, drift: Drift) -> Arc<Self> {
-        Arc::new(Gate {
+        Arc::new(QuarantineKey {
             prefix: prefix.to_owned(),
             key: (!by_slot).then(|| keys::gate(prefix, None)),
             longest,
@@ -149,13 +149,13 @@ impl StrictStatus {
 /// A client in strict mode.
 #[derive(Debug)]
 pub(crate) struct Strict {
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) gate: Arc<QuarantineKey>,
     /// The end of the latest quarantine that was met.
     until: Mutex<Option<Moment>>,
 }
 
 impl Strict {
-    pub(crate) fn new(gate: Arc<Gate>) -> Self {
+    pub(crate) fn new(gate: Arc<QuarantineKey>) -> Self {
         Strict {
             gate,
             until: Mutex::default(),
@@ -167,7 +167,7 @@ impl Strict {
     }
 
     /// Takes in an answer. Each quarantine is told once: true when it is another one than before.
-    pub(crate) fn met(&self, why: Quarantine, remaining: Duration, now: Moment) -> bool {
+    pub(crate) fn saw_quarantine(&self, why: Quarantine, remaining: Duration, now: Moment) -> bool {
         /// Two answers about the same end differ by less.
         const SAME: Duration = Duration::from_secs(1);
         let end = now.plus(remaining);
@@ -206,14 +206,14 @@ impl Operation for Init<'_> {
         call.arg(self.longest.as_ms());
     }
 
-    fn decode(answer: &Tagged) -> Result<(), Malformed> {
+    fn decode(answer: &Answer) -> Result<(), Malformed> {
         match answer.tag() {
             "opened" => Ok(()),
             _ => Err(Malformed),
         }
     }
 
-    fn time_us(answer: &Tagged) -> Option<u64> {
+    fn time_us(answer: &Answer) -> Option<u64> {
         answer.number(0).ok()
     }
 }
@@ -232,7 +232,7 @@ impl Operation for Status<'_> {
         call.key(self.key);
     }
 
-    fn decode(answer: &Tagged) -> Result<StrictStatus, Malformed> {
+    fn decode(answer: &Answer) -> Result<StrictStatus, Malformed> {
         let duration = |at| answer.number(at).map(Duration::from_millis);
         Ok(match answer.tag() {
             "missing" => StrictStatus::Missing,
@@ -257,7 +257,12 @@ mod tests {
 
     fn strict(longest_ms: u64) -> Strict {
         let longest = Ttl::whole_ms(longest_ms).unwrap();
-        Strict::new(Gate::new("", false, longest, Drift { ppm: 10_000 }))
+        Strict::new(QuarantineKey::new(
+            "",
+            false,
+            longest,
+            Drift { ppm: 10_000 },
+        ))
     }
 
     fn at(ms: u64) -> Moment {
@@ -272,16 +277,19 @@ mod tests {
     #[test]
     fn each_quarantine_is_told_once_and_the_next_one_again() {
         let strict = strict(1_000);
-        let met = |left_ms, now| {
+        let saw_quarantine = |left_ms, now| {
             let left = Duration::from_millis(left_ms);
-            strict.met(Quarantine::Moved, left, at(now))
+            strict.saw_quarantine(Quarantine::Moved, left, at(now))
         };
         assert_eq!(strict.left(at(0)), Duration::ZERO);
-        assert!(met(3_000, 0));
-        assert!(!met(2_000, 1_005) && !met(0, 3_010));
+        assert!(saw_quarantine(3_000, 0));
+        assert!(!saw_quarantine(2_000, 1_005) && !saw_quarantine(0, 3_010));
         assert_eq!(strict.left(at(3_000)), Duration::from_millis(10));
-        assert!(met(3_000, 3_500), "the server was restarted in the middle");
-        assert!(met(3_000, 60_000));
+        assert!(
+            saw_quarantine(3_000, 3_500),
+            "the server was restarted in the middle"
+        );
+        assert!(saw_quarantine(3_000, 60_000));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use crate::base::clock;
 use crate::base::ttl::Ttl;
 use crate::base::unseen::is_unseen;
 #[cfg(feature = "redis")]
-use crate::quorum::tally::{Count, Votes};
-use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::quorum::tally::{Verdict, Votes};
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 /// The process behind a lease or a place in line, as it described itself. Not proven: show it, do not trust it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Operation for Announce<'_> {
         call.arg(self.about).arg(self.ttl.as_ms());
     }
 
-    fn decode(answer: &Tagged) -> Result<(), Malformed> {
+    fn decode(answer: &Answer) -> Result<(), Malformed> {
         match answer.tag() {
             "announced" | "gone" => Ok(()),
             _ => Err(Malformed),
@@ -94,7 +94,7 @@ impl Operation for Announce<'_> {
     }
 
     #[cfg(feature = "redis")]
-    fn count(votes: &Votes<()>) -> Count<()> {
+    fn count(votes: &Votes<()>) -> Verdict<()> {
         votable::written(votes)
     }
 }
@@ -114,7 +114,7 @@ impl Operation for Who<'_> {
     }
 
     /// What no client of ours wrote says nothing about it.
-    fn decode(answer: &Tagged) -> Result<Option<Process>, Malformed> {
+    fn decode(answer: &Answer) -> Result<Option<Process>, Malformed> {
         match answer.tag() {
             "known" => Ok(answer.text(0).ok().and_then(Process::decode)),
             "unknown" => Ok(None),
@@ -123,7 +123,7 @@ impl Operation for Who<'_> {
     }
 
     #[cfg(feature = "redis")]
-    fn count(votes: &Votes<Option<Process>>) -> Count<Option<Process>> {
+    fn count(votes: &Votes<Option<Process>>) -> Verdict<Option<Process>> {
         votable::known(votes)
     }
 }

@@ -1,7 +1,7 @@
 //! Where in the queue a waiter stands.
 
-use super::calls::{Acquire, Seen, Wish, seen_at};
-use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use super::calls::{Acquire, QueueRequest, Seen, seen_at};
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 /// Looks where a waiter stands that acquires in this way. Runs `lua/mutex/position.lua`.
 #[derive(Debug)]
@@ -26,10 +26,10 @@ impl Operation for Position<'_> {
         call.key(&acquire.keys.lock)
             .key(acquire.keys.line())
             .key(acquire.keys.waiters());
-        call.arg(acquire.token).arg(Wish(acquire));
+        call.arg(acquire.token).arg(QueueRequest(acquire));
     }
 
-    fn decode(answer: &Tagged) -> Result<Stands, Malformed> {
+    fn decode(answer: &Answer) -> Result<Stands, Malformed> {
         match answer.tag() {
             "waiting" => Ok(Stands::At {
                 seen: seen_at(answer, 0, answer.number(2)?)?,

@@ -11,12 +11,12 @@ use tokio::sync::Notify;
 use self::revote::Absent;
 use super::calls::{Extend, ExtendAnswer};
 use super::calls_many::{Answers, ExtendMany, Item, MANY_MAX, Terms};
-use super::cleanup::{Owed, Reaper};
-use super::lease::deadlines::{Id, Schedule};
-use super::lease::record::Kept;
+use super::cleanup::{Cleanup, PendingCleanup};
+use super::lease::deadlines::{Deadlines, Id};
+use super::lease::record::LeaseRecord;
 use super::lease::state::{EARLY_MAX, Step};
 use crate::base::clock::{Alarm, Clock, Moment};
-use crate::base::clock_watch::Skew;
+use crate::base::clock_watch::ClockWatch;
 use crate::base::error::{LostReason, StoreError};
 use crate::base::ttl::Ttl;
 use crate::client::views::Note;
@@ -27,19 +27,19 @@ use crate::store::{Holder, Store};
 const IDLE: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct Renewal {
     table: Mutex<Table>,
     changed: Notify,
     store: Store,
     clock: Clock,
     request_timeout: Option<Duration>,
-    reaper: Reaper,
-    skew: Arc<Skew>,
+    cleanup: Cleanup,
+    skew: Arc<ClockWatch>,
 }
 
 #[derive(Debug)]
 struct Table {
-    schedule: Schedule,
+    schedule: Deadlines,
     absent: Absent,
     /// Until when the task sleeps. Whatever comes later need not wake it.
     sleeps_until: Moment,
@@ -53,28 +53,28 @@ impl Table {
 }
 
 /// A lease and where it is in the schedule.
-type Due = (Id, Arc<Kept>);
+type Due = (Id, Arc<LeaseRecord>);
 
-impl Keeper {
+impl Renewal {
     pub(crate) fn new(
         store: Store,
         clock: Clock,
         request_timeout: Option<Duration>,
-        reaper: Reaper,
-        skew: Arc<Skew>,
+        cleanup: Cleanup,
+        skew: Arc<ClockWatch>,
     ) -> Self {
         let table = Table {
-            schedule: Schedule::default(),
+            schedule: Deadlines::default(),
             absent: Absent::default(),
             sleeps_until: Moment::from_nanos(u64::MAX),
         };
-        Keeper {
+        Renewal {
             table: Mutex::new(table),
             changed: Notify::new(),
             store,
             clock,
             request_timeout,
-            reaper,
+            cleanup,
             skew,
         }
     }
@@ -84,7 +84,7 @@ impl Keeper {
     }
 
     /// Keeps a lease from now on. The id takes it back.
-    pub(crate) fn keep(&self, kept: Arc<Kept>) -> Id {
+    pub(crate) fn keep(&self, kept: Arc<LeaseRecord>) -> Id {
         let alarm = kept.core().next();
         let (id, early) = {
             let mut table = self.table();
@@ -103,7 +103,7 @@ impl Keeper {
     }
 
     /// The lease is another task's from now on. The new id takes it back.
-    pub(crate) fn pass_on(&self, id: Id, to: Arc<Kept>) -> Id {
+    pub(crate) fn pass_on(&self, id: Id, to: Arc<LeaseRecord>) -> Id {
         let alarm = to.core().next();
         let (id, early) = {
             let mut table = self.table();
@@ -127,13 +127,13 @@ impl Keeper {
     }
 
     /// Whoever has the lease by now: it may have passed on while a request was on its way.
-    fn present(&self, id: Id, asked_for: &Arc<Kept>) -> Arc<Kept> {
+    fn present(&self, id: Id, asked_for: &Arc<LeaseRecord>) -> Arc<LeaseRecord> {
         let present = self.table().schedule.get(id);
         present.unwrap_or_else(|| Arc::clone(asked_for))
     }
 
     /// It is over, unless it has passed on meanwhile: then the alarm that has just rung was the next one's.
-    fn forget_this(&self, id: Id, kept: &Arc<Kept>) {
+    fn forget_this(&self, id: Id, kept: &Arc<LeaseRecord>) {
         let mut table = self.table();
         match table.schedule.get(id) {
             Some(present) if !Arc::ptr_eq(&present, kept) => {
@@ -164,7 +164,7 @@ impl Keeper {
     }
 
     /// Everything that is held, oldest first.
-    pub(crate) fn held(&self) -> Vec<Arc<Kept>> {
+    pub(crate) fn held(&self) -> Vec<Arc<LeaseRecord>> {
         let all = self.table().schedule.all();
         all.into_iter().map(|(_, kept)| kept).collect()
     }
@@ -210,7 +210,7 @@ impl Keeper {
     }
 
     /// True for a lease that is to be renewed now. Its alarm is its deadline until the answer comes.
-    fn step(&self, id: Id, kept: &Arc<Kept>, now: Moment) -> bool {
+    fn step(&self, id: Id, kept: &Arc<LeaseRecord>, now: Moment) -> bool {
         match kept.step(now) {
             Step::Until(next) => self.set_alarms([(id, next)]),
             Step::Renew => {
@@ -237,15 +237,15 @@ impl Keeper {
     }
 
     /// At the end of the longest hold the store still holds the key: the lease is given up for the holder.
-    fn give_back_after_hold(&self, kept: &Kept, reason: LostReason) {
+    fn give_back_after_hold(&self, kept: &LeaseRecord, reason: LostReason) {
         if reason == LostReason::HoldOver {
-            let owed = Owed::release(
+            let owed = PendingCleanup::release(
                 kept.keys.clone(),
                 kept.token.clone(),
                 kept.fence,
                 self.clock.now(),
             );
-            self.reaper.take(owed.claimed(kept.claim.clone()));
+            self.cleanup.take(owed.claimed(kept.claim.clone()));
         }
     }
 
@@ -351,7 +351,7 @@ impl Keeper {
         self.set_alarms(alarms);
     }
 
-    async fn renew_alone(self: &Arc<Self>, id: Id, kept: &Arc<Kept>) {
+    async fn renew_alone(self: &Arc<Self>, id: Id, kept: &Arc<LeaseRecord>) {
         let (t0, ttl) = (self.clock.now(), kept.ttl());
         let extend = Extend {
             keys: &kept.keys,
@@ -394,7 +394,7 @@ impl Keeper {
         answer.reply
     }
 
-    fn within(&self, kept: &Kept, t0: Moment) -> Duration {
+    fn within(&self, kept: &LeaseRecord, t0: Moment) -> Duration {
         let left = kept.core().deadline().saturating_since(t0);
         left.min(request_timeout(self.request_timeout, kept.ttl()))
     }
@@ -402,12 +402,12 @@ impl Keeper {
     fn note_time(&self, t0: Moment, time_us: Option<u64>) {
         let now = self.clock.now();
         if time_us.is_some_and(|time_us| self.skew.note(t0, now, time_us)) {
-            self.doubt_all();
+            self.verify_all();
         }
     }
 
     /// A note is for people; the lease does not depend on it.
-    async fn renew_note(&self, kept: &Kept) {
+    async fn renew_note(&self, kept: &LeaseRecord) {
         if let Some(why) = &kept.why {
             let ttl = kept.ttl();
             let note = Note {
@@ -427,7 +427,7 @@ impl Keeper {
     fn report(
         self: &Arc<Self>,
         id: Id,
-        kept: &Arc<Kept>,
+        kept: &Arc<LeaseRecord>,
         t0: Moment,
         ttl: Ttl,
         answer: Result<ExtendAnswer, StoreError>,
@@ -449,16 +449,17 @@ impl Keeper {
     }
 }
 
-impl Holder for Keeper {
+impl Holder for Renewal {
     fn holds(&self) -> bool {
         !self.is_empty()
     }
 
     /// By a renewal.
-    fn doubt_all(&self) {
+    fn verify_all(&self) {
         let now = self.clock.now();
         let all = self.table().schedule.all();
-        all.iter().for_each(|(_, kept)| kept.core().doubt(now));
+        all.iter()
+            .for_each(|(_, kept)| kept.core().verify_soon(now));
         self.set_alarms(all.into_iter().map(|(id, _)| (id, now)));
     }
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::cleanup::Reaper;
-use super::renewal::Keeper;
-use super::wait::notifier::Wakeups;
+use super::cleanup::Cleanup;
+use super::renewal::Renewal;
+use super::wait::notifier::Notifier;
 use super::wait::rights::Rights;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::client::Inner;
-use crate::store::subscriptions::Bells;
+use crate::store::subscriptions::Subscriptions;
 use crate::store::{Holder, Store};
 
 /// How long the thread goes on cleaning up after the last user of the client is gone.
@@ -20,11 +20,11 @@ const LAST_CLEANUP: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Background {
     pub(crate) handle: tokio::runtime::Handle,
-    pub(crate) keeper: Arc<Keeper>,
-    pub(crate) reaper: Reaper,
-    pub(crate) wakeups: Arc<Wakeups>,
+    pub(crate) keeper: Arc<Renewal>,
+    pub(crate) cleanup: Cleanup,
+    pub(crate) wakeups: Arc<Notifier>,
     pub(crate) rights: Arc<Rights>,
-    pub(crate) bells: Arc<Bells>,
+    pub(crate) bells: Arc<Subscriptions>,
     pub(crate) store: Store,
     /// Dropped with the client: the thread ends then.
     _stop: oneshot::Sender<()>,
@@ -49,15 +49,15 @@ impl Background {
         if let Store::Quorum(quorum) = &store {
             quorum.clean_up_on(runtime.handle());
         }
-        let (reaper, reaping) = Reaper::new();
-        let keeper = Arc::new(Keeper::new(
+        let (cleanup, reaping) = Cleanup::new();
+        let keeper = Arc::new(Renewal::new(
             store.clone(),
             clock.clone(),
             inner.request_timeout,
-            reaper.clone(),
+            cleanup.clone(),
             Arc::clone(&inner.skew),
         ));
-        let wakeups = Arc::new(Wakeups::new(clock.clone(), reaper.clone()));
+        let wakeups = Arc::new(Notifier::new(clock.clone(), cleanup.clone()));
         let bells = store.bells();
         let along = Arc::clone(&wakeups);
         let sink = Box::new(move |event| along.hear_along(event));
@@ -67,8 +67,8 @@ impl Background {
         let (stop, stopped) = oneshot::channel::<()>();
         let handle = runtime.handle().clone();
         let work = {
-            let (keeper, wakeups, reaper) =
-                (Arc::clone(&keeper), Arc::clone(&wakeups), reaper.clone());
+            let (keeper, wakeups, cleanup) =
+                (Arc::clone(&keeper), Arc::clone(&wakeups), cleanup.clone());
             let (store, clock, channel) = (store.clone(), clock, inner.channel.clone());
             let last = store.clone();
             let (heard, ringing) = (store.clone(), Arc::clone(&bells));
@@ -81,7 +81,7 @@ impl Background {
                 drop(tokio::spawn(async move { heard.serve(&ringing).await }));
                 drop(tokio::spawn(reaping.run(store, clock.clone())));
                 drop(stopped.await); // ends when the client is dropped
-                reaper.drained(&clock, LAST_CLEANUP).await;
+                cleanup.drained(&clock, LAST_CLEANUP).await;
                 last.is_clean(LAST_CLEANUP).await;
             }
         };
@@ -92,7 +92,7 @@ impl Background {
         Ok(Background {
             handle,
             keeper,
-            reaper,
+            cleanup,
             wakeups,
             rights: Arc::default(),
             bells,

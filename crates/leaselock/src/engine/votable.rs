@@ -4,101 +4,101 @@ use super::calls::{Cancelled, Detached, ExtendAnswer, ReleaseAnswer};
 use super::calls_many::Answers;
 use crate::base::fence::Fence;
 use crate::client::views::{Broke, Inspected, InspectedState};
-use crate::quorum::tally::{Count, Votes};
+use crate::quorum::tally::{Verdict, Votes};
 
 /// Held on a majority, or lost as soon as that is impossible. Nobody decides by silence.
-pub(crate) fn extended(votes: &Votes<ExtendAnswer>) -> Count<ExtendAnswer> {
+pub(crate) fn extended(votes: &Votes<ExtendAnswer>) -> Verdict<ExtendAnswer> {
     use ExtendAnswer as A;
     let is_extended = |answer: &A| matches!(answer, A::Extended { .. });
     if votes.is_majority(is_extended) {
         // Each node has a clock of its own, and none of them is that of the lease.
-        return Count::Decided(A::Extended { time_us: 0 });
+        return Verdict::Decided(A::Extended { time_us: 0 });
     }
     if !votes.prevents(|answer| !is_extended(answer)) {
-        return Count::Open;
+        return Verdict::Open;
     }
     let taken = votes.prevents(|answer| *answer == A::Taken);
-    Count::Decided(if taken { A::Taken } else { A::Expired })
+    Verdict::Decided(if taken { A::Taken } else { A::Expired })
 }
 
 /// Each item for itself; decided when all are.
 pub(crate) fn each_item<R: Copy>(
     votes: &Votes<Answers<R>>,
-    counted: impl Fn(&Votes<R>) -> Count<R>,
-) -> Count<Answers<R>> {
+    counted: impl Fn(&Votes<R>) -> Verdict<R>,
+) -> Verdict<Answers<R>> {
     let Some(items) = votes.answers().map(|(_, items)| items.len()).min() else {
-        return Count::Open;
+        return Verdict::Open;
     };
     let mut together = Vec::with_capacity(items);
     for item in 0..items {
         // A node that wants to be asked for it alone has said nothing.
         match counted(&votes.map(|answers| answers.get(item).copied().flatten())) {
-            Count::Decided(answer) => together.push(Some(answer)),
-            Count::Open if votes.silent() == 0 => together.push(None),
-            Count::Open | Count::Never => return Count::Open,
+            Verdict::Decided(answer) => together.push(Some(answer)),
+            Verdict::Open if votes.silent() == 0 => together.push(None),
+            Verdict::Open | Verdict::Never => return Verdict::Open,
         }
     }
-    Count::Decided(together)
+    Verdict::Decided(together)
 }
 
-pub(crate) fn released(votes: &Votes<ReleaseAnswer>) -> Count<ReleaseAnswer> {
+pub(crate) fn released(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
     use ReleaseAnswer as A;
     if votes.is_majority(|answer| *answer == A::Released) {
-        return Count::Decided(A::Released);
+        return Verdict::Decided(A::Released);
     }
     if !votes.prevents(|answer| *answer != A::Released) {
-        return Count::Open;
+        return Verdict::Open;
     }
     let taken = votes.prevents(|answer| *answer == A::Taken);
-    Count::Decided(if taken { A::Taken } else { A::Expired })
+    Verdict::Decided(if taken { A::Taken } else { A::Expired })
 }
 
 /// Whatever a node answers, nothing is left there.
-pub(crate) fn cancelled(votes: &Votes<Cancelled>) -> Count<Cancelled> {
+pub(crate) fn cancelled(votes: &Votes<Cancelled>) -> Verdict<Cancelled> {
     if !votes.is_majority(|_| true) {
-        return Count::Open;
+        return Verdict::Open;
     }
     let held = votes.count(|answer| *answer == Cancelled::Released) > 0;
-    Count::Decided(if held {
+    Verdict::Decided(if held {
         Cancelled::Released
     } else {
         Cancelled::Absent
     })
 }
 
-pub(crate) fn detached(votes: &Votes<Detached>) -> Count<Detached> {
+pub(crate) fn detached(votes: &Votes<Detached>) -> Verdict<Detached> {
     use Detached as A;
     if votes.is_majority(|answer| *answer == A::Passed) {
-        return Count::Decided(A::Passed);
+        return Verdict::Decided(A::Passed);
     }
     if !votes.prevents(|answer| *answer != A::Passed) {
-        return Count::Open;
+        return Verdict::Open;
     }
     let taken = votes.prevents(|answer| *answer == A::Taken);
-    Count::Decided(if taken { A::Taken } else { A::Expired })
+    Verdict::Decided(if taken { A::Taken } else { A::Expired })
 }
 
 /// What a majority has written or taken away.
-pub(crate) fn written(votes: &Votes<()>) -> Count<()> {
+pub(crate) fn written(votes: &Votes<()>) -> Verdict<()> {
     if votes.is_majority(|()| true) {
-        Count::Decided(())
+        Verdict::Decided(())
     } else {
-        Count::Open
+        Verdict::Open
     }
 }
 
 /// What any node knows about a client; nothing when a majority does not.
-pub(crate) fn known<T: Clone>(votes: &Votes<Option<T>>) -> Count<Option<T>> {
+pub(crate) fn known<T: Clone>(votes: &Votes<Option<T>>) -> Verdict<Option<T>> {
     if let Some((_, known)) = votes.answers().find(|(_, about)| about.is_some()) {
-        return Count::Decided(known.clone());
+        return Verdict::Decided(known.clone());
     }
     if votes.is_majority(|_| true) {
-        return Count::Decided(None);
+        return Verdict::Decided(None);
     }
-    Count::Open
+    Verdict::Open
 }
 
-pub(crate) fn broke(votes: &Votes<Broke>) -> Count<Broke> {
+pub(crate) fn broke(votes: &Votes<Broke>) -> Verdict<Broke> {
     let is_broken = |answer: &Broke| matches!(answer, Broke::Broken { .. });
     // A holder has the votes of a majority, and of the others there may be none.
     if votes.is_majority(is_broken) || votes.silent() == 0 && votes.count(is_broken) > 0 {
@@ -110,16 +110,16 @@ pub(crate) fn broke(votes: &Votes<Broke>) -> Count<Broke> {
         );
     }
     if !votes.prevents(|answer| !is_broken(answer)) {
-        return Count::Open;
+        return Verdict::Open;
     }
     if votes.silent() > 0 && votes.count(is_broken) > 0 {
-        return Count::Open; // what was broken is to be told
+        return Verdict::Open; // what was broken is to be told
     }
     most_often(votes.answers().map(|(_, answer)| answer))
 }
 
 /// What a majority holds; free as soon as nobody can have one.
-pub(crate) fn inspected(votes: &Votes<Inspected>) -> Count<Inspected> {
+pub(crate) fn inspected(votes: &Votes<Inspected>) -> Verdict<Inspected> {
     let answers = || votes.answers().map(|(_, seen)| &seen.state);
     for state in answers() {
         let same = |other: &Inspected| is_same(state, &other.state);
@@ -131,7 +131,7 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Count<Inspected> {
                 continue;
             }
             let alike = answers().filter(|other| is_same(state, other));
-            return Count::Decided(Inspected {
+            return Verdict::Decided(Inspected {
                 state: together(alike.collect(), votes.needed()),
                 line: Vec::new(),
                 damaged: damaged(votes),
@@ -145,13 +145,13 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Count<Inspected> {
     {
         let (state, line) = (InspectedState::Free, Vec::new());
         let damaged = damaged(votes);
-        return Count::Decided(Inspected {
+        return Verdict::Decided(Inspected {
             state,
             line,
             damaged,
         });
     }
-    Count::Open
+    Verdict::Open
 }
 
 /// What any node has found, once.
@@ -224,12 +224,12 @@ fn together(alike: Vec<&InspectedState>, needed: usize) -> InspectedState {
     }
 }
 
-fn most_often<'a, R: Clone + PartialEq + 'a>(answers: impl Iterator<Item = &'a R>) -> Count<R> {
+fn most_often<'a, R: Clone + PartialEq + 'a>(answers: impl Iterator<Item = &'a R>) -> Verdict<R> {
     let all: Vec<&R> = answers.collect();
     let often = |one: &&R| all.iter().filter(|other| **other == *one).count();
     match all.iter().copied().max_by_key(often) {
-        Some(answer) => Count::Decided(answer.clone()),
-        None => Count::Open,
+        Some(answer) => Verdict::Decided(answer.clone()),
+        None => Verdict::Open,
     }
 }
 

@@ -6,34 +6,34 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::protocol::custom::Claim;
+use super::protocol::custom::ForeignLock;
 use super::protocol::{Protocol, redisson};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
 use crate::client::Inner;
 use crate::engine::wait::key_watch::may_mean_free;
-use crate::engine::wait::schedule::Pace;
+use crate::engine::wait::schedule::RateLimit;
 #[cfg(feature = "redis")]
 use crate::script::Value;
 #[cfg(feature = "redis")]
-use crate::store::redis::Private;
-use crate::store::subscriptions::Bell;
+use crate::store::redis::DedicatedConnection;
+use crate::store::subscriptions::Subscription;
 
 /// How one waiter is told.
 pub(crate) enum Ring {
     /// Nothing is heard: it has its timer only.
     Silence,
     /// Everybody who listens hears each release.
-    Bell(Bell),
+    Subscription(Subscription),
     /// The server may tell what happens to the key, or nothing: the timer goes on.
-    News(Bell, Pace),
+    News(Subscription, RateLimit),
     /// Each release wakes one, who takes an element out of a list.
     Signal(Signal),
 }
 
 impl Ring {
     /// Listens as the users of the lock do. What is told from then on is heard, if anything is.
-    pub(crate) async fn of(inner: &Arc<Inner>, claim: &Claim, within: Duration) -> Self {
+    pub(crate) async fn of(inner: &Arc<Inner>, claim: &ForeignLock, within: Duration) -> Self {
         let Ok(background) = inner.background() else {
             return Ring::Silence;
         };
@@ -42,7 +42,7 @@ impl Ring {
                 let channel = redisson::channel(claim.lock());
                 let bell = background.bells.hear_only(&channel, redisson::is_unlocked);
                 if bell.ready(within).await {
-                    return Ring::Bell(bell);
+                    return Ring::Subscription(bell);
                 }
                 Ring::Silence
             }
@@ -57,7 +57,7 @@ impl Ring {
                 Some(news) => {
                     let bell = background.bells.hear_only(&news, may_mean_free);
                     if bell.ready(within).await {
-                        return Ring::News(bell, Pace::default());
+                        return Ring::News(bell, RateLimit::default());
                     }
                     Ring::Silence
                 }
@@ -68,14 +68,14 @@ impl Ring {
 
     /// Each release is told, so there is no need to ask by timer except now and then.
     pub(crate) fn is_heard(&self) -> bool {
-        matches!(self, Ring::Bell(_) | Ring::Signal(_))
+        matches!(self, Ring::Subscription(_) | Ring::Signal(_))
     }
 
     /// Ends when it is worth trying; never when nothing can be heard.
     pub(crate) async fn rung(&self, clock: &Clock) {
         match self {
             Ring::Silence => std::future::pending().await,
-            Ring::Bell(bell) => bell.rung().await,
+            Ring::Subscription(bell) => bell.rung().await,
             Ring::News(bell, pace) => {
                 bell.rung().await;
                 clock.sleep_until(pace.next(clock.now())).await;
@@ -87,7 +87,7 @@ impl Ring {
     /// The try that followed was answered: what rang has had its use.
     pub(crate) fn has_tried(&mut self, now: Moment) {
         match self {
-            Ring::Silence | Ring::Bell(_) => {}
+            Ring::Silence | Ring::Subscription(_) => {}
             Ring::News(_, pace) => pace.looked(now),
             Ring::Signal(signal) => {
                 signal.shared.taken.store(false, Ordering::SeqCst);
@@ -202,7 +202,7 @@ impl Taker {
     /// Takes elements one by one over one connection.
     #[cfg(feature = "redis")]
     async fn session(&self, ready: &watch::Sender<bool>) -> Result<(), StoreError> {
-        let mut private: Private = self.inner.private(WITHIN).await?;
+        let mut private: DedicatedConnection = self.inner.private(WITHIN).await?;
         // Whoever may not ask goes on blocking for a moment when nobody waits any more.
         if let Ok(Value::Int(id)) = private.ask(&["CLIENT", "ID"], WITHIN).await {
             self.shared.connection.store(id, Ordering::SeqCst);

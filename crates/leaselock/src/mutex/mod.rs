@@ -109,13 +109,13 @@ impl Mutex {
     /// [`InvalidInput`] says what would be right. Nothing is sent.
     pub fn checked(self) -> Result<Self, InvalidInput> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
-        self.inner.allows(self.options.check()?)?;
+        self.inner.check_strict(self.options.check()?)?;
         MutexKeys::by(self.options.protocol, &self.inner.prefix, name)?;
         keys::others(&self.inner.prefix, &self.options.others)?;
-        self.inner.speaks(self.options.protocol)?;
+        self.inner.supports(self.options.protocol)?;
         self.inner.replicates(&self.options)?;
         #[cfg(feature = "redis")]
-        self.inner.suits(&self.options)?;
+        self.inner.check_limits(&self.options)?;
         Ok(self)
     }
 
@@ -267,7 +267,7 @@ impl Mutex {
 pub(crate) const SCRIPTS: Scripts = &[
     crate::engine::calls::Acquire::SCRIPT,
     crate::engine::calls::Acquire::STRICT,
-    crate::engine::replicas::call::Confirm::SCRIPT,
+    crate::engine::replicas::call::Rewrite::SCRIPT,
     crate::engine::calls::Extend::SCRIPT,
     crate::engine::calls::Release::SCRIPT,
     crate::engine::calls::Release::STRICT,

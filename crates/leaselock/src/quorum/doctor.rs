@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::QuorumStore;
-use super::member::Node;
+use super::member::Member;
 use super::tally::majority;
 use crate::base::error::StoreError;
 use crate::store::report::{Check, Fit, Kept, NodeReport, Promise, Report};
@@ -65,7 +65,7 @@ impl QuorumStore {
     }
 
     /// Whether it is a server of its own, and whether it votes.
-    async fn identity(&self, at: usize, node: &Node, within: Duration) -> Vec<Check> {
+    async fn identity(&self, at: usize, node: &Member, within: Duration) -> Vec<Check> {
         let terms = &self.common.terms;
         let Ok((birth, _)) = node.birth(self.until(within)).await else {
             let advice = "allow this user INFO: without it a restart is not noticed";

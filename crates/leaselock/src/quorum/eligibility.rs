@@ -15,7 +15,7 @@ const ROUNDING: Duration = Duration::from_secs(1);
 
 /// What a server says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Birth {
+pub(crate) struct Eligibility {
     /// Stands for its run id, which is new with every start.
     pub(crate) server: u64,
     /// How long it had been up, at least,
@@ -26,7 +26,7 @@ pub(crate) struct Birth {
     pub(crate) time_us: Option<u64>,
 }
 
-impl Birth {
+impl Eligibility {
     /// Understands `INFO server`, whose answer came at `received`.
     pub(crate) fn read(info: &str, received: Moment) -> Option<Self> {
         let field = |name: &str| {
@@ -39,7 +39,7 @@ impl Birth {
         let run_id = field("run_id").filter(|id| !id.is_empty())?;
         let mut hasher = DefaultHasher::new();
         run_id.hash(&mut hasher);
-        Some(Birth {
+        Some(Eligibility {
             server: hasher.finish(),
             up: Duration::from_secs(up).saturating_sub(ROUNDING),
             at: received,
@@ -71,14 +71,14 @@ mod tests {
         let now = Moment::from_nanos(100_000_000_000);
         let minute = Duration::from_secs(60);
         let out = |up| {
-            let birth = Birth::read(&info(up), now).unwrap();
+            let birth = Eligibility::read(&info(up), now).unwrap();
             birth.stays_out(minute, DRIFT, now)
         };
         assert_eq!(out(0), Duration::from_millis(60_600)); // a minute and 1 %
         assert_eq!(out(60), Duration::from_millis(1_600)); // and the second that it may be younger
         assert_eq!(out(61), Duration::from_millis(600));
         assert_eq!(out(62), Duration::ZERO);
-        let birth = Birth::read(&info(60), now).unwrap();
+        let birth = Eligibility::read(&info(60), now).unwrap();
         let later = now.plus(Duration::from_millis(1_600));
         assert_eq!(birth.stays_out(minute, DRIFT, later), Duration::ZERO);
     }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn one_that_is_older_than_our_own_machine_votes() {
         let now = Moment::from_nanos(5_000_000_000);
-        let birth = Birth::read(&info(1_000_000), now).unwrap();
+        let birth = Eligibility::read(&info(1_000_000), now).unwrap();
         let out = birth.stays_out(Duration::from_secs(60), DRIFT, now);
         assert_eq!(out, Duration::ZERO);
     }
@@ -100,9 +100,9 @@ mod tests {
             "uptime_in_seconds:5",
             "run_id:\r\nuptime_in_seconds:5",
         ] {
-            assert_eq!(Birth::read(bad, now), None, "{bad:?}");
+            assert_eq!(Eligibility::read(bad, now), None, "{bad:?}");
         }
-        let known = Birth::read(&info(5), now).unwrap();
+        let known = Eligibility::read(&info(5), now).unwrap();
         assert_eq!(known.time_us, Some(17));
     }
 }

@@ -17,7 +17,7 @@ pub(super) type Said<R> = (Result<R, Absent>, Option<u64>);
 type Request<R> = Pin<Box<dyn Future<Output = Said<R>> + Send>>;
 
 /// One question to several nodes.
-pub(crate) struct Poll<R: Send + 'static> {
+pub(crate) struct FanOut<R: Send + 'static> {
     votes: Votes<R>,
     /// The outcome is known.
     over: Arc<AtomicBool>,
@@ -25,9 +25,9 @@ pub(crate) struct Poll<R: Send + 'static> {
     on_their_way: Vec<(usize, Request<R>)>,
 }
 
-impl<R: Send + 'static> Poll<R> {
+impl<R: Send + 'static> FanOut<R> {
     pub(super) fn new(nodes: usize, within: Duration) -> Self {
-        Poll {
+        FanOut {
             votes: Votes::new(nodes).due(within),
             over: Arc::default(),
             on_their_way: Vec::with_capacity(nodes),
@@ -79,7 +79,7 @@ impl<R: Send + 'static> Poll<R> {
     }
 }
 
-impl<R: Send + 'static> Drop for Poll<R> {
+impl<R: Send + 'static> Drop for FanOut<R> {
     fn drop(&mut self) {
         let mut left = std::mem::take(&mut self.on_their_way);
         if left.is_empty() {

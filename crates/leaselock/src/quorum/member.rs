@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use super::eligibility::Birth;
-use super::proposals::Times;
+use super::eligibility::Eligibility;
+use super::proposals::Proposals;
 use super::tally::Absent;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::ttl::Drift;
-use crate::script::{Call, Tagged, Value};
+use crate::script::{Answer, Call, Value};
 use crate::store::redis::RedisStore;
 
 const CLOCK: Clock = Clock::boot();
@@ -34,7 +34,7 @@ pub(crate) struct Terms {
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) terms: Terms,
-    pub(super) times: Times,
+    pub(super) times: Proposals,
     /// How many requests that clean up are on their way.
     pub(super) cleaning: AtomicUsize,
     /// Which server each node was at the latest look; 0 for never.
@@ -45,7 +45,7 @@ impl Common {
     pub(super) fn new(terms: Terms, nodes: usize) -> Self {
         Common {
             terms,
-            times: Times::new(nodes),
+            times: Proposals::new(nodes),
             cleaning: AtomicUsize::new(0),
             servers: (0..nodes).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -81,7 +81,7 @@ async fn in_turn<T>(turn: Option<Turn<'_>>, request: impl Future<Output = T>) ->
 
 /// One node, over a connection that its lane has.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct Member {
     pub(super) store: RedisStore,
     at: usize,
     common: Arc<Common>,
@@ -95,14 +95,14 @@ pub(super) struct Node {
 struct Known {
     /// Over this connection.
     epoch: Option<u64>,
-    birth: Birth,
+    birth: Eligibility,
     /// What the server has run for us, and so needs not be sent again as a whole.
     scripts: Vec<&'static str>,
 }
 
-impl Node {
+impl Member {
     pub(super) fn new(store: RedisStore, at: usize, common: &Arc<Common>) -> Self {
-        Node {
+        Member {
             store,
             at,
             common: Arc::clone(common),
@@ -112,7 +112,7 @@ impl Node {
     }
 
     pub(super) fn another_lane(&self) -> Self {
-        Node::new(self.store.another_lane(), self.at, &self.common)
+        Member::new(self.store.another_lane(), self.at, &self.common)
     }
 
     /// What the server answers, when it may vote.
@@ -124,7 +124,7 @@ impl Node {
         call: &Call,
         within: Duration,
         over: &AtomicBool,
-    ) -> Result<Tagged, Absent> {
+    ) -> Result<Answer, Absent> {
         let until = CLOCK.now().plus(within);
         let turn = self.may_vote(until).await?;
         if over.load(Ordering::SeqCst) {
@@ -141,7 +141,7 @@ impl Node {
     }
 
     /// What the server answers, however young it is.
-    pub(super) async fn ask(&self, call: &Call, within: Duration) -> Result<Tagged, Absent> {
+    pub(super) async fn ask(&self, call: &Call, within: Duration) -> Result<Answer, Absent> {
         let until = CLOCK.now().plus(within);
         let born = self.birth(until).await; // so that one server that is listed twice is counted once
         let turn = born.ok().and_then(|(_, turn)| turn);
@@ -151,7 +151,7 @@ impl Node {
 
     /// Sends a script as a whole the first time: asked for by its hash it would be sent a second time when the server
     /// does not have it, and what was sent meanwhile, such as a withdrawal of this vote, would have overtaken it.
-    async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, Absent> {
+    async fn run(&self, call: &Call, within: Duration) -> Result<Answer, Absent> {
         let script = call.script.name;
         let is_new = self.now_known(|known| !known.scripts.contains(&script));
         if is_new != Some(true) {
@@ -185,7 +185,7 @@ impl Node {
     pub(super) async fn birth(
         &self,
         until: Moment,
-    ) -> Result<(Birth, Option<Turn<'_>>), StoreError> {
+    ) -> Result<(Eligibility, Option<Turn<'_>>), StoreError> {
         if let Some(birth) = self.known_birth()
             && self.first.try_lock().is_ok()
         {
@@ -203,7 +203,7 @@ impl Node {
             let now = CLOCK.now();
             let latest = self.store.epoch();
             let birth = match &info {
-                Value::Bytes(text) => Birth::read(&String::from_utf8_lossy(text), now),
+                Value::Bytes(text) => Eligibility::read(&String::from_utf8_lossy(text), now),
                 _ => None,
             };
             let birth = birth.ok_or_else(|| self.nameless())?;
@@ -223,7 +223,7 @@ impl Node {
         }
     }
 
-    fn known_birth(&self) -> Option<Birth> {
+    fn known_birth(&self) -> Option<Eligibility> {
         let is_connected = self.store.is_connected(); // else whoever comes next waits too, and could be the first to leave
         self.now_known(|known| known.birth).filter(|_| is_connected)
     }

@@ -19,16 +19,16 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-pub(crate) use self::fan_out::Poll;
+pub(crate) use self::fan_out::FanOut;
 pub(crate) use self::member::Terms;
-use self::member::{Common, Node};
-use self::repair::Mop;
-use self::tally::{Absent, Count, Votes, majority};
+use self::member::{Common, Member};
+use self::repair::Repair;
+use self::tally::{Absent, Verdict, Votes, majority};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, InvalidInput, StoreError};
 use crate::base::votes::{NodeVote, Tally, Vote};
 use crate::client::options::Options;
-use crate::script::{Call, Operation, Tagged};
+use crate::script::{Answer, Call, Operation};
 use crate::store::redis::{LoadedFunctions, RedisStore, load_on_each};
 use crate::store::{Capabilities, Event, Holder, Sink};
 
@@ -37,8 +37,8 @@ const CLOCK: Clock = Clock::boot();
 /// Several servers. Clones share everything; `another_lane` has connections of its own.
 #[derive(Clone)]
 pub(crate) struct QuorumStore {
-    nodes: Arc<[Arc<Node>]>,
-    mops: Arc<[Arc<Mop>]>,
+    nodes: Arc<[Arc<Member>]>,
+    mops: Arc<[Arc<Repair>]>,
     common: Arc<Common>,
     runs_on: Arc<OnceLock<Handle>>,
 }
@@ -59,9 +59,9 @@ impl QuorumStore {
     pub(crate) fn new(servers: Vec<RedisStore>, terms: Terms) -> Self {
         let common = Arc::new(Common::new(terms, servers.len()));
         let runs_on = Arc::default();
-        let mop = |store: &RedisStore| Mop::new(store.another_lane(), terms.longest, &runs_on);
+        let mop = |store: &RedisStore| Repair::new(store.another_lane(), terms.longest, &runs_on);
         let mops = servers.iter().map(mop).collect();
-        let node = |(at, store)| Arc::new(Node::new(store, at, &common));
+        let node = |(at, store)| Arc::new(Member::new(store, at, &common));
         QuorumStore {
             nodes: servers.into_iter().enumerate().map(node).collect(),
             mops,
@@ -98,7 +98,7 @@ impl QuorumStore {
     }
 
     /// What makes no sense on several servers is refused.
-    pub(crate) fn suits(&self, options: &Options) -> Result<(), InvalidInput> {
+    pub(crate) fn check_limits(&self, options: &Options) -> Result<(), InvalidInput> {
         if options.priority != 0 {
             return Err(InvalidInput::new(
                 "a priority cannot be had on a quorum: there is no line to go ahead in; leave it out, or use one server"
@@ -150,7 +150,7 @@ impl QuorumStore {
             return known;
         }
         let until = self.until(within.min(self.common.terms.node_timeout));
-        let mut births = Poll::new(self.nodes.len(), within);
+        let mut births = FanOut::new(self.nodes.len(), within);
         for (at, node) in self.nodes.iter().map(Arc::clone).enumerate() {
             births.send(at, async move {
                 let born = node.birth(until).await.map(drop);
@@ -176,7 +176,7 @@ impl QuorumStore {
         asked: Asked,
         among: impl Fn(usize) -> bool,
         within: Duration,
-    ) -> Poll<O::Reply> {
+    ) -> FanOut<O::Reply> {
         self.poll_hearing(operation, asked, among, within, None)
     }
 
@@ -187,10 +187,10 @@ impl QuorumStore {
         among: impl Fn(usize) -> bool,
         within: Duration,
         hears: Option<Hears<O::Reply>>,
-    ) -> Poll<O::Reply> {
+    ) -> FanOut<O::Reply> {
         let call = Arc::new(operation.on_a_node());
         let within = within.min(self.common.terms.node_timeout);
-        let mut poll = Poll::new(self.nodes.len(), within);
+        let mut poll = FanOut::new(self.nodes.len(), within);
         for (at, node) in self.nodes.iter().enumerate().filter(|(at, _)| among(*at)) {
             let (node, call) = (Arc::clone(node), Arc::clone(&call));
             let common = Arc::clone(&self.common);
@@ -224,12 +224,12 @@ impl QuorumStore {
         within: Duration,
         hears: Option<Hears<O::Reply>>,
     ) -> Result<O::Reply, StoreError> {
-        if matches!(O::count(&Votes::new(self.nodes.len())), Count::Never) {
+        if matches!(O::count(&Votes::new(self.nodes.len())), Verdict::Never) {
             return Err(not_votable(O::SCRIPT().name));
         }
         let mut poll = self.poll_hearing(operation, Asked::ToSay, |_| true, within, hears);
         while poll.next().await.is_some() {
-            if let Count::Decided(reply) = O::count(poll.votes()) {
+            if let Verdict::Decided(reply) = O::count(poll.votes()) {
                 return Ok(reply);
             }
         }
@@ -243,7 +243,7 @@ impl QuorumStore {
         shown: impl Fn(&R) -> Vote,
         maybe_applied: bool,
     ) -> StoreError {
-        let vote = |(at, node): (usize, &Arc<Node>)| NodeVote {
+        let vote = |(at, node): (usize, &Arc<Member>)| NodeVote {
             node: node.store.describe(),
             vote: match votes.of(at) {
                 None => Vote::Silent,
@@ -344,7 +344,7 @@ impl QuorumStore {
     }
 
     /// Operations are voted on, never single scripts.
-    pub(crate) async fn run(&self, call: &Call, _: Duration) -> Result<Tagged, StoreError> {
+    pub(crate) async fn run(&self, call: &Call, _: Duration) -> Result<Answer, StoreError> {
         Err(not_votable(call.script.name))
     }
 
@@ -390,11 +390,11 @@ impl QuorumStore {
 /// A request that cleans up, from when it is made until it is over or left to the mop.
 struct Cleaning {
     common: Arc<Common>,
-    mop: Arc<Mop>,
+    mop: Arc<Repair>,
 }
 
 impl Cleaning {
-    fn begin(common: &Arc<Common>, mop: &Arc<Mop>) -> Self {
+    fn begin(common: &Arc<Common>, mop: &Arc<Repair>) -> Self {
         common.cleaning.fetch_add(1, Ordering::SeqCst);
         Cleaning {
             common: Arc::clone(common),

@@ -13,7 +13,7 @@ use crate::base::fence::Fence;
 const FRESH: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
-pub(crate) struct Times(Mutex<Known>);
+pub(crate) struct Proposals(Mutex<Known>);
 
 #[derive(Debug)]
 struct Known {
@@ -23,9 +23,9 @@ struct Known {
     highest: u64,
 }
 
-impl Times {
+impl Proposals {
     pub(crate) fn new(nodes: usize) -> Self {
-        Times(Mutex::new(Known {
+        Proposals(Mutex::new(Known {
             nodes: vec![None; nodes],
             highest: 0,
         }))
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_newest_servers_time_is_proposed_and_nothing_when_none_is_known() {
-        let times = Times::new(3);
+        let times = Proposals::new(3);
         assert_eq!(times.propose(at(5)), 0);
         times.showed(0, 1_000, at(10));
         times.showed(2, 5_000, at(20));
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn every_proposal_is_larger_than_the_one_before() {
-        let times = Times::new(1);
+        let times = Proposals::new(1);
         times.showed(0, 1_000, at(10));
         assert_eq!([0; 3].map(|_| times.propose(at(10))), [1_000, 1_001, 1_002]);
         times.showed(0, 500, at(11)); // its clock went back
@@ -98,12 +98,12 @@ mod tests {
 
     #[test]
     fn a_node_that_has_been_silent_for_long_does_not_lead() {
-        let times = Times::new(2);
+        let times = Proposals::new(2);
         times.showed(0, 9_000_000, at(0));
         let later = at(61_000_000);
         assert_eq!(times.propose(later), 70_000_000);
         times.showed(1, 65_000_000, later);
-        let mut fresh = Times::new(2);
+        let mut fresh = Proposals::new(2);
         fresh.showed(0, 9_000_000, at(0));
         fresh.showed(1, 65_000_000, later);
         assert_eq!(fresh.propose(later), 65_000_000);

@@ -28,7 +28,7 @@ const PATIENCE_BEYOND: Duration = Duration::from_secs(60);
 const MOST: usize = 8192;
 
 /// What is to be cleaned up on one node.
-pub(super) struct Mop {
+pub(super) struct Repair {
     store: RedisStore,
     longest: Duration,
     runs_on: Arc<OnceLock<Handle>>,
@@ -68,13 +68,13 @@ struct Entry {
     until: Moment,
 }
 
-impl Mop {
+impl Repair {
     pub(super) fn new(
         store: RedisStore,
         longest: Duration,
         runs_on: &Arc<OnceLock<Handle>>,
     ) -> Arc<Self> {
-        Arc::new(Mop {
+        Arc::new(Repair {
             store,
             longest,
             runs_on: Arc::clone(runs_on),
@@ -174,8 +174,8 @@ impl Ord for Entry {
     }
 }
 
-impl fmt::Debug for Mop {
+impl fmt::Debug for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mop({} calls)", self.due().calls.len())
+        write!(f, "Repair({} calls)", self.due().calls.len())
     }
 }

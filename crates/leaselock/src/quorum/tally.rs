@@ -44,7 +44,7 @@ struct Node<R> {
 
 /// What the votes come to.
 #[derive(Debug)]
-pub(crate) enum Count<R> {
+pub(crate) enum Verdict<R> {
     /// They cannot change that any more.
     Decided(R),
     /// Not yet; and never, when all have answered.

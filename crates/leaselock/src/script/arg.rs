@@ -3,36 +3,36 @@
 use std::sync::Arc;
 
 /// A key or an argument, to be written out. Not by `Display`, whose machinery costs a short call as much as all else.
-pub(crate) trait Word {
+pub(crate) trait Arg {
     fn write_to(&self, text: &mut Vec<u8>);
 }
 
-impl<W: Word + ?Sized> Word for &W {
+impl<W: Arg + ?Sized> Arg for &W {
     fn write_to(&self, text: &mut Vec<u8>) {
         (**self).write_to(text);
     }
 }
 
-impl Word for str {
+impl Arg for str {
     fn write_to(&self, text: &mut Vec<u8>) {
         text.extend_from_slice(self.as_bytes());
     }
 }
 
-impl Word for String {
+impl Arg for String {
     fn write_to(&self, text: &mut Vec<u8>) {
         text.extend_from_slice(self.as_bytes());
     }
 }
 
-impl Word for Arc<str> {
+impl Arg for Arc<str> {
     fn write_to(&self, text: &mut Vec<u8>) {
         text.extend_from_slice(self.as_bytes());
     }
 }
 
 /// As decimal digits.
-impl Word for u64 {
+impl Arg for u64 {
     fn write_to(&self, text: &mut Vec<u8>) {
         let (mut digits, mut rest, mut first) = ([b'0'; 20], *self, 20);
         loop {

@@ -7,12 +7,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Word;
+use super::Arg;
 use crate::base::error::InvalidInput;
 use crate::base::name;
 use crate::base::name::Name;
 use crate::base::token::ClientId;
-use crate::engine::gate::Gate;
+use crate::engine::gate::QuarantineKey;
 use crate::interop::protocol::Protocol;
 
 /// The keys of one mutex. Only the lock is kept: what holds a lease keeps this, and the others follow from it; but for
@@ -21,7 +21,7 @@ use crate::interop::protocol::Protocol;
 pub(crate) struct MutexKeys {
     pub(crate) lock: Arc<str>,
     /// In strict mode.
-    pub(crate) gate: Option<Arc<Gate>>,
+    pub(crate) gate: Option<Arc<QuarantineKey>>,
 }
 
 impl MutexKeys {
@@ -50,7 +50,7 @@ impl MutexKeys {
     }
 
     /// The same lock, as those take it who are in strict mode.
-    pub(crate) fn behind(mut self, gate: Option<&Arc<Gate>>) -> Self {
+    pub(crate) fn behind(mut self, gate: Option<&Arc<QuarantineKey>>) -> Self {
         self.gate = gate.cloned();
         self
     }
@@ -116,7 +116,7 @@ impl SideKey<'_> {
     }
 }
 
-impl Word for SideKey<'_> {
+impl Arg for SideKey<'_> {
     fn write_to(&self, text: &mut Vec<u8>) {
         for part in self.parts() {
             text.extend_from_slice(part.as_bytes());

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::report::Report;
-use self::subscriptions::Bells;
+use self::subscriptions::Subscriptions;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
-use crate::script::{Call, Operation, Tagged, Value};
+use crate::script::{Answer, Call, Operation, Value};
 
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
@@ -47,7 +47,7 @@ pub(crate) trait Holder: Send + Sync {
     fn holds(&self) -> bool;
 
     /// Something happened to the store: every lease is verified now.
-    fn doubt_all(&self);
+    fn verify_all(&self);
 }
 
 /// A sink that several share.
@@ -110,7 +110,7 @@ macro_rules! each {
 
 impl Store {
     /// Runs a script once, or says whether it may have run. Returns within `within`, give or take scheduling.
-    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, StoreError> {
+    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
         each!(self, store => store.run(call, within).await)
     }
 
@@ -166,18 +166,18 @@ impl Store {
     }
 
     /// Who hears changing channels. They ring as long as somebody serves them.
-    pub(crate) fn bells(&self) -> Arc<Bells> {
+    pub(crate) fn bells(&self) -> Arc<Subscriptions> {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.bells(),
-            _ => Bells::deaf(),
+            _ => Subscriptions::deaf(),
         }
     }
 
     /// Where each lock has a place of its own: who hears channels where this key lies, and whether those are to be
     /// sharded. It may lie elsewhere later.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) fn bells_at(&self, key: &str) -> Option<(Arc<Bells>, bool)> {
+    pub(crate) fn bells_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.bells_at(key),
@@ -197,7 +197,7 @@ impl Store {
 
     /// Hears what the bells want, for ever, across reconnects; stops when dropped.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) async fn serve(&self, bells: &Arc<Bells>) {
+    pub(crate) async fn serve(&self, bells: &Arc<Subscriptions>) {
         match self {
             #[cfg(feature = "redis")]
             Store::Redis(store) => store.serve(bells).await,

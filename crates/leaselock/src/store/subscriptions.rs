@@ -13,10 +13,10 @@ use tokio::sync::{Notify, watch};
 use super::{Event, SharedSink};
 
 /// Whether a message with these words rings.
-pub(crate) type Rings = fn(&[u8]) -> bool;
+pub(crate) type Waker = fn(&[u8]) -> bool;
 
 /// All bells of a client.
-pub(crate) struct Bells {
+pub(crate) struct Subscriptions {
     /// The store has no such messages.
     deaf: bool,
     /// Who is told every message, and of a gap when messages arrive again after it.
@@ -48,15 +48,15 @@ enum State {
 
 /// Where one bell hangs.
 struct Hook {
-    rings: Rings,
+    rings: Waker,
     rung: Notify,
 }
 
 /// Rings when something is published to its channel. Dropping it ends that; the channel is left in the background when
 /// it was the last one.
 #[derive(Debug)]
-pub(crate) struct Bell {
-    bells: Arc<Bells>,
+pub(crate) struct Subscription {
+    bells: Arc<Subscriptions>,
     channel: Arc<str>,
     state: watch::Receiver<State>,
     hook: Arc<Hook>,
@@ -69,14 +69,14 @@ pub(super) struct Due {
     pub(super) unsubscribe: Vec<Arc<str>>,
 }
 
-impl Bells {
+impl Subscriptions {
     /// For a store without messages: no bell ever rings.
     pub(super) fn deaf() -> Arc<Self> {
         Self::with(true, None)
     }
 
     fn with(deaf: bool, told: Option<SharedSink>) -> Arc<Self> {
-        Arc::new(Bells {
+        Arc::new(Subscriptions {
             deaf,
             told,
             table: Mutex::default(),
@@ -86,18 +86,18 @@ impl Bells {
 
     /// A bell that rings with every message to the channel.
     #[cfg(all(test, feature = "redis"))]
-    pub(crate) fn hear(self: &Arc<Self>, channel: &str) -> Bell {
+    pub(crate) fn hear(self: &Arc<Self>, channel: &str) -> Subscription {
         self.hear_only(channel, |_| true)
     }
 
     /// A bell that rings with those messages only.
-    pub(crate) fn hear_only(self: &Arc<Self>, channel: &str, rings: Rings) -> Bell {
+    pub(crate) fn hear_only(self: &Arc<Self>, channel: &str, rings: Waker) -> Subscription {
         let hook = Arc::new(Hook {
             rings,
             rung: Notify::new(),
         });
         let (channel, state) = self.hang(channel, &hook);
-        Bell {
+        Subscription {
             bells: Arc::clone(self),
             channel,
             state,
@@ -133,7 +133,7 @@ impl Bells {
 
 /// For the store that hears the channels.
 #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no other hears"))]
-impl Bells {
+impl Subscriptions {
     pub(crate) fn new() -> Arc<Self> {
         Self::with(false, None)
     }
@@ -254,14 +254,14 @@ impl Bells {
 }
 
 /// For whoever listens where a lock lies.
-impl Bell {
+impl Subscription {
     /// It hangs among these.
-    pub(crate) fn is_among(&self, bells: &Arc<Bells>) -> bool {
+    pub(crate) fn is_among(&self, bells: &Arc<Subscriptions>) -> bool {
         Arc::ptr_eq(&self.bells, bells)
     }
 
     /// It hangs among these on this channel, which is heard or may yet be.
-    pub(crate) fn is_for(&self, bells: &Arc<Bells>, channel: &str) -> bool {
+    pub(crate) fn is_for(&self, bells: &Arc<Subscriptions>, channel: &str) -> bool {
         self.is_among(bells) && *self.channel == *channel && *self.state.borrow() != State::Gone
     }
 
@@ -271,7 +271,7 @@ impl Bell {
     }
 }
 
-impl Bell {
+impl Subscription {
     /// Waits until messages to the channel arrive, at most for `within`; tells whether they do. They do not in a
     /// folder, over a connection that was handed in, and where the user may not hear the channel.
     ///
@@ -294,7 +294,7 @@ impl Bell {
     }
 }
 
-impl Drop for Bell {
+impl Drop for Subscription {
     fn drop(&mut self) {
         if let Some(channel) = self.bells.table().get_mut(&self.channel) {
             channel.hooks.retain(|hook| !Arc::ptr_eq(hook, &self.hook));
@@ -306,9 +306,9 @@ impl Drop for Bell {
     }
 }
 
-impl fmt::Debug for Bells {
+impl fmt::Debug for Subscriptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bells")
+        f.debug_struct("Subscriptions")
             .field("table", &self.table)
             .finish_non_exhaustive()
     }

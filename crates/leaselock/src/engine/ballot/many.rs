@@ -12,9 +12,9 @@ use crate::base::votes::Vote as Shown;
 use crate::engine::calls::{Acquired, ReleaseAnswer};
 use crate::engine::calls_many::{Answers, Item, Terms, each, released};
 use crate::engine::votable;
-use crate::quorum::tally::{Count, Votes};
+use crate::quorum::tally::{Verdict, Votes};
 use crate::quorum::{Asked, QuorumStore};
-use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 /// Asks for the votes of free locks. Runs `lua/quorum/vote_many.lua`.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Operation for VoteMany<'_> {
         call.args(self.items.iter().map(|item| &item.token));
     }
 
-    fn decode(answer: &Tagged) -> Result<VotedMany, Malformed> {
+    fn decode(answer: &Answer) -> Result<VotedMany, Malformed> {
         match answer.tag() {
             "answered" => {
                 let letters = each(answer.bytes(2)?, |letter| match letter {
@@ -93,14 +93,14 @@ impl Operation for WithdrawMany<'_> {
         call.args(self.items.iter().map(|item| &item.token));
     }
 
-    fn decode(answer: &Tagged) -> Result<Answers<ReleaseAnswer>, Malformed> {
+    fn decode(answer: &Answer) -> Result<Answers<ReleaseAnswer>, Malformed> {
         match answer.tag() {
             "answered" => each(answer.bytes(0)?, released),
             _ => Err(Malformed),
         }
     }
 
-    fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Count<Answers<ReleaseAnswer>> {
+    fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Verdict<Answers<ReleaseAnswer>> {
         votable::each_item(votes, votable::released)
     }
 

@@ -13,22 +13,22 @@ const REMEMBERED: Duration = Duration::from_secs(1);
 const PLACES: usize = 512;
 
 #[derive(Debug)]
-pub(crate) struct Contended {
+pub(crate) struct ContentionFilter {
     /// When each was last found contended, in nanoseconds; 0 for never.
     found: Box<[AtomicU64]>,
     hasher: RandomState,
 }
 
-impl Default for Contended {
+impl Default for ContentionFilter {
     fn default() -> Self {
-        Contended {
+        ContentionFilter {
             found: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
             hasher: RandomState::new(),
         }
     }
 }
 
-impl Contended {
+impl ContentionFilter {
     fn place(&self, lock: &str) -> &AtomicU64 {
         let hash = usize::try_from(self.hasher.hash_one(lock) % PLACES as u64).unwrap_or(0);
         &self.found[hash]
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_name_is_contended_for_a_second_after_it_was_found_so() {
-        let contended = Contended::default();
+        let contended = ContentionFilter::default();
         let at = Moment::from_nanos(5_000_000_000);
         assert!(!contended.knows("job", at));
         contended.note("job", at);

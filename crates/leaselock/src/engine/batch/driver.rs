@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::queue::{Sent, Slot};
-use super::{Shared, Told};
+use super::{BatchOutcome, Shared};
 use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::engine::calls_many::{Answers, Item, Kind};
@@ -62,10 +62,10 @@ impl<K: Kind> Driver<K> {
                 let now = self.shared.clock.now();
                 for ((asked, answer), item) in sent.iter().zip(answers).zip(items) {
                     asked.reply.tell(match answer {
-                        Some(answer) => Told::Answer(Ok(answer)),
+                        Some(answer) => BatchOutcome::Answer(Ok(answer)),
                         None => {
                             self.shared.contended.note(&item.keys.lock, now);
-                            Told::NotPlain
+                            BatchOutcome::NotPlain
                         }
                     });
                 }
@@ -73,21 +73,21 @@ impl<K: Kind> Driver<K> {
             Ok(_) => {
                 let message = "the number of answers is not that of the requests";
                 let error = StoreError::unknown(ErrorKind::Malformed, message);
-                tell_all(sent, || Told::Answer(Err(error.clone())));
+                tell_all(sent, || BatchOutcome::Answer(Err(error.clone())));
             }
             // Something that does not pass by itself may be the fault of one of them, or of their being together.
             Err(error) if !error.maybe_applied() && !error.may_pass() => {
                 if error.kind() == ErrorKind::Unsupported {
                     self.shared.queue().never_again();
                 }
-                tell_all(sent, || Told::Alone);
+                tell_all(sent, || BatchOutcome::Alone);
             }
-            Err(error) => tell_all(sent, || Told::Answer(Err(error.clone()))),
+            Err(error) => tell_all(sent, || BatchOutcome::Answer(Err(error.clone()))),
         }
     }
 }
 
-fn tell_all<R>(sent: &Sent<R>, told: impl Fn() -> Told<R>) {
+fn tell_all<R>(sent: &Sent<R>, told: impl Fn() -> BatchOutcome<R>) {
     sent.iter().for_each(|asked| asked.reply.tell(told()));
 }
 
@@ -98,7 +98,7 @@ impl<K: Kind> Drop for Driver<K> {
             // It ends with its runtime: what it had sent may have arrived.
             let message = "the runtime is shutting down";
             let error = StoreError::unknown(ErrorKind::Internal, message);
-            tell_all(sent, || Told::Answer(Err(error.clone())));
+            tell_all(sent, || BatchOutcome::Answer(Err(error.clone())));
         }
     }
 }

@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-pub(crate) use self::contention_filter::Contended;
+pub(crate) use self::contention_filter::ContentionFilter;
 use self::driver::Driver;
 use self::queue::{Late, Queue};
-pub(crate) use self::reply::Joined;
+pub(crate) use self::reply::Pending;
 use super::calls_many::{Item, Kind};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
@@ -28,7 +28,7 @@ use crate::store::Store;
 
 /// What a request in the queue is told.
 #[derive(Debug)]
-pub(crate) enum Told<R> {
+pub(crate) enum BatchOutcome<R> {
     Answer(Result<R, StoreError>),
     /// Nothing was done for it, and it is to go by itself: the call was refused.
     Alone,
@@ -37,31 +37,31 @@ pub(crate) enum Told<R> {
 }
 
 /// Combines requests of one kind.
-pub(crate) struct Combiner<K: Kind>(Arc<Shared<K>>);
+pub(crate) struct Batcher<K: Kind>(Arc<Shared<K>>);
 
 struct Shared<K: Kind> {
     queue: Mutex<Queue<K::Reply>>,
     store: Store,
     clock: Clock,
-    contended: Arc<Contended>,
+    contended: Arc<ContentionFilter>,
     /// Somebody watches the time for those in the queue.
     watched: AtomicBool,
     /// The watch is to come round at once.
     hurry: Arc<Notify>,
 }
 
-impl<K: Kind> Combiner<K> {
+impl<K: Kind> Batcher<K> {
     pub(crate) fn new(
         store: Store,
         clock: Clock,
-        contended: Arc<Contended>,
+        contended: Arc<ContentionFilter>,
         may_combine: bool,
     ) -> Self {
         let can = store.capabilities();
         // A clock that is moved by hand does not end the time of those who wait for a server.
         let together = may_combine && can.combines && !clock.is_manual();
         let names = if together { can.keys_per_call } else { 1 };
-        Combiner(Arc::new(Shared {
+        Batcher(Arc::new(Shared {
             queue: Mutex::new(Queue::new(names)),
             store,
             clock,
@@ -90,8 +90,8 @@ impl<K: Kind> Combiner<K> {
             return Box::pin(self.by_itself(alone, within, self.straight())).await;
         };
         match joined.await {
-            Told::Answer(answer) => answer,
-            Told::Alone | Told::NotPlain => {
+            BatchOutcome::Answer(answer) => answer,
+            BatchOutcome::Alone | BatchOutcome::NotPlain => {
                 let waited = self.0.clock.now().saturating_since(now);
                 let left = within.saturating_sub(waited);
                 Box::pin(self.by_itself(alone, left, self.straight())).await
@@ -103,7 +103,7 @@ impl<K: Kind> Combiner<K> {
         &self,
         alone: &O,
         left: Duration,
-        _straight: Option<Straight<'_, K>>,
+        _straight: Option<SoloPermit<'_, K>>,
     ) -> Result<O::Reply, StoreError>
     where
         O: Operation<Reply = K::Reply>,
@@ -120,9 +120,9 @@ impl<K: Kind> Combiner<K> {
     }
 
     /// The right to go straight, when nobody is on the way; given back when it is dropped.
-    pub(crate) fn straight(&self) -> Option<Straight<'_, K>> {
+    pub(crate) fn straight(&self) -> Option<SoloPermit<'_, K>> {
         let may = self.0.queue().go_straight();
-        may.then(|| Straight(&self.0)) // one that was not had is not given back
+        may.then(|| SoloPermit(&self.0)) // one that was not had is not given back
     }
 
     /// Puts a request in the queue, unless it would go straight or others are known to want the lock: then there is
@@ -132,7 +132,7 @@ impl<K: Kind> Combiner<K> {
         item: Item,
         now: Moment,
         within: Duration,
-    ) -> Option<Joined<K::Reply>> {
+    ) -> Option<Pending<K::Reply>> {
         let shared = &self.0;
         if shared.contended.knows(&item.keys.lock, now) || !shared.watched.load(Ordering::Relaxed) {
             return None;
@@ -183,10 +183,14 @@ impl<K: Kind> Shared<K> {
         let (late, next) = self.queue().sweep(now);
         for late in late {
             match late {
-                Late::InQueue(reply) => reply.tell(Told::Answer(Err(self.too_late()))),
+                Late::InQueue(reply) => reply.tell(BatchOutcome::Answer(Err(self.too_late()))),
                 Late::OnTheWay(sent) => {
                     let over = sent.iter().filter(|asked| now >= asked.until);
-                    over.for_each(|asked| asked.reply.tell(Told::Answer(Err(self.no_answer()))));
+                    over.for_each(|asked| {
+                        asked
+                            .reply
+                            .tell(BatchOutcome::Answer(Err(self.no_answer())))
+                    });
                 }
             }
         }
@@ -211,16 +215,16 @@ impl<K: Kind> Shared<K> {
 }
 
 /// A request that went straight.
-pub(crate) struct Straight<'a, K: Kind>(&'a Shared<K>);
+pub(crate) struct SoloPermit<'a, K: Kind>(&'a Shared<K>);
 
-impl<K: Kind> Drop for Straight<'_, K> {
+impl<K: Kind> Drop for SoloPermit<'_, K> {
     fn drop(&mut self) {
         self.0.queue().straight_is_back();
     }
 }
 
-impl<K: Kind> fmt::Debug for Combiner<K> {
+impl<K: Kind> fmt::Debug for Batcher<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Combiner").finish_non_exhaustive()
+        f.debug_struct("Batcher").finish_non_exhaustive()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Told;
+use super::BatchOutcome;
 use super::reply::Reply;
 use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
@@ -174,7 +174,7 @@ impl<R> Queue<R> {
             if now >= entry.asked.until {
                 let message = "no answer to earlier requests in time";
                 let late = StoreError::refused(ErrorKind::TimedOut, message);
-                entry.asked.reply.tell(Told::Answer(Err(late)));
+                entry.asked.reply.tell(BatchOutcome::Answer(Err(late)));
                 continue;
             }
             if items

@@ -7,11 +7,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::Told;
+use super::BatchOutcome;
 
 enum State<R> {
     Waits(Option<Waker>),
-    Told(Told<R>),
+    BatchOutcome(BatchOutcome<R>),
     /// It was told, or does not wait any more.
     Gone,
 }
@@ -29,23 +29,23 @@ pub(super) struct Reply<R>(Arc<Cell<R>>);
 
 /// A request in the queue or on its way. Dropping it says that nobody waits for the answer.
 #[must_use = "a request that nobody waits for is not sent"]
-pub(crate) struct Joined<R>(Arc<Cell<R>>);
+pub(crate) struct Pending<R>(Arc<Cell<R>>);
 
-pub(super) fn pair<R>() -> (Reply<R>, Joined<R>) {
+pub(super) fn pair<R>() -> (Reply<R>, Pending<R>) {
     let cell = Arc::new(Cell(Mutex::new(State::Waits(None))));
-    (Reply(Arc::clone(&cell)), Joined(cell))
+    (Reply(Arc::clone(&cell)), Pending(cell))
 }
 
 impl<R> Reply<R> {
     /// The first answer counts; nothing happens when nobody waits for one.
-    pub(super) fn tell(&self, told: Told<R>) {
+    pub(super) fn tell(&self, told: BatchOutcome<R>) {
         let waker = {
             let mut state = self.0.state();
             let State::Waits(waker) = &mut *state else {
                 return;
             };
             let waker = waker.take();
-            *state = State::Told(told);
+            *state = State::BatchOutcome(told);
             waker
         };
         if let Some(waker) = waker {
@@ -58,10 +58,10 @@ impl<R> Reply<R> {
     }
 }
 
-impl<R> Future for Joined<R> {
-    type Output = Told<R>;
+impl<R> Future for Pending<R> {
+    type Output = BatchOutcome<R>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Told<R>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BatchOutcome<R>> {
         let mut state = self.0.state();
         if let State::Waits(waker) = &mut *state {
             match waker {
@@ -71,13 +71,13 @@ impl<R> Future for Joined<R> {
             return Poll::Pending;
         }
         match std::mem::replace(&mut *state, State::Gone) {
-            State::Told(told) => Poll::Ready(told),
+            State::BatchOutcome(told) => Poll::Ready(told),
             State::Waits(_) | State::Gone => Poll::Pending, // it was told already
         }
     }
 }
 
-impl<R> Drop for Joined<R> {
+impl<R> Drop for Pending<R> {
     fn drop(&mut self) {
         let before = std::mem::replace(&mut *self.0.state(), State::Gone);
         drop(before); // where no lock is held: an answer may be dropped with it

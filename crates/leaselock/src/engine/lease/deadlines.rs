@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::record::Kept;
+use super::record::LeaseRecord;
 use crate::base::clock::Moment;
 
 /// An empty schedule keeps no more room than for this many.
@@ -22,7 +22,7 @@ pub(crate) struct Id {
 
 #[derive(Debug)]
 struct Entry {
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<LeaseRecord>>,
     alarm: Moment,
     number: u64,
     /// Where it is in the heap.
@@ -30,7 +30,7 @@ struct Entry {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Schedule {
+pub(crate) struct Deadlines {
     entries: Vec<Entry>,
     free: Vec<u32>,
     /// Places in `entries`; nobody rings before the one at (rank - 1) / 2.
@@ -38,8 +38,8 @@ pub(crate) struct Schedule {
     next_number: u64,
 }
 
-impl Schedule {
-    pub(crate) fn insert(&mut self, kept: Arc<Kept>, alarm: Moment) -> Id {
+impl Deadlines {
+    pub(crate) fn insert(&mut self, kept: Arc<LeaseRecord>, alarm: Moment) -> Id {
         self.next_number += 1;
         let entry = Entry {
             kept: Some(kept),
@@ -77,22 +77,22 @@ impl Schedule {
         }
         if self.heap.is_empty() && self.entries.capacity() > ROOM_KEPT {
             let next_number = self.next_number;
-            *self = Schedule {
+            *self = Deadlines {
                 next_number,
-                ..Schedule::default()
+                ..Deadlines::default()
             };
         }
     }
 
     /// Puts another in the same place; when the alarm rings stays. `None` for a lease that was taken out.
-    pub(crate) fn replace(&mut self, id: Id, kept: &Arc<Kept>) -> Option<Moment> {
+    pub(crate) fn replace(&mut self, id: Id, kept: &Arc<LeaseRecord>) -> Option<Moment> {
         self.rank(id)?;
         let entry = &mut self.entries[id.place as usize];
         entry.kept = Some(Arc::clone(kept));
         Some(entry.alarm)
     }
 
-    pub(crate) fn get(&self, id: Id) -> Option<Arc<Kept>> {
+    pub(crate) fn get(&self, id: Id) -> Option<Arc<LeaseRecord>> {
         self.rank(id)?;
         self.entries[id.place as usize].kept.clone()
     }
@@ -115,7 +115,7 @@ impl Schedule {
     }
 
     /// All whose alarm rings until `until`, in no order. Their alarms stay as they are.
-    pub(crate) fn ringing(&self, until: Moment) -> Vec<(Id, Arc<Kept>)> {
+    pub(crate) fn ringing(&self, until: Moment) -> Vec<(Id, Arc<LeaseRecord>)> {
         let mut found = Vec::new();
         let mut ranks = vec![0];
         while let Some(rank) = ranks.pop() {
@@ -137,7 +137,7 @@ impl Schedule {
     }
 
     /// Everybody, oldest first.
-    pub(crate) fn all(&self) -> Vec<(Id, Arc<Kept>)> {
+    pub(crate) fn all(&self) -> Vec<(Id, Arc<LeaseRecord>)> {
         let mut all = self.ringing(Moment::from_nanos(u64::MAX));
         all.sort_unstable_by_key(|(id, _)| id.number);
         all

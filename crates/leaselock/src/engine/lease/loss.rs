@@ -7,12 +7,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::record::Kept;
+use super::record::LeaseRecord;
 use crate::base::error::Lost;
 
 /// Set once, wakes everybody who waits for it.
 #[derive(Debug, Default)]
-pub(crate) struct Latch {
+pub(crate) struct LossSignal {
     lost: OnceLock<Lost>,
     wakers: Mutex<Wakers>,
 }
@@ -24,7 +24,7 @@ struct Wakers {
     waiting: BTreeMap<u64, Waker>,
 }
 
-impl Latch {
+impl LossSignal {
     pub(crate) fn get(&self) -> Option<&Lost> {
         self.lost.get()
     }
@@ -56,12 +56,12 @@ impl Latch {
 /// # Cancel safety
 /// Dropping it and asking again loses nothing: a loss stays.
 pub struct Losing {
-    kept: Arc<Kept>,
+    kept: Arc<LeaseRecord>,
     ticket: Option<u64>,
 }
 
 impl Losing {
-    pub(crate) fn new(kept: Arc<Kept>) -> Self {
+    pub(crate) fn new(kept: Arc<LeaseRecord>) -> Self {
         Losing { kept, ticket: None }
     }
 

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use self::deadlines::Id;
 use self::loss::Losing;
-use self::record::Kept;
+use self::record::LeaseRecord;
 use super::calls::{Extend, ExtendAnswer, Release, ReleaseAnswer};
-use super::cleanup::{Debt, Owed};
-use super::wait::local::group::Party;
+use super::cleanup::{CleanupGuard, PendingCleanup};
+use super::wait::local::group::LocalGroup;
 use crate::base::clock::Moment;
 use crate::base::error::{
     ExtendError, InvalidInput, Lost, LostReason, NotHeld, ReleaseError, StoreError,
@@ -25,7 +25,7 @@ use crate::base::ttl::Ttl;
 use crate::client::Inner;
 use crate::client::detached::Handle;
 use crate::interop::protocol::Protocol;
-use crate::interop::protocol::custom::Claim;
+use crate::interop::protocol::custom::ForeignLock;
 
 /// Whether a lease can be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub enum LeaseState {
 #[clippy::has_significant_drop]
 pub struct Lease {
     inner: Arc<Inner>,
-    kept: Arc<Kept>,
+    kept: Arc<LeaseRecord>,
     id: Id,
     given_up: bool,
     /// A request of its acquisition was cut off and may be carried out when the lease is over.
@@ -58,11 +58,11 @@ pub struct Lease {
     /// Tries beyond the first that it took.
     retries: u32,
     /// The tasks of this process to the next of which it passes when it is over.
-    party: Option<Arc<Party>>,
+    party: Option<Arc<LocalGroup>>,
 }
 
 impl Lease {
-    pub(crate) fn new(inner: Arc<Inner>, kept: Arc<Kept>, id: Id) -> Self {
+    pub(crate) fn new(inner: Arc<Inner>, kept: Arc<LeaseRecord>, id: Id) -> Self {
         Lease {
             inner,
             kept,
@@ -81,13 +81,13 @@ impl Lease {
     }
 
     /// It goes on to the next task of this process when this one lets go.
-    pub(crate) fn shared(mut self, party: Arc<Party>) -> Self {
+    pub(crate) fn shared(mut self, party: Arc<LocalGroup>) -> Self {
         self.party = Some(party);
         self
     }
 
     /// What a party keeps in mind of the lease that passes from task to task.
-    pub(crate) fn parts(&self) -> (&Arc<Inner>, &Arc<Kept>, Id) {
+    pub(crate) fn parts(&self) -> (&Arc<Inner>, &Arc<LeaseRecord>, Id) {
         (&self.inner, &self.kept, self.id)
     }
 
@@ -223,7 +223,7 @@ impl Lease {
     /// [`ExtendError`]: every variant says what it means for the lease.
     pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
         let ttl = Ttl::new(ttl)?;
-        self.inner.allows(ttl)?;
+        self.inner.check_strict(ttl)?;
         self.inner.takes(ttl)?;
         self.can_be("extended", |protocol| protocol.why_no_renewal())?;
         if let Some(lost) = self.kept.lost_by_now() {
@@ -336,7 +336,7 @@ impl Lease {
     }
 
     /// Stops renewal first, so that no renewal follows the release; from here on something is owed.
-    fn give_up(&mut self, used: Option<Fence>) -> Debt {
+    fn give_up(&mut self, used: Option<Fence>) -> CleanupGuard {
         self.given_up = true;
         self.inner.forget(self.id);
         let until = self.kept.core().deadline();
@@ -344,12 +344,12 @@ impl Lease {
         let claim = self.kept.claim.clone();
         let (keys, token) = (self.kept.keys.clone(), self.kept.token.clone());
         let owed = if self.late_requests {
-            Owed::acquisition(keys, token, until).used(self.kept.fence)
+            PendingCleanup::acquisition(keys, token, until).used(self.kept.fence)
         } else {
-            Owed::release(keys, token, used, until)
+            PendingCleanup::release(keys, token, used, until)
         };
         let owed = owed.stood(self.kept.stood_in_line());
-        Debt::new(self.inner.reaper(), owed.claimed(claim))
+        CleanupGuard::new(self.inner.cleanup(), owed.claimed(claim))
     }
 }
 
@@ -378,7 +378,7 @@ pub(crate) async fn release(
 async fn claimed(
     inner: &Inner,
     name: &Name,
-    claim: &Claim,
+    claim: &ForeignLock,
     left: Duration,
     within: Duration,
 ) -> Result<(), ReleaseError> {
@@ -389,7 +389,7 @@ async fn claimed(
     } else {
         claim.release(&inner.store, left, within).await
     };
-    inner.gates.ring(claim.lock());
+    inner.gates.notify(claim.lock());
     given_back(name, answer, false)
 }
 
@@ -445,11 +445,11 @@ impl fmt::Debug for Lease {
 /// regard to them.
 #[derive(Clone)]
 pub struct Held {
-    kept: Arc<Kept>,
+    kept: Arc<LeaseRecord>,
 }
 
 impl Held {
-    pub(crate) fn new(kept: Arc<Kept>) -> Self {
+    pub(crate) fn new(kept: Arc<LeaseRecord>) -> Self {
         Held { kept }
     }
 

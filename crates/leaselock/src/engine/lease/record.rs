@@ -4,36 +4,36 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::loss::Latch;
-use super::state::{Core, Step};
+use super::loss::LossSignal;
+use super::state::{LeaseMachine, Step};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Lost, LostReason};
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::interop::protocol::custom::Claim;
+use crate::interop::protocol::custom::ForeignLock;
 use crate::script::keys::MutexKeys;
 
 type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
 
-pub(crate) struct Kept {
+pub(crate) struct LeaseRecord {
     pub(crate) name: Name,
     pub(crate) keys: MutexKeys,
     pub(crate) token: Token,
     pub(crate) fence: Option<Fence>,
     pub(crate) why: Option<String>,
     /// How it was taken, when not in the native way.
-    pub(crate) claim: Option<Arc<Claim>>,
+    pub(crate) claim: Option<Arc<ForeignLock>>,
     pub(crate) clock: Clock,
-    pub(crate) latch: Latch,
+    pub(crate) latch: LossSignal,
     /// It was waited for in line.
     stood: AtomicBool,
-    core: Mutex<Core>,
+    core: Mutex<LeaseMachine>,
     hook: Mutex<Option<Hook>>,
 }
 
-impl Kept {
+impl LeaseRecord {
     pub(crate) fn new(
         name: Name,
         keys: MutexKeys,
@@ -41,10 +41,10 @@ impl Kept {
         fence: Option<Fence>,
         why: Option<String>,
         clock: Clock,
-        core: Core,
+        core: LeaseMachine,
     ) -> Self {
         let (core, hook) = (Mutex::new(core), Mutex::new(None));
-        Kept {
+        LeaseRecord {
             name,
             keys,
             token,
@@ -52,7 +52,7 @@ impl Kept {
             why,
             claim: None,
             clock,
-            latch: Latch::default(),
+            latch: LossSignal::default(),
             stood: AtomicBool::new(false),
             core,
             hook,
@@ -60,14 +60,14 @@ impl Kept {
     }
 
     /// Taken in another way than the native one.
-    pub(crate) fn claimed(mut self, claim: Option<Arc<Claim>>) -> Self {
+    pub(crate) fn claimed(mut self, claim: Option<Arc<ForeignLock>>) -> Self {
         self.claim = claim;
         self
     }
 
     /// The same lease in the hands of the next task of this process.
-    pub(crate) fn passed_on(&self, fence: Option<Fence>, core: Core) -> Self {
-        let next = Kept::new(
+    pub(crate) fn passed_on(&self, fence: Option<Fence>, core: LeaseMachine) -> Self {
+        let next = LeaseRecord::new(
             self.name.clone(),
             self.keys.clone(),
             self.token.clone(),
@@ -90,7 +90,7 @@ impl Kept {
         self.stood.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+    pub(crate) fn core(&self) -> MutexGuard<'_, LeaseMachine> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,9 +160,9 @@ impl Kept {
     }
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for LeaseRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept")
+        f.debug_struct("LeaseRecord")
             .field("name", &self.name)
             .field("fence", &self.fence)
             .field("lost", &self.latch.get())

@@ -39,7 +39,7 @@ pub(crate) enum Step {
 }
 
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct LeaseMachine {
     ttl: Ttl,
     drift: Drift,
     deadline: Moment,
@@ -59,7 +59,7 @@ pub(crate) struct Core {
     phase: Phase,
 }
 
-impl Core {
+impl LeaseMachine {
     /// A lease that began at `began` at the earliest and is held until `deadline`, which may be sooner than its `ttl`:
     /// that is what renewals ask for.
     pub(crate) fn granted(
@@ -71,7 +71,7 @@ impl Core {
         renews: bool,
         max_hold: Option<Duration>,
     ) -> Self {
-        let mut core = Core {
+        let mut core = LeaseMachine {
             ttl,
             drift,
             deadline: began,
@@ -99,7 +99,7 @@ impl Core {
         } else {
             self.renew_at
         };
-        Core {
+        LeaseMachine {
             ttl,
             drift: self.drift,
             deadline,
@@ -251,7 +251,7 @@ impl Core {
     }
 
     /// A renewal is wanted at once, because something happened to the store, and soon again until there is an answer.
-    pub(crate) fn doubt(&mut self, now: Moment) {
+    pub(crate) fn verify_soon(&mut self, now: Moment) {
         self.doubted = Some(now);
         self.renew_at = self.renew_at.min(now);
     }
@@ -285,13 +285,13 @@ mod tests {
     }
 
     /// Ttl 1000 ms from 0: the deadline is 988 ms.
-    fn lease(renews: bool, max_hold: Option<Duration>) -> Core {
+    fn lease(renews: bool, max_hold: Option<Duration>) -> LeaseMachine {
         lease_until(at(988), renews, max_hold)
     }
 
-    fn lease_until(deadline: Moment, renews: bool, max_hold: Option<Duration>) -> Core {
+    fn lease_until(deadline: Moment, renews: bool, max_hold: Option<Duration>) -> LeaseMachine {
         let drift = Drift { ppm: 10_000 };
-        Core::granted(at(0), deadline, at(0), ttl(1000), drift, renews, max_hold)
+        LeaseMachine::granted(at(0), deadline, at(0), ttl(1000), drift, renews, max_hold)
     }
 
     #[test]
@@ -463,7 +463,7 @@ mod tests {
     #[test]
     fn doubt_makes_a_renewal_due_at_once() {
         let mut core = lease(true, None);
-        core.doubt(at(10));
+        core.verify_soon(at(10));
         assert_eq!(core.step(at(10)), Step::Renew);
     }
 
@@ -471,11 +471,11 @@ mod tests {
     fn doubt_lasts_until_an_answer_to_what_was_asked_after_it() {
         let mut core = lease(true, None);
         core.extended(at(0), at(0), ttl(600_000));
-        core.doubt(at(10));
+        core.verify_soon(at(10));
         assert_eq!(core.step(at(10)), Step::Renew);
         core.failed(at(20), silence());
         assert_eq!(core.next(), at(1_020), "much sooner than a sixth");
-        core.doubt(at(1_000));
+        core.verify_soon(at(1_000));
         assert_eq!(core.step(at(1_000)), Step::Renew);
         core.extended(at(990), at(1_005), ttl(600_000));
         assert_eq!(core.step(at(1_005)), Step::Renew, "asked before");

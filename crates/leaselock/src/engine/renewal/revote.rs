@@ -7,12 +7,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Keeper;
+use super::Renewal;
 #[cfg(feature = "redis")]
 use crate::engine::ballot::{Vote, Voted, Withdraw};
 use crate::engine::calls::ExtendAnswer;
 use crate::engine::lease::deadlines::Id;
-use crate::engine::lease::record::Kept;
+use crate::engine::lease::record::LeaseRecord;
 #[cfg(feature = "redis")]
 use crate::quorum::{Asked, QuorumStore};
 #[cfg(feature = "redis")]
@@ -32,7 +32,7 @@ impl Absent {
     }
 }
 
-impl Keeper {
+impl Renewal {
     /// What a node has answered to the renewal of each lease.
     pub(super) fn heard<'a>(
         &self,
@@ -50,7 +50,7 @@ impl Keeper {
 
     /// Asks those nodes that were heard to have no vote for a lease that a majority has just renewed.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(super) fn regain(self: &Arc<Self>, id: Id, kept: &Arc<Kept>) {
+    pub(super) fn regain(self: &Arc<Self>, id: Id, kept: &Arc<LeaseRecord>) {
         #[cfg(feature = "redis")]
         if let Store::Quorum(quorum) = &self.store {
             let nodes = self.table().absent.take(id);
@@ -65,7 +65,7 @@ impl Keeper {
     }
 
     #[cfg(feature = "redis")]
-    async fn ask_again(&self, quorum: &QuorumStore, id: Id, kept: &Kept, nodes: u32) {
+    async fn ask_again(&self, quorum: &QuorumStore, id: Id, kept: &LeaseRecord, nodes: u32) {
         let (keys, token) = (&kept.keys, &kept.token);
         let vote = Vote {
             keys,

@@ -4,28 +4,28 @@ use super::*;
 use crate::base::name::Name;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Drift;
-use crate::engine::lease::state::Core;
+use crate::engine::lease::state::LeaseMachine;
 use crate::script::keys::MutexKeys;
 use crate::store::embedded::EmbeddedStore;
 
-fn keeper(clock: &Clock) -> Keeper {
+fn keeper(clock: &Clock) -> Renewal {
     let store = Store::Embedded(EmbeddedStore::memory("", clock.clone()));
-    let reaper = Reaper::new().0;
-    Keeper::new(store, clock.clone(), None, reaper, Arc::default())
+    let cleanup = Cleanup::new().0;
+    Renewal::new(store, clock.clone(), None, cleanup, Arc::default())
 }
 
-fn lease(clock: &Clock) -> Kept {
+fn lease(clock: &Clock) -> LeaseRecord {
     let name = Name::new("job").unwrap();
     let keys = MutexKeys::new("", &name).unwrap();
     let token = Token::random(&ClientId::random().unwrap(), false).unwrap();
     let (ttl, drift) = (Ttl::whole_ms(9_000).unwrap(), Drift { ppm: 0 });
     let now = clock.now();
     let deadline = drift.deadline(now, ttl);
-    let core = Core::granted(now, deadline, now, ttl, drift, true, None);
-    Kept::new(name, keys, token, None, None, clock.clone(), core)
+    let core = LeaseMachine::granted(now, deadline, now, ttl, drift, true, None);
+    LeaseRecord::new(name, keys, token, None, None, clock.clone(), core)
 }
 
-fn passed_on(kept: &Kept, clock: &Clock) -> Arc<Kept> {
+fn passed_on(kept: &LeaseRecord, clock: &Clock) -> Arc<LeaseRecord> {
     let ttl = kept.ttl();
     let core = kept.core().passed_on(clock.now(), ttl, None);
     kept.end(LostReason::GivenUp);

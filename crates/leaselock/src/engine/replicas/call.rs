@@ -3,7 +3,7 @@
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::script::keys::MutexKeys;
-use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 /// Makes a lease's time whole by a write in any case. Runs `lua/mutex/confirm.lua`.
 #[cfg_attr(
@@ -11,7 +11,7 @@ use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
     expect(dead_code, reason = "only servers have replicas")
 )]
 #[derive(Debug)]
-pub(crate) struct Confirm<'a> {
+pub(crate) struct Rewrite<'a> {
     pub(crate) keys: &'a MutexKeys,
     pub(crate) token: &'a Token,
     pub(crate) ttl: Ttl,
@@ -22,14 +22,14 @@ pub(crate) struct Confirm<'a> {
     expect(dead_code, reason = "only servers have replicas")
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Confirmed {
+pub(crate) enum Rewritten {
     Written,
     Expired,
     Taken,
 }
 
-impl Operation for Confirm<'_> {
-    type Reply = Confirmed;
+impl Operation for Rewrite<'_> {
+    type Reply = Rewritten;
     const SCRIPT: fn() -> &'static Script = || script!("mutex/confirm");
 
     fn encode(&self, call: &mut Call) {
@@ -37,11 +37,11 @@ impl Operation for Confirm<'_> {
         call.arg(self.token).arg(self.ttl.as_ms());
     }
 
-    fn decode(answer: &Tagged) -> Result<Confirmed, Malformed> {
+    fn decode(answer: &Answer) -> Result<Rewritten, Malformed> {
         match answer.tag() {
-            "confirmed" => Ok(Confirmed::Written),
-            "expired" => Ok(Confirmed::Expired),
-            "taken" => Ok(Confirmed::Taken),
+            "confirmed" => Ok(Rewritten::Written),
+            "expired" => Ok(Rewritten::Expired),
+            "taken" => Ok(Rewritten::Taken),
             _ => Err(Malformed),
         }
     }

@@ -34,13 +34,13 @@ impl Inner {
 }
 
 /// How many copies there are.
-pub(crate) struct Counted {
+pub(crate) struct ReplicaAck {
     pub(crate) replicas: u32,
     /// The server itself has it on disk.
     pub(crate) here: bool,
 }
 
-impl Counted {
+impl ReplicaAck {
     fn are_enough(&self, asked: Copies) -> bool {
         self.replicas >= asked.replicas && (self.here || asked.on_disk != Some(true))
     }
@@ -89,7 +89,7 @@ pub(crate) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, Acqu
 }
 
 fn verdict(
-    counted: Result<Counted, StoreError>,
+    counted: Result<ReplicaAck, StoreError>,
     asked: Copies,
     name: &Name,
 ) -> Result<(), AcquireError> {
@@ -158,7 +158,7 @@ enum Written {}
 impl Written {
     async fn new(
         _: &Inner,
-        _: &crate::engine::lease::record::Kept,
+        _: &crate::engine::lease::record::LeaseRecord,
         _: Copies,
     ) -> Result<Self, StoreError> {
         Err(StoreError::refused(
@@ -171,7 +171,7 @@ impl Written {
         match *self {}
     }
 
-    async fn count(self, _: Copies) -> Result<Counted, StoreError> {
+    async fn count(self, _: Copies) -> Result<ReplicaAck, StoreError> {
         match self {}
     }
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-use super::call::{Confirm, Confirmed};
-use super::confirm::Counted;
+use super::call::{Rewrite, Rewritten};
+use super::confirm::ReplicaAck;
 use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::client::Inner;
 use crate::client::options::Copies;
-use crate::engine::lease::record::Kept;
+use crate::engine::lease::record::LeaseRecord;
 use crate::script::Value;
-use crate::store::redis::Private;
+use crate::store::redis::DedicatedConnection;
 
 /// Each is a connection to the server while somebody waits.
 const ROOMS: usize = 32;
@@ -26,21 +26,21 @@ const BEFORE: Duration = Duration::from_millis(2);
 
 /// The connections on which replicas are waited for.
 #[derive(Debug)]
-pub(crate) struct Rooms {
+pub(crate) struct ReplicaPool {
     room: Semaphore,
-    idle: Mutex<Vec<Private>>,
+    idle: Mutex<Vec<DedicatedConnection>>,
 }
 
-impl Default for Rooms {
+impl Default for ReplicaPool {
     fn default() -> Self {
-        Rooms {
+        ReplicaPool {
             room: Semaphore::new(ROOMS),
             idle: Mutex::default(),
         }
     }
 }
 
-impl Rooms {
+impl ReplicaPool {
     async fn enter(&self, within: Duration) -> Result<SemaphorePermit<'_>, StoreError> {
         match timeout(within, self.room.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
@@ -54,13 +54,13 @@ impl Rooms {
     }
 
     /// One that was used before and has not broken since.
-    fn again(&self) -> Option<Private> {
+    fn again(&self) -> Option<DedicatedConnection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(Private::is_open);
+        idle.retain(DedicatedConnection::is_open);
         idle.pop()
     }
 
-    fn leave(&self, private: Private) {
+    fn leave(&self, private: DedicatedConnection) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_MOST {
             idle.push(private);
@@ -70,9 +70,9 @@ impl Rooms {
 
 /// A grant that was written once more, over a connection that has a room.
 pub(crate) struct Written<'a> {
-    rooms: &'a Rooms,
+    rooms: &'a ReplicaPool,
     _permit: SemaphorePermit<'a>,
-    private: Private,
+    private: DedicatedConnection,
     /// How long the server waits for replicas.
     limit: Duration,
     /// How long its answers may take besides.
@@ -83,13 +83,13 @@ pub(crate) struct Written<'a> {
 impl<'a> Written<'a> {
     pub(crate) async fn new(
         inner: &'a Inner,
-        kept: &Kept,
+        kept: &LeaseRecord,
         asked: Copies,
     ) -> Result<Self, StoreError> {
         let within = inner.request_timeout(kept.ttl());
         let rooms = &inner.waiting_rooms;
         let permit = rooms.enter(asked.within + within).await?;
-        let confirm = Confirm {
+        let confirm = Rewrite {
             keys: &kept.keys,
             token: &kept.token,
             ttl: kept.ttl(),
@@ -113,7 +113,7 @@ impl<'a> Written<'a> {
                 (private, found)
             }
         };
-        if found != Confirmed::Written {
+        if found != Rewritten::Written {
             let message = "the grant was gone before a replica could confirm it";
             return Err(StoreError::refused(ErrorKind::NotServing, message));
         }
@@ -135,7 +135,7 @@ impl<'a> Written<'a> {
     }
 
     /// How many copies there are, once they are enough; or when the time is over and the server has noticed it.
-    pub(crate) async fn count(mut self, asked: Copies) -> Result<Counted, StoreError> {
+    pub(crate) async fn count(mut self, asked: Copies) -> Result<ReplicaAck, StoreError> {
         let (replicas, here) = (
             asked.replicas.to_string(),
             asked.on_disk.unwrap_or_default(),
@@ -164,7 +164,7 @@ fn patience(within: Duration, took: Duration) -> Duration {
     within - took.min(within / 4) * 2
 }
 
-fn counted(answer: &Value) -> Option<Counted> {
+fn counted(answer: &Value) -> Option<ReplicaAck> {
     let count = |value: &Value| match value {
         Value::Int(count) => u32::try_from(*count).ok(),
         _ => None,
@@ -176,7 +176,7 @@ fn counted(answer: &Value) -> Option<Counted> {
         },
         replicas => (0, count(replicas)?),
     };
-    Some(Counted {
+    Some(ReplicaAck {
         replicas,
         here: here > 0,
     })

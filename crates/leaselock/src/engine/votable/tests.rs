@@ -19,10 +19,10 @@ fn votes<R>(said: &str, reply: impl Fn(char) -> R) -> Votes<R> {
     votes
 }
 
-fn decided<R>(count: Count<R>) -> Option<R> {
+fn decided<R>(count: Verdict<R>) -> Option<R> {
     match count {
-        Count::Decided(reply) => Some(reply),
-        Count::Open | Count::Never => None,
+        Verdict::Decided(reply) => Some(reply),
+        Verdict::Open | Verdict::Never => None,
     }
 }
 

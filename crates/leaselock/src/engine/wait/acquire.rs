@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::first_try::Tried;
+use super::first_try::FirstTry;
 use super::grant_deadline;
-use super::grant_deadline::{Doubt, Era, Heard, Reading, Reckoned};
+use super::grant_deadline::{ClockContext, ClockSample, LeaseWindow, ReceivedGrant, Uncertain};
 use super::local::budget::Share;
-use super::node_subscription::Ear;
+use super::node_subscription::NodeSubscription;
 use super::schedule;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, ErrorKind, StoreError};
@@ -18,12 +18,12 @@ use crate::base::ttl::Ttl;
 use crate::client::options::{Options, Wait};
 use crate::client::{Background, Inner};
 use crate::engine::calls::{Acquire, Acquired, Seen};
-use crate::engine::cleanup::{Debt, Owed};
+use crate::engine::cleanup::{CleanupGuard, PendingCleanup};
 use crate::engine::lease::Lease;
-use crate::engine::lease::record::Kept;
-use crate::engine::lease::state::Core;
+use crate::engine::lease::record::LeaseRecord;
+use crate::engine::lease::state::LeaseMachine;
 use crate::engine::replicas::confirm;
-use crate::interop::protocol::custom::Claim;
+use crate::interop::protocol::custom::ForeignLock;
 use crate::script::keys;
 use crate::script::keys::MutexKeys;
 use crate::store::Store;
@@ -51,16 +51,16 @@ pub(crate) struct Acquisition<'a> {
     /// How many fencing tokens a grant reserves that was waited for.
     pub(super) range: u64,
     /// What the next request writes, when the lock is not taken in the native way.
-    pub(super) claim: Option<Arc<Claim>>,
+    pub(super) claim: Option<Arc<ForeignLock>>,
     /// Where it listens, when that depends on where the lock lies.
-    pub(super) ear: Ear,
+    pub(super) ear: NodeSubscription,
 }
 
 /// What one request came to.
 pub(super) enum Outcome {
     Granted(Lease, Share),
     /// In line at this place.
-    Waiting(Seen, u64, Reading),
+    Waiting(Seen, u64, ClockSample),
     Busy(Seen),
 }
 
@@ -71,14 +71,14 @@ impl<'a> Acquisition<'a> {
         options: &'a Options,
     ) -> Result<Self, AcquireError> {
         let ttl = options.check()?;
-        inner.allows(ttl)?;
+        inner.check_strict(ttl)?;
         let keys = MutexKeys::by(options.protocol, &inner.prefix, name)?.behind(inner.gate());
         if !options.protocol.is_native() {
-            inner.speaks(options.protocol)?;
+            inner.supports(options.protocol)?;
             keys::others(&inner.prefix, &options.others)?;
         }
         #[cfg(feature = "redis")]
-        inner.suits(options)?;
+        inner.check_limits(options)?;
         let internal = |source| AcquireError::Store {
             name: name.clone(),
             source,
@@ -101,7 +101,7 @@ impl<'a> Acquisition<'a> {
             lane: None,
             range: 1,
             claim: None,
-            ear: Ear::default(),
+            ear: NodeSubscription::default(),
         })
     }
 
@@ -136,9 +136,11 @@ impl<'a> Acquisition<'a> {
             return Box::pin(self.wait_by_rounds(quorum, start, end)).await;
         }
         match self.try_with_others(start).await? {
-            Tried::Granted(lease) => Ok(lease),
+            FirstTry::Granted(lease) => Ok(lease),
             // What a wait needs is large, and most acquisitions do not wait.
-            Tried::Begun(begun) => Box::pin(self.wait_in_line(start, end, wait, begun)).await,
+            FirstTry::StartedWait(begun) => {
+                Box::pin(self.wait_in_line(start, end, wait, begun)).await
+            }
         }
     }
 
@@ -261,7 +263,7 @@ impl<'a> Acquisition<'a> {
             }
             Acquired::Waiting { seen, place } => {
                 self.inner.announce();
-                let reading = Reading {
+                let reading = ClockSample {
                     sent: t0,
                     received: now,
                     server_us: seen.time_us,
@@ -299,7 +301,7 @@ impl<'a> Acquisition<'a> {
 
     fn met_quarantine(&self, seen: &Seen, now: Moment) {
         if let (Some(strict), Some(why)) = (&self.inner.strict, seen.quarantine) {
-            strict.met(why, seen.remaining.unwrap_or_default(), now);
+            strict.saw_quarantine(why, seen.remaining.unwrap_or_default(), now);
         }
     }
 
@@ -314,8 +316,8 @@ impl<'a> Acquisition<'a> {
     }
 
     /// What answers and messages that belong together have in common.
-    pub(super) fn era(&self) -> Era {
-        Era {
+    pub(super) fn era(&self) -> ClockContext {
+        ClockContext {
             connection: self.lane.unwrap_or(&self.inner.store).epoch(),
             subscription: self.background.wakeups.subscription(),
             jumps: self.inner.skew.jumps(),
@@ -323,12 +325,16 @@ impl<'a> Acquisition<'a> {
     }
 
     /// The lease that a message brings, when the message alone can tell until when it may be used.
-    pub(super) fn taken(&self, reading: &Reading, heard: &Heard) -> Result<(Lease, Share), Doubt> {
+    pub(super) fn taken(
+        &self,
+        reading: &ClockSample,
+        heard: &ReceivedGrant,
+    ) -> Result<(Lease, Share), Uncertain> {
         if self.inner.strict.is_some() {
-            return Err(Doubt::Strict);
+            return Err(Uncertain::Strict);
         }
         let (era, now) = (self.era(), self.inner.clock.now());
-        let Reckoned { began, deadline } =
+        let LeaseWindow { began, deadline } =
             grant_deadline::reckon(reading, heard, era, now, self.inner.drift)?;
         let share = Share {
             range: u64::from(heard.grant.range),
@@ -360,7 +366,7 @@ impl<'a> Acquisition<'a> {
         self.inner.announce();
         let longest = self.options.max_hold.unwrap_or(Duration::MAX);
         self.inner.store.limit_session(began.plus(longest));
-        let core = Core::granted(
+        let core = LeaseMachine::granted(
             began,
             deadline,
             now,
@@ -371,7 +377,7 @@ impl<'a> Acquisition<'a> {
         );
         // In another way it lies in the value, or nowhere.
         let why = self.options.why.clone().filter(|_| self.claim.is_none());
-        let kept = Kept::new(
+        let kept = LeaseRecord::new(
             self.name.clone(),
             self.keys.clone(),
             self.token.clone(),
@@ -389,11 +395,11 @@ impl<'a> Acquisition<'a> {
     }
 
     /// For a request that leaves at this moment.
-    pub(super) fn debt_from(&self, now: Moment) -> Debt {
+    pub(super) fn debt_from(&self, now: Moment) -> CleanupGuard {
         let (keys, token) = (self.keys.clone(), self.token.clone());
-        let owed = Owed::acquisition(keys, token, now.plus(self.ttl.as_duration()));
-        Debt::new(
-            self.background.reaper.clone(),
+        let owed = PendingCleanup::acquisition(keys, token, now.plus(self.ttl.as_duration()));
+        CleanupGuard::new(
+            self.background.cleanup.clone(),
             owed.claimed(self.claim.clone()),
         )
     }
@@ -416,7 +422,12 @@ impl<'a> Acquisition<'a> {
 
     /// What is surely not there is not owed; the rest is cleaned up behind the caller's back. `owes`: an earlier
     /// request of the same token may have had its effect, however surely this one had none.
-    pub(super) fn failed(&self, debt: Debt, source: StoreError, owes: bool) -> AcquireError {
+    pub(super) fn failed(
+        &self,
+        debt: CleanupGuard,
+        source: StoreError,
+        owes: bool,
+    ) -> AcquireError {
         let name = self.name.clone();
         if let Some(tally) = source.tally() {
             let (granted, needed) = (tally.granted, tally.needed);

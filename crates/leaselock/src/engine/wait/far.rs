@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use super::acquire::{Acquisition, Outcome};
-use super::grant_deadline::Reading;
-use super::progress::SoFar;
+use super::grant_deadline::ClockSample;
+use super::progress::Progress;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::engine::position::{Position, Stands};
@@ -52,7 +52,7 @@ impl Acquisition<'_> {
     /// A request of a waiter, or as little of it as will do.
     pub(super) async fn poll(
         &self,
-        so_far: &mut SoFar,
+        so_far: &mut Progress,
         waits: bool,
         channel: &str,
         t0: Moment,
@@ -90,7 +90,7 @@ impl Acquisition<'_> {
     }
 
     /// The latest answer, while a new one would hardly say anything else.
-    fn as_before(&self, far: Far, so_far: &SoFar) -> Option<Outcome> {
+    fn as_before(&self, far: Far, so_far: &Progress) -> Option<Outcome> {
         let (reading, mut seen) = (so_far.reading?, so_far.seen.clone()?);
         let now = self.inner.clock.now();
         let traffic = self.inner.store.traffic(&self.keys.lock)?;
@@ -116,7 +116,7 @@ impl Acquisition<'_> {
         };
         let received = self.inner.clock.now();
         self.inner.note_time(t0, received, seen.time_us);
-        let reading = Reading {
+        let reading = ClockSample {
             sent: t0,
             received,
             server_us: seen.time_us,

@@ -6,33 +6,33 @@
 use std::time::Duration;
 
 use super::acquire::Acquisition;
-use super::progress::SoFar;
+use super::progress::Progress;
 use super::schedule;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
-use crate::engine::batch::Told;
+use crate::engine::batch::BatchOutcome;
 use crate::engine::calls::Acquired;
 use crate::engine::calls_many::{Item, Terms};
-use crate::engine::cleanup::Debt;
+use crate::engine::cleanup::CleanupGuard;
 use crate::engine::lease::Lease;
 
 /// What a first try came to.
-pub(super) enum Tried {
+pub(super) enum FirstTry {
     Granted(Lease),
     /// A wait begins; from scratch when there was no try.
-    Begun(Option<Box<Begun>>),
+    StartedWait(Option<Box<StartedWait>>),
 }
 
 /// A wait whose first try was in vain.
-pub(super) struct Begun {
+pub(super) struct StartedWait {
     /// Owes the token of the try, which the wait goes on with.
-    pub(super) debt: Debt,
-    pub(super) so_far: SoFar,
+    pub(super) debt: CleanupGuard,
+    pub(super) so_far: Progress,
     /// To be waited for before the next request.
     pub(super) pause: Option<Duration>,
 }
 
-impl Begun {
+impl StartedWait {
     /// The task shares a place from now on, and its own token is of no use any more.
     pub(super) fn give_up(self) {
         if !self.so_far.owes() {
@@ -42,13 +42,13 @@ impl Begun {
 }
 
 impl Acquisition<'_> {
-    pub(super) async fn try_with_others(&self, t0: Moment) -> Result<Tried, AcquireError> {
+    pub(super) async fn try_with_others(&self, t0: Moment) -> Result<FirstTry, AcquireError> {
         let inner = self.inner;
         if inner.requests.is_free() {
-            return Ok(Tried::Begun(None)); // there is nobody to leave with
+            return Ok(FirstTry::StartedWait(None)); // there is nobody to leave with
         }
-        if inner.parties.has(&self.keys.lock) || inner.gates.has(&self.keys.lock) {
-            return Ok(Tried::Begun(None)); // with those who wait already
+        if inner.local_groups.has(&self.keys.lock) || inner.gates.has(&self.keys.lock) {
+            return Ok(FirstTry::StartedWait(None)); // with those who wait already
         }
         let item = Item {
             keys: self.keys.clone(),
@@ -62,16 +62,16 @@ impl Acquisition<'_> {
         let debt = self.debt_from(t0);
         let Some(told) = inner.requests.acquire_with_others(item, t0, within) else {
             debt.settle();
-            return Ok(Tried::Begun(None));
+            return Ok(FirstTry::StartedWait(None));
         };
         match self.held(told.await, t0) {
             Ok(Ok(lease)) => {
                 debt.settle();
-                Ok(Tried::Granted(lease))
+                Ok(FirstTry::Granted(lease))
             }
             Ok(Err(so_far)) => Ok(begun(debt, so_far, None)),
             Err(source) if source.may_pass() => {
-                let mut so_far = SoFar::default();
+                let mut so_far = Progress::default();
                 let pause = schedule::jittered(so_far.failed(&source), 50);
                 Ok(begun(debt, so_far, Some(pause)))
             }
@@ -80,13 +80,17 @@ impl Acquisition<'_> {
     }
 
     /// The lease, or what is known without it.
-    fn held(&self, told: Told<Acquired>, t0: Moment) -> Result<Result<Lease, SoFar>, StoreError> {
+    fn held(
+        &self,
+        told: BatchOutcome<Acquired>,
+        t0: Moment,
+    ) -> Result<Result<Lease, Progress>, StoreError> {
         let answer = match told {
-            Told::Answer(answer) => answer?,
-            Told::NotPlain => return Ok(Err(SoFar::default())),
-            Told::Alone => {
+            BatchOutcome::Answer(answer) => answer?,
+            BatchOutcome::NotPlain => return Ok(Err(Progress::default())),
+            BatchOutcome::Alone => {
                 self.goes_by_itself();
-                return Ok(Err(SoFar::default()));
+                return Ok(Err(Progress::default()));
             }
         };
         let now = self.inner.clock.now();
@@ -95,11 +99,11 @@ impl Acquisition<'_> {
                 self.inner.note_time(t0, now, time_us);
                 self.hold_since(t0, now, fence).map(Ok)
             }
-            Acquired::Disagrees { .. } => Ok(Err(SoFar::default())), // it goes by itself and hears so again
+            Acquired::Disagrees { .. } => Ok(Err(Progress::default())), // it goes by itself and hears so again
             Acquired::Busy { seen } | Acquired::Waiting { seen, .. } => {
                 self.inner.note_time(t0, now, seen.time_us);
                 self.goes_by_itself();
-                Ok(Err(SoFar::after(Some(seen))))
+                Ok(Err(Progress::after(Some(seen))))
             }
         }
     }
@@ -110,8 +114,8 @@ impl Acquisition<'_> {
     }
 }
 
-fn begun(debt: Debt, so_far: SoFar, pause: Option<Duration>) -> Tried {
-    Tried::Begun(Some(Box::new(Begun {
+fn begun(debt: CleanupGuard, so_far: Progress, pause: Option<Duration>) -> FirstTry {
+    FirstTry::StartedWait(Some(Box::new(StartedWait {
         debt,
         so_far,
         pause,

@@ -19,7 +19,7 @@ const LEFT_SHARE: u32 = 2;
 /// What must be as it was when the request of an answer was sent, or the times of answer and message may come from
 /// different clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Era {
+pub(crate) struct ClockContext {
     /// Which connection carries the requests; `None` when that cannot be told.
     pub(crate) connection: Option<u64>,
     /// Which connection brings the messages.
@@ -28,12 +28,12 @@ pub(crate) struct Era {
     pub(crate) jumps: u64,
 }
 
-impl Era {
+impl ClockContext {
     /// When there had never been a connection before the request and there has been one since, the answer came over
     /// that one. Otherwise it is not known, and another one is a doubt.
     pub(crate) fn answered_over(self, latest: Option<u64>) -> Self {
         match (self.connection, latest) {
-            (Some(0), Some(1)) => Era {
+            (Some(0), Some(1)) => ClockContext {
                 connection: latest,
                 ..self
             },
@@ -44,24 +44,24 @@ impl Era {
 
 /// The server's clock as an answer showed it: `server_us` at some moment between `sent` and `received`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading {
+pub(crate) struct ClockSample {
     pub(crate) sent: Moment,
     pub(crate) received: Moment,
     pub(crate) server_us: u64,
     /// Before the request was sent.
-    pub(crate) era: Era,
+    pub(crate) era: ClockContext,
 }
 
 /// A grant, and when its message came.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedGrant {
     pub(crate) grant: Grant,
     pub(crate) at: Moment,
 }
 
 /// A lease in our own time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reckoned {
+pub(crate) struct LeaseWindow {
     /// It began then at the earliest.
     pub(crate) began: Moment,
     /// It may be used until then.
@@ -70,7 +70,7 @@ pub(crate) struct Reckoned {
 
 /// Why the server is to be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Doubt {
+pub(crate) enum Uncertain {
     /// The connections are not those of the answer, or the server's clock has jumped since.
     OtherEra,
     /// It was made before the answer, which said that we wait: that lease is over, or the clock went back.
@@ -87,37 +87,37 @@ pub(crate) enum Doubt {
 
 /// Until when the lease may be used, if the message alone can tell.
 pub(crate) fn reckon(
-    reading: &Reading,
-    heard: &Heard,
-    era: Era,
+    reading: &ClockSample,
+    heard: &ReceivedGrant,
+    era: ClockContext,
     now: Moment,
     drift: Drift,
-) -> Result<Reckoned, Doubt> {
-    let Heard { grant, at } = heard;
+) -> Result<LeaseWindow, Uncertain> {
+    let ReceivedGrant { grant, at } = heard;
     if reading.era != era || era.connection.is_none() {
-        return Err(Doubt::OtherEra);
+        return Err(Uncertain::OtherEra);
     }
     let Some(since_us) = grant.time_us.checked_sub(reading.server_us) else {
-        return Err(Doubt::BeforeAnswer);
+        return Err(Uncertain::BeforeAnswer);
     };
     let since = std::time::Duration::from_micros(since_us);
     // The sooner the better: a step of the clock hides in the time that the message took.
     let elapsed = at.saturating_since(reading.sent);
     if since > elapsed + drift.over(elapsed) {
-        return Err(Doubt::Ahead);
+        return Err(Uncertain::Ahead);
     }
     let ttl = grant.ttl.as_duration();
     // The lease began no later than this, so what is late against it is surely late: a slow answer is no doubt.
     let began_at_latest = reading.received.plus(since);
     if now.saturating_since(began_at_latest) > ttl / LATE_SHARE {
-        return Err(Doubt::Late);
+        return Err(Uncertain::Late);
     }
     let deadline = drift.deadline_after(reading.sent, since, grant.ttl);
     if deadline.saturating_since(now) < ttl / LEFT_SHARE {
-        return Err(Doubt::TooLittleLeft);
+        return Err(Uncertain::TooLittleLeft);
     }
     let began = reading.sent.plus(since).min(*at);
-    Ok(Reckoned { began, deadline })
+    Ok(LeaseWindow { began, deadline })
 }
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
     use crate::base::ttl::Ttl;
 
     const DRIFT: Drift = Drift { ppm: 10_000 };
-    const ERA: Era = Era {
+    const ERA: ClockContext = ClockContext {
         connection: Some(1),
         subscription: 1,
         jumps: 0,
@@ -141,8 +141,8 @@ mod tests {
     }
 
     /// Sent at 1000 ms, received 10 ms later, read half-way.
-    fn reading() -> Reading {
-        Reading {
+    fn reading() -> ClockSample {
+        ClockSample {
             sent: at(1000),
             received: at(1010),
             server_us: SERVER_US + 1_005_000,
@@ -151,7 +151,7 @@ mod tests {
     }
 
     /// Granted for 5 s when the server's clock showed so many milliseconds more than at our nought; heard at `heard`.
-    fn heard(granted_ms: u64, heard: Moment) -> Heard {
+    fn heard(granted_ms: u64, heard: Moment) -> ReceivedGrant {
         let grant = Grant {
             fence: None,
             range: 1,
@@ -159,10 +159,10 @@ mod tests {
             ttl: Ttl::new(Duration::from_secs(5)).unwrap(),
             others: false,
         };
-        Heard { grant, at: heard }
+        ReceivedGrant { grant, at: heard }
     }
 
-    fn reckoned(granted_ms: u64, heard_ms: u64, now: u64) -> Result<Reckoned, Doubt> {
+    fn reckoned(granted_ms: u64, heard_ms: u64, now: u64) -> Result<LeaseWindow, Uncertain> {
         let heard = heard(granted_ms, at(heard_ms));
         reckon(&reading(), &heard, ERA, at(now), DRIFT)
     }
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn whichever_moment_the_answer_was_read_at_the_lease_is_not_used_beyond_its_end() {
         for read_after_ms in 0..=10 {
-            let reading = Reading {
+            let reading = ClockSample {
                 server_us: SERVER_US + 1_000_000 + read_after_ms * 1000,
                 ..reading()
             };
@@ -209,39 +209,39 @@ mod tests {
 
     #[test]
     fn a_clock_that_went_forward_between_answer_and_grant_is_doubted() {
-        assert_eq!(reckoned(4_005 + 200, 4_006, 4_006), Err(Doubt::Ahead));
-        assert_eq!(reckoned(3_600_000, 4_006, 4_006), Err(Doubt::Ahead));
+        assert_eq!(reckoned(4_005 + 200, 4_006, 4_006), Err(Uncertain::Ahead));
+        assert_eq!(reckoned(3_600_000, 4_006, 4_006), Err(Uncertain::Ahead));
         let end_of_time = heard(u64::MAX / 1000 - SERVER_US, at(4_006));
         assert_eq!(
             reckon(&reading(), &end_of_time, ERA, at(4_006), DRIFT),
-            Err(Doubt::Ahead)
+            Err(Uncertain::Ahead)
         );
     }
 
     #[test]
     fn a_clock_that_went_forward_is_judged_by_when_the_message_came_and_not_by_when_it_was_read() {
-        assert_eq!(reckoned(4_005 + 200, 4_006, 4_300), Err(Doubt::Ahead));
+        assert_eq!(reckoned(4_005 + 200, 4_006, 4_300), Err(Uncertain::Ahead));
     }
 
     #[test]
     fn a_clock_that_went_back_between_answer_and_grant_is_doubted() {
-        assert_eq!(reckoned(4_005 - 700, 4_006, 4_006), Err(Doubt::Late));
+        assert_eq!(reckoned(4_005 - 700, 4_006, 4_006), Err(Uncertain::Late));
         assert_eq!(
             reckoned(4_005 - 3_600, 4_006, 4_006),
-            Err(Doubt::BeforeAnswer)
+            Err(Uncertain::BeforeAnswer)
         );
     }
 
     #[test]
     fn a_lease_that_was_granted_before_the_answer_said_that_we_wait_is_over() {
-        assert_eq!(reckoned(1_004, 1_011, 1_011), Err(Doubt::BeforeAnswer));
+        assert_eq!(reckoned(1_004, 1_011, 1_011), Err(Uncertain::BeforeAnswer));
     }
 
     #[test]
     fn a_message_that_is_late_by_a_tenth_of_the_lease_is_doubted_and_a_slow_answer_is_not() {
         assert!(reckoned(4_005, 4_510, 4_510).is_ok());
-        assert_eq!(reckoned(4_005, 4_511, 4_511), Err(Doubt::Late));
-        let slow = Reading {
+        assert_eq!(reckoned(4_005, 4_511, 4_511), Err(Uncertain::Late));
+        let slow = ClockSample {
             received: at(2_000),
             ..reading()
         };
@@ -251,23 +251,23 @@ mod tests {
 
     #[test]
     fn whoever_was_frozen_after_the_message_came_does_not_use_a_lease_that_is_over() {
-        assert_eq!(reckoned(4_005, 4_006, 60_000), Err(Doubt::Late));
+        assert_eq!(reckoned(4_005, 4_006, 60_000), Err(Uncertain::Late));
         // Nor when nothing tells that it is late.
-        let slow = Reading {
+        let slow = ClockSample {
             received: at(9_000),
             ..reading()
         };
         let heard = heard(4_005, at(4_006));
         for now in [6_500, 8_918, 60_000] {
-            let doubt = reckon(&slow, &heard, ERA, at(now.min(12_000)), DRIFT);
-            assert_eq!(doubt, Err(Doubt::TooLittleLeft), "{now}");
+            let verify_soon = reckon(&slow, &heard, ERA, at(now.min(12_000)), DRIFT);
+            assert_eq!(verify_soon, Err(Uncertain::TooLittleLeft), "{now}");
         }
     }
 
     #[test]
     fn the_request_that_made_the_first_connection_was_answered_over_it_and_no_other_is_known() {
         let over = |before, latest| {
-            let era = Era {
+            let era = ClockContext {
                 connection: before,
                 ..ERA
             };
@@ -283,29 +283,33 @@ mod tests {
     #[test]
     fn another_connection_or_a_jump_of_the_clock_since_the_answer_is_a_doubt() {
         let heard = heard(4_005, at(4_006));
-        let doubted = |reading: &Reading, era| reckon(reading, &heard, era, at(4_006), DRIFT);
+        let doubted = |reading: &ClockSample, era| reckon(reading, &heard, era, at(4_006), DRIFT);
         let others = [
-            Era {
+            ClockContext {
                 connection: Some(2),
                 ..ERA
             },
-            Era {
+            ClockContext {
                 connection: None,
                 ..ERA
             },
-            Era {
+            ClockContext {
                 subscription: 2,
                 ..ERA
             },
-            Era { jumps: 1, ..ERA },
+            ClockContext { jumps: 1, ..ERA },
         ];
         for era in others {
-            assert_eq!(doubted(&reading(), era), Err(Doubt::OtherEra), "{era:?}");
+            assert_eq!(
+                doubted(&reading(), era),
+                Err(Uncertain::OtherEra),
+                "{era:?}"
+            );
         }
-        let unknown = Reading {
+        let unknown = ClockSample {
             era: others[1],
             ..reading()
         };
-        assert_eq!(doubted(&unknown, others[1]), Err(Doubt::OtherEra));
+        assert_eq!(doubted(&unknown, others[1]), Err(Uncertain::OtherEra));
     }
 }

@@ -6,24 +6,24 @@
 
 use std::time::Duration;
 
-use super::schedule::Pace;
+use super::schedule::RateLimit;
 use crate::base::clock::{Clock, Moment};
-use crate::store::subscriptions::Bell;
+use crate::store::subscriptions::Subscription;
 
 /// What a place in line knows of such a holder.
 #[derive(Debug, Default)]
 pub(super) struct Foreign {
-    bell: Option<Bell>,
+    bell: Option<Subscription>,
     /// The channel is heard since the latest look, or is not heard yet.
     begins: bool,
     /// Something has called for a look that was not made yet.
     due: bool,
-    pace: Pace,
+    pace: RateLimit,
 }
 
 impl Foreign {
     /// A look has found such a holder, and that nobody stands before us. `bell`: makes the bell of the key.
-    pub(super) fn looked(&mut self, now: Moment, bell: impl FnOnce() -> Option<Bell>) {
+    pub(super) fn looked(&mut self, now: Moment, bell: impl FnOnce() -> Option<Subscription>) {
         self.pace.looked(now);
         self.due = false;
         if self.bell.is_none() {
@@ -79,7 +79,7 @@ mod tests {
     use std::task::{Context, Waker};
 
     use super::*;
-    use crate::store::subscriptions::Bells;
+    use crate::store::subscriptions::Subscriptions;
 
     fn calls_at_once(foreign: &mut Foreign, clock: &Clock) -> bool {
         let mut context = Context::from_waker(Waker::noop());
@@ -89,7 +89,7 @@ mod tests {
     /// A look that meets silence is followed by the timer's, which knows when the wait is over.
     #[test]
     fn one_reason_is_one_look_even_when_that_has_no_answer() {
-        let (bells, clock) = (Bells::new(), Clock::manual());
+        let (bells, clock) = (Subscriptions::new(), Clock::manual());
         let mut foreign = Foreign::default();
         foreign.looked(clock.now(), || Some(bells.hear("news")));
         assert!(!calls_at_once(&mut foreign, &clock), "nothing is heard yet");

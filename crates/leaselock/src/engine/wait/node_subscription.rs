@@ -7,17 +7,17 @@ use std::time::Duration;
 use super::acquire::Acquisition;
 use crate::script::keys;
 use crate::store::Store;
-use crate::store::subscriptions::{Bell, Bells};
+use crate::store::subscriptions::{Subscription, Subscriptions};
 
 /// Elsewhere it hears nothing and costs nothing.
 #[derive(Debug, Default)]
-pub(super) struct Ear {
+pub(super) struct NodeSubscription {
     /// What its channel is called, plain and sharded.
     names: [OnceLock<String>; 2],
-    bell: Mutex<Option<Arc<Bell>>>,
+    bell: Mutex<Option<Arc<Subscription>>>,
 }
 
-impl Ear {
+impl NodeSubscription {
     /// Listens where the lock lies, as far as is known, and waits until that is heard: the channel, if it is.
     pub(super) async fn listens(
         &self,
@@ -44,7 +44,7 @@ impl Ear {
 
     /// The bell that hangs there. The one before it goes when this one is there, so that a channel that both want is
     /// not left in between.
-    fn bell_among(&self, bells: &Arc<Bells>, name: &str) -> Arc<Bell> {
+    fn bell_among(&self, bells: &Arc<Subscriptions>, name: &str) -> Arc<Subscription> {
         let mut bell = self.bell();
         let fit = bell.as_ref().filter(|bell| bell.is_for(bells, name));
         if let Some(bell) = fit {
@@ -57,7 +57,7 @@ impl Ear {
     }
 
     /// The lock lies on another node than the one that is heard.
-    pub(super) fn is_misplaced(&self, store: &Store, lock: &str) -> bool {
+    pub(super) fn node_changed(&self, store: &Store, lock: &str) -> bool {
         let bell = self.bell().clone();
         bell.is_some_and(|bell| {
             let place = store.bells_at(lock);
@@ -74,7 +74,7 @@ impl Ear {
         }
     }
 
-    fn bell(&self) -> MutexGuard<'_, Option<Arc<Bell>>> {
+    fn bell(&self) -> MutexGuard<'_, Option<Arc<Subscription>>> {
         self.bell.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -98,7 +98,7 @@ impl Acquisition<'_> {
     }
 
     /// The lock lies on another node than the one that is heard: the request has found that out.
-    pub(super) fn is_misplaced(&self) -> bool {
-        self.ear.is_misplaced(&self.inner.store, &self.keys.lock)
+    pub(super) fn node_changed(&self) -> bool {
+        self.ear.node_changed(&self.inner.store, &self.keys.lock)
     }
 }

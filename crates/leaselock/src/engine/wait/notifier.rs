@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::grant_deadline::Heard;
+use super::grant_deadline::ReceivedGrant;
 use super::grant_message::Message;
 use crate::base::clock::Clock;
 use crate::base::token::{ByRandom, Token};
-use crate::engine::cleanup::Reaper;
+use crate::engine::cleanup::Cleanup;
 use crate::store::{Event, Store};
 
-type Places = HashMap<Token, Arc<Spot>, BuildHasherDefault<ByRandom>>;
+type Places = HashMap<Token, Arc<WaiterEntry>, BuildHasherDefault<ByRandom>>;
 
 #[derive(Debug)]
-pub(crate) struct Wakeups {
+pub(crate) struct Notifier {
     places: Mutex<Places>,
     /// Messages arrive at present.
     listening: watch::Sender<bool>,
@@ -26,23 +26,23 @@ pub(crate) struct Wakeups {
     subscription: AtomicU64,
     wanted: Notify,
     clock: Clock,
-    reaper: Reaper,
+    cleanup: Cleanup,
 }
 
 /// One waiter's place, registered before its request is sent, so that no order between an answer and a message
 /// matters. Dropping it unregisters.
 #[derive(Debug)]
-pub(crate) struct Place {
-    wakeups: Arc<Wakeups>,
+pub(crate) struct Registration {
+    wakeups: Arc<Notifier>,
     token: Token,
-    spot: Arc<Spot>,
+    spot: Arc<WaiterEntry>,
 }
 
 #[derive(Debug)]
-struct Spot {
+struct WaiterEntry {
     woken: Notify,
     /// What the latest message said.
-    heard: Mutex<Option<Heard>>,
+    heard: Mutex<Option<ReceivedGrant>>,
     /// Place in line at the latest look; 0 before the first.
     position: AtomicU64,
     /// The latest request said that its grant is to come over the connection of the requests.
@@ -52,16 +52,16 @@ struct Spot {
 /// When a holder dies, those who were so near the head at their latest look are woken; the others look soon enough.
 const NEAR: u64 = 2;
 
-impl Wakeups {
-    pub(crate) fn new(clock: Clock, reaper: Reaper) -> Self {
+impl Notifier {
+    pub(crate) fn new(clock: Clock, cleanup: Cleanup) -> Self {
         let (places, listening) = (Mutex::default(), watch::Sender::new(false));
-        Wakeups {
+        Notifier {
             places,
             listening,
             subscription: AtomicU64::new(0),
             wanted: Notify::new(),
             clock,
-            reaper,
+            cleanup,
         }
     }
 
@@ -87,7 +87,7 @@ impl Wakeups {
                 // Found before it is said: whoever gets in line upon that has missed nothing.
                 let standing = self.standing_up_to(u64::MAX);
                 self.listening.send_replace(true);
-                self.reaper.hurry();
+                self.cleanup.hurry();
                 standing.iter().for_each(|spot| spot.woken.notify_one());
             }
             Event::Gap => drop(self.listening.send_replace(false)),
@@ -120,16 +120,16 @@ impl Wakeups {
             // The times of answers from before and of messages from now on may come from different nodes.
             Event::Gap => {
                 self.subscription.fetch_add(1, Ordering::SeqCst);
-                self.reaper.hurry();
+                self.cleanup.hurry();
             }
             Event::Ready | Event::Ended => {}
         }
     }
 
     /// Those who stand in line up to this place. Whoever is not in line yet has no answer to look for.
-    fn standing_up_to(&self, most: u64) -> Vec<Arc<Spot>> {
+    fn standing_up_to(&self, most: u64) -> Vec<Arc<WaiterEntry>> {
         let stands =
-            |spot: &&Arc<Spot>| (1..=most).contains(&spot.position.load(Ordering::Relaxed));
+            |spot: &&Arc<WaiterEntry>| (1..=most).contains(&spot.position.load(Ordering::Relaxed));
         self.places().values().filter(stands).cloned().collect()
     }
 
@@ -145,11 +145,11 @@ impl Wakeups {
             .and_then(|token| self.places().get(token).cloned());
         let at = self.clock.now();
         let Some(spot) = spot else {
-            self.reaper.is_called(token, at);
+            self.cleanup.is_called(token, at);
             return;
         };
         let heard = message.and_then(|message| message.grant);
-        *spot.heard() = heard.map(|grant| Heard { grant, at });
+        *spot.heard() = heard.map(|grant| ReceivedGrant { grant, at });
         spot.woken.notify_one();
     }
 
@@ -176,16 +176,16 @@ impl Wakeups {
         *self.listening.borrow()
     }
 
-    pub(crate) fn place(self: &Arc<Self>, token: &Token) -> Place {
+    pub(crate) fn place(self: &Arc<Self>, token: &Token) -> Registration {
         let token = token.clone();
-        let spot = Arc::new(Spot {
+        let spot = Arc::new(WaiterEntry {
             woken: Notify::new(),
             heard: Mutex::default(),
             position: AtomicU64::new(0),
             along: AtomicBool::new(false),
         });
         self.places().insert(token.clone(), Arc::clone(&spot));
-        Place {
+        Registration {
             wakeups: Arc::clone(self),
             token,
             spot,
@@ -209,7 +209,7 @@ impl Wakeups {
 }
 
 #[cfg(all(test, feature = "embedded"))]
-impl Wakeups {
+impl Notifier {
     /// A grant has come for which its waiter was not polled yet.
     pub(super) fn has_heard_a_grant(&self) -> bool {
         self.places().values().any(|spot| spot.heard().is_some())
@@ -226,15 +226,15 @@ impl Wakeups {
     }
 }
 
-impl Spot {
-    fn heard(&self) -> MutexGuard<'_, Option<Heard>> {
+impl WaiterEntry {
+    fn heard(&self) -> MutexGuard<'_, Option<ReceivedGrant>> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl Registration {
     /// What the latest message said, once.
-    pub(crate) fn heard(&self) -> Option<Heard> {
+    pub(crate) fn heard(&self) -> Option<ReceivedGrant> {
         self.spot.heard().take()
     }
 
@@ -258,7 +258,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.wakeups.places().remove(&self.token);
     }
@@ -272,13 +272,13 @@ mod tests {
     /// The answer that says "in line" may come after all that a gap has swallowed.
     #[tokio::test]
     async fn whoever_has_asked_for_a_place_looks_after_a_gap_and_nobody_else() {
-        let wakeups = Arc::new(Wakeups::new(Clock::boot(), Reaper::new().0));
+        let wakeups = Arc::new(Notifier::new(Clock::boot(), Cleanup::new().0));
         let token = || Token::random(&ClientId::random().unwrap(), true).unwrap();
         let (asked, not_yet) = (wakeups.place(&token()), wakeups.place(&token()));
         asked.is_asked_for();
         wakeups.hear(Event::Gap);
         wakeups.hear(Event::Ready);
-        let is_woken = async |place: &Place| {
+        let is_woken = async |place: &Registration| {
             tokio::time::timeout(Duration::ZERO, place.woken())
                 .await
                 .is_ok()

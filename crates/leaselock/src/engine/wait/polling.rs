@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use super::acquire::{Acquisition, Outcome, may_pass};
 use super::local::budget::Share;
-use super::local::keyed_mutex::Gate;
+use super::local::keyed_mutex::Entry;
 use super::queue::NEVER_ANSWERED;
 use super::schedule;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::engine::calls::Seen;
 use crate::engine::lease::Lease;
-use crate::interop::protocol::custom::{Asked, Claim, Try};
+use crate::interop::protocol::custom::{ForeignLock, TakeOutcome, TakeRequest};
 use crate::interop::release_signal::Ring;
 
 impl Acquisition<'_> {
@@ -22,14 +22,14 @@ impl Acquisition<'_> {
     /// each, so that one whose answer was lost can be told from the next.
     pub(super) async fn make_claim(&mut self) -> Result<(), AcquireError> {
         let within = self.inner.request_timeout(self.ttl);
-        let asked = Asked {
+        let asked = TakeRequest {
             keys: &self.keys,
             token: &self.token,
             ttl: self.ttl,
             options: self.options,
             before: self.claim.take(),
         };
-        let made = Claim::new(self.inner, asked, within);
+        let made = ForeignLock::new(self.inner, asked, within);
         self.claim = made.await.map_err(|source| AcquireError::Store {
             name: self.name.clone(),
             source,
@@ -40,13 +40,13 @@ impl Acquisition<'_> {
     /// One try in another way than the native one.
     pub(super) async fn request_by(
         &self,
-        claim: &Arc<Claim>,
+        claim: &Arc<ForeignLock>,
         t0: Moment,
         within: Duration,
     ) -> Result<Outcome, StoreError> {
         let store = self.lane.unwrap_or(&self.inner.store);
         match claim.take(store, self.ttl, within).await? {
-            Try::Taken => {
+            TakeOutcome::Taken => {
                 let now = self.inner.clock.now();
                 let lease = self.hold_since(t0, now, None)?;
                 Ok(Outcome::Granted(
@@ -57,7 +57,7 @@ impl Acquisition<'_> {
                     },
                 ))
             }
-            Try::Busy { remaining } => Ok(Outcome::Busy(Seen {
+            TakeOutcome::Busy { remaining } => Ok(Outcome::Busy(Seen {
                 remaining,
                 holder: None,
                 time_us: 0,
@@ -74,24 +74,24 @@ impl Acquisition<'_> {
     ) -> Result<Lease, AcquireError> {
         let gate = self.enter(start, end).await?;
         let (mut answered, mut failures) = (false, 0);
-        let mut ring = Ring::Silence;
+        let mut notify = Ring::Silence;
         let mut seen = None;
         loop {
             let (error, pause) = match self.try_once().await {
                 Ok(Ok(lease)) => {
-                    ring.has_tried(self.now());
+                    notify.has_tried(self.now());
                     return Ok(lease);
                 }
                 Ok(Err(busy)) => {
-                    ring.has_tried(self.now());
+                    notify.has_tried(self.now());
                     gate.says(None);
                     self.tell(&busy, 1);
                     let first = !std::mem::replace(&mut answered, true);
                     failures = 0;
-                    let mut pause = schedule::between_tries(busy.remaining, ring.is_heard());
+                    let mut pause = schedule::between_tries(busy.remaining, notify.is_heard());
                     if first {
-                        ring = self.listen(end).await;
-                        if !matches!(ring, Ring::Silence) {
+                        notify = self.listen(end).await;
+                        if !matches!(notify, Ring::Silence) {
                             pause = Duration::ZERO; // it may have been told just before
                         }
                     }
@@ -115,7 +115,7 @@ impl Acquisition<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            let rung = ring.rung(&self.inner.clock);
+            let rung = notify.rung(&self.inner.clock);
             if !self.pauses(&gate, pause, end, rung).await {
                 return Err(error);
             }
@@ -127,7 +127,7 @@ impl Acquisition<'_> {
     /// the whole wait was over before.
     pub(super) async fn pauses(
         &self,
-        gate: &Gate,
+        gate: &Entry,
         pause: Duration,
         end: Option<Moment>,
         rung: impl Future<Output = ()>,
@@ -166,7 +166,7 @@ impl Acquisition<'_> {
         &self,
         start: Moment,
         end: Option<Moment>,
-    ) -> Result<Gate, AcquireError> {
+    ) -> Result<Entry, AcquireError> {
         let clock = &self.inner.clock;
         let interest = self.inner.gates.before(&self.keys.lock);
         let silence = async {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::far::Far;
-use super::grant_deadline::Reading;
+use super::grant_deadline::ClockSample;
 use super::key_watch::Foreign;
 use super::schedule;
 use crate::base::error::StoreError;
@@ -11,11 +11,11 @@ use crate::engine::calls::Seen;
 
 /// What the requests of one wait have come to.
 #[derive(Debug, Default)]
-pub(super) struct SoFar {
+pub(super) struct Progress {
     /// The latest answer.
     pub(super) seen: Option<Seen>,
     /// When it was given, if it said that we stand in line.
-    pub(super) reading: Option<Reading>,
+    pub(super) reading: Option<ClockSample>,
     pub(super) in_line: bool,
     /// Where in line, by the latest answer that said so.
     pub(super) position: u64,
@@ -33,12 +33,12 @@ pub(super) struct SoFar {
     pub(super) far: Option<Far>,
 }
 
-impl SoFar {
+impl Progress {
     /// A wait that goes on in another place.
     pub(super) fn after(seen: Option<Seen>) -> Self {
-        SoFar {
+        Progress {
             seen,
-            ..SoFar::default()
+            ..Progress::default()
         }
     }
 
@@ -49,7 +49,7 @@ impl SoFar {
     }
 
     /// The answer said that we are in line.
-    pub(super) fn stands(&mut self, seen: Seen, position: u64, reading: Reading) {
+    pub(super) fn stands(&mut self, seen: Seen, position: u64, reading: ClockSample) {
         self.answered(seen);
         self.in_line = true;
         self.position = position;

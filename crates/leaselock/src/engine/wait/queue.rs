@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use super::acquire::{Acquisition, Outcome};
 use super::far;
-use super::first_try::Begun;
+use super::first_try::StartedWait;
 use super::key_watch::{Foreign, may_mean_free};
 use super::local::budget::{LOCAL_TURNS, Share};
-use super::local::group::{Alone, Arrival, Seated, Terms, Waiter};
-use super::local::handoff::Seat;
-use super::notifier::Place;
-use super::progress::SoFar;
+use super::local::group::{Arrival, GroupMember, SoloWaiter, Terms, Waiter};
+use super::local::handoff::Handoff;
+use super::notifier::Registration;
+use super::progress::Progress;
 use super::schedule;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::base::token::Token;
 use crate::client::options::{Wait, Waiting};
 use crate::engine::calls::{Cancel, Seen};
-use crate::engine::cleanup::Debt;
+use crate::engine::cleanup::CleanupGuard;
 use crate::engine::lease::Lease;
 
 /// An acquisition that never had an answer is given up after this, even if the caller would wait for ever: waiting for
@@ -30,16 +30,16 @@ pub(super) const SHORTEST_REQUEST: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Standing {
     pub(super) token: Token,
-    pub(super) debt: Debt,
-    pub(super) place: Place,
-    pub(super) so_far: SoFar,
+    pub(super) debt: CleanupGuard,
+    pub(super) place: Registration,
+    pub(super) so_far: Progress,
 }
 
 /// How standing in line ended well.
 pub(super) enum Ended {
     Granted(Lease),
     /// Others have come, and the place is theirs too.
-    Joined(Seated),
+    Joined(GroupMember),
 }
 
 /// Why a waiter goes on.
@@ -54,7 +54,7 @@ enum Nap {
 }
 
 /// From here on the lease has an owner, and nothing is owed but what late requests may do.
-pub(super) fn owned(mut lease: Lease, debt: Debt, so_far: &SoFar) -> Lease {
+pub(super) fn owned(mut lease: Lease, debt: CleanupGuard, so_far: &Progress) -> Lease {
     if so_far.ambiguous {
         lease.expect_late_requests();
     }
@@ -65,14 +65,14 @@ pub(super) fn owned(mut lease: Lease, debt: Debt, so_far: &SoFar) -> Lease {
 }
 
 /// A lease that is had without company goes to nobody else.
-fn shared(lease: Lease, share: Share, company: Option<Alone>) -> Lease {
+fn shared(lease: Lease, share: Share, company: Option<SoloWaiter>) -> Lease {
     match company {
         Some(alone) => alone.granted(lease, share),
         None => lease,
     }
 }
 
-async fn called(alone: Option<&Alone>) {
+async fn called(alone: Option<&SoloWaiter>) {
     match alone {
         Some(alone) => alone.called().await,
         None => std::future::pending().await,
@@ -86,7 +86,7 @@ impl Acquisition<'_> {
         start: Moment,
         end: Option<Moment>,
         wait: Wait,
-        mut begun: Option<Box<Begun>>,
+        mut begun: Option<Box<StartedWait>>,
     ) -> Result<Lease, AcquireError> {
         // After a first try the clock is read again.
         let mut fresh = begun.is_none().then_some(start);
@@ -101,15 +101,17 @@ impl Acquisition<'_> {
             let (inner, key) = (self.inner, &self.keys.lock);
             let now = fresh.take();
             let waiter = || self.waiter(start, end);
-            let arrival = inner.parties.arrive(inner, self.name, key, terms, waiter);
+            let arrival = inner
+                .local_groups
+                .arrive(inner, self.name, key, terms, waiter);
             let seated = match arrival {
-                Arrival::Seated(seated) => {
+                Arrival::GroupMember(seated) => {
                     if let Some(begun) = begun.take() {
                         begun.give_up();
                     }
                     seated
                 }
-                Arrival::Alone(alone) => {
+                Arrival::SoloWaiter(alone) => {
                     let (company, begun) = (Some(alone), begun.take());
                     match self.stand_in_line(start, end, now, company, begun).await? {
                         Ended::Granted(lease) => return Ok(lease),
@@ -127,7 +129,7 @@ impl Acquisition<'_> {
     /// This task, as it is seated among others.
     fn waiter(&self, start: Moment, end: Option<Moment>) -> Waiter {
         Waiter {
-            seat: Seat::default(),
+            seat: Handoff::default(),
             start,
             end,
             max_hold: self.options.max_hold,
@@ -144,15 +146,15 @@ impl Acquisition<'_> {
         start: Moment,
         end: Option<Moment>,
         now: Option<Moment>,
-        mut company: Option<Alone>,
-        begun: Option<Box<Begun>>,
+        mut company: Option<SoloWaiter>,
+        begun: Option<Box<StartedWait>>,
     ) -> Result<Ended, AcquireError> {
         let clock = &self.inner.clock;
         let now = now.unwrap_or_else(|| clock.now());
         let mut fresh = Some(now);
         let (mut debt, mut so_far, pause) = match begun.map(|begun| *begun) {
             Some(begun) => (begun.debt, begun.so_far, begun.pause),
-            None => (self.debt_from(now), SoFar::default(), None),
+            None => (self.debt_from(now), Progress::default(), None),
         };
         let place = self.background.wakeups.place(&self.token);
         let longest = self.inner.request_timeout(self.ttl);
@@ -196,9 +198,9 @@ impl Acquisition<'_> {
                     place.stands_at(position);
                     debt.stands_in_line();
                     self.tell(&seen, position);
-                    let pause = self.next_look(&mut so_far.foreign, &seen, position, channel);
+                    let pause = self.next_poll(&mut so_far.foreign, &seen, position, channel);
                     so_far.stands(seen, position, reading);
-                    if self.is_told_elsewhere(channel) {
+                    if self.is_wrong_channel(channel) {
                         continue;
                     }
                     pause
@@ -265,7 +267,7 @@ impl Acquisition<'_> {
 
     /// How long to stay in line before looking again, for whoever listens to `channel`. First behind a holder of
     /// another library it hears of the lock from here on.
-    pub(super) fn next_look(
+    pub(super) fn next_poll(
         &self,
         foreign: &mut Foreign,
         seen: &Seen,
@@ -275,7 +277,7 @@ impl Acquisition<'_> {
         let store = &self.inner.store;
         let most = far::polls_at_least_each(store.capabilities().look_every, position);
         let can_be_woken = self.can_be_woken(&self.token, channel);
-        let pause = schedule::next_look(seen, position, can_be_woken, most);
+        let pause = schedule::next_poll(seen, position, can_be_woken, most);
         let pause = schedule::spread(pause, position);
         if position > 1 || seen.holder.is_some() {
             foreign.is_over();
@@ -293,7 +295,7 @@ impl Acquisition<'_> {
     /// others end with the caller's patience; when that leaves no time for one, what the last one met is the answer.
     fn time_for_request(
         &self,
-        so_far: &SoFar,
+        so_far: &Progress,
         longest: Duration,
         patience: Moment,
     ) -> Result<Duration, StoreError> {
@@ -311,7 +313,7 @@ impl Acquisition<'_> {
     /// it cannot, and then there are only looks. A grant that comes over the connection of the requests is heard in the
     /// runtime of whoever waits, which saves the way over the client's own thread; that one listens when nothing else
     /// does, and for those who stand in line there.
-    pub(super) async fn channel(&self, so_far: &SoFar, within: Duration) -> (bool, &str) {
+    pub(super) async fn channel(&self, so_far: &Progress, within: Duration) -> (bool, &str) {
         let (store, wakeups) = (&self.inner.store, &self.background.wakeups);
         if !store.capabilities().wakes {
             return (true, "");
@@ -343,8 +345,8 @@ impl Acquisition<'_> {
 
     /// That connection became another one on the way, so that the place in line says the wrong thing: it is either not
     /// heard there, or could be.
-    fn is_told_elsewhere(&self, channel: &str) -> bool {
-        if self.is_misplaced() {
+    fn is_wrong_channel(&self, channel: &str) -> bool {
+        if self.node_changed() {
             return true;
         }
         let hears = self.inner.store.hears();
@@ -356,12 +358,16 @@ impl Acquisition<'_> {
     }
 
     /// The lease, when the message that woke us brought one that needs no look.
-    pub(super) fn granted(&self, place: &Place, so_far: &SoFar) -> Option<(Lease, Share)> {
+    pub(super) fn granted(
+        &self,
+        place: &Registration,
+        so_far: &Progress,
+    ) -> Option<(Lease, Share)> {
         let (heard, reading) = (place.heard()?, so_far.reading.as_ref()?);
         match self.taken(reading, &heard) {
             Ok(granted) => Some(granted),
-            Err(doubt) => {
-                tracing::debug!(name = %self.name, ?doubt, "the grant is confirmed by a look");
+            Err(verify_soon) => {
+                tracing::debug!(name = %self.name, ?verify_soon, "the grant is confirmed by a look");
                 None
             }
         }
@@ -369,10 +375,10 @@ impl Acquisition<'_> {
 
     async fn nap(
         &self,
-        place: &Place,
+        place: &Registration,
         pause: Duration,
         end: Option<Moment>,
-        alone: Option<&Alone>,
+        alone: Option<&SoloWaiter>,
         foreign: &mut Foreign,
     ) -> Nap {
         let clock = &self.inner.clock;
@@ -410,9 +416,9 @@ impl Acquisition<'_> {
     /// ever said so.
     pub(super) async fn leave(
         &self,
-        debt: Debt,
+        debt: CleanupGuard,
         start: Moment,
-        so_far: SoFar,
+        so_far: Progress,
         within: Duration,
     ) -> AcquireError {
         let cancel = Cancel {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::acquire::Acquisition;
-use super::notifier::Wakeups;
+use super::notifier::Notifier;
 use crate::base::token::Token;
 use crate::store::Store;
 
@@ -61,7 +61,7 @@ impl Known {
 }
 
 /// Counts the connections of requests and of messages: over a new one the user may be another.
-fn connections(store: &Store, wakeups: &Wakeups) -> u64 {
+fn connections(store: &Store, wakeups: &Notifier) -> u64 {
     wakeups.subscription() + store.epoch().unwrap_or_default()
 }
 

@@ -7,7 +7,7 @@
 //! **Behind a foreign holder** a release is noticed after half a second at the latest, whatever the server tells: the
 //! head looks every 500 ms, sooner only when the lease ends sooner or the server says that the key changed, and the
 //! n-th in line every n half seconds, at least every five seconds too. However short the holder's leases are and whatever is said about the key, a head
-//! makes no more than ten looks in any second ([`Pace`]).
+//! makes no more than ten looks in any second ([`RateLimit`]).
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -45,7 +45,7 @@ const AT_ONCE: u32 = 3;
 const ONE_MORE_EACH: Duration = Duration::from_millis(150);
 
 /// How long to wait for a wake-up before the next look.
-pub(crate) fn next_look(seen: &Seen, place: u64, rung: bool, store_most: Duration) -> Duration {
+pub(crate) fn next_poll(seen: &Seen, place: u64, rung: bool, store_most: Duration) -> Duration {
     let by_end = seen.remaining.map_or(HEAD_MOST, |rest| rest + JUST_AFTER);
     let places = u32::try_from(place.saturating_sub(1)).unwrap_or(u32::MAX);
     let handed_over = rung && seen.holder.is_some();
@@ -74,12 +74,12 @@ fn others_most(place: u64) -> Duration {
 
 /// How often the head looks behind a foreign holder, whatever calls for a look.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Pace {
+pub(crate) struct RateLimit {
     /// When looks may follow each other at once again.
     rested_at: Option<Moment>,
 }
 
-impl Pace {
+impl RateLimit {
     /// Looks that had another reason count too, but never make the next one wait for longer than its turn.
     pub(crate) fn looked(&mut self, now: Moment) {
         let from = self.rested_at.map_or(now, |at| at.max(now));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     fn look(seen: &Seen, place: u64) -> u128 {
-        next_look(seen, place, true, Duration::from_secs(60)).as_millis()
+        next_poll(seen, place, true, Duration::from_secs(60)).as_millis()
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
     fn behind_a_foreign_holder_or_without_wake_ups_the_head_looks_twice_a_second() {
         assert_eq!(look(&seen(Some(60_000), false), 1), 500);
         assert_eq!(
-            next_look(&seen(Some(60_000), true), 1, false, Duration::from_secs(60)).as_millis(),
+            next_poll(&seen(Some(60_000), true), 1, false, Duration::from_secs(60)).as_millis(),
             500
         );
     }
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn however_often_looks_are_called_for_there_are_ten_in_a_second_at_most() {
         let start = Moment::from_nanos(1_000_000_000);
-        let (mut pace, mut now, mut looks) = (Pace::default(), start, Vec::new());
+        let (mut pace, mut now, mut looks) = (RateLimit::default(), start, Vec::new());
         while looks.len() < 200 {
             now = pace.next(now);
             pace.looked(now);
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn without_wake_ups_the_others_look_often_too() {
         let most = Duration::from_secs(60);
-        let wait = |place| next_look(&seen(Some(60_000), true), place, false, most).as_millis();
+        let wait = |place| next_poll(&seen(Some(60_000), true), place, false, most).as_millis();
         assert_eq!((wait(2), wait(3), wait(200)), (600, 700, 5_000));
     }
 
@@ -267,7 +267,7 @@ mod tests {
     fn behind_a_lease_of_any_length_the_first_thousand_poll_within_five_seconds() {
         for rest in [None, Some(10_000), Some(30_000), Some(3_600_000)] {
             for place in [1, 2, 3, 10, 100, 1_000] {
-                let longest = latest(next_look(&seen(rest, true), place, true, NEVER), place);
+                let longest = latest(next_poll(&seen(rest, true), place, true, NEVER), place);
                 assert!(longest <= millis(5_006), "{rest:?} {place} {longest:?}");
             }
         }
@@ -283,7 +283,7 @@ mod tests {
             (3_000, 15_000),
             (u64::MAX, 15_000),
         ] {
-            let longest = latest(next_look(&long, place, true, NEVER), place);
+            let longest = latest(next_poll(&long, place, true, NEVER), place);
             assert!(
                 longest <= millis(most) && longest > millis(most - 10),
                 "{place} {longest:?}"
@@ -300,7 +300,7 @@ mod tests {
         let (mut place, mut ends) = (frozen + 1, now + held);
         loop {
             let rest = ends - now;
-            let wait = next_look(&seen(Some(rest), true), place, true, NEVER);
+            let wait = next_poll(&seen(Some(rest), true), place, true, NEVER);
             now += u64::try_from(latest(wait, place).as_millis()).unwrap();
             if now < released {
                 ends = now + held; // it is renewed
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn a_store_can_ask_for_more_looks() {
         assert_eq!(
-            next_look(&seen(Some(60_000), true), 9, true, Duration::from_secs(1)).as_millis(),
+            next_poll(&seen(Some(60_000), true), 9, true, Duration::from_secs(1)).as_millis(),
             1_000
         );
     }

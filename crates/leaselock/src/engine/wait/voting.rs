@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::{Acquisition, Outcome, may_pass};
-use super::first_try::{Begun, Tried};
+use super::first_try::{FirstTry, StartedWait};
 use super::local::budget::Share;
-use super::notifier::Place;
+use super::notifier::Registration;
 use super::queue::NEVER_ANSWERED;
 use super::round::{Lost, PATIENCE, Round};
 use super::schedule;
@@ -48,9 +48,9 @@ impl Acquisition<'_> {
     /// another token: what takes the votes of this one back may come late.
     pub(super) async fn try_votes_with_others(&mut self) -> Result<Option<Lease>, AcquireError> {
         match self.try_with_others(self.now()).await? {
-            Tried::Granted(lease) => return Ok(Some(lease)),
-            Tried::Begun(None) => {}
-            Tried::Begun(Some(begun)) => {
+            FirstTry::Granted(lease) => return Ok(Some(lease)),
+            FirstTry::StartedWait(None) => {}
+            FirstTry::StartedWait(Some(begun)) => {
                 if let Some(source) = begun.so_far.trouble.clone() {
                     return Err(self.failed(begun.debt, source, false));
                 }
@@ -69,9 +69,9 @@ impl Acquisition<'_> {
         end: Option<Moment>,
     ) -> Result<Lease, AcquireError> {
         match self.try_with_others(start).await? {
-            Tried::Granted(lease) => return Ok(lease),
-            Tried::Begun(Some(begun)) => self.goes_on(*begun, end).await?,
-            Tried::Begun(None) => {}
+            FirstTry::Granted(lease) => return Ok(lease),
+            FirstTry::StartedWait(Some(begun)) => self.goes_on(*begun, end).await?,
+            FirstTry::StartedWait(None) => {}
         }
         let gate = self.enter(start, end).await?;
         let wakeups = &self.background.wakeups;
@@ -161,7 +161,7 @@ impl Acquisition<'_> {
     }
 
     /// After a try with others that was in vain: nothing of it is needed any more.
-    async fn goes_on(&self, begun: Begun, end: Option<Moment>) -> Result<(), AcquireError> {
+    async fn goes_on(&self, begun: StartedWait, end: Option<Moment>) -> Result<(), AcquireError> {
         let (now, trouble) = (self.now(), begun.so_far.trouble.clone());
         if let (Some(source), true) = (trouble, end.is_some_and(|end| now >= end)) {
             return Err(self.failed(begun.debt, source, false));
@@ -243,7 +243,7 @@ impl Backoff {
                 return Duration::ZERO;
             }
             let is_told = looks == Looks::WhenTold;
-            let by_timer = schedule::next_look(&lost.seen, 1, is_told, Duration::MAX);
+            let by_timer = schedule::next_poll(&lost.seen, 1, is_told, Duration::MAX);
             return by_timer
                 + schedule::jittered(AT_THE_END, 100)
                 + schedule::jittered(by_timer / 20, 100);
@@ -264,7 +264,7 @@ impl Backoff {
 
 /// What it takes to be told by the nodes.
 struct Told {
-    place: Place,
+    place: Registration,
     caller: Caller,
 }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::custom::Try;
+use super::custom::TakeOutcome;
 use super::setnx_pexpire::remaining;
 use crate::base::error::StoreError;
 use crate::base::token::Token;
@@ -15,7 +15,7 @@ use crate::base::ttl::Ttl;
 use crate::engine::calls::{ExtendAnswer, ReleaseAnswer};
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
-use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 use crate::store::Store;
 
 /// How long the token of a value is; bsm/redislock compares so much of it.
@@ -51,7 +51,7 @@ impl Locks<'_> {
         store: &Store,
         ttl: Ttl,
         within: Duration,
-    ) -> Result<Try, StoreError> {
+    ) -> Result<TakeOutcome, StoreError> {
         store.ask(&Take(self, ttl), within).await
     }
 
@@ -79,7 +79,7 @@ pub(super) const SCRIPTS: Scripts = &[Take::SCRIPT, Extend::SCRIPT, Release::SCR
 struct Take<'a>(Locks<'a>, Ttl);
 
 impl Operation for Take<'_> {
-    type Reply = Try;
+    type Reply = TakeOutcome;
     const SCRIPT: fn() -> &'static Script = || script!("all_or_none/take");
 
     fn encode(&self, call: &mut Call) {
@@ -87,10 +87,10 @@ impl Operation for Take<'_> {
         call.arg(self.0.value).arg(self.1.as_ms());
     }
 
-    fn decode(answer: &Tagged) -> Result<Try, Malformed> {
+    fn decode(answer: &Answer) -> Result<TakeOutcome, Malformed> {
         match answer.tag() {
-            "taken" => Ok(Try::Taken),
-            "busy" => Ok(Try::Busy {
+            "taken" => Ok(TakeOutcome::Taken),
+            "busy" => Ok(TakeOutcome::Busy {
                 remaining: remaining(answer.signed(0)?),
             }),
             _ => Err(Malformed),
@@ -109,7 +109,7 @@ impl Operation for Extend<'_> {
         call.arg(self.0.value).arg(self.1.as_ms());
     }
 
-    fn decode(answer: &Tagged) -> Result<ExtendAnswer, Malformed> {
+    fn decode(answer: &Answer) -> Result<ExtendAnswer, Malformed> {
         match answer.tag() {
             "extended" => Ok(ExtendAnswer::Extended {
                 time_us: answer.number(0)?,
@@ -132,7 +132,7 @@ impl Operation for Release<'_> {
         call.arg(self.0.value);
     }
 
-    fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {
+    fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
         match answer.tag() {
             "released" => Ok(ReleaseAnswer::Released),
             "expired" => Ok(ReleaseAnswer::Expired),

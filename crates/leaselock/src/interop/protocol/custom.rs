@@ -23,7 +23,7 @@ use crate::store::Store;
 
 /// What one try came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Try {
+pub(crate) enum TakeOutcome {
     Taken,
     /// Another has it; until when, if that is known.
     Busy {
@@ -32,7 +32,7 @@ pub(crate) enum Try {
 }
 
 /// One taking. It is made before its request is sent, and its value is its own.
-pub(crate) struct Claim {
+pub(crate) struct ForeignLock {
     protocol: Protocol,
     keys: MutexKeys,
     token: Token,
@@ -48,7 +48,7 @@ pub(crate) struct Claim {
 }
 
 /// What is to be taken.
-pub(crate) struct Asked<'a> {
+pub(crate) struct TakeRequest<'a> {
     pub(crate) keys: &'a MutexKeys,
     pub(crate) token: &'a Token,
     pub(crate) ttl: Ttl,
@@ -58,18 +58,18 @@ pub(crate) struct Asked<'a> {
         not(feature = "redis"),
         expect(dead_code, reason = "for its connection")
     )]
-    pub(crate) before: Option<Arc<Claim>>,
+    pub(crate) before: Option<Arc<ForeignLock>>,
 }
 
-impl Claim {
+impl ForeignLock {
     /// `None` for the native way, which needs none.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn new(
         inner: &Inner,
-        asked: Asked<'_>,
+        asked: TakeRequest<'_>,
         within: Duration,
     ) -> Result<Option<Arc<Self>>, StoreError> {
-        let Asked {
+        let TakeRequest {
             keys, token, ttl, ..
         } = asked;
         let protocol = asked.options.protocol;
@@ -94,7 +94,7 @@ impl Claim {
             }
             line => line,
         };
-        Ok(Some(Arc::new(Claim {
+        Ok(Some(Arc::new(ForeignLock {
             protocol,
             keys: keys.clone(),
             token: token.clone(),
@@ -137,7 +137,7 @@ impl Claim {
         store: &Store,
         ttl: Ttl,
         within: Duration,
-    ) -> Result<Try, StoreError> {
+    ) -> Result<TakeOutcome, StoreError> {
         let (lock, value) = (&*self.keys.lock, self.value());
         match self.protocol {
             Protocol::SetnxGetset => setnx_getset::take(store, lock, value, within).await,
@@ -226,8 +226,8 @@ impl Claim {
 }
 
 /// The value is a secret.
-impl fmt::Debug for Claim {
+impl fmt::Debug for ForeignLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Claim({} {})", self.protocol, self.keys.lock)
+        write!(f, "ForeignLock({} {})", self.protocol, self.keys.lock)
     }
 }

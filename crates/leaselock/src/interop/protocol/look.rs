@@ -23,7 +23,7 @@ pub(crate) async fn look(
     protocol: Protocol,
     name: &Name,
 ) -> Result<Holding, InspectError> {
-    inner.speaks(protocol)?;
+    inner.supports(protocol)?;
     let name = match protocol {
         Protocol::Native => return Ok(inspect::inspect(inner, name).await?.state),
         other => Name::new(other.key(name.as_str()))?,

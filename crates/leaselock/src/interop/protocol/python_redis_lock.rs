@@ -10,7 +10,7 @@ use crate::base::error::StoreError;
 use crate::engine::calls::ReleaseAnswer;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
-use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 use crate::store::Store;
 
 const LOCK: &str = "lock:";
@@ -44,7 +44,7 @@ impl Operation for Release<'_> {
         call.arg(self.token);
     }
 
-    fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {
+    fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
         match answer.tag() {
             "released" => Ok(ReleaseAnswer::Released),
             "expired" => Ok(ReleaseAnswer::Expired),

@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use super::custom::Try;
+use super::custom::TakeOutcome;
 use super::setnx_pexpire::remaining;
 use crate::base::error::StoreError;
 use crate::base::ttl::Ttl;
 use crate::engine::calls::{ExtendAnswer, ReleaseAnswer};
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
-use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 use crate::store::Store;
 
 /// A holder's name in Redisson's form: a UUID (RFC 9562, version 4) for the client, and a thread.
@@ -55,7 +55,7 @@ struct Take<'a> {
 }
 
 impl Operation for Take<'_> {
-    type Reply = Try;
+    type Reply = TakeOutcome;
     const SCRIPT: fn() -> &'static Script = || script!("redisson/take");
 
     fn encode(&self, call: &mut Call) {
@@ -63,10 +63,10 @@ impl Operation for Take<'_> {
         call.arg(self.holder).arg(self.ttl.as_ms());
     }
 
-    fn decode(answer: &Tagged) -> Result<Try, Malformed> {
+    fn decode(answer: &Answer) -> Result<TakeOutcome, Malformed> {
         match answer.tag() {
-            "taken" => Ok(Try::Taken),
-            "busy" => Ok(Try::Busy {
+            "taken" => Ok(TakeOutcome::Taken),
+            "busy" => Ok(TakeOutcome::Busy {
                 remaining: remaining(answer.signed(0)?),
             }),
             _ => Err(Malformed),
@@ -89,7 +89,7 @@ impl Operation for Extend<'_> {
         call.arg(self.holder).arg(self.ttl.as_ms());
     }
 
-    fn decode(answer: &Tagged) -> Result<ExtendAnswer, Malformed> {
+    fn decode(answer: &Answer) -> Result<ExtendAnswer, Malformed> {
         match answer.tag() {
             "extended" => Ok(ExtendAnswer::Extended {
                 time_us: answer.number(1)?,
@@ -115,7 +115,7 @@ impl Operation for Release<'_> {
         call.arg(self.holder).arg(channel(self.lock));
     }
 
-    fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {
+    fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
         match answer.tag() {
             "released" => Ok(ReleaseAnswer::Released),
             "expired" => Ok(ReleaseAnswer::Expired),
@@ -131,7 +131,7 @@ pub(super) async fn take(
     holder: &str,
     ttl: Ttl,
     within: Duration,
-) -> Result<Try, StoreError> {
+) -> Result<TakeOutcome, StoreError> {
     store.ask(&Take { lock, holder, ttl }, within).await
 }
 

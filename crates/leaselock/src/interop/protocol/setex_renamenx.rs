@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::custom::Try;
+use super::custom::TakeOutcome;
 use super::setnx_getset::deleted;
 use super::setnx_pexpire::remaining;
 use crate::base::error::StoreError;
@@ -29,7 +29,7 @@ pub(super) async fn take(
     token: &str,
     ttl: Ttl,
     within: Duration,
-) -> Result<Try, StoreError> {
+) -> Result<TakeOutcome, StoreError> {
     let first = format!("{}{FIRST}", lock.strip_suffix(REAL).unwrap_or(lock));
     let seconds = (ttl.as_ms() / 1000).to_string();
     let commands: [&[&str]; 3] = [
@@ -39,11 +39,11 @@ pub(super) async fn take(
     ];
     let answers = store.together(&commands, within).await?;
     match answers.as_slice() {
-        [_, Value::Int(1), _] => Ok(Try::Taken),
-        [_, _, Value::Int(pttl_ms)] => Ok(Try::Busy {
+        [_, Value::Int(1), _] => Ok(TakeOutcome::Taken),
+        [_, _, Value::Int(pttl_ms)] => Ok(TakeOutcome::Busy {
             remaining: remaining(*pttl_ms),
         }),
-        _ => Ok(Try::Busy { remaining: None }),
+        _ => Ok(TakeOutcome::Busy { remaining: None }),
     }
 }
 

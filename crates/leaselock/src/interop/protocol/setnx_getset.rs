@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::custom::Try;
+use super::custom::TakeOutcome;
 use crate::base::clock::wall_us;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::ttl::Ttl;
@@ -28,27 +28,27 @@ pub(super) async fn take(
     lock: &str,
     value: &str,
     within: Duration,
-) -> Result<Try, StoreError> {
+) -> Result<TakeOutcome, StoreError> {
     if store.plain(&["SETNX", lock, value], within).await? == Value::Int(1) {
-        return Ok(Try::Taken);
+        return Ok(TakeOutcome::Taken);
     }
     let Some(seen) = end_of(&store.plain(&["GET", lock], within).await?)? else {
-        return Ok(Try::Busy {
+        return Ok(TakeOutcome::Busy {
             remaining: Some(Duration::ZERO), // it has just been given back
         });
     };
     if let Some(remaining) = still(seen) {
-        return Ok(Try::Busy {
+        return Ok(TakeOutcome::Busy {
             remaining: Some(remaining),
         });
     }
     let before = store.plain(&["GETSET", lock, value], within).await?;
     match end_of(&before)? {
         // Another was first, and its time is ours now.
-        Some(end) if end != seen => Ok(Try::Busy {
+        Some(end) if end != seen => Ok(TakeOutcome::Busy {
             remaining: still(end),
         }),
-        _ => Ok(Try::Taken),
+        _ => Ok(TakeOutcome::Taken),
     }
 }
 

@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use super::custom::Try;
+use super::custom::TakeOutcome;
 use crate::base::error::StoreError;
 use crate::base::ttl::Ttl;
 use crate::engine::calls::ReleaseAnswer;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
-use crate::script::{Call, Malformed, Operation, Script, Tagged, script};
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 use crate::store::Store;
 
 #[cfg(feature = "redis")]
@@ -24,7 +24,7 @@ struct Take<'a> {
 }
 
 impl Operation for Take<'_> {
-    type Reply = Try;
+    type Reply = TakeOutcome;
     const SCRIPT: fn() -> &'static Script = || script!("setnx_pexpire/take");
 
     fn encode(&self, call: &mut Call) {
@@ -32,10 +32,10 @@ impl Operation for Take<'_> {
         call.arg(self.token).arg(self.ttl.as_ms());
     }
 
-    fn decode(answer: &Tagged) -> Result<Try, Malformed> {
+    fn decode(answer: &Answer) -> Result<TakeOutcome, Malformed> {
         match answer.tag() {
-            "taken" => Ok(Try::Taken),
-            "busy" => Ok(Try::Busy {
+            "taken" => Ok(TakeOutcome::Taken),
+            "busy" => Ok(TakeOutcome::Busy {
                 remaining: remaining(answer.signed(0)?),
             }),
             _ => Err(Malformed),
@@ -70,7 +70,7 @@ impl Operation for Release<'_> {
         call.arg(self.token);
     }
 
-    fn decode(answer: &Tagged) -> Result<ReleaseAnswer, Malformed> {
+    fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
         match answer.tag() {
             "released" => Ok(ReleaseAnswer::Released),
             "expired" => Ok(ReleaseAnswer::Expired),
@@ -86,7 +86,7 @@ pub(super) async fn take(
     token: &str,
     ttl: Ttl,
     within: Duration,
-) -> Result<Try, StoreError> {
+) -> Result<TakeOutcome, StoreError> {
     store.ask(&Take { lock, token, ttl }, within).await
 }
 

@@ -6,7 +6,7 @@ use crate::client::Inner;
 
 impl Inner {
     /// Other ways of locking are those of programs that share a server.
-    pub(crate) fn speaks(&self, protocol: Protocol) -> Result<(), InvalidInput> {
+    pub(crate) fn supports(&self, protocol: Protocol) -> Result<(), InvalidInput> {
         if self.store.is_cluster() && !protocol.lies_in_one_slot() {
             return Err(InvalidInput::new(format!(
                 "the protocol {protocol} needs keys that a cluster may keep on different nodes: use another protocol, \

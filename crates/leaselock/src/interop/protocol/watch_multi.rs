@@ -12,14 +12,14 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::client::Inner;
 use crate::engine::calls::ReleaseAnswer;
 use crate::script::Value;
-use crate::store::redis::Private;
+use crate::store::redis::DedicatedConnection;
 
 /// So many locks of this kind one client holds or asks for at a time.
 pub(crate) const LINES: usize = 64;
 
 /// The connection of one lock.
 pub(crate) struct Line {
-    private: Mutex<Private>,
+    private: Mutex<DedicatedConnection>,
     _permit: OwnedSemaphorePermit,
 }
 

@@ -190,16 +190,16 @@ fn confirm_makes_time_whole_as_extend_does() {
             };
             left
         };
-        assert_eq!(lab.confirm(&keys, &holder, 1_000).await, Confirmed::Expired);
+        assert_eq!(lab.confirm(&keys, &holder, 1_000).await, Rewritten::Expired);
         lab.granted(&keys, &holder, &TRY).await;
-        assert_eq!(lab.confirm(&keys, &holder, 1_000).await, Confirmed::Written);
+        assert_eq!(lab.confirm(&keys, &holder, 1_000).await, Rewritten::Written);
         assert!(left().await > 25_000, "shortened");
         assert_eq!(
             lab.confirm(&keys, &holder, 60_000).await,
-            Confirmed::Written
+            Rewritten::Written
         );
         assert!(left().await > 55_000, "not made whole");
-        assert_eq!(lab.confirm(&keys, &other, 90_000).await, Confirmed::Taken);
+        assert_eq!(lab.confirm(&keys, &other, 90_000).await, Rewritten::Taken);
         assert!(left().await <= 60_000 && lab.holds(&keys, &holder).await);
     });
 }

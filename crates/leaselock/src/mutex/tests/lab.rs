@@ -14,7 +14,7 @@ use crate::client::views::*;
 use crate::engine::calls::*;
 use crate::engine::replicas::call::*;
 use crate::script::keys::MutexKeys;
-use crate::script::{Call, Malformed, Operation, Script, Tagged};
+use crate::script::{Answer, Call, Malformed, Operation, Script};
 use crate::store::embedded::EmbeddedStore;
 use crate::store::redis::RedisStore;
 use crate::store::url;
@@ -136,7 +136,7 @@ impl Operation for Meddle<'_> {
             call.arg(arg);
         }
     }
-    fn decode(answer: &Tagged) -> Result<Self::Reply, Malformed> {
+    fn decode(answer: &Answer) -> Result<Self::Reply, Malformed> {
         Ok(answer.values().to_vec())
     }
     fn call(&self) -> Call {
@@ -144,7 +144,7 @@ impl Operation for Meddle<'_> {
         self.encode(&mut call);
         call
     }
-    fn read(answer: &Tagged) -> Result<Self::Reply, crate::base::error::StoreError> {
+    fn read(answer: &Answer) -> Result<Self::Reply, crate::base::error::StoreError> {
         Ok(Self::decode(answer).unwrap_or_default())
     }
 }
@@ -273,9 +273,9 @@ impl Lab {
         .await
     }
 
-    pub(super) async fn confirm(&self, keys: &MutexKeys, token: &Token, ms: u64) -> Confirmed {
+    pub(super) async fn confirm(&self, keys: &MutexKeys, token: &Token, ms: u64) -> Rewritten {
         let ttl = ttl(ms);
-        self.ask(&Confirm { keys, token, ttl }).await
+        self.ask(&Rewrite { keys, token, ttl }).await
     }
 
     pub(super) async fn inspect(&self, keys: &MutexKeys) -> Inspected {

@@ -23,7 +23,7 @@ pub(super) const LONGEST: usize = 1024;
 
 /// The sending half.
 #[derive(Debug)]
-pub(super) struct Wake {
+pub(super) struct Datagrams {
     folder: Arc<OwnedFd>,
     sender: Mutex<Sender>,
 }
@@ -135,10 +135,10 @@ impl Sender {
     }
 }
 
-impl Wake {
+impl Datagrams {
     pub(super) fn new(folder: Arc<OwnedFd>) -> std::io::Result<Self> {
         let sender = Mutex::new(Sender::new()?);
-        Ok(Wake { folder, sender })
+        Ok(Datagrams { folder, sender })
     }
 
     fn sender(&self) -> MutexGuard<'_, Sender> {
@@ -263,7 +263,7 @@ mod tests {
         let deep = scratch.path().join("d".repeat(200)).join("e".repeat(200));
         std::fs::create_dir_all(&deep).unwrap();
         let folder = Arc::new(super::super::testing::descriptor(&deep));
-        let wake = Wake::new(Arc::clone(&folder)).unwrap();
+        let wake = Datagrams::new(Arc::clone(&folder)).unwrap();
         assert!(!wake.present(b"channel"));
         let listener = Listener::bind(folder, b"channel", PRIVATE).unwrap();
         assert!(wake.present(b"channel") && !wake.present(b"another"));
@@ -280,7 +280,7 @@ mod tests {
     fn a_message_finds_the_listener_that_came_in_place_of_another() {
         let scratch = Scratch::new();
         let folder = Arc::new(scratch.descriptor());
-        let wake = Wake::new(Arc::clone(&folder)).unwrap();
+        let wake = Datagrams::new(Arc::clone(&folder)).unwrap();
         let first = Listener::bind(Arc::clone(&folder), b"channel", PRIVATE).unwrap();
         assert!(wake.present(b"channel"));
         drop(first);
@@ -296,7 +296,7 @@ mod tests {
     fn the_socket_of_a_dead_process_is_nobody_and_is_swept() {
         let scratch = Scratch::new();
         let folder = Arc::new(scratch.descriptor());
-        let wake = Wake::new(Arc::clone(&folder)).unwrap();
+        let wake = Datagrams::new(Arc::clone(&folder)).unwrap();
         let path = address(&folder, &file_name(b"channel"));
         drop(UnixDatagram::bind(&path).unwrap());
         assert!(path.exists() && !wake.present(b"channel"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::fs::Stat;
 
 use super::folder::Folder;
-use super::io_error::{Trouble, system};
+use super::io_error::{FileError, system};
 use super::names::Names;
 use super::on_disk::FolderStore;
 use super::time;
@@ -73,7 +73,7 @@ pub(super) fn of_a_folder() -> Vec<Promise> {
     promises
 }
 
-fn checks(folder: &Folder) -> Result<Vec<Check>, Trouble> {
+fn checks(folder: &Folder) -> Result<Vec<Check>, FileError> {
     let path = &folder.settings.path;
     let failed = |error| system("look at", path, error);
     let anchor_us = folder.anchor_us()?;

@@ -12,7 +12,7 @@ use super::reply;
 use super::reply::{Failure, Reply, Words};
 use super::shortcut;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::script::{Call, Script, Tagged};
+use crate::script::{Answer, Call, Script};
 
 /// What scripts may use besides `redis`. Anything else would not run the same on every Redis, or reach outside.
 const ALLOWED: &[&str] = &[
@@ -48,7 +48,7 @@ struct Machine {
 }
 
 /// Runs a call on a step. On an error the step is gone: unlike Redis, nothing of a failed script stays.
-pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Tagged, Step), StoreError> {
+pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Answer, Step), StoreError> {
     match shortcut::answer(call, &mut step) {
         Some(answer) => Ok((answer, step)),
         None => interpret(call, step),
@@ -56,7 +56,7 @@ pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Tagged, Step), Sto
 }
 
 /// The same in Lua, whatever the script.
-pub(super) fn interpret(call: &Call, mut step: Step) -> Result<(Tagged, Step), StoreError> {
+pub(super) fn interpret(call: &Call, mut step: Step) -> Result<(Answer, Step), StoreError> {
     step.keys = call.all_keys().map(str::to_owned).collect();
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let mut machine = match idle {
@@ -113,7 +113,7 @@ impl Machine {
         })
     }
 
-    fn run(&mut self, call: &Call, step: Step) -> Result<(Tagged, Step), StoreError> {
+    fn run(&mut self, call: &Call, step: Step) -> Result<(Answer, Step), StoreError> {
         self.running().step = Some(step);
         let outcome = self.evaluate(call);
         let mut running = self.running();
@@ -129,7 +129,7 @@ impl Machine {
         let value = reply::from_lua(&value).map_err(refuse)?;
         // Nothing is committed yet, so an answer without a tag is a refusal and not a doubt.
         let answer =
-            Tagged::from_value(value).map_err(|_| refuse(Failure::internal("no tagged answer")))?;
+            Answer::from_value(value).map_err(|_| refuse(Failure::internal("no tagged answer")))?;
         let step = step.ok_or_else(|| refuse(Failure::internal("it lost its place")))?;
         Ok((answer, step))
     }

@@ -12,14 +12,14 @@ use rustix::fs::{Mode, OFlags, RawMode, Stat, fchmod, fstat, mkdirat};
 use rustix::io::Errno;
 
 use super::commands::Surroundings;
-use super::datagram::Wake;
-use super::io_error::{Trouble, system};
-use super::open_files::Kept;
+use super::datagram::Datagrams;
+use super::io_error::{FileError, system};
+use super::open_files::OpenFiles;
 use super::opening;
 use super::session::{Left, Living, Session};
 use super::time;
 use super::time_anchor;
-use super::time_anchor::Anchor;
+use super::time_anchor::TimeAnchor;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 
@@ -40,11 +40,11 @@ pub(super) struct Folder {
     pub(super) locks: OwnedFd,
     pub(super) sessions: OwnedFd,
     pub(super) wakes: Arc<OwnedFd>,
-    pub(super) wake: Wake,
+    pub(super) wake: Datagrams,
     pub(super) file_mode: Mode,
     pub(super) session: Option<Arc<Session>>,
-    pub(super) anchor: Mutex<Anchor>,
-    pub(super) kept: Kept,
+    pub(super) anchor: Mutex<TimeAnchor>,
+    pub(super) kept: OpenFiles,
     living: Living,
 }
 
@@ -53,7 +53,7 @@ impl Folder {
     pub(super) fn open(
         settings: &Settings,
         session: Option<Arc<Session>>,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, FileError> {
         let path = &settings.path;
         let root = open_root(path)?;
         let stat = fstat(&root).map_err(|error| system("look at", path, error))?;
@@ -64,7 +64,7 @@ impl Folder {
         let sessions = subfolder(&root, path, "sessions", folder_mode)?;
         let wakes = Arc::new(subfolder(&root, path, "wake", folder_mode)?);
         let anchor = time_anchor::load(path, &root, &locks, &settings.clock, file_mode)?;
-        let wake = Wake::new(Arc::clone(&wakes)).map_err(|error| {
+        let wake = Datagrams::new(Arc::clone(&wakes)).map_err(|error| {
             StoreError::refused(
                 ErrorKind::Unreachable,
                 format!("no socket for wake-ups: {error}"),
@@ -85,13 +85,13 @@ impl Folder {
             file_mode,
             session,
             anchor,
-            kept: Kept::new(),
+            kept: OpenFiles::new(),
             living: Living::default(),
         })
     }
 
     /// The store's anchor, or `Gone` when the folder is not the one that was opened.
-    pub(super) fn anchor_us(&self) -> Result<u64, Trouble> {
+    pub(super) fn anchor_us(&self) -> Result<u64, FileError> {
         let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
         anchor.check(&self.root)
     }
@@ -152,11 +152,11 @@ fn begin_session(
     settings: &Settings,
     sessions: &OwnedFd,
     mode: Mode,
-) -> Result<Arc<Session>, Trouble> {
+) -> Result<Arc<Session>, FileError> {
     let session = Session::begin(sessions, &settings.client, mode);
     session.map(Arc::new).map_err(|error| {
         if error.is_busy() {
-            return Trouble::Taken("sessions");
+            return FileError::Taken("sessions");
         }
         let path = settings.path.join("sessions").join(&settings.client);
         error.error("begin a session in", &path).into()

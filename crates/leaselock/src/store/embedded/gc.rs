@@ -22,16 +22,16 @@ const AT_ONCE: usize = 16;
 
 /// How far the sweep is in each folder.
 #[derive(Debug)]
-pub(super) struct Sweep {
+pub(super) struct Gc {
     calls: AtomicU32,
     places: Mutex<[Option<Names>; 3]>,
 }
 
-impl Sweep {
+impl Gc {
     /// The client's id, which is random, decides whether its first call sweeps.
     pub(super) fn new(client: &str) -> Self {
         let dice = client.bytes().last().unwrap_or(0);
-        Sweep {
+        Gc {
             calls: AtomicU32::new(u32::from(!dice.is_multiple_of(STARTS))),
             places: Mutex::default(),
         }

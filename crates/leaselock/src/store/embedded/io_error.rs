@@ -8,7 +8,7 @@ use crate::base::error::{ErrorKind, StoreError};
 
 /// Why a step with files was not taken.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum FileError {
     /// Another process has the lock file; try again in a moment.
     Busy,
     /// Another process has this file of the folder; try again in a moment.
@@ -19,9 +19,9 @@ pub(super) enum Trouble {
     Store(StoreError),
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for FileError {
     fn from(error: StoreError) -> Self {
-        Trouble::Store(error)
+        FileError::Store(error)
     }
 }
 

@@ -13,7 +13,7 @@ use super::file_format::{Found, Record};
 use super::folder::{Folder, in_store_us, this_boot};
 use super::image;
 use super::image::{Image, Life};
-use super::io_error::{Trouble, corrupt, system};
+use super::io_error::{FileError, corrupt, system};
 use super::newborn;
 use super::open_files::LockFile;
 use super::opening;
@@ -77,8 +77,8 @@ pub(super) fn lock<'a>(
     folder: &'a Folder,
     name: &'a str,
     create: bool,
-) -> Result<Option<Held<'a>>, Trouble> {
-    let failed = |error| Trouble::Store(system("open lock file", &path(folder, name), error));
+) -> Result<Option<Held<'a>>, FileError> {
+    let failed = |error| FileError::Store(system("open lock file", &path(folder, name), error));
     for turn in 1..=TRIES {
         let file = match folder.kept.take(name) {
             Some(file) => file,
@@ -91,7 +91,7 @@ pub(super) fn lock<'a>(
         match flock(&file.descriptor, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => {
                 folder.kept.put_back(name, file);
-                return Err(Trouble::Busy);
+                return Err(FileError::Busy);
             }
             other => other.map_err(failed)?,
         }
@@ -117,7 +117,7 @@ pub(super) fn lock<'a>(
             Err(error) => return Err(failed(error)),
         }
     }
-    Err(Trouble::Busy)
+    Err(FileError::Busy)
 }
 
 enum Opened {
@@ -128,7 +128,7 @@ enum Opened {
 }
 
 /// With patience a file with two names is one that is just getting its name.
-fn open(folder: &Folder, name: &str, create: bool, patient: bool) -> Result<Opened, Trouble> {
+fn open(folder: &Folder, name: &str, create: bool, patient: bool) -> Result<Opened, FileError> {
     let opened = match opening::open(&folder.locks, name, OFlags::RDWR, Mode::empty()) {
         Err(Unopened::System(Errno::NOENT)) if !create => return Ok(Opened::Nothing),
         Err(Unopened::System(Errno::NOENT)) => match newborn::make(folder, name)? {
@@ -168,7 +168,7 @@ pub(super) fn snapshot(
     name: &str,
     anchor_us: u64,
     now_us: u64,
-) -> Result<Option<Image>, Trouble> {
+) -> Result<Option<Image>, FileError> {
     const TORN_TWICE: u32 = 3;
     for _ in 0..TORN_TWICE {
         match peek(&folder.locks, name)
@@ -201,7 +201,7 @@ impl Held<'_> {
         self.changed_us < i128::from(began_us.min(anchor_us))
     }
 
-    pub(super) fn load(&self, anchor_us: u64, now_us: u64) -> Result<(Image, Present), Trouble> {
+    pub(super) fn load(&self, anchor_us: u64, now_us: u64) -> Result<(Image, Present), FileError> {
         let path = || path(self.folder, self.name);
         let read = |length| {
             file_format::read(self.descriptor(), length)
@@ -248,7 +248,7 @@ impl Held<'_> {
         image: &Image,
         present: Present,
         anchor_us: u64,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), FileError> {
         if image.entries.is_empty() && self.remove() {
             return Ok(());
         }
@@ -299,7 +299,7 @@ fn understand(
     record: &Record,
     anchor_us: u64,
     now_us: u64,
-) -> Result<Image, Trouble> {
+) -> Result<Image, FileError> {
     let same_boot = record.boot == this_boot();
     // In another boot the machine's clock began anew, so ends count in the store's time of then.
     let image = image::decode(

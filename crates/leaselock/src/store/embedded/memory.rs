@@ -12,7 +12,7 @@ use super::{engine, one_tag, scan};
 use crate::base::clock;
 use crate::base::clock::Clock;
 use crate::base::error::StoreError;
-use crate::script::{Call, Tagged};
+use crate::script::{Answer, Call};
 use crate::store::{Event, Sink};
 
 /// Messages that a listener may be behind before it misses some.
@@ -91,7 +91,7 @@ impl MemoryStore {
         (self.clock.now().as_nanos() / 1000).saturating_add(self.shared.anchor_us)
     }
 
-    pub(super) fn run(&self, call: &Call) -> Result<Tagged, StoreError> {
+    pub(super) fn run(&self, call: &Call) -> Result<Answer, StoreError> {
         let tag = one_tag(call)?;
         let mut images = hold(&self.shared.images);
         let now_us = self.now_us();

@@ -11,7 +11,7 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::token::ClientId;
 use crate::script::keys;
-use crate::script::{Call, Tagged};
+use crate::script::{Answer, Call};
 
 mod commands;
 mod engine;
@@ -89,7 +89,7 @@ impl EmbeddedStore {
         EmbeddedStore(Kind::Memory(memory::MemoryStore::named(name, clock)))
     }
 
-    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, StoreError> {
+    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
         match &self.0 {
             Kind::Folder(store) => store.run(call, within).await,
             Kind::Memory(store) => store.run(call),

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::file_format;
 use super::folder::Folder;
 use super::image::Image;
-use super::io_error::{Trouble, system};
+use super::io_error::{FileError, system};
 use super::opening;
 use super::opening::Unopened;
 
@@ -24,7 +24,7 @@ pub(super) fn is_unnamed(name: &str) -> bool {
 }
 
 /// Makes the file, locked; `None` when another process was first.
-pub(super) fn make(folder: &Folder, name: &str) -> Result<Option<(OwnedFd, Stat)>, Trouble> {
+pub(super) fn make(folder: &Folder, name: &str) -> Result<Option<(OwnedFd, Stat)>, FileError> {
     let path = || folder.settings.path.join("locks").join(name);
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -33,7 +33,7 @@ pub(super) fn make(folder: &Folder, name: &str) -> Result<Option<(OwnedFd, Stat)
     let made = match opening::open(&folder.locks, &unnamed, access, folder.file_mode) {
         Err(Unopened::System(Errno::EXIST)) => return Ok(None),
         // The folder itself is gone.
-        Err(Unopened::System(Errno::NOENT)) => return Err(Trouble::Gone),
+        Err(Unopened::System(Errno::NOENT)) => return Err(FileError::Gone),
         other => other.map_err(|error| error.trouble("create lock file", &path()))?,
     };
     match name_it(folder, &made.0, &unnamed, name) {

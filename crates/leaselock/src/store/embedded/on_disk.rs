@@ -8,18 +8,18 @@ use super::commands::{Step, Surroundings};
 use super::datagram::Listener;
 use super::engine;
 use super::folder::{Folder, Settings};
-use super::gc::Sweep;
+use super::gc::Gc;
 use super::image::Image;
-use super::io_error::Trouble;
+use super::io_error::FileError;
 use super::lockfile;
 use super::one_tag;
-use super::receiver::Ear;
+use super::receiver::Receiver;
 use super::scan::Listings;
 use super::session::Session;
-use super::session_watch::Endings;
+use super::session_watch::SessionWatch;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
-use crate::script::{Call, Tagged};
+use crate::script::{Answer, Call};
 use crate::store::{Event, Sink};
 
 #[derive(Debug)]
@@ -27,8 +27,8 @@ pub(super) struct FolderStore {
     settings: Settings,
     opened: Mutex<Opened>,
     /// Where messages to this client are read.
-    ear: Mutex<Option<Arc<Ear>>>,
-    sweep: Sweep,
+    ear: Mutex<Option<Arc<Receiver>>>,
+    sweep: Gc,
     pub(super) listings: Listings,
 }
 
@@ -46,7 +46,7 @@ struct Opened {
 impl FolderStore {
     pub(super) fn new(settings: Settings) -> Self {
         FolderStore {
-            sweep: Sweep::new(&settings.client),
+            sweep: Gc::new(&settings.client),
             settings,
             opened: Mutex::default(),
             ear: Mutex::default(),
@@ -59,7 +59,7 @@ impl FolderStore {
     }
 
     /// The open folder. Whoever finds it gone calls `forget`, and it is opened again.
-    pub(super) fn folder(&self) -> Result<Arc<Folder>, Trouble> {
+    pub(super) fn folder(&self) -> Result<Arc<Folder>, FileError> {
         let mut opened = self.opened();
         if let Some(folder) = &opened.folder {
             return Ok(Arc::clone(folder));
@@ -94,7 +94,7 @@ impl FolderStore {
         &self,
         what: &str,
         within: Duration,
-        mut attempt: impl FnMut(&Arc<Folder>) -> Result<T, Trouble>,
+        mut attempt: impl FnMut(&Arc<Folder>) -> Result<T, FileError>,
     ) -> Result<T, StoreError> {
         let clock = Clock::boot();
         let began = clock.now();
@@ -102,17 +102,17 @@ impl FolderStore {
         loop {
             let outcome = self.folder().and_then(|folder| {
                 let outcome = attempt(&folder);
-                if matches!(outcome, Err(Trouble::Gone)) {
+                if matches!(outcome, Err(FileError::Gone)) {
                     self.forget(&folder);
                 }
                 outcome
             });
             let (file, is_busy) = match outcome {
                 Ok(value) => return Ok(value),
-                Err(Trouble::Store(error)) => return Err(error),
-                Err(Trouble::Busy) => (what, true),
-                Err(Trouble::Gone) => (what, false),
-                Err(Trouble::Taken(other)) => (other, true),
+                Err(FileError::Store(error)) => return Err(error),
+                Err(FileError::Busy) => (what, true),
+                Err(FileError::Gone) => (what, false),
+                Err(FileError::Taken(other)) => (other, true),
             };
             let waited = clock.now().saturating_since(began);
             if waited >= within {
@@ -129,7 +129,7 @@ impl FolderStore {
         }
     }
 
-    pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, StoreError> {
+    pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
         self.lend_ear(call);
         let name = lockfile::file_name(one_tag(call)?);
         let answer = self
@@ -150,7 +150,7 @@ impl FolderStore {
         loop {
             match self.bind(channel) {
                 Ok(listener) => {
-                    let ear = Arc::new(Ear::new(listener, channel, Arc::clone(&sink)));
+                    let ear = Arc::new(Receiver::new(listener, channel, Arc::clone(&sink)));
                     self.attend(ear, &sink).await;
                     sink(Event::Gap);
                 }
@@ -162,9 +162,9 @@ impl FolderStore {
         }
     }
 
-    async fn attend(&self, ear: Arc<Ear>, sink: &Sink) {
+    async fn attend(&self, ear: Arc<Receiver>, sink: &Sink) {
         /// Nothing is heard any more when whoever listens stops, by whatever way.
-        struct Open<'a>(&'a FolderStore, Arc<Ear>);
+        struct Open<'a>(&'a FolderStore, Arc<Receiver>);
         impl Drop for Open<'_> {
             fn drop(&mut self) {
                 *self.0.ear() = None;
@@ -177,7 +177,7 @@ impl FolderStore {
         let endings = self
             .folder()
             .ok()
-            .and_then(|folder| Endings::watch(&folder.sessions));
+            .and_then(|folder| SessionWatch::watch(&folder.sessions));
         tokio::select! {
             () = open.1.attend() => {}
             () = async { match &endings {
@@ -187,7 +187,7 @@ impl FolderStore {
         }
     }
 
-    fn ear(&self) -> MutexGuard<'_, Option<Arc<Ear>>> {
+    fn ear(&self) -> MutexGuard<'_, Option<Arc<Receiver>>> {
         self.ear.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -207,8 +207,8 @@ impl FolderStore {
         for _ in 0..TRIES {
             let folder = match self.folder() {
                 Ok(folder) => folder,
-                Err(Trouble::Store(error)) => return Err(std::io::Error::other(error)),
-                Err(Trouble::Busy | Trouble::Taken(_) | Trouble::Gone) => {
+                Err(FileError::Store(error)) => return Err(std::io::Error::other(error)),
+                Err(FileError::Busy | FileError::Taken(_) | FileError::Gone) => {
                     std::thread::sleep(Duration::from_millis(1));
                     continue;
                 }
@@ -285,7 +285,7 @@ async fn pause(turn: u32, now: Moment) {
 }
 
 /// One try. Everything between taking the file's lock and giving it back happens here, without waiting for anything.
-fn attempt(folder: &Arc<Folder>, name: &str, call: &Call) -> Result<Tagged, Trouble> {
+fn attempt(folder: &Arc<Folder>, name: &str, call: &Call) -> Result<Answer, FileError> {
     let anchor_us = folder.anchor_us()?;
     let now_us = folder.boot_us().saturating_add(anchor_us);
     if call.script.reads_only {
@@ -299,7 +299,7 @@ fn attempt(folder: &Arc<Folder>, name: &str, call: &Call) -> Result<Tagged, Trou
         return Ok(engine::execute(call, step(folder, call, image, now_us))?.0);
     }
     let Some(held) = lockfile::lock(folder, name, true)? else {
-        return Err(Trouble::Gone);
+        return Err(FileError::Gone);
     };
     // Time is read again under the lock, so that it is in the order of the commits.
     let now_us = folder.boot_us().saturating_add(anchor_us);

@@ -20,15 +20,15 @@ pub(super) struct LockFile {
 
 /// The files that no call uses at the moment, by name.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct OpenFiles {
     idle: Mutex<HashMap<String, Arc<LockFile>>>,
     /// A process that was forked shares its parent's open files, and with them its locks.
     process: u32,
 }
 
-impl Kept {
+impl OpenFiles {
     pub(super) fn new() -> Self {
-        Kept {
+        OpenFiles {
             idle: Mutex::default(),
             process: std::process::id(),
         }
@@ -73,14 +73,14 @@ mod tests {
 
     #[test]
     fn a_file_is_with_one_call_at_a_time() {
-        let kept = Kept::new();
+        let kept = OpenFiles::new();
         kept.put_back("job", some_file());
         assert!(kept.take("job").is_some() && kept.take("job").is_none());
     }
 
     #[test]
     fn a_forked_process_uses_no_file_of_its_parent() {
-        let kept = Kept {
+        let kept = OpenFiles {
             idle: Mutex::default(),
             process: 0,
         };
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn files_are_not_kept_without_end() {
-        let kept = Kept::new();
+        let kept = OpenFiles::new();
         for number in 0..=MOST {
             kept.put_back(&number.to_string(), some_file());
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 
-use super::io_error::{Trouble, system};
+use super::io_error::{FileError, system};
 use crate::base::error::{ErrorKind, StoreError};
 
 /// Why a file was not opened.
@@ -46,11 +46,11 @@ impl Unopened {
     }
 
     /// As an error, or as a reason to try again.
-    pub(super) fn trouble(self, doing: &str, path: &Path) -> Trouble {
+    pub(super) fn trouble(self, doing: &str, path: &Path) -> FileError {
         if self.is_busy() {
-            return Trouble::Busy;
+            return FileError::Busy;
         }
-        Trouble::Store(self.error(doing, path))
+        FileError::Store(self.error(doing, path))
     }
 }
 

@@ -28,7 +28,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Waiters of both kinds may take turns, and moving costs more than a detour.
 const HOME_FOR: Duration = Duration::from_millis(100);
 
-pub(super) struct Ear {
+pub(super) struct Receiver {
     listener: Listener,
     channel: String,
     sink: Arc<Sink>,
@@ -59,19 +59,19 @@ struct Away {
     reader: Option<AbortHandle>,
 }
 
-impl std::fmt::Debug for Ear {
+impl std::fmt::Debug for Receiver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ear")
+        f.debug_struct("Receiver")
             .field("channel", &self.channel)
             .field("place", &self.place)
             .finish_non_exhaustive()
     }
 }
 
-impl Ear {
+impl Receiver {
     /// To be called on the thread that is its home.
     pub(super) fn new(listener: Listener, channel: &str, sink: Arc<Sink>) -> Self {
-        Ear {
+        Receiver {
             listener,
             channel: channel.to_owned(),
             sink,
@@ -201,7 +201,7 @@ impl Place {
 
 /// The task that reads away from home. When it ends without having been told to, home reads again.
 struct Guest {
-    ear: Arc<Ear>,
+    ear: Arc<Receiver>,
     time: u64,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::folder::Folder;
 use super::glob;
 use super::image::Image;
-use super::io_error::{Trouble, system};
+use super::io_error::{FileError, system};
 use super::lockfile;
 use super::names::Names;
 use super::on_disk::FolderStore;
@@ -37,7 +37,7 @@ impl Listings {
     }
 
     /// Nobody else has it until it is put back.
-    fn take(&self, number: u32, folder: &Folder) -> Result<Names, Trouble> {
+    fn take(&self, number: u32, folder: &Folder) -> Result<Names, FileError> {
         if let Some(names) = self.under_way().kept.remove(&number) {
             return Ok(names);
         }

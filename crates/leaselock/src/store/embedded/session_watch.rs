@@ -16,12 +16,12 @@ const ONCE_MORE: Duration = Duration::from_millis(20);
 
 /// Where the endings of sessions in one folder are heard.
 #[derive(Debug)]
-pub(super) struct Endings {
+pub(super) struct SessionWatch {
     #[cfg(target_os = "linux")]
     heard: tokio::net::unix::pipe::Receiver,
 }
 
-impl Endings {
+impl SessionWatch {
     /// `None` where the system does not tell; then there are only looks.
     #[cfg(target_os = "linux")]
     pub(super) fn watch(sessions: &OwnedFd) -> Option<Self> {
@@ -33,7 +33,7 @@ impl Endings {
         inotify::add_watch(&queue, folder, WatchFlags::CLOSE_WRITE).ok()?;
         // Not a pipe, but read like one, and without the unsafe registration of a bare descriptor.
         let heard = tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(queue).ok()?;
-        Some(Endings { heard })
+        Some(SessionWatch { heard })
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -123,7 +123,7 @@ mod tests {
         let session = Session::begin(&folder, "client01", Mode::from_raw_mode(0o600)).unwrap();
         let job = Job::inheriting(|| session.descriptor());
         drop(session);
-        let endings = Endings::watch(&folder).unwrap();
+        let endings = SessionWatch::watch(&folder).unwrap();
         let (sender, receiver) = mpsc::channel();
         let sink: Sink = Box::new(move |event| sender.send(event).unwrap());
         let hear = async {

@@ -13,7 +13,7 @@ use super::image::Content;
 use super::packed::Members;
 use super::sorted;
 use crate::base::fence::Fence;
-use crate::script::{Call, Tagged, Value};
+use crate::script::{Answer, Call, Value};
 
 /// As in `lua/line.lua` and `lua/fence.lua`.
 const LINE_KEPT_MS: u64 = 60_000;
@@ -28,10 +28,10 @@ const LOOKED_AT: usize = 47;
 const WISH_AT: usize = 64;
 
 /// The answer of the script, with what it wrote in the step.
-pub(super) fn answer(call: &Call, step: &mut Step) -> Option<Tagged> {
+pub(super) fn answer(call: &Call, step: &mut Step) -> Option<Answer> {
     let (keys, args) = (call.all_keys(), call.all_args());
     match call.script.name {
-        "mutex/acquire" => acquire(step, &Names::of(keys)?, &Wish::of(args)?),
+        "mutex/acquire" => acquire(step, &Names::of(keys)?, &QueueRequest::of(args)?),
         "mutex/release" => {
             let mut args = args;
             let (token, used) = (args.next()?, args.next());
@@ -81,7 +81,7 @@ impl<'a> Names<'a> {
 }
 
 /// The arguments of `mutex/acquire`.
-struct Wish<'a> {
+struct QueueRequest<'a> {
     token: &'a str,
     ttl_ms: u64,
     fences: bool,
@@ -89,7 +89,7 @@ struct Wish<'a> {
     wait: Option<(&'a str, Waiter<'a>)>,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> QueueRequest<'a> {
     fn of(args: impl Iterator<Item = &'a str>) -> Option<Self> {
         let [token, ttl_ms, wait] = exactly(args)?;
         if token.len() != LOOKED_AT - TOKEN_AT {
@@ -99,7 +99,7 @@ impl<'a> Wish<'a> {
             "" => None,
             wait => Some((wait, Waiter::of(wait)?)),
         };
-        Some(Wish {
+        Some(QueueRequest {
             token,
             ttl_ms: plain(ttl_ms)?,
             fences: fences(token.as_bytes()),
@@ -119,9 +119,9 @@ fn plain(text: &str) -> Option<u64> {
     text.parse().ok().filter(|number| digits && *number > 0)
 }
 
-fn tagged(tag: &str, rest: impl IntoIterator<Item = Value>) -> Option<Tagged> {
+fn tagged(tag: &str, rest: impl IntoIterator<Item = Value>) -> Option<Answer> {
     let tag = std::iter::once(text(tag));
-    Tagged::from_value(Value::Array(tag.chain(rest).collect())).ok()
+    Answer::from_value(Value::Array(tag.chain(rest).collect())).ok()
 }
 
 fn text(text: impl ToString) -> Value {
@@ -261,7 +261,7 @@ impl Mint {
     }
 }
 
-fn release(step: &mut Step, names: &Names<'_>, token: &str, used: Option<&str>) -> Option<Tagged> {
+fn release(step: &mut Step, names: &Names<'_>, token: &str, used: Option<&str>) -> Option<Answer> {
     match value(step, names.lock)? {
         None => return tagged("expired", []),
         Some(held) if held != token.as_bytes() => return tagged("taken", []),
@@ -329,7 +329,7 @@ fn has_16_digits(time_us: u64) -> bool {
     time_us.to_string().len() == TIME_DIGITS
 }
 
-fn extend(step: &mut Step, lock: &str, token: &str, ttl_ms: u64) -> Option<Tagged> {
+fn extend(step: &mut Step, lock: &str, token: &str, ttl_ms: u64) -> Option<Answer> {
     let now = text(step.now_us);
     match value(step, lock)? {
         None => return tagged("expired", [now]),
@@ -355,7 +355,7 @@ fn remaining_ms(step: &Step, lock: &str) -> i64 {
     commands::remaining_ms(step.image.find(lock), step.now_us)
 }
 
-fn acquire(step: &mut Step, names: &Names<'_>, wish: &Wish<'_>) -> Option<Tagged> {
+fn acquire(step: &mut Step, names: &Names<'_>, wish: &QueueRequest<'_>) -> Option<Answer> {
     let now = text(step.now_us);
     let token = wish.token.as_bytes();
     let Some(held) = value(step, names.lock)? else {
@@ -473,7 +473,7 @@ fn is_fresh(member: &[u8], now_us: u64, wait: &str) -> bool {
     looked == now.as_bytes().get(..tens) && member.get(WISH_AT..) == Some(wait.as_bytes())
 }
 
-fn announce(step: &mut Step, record: &str, about: &str, ttl_ms: u64) -> Option<Tagged> {
+fn announce(step: &mut Step, record: &str, about: &str, ttl_ms: u64) -> Option<Answer> {
     if about.is_empty() {
         step.image.remove(record);
         return tagged("gone", []);

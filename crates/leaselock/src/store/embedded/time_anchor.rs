@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, renameat, statat,
 use rustix::io::Errno;
 
 use super::file_format::Found;
-use super::io_error::Trouble;
+use super::io_error::FileError;
 use super::lockfile;
 use super::names::Names;
 use super::opening;
@@ -33,25 +33,25 @@ type Identity = (u64, i64, i128);
 
 /// The anchor that this process uses, and the file that it is from.
 #[derive(Debug)]
-pub(super) struct Anchor {
+pub(super) struct TimeAnchor {
     us: u64,
     last_us: u64,
     file: Identity,
 }
 
-impl Anchor {
+impl TimeAnchor {
     /// The store's time when the machine started.
     pub(super) fn us(&self) -> u64 {
         self.us
     }
 
     /// The anchor, as long as the file says so. The look costs less than a microsecond.
-    pub(super) fn check(&mut self, root: &OwnedFd) -> Result<u64, Trouble> {
-        let file = identity(root).ok_or(Trouble::Gone)?;
+    pub(super) fn check(&mut self, root: &OwnedFd) -> Result<u64, FileError> {
+        let file = identity(root).ok_or(FileError::Gone)?;
         if file != self.file {
-            let meta = read(root).ok().flatten().ok_or(Trouble::Gone)?;
+            let meta = read(root).ok().flatten().ok_or(FileError::Gone)?;
             if meta.boot != time::boot_id() || meta.anchor_us != self.us {
-                return Err(Trouble::Gone);
+                return Err(FileError::Gone);
             }
             (self.file, self.last_us) = (file, meta.last_us);
         }
@@ -89,12 +89,12 @@ pub(super) fn load(
     locks: &OwnedFd,
     clock: &Clock,
     mode: Mode,
-) -> Result<Anchor, Trouble> {
+) -> Result<TimeAnchor, FileError> {
     if let Some(meta) = usable(path, read(root))? {
         return in_use(root, &meta);
     }
     let _lock = locked(root, mode).map_err(|error| match error {
-        error if error.is_busy() => Trouble::Taken(META_LOCK),
+        error if error.is_busy() => FileError::Taken(META_LOCK),
         error => error.error("lock", &path.join(META_LOCK)).into(),
     })?;
     let found = read(root);
@@ -121,9 +121,9 @@ pub(super) fn load(
     in_use(root, &meta)
 }
 
-fn in_use(root: &OwnedFd, meta: &Meta) -> Result<Anchor, Trouble> {
-    let file = identity(root).ok_or(Trouble::Gone)?;
-    Ok(Anchor {
+fn in_use(root: &OwnedFd, meta: &Meta) -> Result<TimeAnchor, FileError> {
+    let file = identity(root).ok_or(FileError::Gone)?;
+    Ok(TimeAnchor {
         us: meta.anchor_us,
         last_us: meta.last_us,
         file,
@@ -138,7 +138,7 @@ enum Unread {
 }
 
 /// What was read, when it is of this boot; an error when it must not be touched.
-fn usable(path: &Path, found: Result<Option<Meta>, Unread>) -> Result<Option<Meta>, Trouble> {
+fn usable(path: &Path, found: Result<Option<Meta>, Unread>) -> Result<Option<Meta>, FileError> {
     let shown = path.display();
     let message = match found {
         Ok(Some(meta)) if meta.boot != time::boot_id() => return Ok(None),
@@ -160,7 +160,7 @@ fn usable(path: &Path, found: Result<Option<Meta>, Unread>) -> Result<Option<Met
         Err(Unread::Text(Unreadable::Implausible(us))) => {
             return Err(implausible(path, us).into());
         }
-        Err(Unread::File(error)) if error.is_busy() => return Err(Trouble::Taken(META)),
+        Err(Unread::File(error)) if error.is_busy() => return Err(FileError::Taken(META)),
         Err(Unread::File(error)) => return Err(error.error("read", &path.join(META)).into()),
         Ok(None) | Err(Unread::Text(Unreadable::Damaged)) => return Ok(None),
     };

@@ -14,13 +14,13 @@ use super::heartbeat::PATIENCE;
 use super::subscriber;
 use super::subscriber::Sessions;
 use crate::base::error::StoreError;
-use crate::store::subscriptions::{Bells, Due};
+use crate::store::subscriptions::{Due, Subscriptions};
 
 /// Who waits for one lock after another needs no connection for each.
 pub(super) const IDLE_MOST: Duration = Duration::from_secs(10);
 
 /// Hears what is wanted until it is dropped.
-pub(super) async fn serve(endpoint: &Endpoint, bells: &Arc<Bells>) {
+pub(super) async fn serve(endpoint: &Endpoint, bells: &Arc<Subscriptions>) {
     let mut sessions = Sessions::default();
     loop {
         bells.wanted().await;
@@ -37,7 +37,7 @@ pub(super) async fn serve(endpoint: &Endpoint, bells: &Arc<Bells>) {
 }
 
 /// One connection from its beginning to its end: an error, or nobody hears any more.
-async fn session(endpoint: &Endpoint, bells: &Arc<Bells>) -> Result<(), StoreError> {
+async fn session(endpoint: &Endpoint, bells: &Arc<Subscriptions>) -> Result<(), StoreError> {
     let told = Arc::clone(bells);
     let Raw {
         connection,
@@ -51,7 +51,7 @@ async fn session(endpoint: &Endpoint, bells: &Arc<Bells>) -> Result<(), StoreErr
     }
 }
 
-fn tell(bells: &Bells, push: PushInfo) {
+fn tell(bells: &Subscriptions, push: PushInfo) {
     if push.kind != PushKind::Message {
         return;
     }
@@ -63,7 +63,7 @@ fn tell(bells: &Bells, push: PushInfo) {
 /// Subscribes and unsubscribes as bells come and go.
 async fn follow(
     endpoint: &Endpoint,
-    bells: &Bells,
+    bells: &Subscriptions,
     mut connection: MultiplexedConnection,
 ) -> Result<(), StoreError> {
     loop {

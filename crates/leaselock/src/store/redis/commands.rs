@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::endpoint::{Endpoint, Raw, Running};
 use super::{CLOCK, Link, RedisStore, answer, error_map, external_connection, functions};
 use crate::base::error::{ErrorKind, StoreError};
-use crate::script::{Malformed, Operation, Tagged, Value};
+use crate::script::{Answer, Malformed, Operation, Value};
 
 impl RedisStore {
     /// One command on the connection that all share.
@@ -64,7 +64,7 @@ impl RedisStore {
         }
         let answer = match &self.0 {
             Link::Own(lane) => lane.together(&pipeline, CLOCK.now().plus(within)).await?,
-            Link::Handed(theirs) => {
+            Link::External(theirs) => {
                 external_connection::together(&**theirs, &pipeline, within).await?
             }
             #[cfg(feature = "cluster")]
@@ -81,7 +81,7 @@ impl RedisStore {
         &self,
         handle: &Handle,
         within: Duration,
-    ) -> Result<Private, StoreError> {
+    ) -> Result<DedicatedConnection, StoreError> {
         #[cfg(feature = "cluster")]
         if self.is_cluster() {
             return Err(on_one_server());
@@ -98,7 +98,7 @@ impl RedisStore {
             handle.spawn(async move { endpoint.for_requests().await })
         };
         match timeout(within, opening).await {
-            Ok(Ok(raw)) => Ok(Private {
+            Ok(Ok(raw)) => Ok(DedicatedConnection {
                 raw: raw?,
                 endpoint,
             }),
@@ -112,12 +112,12 @@ impl RedisStore {
 }
 
 /// A connection for one purpose. Closes when it is dropped.
-pub(crate) struct Private {
+pub(crate) struct DedicatedConnection {
     raw: Raw<Running>,
     endpoint: Endpoint,
 }
 
-impl Private {
+impl DedicatedConnection {
     /// It has not broken yet.
     pub(crate) fn is_open(&self) -> bool {
         !self.raw.driver.is_over()
@@ -152,7 +152,7 @@ impl Private {
             }
             _ => self.endpoint.explain(line),
         })?;
-        O::read(&Tagged::from_value(answer).map_err(|Malformed| malformed())?)
+        O::read(&Answer::from_value(answer).map_err(|Malformed| malformed())?)
     }
 
     async fn send(&mut self, command: &Cmd, within: Duration) -> Result<redis::Value, StoreError> {
@@ -181,9 +181,9 @@ fn on_one_server() -> StoreError {
     StoreError::refused(ErrorKind::Unsupported, message)
 }
 
-impl fmt::Debug for Private {
+impl fmt::Debug for DedicatedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Private({})", self.endpoint)
+        write!(f, "DedicatedConnection({})", self.endpoint)
     }
 }
 

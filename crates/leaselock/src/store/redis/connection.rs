@@ -14,10 +14,10 @@ use tokio::time::timeout;
 use super::backoff::Backoff;
 use super::endpoint::{Endpoint, Raw, Running};
 use super::error_map;
-use super::health::Trouble;
-use super::push_mode::Wish;
-use super::push_receiver::Ear;
-use super::socket::Leash;
+use super::health::ConnectionEvents;
+use super::push_mode::PushMode;
+use super::push_receiver::PushReceiver;
+use super::socket::SocketControl;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 
@@ -27,13 +27,13 @@ const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 /// The connection of a lane, when there is one.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct Connection {
     endpoint: Endpoint,
     state: Mutex<State>,
     /// How many connections were made.
     made: AtomicU64,
-    wish: Wish,
-    trouble: Trouble,
+    wish: PushMode,
+    trouble: ConnectionEvents,
 }
 
 #[derive(Debug, Default)]
@@ -56,16 +56,16 @@ struct Outage {
 #[derive(Debug, Clone)]
 struct Live {
     connection: MultiplexedConnection,
-    leash: Arc<Leash>,
+    leash: Arc<SocketControl>,
     running: Arc<Running>,
     /// It receives messages, on this runtime.
-    ear: Option<(Arc<Ear>, Id)>,
+    ear: Option<(Arc<PushReceiver>, Id)>,
     /// It was made to receive messages or because that had failed.
     tried: bool,
 }
 
 impl Live {
-    fn new(raw: Raw<Running>, ear: Option<Arc<Ear>>, tried: bool) -> Arc<Self> {
+    fn new(raw: Raw<Running>, ear: Option<Arc<PushReceiver>>, tried: bool) -> Arc<Self> {
         Arc::new(Live {
             connection: raw.connection,
             leash: raw.leash,
@@ -87,14 +87,14 @@ fn is_current(runtime: Id) -> bool {
     Handle::try_current().is_ok_and(|handle| handle.id() == runtime)
 }
 
-impl Lane {
-    pub(super) fn new(endpoint: Endpoint, trouble: Trouble) -> Arc<Self> {
-        Arc::new(Lane {
+impl Connection {
+    pub(super) fn new(endpoint: Endpoint, trouble: ConnectionEvents) -> Arc<Self> {
+        Arc::new(Connection {
             trouble,
             endpoint,
             state: Mutex::default(),
             made: AtomicU64::new(0),
-            wish: Wish::default(),
+            wish: PushMode::default(),
         })
     }
 
@@ -104,10 +104,10 @@ impl Lane {
 
     /// To the same server, over a connection of its own.
     pub(super) fn another(&self) -> Arc<Self> {
-        Lane::new(self.endpoint.clone(), self.trouble.clone())
+        Connection::new(self.endpoint.clone(), self.trouble.clone())
     }
 
-    pub(super) fn trouble(&self) -> &Trouble {
+    pub(super) fn trouble(&self) -> &ConnectionEvents {
         &self.trouble
     }
 
@@ -327,7 +327,7 @@ impl Lane {
         }
     }
 
-    pub(super) fn wish(&self) -> &Wish {
+    pub(super) fn wish(&self) -> &PushMode {
         &self.wish
     }
 

@@ -13,11 +13,11 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::error_map;
-use super::health::Trouble;
+use super::health::ConnectionEvents;
 use super::heartbeat;
-use super::push_receiver::{Closing, Ear};
-use super::sentinel::Watch;
-use super::socket::{Leash, Socket};
+use super::push_receiver::{Closing, PushReceiver};
+use super::sentinel::PrimaryLocator;
+use super::socket::{Socket, SocketControl};
 use crate::base::error::{ErrorKind, StoreError};
 #[cfg(feature = "tls")]
 use crate::store::url::Place;
@@ -35,7 +35,7 @@ pub(super) struct Endpoint(Arc<Inner>);
 struct Inner {
     url: RedisUrl,
     /// Who says where the server is, when it is none that stays in its place.
-    watch: Option<Watch>,
+    watch: Option<PrimaryLocator>,
     #[cfg(feature = "tls")]
     tls: Tls,
 }
@@ -50,7 +50,7 @@ pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A connection and its socket's leash, with `D`, which moves its bytes.
 pub(super) struct Raw<D> {
     pub(super) connection: MultiplexedConnection,
-    pub(super) leash: Arc<Leash>,
+    pub(super) leash: Arc<SocketControl>,
     pub(super) driver: D,
 }
 
@@ -60,12 +60,12 @@ pub(super) struct Raw<D> {
 pub(super) struct Running {
     task: AbortHandle,
     /// Who is told when the connection has ended by itself.
-    tells: Arc<OnceLock<Trouble>>,
+    tells: Arc<OnceLock<ConnectionEvents>>,
 }
 
 impl Running {
     fn start(driver: Driver) -> Self {
-        let tells = Arc::new(OnceLock::<Trouble>::new());
+        let tells = Arc::new(OnceLock::<ConnectionEvents>::new());
         let told = Arc::clone(&tells);
         let task = tokio::spawn(async move {
             driver.await;
@@ -76,7 +76,7 @@ impl Running {
     }
 
     /// From now on. Once is enough.
-    pub(super) fn tells(&self, trouble: &Trouble) {
+    pub(super) fn tells(&self, trouble: &ConnectionEvents) {
         if self.tells.set(trouble.clone()).is_ok() && self.is_over() {
             trouble.happened();
         }
@@ -87,9 +87,9 @@ impl Running {
     /// what has come before it calls the line silent.
     fn start_hearing(
         mut driver: Driver,
-        ear: &Arc<Ear>,
+        ear: &Arc<PushReceiver>,
         connection: MultiplexedConnection,
-        leash: Arc<Leash>,
+        leash: Arc<SocketControl>,
     ) -> Self {
         let closing = Closing(Arc::clone(ear));
         Running::start(Box::pin(async move {
@@ -124,7 +124,7 @@ impl Drop for Running {
 impl Endpoint {
     pub(super) fn new(url: RedisUrl) -> Self {
         Endpoint(Arc::new(Inner {
-            watch: Watch::of(&url),
+            watch: PrimaryLocator::of(&url),
             url,
             #[cfg(feature = "tls")]
             tls: Tls::default(),
@@ -148,13 +148,13 @@ impl Endpoint {
 
     /// Who says where the server is, if anybody does.
     #[cfg(feature = "sentinel")]
-    pub(super) fn watch(&self) -> Option<&Watch> {
+    pub(super) fn watch(&self) -> Option<&PrimaryLocator> {
         self.0.watch.as_ref()
     }
 
     /// The server, as an administrator would call it.
     pub(super) fn place(&self) -> String {
-        match self.0.watch.as_ref().and_then(Watch::place) {
+        match self.0.watch.as_ref().and_then(PrimaryLocator::place) {
             Some(primary) => format!("{primary}, the primary of {self},"),
             None => self.to_string(),
         }
@@ -212,7 +212,10 @@ impl Endpoint {
     }
 
     /// A connection for requests that receives messages too: logged in, subscribed and answering.
-    pub(super) async fn for_both(&self, ear: &Arc<Ear>) -> Result<Raw<Running>, StoreError> {
+    pub(super) async fn for_both(
+        &self,
+        ear: &Arc<PushReceiver>,
+    ) -> Result<Raw<Running>, StoreError> {
         within(ATTEMPT_MAX, self, async {
             let Raw {
                 connection,
@@ -279,7 +282,7 @@ impl Endpoint {
         if let Some(password) = &self.0.url.password {
             login = login.set_password(password);
         }
-        let leash = Arc::new(Leash::default());
+        let leash = Arc::new(SocketControl::default());
         let answered = Arc::clone(&leash);
         let sender = move |push| {
             answered.answered();
@@ -294,7 +297,7 @@ impl Endpoint {
         &self,
         login: &RedisConnectionInfo,
         config: AsyncConnectionConfig,
-        leash: Arc<Leash>,
+        leash: Arc<SocketControl>,
     ) -> Result<Raw<Driver>, StoreError> {
         let (stream, post) = self.dial().await?;
         let socket = Socket::new(stream, leash.clone());
@@ -329,7 +332,7 @@ impl Endpoint {
 
     /// A server that does not like our certificate says so when we take TLS for agreed on.
     #[cfg_attr(not(feature = "tls"), expect(unused_variables))]
-    fn behind(&self, leash: &Leash, error: StoreError) -> StoreError {
+    fn behind(&self, leash: &SocketControl, error: StoreError) -> StoreError {
         #[cfg(feature = "tls")]
         {
             let host = match (&self.0.url.place, &self.0.watch) {

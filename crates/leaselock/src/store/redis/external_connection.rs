@@ -15,7 +15,7 @@ use crate::base::error::{ErrorKind, StoreError};
 pub(super) const PLACE: &str = "the connection that was handed in";
 
 /// Any of the client's connections, behind one face.
-pub(super) trait Handed: Send + Sync {
+pub(super) trait ExternalConnection: Send + Sync {
     fn send<'a>(
         &self,
         command: &'a Cmd,
@@ -29,7 +29,7 @@ pub(super) trait Handed: Send + Sync {
 
 pub(super) struct Theirs<C>(pub(super) C);
 
-impl<C: ConnectionLike + Clone + Send + Sync + 'static> Handed for Theirs<C> {
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> ExternalConnection for Theirs<C> {
     fn send<'a>(
         &self,
         command: &'a Cmd,
@@ -61,7 +61,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Handed for Theirs<C> {
 ///
 /// How often their connection sends it is theirs to say, so every other failure is in doubt.
 pub(super) async fn ask(
-    handed: &dyn Handed,
+    handed: &dyn ExternalConnection,
     command: &Cmd,
     within: Duration,
 ) -> Result<Value, StoreError> {
@@ -70,7 +70,7 @@ pub(super) async fn ask(
 
 /// The same for a transaction, of whose `EXEC` this is the answer.
 pub(super) async fn together(
-    handed: &dyn Handed,
+    handed: &dyn ExternalConnection,
     commands: &Pipeline,
     within: Duration,
 ) -> Result<Value, StoreError> {
@@ -91,8 +91,8 @@ fn outcome(sent: Result<RedisResult<Value>, Elapsed>) -> Result<Value, StoreErro
     }
 }
 
-impl fmt::Debug for dyn Handed {
+impl fmt::Debug for dyn ExternalConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Handed(database {})", self.database())
+        write!(f, "ExternalConnection(database {})", self.database())
     }
 }

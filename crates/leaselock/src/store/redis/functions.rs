@@ -15,7 +15,7 @@ impl Link {
     pub(super) fn functions(&self) -> Option<&'static Library> {
         match self {
             Link::Own(lane) => lane.endpoint().url().functions,
-            Link::Handed(_) => None,
+            Link::External(_) => None,
             #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => cluster.functions(),
         }
@@ -26,7 +26,7 @@ impl Link {
     fn place_of(&self, key: Option<&str>) -> String {
         match self {
             Link::Own(lane) => lane.endpoint().place(),
-            Link::Handed(_) => "the server".to_owned(),
+            Link::External(_) => "the server".to_owned(),
             #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => cluster.place_of(key.unwrap_or_default()),
         }

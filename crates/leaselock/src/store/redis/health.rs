@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::CLOCK;
-use super::connection::Lane;
+use super::connection::Connection;
 use crate::store::Holder;
 
 /// As long as anything is held, a connection is tried to be made for so long at a time.
@@ -18,9 +18,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Counts what has happened to the connections of a store. Clones share the count.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Trouble(Arc<watch::Sender<u64>>);
+pub(super) struct ConnectionEvents(Arc<watch::Sender<u64>>);
 
-impl Trouble {
+impl ConnectionEvents {
     pub(super) fn happened(&self) {
         self.0.send_modify(|count| *count += 1);
     }
@@ -35,14 +35,14 @@ impl Trouble {
     }
 }
 
-impl Lane {
+impl Connection {
     /// Has all leases verified whenever a connection to the server has ended, as soon as there is one again; for ever.
     pub(super) async fn keep_vigil(self: &Arc<Self>, holder: &dyn Holder) {
         let mut trouble = self.trouble().watch();
         while trouble.changed().await.is_ok() {
             while holder.holds() {
                 if self.reached(CLOCK.now().plus(EACH)).await.is_ok() {
-                    holder.doubt_all();
+                    holder.verify_all();
                     break;
                 }
                 sleep(PAUSE).await;
@@ -53,18 +53,18 @@ impl Lane {
 
 /// The same where every request finds its node anew.
 #[cfg(feature = "cluster")]
-pub(super) async fn over_many(trouble: &Trouble, holder: &dyn Holder) {
+pub(super) async fn over_many(trouble: &ConnectionEvents, holder: &dyn Holder) {
     let mut trouble = trouble.watch();
     while trouble.changed().await.is_ok() {
         if holder.holds() {
-            holder.doubt_all();
+            holder.verify_all();
         }
         sleep(PAUSE).await; // the nodes of a cluster are mostly in trouble together
     }
 }
 
 /// Follows the server to where it is said to be, and looks after leases; for ever.
-pub(super) async fn follow(lane: &Arc<Lane>, holder: &dyn Holder) {
+pub(super) async fn follow(lane: &Arc<Connection>, holder: &dyn Holder) {
     let follows = super::sentinel::follow(lane.endpoint());
     tokio::join!(follows, lane.keep_vigil(holder));
 }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_happened_before_anybody_watched_is_news_to_them_once() {
-        let trouble = Trouble::default();
+        let trouble = ConnectionEvents::default();
         assert!(!trouble.watch().has_changed().unwrap());
         trouble.happened();
         let mut late = trouble.watch();

@@ -6,7 +6,7 @@ use redis::RedisError;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
 
-use super::socket::Leash;
+use super::socket::SocketControl;
 
 /// A line that is silently dead is noticed after this and the patience at the latest.
 const PROBE_EVERY: Duration = Duration::from_secs(5);
@@ -15,7 +15,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// Ends when the connection does not answer, with its error if it broke.
 pub(super) async fn until_silent(
     mut connection: MultiplexedConnection,
-    leash: &Leash,
+    leash: &SocketControl,
 ) -> Option<RedisError> {
     let ping = redis::cmd("PING");
     loop {

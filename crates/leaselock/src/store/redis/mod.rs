@@ -29,22 +29,22 @@ use redis::{Cmd, ConnectionAddr, Value};
 
 #[cfg(feature = "cluster")]
 use self::cluster::Cluster;
-pub(crate) use self::commands::Private;
-use self::connection::Lane;
+pub(crate) use self::commands::DedicatedConnection;
+use self::connection::Connection;
 use self::endpoint::Endpoint;
-use self::external_connection::{Handed, Theirs};
+use self::external_connection::{ExternalConnection, Theirs};
 pub(crate) use self::functions::load_on_each;
 pub use self::functions::{FunctionsNode, LoadedFunctions};
-use self::health::Trouble;
+use self::health::ConnectionEvents;
 #[cfg(feature = "tls")]
 pub use self::tls_options::TlsOptions;
 use super::report::Report;
-use super::subscriptions::Bells;
+use super::subscriptions::Subscriptions;
 use super::url::{Place, RedisUrl};
 use super::{Capabilities, Holder, SharedSink, Sink};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, InvalidInput, StoreError};
-use crate::script::{Call, Malformed, Script, Tagged};
+use crate::script::{Answer, Call, Malformed, Script};
 
 const CLOCK: Clock = Clock::boot();
 const SCAN_COUNT: u32 = 500;
@@ -55,8 +55,8 @@ pub(crate) struct RedisStore(Link);
 
 #[derive(Clone)]
 enum Link {
-    Own(Arc<Lane>),
-    Handed(Arc<dyn Handed>),
+    Own(Arc<Connection>),
+    External(Arc<dyn ExternalConnection>),
     #[cfg(feature = "cluster")]
     Cluster(Arc<Cluster>),
 }
@@ -68,7 +68,10 @@ impl RedisStore {
     }
 
     fn to(endpoint: Endpoint) -> Self {
-        RedisStore(Link::Own(Lane::new(endpoint, Trouble::default())))
+        RedisStore(Link::Own(Connection::new(
+            endpoint,
+            ConnectionEvents::default(),
+        )))
     }
 
     /// Connections of our own to where the client points.
@@ -116,10 +119,10 @@ impl RedisStore {
     pub(crate) fn from_connection(
         connection: impl ConnectionLike + Clone + Send + Sync + 'static,
     ) -> Self {
-        RedisStore(Link::Handed(Arc::new(Theirs(connection))))
+        RedisStore(Link::External(Arc::new(Theirs(connection))))
     }
 
-    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Tagged, StoreError> {
+    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
         let until = CLOCK.now().plus(within);
         let answer = match &self.0 {
             #[cfg(feature = "cluster")]
@@ -147,19 +150,19 @@ impl RedisStore {
         &self,
         call: &Call,
         within: Duration,
-    ) -> Result<Tagged, StoreError> {
+    ) -> Result<Answer, StoreError> {
         let whole = functions::whole(self.0.functions(), call);
         let key = call.all_keys().next();
         let answer = self.0.ask(&whole, key, CLOCK.now().plus(within)).await?;
         self.understood(call, answer)
     }
 
-    fn understood(&self, call: &Call, answer: Value) -> Result<Tagged, StoreError> {
+    fn understood(&self, call: &Call, answer: Value) -> Result<Answer, StoreError> {
         if let Value::ServerError(reply) = &answer {
             return Err(functions::explain(&self.0, call, &error_map::line(reply)));
         }
         answer::plain(answer)
-            .and_then(Tagged::from_value)
+            .and_then(Answer::from_value)
             .map_err(|Malformed| {
                 let message = format!(
                     "the answer of {} from {} was not understood",
@@ -179,18 +182,18 @@ impl RedisStore {
     }
 
     /// Who hears changing channels: nobody over a connection that was handed in.
-    pub(crate) fn bells(&self) -> Arc<Bells> {
+    pub(crate) fn bells(&self) -> Arc<Subscriptions> {
         match &self.0 {
-            Link::Own(_) => Bells::new(),
-            _ => Bells::deaf(),
+            Link::Own(_) => Subscriptions::new(),
+            _ => Subscriptions::deaf(),
         }
     }
 
     /// Hears what the bells want until dropped.
-    pub(crate) async fn serve(&self, bells: &Arc<Bells>) {
+    pub(crate) async fn serve(&self, bells: &Arc<Subscriptions>) {
         match &self.0 {
             Link::Own(lane) => channels::serve(lane.endpoint(), bells).await,
-            Link::Handed(_) => std::future::pending().await,
+            Link::External(_) => std::future::pending().await,
             #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => cluster.serve().await,
         }
@@ -198,7 +201,7 @@ impl RedisStore {
 
     /// Who hears channels at the node that has the key, and whether those are to be sharded.
     #[cfg_attr(not(feature = "cluster"), expect(unused_variables))]
-    pub(crate) fn bells_at(&self, key: &str) -> Option<(Arc<Bells>, bool)> {
+    pub(crate) fn bells_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
         match &self.0 {
             #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => cluster.bells_at(key),
@@ -222,7 +225,7 @@ impl RedisStore {
             Link::Own(lane) => health::follow(lane, holder).await,
             #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => health::over_many(cluster.trouble(), holder).await,
-            Link::Handed(_) => std::future::pending().await,
+            Link::External(_) => std::future::pending().await,
         }
     }
 
@@ -335,7 +338,7 @@ impl RedisStore {
     pub(crate) fn epoch(&self) -> Option<u64> {
         match &self.0 {
             Link::Own(lane) => Some(lane.epoch()),
-            Link::Handed(_) => None,
+            Link::External(_) => None,
             #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => Some(cluster.epoch()),
         }
@@ -358,7 +361,7 @@ impl RedisStore {
     pub(crate) fn another_lane(&self) -> Self {
         match &self.0 {
             Link::Own(lane) => RedisStore(Link::Own(lane.another())),
-            Link::Handed(_) => self.clone(),
+            Link::External(_) => self.clone(),
             #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => RedisStore(Link::Cluster(cluster.another())),
         }
@@ -367,7 +370,7 @@ impl RedisStore {
     pub(crate) fn describe(&self) -> String {
         match &self.0 {
             Link::Own(lane) => lane.endpoint().to_string(),
-            Link::Handed(theirs) => format!(
+            Link::External(theirs) => format!(
                 "a Redis connection that was handed in, database {}",
                 theirs.database()
             ),
@@ -421,7 +424,7 @@ impl Link {
     ) -> Result<Value, StoreError> {
         match self {
             Link::Own(lane) => lane.ask(command, until, left).await,
-            Link::Handed(theirs) => external_connection::ask(&**theirs, command, left).await,
+            Link::External(theirs) => external_connection::ask(&**theirs, command, left).await,
             #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => Box::pin(cluster.ask(command, None, until, until)).await,
         }
@@ -431,7 +434,7 @@ impl Link {
     fn explain(&self, line: &str) -> StoreError {
         match self {
             Link::Own(lane) => lane.endpoint().explain(line),
-            Link::Handed(_) => error_map::from_line(line),
+            Link::External(_) => error_map::from_line(line),
             #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => cluster.explain(line),
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::push_receiver::{Ear, Hearing};
+use super::push_receiver::{PushReceiver, PushReceivers};
 use crate::base::error::StoreError;
 use crate::store::Sink;
 
@@ -16,15 +16,15 @@ const NOT_NOW: u8 = 2;
 const NEVER: u8 = 3;
 
 #[derive(Debug, Default)]
-pub(super) struct Wish {
-    hearing: OnceLock<Arc<Hearing>>,
+pub(super) struct PushMode {
+    hearing: OnceLock<Arc<PushReceivers>>,
     state: AtomicU8,
 }
 
-impl Wish {
+impl PushMode {
     pub(super) fn hear_along(&self, channel: &str, sink: Sink) {
         let channel = channel.to_owned();
-        drop(self.hearing.set(Arc::new(Hearing { channel, sink }))); // once is enough
+        drop(self.hearing.set(Arc::new(PushReceivers { channel, sink }))); // once is enough
     }
 
     /// Somebody waits. False when there is nobody to be told.
@@ -38,9 +38,9 @@ impl Wish {
     }
 
     /// The ear of the next connection, when it is to have one.
-    pub(super) fn ear(&self) -> Option<Arc<Ear>> {
+    pub(super) fn ear(&self) -> Option<Arc<PushReceiver>> {
         let hearing = self.hearing.get().filter(|_| self.is_to_hear())?;
-        Some(Ear::new(hearing))
+        Some(PushReceiver::new(hearing))
     }
 
     /// A connection that was to hear was not had. True when one that does not hear is worth trying at once.
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
     use crate::base::error::ErrorKind;
 
-    fn wish() -> Wish {
-        let wish = Wish::default();
+    fn wish() -> PushMode {
+        let wish = PushMode::default();
         wish.hear_along("ch", Box::new(|_| {}));
         assert!(wish.ear().is_none() && !wish.done_without() && wish.begin());
         wish

@@ -8,15 +8,15 @@ use redis::{PushInfo, PushKind, Value};
 use crate::store::{Event, Sink};
 
 /// A channel, and who is told what arrives there.
-pub(super) struct Hearing {
+pub(super) struct PushReceivers {
     pub(super) channel: String,
     pub(super) sink: Sink,
 }
 
 /// The ear of one connection: what it hears goes straight to the sink, in the order in which it came.
 #[derive(Debug)]
-pub(super) struct Ear {
-    hearing: Arc<Hearing>,
+pub(super) struct PushReceiver {
+    hearing: Arc<PushReceivers>,
     /// Held while the sink is told, so that nothing is heard any more once it is over.
     phase: Mutex<Phase>,
 }
@@ -30,9 +30,9 @@ enum Phase {
     Over,
 }
 
-impl Ear {
-    pub(super) fn new(hearing: &Arc<Hearing>) -> Arc<Self> {
-        Arc::new(Ear {
+impl PushReceiver {
+    pub(super) fn new(hearing: &Arc<PushReceivers>) -> Arc<Self> {
+        Arc::new(PushReceiver {
             hearing: Arc::clone(hearing),
             phase: Mutex::new(Phase::Deaf),
         })
@@ -80,15 +80,15 @@ impl Ear {
     }
 }
 
-impl fmt::Debug for Hearing {
+impl fmt::Debug for PushReceivers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Hearing").field(&self.channel).finish()
+        f.debug_tuple("PushReceivers").field(&self.channel).finish()
     }
 }
 
 /// Closes the ear when what moves the bytes of its connection ends, however that comes about: the connection broke, it
 /// was given up, or its runtime is gone.
-pub(super) struct Closing(pub(super) Arc<Ear>);
+pub(super) struct Closing(pub(super) Arc<PushReceiver>);
 
 impl Drop for Closing {
     fn drop(&mut self) {

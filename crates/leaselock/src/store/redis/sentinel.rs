@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 pub(super) use self::follow::follow;
 use super::endpoint::Driver;
-use super::socket::Leash;
+use super::socket::SocketControl;
 use crate::store::url::sentinel::Sentinels;
 use crate::store::url::{Place, RedisUrl, address};
 
@@ -25,7 +25,7 @@ type Address = (String, u16);
 const LEARNED_MOST: usize = 16;
 
 /// What is known of a service.
-pub(super) struct Watch {
+pub(super) struct PrimaryLocator {
     sentinels: Sentinels,
     /// Those to ask, whoever answered last first.
     known: Mutex<Vec<Address>>,
@@ -49,10 +49,10 @@ struct Seen {
     others: Vec<Address>,
 }
 
-impl Watch {
+impl PrimaryLocator {
     pub(super) fn of(url: &RedisUrl) -> Option<Self> {
         match &url.place {
-            Place::Watched(sentinels) => Some(Watch {
+            Place::Watched(sentinels) => Some(PrimaryLocator {
                 known: Mutex::new(sentinels.known.clone()),
                 sentinels: sentinels.clone(),
                 named: watch::Sender::default(),
@@ -114,11 +114,11 @@ impl Watch {
     }
 
     /// A connection to whoever is named from here on.
-    fn post(&self) -> Option<Post> {
+    fn post(&self) -> Option<Located> {
         let heard = self.named.subscribe();
         let Named { primary, turn, .. } = heard.borrow().clone();
         let address = primary?;
-        Some(Post {
+        Some(Located {
             address,
             turn,
             heard,
@@ -148,13 +148,13 @@ impl Watch {
 }
 
 /// Where a connection goes, and how long it may stay.
-pub(super) struct Post {
+pub(super) struct Located {
     address: Address,
     turn: u64,
     heard: watch::Receiver<Named>,
 }
 
-impl Post {
+impl Located {
     pub(super) fn address(&self) -> (&str, u16) {
         (&self.address.0, self.address.1)
     }
@@ -171,7 +171,7 @@ impl Post {
 
     /// Moves the bytes of a connection as long as it may stay. What is still queued then must not reach a server that
     /// was frozen and thinks that it is the primary.
-    pub(super) fn hold(self, mut driver: Driver, leash: Arc<Leash>) -> Driver {
+    pub(super) fn hold(self, mut driver: Driver, leash: Arc<SocketControl>) -> Driver {
         Box::pin(async move {
             tokio::select! {
                 biased;

@@ -59,7 +59,7 @@ fn ignore<E>(_: Result<(), E>) {}
 
 /// What the owner of a connection keeps while the socket itself belongs to the driver.
 #[derive(Debug, Default)]
-pub(super) struct Leash {
+pub(super) struct SocketControl {
     abort: AtomicBool,
     /// It was given up because a request had no answer in time.
     silent: AtomicBool,
@@ -71,7 +71,7 @@ pub(super) struct Leash {
     ended: OnceLock<io::Error>,
 }
 
-impl Leash {
+impl SocketControl {
     /// The socket's end will throw away what it has not sent yet, so that a request that nobody waits for any more
     /// does not reach a stalled server later.
     pub(super) fn abort(&self) {
@@ -112,11 +112,11 @@ impl Leash {
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: Stream,
-    leash: Arc<Leash>,
+    leash: Arc<SocketControl>,
 }
 
 impl Socket {
-    pub(super) fn new(stream: Stream, leash: Arc<Leash>) -> Self {
+    pub(super) fn new(stream: Stream, leash: Arc<SocketControl>) -> Self {
         Socket { stream, leash }
     }
 }

@@ -11,8 +11,8 @@ use super::endpoint::{Endpoint, Raw};
 use super::error_map;
 use super::heartbeat;
 use super::heartbeat::PATIENCE;
-use super::push_receiver::{Ear, Hearing};
-use super::socket::Leash;
+use super::push_receiver::{PushReceiver, PushReceivers};
+use super::socket::SocketControl;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::Sink;
@@ -23,14 +23,14 @@ const STEADY: Duration = Duration::from_secs(2);
 
 /// Listens until it is dropped.
 pub(super) async fn listen(endpoint: &Endpoint, channel: &str, sink: Sink) {
-    let hearing = Arc::new(Hearing {
+    let hearing = Arc::new(PushReceivers {
         channel: channel.to_owned(),
         sink,
     });
     let mut sessions = Sessions::default();
     loop {
         sessions.begin();
-        let ear = Ear::new(&hearing);
+        let ear = PushReceiver::new(&hearing);
         let error = session(endpoint, &ear).await;
         let heard = ear.hears();
         ear.close();
@@ -86,7 +86,7 @@ impl Sessions {
 }
 
 /// One connection from its beginning to its end.
-async fn session(endpoint: &Endpoint, ear: &Arc<Ear>) -> StoreError {
+async fn session(endpoint: &Endpoint, ear: &Arc<PushReceiver>) -> StoreError {
     let told = Arc::clone(ear);
     match endpoint.for_messages(move |push| told.hear(push)).await {
         Ok(Raw {
@@ -106,9 +106,9 @@ async fn session(endpoint: &Endpoint, ear: &Arc<Ear>) -> StoreError {
 /// Subscribes, then makes sure that the line is alive; returns what ended it.
 async fn stay(
     endpoint: &Endpoint,
-    ear: &Ear,
+    ear: &PushReceiver,
     mut connection: MultiplexedConnection,
-    leash: &Leash,
+    leash: &SocketControl,
 ) -> StoreError {
     match timeout(PATIENCE, connection.subscribe(ear.channel())).await {
         Ok(Ok(())) => until_silent(endpoint, connection, leash).await,
@@ -121,7 +121,7 @@ async fn stay(
 pub(super) async fn until_silent(
     endpoint: &Endpoint,
     connection: MultiplexedConnection,
-    leash: &Leash,
+    leash: &SocketControl,
 ) -> StoreError {
     match heartbeat::until_silent(connection, leash).await {
         Some(error) => error_map::from_connecting(error, &endpoint.to_string()),

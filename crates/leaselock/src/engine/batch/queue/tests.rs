@@ -8,7 +8,7 @@ use crate::base::name::Name;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Ttl;
 use crate::engine::batch::reply;
-use crate::engine::batch::reply::Joined;
+use crate::engine::batch::reply::Pending;
 use crate::engine::calls_many::Terms;
 use crate::script::keys::MutexKeys;
 
@@ -28,7 +28,7 @@ fn item(ttl_ms: u64) -> Item {
 }
 
 /// One more request, made at `now_ms`, with a second of time.
-fn ask(queue: &mut Queue<()>, ttl_ms: u64, now_ms: u64) -> (Option<Slot>, Joined<()>) {
+fn ask(queue: &mut Queue<()>, ttl_ms: u64, now_ms: u64) -> (Option<Slot>, Pending<()>) {
     let (reply, joined) = reply::pair();
     let enqueued = queue.enqueue(item(ttl_ms), at(now_ms + 1000), at(now_ms), reply);
     (enqueued.slot, joined)
@@ -41,7 +41,7 @@ fn take(queue: &mut Queue<()>, slot: &Slot, now_ms: u64) -> usize {
 }
 
 /// What it was told, if anything.
-fn told(joined: &mut Joined<()>) -> Option<Told<()>> {
+fn told(joined: &mut Pending<()>) -> Option<BatchOutcome<()>> {
     let mut context = Context::from_waker(Waker::noop());
     match Pin::new(joined).poll(&mut context) {
         Poll::Ready(told) => Some(told),
@@ -49,8 +49,8 @@ fn told(joined: &mut Joined<()>) -> Option<Told<()>> {
     }
 }
 
-fn is_refused(told: Option<Told<()>>) -> bool {
-    matches!(told, Some(Told::Answer(Err(error)))
+fn is_refused(told: Option<BatchOutcome<()>>) -> bool {
+    matches!(told, Some(BatchOutcome::Answer(Err(error)))
         if error.kind() == ErrorKind::TimedOut && !error.maybe_applied())
 }
 
@@ -184,9 +184,12 @@ fn a_request_that_will_be_late_before_the_next_sweep_hurries_it_and_no_other_doe
 fn the_first_answer_counts() {
     let (reply, mut joined) = reply::pair();
     assert!(told(&mut joined).is_none() && reply.is_awaited());
-    reply.tell(Told::Answer(Ok(())));
-    reply.tell(Told::Alone);
-    assert!(matches!(told(&mut joined), Some(Told::Answer(Ok(())))));
+    reply.tell(BatchOutcome::Answer(Ok(())));
+    reply.tell(BatchOutcome::Alone);
+    assert!(matches!(
+        told(&mut joined),
+        Some(BatchOutcome::Answer(Ok(())))
+    ));
 }
 
 #[test]

@@ -9,19 +9,19 @@ use crate::base::clock::Clock;
 use crate::base::name::Name;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::{Drift, Ttl};
-use crate::engine::lease::state::Core;
+use crate::engine::lease::state::LeaseMachine;
 use crate::script::keys::MutexKeys;
 
-fn lease() -> Arc<Kept> {
+fn lease() -> Arc<LeaseRecord> {
     let name = Name::new("job").unwrap();
     let ttl = Ttl::new(Duration::from_secs(1)).unwrap();
     let clock = Clock::manual();
     let now = clock.now();
     let end = now.plus(Duration::from_secs(1));
-    let core = Core::granted(now, end, now, ttl, Drift { ppm: 0 }, true, None);
+    let core = LeaseMachine::granted(now, end, now, ttl, Drift { ppm: 0 }, true, None);
     let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
     let keys = MutexKeys::new("", &name).unwrap();
-    Arc::new(Kept::new(name, keys, token, None, None, clock, core))
+    Arc::new(LeaseRecord::new(name, keys, token, None, None, clock, core))
 }
 
 #[derive(Debug, Clone)]
@@ -45,7 +45,7 @@ proptest! {
     fn the_heap_finds_what_a_search_through_a_list_finds(ops in ops()) {
         let at = Moment::from_nanos;
         let kept = lease();
-        let (mut schedule, mut list): (_, Vec<(Id, u64)>) = (Schedule::default(), Vec::new());
+        let (mut schedule, mut list): (_, Vec<(Id, u64)>) = (Deadlines::default(), Vec::new());
         let mut gone = Vec::new();
         for op in ops {
             match op {
@@ -81,7 +81,7 @@ proptest! {
 #[test]
 fn an_empty_schedule_gives_its_room_back() {
     let kept = lease();
-    let mut schedule = Schedule::default();
+    let mut schedule = Deadlines::default();
     let ids: Vec<Id> = (0..5000)
         .map(|alarm| schedule.insert(Arc::clone(&kept), Moment::from_nanos(alarm)))
         .collect();

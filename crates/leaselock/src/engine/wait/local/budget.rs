@@ -43,7 +43,7 @@ pub(crate) enum Wanted {
 }
 
 #[derive(Debug)]
-pub(crate) struct Turns<W> {
+pub(crate) struct TurnBudget<W> {
     line: VecDeque<W>,
     budget: Option<Budget>,
 }
@@ -56,16 +56,16 @@ struct Budget {
     fence: Option<Fence>,
 }
 
-impl<W> Default for Turns<W> {
+impl<W> Default for TurnBudget<W> {
     fn default() -> Self {
-        Turns {
+        TurnBudget {
             line: VecDeque::new(),
             budget: None,
         }
     }
 }
 
-impl<W> Turns<W> {
+impl<W> TurnBudget<W> {
     pub(crate) fn line(&self) -> impl Iterator<Item = &W> {
         self.line.iter()
     }
@@ -178,8 +178,8 @@ mod tests {
         Share { range, others }
     }
 
-    fn line_of(count: u64) -> Turns<u64> {
-        let mut turns = Turns::default();
+    fn line_of(count: u64) -> TurnBudget<u64> {
+        let mut turns = TurnBudget::default();
         (0..count).for_each(|who| turns.join(who));
         turns
     }
@@ -293,7 +293,7 @@ mod tests {
         /// Against a plain list: order, one holder at a time, numbers within the range of the grant, the bounds.
         #[test]
         fn whatever_happens_turns_keep_their_order_and_their_bounds(ops in ops()) {
-            let (mut turns, mut model) = (Turns::default(), Vec::new());
+            let (mut turns, mut model) = (TurnBudget::default(), Vec::new());
             let (mut now, mut newcomer, mut next_fence) = (0, 0_u64, 1_u64);
             // The present lease: granted when, its last number, the present number, turns left for those here.
             let mut lease: Option<(u64, u64, u64, u64)> = None;

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::budget::{Share, Turns, is_worth_passing_on};
+use super::budget::{Share, TurnBudget, is_worth_passing_on};
 use super::group_task;
-use super::handoff::Seat;
+use super::handoff::Handoff;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, LostReason};
 use crate::base::ttl::Ttl;
@@ -22,7 +22,7 @@ use crate::client::options::{OnWait, Options, Wait};
 use crate::engine::calls::Seen;
 use crate::engine::lease::Lease;
 use crate::engine::lease::deadlines::Id;
-use crate::engine::lease::record::Kept;
+use crate::engine::lease::record::LeaseRecord;
 use crate::engine::wait::acquire::PASSED;
 use crate::engine::wait::queue::Standing;
 
@@ -51,7 +51,7 @@ impl Terms {
 /// One task in its seat.
 #[derive(Clone)]
 pub(crate) struct Waiter {
-    pub(crate) seat: Seat,
+    pub(crate) seat: Handoff,
     pub(crate) start: Moment,
     pub(crate) end: Option<Moment>,
     pub(crate) max_hold: Option<Duration>,
@@ -59,7 +59,7 @@ pub(crate) struct Waiter {
 }
 
 #[derive(Debug)]
-pub(crate) struct Party {
+pub(crate) struct LocalGroup {
     pub(crate) key: Arc<str>,
     pub(crate) terms: Terms,
     state: Mutex<State>,
@@ -71,7 +71,7 @@ pub(crate) struct Party {
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    pub(crate) turns: Turns<Waiter>,
+    pub(crate) turns: TurnBudget<Waiter>,
     /// Somebody stands by itself.
     pub(crate) alone: bool,
     /// Others had to do with it, so it is not for the next one when it has ended.
@@ -91,15 +91,15 @@ pub(crate) struct State {
 /// The lease that passes from task to task.
 #[derive(Debug)]
 pub(crate) struct Current {
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) kept: Arc<LeaseRecord>,
     /// Whose turn it is, and since when; `None` for whoever stood by itself.
     pub(crate) whose: Option<(Waiter, Moment)>,
 }
 
 /// How to wait.
 pub(crate) enum Arrival {
-    Alone(Alone),
-    Seated(Seated),
+    SoloWaiter(SoloWaiter),
+    GroupMember(GroupMember),
 }
 
 impl State {
@@ -127,9 +127,9 @@ impl State {
     }
 }
 
-impl Party {
+impl LocalGroup {
     pub(crate) fn new(key: &Arc<str>, terms: Terms) -> Self {
-        Party {
+        LocalGroup {
             key: Arc::clone(key),
             terms,
             state: Mutex::default(),
@@ -175,7 +175,12 @@ impl Party {
     }
 
     /// The lease of one task is over, and the next has its turn. False when there is none: then it is to be released.
-    pub(crate) fn pass_on(self: &Arc<Self>, inner: &Arc<Inner>, kept: &Arc<Kept>, id: Id) -> bool {
+    pub(crate) fn pass_on(
+        self: &Arc<Self>,
+        inner: &Arc<Inner>,
+        kept: &Arc<LeaseRecord>,
+        id: Id,
+    ) -> bool {
         let now = inner.clock.now();
         let lost = kept.lost_by_now().is_some();
         let mut state = self.state();
@@ -200,7 +205,7 @@ impl Party {
         if is_driver_concerned {
             self.changed.notify_one();
         }
-        inner.parties.tidy(self);
+        inner.local_groups.tidy(self);
         false
     }
 
@@ -209,7 +214,7 @@ impl Party {
         self: &Arc<Self>,
         inner: &Arc<Inner>,
         state: &mut State,
-        (kept, id): (&Arc<Kept>, Id),
+        (kept, id): (&Arc<LeaseRecord>, Id),
         waiter: Waiter,
         fence: Option<crate::base::fence::Fence>,
         now: Moment,
@@ -240,7 +245,7 @@ impl Party {
     ) -> Option<Lease> {
         // What comes late is undone at its end, so it ends with its first task; and whoever is more urgent may be about
         // to get in line.
-        let urgent = inner.parties.is_urgent(&self.key, self.terms.priority);
+        let urgent = inner.local_groups.is_urgent(&self.key, self.terms.priority);
         let share = if urgent || lease.expects_late_requests() {
             Share { range: 1, ..share }
         } else {
@@ -272,7 +277,7 @@ impl Party {
     }
 
     /// The lease goes to nobody of this party: it is detached.
-    pub(crate) fn end_of(self: &Arc<Self>, inner: &Arc<Inner>, kept: &Arc<Kept>) {
+    pub(crate) fn end_of(self: &Arc<Self>, inner: &Arc<Inner>, kept: &Arc<LeaseRecord>) {
         let mut state = self.state();
         if is_current(&state, kept) {
             state.turns.end();
@@ -280,24 +285,24 @@ impl Party {
         }
         drop(state);
         self.changed.notify_one();
-        inner.parties.tidy(self);
+        inner.local_groups.tidy(self);
     }
 }
 
-fn is_current(state: &State, kept: &Arc<Kept>) -> bool {
+fn is_current(state: &State, kept: &Arc<LeaseRecord>) -> bool {
     let current = state.current.as_ref();
     current.is_some_and(|current| Arc::ptr_eq(&current.kept, kept))
 }
 
 /// Somebody who stands by itself. Dropping it ends that.
-pub(crate) struct Alone {
+pub(crate) struct SoloWaiter {
     inner: Arc<Inner>,
-    party: Arc<Party>,
+    party: Arc<LocalGroup>,
 }
 
-impl Alone {
-    pub(crate) fn new(inner: &Arc<Inner>, party: Arc<Party>) -> Self {
-        Alone {
+impl SoloWaiter {
+    pub(crate) fn new(inner: &Arc<Inner>, party: Arc<LocalGroup>) -> Self {
+        SoloWaiter {
             inner: Arc::clone(inner),
             party,
         }
@@ -332,7 +337,7 @@ impl Alone {
         name: &crate::base::name::Name,
         standing: Standing,
         waiter: Waiter,
-    ) -> Seated {
+    ) -> GroupMember {
         let seat = waiter.seat.clone();
         let mut state = self.party.state();
         // Too late, and the party has a place of its own by now: this one is left in the background.
@@ -344,11 +349,11 @@ impl Alone {
         self.party.join(&self.inner, name, &mut state, waiter, true);
         drop(state);
         drop(superfluous);
-        Seated::new(&self.inner, Arc::clone(&self.party), seat)
+        GroupMember::new(&self.inner, Arc::clone(&self.party), seat)
     }
 }
 
-impl Drop for Alone {
+impl Drop for SoloWaiter {
     fn drop(&mut self) {
         let driven = {
             let mut state = self.party.state();
@@ -358,22 +363,22 @@ impl Drop for Alone {
         if driven {
             self.party.changed.notify_one();
         } else {
-            self.inner.parties.tidy(&self.party);
+            self.inner.local_groups.tidy(&self.party);
         }
     }
 }
 
 /// A task in its seat. Dropping it leaves the line, or passes on what was put there.
-pub(crate) struct Seated {
+pub(crate) struct GroupMember {
     inner: Arc<Inner>,
-    party: Arc<Party>,
-    seat: Seat,
+    party: Arc<LocalGroup>,
+    seat: Handoff,
     waits: bool,
 }
 
-impl Seated {
-    pub(crate) fn new(inner: &Arc<Inner>, party: Arc<Party>, seat: Seat) -> Self {
-        Seated {
+impl GroupMember {
+    pub(crate) fn new(inner: &Arc<Inner>, party: Arc<LocalGroup>, seat: Handoff) -> Self {
+        GroupMember {
             inner: Arc::clone(inner),
             party,
             seat,
@@ -391,7 +396,7 @@ impl Seated {
     }
 }
 
-impl Drop for Seated {
+impl Drop for GroupMember {
     fn drop(&mut self) {
         if !self.waits {
             return;
@@ -404,7 +409,7 @@ impl Drop for Seated {
         drop(self.seat.take_back());
         if nobody {
             self.party.changed.notify_one();
-            self.inner.parties.tidy(&self.party);
+            self.inner.local_groups.tidy(&self.party);
         }
     }
 }

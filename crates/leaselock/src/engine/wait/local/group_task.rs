@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::budget::{LOCAL_TURNS, Wanted};
-use super::group::{Party, State, Waiter};
+use super::group::{LocalGroup, State, Waiter};
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::base::name::Name;
@@ -12,8 +12,8 @@ use crate::client::Inner;
 use crate::client::options::{OnWait, Options, Waiting};
 use crate::engine::calls::Seen;
 use crate::engine::wait::acquire::{Acquisition, Outcome};
-use crate::engine::wait::node_subscription::Ear;
-use crate::engine::wait::progress::SoFar;
+use crate::engine::wait::node_subscription::NodeSubscription;
+use crate::engine::wait::progress::Progress;
 use crate::engine::wait::queue::{NEVER_ANSWERED, SHORTEST_REQUEST, Standing, owned};
 use crate::engine::wait::schedule;
 
@@ -23,7 +23,7 @@ const CALL_WITHIN: Duration = Duration::from_millis(50);
 const TURN_UNTAKEN: Duration = Duration::from_secs(1);
 
 /// Runs until the party is empty.
-pub(crate) fn start(inner: &Arc<Inner>, party: &Arc<Party>, name: &Name) {
+pub(crate) fn start(inner: &Arc<Inner>, party: &Arc<LocalGroup>, name: &Name) {
     let Ok(background) = inner.background() else {
         return; // whoever acquires has started it
     };
@@ -47,7 +47,7 @@ pub(crate) fn is_wanted(state: &State, now: Moment) -> bool {
 }
 
 /// What the requests met, when none was ever answered.
-fn never_answered(so_far: &SoFar) -> Option<&StoreError> {
+fn never_answered(so_far: &Progress) -> Option<&StoreError> {
     let trouble = so_far.trouble.as_ref();
     trouble.filter(|_| !so_far.has_met_the_store())
 }
@@ -60,7 +60,7 @@ fn is_over(state: &State, now: Moment, answered: bool) -> bool {
 
 struct Driver {
     inner: Arc<Inner>,
-    party: Arc<Party>,
+    party: Arc<LocalGroup>,
     name: Name,
     options: Options,
 }
@@ -84,7 +84,7 @@ impl Driver {
             }
             self.party.state().stands = false;
         }
-        self.inner.parties.tidy(&self.party);
+        self.inner.local_groups.tidy(&self.party);
     }
 
     fn now(&self) -> Moment {
@@ -148,7 +148,7 @@ impl Driver {
             token: acquisition.token.clone(),
             debt: acquisition.debt_from(self.now()),
             place: background.wakeups.place(&acquisition.token),
-            so_far: SoFar::after(self.latest_answer()),
+            so_far: Progress::after(self.latest_answer()),
         });
         acquisition.token = token;
         loop {
@@ -174,9 +174,9 @@ impl Driver {
                     debt.stands_in_line();
                     self.tell(&seen, position);
                     let foreign = &mut so_far.foreign;
-                    let pause = acquisition.next_look(foreign, &seen, position, channel);
+                    let pause = acquisition.next_poll(foreign, &seen, position, channel);
                     so_far.stands(seen, position, reading);
-                    if acquisition.is_misplaced() {
+                    if acquisition.node_changed() {
                         continue;
                     }
                     pause
@@ -245,7 +245,7 @@ impl Driver {
 
     /// Whether anybody still waits. Those whose time is over go, except for the last: out of line first, and only then
     /// "busy". While a lease passes from task to task the place is kept until the next look, because they come back.
-    fn is_wanted(&self, look_at: Moment, so_far: &SoFar) -> bool {
+    fn is_wanted(&self, look_at: Moment, so_far: &Progress) -> bool {
         self.end_of_time(never_answered(so_far));
         self.skip_whoever_does_not_come();
         let now = self.now();
@@ -258,7 +258,7 @@ impl Driver {
     }
 
     /// The one whose time is over and for whom the place was kept to the end.
-    fn last_to_give_up(&self, so_far: &SoFar) -> Option<Waiter> {
+    fn last_to_give_up(&self, so_far: &Progress) -> Option<Waiter> {
         let now = self.now();
         let mut state = self.party.state();
         if is_over(&state, now, so_far.has_met_the_store()) {
@@ -311,7 +311,7 @@ impl Driver {
 
     /// A bounded wait overshoots by one request, however many are made at its end; while none was ever answered, those
     /// after the first end with the patience of whoever waits longest.
-    fn time_for_request(&self, acquisition: &Acquisition<'_>, so_far: &SoFar) -> Duration {
+    fn time_for_request(&self, acquisition: &Acquisition<'_>, so_far: &Progress) -> Duration {
         let longest = self.inner.request_timeout(acquisition.ttl);
         let state = self.party.state();
         let now = self.now();
@@ -337,10 +337,10 @@ impl Driver {
 
     async fn nap(
         &self,
-        place: &crate::engine::wait::notifier::Place,
-        ear: &Ear,
+        place: &crate::engine::wait::notifier::Registration,
+        ear: &NodeSubscription,
         look_at: Moment,
-        so_far: &mut SoFar,
+        so_far: &mut Progress,
     ) -> Nap {
         let until = self.round(look_at, so_far.has_met_the_store());
         tokio::select! {
@@ -387,7 +387,7 @@ impl Driver {
     }
 
     /// A poll has failed and is tried again.
-    fn tell_error(&self, so_far: &SoFar, source: &StoreError) {
+    fn tell_error(&self, so_far: &Progress, source: &StoreError) {
         for (told, behind) in self.ears() {
             let last = so_far.last().map(|(seen, place)| (seen, place + behind));
             told(&Waiting::failed(last, source));

@@ -4,22 +4,22 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::group::{Alone, Arrival, Party, Seated, Terms, Waiter};
+use super::group::{Arrival, GroupMember, LocalGroup, SoloWaiter, Terms, Waiter};
 use crate::base::name::Name;
 use crate::client::Inner;
 
 /// All parties of a client, by the key of the lock.
 #[derive(Debug, Default)]
-pub(crate) struct Parties(Mutex<Table>);
+pub(crate) struct LocalGroups(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    by_key: HashMap<Arc<str>, Vec<Arc<Party>>>,
+    by_key: HashMap<Arc<str>, Vec<Arc<LocalGroup>>>,
     /// The latest that ended as it had begun: most have one task, who comes again for the same lock.
-    spare: Option<Arc<Party>>,
+    spare: Option<Arc<LocalGroup>>,
 }
 
-impl Parties {
+impl LocalGroups {
     fn table(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -41,9 +41,9 @@ impl Parties {
     ) -> Arrival {
         let mut table = self.table();
         let Table { by_key, spare } = &mut *table;
-        let parties = by_key.entry(Arc::clone(key)).or_default();
+        let local_groups = by_key.entry(Arc::clone(key)).or_default();
         // Whoever is more urgent does not wait for the turns of others.
-        for other in parties
+        for other in local_groups
             .iter()
             .filter(|party| party.terms.priority < terms.priority)
         {
@@ -52,32 +52,32 @@ impl Parties {
             state.used = true;
             other.changed.notify_one();
         }
-        let known = parties.iter().find(|party| party.terms == terms);
+        let known = local_groups.iter().find(|party| party.terms == terms);
         let Some(party) = known.map(Arc::clone) else {
             let fit = spare.take().filter(|spare| spare.is_for(key, terms));
-            let party = fit.unwrap_or_else(|| Arc::new(Party::new(key, terms)));
+            let party = fit.unwrap_or_else(|| Arc::new(LocalGroup::new(key, terms)));
             party.state().alone = true;
-            parties.push(Arc::clone(&party));
-            return Arrival::Alone(Alone::new(inner, party));
+            local_groups.push(Arc::clone(&party));
+            return Arrival::SoloWaiter(SoloWaiter::new(inner, party));
         };
         let mut state = party.state();
         if !state.alone && !state.driven && state.current.is_none() {
             state.alone = true;
             drop(state);
-            return Arrival::Alone(Alone::new(inner, party));
+            return Arrival::SoloWaiter(SoloWaiter::new(inner, party));
         }
         let waiter = waiter();
         let seat = waiter.seat.clone();
         party.join(inner, name, &mut state, waiter, false);
         drop(state);
-        Arrival::Seated(Seated::new(inner, party, seat))
+        Arrival::GroupMember(GroupMember::new(inner, party, seat))
     }
 
     /// Somebody of this client with a higher priority waits for the same lock.
     pub(crate) fn is_urgent(&self, key: &str, priority: i32) -> bool {
         let table = self.table();
-        let mut parties = table.by_key.get(key).into_iter().flatten();
-        parties.any(|party| {
+        let mut local_groups = table.by_key.get(key).into_iter().flatten();
+        local_groups.any(|party| {
             party.terms.priority > priority && {
                 let state = party.state();
                 state.alone && state.current.is_none() || !state.turns.is_empty()
@@ -86,16 +86,18 @@ impl Parties {
     }
 
     /// Forgets a party that nobody belongs to any more.
-    pub(crate) fn tidy(&self, party: &Arc<Party>) {
+    pub(crate) fn tidy(&self, party: &Arc<LocalGroup>) {
         let mut table = self.table();
         let state = party.state();
         if !state.is_idle() {
             return;
         }
-        if let Entry::Occupied(mut parties) = table.by_key.entry(Arc::clone(&party.key)) {
-            parties.get_mut().retain(|other| !Arc::ptr_eq(other, party));
-            if parties.get().is_empty() {
-                parties.remove();
+        if let Entry::Occupied(mut local_groups) = table.by_key.entry(Arc::clone(&party.key)) {
+            local_groups
+                .get_mut()
+                .retain(|other| !Arc::ptr_eq(other, party));
+            if local_groups.get().is_empty() {
+                local_groups.remove();
             }
         }
         if !state.used {
@@ -109,24 +111,24 @@ mod tests {
     use super::*;
     use crate::Client;
     use crate::client::options::{Options, Wait};
-    use crate::engine::wait::local::handoff::Seat;
+    use crate::engine::wait::local::handoff::Handoff;
 
     fn arrive(client: &Client, name: &Name, terms: Terms) -> Arrival {
         let inner = client.inner();
         let waiter = || Waiter {
-            seat: Seat::default(),
+            seat: Handoff::default(),
             start: inner.clock.now(),
             end: None,
             max_hold: None,
             told: None,
         };
         inner
-            .parties
+            .local_groups
             .arrive(inner, name, &name.shared(), terms, waiter)
     }
 
-    fn spare(client: &Client) -> Option<Arc<Party>> {
-        client.inner().parties.table().spare.clone()
+    fn spare(client: &Client) -> Option<Arc<LocalGroup>> {
+        client.inner().local_groups.table().spare.clone()
     }
 
     /// What the first has left behind, such as a call to share its place, would concern the next.
@@ -153,10 +155,10 @@ mod tests {
         drop(other);
 
         let (alone, seated) = (arrive(&client, &name, terms), arrive(&client, &name, terms));
-        assert!(matches!(seated, Arrival::Seated(_)));
+        assert!(matches!(seated, Arrival::GroupMember(_)));
         drop((seated, alone));
         let gone = async {
-            while client.inner().parties.has("job") {
+            while client.inner().local_groups.has("job") {
                 tokio::task::yield_now().await;
             }
         };

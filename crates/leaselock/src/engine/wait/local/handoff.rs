@@ -11,7 +11,7 @@ type Offer = Result<Lease, AcquireError>;
 
 /// Clones are the same seat.
 #[derive(Clone, Default)]
-pub(crate) struct Seat(Arc<Mutex<Inside>>);
+pub(crate) struct Handoff(Arc<Mutex<Inside>>);
 
 #[derive(Default)]
 struct Inside {
@@ -19,12 +19,12 @@ struct Inside {
     waker: Option<Waker>,
 }
 
-impl Seat {
+impl Handoff {
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn is(&self, other: &Seat) -> bool {
+    pub(crate) fn is(&self, other: &Handoff) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
@@ -58,8 +58,8 @@ impl Seat {
     }
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for Handoff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").finish_non_exhaustive()
+        f.debug_struct("Handoff").finish_non_exhaustive()
     }
 }

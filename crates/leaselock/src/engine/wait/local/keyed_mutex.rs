@@ -9,10 +9,10 @@ use crate::base::error::StoreError;
 
 /// One gate for each lock that somebody waits for.
 #[derive(Debug, Default)]
-pub(crate) struct Gates(Arc<Mutex<HashMap<Arc<str>, Arc<Passage>>>>);
+pub(crate) struct KeyedMutex(Arc<Mutex<HashMap<Arc<str>, Arc<KeyGuard>>>>);
 
 #[derive(Debug, Default)]
-struct Passage {
+struct KeyGuard {
     /// Fair: whoever came first is first.
     turn: Arc<tokio::sync::Mutex<()>>,
     released: Notify,
@@ -22,7 +22,7 @@ struct Passage {
 
 /// Whoever has it is the one who tries. The next has it when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct Entry {
     interest: Interest,
     _turn: OwnedMutexGuard<()>,
 }
@@ -30,13 +30,13 @@ pub(crate) struct Gate {
 /// A place before the gate. Keeps it in the table; the last one takes it out.
 #[derive(Debug)]
 pub(crate) struct Interest {
-    gates: Gates,
+    gates: KeyedMutex,
     lock: Arc<str>,
-    passage: Arc<Passage>,
+    passage: Arc<KeyGuard>,
 }
 
-impl Gates {
-    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Passage>>> {
+impl KeyedMutex {
+    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<KeyGuard>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -44,7 +44,7 @@ impl Gates {
     pub(crate) fn before(&self, lock: &Arc<str>) -> Interest {
         let passage = Arc::clone(self.table().entry(Arc::clone(lock)).or_default());
         Interest {
-            gates: Gates(Arc::clone(&self.0)),
+            gates: KeyedMutex(Arc::clone(&self.0)),
             lock: Arc::clone(lock),
             passage,
         }
@@ -56,7 +56,7 @@ impl Gates {
     }
 
     /// This client has given the lock back: whoever is at its gate need not wait for the time to try again.
-    pub(crate) fn ring(&self, lock: &str) {
+    pub(crate) fn notify(&self, lock: &str) {
         let passage = self.table().get(lock).cloned();
         if let Some(passage) = passage {
             passage.released.notify_one();
@@ -70,8 +70,8 @@ impl Interest {
         Arc::clone(&self.passage.turn).lock_owned().await
     }
 
-    pub(crate) fn passes(self, turn: OwnedMutexGuard<()>) -> Gate {
-        Gate {
+    pub(crate) fn passes(self, turn: OwnedMutexGuard<()>) -> Entry {
+        Entry {
             interest: self,
             _turn: turn,
         }
@@ -92,7 +92,7 @@ impl Interest {
     }
 }
 
-impl Gate {
+impl Entry {
     /// The store has answered, or has not: what those behind need to know.
     pub(crate) fn says(&self, silence: Option<StoreError>) {
         self.interest.passage.silence.send_replace(silence);
@@ -118,7 +118,7 @@ impl Drop for Interest {
 mod tests {
     use super::*;
 
-    async fn enter(gates: &Gates, lock: &Arc<str>) -> Gate {
+    async fn enter(gates: &KeyedMutex, lock: &Arc<str>) -> Entry {
         let interest = gates.before(lock);
         let turn = interest.turn().await;
         interest.passes(turn)
@@ -126,7 +126,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_at_a_time_passes_in_order_and_nothing_is_left_behind() {
-        let gates = Arc::new(Gates::default());
+        let gates = Arc::new(KeyedMutex::default());
         let lock: Arc<str> = "job".into();
         let first = enter(&gates, &lock).await;
         let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
@@ -152,10 +152,10 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_tries_hears_of_a_release_by_its_own_client() {
-        let gates = Gates::default();
+        let gates = KeyedMutex::default();
         let gate = enter(&gates, &"job".into()).await;
-        gates.ring("another");
-        gates.ring("job"); // before it listens
+        gates.notify("another");
+        gates.notify("job"); // before it listens
         gate.released().await;
     }
 }

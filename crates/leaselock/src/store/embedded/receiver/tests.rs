@@ -3,14 +3,14 @@ use std::sync::mpsc;
 use rustix::fs::Mode;
 
 use super::*;
-use crate::store::embedded::datagram::Wake;
+use crate::store::embedded::datagram::Datagrams;
 use crate::store::embedded::testing::Scratch;
 
 /// An ear in a folder, what it hears on which thread, and how to speak to it.
 struct Scene {
     _scratch: Scratch,
-    ear: Arc<Ear>,
-    wake: Wake,
+    ear: Arc<Receiver>,
+    wake: Datagrams,
     heard: mpsc::Receiver<(Event, String)>,
 }
 
@@ -27,8 +27,8 @@ fn scene() -> Scene {
     let listener = Listener::bind(Arc::clone(&folder), b"channel", MODE).unwrap();
     Scene {
         _scratch: scratch,
-        ear: Arc::new(Ear::new(listener, "channel", Arc::new(sink))),
-        wake: Wake::new(folder).unwrap(),
+        ear: Arc::new(Receiver::new(listener, "channel", Arc::new(sink))),
+        wake: Datagrams::new(folder).unwrap(),
         heard,
     }
 }
@@ -62,7 +62,7 @@ fn runtime(name: &str, io: bool) -> tokio::runtime::Runtime {
     builder.build().unwrap()
 }
 
-fn waits_in(runtime: &tokio::runtime::Runtime, ear: &Arc<Ear>) {
+fn waits_in(runtime: &tokio::runtime::Runtime, ear: &Arc<Receiver>) {
     let _entered = runtime.enter();
     ear.follow();
 }

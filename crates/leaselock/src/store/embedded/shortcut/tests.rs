@@ -287,7 +287,7 @@ fn the_usual_calls_do_without_lua() {
         let mut step = step(&image, now_us + 1_000 * number as u64);
         let answer = answer(&request(&op, &image).unwrap(), &mut step);
         assert_eq!(
-            answer.as_ref().map(Tagged::tag),
+            answer.as_ref().map(Answer::tag),
             Some(tag),
             "{number} {op:?}"
         );

@@ -10,7 +10,7 @@ use crate::base::error::StoreError;
 use crate::base::name::Name;
 use crate::base::token::{ClientId, Token};
 use crate::script::keys::MutexKeys;
-use crate::script::{Call, Script, Tagged, Value, script};
+use crate::script::{Answer, Call, Script, Value, script};
 
 mod crashes;
 mod crowds;
@@ -45,7 +45,7 @@ impl Peer {
         Token::random(&self.client, true).unwrap()
     }
 
-    async fn run(&self, call: &Call) -> Result<Tagged, StoreError> {
+    async fn run(&self, call: &Call) -> Result<Answer, StoreError> {
         self.store.run(call, WITHIN).await
     }
 

@@ -17,15 +17,15 @@ use redis::{Cmd, Value};
 
 use self::slots::{Node, Redirect, slot_of};
 use self::topology::Topology;
-use super::connection::Lane;
+use super::connection::Connection;
 use super::endpoint::Endpoint;
-use super::health::Trouble;
+use super::health::ConnectionEvents;
 use super::{backoff, error_map};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::functions::Library;
 use crate::store::SharedSink;
-use crate::store::subscriptions::Bells;
+use crate::store::subscriptions::Subscriptions;
 use crate::store::url::RedisUrl;
 
 const CLOCK: Clock = Clock::boot();
@@ -41,12 +41,12 @@ const ANSWER: Duration = Duration::from_millis(100);
 /// A cluster over connections that belong together: one to each node that was needed.
 pub(super) struct Cluster {
     topology: Arc<Topology>,
-    lanes: Mutex<Lanes>,
+    lanes: Mutex<Connections>,
 }
 
 #[derive(Default)]
-struct Lanes {
-    by_node: HashMap<Node, Arc<Lane>>,
+struct Connections {
+    by_node: HashMap<Node, Arc<Connection>>,
     /// The connections of those that were given up.
     made_before: u64,
     /// The table that they are those of.
@@ -217,7 +217,7 @@ impl Cluster {
         }
     }
 
-    fn lane(&self, node: &Node) -> Arc<Lane> {
+    fn lane(&self, node: &Node) -> Arc<Connection> {
         let changes = self.topology.changes();
         let mut lanes = self.lanes();
         if lanes.changes != changes {
@@ -226,16 +226,16 @@ impl Cluster {
         }
         let known = lanes.by_node.get(node).cloned();
         known.unwrap_or_else(|| {
-            let lane = Lane::new(self.topology.endpoint(node), self.trouble().clone());
+            let lane = Connection::new(self.topology.endpoint(node), self.trouble().clone());
             lanes.by_node.insert(node.clone(), Arc::clone(&lane));
             lane
         })
     }
 
     /// Nodes that have no slots any more need no connection. Requests that are on their way keep theirs.
-    fn forget_strangers(&self, lanes: &mut Lanes, but: &Node) {
+    fn forget_strangers(&self, lanes: &mut Connections, but: &Node) {
         let primaries = self.topology.primaries();
-        let Lanes {
+        let Connections {
             by_node,
             made_before,
             ..
@@ -307,7 +307,7 @@ impl Cluster {
 
     /// Who hears channels at the node that has the key, as far as is known. Channels that are `sharded` are heard
     /// where the server has such.
-    pub(super) fn bells_at(&self, key: &str) -> Option<(Arc<Bells>, bool)> {
+    pub(super) fn bells_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
         let node = self.topology.owner(slot_of(key))?;
         self.topology.ears().at(&node)
     }
@@ -323,7 +323,7 @@ impl Cluster {
     }
 
     /// Of all connections, and of slots that are found elsewhere.
-    pub(super) fn trouble(&self) -> &Trouble {
+    pub(super) fn trouble(&self) -> &ConnectionEvents {
         self.topology.trouble()
     }
 
@@ -331,7 +331,7 @@ impl Cluster {
         self.topology.explain(line)
     }
 
-    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+    fn lanes(&self) -> MutexGuard<'_, Connections> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -25,7 +25,7 @@ use crate::store::redis::channels::{IDLE_MOST, each};
 use crate::store::redis::endpoint::{Endpoint, Raw};
 use crate::store::redis::subscriber;
 use crate::store::redis::subscriber::Sessions;
-use crate::store::subscriptions::{Bells, Due};
+use crate::store::subscriptions::{Due, Subscriptions};
 
 const CLOCK: Clock = Clock::boot();
 /// How long the nodes are asked who has a slot whose channel is not heard any more.
@@ -34,17 +34,17 @@ const ASKED_FOR: Duration = Duration::from_secs(1);
 const ASKED_EVERY: Duration = Duration::from_secs(1);
 
 /// The bells of each node.
-pub(super) struct Ears {
-    by_node: Mutex<HashMap<Node, Arc<Bells>>>,
+pub(super) struct Subscribers {
+    by_node: Mutex<HashMap<Node, Arc<Subscriptions>>>,
     grown: Notify,
     /// The servers have channels that belong to a slot. Supposed until one says otherwise.
     sharded: AtomicBool,
     sink: OnceLock<SharedSink>,
 }
 
-impl Default for Ears {
+impl Default for Subscribers {
     fn default() -> Self {
-        Ears {
+        Subscribers {
             by_node: Mutex::default(),
             grown: Notify::new(),
             sharded: AtomicBool::new(true),
@@ -53,20 +53,20 @@ impl Default for Ears {
     }
 }
 
-impl Ears {
+impl Subscribers {
     pub(super) fn tell(&self, sink: SharedSink) {
         drop(self.sink.set(sink)); // once is enough
     }
 
     /// The bells of a node, and whether its channels are to be sharded; `None` when nobody would be told.
-    pub(super) fn at(&self, node: &Node) -> Option<(Arc<Bells>, bool)> {
+    pub(super) fn at(&self, node: &Node) -> Option<(Arc<Subscriptions>, bool)> {
         let sink = self.sink.get()?;
         let mut by_node = self.by_node();
         let sharded = self.sharded.load(Ordering::SeqCst);
         if let Some(bells) = by_node.get(node) {
             return Some((Arc::clone(bells), sharded));
         }
-        let bells = Bells::telling(Arc::clone(sink));
+        let bells = Subscriptions::telling(Arc::clone(sink));
         by_node.insert(node.clone(), Arc::clone(&bells));
         drop(by_node);
         self.grown.notify_one();
@@ -80,7 +80,7 @@ impl Ears {
         }
     }
 
-    fn nodes(&self) -> Vec<(Node, Arc<Bells>)> {
+    fn nodes(&self) -> Vec<(Node, Arc<Subscriptions>)> {
         let by_node = self.by_node();
         let pairs = by_node.iter();
         pairs
@@ -88,21 +88,21 @@ impl Ears {
             .collect()
     }
 
-    fn by_node(&self) -> MutexGuard<'_, HashMap<Node, Arc<Bells>>> {
+    fn by_node(&self) -> MutexGuard<'_, HashMap<Node, Arc<Subscriptions>>> {
         self.by_node.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Hears what is wanted at every node until it is dropped.
 pub(super) async fn serve(topology: &Arc<Topology>) {
-    let mut served: HashMap<Node, Arc<Bells>> = HashMap::new();
+    let mut served: HashMap<Node, Arc<Subscriptions>> = HashMap::new();
     let mut tasks = JoinSet::new();
     loop {
         for (node, bells) in topology.ears().nodes() {
             if served.contains_key(&node) {
                 continue;
             }
-            let ear = NodesEar {
+            let ear = NodeSubscriber {
                 endpoint: topology.endpoint(&node),
                 topology: Arc::clone(topology),
                 bells: Arc::clone(&bells),
@@ -115,13 +115,13 @@ pub(super) async fn serve(topology: &Arc<Topology>) {
 }
 
 /// The listening end of one node.
-struct NodesEar {
+struct NodeSubscriber {
     endpoint: Endpoint,
     topology: Arc<Topology>,
-    bells: Arc<Bells>,
+    bells: Arc<Subscriptions>,
 }
 
-impl NodesEar {
+impl NodeSubscriber {
     async fn serve(self) {
         let mut sessions = Sessions::default();
         loop {
@@ -249,7 +249,7 @@ fn unsubscribing(channel: &str) -> &'static str {
 }
 
 /// True when a channel is not heard any more that somebody wants to hear.
-fn tell(bells: &Bells, push: PushInfo) -> bool {
+fn tell(bells: &Subscriptions, push: PushInfo) -> bool {
     let PushInfo { kind, data } = push;
     match (kind, &data[..]) {
         (
@@ -264,8 +264,8 @@ fn tell(bells: &Bells, push: PushInfo) -> bool {
     }
 }
 
-impl fmt::Debug for Ears {
+impl fmt::Debug for Subscribers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ears").finish_non_exhaustive()
+        f.debug_struct("Subscribers").finish_non_exhaustive()
     }
 }

@@ -13,13 +13,13 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::slots::{Node, Table};
-use super::subscribers::Ears;
+use super::subscribers::Subscribers;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::functions::Library;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::error_map;
-use crate::store::redis::health::Trouble;
+use crate::store::redis::health::ConnectionEvents;
 use crate::store::url::{Place, RedisUrl, address};
 
 const CLOCK: Clock = Clock::boot();
@@ -41,8 +41,8 @@ pub(super) struct Topology {
     asked: AtomicU64,
     /// How often a slot was found with another owner.
     changes: AtomicU64,
-    ears: Ears,
-    trouble: Trouble,
+    ears: Subscribers,
+    trouble: ConnectionEvents,
 }
 
 impl Topology {
@@ -53,16 +53,16 @@ impl Topology {
             gate: tokio::sync::Mutex::default(),
             asked: AtomicU64::new(0),
             changes: AtomicU64::new(0),
-            ears: Ears::default(),
-            trouble: Trouble::default(),
+            ears: Subscribers::default(),
+            trouble: ConnectionEvents::default(),
         })
     }
 
-    pub(super) fn ears(&self) -> &Ears {
+    pub(super) fn ears(&self) -> &Subscribers {
         &self.ears
     }
 
-    pub(super) fn trouble(&self) -> &Trouble {
+    pub(super) fn trouble(&self) -> &ConnectionEvents {
         &self.trouble
     }
 

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::Endpoint;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::store::redis::sentinel::Post;
+use crate::store::redis::sentinel::Located;
 use crate::store::redis::socket;
 use crate::store::redis::socket::Stream;
 #[cfg(feature = "tls")]
@@ -22,7 +22,7 @@ const ADDRESS_MAX: Duration = Duration::from_secs(1);
 
 impl Endpoint {
     /// The socket, and how long it may stay when the server may move.
-    pub(super) async fn dial(&self) -> Result<(Stream, Option<Post>), StoreError> {
+    pub(super) async fn dial(&self) -> Result<(Stream, Option<Located>), StoreError> {
         match &self.0.url.place {
             Place::Unix(path) => {
                 let stream = UnixStream::connect(path)

@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 use tokio::time::timeout;
 
-use super::{Address, Post, Seen, Watch};
+use super::{Address, Located, PrimaryLocator, Seen};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::{answer, error_map};
@@ -29,7 +29,7 @@ struct Denials {
 
 impl Endpoint {
     /// Where the primary is, as the first Sentinel tells who answers and knows no less than we do.
-    pub(in crate::store::redis) async fn post(&self) -> Result<Post, StoreError> {
+    pub(in crate::store::redis) async fn post(&self) -> Result<Located, StoreError> {
         let Some(watch) = self.watch() else {
             return Err(StoreError::refused(
                 ErrorKind::Internal,
@@ -57,7 +57,7 @@ impl Endpoint {
     /// What a Sentinel tells over a connection of its own; `None` when it does not know the service.
     pub(super) async fn ask(
         &self,
-        watch: &Watch,
+        watch: &PrimaryLocator,
         place: &Address,
     ) -> Result<Option<Seen>, StoreError> {
         let node = self.node(watch, place);
@@ -75,7 +75,7 @@ impl Endpoint {
     }
 
     /// One of the Sentinels, with their login.
-    pub(super) fn node(&self, watch: &Watch, place: &Address) -> Endpoint {
+    pub(super) fn node(&self, watch: &PrimaryLocator, place: &Address) -> Endpoint {
         let sentinels = &watch.sentinels;
         self.beside(RedisUrl {
             place: Place::Tcp {
@@ -96,7 +96,7 @@ impl Endpoint {
     /// the first write.
     pub(in crate::store::redis) async fn is_primary(
         &self,
-        watch: &Watch,
+        watch: &PrimaryLocator,
         connection: &mut MultiplexedConnection,
     ) -> Result<(), StoreError> {
         let role = match connection.send_packed_command(&redis::cmd("ROLE")).await {
@@ -137,7 +137,12 @@ impl Denials {
         }
     }
 
-    fn judge(self, endpoint: &Endpoint, watch: &Watch, known: usize) -> Result<Post, StoreError> {
+    fn judge(
+        self,
+        endpoint: &Endpoint,
+        watch: &PrimaryLocator,
+        known: usize,
+    ) -> Result<Located, StoreError> {
         let Denials {
             unknown,
             stale,
@@ -172,7 +177,7 @@ impl Denials {
 /// Asks over a connection to a Sentinel.
 pub(super) async fn look(
     node: &Endpoint,
-    watch: &Watch,
+    watch: &PrimaryLocator,
     connection: &mut MultiplexedConnection,
 ) -> Result<Option<Seen>, StoreError> {
     let service = watch.sentinels.service.as_str();

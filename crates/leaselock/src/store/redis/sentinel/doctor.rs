@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::ask::{EACH_WITHIN, field, not_understood, of_a_sentinel, place_in};
-use super::{Address, Watch};
+use super::{Address, PrimaryLocator};
 use crate::base::error::StoreError;
 use crate::store::redis::doctor::sentinels::{About, Told, View};
 use crate::store::redis::endpoint::Endpoint;
@@ -35,7 +35,7 @@ impl RedisStore {
 }
 
 /// What those say who are known, and those of whom they tell.
-async fn told(endpoint: &Endpoint, watch: &Watch) -> Vec<Told> {
+async fn told(endpoint: &Endpoint, watch: &PrimaryLocator) -> Vec<Told> {
     let mut places = watch.in_turn();
     let mut asking = JoinSet::new();
     let mut told = Vec::new();

@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::ask::{EACH_WITHIN, look, of_a_sentinel};
-use super::{Address, Watch};
+use super::{Address, PrimaryLocator};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::redis::endpoint::{Endpoint, Raw};
-use crate::store::redis::socket::Leash;
+use crate::store::redis::socket::SocketControl;
 use crate::store::redis::subscriber;
 use crate::store::redis::subscriber::Sessions;
 
@@ -43,7 +43,7 @@ pub(in crate::store::redis) async fn follow(endpoint: &Endpoint) {
 type Never = Result<std::convert::Infallible, (bool, StoreError)>;
 
 /// One connection to one Sentinel, from its beginning to its end.
-async fn session(endpoint: &Endpoint, watch: &Watch, place: &Address) -> Never {
+async fn session(endpoint: &Endpoint, watch: &PrimaryLocator, place: &Address) -> Never {
     let node = endpoint.node(watch, place);
     let bell = Arc::new(Notify::new());
     let rung = Arc::clone(&bell);
@@ -77,11 +77,11 @@ async fn session(endpoint: &Endpoint, watch: &Watch, place: &Address) -> Never {
 
 struct Line<'a> {
     endpoint: &'a Endpoint,
-    watch: &'a Watch,
+    watch: &'a PrimaryLocator,
     place: &'a Address,
     node: &'a Endpoint,
     bell: &'a Notify,
-    leash: &'a Leash,
+    leash: &'a SocketControl,
 }
 
 impl Line<'_> {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use redis::aio::MultiplexedConnection;
 
 use super::endpoint::{Driver, Endpoint};
-use super::socket::Leash;
+use super::socket::SocketControl;
 use crate::base::error::StoreError;
 use crate::store::url::RedisUrl;
 
 /// Nobody is one.
-pub(super) enum Watch {}
+pub(super) enum PrimaryLocator {}
 
-impl Watch {
+impl PrimaryLocator {
     pub(super) fn of(_: &RedisUrl) -> Option<Self> {
         None
     }
@@ -36,14 +36,14 @@ impl Watch {
 }
 
 /// Nothing is one.
-pub(super) enum Post {}
+pub(super) enum Located {}
 
-impl Post {
+impl Located {
     pub(super) async fn is_left(&self) {
         match *self {}
     }
 
-    pub(super) fn hold(self, _: Driver, _: Arc<Leash>) -> Driver {
+    pub(super) fn hold(self, _: Driver, _: Arc<SocketControl>) -> Driver {
         match self {}
     }
 }
@@ -51,7 +51,7 @@ impl Post {
 impl Endpoint {
     pub(super) async fn is_primary(
         &self,
-        watch: &Watch,
+        watch: &PrimaryLocator,
         _: &mut MultiplexedConnection,
     ) -> Result<(), StoreError> {
         match *watch {}

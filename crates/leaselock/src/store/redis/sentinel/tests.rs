@@ -14,11 +14,11 @@ use crate::store::redis::{Link, RedisStore};
 use crate::store::url;
 use crate::store::url::Target;
 
-fn watch() -> Watch {
+fn watch() -> PrimaryLocator {
     let Ok(Target::Redis(url)) = url::parse("redis+sentinel://a:1,b:2/locks") else {
         panic!("a URL of Sentinels")
     };
-    Watch::of(&url).unwrap()
+    PrimaryLocator::of(&url).unwrap()
 }
 
 fn seen(port: u16, epoch: u64) -> Seen {
@@ -29,7 +29,7 @@ fn seen(port: u16, epoch: u64) -> Seen {
     }
 }
 
-fn is_left(post: &Post) -> bool {
+fn is_left(post: &Located) -> bool {
     use std::task::{Context, Poll, Waker};
     let mut left = std::pin::pin!(post.is_left());
     left.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())

@@ -6,11 +6,11 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::*;
-use crate::store::subscriptions::{Bell, Bells};
+use crate::store::subscriptions::{Subscription, Subscriptions};
 
 /// The bells of a store, served until dropped.
 struct Tower {
-    bells: Arc<Bells>,
+    bells: Arc<Subscriptions>,
     task: JoinHandle<()>,
 }
 
@@ -24,7 +24,7 @@ impl Tower {
         }
     }
 
-    async fn hear(&self, channel: &str) -> Bell {
+    async fn hear(&self, channel: &str) -> Subscription {
         let bell = self.bells.hear(channel);
         assert!(bell.ready(PATIENCE).await, "{channel} is heard");
         bell
@@ -37,11 +37,11 @@ impl Drop for Tower {
     }
 }
 
-async fn rings(bell: &Bell) {
+async fn rings(bell: &Subscription) {
     timeout(PATIENCE, bell.rung()).await.expect("it rings");
 }
 
-async fn is_still(bell: &Bell) -> bool {
+async fn is_still(bell: &Subscription) -> bool {
     timeout(Duration::ZERO, bell.rung()).await.is_err()
 }
 

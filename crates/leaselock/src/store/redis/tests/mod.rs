@@ -14,7 +14,7 @@ pub(super) use testkit::{Server, wait_until};
 
 use super::RedisStore;
 use crate::base::error::StoreError;
-use crate::script::{Call, Tagged, script};
+use crate::script::{Answer, Call, script};
 use crate::store::url::{Target, parse};
 
 /// For what takes milliseconds, on a machine that does something else at the same time.
@@ -62,7 +62,7 @@ pub(super) fn release(name: &str) -> Call {
 }
 
 /// Runs a call that has all the time it needs.
-pub(super) async fn run(store: &RedisStore, call: &Call) -> Result<Tagged, StoreError> {
+pub(super) async fn run(store: &RedisStore, call: &Call) -> Result<Answer, StoreError> {
     store.run(call, PATIENCE).await
 }
 
