@@ -1,98 +1,83 @@
-//! All scripts as one library of functions, for servers on which nobody may send scripts of their own.
-//!
-//! The text is joined from the same files. Its digest is part of every name, so the functions of two versions lie on a
-//! server side by side, and a client never calls one that is not its own.
+//! The list of all scripts, and what a client does with them as a library of functions.
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use sha2::{Digest, Sha256};
-
-use crate::engine::gate;
+#[cfg(feature = "embedded")]
+use crate::base::error::ErrorKind;
+use crate::base::error::StoreError;
+use crate::client::builder::ClientBuilder;
+use crate::client::quorum::builder::QuorumBuilder;
+use crate::client::{Client, OPERATOR_WITHIN};
+use crate::engine::{gate, identity};
 use crate::interop::protocol;
+use crate::mutex;
 use crate::script::Script;
-use crate::{client, mutex};
-
-/// The library of this version.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Library {
-    /// What the library is called on a server.
-    pub(crate) name: String,
-    /// What `FUNCTION LOAD` gets.
-    pub(crate) source: String,
-    /// What each script is called as a function.
-    functions: HashMap<&'static str, String>,
-}
-
-impl Library {
-    /// What a script is called as a function.
-    pub(crate) fn function(&self, script: &Script) -> &str {
-        // One that is not in the library is called by its own name, which no server knows.
-        self.functions
-            .get(script.name)
-            .map_or(script.name, String::as_str)
-    }
-}
+use crate::script::library::Library;
+use crate::store::Store;
+use crate::store::redis::LoadedFunctions;
 
 /// Every script that a server may be asked to run.
-pub(crate) fn scripts() -> impl Iterator<Item = &'static Script> {
-    let ours = [mutex::SCRIPTS, gate::SCRIPTS, client::functions::SCRIPTS];
+fn scripts() -> impl Iterator<Item = &'static Script> {
+    let ours = [mutex::SCRIPTS, gate::SCRIPTS, identity::SCRIPTS];
     let all = ours.into_iter().chain(protocol::SCRIPTS);
     all.flatten().map(|script| script())
 }
 
-pub(crate) fn library() -> &'static Library {
+/// The library of this version.
+fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        // As they are called without the digest, which is that of this.
-        let bare = joined("leaselock");
-        let digest = Sha256::digest(bare.as_bytes());
-        let digest: String = digest
-            .iter()
-            .take(4)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        let name = format!("leaselock_{digest}");
-        let names = scripts().map(|script| (script.name, name_in(&name, script.name)));
-        Library {
-            functions: names.collect(),
-            source: joined(&name),
-            name,
+    LIBRARY.get_or_init(|| Library::of(&scripts().collect::<Vec<_>>()))
+}
+
+impl Client {
+    /// Loads all scripts as functions onto the server, or onto every primary of a cluster, for clients that were built
+    /// with [`functions`](crate::ClientBuilder::functions). Replicas have them from their primary. Each version of
+    /// leaselock has a library of its own: others stay, and nothing is done when this one is there. The user needs the
+    /// right to `FUNCTION LOAD`.
+    ///
+    /// # Cancel safety
+    /// When dropped, it may have happened; doing it again does no harm.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the kind `Unsupported` when the store has no functions (Redis before 7, a folder), `Forbidden`
+    /// when the user may not load them. Of several servers it names each that failed; the others have them.
+    pub async fn load_functions(&self) -> Result<LoadedFunctions, StoreError> {
+        match &self.inner().store {
+            Store::Redis(store) => store.load_functions(library(), OPERATOR_WITHIN).await,
+            Store::Quorum(store) => store.load_functions(library(), OPERATOR_WITHIN).await,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => Err(StoreError::refused(
+                ErrorKind::Unsupported,
+                "functions are for servers, and this is a folder or memory",
+            )),
         }
-    })
+    }
+
+    /// What [`load_functions`](Client::load_functions) loads, for whoever loads it by other means:
+    /// `FUNCTION LOAD` takes it as it is.
+    pub fn functions_source() -> &'static str {
+        &library().source
+    }
 }
 
-/// What a script is called within the library of this name: `leaselock_1a2b3c4d_mutex_acquire`.
-pub(crate) fn name_in(library: &str, script: &str) -> String {
-    format!("{library}_{}", script.replace(['/', '.'], "_"))
+impl ClientBuilder {
+    /// Whether scripts are called as functions that an administrator has loaded
+    /// ([`Client::load_functions`]), so that the user needs no right to send scripts; off by default. Needs Redis 7 or
+    /// later, or Valkey, at a URL. Where the functions of this version are missing, each operation says so, and names the
+    /// server.
+    pub fn functions(mut self, on: bool) -> Self {
+        self.functions = on.then(library);
+        self
+    }
 }
 
-fn joined(library: &str) -> String {
-    let functions: String = scripts().map(|script| function(library, script)).collect();
-    format!("#!lua name={library}\n{functions}")
-}
-
-/// A function of its own for each, with the fragments inside, so that nothing is shared between calls.
-fn function(library: &str, script: &Script) -> String {
-    let flags = if script.reads_only {
-        "'no-writes'"
-    } else if grants(script.name) {
-        ""
-    } else {
-        "'allow-oom'"
-    };
-    format!(
-        "redis.register_function{{function_name='{}', flags={{{flags}}}, callback=function(KEYS, ARGV)\n{}end}}\n",
-        name_in(library, script.name),
-        script.source
-    )
-}
-
-/// What gives somebody something new is refused when memory is full; what gives back, extends or cleans up is not.
-fn grants(script: &str) -> bool {
-    let verb = script.rsplit('/').next().unwrap_or(script);
-    let others = ["take", "announce", "note", "detach", "init", "accept"];
-    verb.starts_with("acquire") || verb.starts_with("vote") || others.contains(&verb)
+impl QuorumBuilder {
+    /// Whether scripts are called as functions that an administrator has loaded onto every node
+    /// ([`Quorum::load_functions`]); off by default. A node without them has no vote.
+    pub fn functions(mut self, on: bool) -> Self {
+        self.functions = on.then(library);
+        self
+    }
 }
 
 #[cfg(test)]
@@ -101,6 +86,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::script::library::{grants, name_in};
 
     /// A new script must be named in the `SCRIPTS` of its noun.
     #[test]

@@ -43,6 +43,7 @@ mod script;
 mod store;
 
 pub use crate::base::clock::{Clock, Moment};
+pub use crate::base::error::Quarantine;
 pub use crate::base::error::{
     AcquireError, BreakError, ErrorKind, ExtendError, InspectError, InvalidInput, Lost, LostReason,
     NotHeld, ReleaseError, StoreError,
@@ -60,7 +61,7 @@ pub use crate::client::options::{
 #[cfg(feature = "redis")]
 pub use crate::client::quorum::{LONGEST_TTL, Quorum, QuorumBuilder};
 pub use crate::client::{Client, Closed, Stats};
-pub use crate::engine::gate::{Quarantine, StrictStatus};
+pub use crate::engine::gate::StrictStatus;
 pub use crate::engine::identity::Process;
 pub use crate::engine::lease::loss::Losing;
 pub use crate::engine::lease::{Held, Lease, LeaseState};

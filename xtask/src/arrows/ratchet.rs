@@ -4,8 +4,8 @@ use crate::complaint::Complaint;
 
 /// The crate's folder, the rule, and how often it may be broken.
 const ALLOWED: &[(&str, &str, usize)] = &[
-    ("crates/leaselock/src", "files in a circle", 119),
-    ("crates/leaselock/src", "arrows up", 59),
+    ("crates/leaselock/src", "files in a circle", 107),
+    ("crates/leaselock/src", "arrows up", 45),
     ("crates/leaselock/src", "long files", 18),
     ("crates/leaselock/src", "mod.rs that define", 12),
     ("crates/leaselock-cli/src", "files in a circle", 8),

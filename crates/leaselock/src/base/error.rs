@@ -1,16 +1,17 @@
 //! Errors: one small enum per operation. Every variant says what it means for what you hold.
 mod lost;
+mod quarantine;
 mod store;
 
 use std::fmt;
 use std::time::Duration;
 
 pub use self::lost::{Lost, LostReason};
+pub use self::quarantine::Quarantine;
 pub use self::store::{ErrorKind, StoreError};
 use super::fence::Fence;
 use super::name::Name;
 use super::votes::NodeVote;
-use crate::engine::gate::Quarantine;
 
 /// Input that was refused before anything was sent. The message says what would be right. Nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

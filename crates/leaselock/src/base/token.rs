@@ -6,8 +6,6 @@ use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-use crate::script::Arg;
-
 const RANDOM_BYTES: usize = 16;
 const CLIENT_BYTES: usize = 6;
 /// Tokens whose random bytes are fetched at once.
@@ -61,15 +59,13 @@ impl Token {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Eight hex digits of a hash: enough to correlate, useless to release.
     pub(crate) fn digest(&self) -> String {
         digest(&self.0)
-    }
-}
-
-impl Arg for Token {
-    fn write_to(&self, text: &mut Vec<u8>) {
-        text.extend_from_slice(&self.0);
     }
 }
 

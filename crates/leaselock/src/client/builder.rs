@@ -22,6 +22,8 @@ use crate::engine::wait::local::keyed_mutex::KeyedMutex;
 #[cfg(feature = "redis")]
 use crate::interop::protocol::watch_multi;
 use crate::script::keys;
+#[cfg(feature = "redis")]
+use crate::script::library::Library;
 use crate::store::Store;
 #[cfg(feature = "embedded")]
 use crate::store::embedded::EmbeddedStore;
@@ -45,7 +47,7 @@ pub struct ClientBuilder {
     clock: Clock,
     session: bool,
     #[cfg(feature = "redis")]
-    functions: bool,
+    pub(crate) functions: Option<&'static Library>,
     #[cfg(feature = "tls")]
     tls: Option<Arc<crate::store::redis::TlsOptions>>,
 }
@@ -71,7 +73,7 @@ impl Default for ClientBuilder {
             clock: Clock::boot(),
             session: true,
             #[cfg(feature = "redis")]
-            functions: false,
+            functions: None,
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -115,16 +117,6 @@ impl ClientBuilder {
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: crate::store::redis::TlsOptions) -> Self {
         self.tls = Some(Arc::new(options));
-        self
-    }
-
-    /// Whether scripts are called as functions that an administrator has loaded
-    /// ([`Client::load_functions`]), so that the user needs no right to send scripts; off by default. Needs Redis 7 or
-    /// later, or Valkey, at a URL. Where the functions of this version are missing, each operation says so, and names the
-    /// server.
-    #[cfg(feature = "redis")]
-    pub fn functions(mut self, on: bool) -> Self {
-        self.functions = on;
         self
     }
 
@@ -314,7 +306,7 @@ impl ClientBuilder {
                 self.store_at(target, id)
             }
             #[cfg(feature = "redis")]
-            Source::Store(Ok(_)) if self.functions => Err(functions_need_a_url()),
+            Source::Store(Ok(_)) if self.functions.is_some() => Err(functions_need_a_url()),
             #[cfg(feature = "tls")]
             Source::Store(Ok(_)) if self.tls.is_some() => Err(InvalidInput::new(
                 "a client or connection that is handed in has TLS settings of its own: use a rediss:// URL".to_owned(),
@@ -332,14 +324,14 @@ impl ClientBuilder {
     #[cfg(feature = "redis")]
     fn hardened(&self, mut target: Target) -> Result<Target, InvalidInput> {
         match &mut target {
-            _ if !self.functions => Ok(target),
+            _ if self.functions.is_none() => Ok(target),
             Target::Redis(server) => {
-                server.functions = Some(crate::functions::library());
+                server.functions = self.functions;
                 Ok(target)
             }
             Target::Cluster(nodes) => {
                 for node in nodes {
-                    node.functions = Some(crate::functions::library());
+                    node.functions = self.functions;
                 }
                 Ok(target)
             }

@@ -2,8 +2,6 @@
 
 pub(crate) mod builder;
 pub(crate) mod detached;
-#[cfg(feature = "redis")]
-pub(crate) mod functions;
 pub(crate) mod inspect;
 pub(crate) mod options;
 #[cfg(feature = "redis")]
@@ -55,7 +53,7 @@ const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
 };
 /// How often a client that is in use renews it.
 const RECORD_EVERY: Duration = Duration::from_secs(20);
-const OPERATOR_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const OPERATOR_WITHIN: Duration = Duration::from_secs(2);
 
 /// A connection to a store, under one identity. Cheap to clone; clones share everything.
 ///
@@ -144,7 +142,7 @@ impl Client {
         }
     }
 
-    #[cfg(any(test, feature = "blocking"))]
+    #[cfg(any(test, feature = "blocking", feature = "redis"))]
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }
@@ -237,7 +235,10 @@ impl Client {
             let ttl = self.inner.defaults.length();
             store.examine_sentinels(&mut report, ttl).await;
         }
-        report.checks.extend(report::clock_jumps(self.stats()));
+        report.checks.extend(report::clock_jumps(
+            self.inner.skew.jumps(),
+            self.inner.skew.last_ms(),
+        ));
         Ok(report)
     }
 

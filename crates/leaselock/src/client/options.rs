@@ -4,10 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::error::{InvalidInput, StoreError};
+use crate::base::error::{InvalidInput, Quarantine, StoreError};
 use crate::base::ttl::Ttl;
 use crate::engine::calls::Seen;
-use crate::engine::gate::Quarantine;
 use crate::interop::preset::Preset;
 use crate::interop::protocol::Protocol;
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 #[cfg(feature = "redis")]
 use super::ballot::Withdraw;
-use super::gate::Quarantine;
 #[cfg(feature = "redis")]
 use super::votable;
+use crate::base::error::Quarantine;
 #[cfg(feature = "redis")]
 use crate::base::error::StoreError;
 use crate::base::fence::Fence;

@@ -4,12 +4,11 @@
 //! closes it for as long as the longest lease lasts (`lua/gate.lua`). What an answer says of that comes through here.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::base::clock::Moment;
-use crate::base::error::InvalidInput;
+use crate::base::error::{InvalidInput, Quarantine};
 use crate::base::slots;
 use crate::base::ttl::{Drift, Ttl};
 use crate::script::keys;
@@ -70,37 +69,6 @@ impl QuarantineKey {
             "ttl {ttl:?} is longer than the longest of strict mode, {longest:?}: ask for less, or let all who use this \
              server agree on a longer one"
         )))
-    }
-}
-
-/// Why nobody is granted for a while.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Quarantine {
-    /// There was no gate: strict mode was not set up here ([`Client::init_strict`](crate::Client::init_strict)), or the
-    /// server lost its data, by a restart without persistence or by `FLUSHALL`.
-    Missing,
-    /// The gate was that of another server process: this one was restarted, or promoted.
-    Moved,
-}
-
-impl Quarantine {
-    pub(crate) fn from_answer(why: &str) -> Self {
-        match why {
-            "moved" => Quarantine::Moved,
-            _ => Quarantine::Missing,
-        }
-    }
-}
-
-impl fmt::Display for Quarantine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Quarantine::Missing => {
-                "strict mode was not set up on this server, or its data are lost"
-            }
-            Quarantine::Moved => "another server process answers than before",
-        })
     }
 }
 

@@ -7,7 +7,13 @@ use crate::base::ttl::Ttl;
 use crate::base::unseen::is_unseen;
 #[cfg(feature = "redis")]
 use crate::quorum::tally::{Verdict, Votes};
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+
+/// What a client says about itself.
+#[cfg(feature = "redis")]
+pub(crate) const SCRIPTS: Scripts = &[Announce::SCRIPT, Who::SCRIPT];
 
 /// The process behind a lease or a place in line, as it described itself. Not proven: show it, do not trust it.
 #[derive(Debug, Clone, PartialEq, Eq)]

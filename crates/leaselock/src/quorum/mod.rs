@@ -28,6 +28,7 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, InvalidInput, StoreError};
 use crate::base::votes::{NodeVote, Tally, Vote};
 use crate::client::options::Options;
+use crate::script::library::Library;
 use crate::script::{Answer, Call, Operation};
 use crate::store::redis::{LoadedFunctions, RedisStore, load_on_each};
 use crate::store::{Capabilities, Event, Holder, Sink};
@@ -337,10 +338,11 @@ impl QuorumStore {
     /// Puts the scripts onto every node as functions.
     pub(crate) async fn load_functions(
         &self,
+        library: &'static Library,
         within: Duration,
     ) -> Result<LoadedFunctions, StoreError> {
         let stores = self.nodes.iter().map(|node| node.store.clone());
-        load_on_each(stores.collect(), within).await
+        load_on_each(stores.collect(), library, within).await
     }
 
     /// Operations are voted on, never single scripts.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::base::token::Token;
+
 /// A key or an argument, to be written out. Not by `Display`, whose machinery costs a short call as much as all else.
 pub(crate) trait Arg {
     fn write_to(&self, text: &mut Vec<u8>);
@@ -44,5 +46,11 @@ impl Arg for u64 {
             }
         }
         text.extend_from_slice(&digits[first..]);
+    }
+}
+
+impl Arg for Token {
+    fn write_to(&self, text: &mut Vec<u8>) {
+        text.extend_from_slice(self.as_bytes());
     }
 }

@@ -1,7 +1,5 @@
 //! What an operator should know about a store.
 
-use crate::client::Stats;
-
 /// Whether something is fit for locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fit {
@@ -43,13 +41,13 @@ impl Check {
     }
 }
 
-/// What a client has seen of the store's clock, when it jumped.
-pub(crate) fn clock_jumps(stats: Stats) -> Option<Check> {
-    let last_ms = stats.last_clock_jump_ms?;
+/// How often the clock jumped, and by how much last.
+pub(crate) fn clock_jumps(jumps: u64, last_ms: Option<i64>) -> Option<Check> {
+    let last_ms = last_ms?;
     let way = if last_ms < 0 { "back" } else { "forward" };
     let found = format!(
         "{} seen by this client, the last by {} ms {way}",
-        stats.clock_jumps,
+        jumps,
         last_ms.unsigned_abs()
     );
     let advice = if last_ms < 0 {

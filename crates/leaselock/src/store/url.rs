@@ -51,7 +51,7 @@ pub(crate) struct RedisUrl {
     pub(crate) db: u32,
     /// Scripts are called as functions of this library.
     #[cfg(feature = "redis")]
-    pub(crate) functions: Option<&'static crate::functions::Library>,
+    pub(crate) functions: Option<&'static crate::script::library::Library>,
     /// For a place with TLS.
     #[cfg(feature = "tls")]
     pub(crate) tls: std::sync::Arc<super::redis::TlsOptions>,

@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::client::builder::ClientBuilder;
 use crate::client::options::{DRIFT_PPM, Options};
 use crate::quorum::{QuorumStore, Terms};
+use crate::script::library::Library;
 use crate::store::redis::RedisStore;
 use crate::store::url;
 use crate::store::url::{RedisUrl, Target};
@@ -30,7 +31,7 @@ pub struct QuorumBuilder {
     node_timeout: Duration,
     longest: Duration,
     delayed_restart: bool,
-    functions: bool,
+    pub(crate) functions: Option<&'static Library>,
     #[cfg(feature = "tls")]
     tls: Option<crate::store::redis::TlsOptions>,
 }
@@ -44,7 +45,7 @@ impl QuorumBuilder {
             node_timeout: NODE_TIMEOUT,
             longest: LONGEST_TTL,
             delayed_restart: true,
-            functions: false,
+            functions: None,
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -97,13 +98,6 @@ impl QuorumBuilder {
         self
     }
 
-    /// Whether scripts are called as functions that an administrator has loaded onto every node
-    /// ([`Quorum::load_functions`]); off by default. A node without them has no vote.
-    pub fn functions(mut self, on: bool) -> Self {
-        self.functions = on;
-        self
-    }
-
     /// Whom to trust and what to show on connections to the nodes, all of which have `rediss://` URLs then.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: crate::store::redis::TlsOptions) -> Self {
@@ -125,7 +119,7 @@ impl QuorumBuilder {
     pub fn build(self) -> Result<Quorum, InvalidInput> {
         let mut nodes = nodes(&self.urls)?;
         for node in &mut nodes {
-            node.functions = self.functions.then(crate::functions::library);
+            node.functions = self.functions;
         }
         #[cfg(feature = "tls")]
         let nodes = secured(nodes, self.tls.as_ref())?;

@@ -1,6 +1,6 @@
 //! Locks on a majority of independent servers.
 
-mod builder;
+pub(crate) mod builder;
 
 use super::detached::{DetachedLease, Handle};
 use super::inspect::{BreakTerms, Broken, Inspection};

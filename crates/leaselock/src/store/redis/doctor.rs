@@ -239,7 +239,7 @@ async fn functions(link: &Link, until: Moment) -> Result<Option<Check>, StoreErr
     let Some(library) = link.functions() else {
         return Ok(None);
     };
-    let name = crate::functions::name_in(&library.name, "mutex/acquire");
+    let name = library.any_function();
     let asked = ask(link, redis::cmd("FCALL").arg(name).arg(0), until).await?;
     Ok(Some(match asked {
         Err(line) if super::functions::is_absent(&line) => {

@@ -6,9 +6,8 @@ use redis::Value;
 
 use super::{CLOCK, Link, RedisStore, answer, command, error_map, hash_of};
 use crate::base::error::{ErrorKind, StoreError};
-use crate::functions;
-use crate::functions::Library;
 use crate::script::Call;
+use crate::script::library::Library;
 
 impl Link {
     /// Scripts are called as functions of this library.
@@ -113,18 +112,24 @@ impl RedisStore {
     /// Loads the library wherever a lock of this store may lie, unless it is there.
     pub(crate) async fn load_functions(
         &self,
+        library: &'static Library,
         within: Duration,
     ) -> Result<LoadedFunctions, StoreError> {
         #[cfg(feature = "cluster")]
         if let Link::Cluster(cluster) = &self.0 {
             let endpoints = cluster.endpoints_anew(CLOCK.now().plus(within)).await?;
-            return load_on_each(endpoints.into_iter().map(RedisStore::to).collect(), within).await;
+            let stores = endpoints.into_iter().map(RedisStore::to).collect();
+            return load_on_each(stores, library, within).await;
         }
-        self.load_here(within).await
+        self.load_here(library, within).await
     }
 
-    async fn load_here(&self, within: Duration) -> Result<LoadedFunctions, StoreError> {
-        let (library, until) = (functions::library(), CLOCK.now().plus(within));
+    async fn load_here(
+        &self,
+        library: &Library,
+        within: Duration,
+    ) -> Result<LoadedFunctions, StoreError> {
+        let until = CLOCK.now().plus(within);
         let mut load = redis::cmd("FUNCTION");
         load.arg("LOAD").arg(&library.source);
         let was_there = match self.0.ask(&load, None, until).await? {
@@ -164,12 +169,14 @@ impl RedisStore {
 /// On all of them at once. One that fails does not keep the others from having it.
 pub(crate) async fn load_on_each(
     stores: Vec<RedisStore>,
+    library: &'static Library,
     within: Duration,
 ) -> Result<LoadedFunctions, StoreError> {
-    let load = |store: RedisStore| tokio::spawn(async move { store.load_here(within).await });
+    let load =
+        |store: RedisStore| tokio::spawn(async move { store.load_here(library, within).await });
     let loading: Vec<_> = stores.iter().cloned().map(load).collect();
     let mut all = LoadedFunctions {
-        name: functions::library().name.clone(),
+        name: library.name.clone(),
         was_there: true,
         nodes: Vec::new(),
         others: Vec::new(),

@@ -23,7 +23,7 @@ use super::health::ConnectionEvents;
 use super::{backoff, error_map};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
-use crate::functions::Library;
+use crate::script::library::Library;
 use crate::store::SharedSink;
 use crate::store::subscriptions::Subscriptions;
 use crate::store::url::RedisUrl;

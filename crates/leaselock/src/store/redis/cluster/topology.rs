@@ -16,7 +16,7 @@ use super::slots::{Node, Table};
 use super::subscribers::Subscribers;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
-use crate::functions::Library;
+use crate::script::library::Library;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::error_map;
 use crate::store::redis::health::ConnectionEvents;

@@ -1,0 +1,34 @@
+//! Why strict mode grants nothing for a while.
+
+use std::fmt;
+
+/// Why nobody is granted for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Quarantine {
+    /// There was no gate: strict mode was not set up here ([`Client::init_strict`](crate::Client::init_strict)), or the
+    /// server lost its data, by a restart without persistence or by `FLUSHALL`.
+    Missing,
+    /// The gate was that of another server process: this one was restarted, or promoted.
+    Moved,
+}
+
+impl Quarantine {
+    pub(crate) fn from_answer(why: &str) -> Self {
+        match why {
+            "moved" => Quarantine::Moved,
+            _ => Quarantine::Missing,
+        }
+    }
+}
+
+impl fmt::Display for Quarantine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Quarantine::Missing => {
+                "strict mode was not set up on this server, or its data are lost"
+            }
+            Quarantine::Moved => "another server process answers than before",
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! What a script returned: a tag and values.
+
+/// A value that a script returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Value {
+    Nil,
+    Int(i64),
+    Bytes(Vec<u8>),
+    Array(Vec<Value>),
+}
+
+/// An answer: a tag and what comes with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    tag: String,
+    /// Everything, with nothing left in place of the tag.
+    rest: Vec<Value>,
+}
+
+/// An answer that no version of this script gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+impl Answer {
+    pub(crate) fn from_value(value: Value) -> Result<Self, Malformed> {
+        let Value::Array(mut items) = value else {
+            return Err(Malformed);
+        };
+        let Some(Value::Bytes(tag)) = items.first_mut() else {
+            return Err(Malformed);
+        };
+        let tag = String::from_utf8(std::mem::take(tag)).map_err(|_| Malformed)?;
+        Ok(Answer { tag, rest: items })
+    }
+
+    pub(crate) fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    pub(crate) fn values(&self) -> &[Value] {
+        &self.rest[1..]
+    }
+
+    fn at(&self, index: usize) -> Result<&Value, Malformed> {
+        self.rest.get(index + 1).ok_or(Malformed)
+    }
+
+    /// A whole number that is not negative, sent as an integer or as digits.
+    pub(crate) fn number(&self, index: usize) -> Result<u64, Malformed> {
+        u64::try_from(self.signed(index)?).map_err(|_| Malformed)
+    }
+
+    pub(crate) fn signed(&self, index: usize) -> Result<i64, Malformed> {
+        match self.at(index)? {
+            Value::Int(number) => Ok(*number),
+            Value::Bytes(digits) => std::str::from_utf8(digits)
+                .ok()
+                .and_then(|d| d.parse().ok())
+                .ok_or(Malformed),
+            Value::Nil | Value::Array(_) => Err(Malformed),
+        }
+    }
+
+    pub(crate) fn bytes(&self, index: usize) -> Result<&[u8], Malformed> {
+        match self.at(index)? {
+            Value::Bytes(bytes) => Ok(bytes),
+            Value::Nil | Value::Int(_) | Value::Array(_) => Err(Malformed),
+        }
+    }
+
+    pub(crate) fn text(&self, index: usize) -> Result<&str, Malformed> {
+        std::str::from_utf8(self.bytes(index)?).map_err(|_| Malformed)
+    }
+
+    pub(crate) fn array(&self, index: usize) -> Result<&[Value], Malformed> {
+        match self.at(index)? {
+            Value::Array(items) => Ok(items),
+            Value::Nil | Value::Int(_) | Value::Bytes(_) => Err(Malformed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(text: &str) -> Value {
+        Value::Bytes(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn an_answer_without_a_tag_is_malformed() {
+        for bad in [
+            Value::Nil,
+            Value::Int(1),
+            bytes("busy"),
+            Value::Array(vec![]),
+            Value::Array(vec![Value::Int(0)]),
+        ] {
+            assert_eq!(Answer::from_value(bad), Err(Malformed));
+        }
+    }
+
+    #[test]
+    fn numbers_come_as_integers_or_as_digits_and_nothing_else() {
+        let answer = Value::Array(vec![
+            bytes("t"),
+            Value::Int(-1),
+            bytes("1795224695691371"),
+            bytes("1e15"),
+            Value::Nil,
+        ]);
+        let answer = Answer::from_value(answer).unwrap();
+        assert_eq!(answer.signed(0), Ok(-1));
+        assert_eq!(answer.number(0), Err(Malformed));
+        assert_eq!(answer.number(1), Ok(1_795_224_695_691_371));
+        for missing in [2, 3, 9] {
+            assert_eq!(answer.number(missing), Err(Malformed));
+        }
+    }
+}

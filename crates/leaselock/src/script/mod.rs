@@ -1,0 +1,19 @@
+//! Scripts as Rust values: the text of a file, a call of it, and what it answers.
+
+pub(crate) mod answer;
+pub(crate) mod arg;
+pub(crate) mod call;
+pub(crate) mod damage;
+pub(crate) mod keys;
+#[cfg(feature = "redis")]
+pub(crate) mod library;
+pub(crate) mod operation;
+pub(crate) mod source;
+
+pub(crate) use self::answer::{Answer, Malformed, Value};
+pub(crate) use self::arg::Arg;
+pub(crate) use self::call::Call;
+pub(crate) use self::operation::Operation;
+#[cfg(feature = "redis")]
+pub(crate) use self::source::Scripts;
+pub(crate) use self::source::{Script, script};
