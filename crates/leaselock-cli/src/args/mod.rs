@@ -78,8 +78,8 @@ pub(crate) struct Globals {
     /// Where the locks live: file: (default), file:///dir, redis://host, rediss://host,
     /// redis+unix:///path, redis+sentinel://host,host/service, redis+cluster://host,host
     ///
-    /// Without it the locks lie in ~/.local/state/leaselock and exclude only copies run by the
-    /// same user on this machine. `file:///dir` shares them between users, `redis://…` between
+    /// Without it the locks lie in ~/.local/state/leaselock (/var/lib/leaselock for root), and
+    /// exclude only copies run by the same user on this machine. `file:///dir` shares them between users, `redis://…` between
     /// machines. Three or more servers, an odd number, make a quorum: repeat the option, or name them in
     /// LEASELOCK_URL with spaces between them. A password is better given in LEASELOCK_URL, because
     /// `ps` shows arguments.

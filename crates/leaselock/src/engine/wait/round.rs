@@ -25,7 +25,7 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 pub(super) enum Round {
     Won {
         fence: Option<Fence>,
-        /// Some nodes have not voted for us, or not yet.
+        /// True if every node voted for us.
         unanimous: bool,
     },
     Lost(Lost),
