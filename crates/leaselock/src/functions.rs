@@ -73,7 +73,7 @@ impl ClientBuilder {
 
 impl QuorumBuilder {
     /// Whether scripts are called as functions that an administrator has loaded onto every node
-    /// ([`Quorum::load_functions`]); off by default. A node without them has no vote.
+    /// ([`Quorum::load_functions`](crate::Quorum::load_functions)); off by default. A node without them has no vote.
     pub fn functions(mut self, on: bool) -> Self {
         self.functions = on.then(library);
         self
