@@ -38,7 +38,14 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
             Obtained::Ended(exit) => return Ok(exit),
         };
         let (fence, ttl) = (lease.fence(), lease.ttl());
-        let handle = lease.detach().await?;
+        let handle = match lease.detach().await {
+            Ok(handle) => handle,
+            Err(error) => {
+                // Nobody has its handle, so it is given back in the background, which ends with this process.
+                client.close_within(session::request_timeout(ttl)).await;
+                return Err(error.into());
+            }
+        };
         let secret = handle.to_secret_string();
         let line = if globals.json {
             let fence = fence.map(Fence::get);
