@@ -100,13 +100,17 @@ const SPREAD_PARTS: u32 = 10;
 /// A little later than that, so that waiters do not move in step: milliseconds at the head, where a lock stands idle
 /// meanwhile, and a tenth behind it.
 pub(crate) fn spread(wait: Duration, place: u64) -> Duration {
+    wait + jittered(spread_most(wait, place) / 2, 100)
+}
+
+/// By how much [`spread`] makes an interval longer at most.
+fn spread_most(wait: Duration, place: u64) -> Duration {
     const HEAD_SPREAD: Duration = Duration::from_millis(5);
-    let most = if place <= 1 {
+    if place <= 1 {
         HEAD_SPREAD.min(wait)
     } else {
         wait / SPREAD_PARTS
-    };
-    wait + jittered(most / 2, 100)
+    }
 }
 
 /// Between two tries for a lock behind which there is no line, so that one client asks at most ten times a second, and
@@ -173,8 +177,9 @@ mod tests {
 
     /// The longest that it is made.
     fn latest(wait: Duration, place: u64) -> Duration {
-        let most = (0..200).map(|_| spread(wait, place)).max();
-        most.unwrap_or_default().max(wait)
+        let longest = wait + spread_most(wait, place);
+        assert!((0..200).all(|_| spread(wait, place) <= longest));
+        longest
     }
 
     fn look(seen: &Seen, place: u64) -> u128 {
