@@ -1,4 +1,4 @@
-//! The scripts in Lua and what `fast.rs` makes of them: run side by side on the same states.
+//! The scripts in Lua and what `shortcut.rs` makes of them: run side by side on the same states.
 
 use std::cell::Cell;
 use std::sync::Arc;
