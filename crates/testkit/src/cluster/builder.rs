@@ -4,9 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Cluster, PATIENCE, SLOTS, serves};
+use crate::clock;
 use crate::process::wait_until;
 use crate::server::Server;
 use crate::tls::{Authority, Pair};
+
+/// A node gives up on one that has not answered after its node time-out, and after a second if that is less.
+const MEETS_WITHIN: Duration = Duration::from_secs(3);
 
 /// A cluster to be. See [`Cluster::builder`].
 #[derive(Debug)]
@@ -87,10 +91,7 @@ impl<'a> Builder<'a> {
             add.extend(slots.iter().map(String::as_str));
             expect_ok(node, &add);
         }
-        for node in &nodes[1..] {
-            let port = node.reached_at().to_string();
-            expect_ok(&nodes[0], &["CLUSTER", "MEET", "127.0.0.1", &port]);
-        }
+        introduce(&nodes);
         for (index, node) in replicas.iter().enumerate() {
             let primary = &primaries[index % primaries.len()];
             replicate(node, primary);
@@ -134,6 +135,38 @@ fn shares(primaries: u16) -> impl Iterator<Item = std::ops::Range<u16>> {
         u16::try_from(slot).expect("slots fit")
     };
     (0..primaries).map(move |index| bound(index)..bound(index + 1))
+}
+
+/// The first node knows all others. It gives up on one that has not answered within a second, which happens on a busy
+/// machine, and asks no more by itself.
+fn introduce(nodes: &[Server]) {
+    let Some((first, others)) = nodes.split_first() else {
+        return;
+    };
+    let mut asked_again = clock::now();
+    wait_until(PATIENCE, "the first node knows all others", || {
+        let known = first.cli(&["CLUSTER", "NODES"]);
+        let known = known.text().unwrap_or_default();
+        let mut unknown = others.iter().filter(|node| !is_among(known, node));
+        let Some(node) = unknown.next() else {
+            return true;
+        };
+        if clock::now() >= asked_again {
+            asked_again = clock::now() + MEETS_WITHIN;
+            for node in std::iter::once(node).chain(unknown) {
+                let port = node.reached_at().to_string();
+                expect_ok(first, &["CLUSTER", "MEET", "127.0.0.1", &port]);
+            }
+        }
+        false
+    });
+}
+
+/// Whether the node has a line of its own in the answer to `CLUSTER NODES`, and the two have met.
+fn is_among(known: &str, node: &Server) -> bool {
+    let address = format!(" 127.0.0.1:{}@", node.reached_at());
+    let mut lines = known.lines().filter(|line| line.contains(&address));
+    lines.any(|line| !line.contains("handshake"))
 }
 
 /// The node has heard of its primary, follows it, and has a copy of its data.
