@@ -1,7 +1,9 @@
 //! The children, seen from their parent.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -10,6 +12,29 @@ use crate::contender::{Kind, Setup, by_hand::Seen, text};
 
 /// What a child may take longer than it was asked to work.
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The program of the other build.
+static BEFORE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Lets each workload measure this other build of the benchmark too, beside its own.
+pub fn compare_with(program: PathBuf) {
+    BEFORE.set(program).ok(); // the command line is read once
+}
+
+/// Each build of leaselock is followed by the other one, if there is one to compare with.
+pub fn paired(kinds: &[Kind]) -> Vec<Kind> {
+    let other = |kind: &Kind| BEFORE.get().and(kind.before());
+    let pair = |kind: &Kind| std::iter::once(*kind).chain(other(kind));
+    kinds.iter().flat_map(pair).collect()
+}
+
+fn program(kind: Kind) -> Result<PathBuf, String> {
+    if kind == kind.as_told() {
+        return std::env::current_exe().map_err(text);
+    }
+    let before = BEFORE.get().cloned();
+    before.ok_or_else(|| format!("{}: --before names its program", kind.name()))
+}
 
 /// One contender in one process; it is killed when this is dropped.
 pub struct Worker {
@@ -22,12 +47,12 @@ pub struct Worker {
 impl Worker {
     pub fn start(kind: Kind, urls: &[String], seen: Option<Seen>) -> Result<Worker, String> {
         let setup = Setup {
-            kind,
+            kind: kind.as_told(),
             urls: urls.to_vec(),
             seen,
         };
         let setup = serde_json::to_string(&setup).map_err(text)?;
-        let program = std::env::current_exe().map_err(text)?;
+        let program = program(kind)?;
         let mut command = Command::new(program);
         command
             .args(["child", &setup])

@@ -2,7 +2,8 @@
 //!
 //! Started by `cargo xtask bench`. Each contender runs in a process of its own; the rounds of all
 //! contenders alternate, and ratios are taken round by round, so that what disturbs the machine
-//! disturbs both sides of a ratio.
+//! disturbs both sides of a ratio. `--before PROGRAM` names the benchmark of another build, whose
+//! leaselock is measured in the same rounds: each figure of the one over that of the other.
 
 mod child;
 mod clock;
@@ -58,6 +59,7 @@ impl Asked {
             effort: Effort {
                 quick: false,
                 command: None,
+                rounds: None,
             },
             json: None,
             markdown: None,
@@ -73,6 +75,12 @@ impl Asked {
                 "--quick" => asked.effort.quick = true,
                 "--json" => asked.json = Some(file()?),
                 "--markdown" => asked.markdown = Some(file()?),
+                "--before" => crew::compare_with(file()?),
+                "--rounds" => {
+                    let rounds = args.next().and_then(|count| count.parse().ok());
+                    let rounds = rounds.filter(|count| *count > 0);
+                    asked.effort.rounds = Some(rounds.ok_or("--rounds needs a number")?);
+                }
                 "--command" => asked.effort.command = Some(file()?),
                 name if ALL.contains(&name) => asked.workloads.push(name.to_owned()),
                 other => {
@@ -128,6 +136,10 @@ fn page(report: &Report, markdown: bool) -> String {
             case.title,
             draw(&table::rows(case))
         );
+        let paired = table::before_and_after(case);
+        if !paired.is_empty() {
+            page += &format!("\n{}", draw(&paired));
+        }
         for note in &case.notes {
             page += &format!("\n{note}\n");
         }

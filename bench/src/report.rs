@@ -53,7 +53,8 @@ pub fn column(heading: &'static str, metric: &'static str, show: Show) -> Column
 }
 
 impl Case {
-    /// Measures everybody in every round, each round beginning with another one.
+    /// Measures everybody in every round, each round beginning with another one, and every other one backwards: of
+    /// each two one comes first as often as the other.
     pub fn measure(
         workload: &'static str,
         title: String,
@@ -79,7 +80,11 @@ impl Case {
         let mut out = vec![false; contenders.len()];
         for number in 0..rounds {
             for step in 0..contenders.len() {
-                let index = (number + step) % contenders.len();
+                let place = (number / 2 + step) % contenders.len();
+                let index = match number % 2 {
+                    0 => place,
+                    _ => contenders.len() - 1 - place,
+                };
                 if out[index] {
                     continue;
                 }
@@ -173,4 +178,25 @@ pub struct Report {
     pub environment: BTreeMap<&'static str, String>,
     pub cases: Vec<Case>,
     pub targets: Vec<Target>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_two_contenders_one_is_measured_first_as_often_as_the_other() {
+        let names = ["a", "b", "c"].map(str::to_owned);
+        let mut order = Vec::new();
+        let sample = |_| Ok(Sample::new());
+        Case::measure("W", String::new(), Vec::new(), &names, 6, |index| {
+            order.push(index);
+            sample(index)
+        });
+        let place = |round: &[usize], who| round.iter().position(|index| *index == who).unwrap();
+        for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+            let first = |round: &&[usize]| place(round, a) < place(round, b);
+            assert_eq!(order.chunks(3).filter(first).count(), 3, "{a} and {b}");
+        }
+    }
 }

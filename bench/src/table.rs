@@ -99,6 +99,35 @@ pub fn markdown(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// Each figure of leaselock over that of the other build of it, round by round; empty without such a build.
+pub fn before_and_after(case: &Case) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for measured in &case.results {
+        let name = measured.contender.as_str();
+        let before = name.replace("leaselock", "before");
+        if before == name || case.of(&before).is_none() {
+            continue;
+        }
+        let plain = case
+            .columns
+            .iter()
+            .filter(|column| matches!(column.show, Show::Median(_)));
+        for column in plain {
+            let cell = ratio(case, name, &before, column.metric);
+            rows.push(vec![name.to_owned(), column.heading.to_owned(), cell]);
+        }
+    }
+    if !rows.is_empty() {
+        rows.insert(
+            0,
+            ["after ÷ before", "", "median (quarters)"]
+                .map(str::to_owned)
+                .to_vec(),
+        );
+    }
+    rows
+}
+
 /// What was promised, what was measured, and whether that is enough.
 pub fn targets(targets: &[Target]) -> Vec<Vec<String>> {
     let heading = ["", "measured", "target", ""].map(str::to_owned).to_vec();

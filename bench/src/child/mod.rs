@@ -84,7 +84,9 @@ pub fn run(setup: &Setup) -> Result<(), String> {
         Kind::RawParallel => serve::<RawParallel>(&runtime, setup),
         Kind::ByHand | Kind::ByHandUnfenced => serve::<ByHand>(&runtime, setup),
         Kind::RawQueue => serve::<RawQueue>(&runtime, setup),
-        Kind::Leaselock | Kind::LeaselockUnfenced => serve::<Leaselock>(&runtime, setup),
+        Kind::Leaselock | Kind::LeaselockUnfenced | Kind::Before | Kind::BeforeUnfenced => {
+            serve::<Leaselock>(&runtime, setup)
+        }
         Kind::Rslock => serve::<Rslock>(&runtime, setup),
         Kind::RedisLock => serve::<RedisLock>(&runtime, setup),
         Kind::Redlock => serve::<Redlock>(&runtime, setup),

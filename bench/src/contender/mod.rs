@@ -71,6 +71,9 @@ pub enum Kind {
     RawQueue,
     Leaselock,
     LeaselockUnfenced,
+    /// Another build of leaselock, in the program that `--before` names.
+    Before,
+    BeforeUnfenced,
     Rslock,
     RedisLock,
     Redlock,
@@ -87,6 +90,8 @@ impl Kind {
             Kind::RawQueue => "raw-queue",
             Kind::Leaselock => "leaselock",
             Kind::LeaselockUnfenced => "leaselock, unfenced",
+            Kind::Before => "before",
+            Kind::BeforeUnfenced => "before, unfenced",
             Kind::Rslock => "rslock",
             Kind::RedisLock => "redis-lock",
             Kind::Redlock => "redlock",
@@ -100,10 +105,32 @@ impl Kind {
         match self {
             Kind::Leaselock
             | Kind::LeaselockUnfenced
+            | Kind::Before
+            | Kind::BeforeUnfenced
             | Kind::ByHand
             | Kind::ByHandUnfenced
             | Kind::RawQueue => Inside::AllButScripts,
             _ => Inside::GetAndDelete,
+        }
+    }
+}
+
+impl Kind {
+    /// The same of the other build, if this is measured in two.
+    pub fn before(self) -> Option<Kind> {
+        match self {
+            Kind::Leaselock => Some(Kind::Before),
+            Kind::LeaselockUnfenced => Some(Kind::BeforeUnfenced),
+            _ => None,
+        }
+    }
+
+    /// What the process is told that it is.
+    pub fn as_told(self) -> Kind {
+        match self {
+            Kind::Before => Kind::Leaselock,
+            Kind::BeforeUnfenced => Kind::LeaselockUnfenced,
+            other => other,
         }
     }
 }

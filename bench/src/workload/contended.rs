@@ -1,6 +1,7 @@
 //! W3: one name that many want, in one process and across processes.
 
 use crate::contender::Kind;
+use crate::crew::paired;
 use crate::party::{Loop, Party};
 use crate::report::{Case, Column, Report, Show, Target, column};
 use crate::stand::Stand;
@@ -24,7 +25,7 @@ pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
     let scenes = if effort.quick { quick() } else { full() };
     let mut measured = Vec::new();
     for scene in scenes {
-        let case = measure(&scene)?;
+        let case = measure(&scene, effort.rounds(scene.rounds))?;
         measured.push((scene, case));
     }
     targets(report, &measured);
@@ -125,9 +126,9 @@ fn title(scene: &Scene) -> String {
     format!("{total} waiters, {shape}, {hold}, {}", scene.mode.name())
 }
 
-fn measure(scene: &Scene) -> Result<Case, String> {
+fn measure(scene: &Scene, rounds: usize) -> Result<Case, String> {
     let mut stand = Stand::start()?;
-    let mut kinds = vec![Kind::RawQueue, Kind::Leaselock];
+    let mut kinds = paired(&[Kind::RawQueue, Kind::Leaselock]);
     if scene.peers {
         kinds.extend([Kind::Rslock, Kind::RedisLock, Kind::Redlock]);
     }
@@ -144,7 +145,7 @@ fn measure(scene: &Scene) -> Result<Case, String> {
         title(scene),
         columns(scene),
         &names,
-        scene.rounds,
+        rounds,
         |index| parties[index].round(Some(&mut stand), scene.ms),
     ))
 }

@@ -2,7 +2,7 @@
 
 use crate::child::Pairs;
 use crate::contender::Kind;
-use crate::crew::Worker;
+use crate::crew::{Worker, paired};
 use crate::overhear;
 use crate::report::{Case, Column, Report, Sample, Show, Target, column};
 use crate::stand::Stand;
@@ -19,7 +19,7 @@ pub fn one_task(effort: &Effort, report: &mut Report) -> Result<(), String> {
         "one task, one name".to_owned(),
         one_task_columns(),
         1,
-        rounds,
+        effort.rounds(rounds),
         ms,
     );
     targets_of_one_task(&case, report);
@@ -46,7 +46,7 @@ pub fn many_tasks(effort: &Effort, report: &mut Report) -> Result<(), String> {
             title,
             many_tasks_columns(),
             tasks,
-            rounds,
+            effort.rounds(rounds),
             ms,
         );
         targets_of_many_tasks(&case, tasks, report);
@@ -101,7 +101,7 @@ pub(super) struct Crew(Vec<Worker>, Vec<String>);
 impl Crew {
     pub(super) fn start(stand: &Stand, kinds: &[Kind]) -> Result<Crew, String> {
         let mut crew = Crew(Vec::new(), Vec::new());
-        for kind in kinds {
+        for kind in &paired(kinds) {
             let overheard = match kind {
                 Kind::ByHand => Some(overhear::pair(stand, Kind::Leaselock)),
                 Kind::ByHandUnfenced => Some(overhear::pair(stand, Kind::LeaselockUnfenced)),

@@ -17,6 +17,14 @@ pub struct Effort {
     pub quick: bool,
     /// The `leaselock` command, for the time it takes to start.
     pub command: Option<PathBuf>,
+    /// How often each situation is measured, if it is not as usual.
+    pub rounds: Option<usize>,
+}
+
+impl Effort {
+    pub fn rounds(&self, usual: usize) -> usize {
+        self.rounds.unwrap_or(usual)
+    }
 }
 
 /// All that was asked for, in order; `say` is called before each case.

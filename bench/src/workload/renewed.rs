@@ -2,7 +2,7 @@
 
 use crate::child::Hold;
 use crate::contender::Kind;
-use crate::crew::Worker;
+use crate::crew::{Worker, paired};
 use crate::report::{Case, Column, Report, Sample, Show, Target, column};
 use crate::stand::Stand;
 use crate::workload::{Effort, say};
@@ -21,11 +21,12 @@ pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
         } else {
             120_000
         };
-        let kinds = [Kind::Raw, Kind::Leaselock];
-        let names = [BY_HAND, Kind::Leaselock.name()].map(str::to_owned);
+        let kinds = paired(&[Kind::Raw, Kind::Leaselock]);
+        let others = kinds[1..].iter().map(|kind| kind.name().to_owned());
+        let names: Vec<String> = std::iter::once(BY_HAND.to_owned()).chain(others).collect();
         say(&format!("W5: {count} leases for {} s", ms / 1000));
         let title = format!("{count} leases, ttl 6 s, {} s", ms / 1000);
-        let case = Case::measure("W5", title, columns(), &names, 1, |index| {
+        let case = Case::measure("W5", title, columns(), &names, effort.rounds(1), |index| {
             // By hand it is as steady as the clock that drives it.
             measure(
                 kinds[index],

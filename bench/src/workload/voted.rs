@@ -19,7 +19,15 @@ pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
             let mut crew = Crew::start(&stand, &EVERYBODY)?;
             say(&format!("W4: {servers} servers, tasks: {tasks}"));
             let title = format!("quorum of {servers}, tasks with a name each: {tasks}");
-            let case = crew.case(&mut stand, "W4", title, columns(), tasks, rounds, ms);
+            let case = crew.case(
+                &mut stand,
+                "W4",
+                title,
+                columns(),
+                tasks,
+                effort.rounds(rounds),
+                ms,
+            );
             targets(&case, servers, tasks, report);
             report.cases.push(case);
             stand.empty()?;
