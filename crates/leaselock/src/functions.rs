@@ -2,8 +2,6 @@
 
 use std::sync::OnceLock;
 
-#[cfg(feature = "embedded")]
-use crate::base::error::ErrorKind;
 use crate::base::error::StoreError;
 use crate::client::builder::ClientBuilder;
 use crate::client::quorum::builder::QuorumBuilder;
@@ -13,7 +11,6 @@ use crate::interop::protocol;
 use crate::mutex;
 use crate::script::Script;
 use crate::script::library::Library;
-use crate::store::Store;
 use crate::store::redis::LoadedFunctions;
 
 /// Every script that a server may be asked to run.
@@ -42,15 +39,8 @@ impl Client {
     /// [`StoreError`] of the kind `Unsupported` when the store has no functions (Redis before 7, a folder), `Forbidden`
     /// when the user may not load them. Of several servers it names each that failed; the others have them.
     pub async fn load_functions(&self) -> Result<LoadedFunctions, StoreError> {
-        match &self.inner().store {
-            Store::Redis(store) => store.load_functions(library(), OPERATOR_WITHIN).await,
-            Store::Quorum(store) => store.load_functions(library(), OPERATOR_WITHIN).await,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => Err(StoreError::refused(
-                ErrorKind::Unsupported,
-                "functions are for servers, and this is a folder or memory",
-            )),
-        }
+        let store = &self.inner().store;
+        store.load_functions(library(), OPERATOR_WITHIN).await
     }
 
     /// What [`load_functions`](Client::load_functions) loads, for whoever loads it by other means:

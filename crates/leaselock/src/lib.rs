@@ -37,7 +37,6 @@ pub(crate) mod engine;
 mod functions;
 pub(crate) mod interop;
 mod mutex;
-#[cfg(feature = "redis")]
 pub(crate) mod quorum;
 mod script;
 mod store;

@@ -21,6 +21,7 @@ use crate::engine::wait::local::groups::LocalGroups;
 use crate::engine::wait::local::keyed_mutex::KeyedMutex;
 #[cfg(feature = "redis")]
 use crate::interop::protocol::watch_multi;
+use crate::quorum::executor::Executor;
 use crate::script::keys;
 #[cfg(feature = "redis")]
 use crate::script::library::Library;
@@ -57,7 +58,7 @@ enum Source {
     #[cfg(feature = "redis")]
     Store(Result<Box<crate::store::redis::RedisStore>, InvalidInput>),
     #[cfg(feature = "redis")]
-    Quorum(crate::quorum::QuorumStore),
+    Quorum(crate::quorum::group::QuorumStore),
 }
 
 impl Default for ClientBuilder {
@@ -122,7 +123,7 @@ impl ClientBuilder {
 
     /// The servers of a quorum.
     #[cfg(feature = "redis")]
-    pub(crate) fn quorum(mut self, quorum: crate::quorum::QuorumStore) -> Self {
+    pub(crate) fn quorum(mut self, quorum: crate::quorum::group::QuorumStore) -> Self {
         self.source = Source::Quorum(quorum);
         self
     }
@@ -246,7 +247,7 @@ impl ClientBuilder {
     /// What strict mode needs, if it was asked for.
     fn gate(
         &self,
-        store: &Store,
+        store: &Executor,
         drift: Drift,
     ) -> Result<Option<Arc<QuarantineKey>>, InvalidInput> {
         let Some(longest) = self.strict else {
@@ -271,7 +272,7 @@ impl ClientBuilder {
         self.defaults.check()?;
         #[cfg(feature = "redis")]
         if let Source::Quorum(quorum) = &self.source {
-            quorum.check_limits(&self.defaults)?;
+            super::several::check_limits(quorum, &self.defaults)?;
         }
         if self.drift_ppm > DRIFT_PPM_MAX {
             return Err(InvalidInput::new(format!(
@@ -299,11 +300,11 @@ impl ClientBuilder {
         Ok(())
     }
 
-    fn store(&self, id: &ClientId) -> Result<Store, InvalidInput> {
+    fn store(&self, id: &ClientId) -> Result<Executor, InvalidInput> {
         match &self.source {
             Source::Url(url) => {
                 let target = self.secured(self.hardened(url::parse(url)?)?)?;
-                self.store_at(target, id)
+                self.store_at(target, id).map(Executor::One)
             }
             #[cfg(feature = "redis")]
             Source::Store(Ok(_)) if self.functions.is_some() => Err(functions_need_a_url()),
@@ -312,11 +313,11 @@ impl ClientBuilder {
                 "a client or connection that is handed in has TLS settings of its own: use a rediss:// URL".to_owned(),
             )),
             #[cfg(feature = "redis")]
-            Source::Store(Ok(store)) => Ok(Store::Redis((**store).clone())),
+            Source::Store(Ok(store)) => Ok(Executor::One(Store::Redis((**store).clone()))),
             #[cfg(feature = "redis")]
             Source::Store(Err(unusable)) => Err(unusable.clone()),
             #[cfg(feature = "redis")]
-            Source::Quorum(quorum) => Ok(Store::Quorum(quorum.clone())),
+            Source::Quorum(quorum) => Ok(Executor::Majority(quorum.clone())),
         }
     }
 

@@ -19,6 +19,7 @@ use std::time::Duration;
 use self::requests::Requests;
 use crate::engine::identity::{Announce, Process};
 pub(crate) use crate::engine::thread::Background;
+use crate::quorum::votable::Votable;
 
 use self::builder::ClientBuilder;
 use self::detached::{DetachedLease, Handle};
@@ -39,12 +40,12 @@ use crate::engine::lease::record::LeaseRecord;
 use crate::engine::wait::local::groups::LocalGroups;
 use crate::engine::wait::local::keyed_mutex::KeyedMutex;
 use crate::mutex::Mutex;
-use crate::script::Operation;
+use crate::quorum::executor::Executor;
 use crate::script::keys;
 use crate::script::keys::MutexKeys;
+use crate::store::Holder;
 use crate::store::report;
 use crate::store::report::Report;
-use crate::store::{Holder, Store};
 
 /// How long others can read who a client is, without its renewing it.
 const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
@@ -77,7 +78,7 @@ pub(crate) struct Inner {
     pub(crate) drift: Drift,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) clock: Clock,
-    pub(crate) store: Store,
+    pub(crate) store: Executor,
     pub(crate) requests: Requests,
     pub(crate) tokens: Stock,
     pub(crate) skew: Arc<ClockWatch>,
@@ -230,11 +231,8 @@ impl Client {
     /// [`StoreError`] when the store does not answer.
     pub async fn doctor(&self) -> Result<Report, StoreError> {
         let mut report = self.inner.store.examine(OPERATOR_WITHIN).await?;
-        #[cfg(feature = "sentinel")]
-        if let Store::Redis(store) = &self.inner.store {
-            let ttl = self.inner.defaults.length();
-            store.examine_sentinels(&mut report, ttl).await;
-        }
+        let ttl = self.inner.defaults.length();
+        self.inner.store.examine_sentinels(&mut report, ttl).await;
         report.checks.extend(report::clock_jumps(
             self.inner.skew.jumps(),
             self.inner.skew.last_ms(),
@@ -282,12 +280,7 @@ impl Client {
     /// A descriptor that a child process can inherit: as long as it is open anywhere, a lease of this client in a
     /// folder store stays held, even when this process is gone, as with flock(1). `None` on other stores.
     pub fn session_descriptor(&self) -> Option<std::os::fd::OwnedFd> {
-        match &self.inner.store {
-            #[cfg(feature = "embedded")]
-            Store::Embedded(store) => store.session_descriptor(),
-            #[cfg(feature = "redis")]
-            Store::Redis(_) | Store::Quorum(_) => None,
-        }
+        self.inner.store.session_descriptor()
     }
 }
 
@@ -327,20 +320,14 @@ impl Inner {
         within: Duration,
     ) -> Result<crate::store::redis::DedicatedConnection, StoreError> {
         let handle = &self.background()?.handle;
-        match &self.store {
-            Store::Redis(store) => store.private(handle, within).await,
-            _ => Err(StoreError::refused(
-                crate::base::error::ErrorKind::Unsupported,
-                "only one server gives a connection of its own",
-            )),
-        }
+        self.store.private(handle, within).await
     }
 
     pub(crate) fn request_timeout(&self, ttl: Ttl) -> Duration {
         crate::engine::renewal::request_timeout(self.request_timeout, ttl)
     }
 
-    pub(crate) async fn ask<O: Operation>(
+    pub(crate) async fn ask<O: Votable>(
         &self,
         operation: &O,
         within: Duration,
@@ -349,9 +336,9 @@ impl Inner {
     }
 
     /// Runs an operation, and takes in what time it is on the server.
-    pub(crate) async fn ask_over<O: Operation>(
+    pub(crate) async fn ask_over<O: Votable>(
         &self,
-        store: &Store,
+        store: &Executor,
         operation: &O,
         within: Duration,
     ) -> Result<O::Reply, StoreError> {

@@ -11,21 +11,21 @@ use crate::engine::batch::SoloPermit;
 use crate::engine::batch::{Batcher, ContentionFilter, Pending};
 use crate::engine::calls::{Acquire, Acquired, Release, ReleaseAnswer};
 use crate::engine::calls_many::{Acquires, Item, Releases, Terms};
-use crate::store::Store;
+use crate::quorum::executor::Executor;
 
 #[derive(Debug)]
 pub(crate) struct Requests {
     acquires: Batcher<Acquires>,
     releases: Batcher<Releases>,
     contended: Arc<ContentionFilter>,
-    store: Store,
+    store: Executor,
     clock: Clock,
 }
 
 impl Requests {
     /// In strict mode acquisitions leave one by one, because each is to ask at the gate; releases grant nothing when they
     /// leave together.
-    pub(crate) fn new(store: &Store, clock: &Clock, strict: bool) -> Self {
+    pub(crate) fn new(store: &Executor, clock: &Clock, strict: bool) -> Self {
         let contended = Arc::new(ContentionFilter::default());
         let shared = || (store.clone(), clock.clone(), Arc::clone(&contended));
         let ((for_acquires, clock, noted), (for_releases, its_clock, its_noted)) =

@@ -68,7 +68,10 @@ impl Client {
         let longest = strict.gate.longest;
         let init = move |inner: Arc<Inner>, key: String| async move {
             let key = &key;
-            inner.ask(&Init { key, longest }, OPERATOR_WITHIN).await
+            inner
+                .store
+                .ask_one(&Init { key, longest }, OPERATOR_WITHIN)
+                .await
         };
         self.at_gates(init, |_| true).await
     }
@@ -84,7 +87,10 @@ impl Client {
     pub async fn strict_status(&self) -> Result<StrictStatus, StoreError> {
         self.inner.store.can_be_strict()?;
         let look = |inner: Arc<Inner>, key: String| async move {
-            inner.ask(&Status { key: &key }, OPERATOR_WITHIN).await
+            inner
+                .store
+                .ask_one(&Status { key: &key }, OPERATOR_WITHIN)
+                .await
         };
         let mut worst: Option<StrictStatus> = None;
         let told = |status| {

@@ -4,9 +4,11 @@ use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 #[cfg(feature = "redis")]
-use crate::engine::votable;
+use crate::engine::verdicts;
 #[cfg(feature = "redis")]
 use crate::quorum::tally::{Verdict, Votes};
+#[cfg(feature = "redis")]
+use crate::quorum::votable::Votable;
 use crate::script::damage;
 use crate::script::keys::MutexKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
@@ -73,10 +75,12 @@ impl Operation for Inspect<'_> {
     fn time_us(answer: &Answer) -> Option<u64> {
         answer.number(0).ok()
     }
+}
 
-    #[cfg(feature = "redis")]
+#[cfg(feature = "redis")]
+impl Votable for Inspect<'_> {
     fn count(votes: &Votes<Inspected>) -> Verdict<Inspected> {
-        votable::inspected(votes)
+        verdicts::inspected(votes)
     }
 }
 
@@ -181,10 +185,12 @@ impl Operation for Break<'_> {
         let last = answer.values().len().checked_sub(1)?;
         answer.number(last).ok()
     }
+}
 
-    #[cfg(feature = "redis")]
+#[cfg(feature = "redis")]
+impl Votable for Break<'_> {
     fn count(votes: &Votes<Broke>) -> Verdict<Broke> {
-        votable::broke(votes)
+        verdicts::broke(votes)
     }
 }
 
@@ -212,10 +218,12 @@ impl Operation for Note<'_> {
             _ => Err(Malformed),
         }
     }
+}
 
-    #[cfg(feature = "redis")]
+#[cfg(feature = "redis")]
+impl Votable for Note<'_> {
     fn count(votes: &Votes<()>) -> Verdict<()> {
-        votable::written(votes)
+        verdicts::written(votes)
     }
 }
 
@@ -250,3 +258,6 @@ impl Operation for Survey<'_> {
         }
     }
 }
+
+#[cfg(feature = "redis")]
+impl Votable for Survey<'_> {}

@@ -5,11 +5,13 @@ pub(crate) mod many;
 use std::time::Duration;
 
 use super::calls::{ReleaseAnswer, Seen, seen_at};
-use super::votable;
+use super::verdicts;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::quorum::tally::{Verdict, Votes};
+#[cfg(feature = "redis")]
+use crate::quorum::votable::Votable;
 use crate::script::keys::MutexKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
@@ -82,6 +84,9 @@ impl Operation for Vote<'_> {
     }
 }
 
+#[cfg(feature = "redis")]
+impl Votable for Vote<'_> {}
+
 /// Proposes another fencing token for votes that are ours. Runs `lua/quorum/accept.lua`.
 #[derive(Debug)]
 pub(crate) struct Accept<'a> {
@@ -122,6 +127,9 @@ impl Operation for Accept<'_> {
     }
 }
 
+#[cfg(feature = "redis")]
+impl Votable for Accept<'_> {}
+
 pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
@@ -152,7 +160,6 @@ impl<'a> Withdraw<'a> {
 impl Operation for Withdraw<'_> {
     type Reply = ReleaseAnswer;
     const SCRIPT: fn() -> &'static Script = || script!("quorum/withdraw" first, with "callers");
-    const CLEANS_UP: bool = true;
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock).key(self.keys.callers());
@@ -169,9 +176,14 @@ impl Operation for Withdraw<'_> {
             _ => Err(Malformed),
         }
     }
+}
+
+#[cfg(feature = "redis")]
+impl Votable for Withdraw<'_> {
+    const CLEANS_UP: bool = true;
 
     fn count(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
-        votable::released(votes)
+        verdicts::released(votes)
     }
 
     fn is_found(reply: &ReleaseAnswer) -> bool {

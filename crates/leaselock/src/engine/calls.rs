@@ -5,7 +5,7 @@ use std::time::Duration;
 #[cfg(feature = "redis")]
 use super::ballot::Withdraw;
 #[cfg(feature = "redis")]
-use super::votable;
+use super::verdicts;
 use crate::base::error::Quarantine;
 #[cfg(feature = "redis")]
 use crate::base::error::StoreError;
@@ -15,6 +15,8 @@ use crate::base::ttl::Ttl;
 use crate::interop::protocol::setnx_pexpire;
 #[cfg(feature = "redis")]
 use crate::quorum::tally::{Verdict, Votes};
+#[cfg(feature = "redis")]
+use crate::quorum::votable::Votable;
 use crate::script::keys::MutexKeys;
 use crate::script::{Answer, Arg, Call, Malformed, Operation, Script, script};
 
@@ -155,6 +157,9 @@ impl Operation for Acquire<'_> {
     }
 }
 
+#[cfg(feature = "redis")]
+impl Votable for Acquire<'_> {}
+
 /// What only a place in line needs, in one argument, because each costs client and server.
 pub(crate) struct QueueRequest<'a, 'b>(pub(crate) &'a Acquire<'b>);
 
@@ -240,10 +245,12 @@ impl Operation for Extend<'_> {
         let lasts = answer.tag() == "extended";
         answer.number(usize::from(lasts)).ok()
     }
+}
 
-    #[cfg(feature = "redis")]
+#[cfg(feature = "redis")]
+impl Votable for Extend<'_> {
     fn count(votes: &Votes<ExtendAnswer>) -> Verdict<ExtendAnswer> {
-        votable::extended(votes)
+        verdicts::extended(votes)
     }
 }
 
@@ -300,26 +307,24 @@ impl Operation for Release<'_> {
             _ => Err(Malformed),
         }
     }
+}
 
-    #[cfg(feature = "redis")]
+#[cfg(feature = "redis")]
+impl Votable for Release<'_> {
     const CLEANS_UP: bool = true;
 
-    #[cfg(feature = "redis")]
     fn on_a_node(&self) -> Call {
         Withdraw::of(self.keys, self.token).call()
     }
 
-    #[cfg(feature = "redis")]
     fn of_a_node(answer: &Answer) -> Result<ReleaseAnswer, StoreError> {
         Withdraw::read(answer)
     }
 
-    #[cfg(feature = "redis")]
     fn count(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
-        votable::released(votes)
+        verdicts::released(votes)
     }
 
-    #[cfg(feature = "redis")]
     fn is_found(reply: &ReleaseAnswer) -> bool {
         *reply == ReleaseAnswer::Released
     }
@@ -377,16 +382,16 @@ impl Operation for Cancel<'_> {
     fn time_us(answer: &Answer) -> Option<u64> {
         answer.number(0).ok()
     }
+}
 
-    #[cfg(feature = "redis")]
+#[cfg(feature = "redis")]
+impl Votable for Cancel<'_> {
     const CLEANS_UP: bool = true;
 
-    #[cfg(feature = "redis")]
     fn on_a_node(&self) -> Call {
         Withdraw::of(self.keys, self.token).call()
     }
 
-    #[cfg(feature = "redis")]
     fn of_a_node(answer: &Answer) -> Result<Cancelled, StoreError> {
         Ok(match Withdraw::read(answer)? {
             ReleaseAnswer::Released => Cancelled::Released,
@@ -394,9 +399,8 @@ impl Operation for Cancel<'_> {
         })
     }
 
-    #[cfg(feature = "redis")]
     fn count(votes: &Votes<Cancelled>) -> Verdict<Cancelled> {
-        votable::cancelled(votes)
+        verdicts::cancelled(votes)
     }
 }
 
@@ -440,10 +444,12 @@ impl Operation for Detach<'_> {
         let lasts = answer.tag() == "passed";
         answer.number(usize::from(lasts)).ok()
     }
+}
 
-    #[cfg(feature = "redis")]
+#[cfg(feature = "redis")]
+impl Votable for Detach<'_> {
     fn count(votes: &Votes<Detached>) -> Verdict<Detached> {
-        votable::detached(votes)
+        verdicts::detached(votes)
     }
 }
 

@@ -6,16 +6,17 @@ use std::time::Duration;
 use super::ballot::many::{WithdrawMany, vote_together};
 use super::calls::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
 #[cfg(feature = "redis")]
-use super::votable;
+use super::verdicts;
 use crate::base::error::StoreError;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
+use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::quorum::tally::{Verdict, Votes};
+use crate::quorum::votable::Votable;
 use crate::script::keys::MutexKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
-use crate::store::Store;
 
 /// More items in one call would hold the server for too long. The same number stands in `lua/many.lua`.
 pub(crate) const MANY_MAX: usize = 256;
@@ -42,13 +43,13 @@ pub(crate) type Answers<R> = Vec<Option<R>>;
 /// A kind of request of which many can leave together.
 pub(crate) trait Kind: Send + Sync + 'static {
     type Reply: Send + 'static;
-    type Many<'a>: Operation<Reply = Answers<Self::Reply>> + Send + Sync;
+    type Many<'a>: Votable<Reply = Answers<Self::Reply>> + Send + Sync;
     /// Items with the same terms, at most [`MANY_MAX`].
     fn many(terms: Terms, items: &[Item]) -> Self::Many<'_>;
 
     /// What a store answers to all of them.
     fn ask(
-        store: &Store,
+        store: &Executor,
         items: &[Item],
         within: Duration,
     ) -> impl Future<Output = Result<Answers<Self::Reply>, StoreError>> + Send {
@@ -74,14 +75,14 @@ impl Kind for Acquires {
     /// Several servers vote on it.
     #[cfg(feature = "redis")]
     async fn ask(
-        store: &Store,
+        store: &Executor,
         items: &[Item],
         within: Duration,
     ) -> Result<Answers<Acquired>, StoreError> {
         let terms = items[0].terms;
-        match store {
-            Store::Quorum(quorum) => Box::pin(vote_together(quorum, terms, items, within)).await,
-            store => store.ask(&Self::many(terms, items), within).await,
+        match store.majority() {
+            Some(quorum) => Box::pin(vote_together(quorum, terms, items, within)).await,
+            None => store.ask(&Self::many(terms, items), within).await,
         }
     }
 }
@@ -128,6 +129,9 @@ impl Operation for AcquireMany<'_> {
         }
     }
 }
+
+#[cfg(feature = "redis")]
+impl Votable for AcquireMany<'_> {}
 
 /// Understands one letter after the other.
 pub(crate) fn each<R>(
@@ -181,11 +185,12 @@ impl Operation for ReleaseMany<'_> {
             _ => Err(Malformed),
         }
     }
+}
 
-    #[cfg(feature = "redis")]
+#[cfg(feature = "redis")]
+impl Votable for ReleaseMany<'_> {
     const CLEANS_UP: bool = true;
 
-    #[cfg(feature = "redis")]
     fn on_a_node(&self) -> Call {
         let items: Vec<&Item> = self.0.iter().collect();
         let tells = true;
@@ -196,17 +201,14 @@ impl Operation for ReleaseMany<'_> {
         .call()
     }
 
-    #[cfg(feature = "redis")]
     fn of_a_node(answer: &Answer) -> Result<Answers<ReleaseAnswer>, StoreError> {
         WithdrawMany::read(answer)
     }
 
-    #[cfg(feature = "redis")]
     fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Verdict<Answers<ReleaseAnswer>> {
         WithdrawMany::count(votes)
     }
 
-    #[cfg(feature = "redis")]
     fn is_found(reply: &Answers<ReleaseAnswer>) -> bool {
         WithdrawMany::is_found(reply)
     }
@@ -246,9 +248,11 @@ impl Operation for ExtendMany<'_> {
     fn time_us(answer: &Answer) -> Option<u64> {
         answer.number(0).ok()
     }
+}
 
-    #[cfg(feature = "redis")]
+#[cfg(feature = "redis")]
+impl Votable for ExtendMany<'_> {
     fn count(votes: &Votes<Answers<ExtendAnswer>>) -> Verdict<Answers<ExtendAnswer>> {
-        votable::each_item(votes, votable::extended)
+        verdicts::each_item(votes, verdicts::extended)
     }
 }

@@ -19,8 +19,8 @@ use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::client::options::DEFAULT_TTL;
 use crate::interop::protocol::custom::ForeignLock;
+use crate::quorum::executor::Executor;
 use crate::script::keys::MutexKeys;
-use crate::store::Store;
 
 /// Pauses between tries while the store does not answer; the last one repeats.
 const PAUSES_MS: [u64; 5] = [0, 50, 200, 1000, 3000];
@@ -239,7 +239,7 @@ impl Counters {
 
 impl CleanupTask {
     /// Runs until no one can owe anything any more.
-    pub(crate) async fn run(mut self, store: Store, clock: Clock) {
+    pub(crate) async fn run(mut self, store: Executor, clock: Clock) {
         let way = Arc::new(CleanupClient {
             releases: Batcher::new(store.clone(), clock.clone(), Arc::default(), true),
             store,
@@ -273,7 +273,7 @@ impl CleanupTask {
 struct CleanupClient {
     /// Leases that were dropped together are given back together.
     releases: Batcher<Releases>,
-    store: Store,
+    store: Executor,
     clock: Clock,
     tally: Arc<Counters>,
 }

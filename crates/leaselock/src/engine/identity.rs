@@ -1,12 +1,14 @@
 //! Who a client is: host, process and start, written once per client and not with every lease.
 
 #[cfg(feature = "redis")]
-use super::votable;
+use super::verdicts;
 use crate::base::clock;
 use crate::base::ttl::Ttl;
 use crate::base::unseen::is_unseen;
 #[cfg(feature = "redis")]
 use crate::quorum::tally::{Verdict, Votes};
+#[cfg(feature = "redis")]
+use crate::quorum::votable::Votable;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
@@ -98,10 +100,12 @@ impl Operation for Announce<'_> {
             _ => Err(Malformed),
         }
     }
+}
 
-    #[cfg(feature = "redis")]
+#[cfg(feature = "redis")]
+impl Votable for Announce<'_> {
     fn count(votes: &Votes<()>) -> Verdict<()> {
-        votable::written(votes)
+        verdicts::written(votes)
     }
 }
 
@@ -127,10 +131,12 @@ impl Operation for Who<'_> {
             _ => Err(Malformed),
         }
     }
+}
 
-    #[cfg(feature = "redis")]
+#[cfg(feature = "redis")]
+impl Votable for Who<'_> {
     fn count(votes: &Votes<Option<Process>>) -> Verdict<Option<Process>> {
-        votable::known(votes)
+        verdicts::known(votes)
     }
 }
 

@@ -14,5 +14,5 @@ pub(crate) mod renewal;
 pub(crate) mod replicas;
 pub(crate) mod thread;
 #[cfg(feature = "redis")]
-pub(crate) mod votable;
+pub(crate) mod verdicts;
 pub(crate) mod wait;

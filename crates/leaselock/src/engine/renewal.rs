@@ -20,8 +20,9 @@ use crate::base::clock_watch::ClockWatch;
 use crate::base::error::{LostReason, StoreError};
 use crate::base::ttl::Ttl;
 use crate::client::views::Note;
-use crate::script::Operation;
-use crate::store::{Holder, Store};
+use crate::quorum::executor::Executor;
+use crate::quorum::votable::Votable;
+use crate::store::Holder;
 
 /// How long the task sleeps when it keeps nothing; it is woken by whatever comes.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -30,7 +31,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 pub(crate) struct Renewal {
     table: Mutex<Table>,
     changed: Notify,
-    store: Store,
+    store: Executor,
     clock: Clock,
     request_timeout: Option<Duration>,
     cleanup: Cleanup,
@@ -57,7 +58,7 @@ type Due = (Id, Arc<LeaseRecord>);
 
 impl Renewal {
     pub(crate) fn new(
-        store: Store,
+        store: Executor,
         clock: Clock,
         request_timeout: Option<Duration>,
         cleanup: Cleanup,
@@ -382,7 +383,7 @@ impl Renewal {
     }
 
     /// Whatever it answers, it says what time it is there. A lease that the answer is about is told afterwards.
-    async fn ask<O: Operation>(
+    async fn ask<O: Votable>(
         &self,
         operation: &O,
         t0: Moment,

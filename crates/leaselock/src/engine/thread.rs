@@ -11,8 +11,9 @@ use super::wait::notifier::Notifier;
 use super::wait::rights::Rights;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::client::Inner;
+use crate::quorum::executor::Executor;
+use crate::store::Holder;
 use crate::store::subscriptions::Subscriptions;
-use crate::store::{Holder, Store};
 
 /// How long the thread goes on cleaning up after the last user of the client is gone.
 const LAST_CLEANUP: Duration = Duration::from_secs(5);
@@ -25,7 +26,7 @@ pub(crate) struct Background {
     pub(crate) wakeups: Arc<Notifier>,
     pub(crate) rights: Arc<Rights>,
     pub(crate) bells: Arc<Subscriptions>,
-    pub(crate) store: Store,
+    pub(crate) store: Executor,
     /// Dropped with the client: the thread ends then.
     _stop: oneshot::Sender<()>,
 }
@@ -46,7 +47,7 @@ impl Background {
         let store = inner.store.another_lane();
         let clock = inner.clock.clone();
         #[cfg(feature = "redis")]
-        if let Store::Quorum(quorum) = &store {
+        if let Some(quorum) = store.majority() {
             quorum.clean_up_on(runtime.handle());
         }
         let (cleanup, reaping) = Cleanup::new();

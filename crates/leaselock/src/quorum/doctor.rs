@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::QuorumStore;
+use super::group::QuorumStore;
 use super::member::Member;
 use super::tally::majority;
 use crate::base::error::StoreError;
@@ -83,7 +83,7 @@ impl QuorumStore {
             let advice = "name another server: one that is listed twice has one vote";
             checks.push(Check::new("identity", found, Fit::Unfit, Some(advice)));
         }
-        let out = birth.stays_out(terms.longest, terms.drift, super::CLOCK.now());
+        let out = birth.stays_out(terms.longest, terms.drift, super::group::CLOCK.now());
         checks.push(voting(out, terms.delayed_restart));
         checks
     }

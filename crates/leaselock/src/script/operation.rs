@@ -4,8 +4,6 @@ use super::answer::{Answer, Malformed};
 use super::call::Call;
 use super::source::Script;
 use crate::base::error::{ErrorKind, StoreError};
-#[cfg(feature = "redis")]
-use crate::quorum::tally::{Verdict, Votes};
 
 /// An atomic step of a primitive.
 pub(crate) trait Operation {
@@ -13,9 +11,6 @@ pub(crate) trait Operation {
     const SCRIPT: fn() -> &'static Script;
     /// The same with a gate in front of it, where there is such a one.
     const STRICT: fn() -> &'static Script = Self::SCRIPT;
-    /// A node of a quorum that does not confirm it is asked again, in the background.
-    #[cfg(feature = "redis")]
-    const CLEANS_UP: bool = false;
     /// Keys and arguments in the order of the script's header.
     fn encode(&self, call: &mut Call);
     /// Every tag of the header, and no other.
@@ -36,30 +31,6 @@ pub(crate) trait Operation {
         let mut call = Call::of(self.script());
         self.encode(&mut call);
         call
-    }
-
-    /// What each node of a quorum is sent.
-    #[cfg(feature = "redis")]
-    fn on_a_node(&self) -> Call {
-        self.call()
-    }
-
-    /// What a node answers to that.
-    #[cfg(feature = "redis")]
-    fn of_a_node(answer: &Answer) -> Result<Self::Reply, StoreError> {
-        Self::read(answer)
-    }
-
-    /// What the nodes say together. Most operations cannot be voted on.
-    #[cfg(feature = "redis")]
-    fn count(_votes: &Votes<Self::Reply>) -> Verdict<Self::Reply> {
-        Verdict::Never
-    }
-
-    /// What was to be cleaned up was there. Otherwise it may still be on its way.
-    #[cfg(feature = "redis")]
-    fn is_found(_reply: &Self::Reply) -> bool {
-        true
     }
 
     /// An answer that is not understood may come from a step that was taken.

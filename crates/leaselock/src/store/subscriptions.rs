@@ -71,7 +71,7 @@ pub(super) struct Due {
 
 impl Subscriptions {
     /// For a store without messages: no bell ever rings.
-    pub(super) fn deaf() -> Arc<Self> {
+    pub(crate) fn deaf() -> Arc<Self> {
         Self::with(true, None)
     }
 

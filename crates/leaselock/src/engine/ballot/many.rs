@@ -11,9 +11,11 @@ use crate::base::fence::Fence;
 use crate::base::votes::Vote as Shown;
 use crate::engine::calls::{Acquired, ReleaseAnswer};
 use crate::engine::calls_many::{Answers, Item, Terms, each, released};
-use crate::engine::votable;
+use crate::engine::verdicts;
+use crate::quorum::group::{Asked, QuorumStore};
 use crate::quorum::tally::{Verdict, Votes};
-use crate::quorum::{Asked, QuorumStore};
+#[cfg(feature = "redis")]
+use crate::quorum::votable::Votable;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 /// Asks for the votes of free locks. Runs `lua/quorum/vote_many.lua`.
@@ -72,6 +74,9 @@ impl Operation for VoteMany<'_> {
     }
 }
 
+#[cfg(feature = "redis")]
+impl Votable for VoteMany<'_> {}
+
 /// Gives many votes back. Runs `lua/quorum/withdraw_many.lua`.
 #[derive(Debug)]
 pub(crate) struct WithdrawMany<'a> {
@@ -84,7 +89,6 @@ impl Operation for WithdrawMany<'_> {
     type Reply = Answers<ReleaseAnswer>;
     const SCRIPT: fn() -> &'static Script =
         || script!("quorum/withdraw_many", with "many", with "callers");
-    const CLEANS_UP: bool = true;
 
     fn encode(&self, call: &mut Call) {
         call.keys(self.items.iter().map(|item| &item.keys.lock));
@@ -99,9 +103,14 @@ impl Operation for WithdrawMany<'_> {
             _ => Err(Malformed),
         }
     }
+}
+
+#[cfg(feature = "redis")]
+impl Votable for WithdrawMany<'_> {
+    const CLEANS_UP: bool = true;
 
     fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Verdict<Answers<ReleaseAnswer>> {
-        votable::each_item(votes, votable::released)
+        verdicts::each_item(votes, verdicts::released)
     }
 
     fn is_found(reply: &Answers<ReleaseAnswer>) -> bool {

@@ -23,8 +23,8 @@ pub(crate) use self::reply::Pending;
 use super::calls_many::{Item, Kind};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
-use crate::script::Operation;
-use crate::store::Store;
+use crate::quorum::executor::Executor;
+use crate::quorum::votable::Votable;
 
 /// What a request in the queue is told.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Batcher<K: Kind>(Arc<Shared<K>>);
 
 struct Shared<K: Kind> {
     queue: Mutex<Queue<K::Reply>>,
-    store: Store,
+    store: Executor,
     clock: Clock,
     contended: Arc<ContentionFilter>,
     /// Somebody watches the time for those in the queue.
@@ -52,7 +52,7 @@ struct Shared<K: Kind> {
 
 impl<K: Kind> Batcher<K> {
     pub(crate) fn new(
-        store: Store,
+        store: Executor,
         clock: Clock,
         contended: Arc<ContentionFilter>,
         may_combine: bool,
@@ -79,7 +79,7 @@ impl<K: Kind> Batcher<K> {
         within: Duration,
     ) -> Result<O::Reply, StoreError>
     where
-        O: Operation<Reply = K::Reply>,
+        O: Votable<Reply = K::Reply>,
     {
         // What a call of its own needs is large, and a crowd does without.
         if let Some(straight) = self.straight() {
@@ -106,7 +106,7 @@ impl<K: Kind> Batcher<K> {
         _straight: Option<SoloPermit<'_, K>>,
     ) -> Result<O::Reply, StoreError>
     where
-        O: Operation<Reply = K::Reply>,
+        O: Votable<Reply = K::Reply>,
     {
         if left.is_zero() {
             return Err(self.0.too_late()); // a request without time would only break the connection

@@ -14,9 +14,8 @@ use crate::engine::calls::ExtendAnswer;
 use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
 #[cfg(feature = "redis")]
-use crate::quorum::{Asked, QuorumStore};
 #[cfg(feature = "redis")]
-use crate::store::Store;
+use crate::quorum::group::{Asked, QuorumStore};
 
 /// The nodes without a vote for a lease, as bits; leases that all have voted for are not here.
 #[derive(Debug, Default)]
@@ -52,7 +51,7 @@ impl Renewal {
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(super) fn regain(self: &Arc<Self>, id: Id, kept: &Arc<LeaseRecord>) {
         #[cfg(feature = "redis")]
-        if let Store::Quorum(quorum) = &self.store {
+        if let Some(quorum) = self.store.majority() {
             let nodes = self.table().absent.take(id);
             if nodes == 0 {
                 return;

@@ -6,10 +6,11 @@ use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Drift;
 use crate::engine::lease::state::LeaseMachine;
 use crate::script::keys::MutexKeys;
+use crate::store::Store;
 use crate::store::embedded::EmbeddedStore;
 
 fn keeper(clock: &Clock) -> Renewal {
-    let store = Store::Embedded(EmbeddedStore::memory("", clock.clone()));
+    let store = Executor::One(Store::Embedded(EmbeddedStore::memory("", clock.clone())));
     let cleanup = Cleanup::new().0;
     Renewal::new(store, clock.clone(), None, cleanup, Arc::default())
 }

@@ -24,9 +24,9 @@ use crate::engine::lease::record::LeaseRecord;
 use crate::engine::lease::state::LeaseMachine;
 use crate::engine::replicas::confirm;
 use crate::interop::protocol::custom::ForeignLock;
+use crate::quorum::executor::Executor;
 use crate::script::keys;
 use crate::script::keys::MutexKeys;
-use crate::store::Store;
 
 /// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs
 /// the others seconds and not a long ttl.
@@ -47,7 +47,7 @@ pub(crate) struct Acquisition<'a> {
     /// It gets in line, so an entry of its own may be there.
     pub(super) lines_up: bool,
     /// Over which requests go: that of the client's thread, or by themselves or with others over the user's own.
-    pub(super) lane: Option<&'a Store>,
+    pub(super) lane: Option<&'a Executor>,
     /// How many fencing tokens a grant reserves that was waited for.
     pub(super) range: u64,
     /// What the next request writes, when the lock is not taken in the native way.
@@ -132,7 +132,7 @@ impl<'a> Acquisition<'a> {
             return Box::pin(self.wait_behind_others(start, end)).await;
         }
         #[cfg(feature = "redis")]
-        if let Store::Quorum(quorum) = &self.inner.store {
+        if let Some(quorum) = self.inner.store.majority() {
             return Box::pin(self.wait_by_rounds(quorum, start, end)).await;
         }
         match self.try_with_others(start).await? {
@@ -176,7 +176,7 @@ impl<'a> Acquisition<'a> {
     /// The lease, or what keeps it from being had.
     pub(super) async fn try_once(&mut self) -> Result<Result<Lease, Seen>, AcquireError> {
         #[cfg(feature = "redis")]
-        if let Store::Quorum(_) = &self.inner.store
+        if self.inner.store.majority().is_some()
             && let Some(lease) = Box::pin(self.try_votes_with_others()).await?
         {
             return Ok(Ok(lease));
@@ -230,7 +230,7 @@ impl<'a> Acquisition<'a> {
             return Box::pin(self.request_by(claim, t0, within)).await;
         }
         #[cfg(feature = "redis")]
-        if let Store::Quorum(quorum) = &self.inner.store {
+        if let Some(quorum) = self.inner.store.majority() {
             return Box::pin(self.request_by_vote(quorum, t0, within)).await;
         }
         let acquire = self.asks(waits, channel);

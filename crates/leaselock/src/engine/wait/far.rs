@@ -111,7 +111,7 @@ impl Acquisition<'_> {
         let era = self.era();
         let store = self.lane.unwrap_or(&self.inner.store);
         let acquire = self.asks(true, channel);
-        let Stands::At { seen, place } = store.ask(&Position(&acquire), within).await? else {
+        let Stands::At { seen, place } = store.ask_one(&Position(&acquire), within).await? else {
             return Ok(None);
         };
         let received = self.inner.clock.now();

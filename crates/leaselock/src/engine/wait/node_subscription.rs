@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::acquire::Acquisition;
+use crate::quorum::executor::Executor;
 use crate::script::keys;
-use crate::store::Store;
 use crate::store::subscriptions::{Subscription, Subscriptions};
 
 /// Elsewhere it hears nothing and costs nothing.
@@ -21,7 +21,7 @@ impl NodeSubscription {
     /// Listens where the lock lies, as far as is known, and waits until that is heard: the channel, if it is.
     pub(super) async fn listens(
         &self,
-        store: &Store,
+        store: &Executor,
         channel: &str,
         lock: &str,
         within: Duration,
@@ -57,7 +57,7 @@ impl NodeSubscription {
     }
 
     /// The lock lies on another node than the one that is heard.
-    pub(super) fn node_changed(&self, store: &Store, lock: &str) -> bool {
+    pub(super) fn node_changed(&self, store: &Executor, lock: &str) -> bool {
         let bell = self.bell().clone();
         bell.is_some_and(|bell| {
             let place = store.bells_at(lock);

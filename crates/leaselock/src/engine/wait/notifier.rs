@@ -13,7 +13,8 @@ use super::grant_message::Message;
 use crate::base::clock::Clock;
 use crate::base::token::{ByRandom, Token};
 use crate::engine::cleanup::Cleanup;
-use crate::store::{Event, Store};
+use crate::quorum::executor::Executor;
+use crate::store::Event;
 
 type Places = HashMap<Token, Arc<WaiterEntry>, BuildHasherDefault<ByRandom>>;
 
@@ -70,7 +71,7 @@ impl Notifier {
     }
 
     /// Subscribes once somebody wants it, and for good. To be run on the client's thread.
-    pub(crate) async fn run(self: Arc<Self>, store: Store, channel: String) {
+    pub(crate) async fn run(self: Arc<Self>, store: Executor, channel: String) {
         self.wanted.notified().await;
         let wakeups = Arc::clone(&self);
         store

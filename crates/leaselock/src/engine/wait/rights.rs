@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::acquire::Acquisition;
 use super::notifier::Notifier;
 use crate::base::token::Token;
-use crate::store::Store;
+use crate::quorum::executor::Executor;
 
 /// Shorter than the longest interval of a waiter that cannot be woken.
 const WAITED: Duration = Duration::from_millis(250);
@@ -61,7 +61,7 @@ impl Known {
 }
 
 /// Counts the connections of requests and of messages: over a new one the user may be another.
-fn connections(store: &Store, wakeups: &Notifier) -> u64 {
+fn connections(store: &Executor, wakeups: &Notifier) -> u64 {
     wakeups.subscription() + store.epoch().unwrap_or_default()
 }
 

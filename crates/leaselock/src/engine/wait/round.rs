@@ -13,8 +13,8 @@ use crate::base::fence::Fence;
 use crate::base::votes::Vote as Shown;
 use crate::engine::ballot::{Accept, Accepted, Vote, Voted, Withdraw};
 use crate::engine::calls::{ReleaseAnswer, Seen};
+use crate::quorum::group::{Asked, QuorumStore};
 use crate::quorum::tally::Votes;
-use crate::quorum::{Asked, QuorumStore};
 
 /// When a majority has answered and too few of them voted for us, the others are waited for so long, or for four times
 /// what those have taken when that is more: an answer of theirs could still decide it, and they may as well be dead.

@@ -20,8 +20,8 @@ use crate::base::token::Token;
 use crate::base::votes::{NodeVote, Vote};
 use crate::engine::ballot::Withdraw;
 use crate::engine::lease::Lease;
+use crate::quorum::group::{Asked, QuorumStore};
 use crate::quorum::tally::majority;
-use crate::quorum::{Asked, QuorumStore};
 
 impl Acquisition<'_> {
     /// One round, for whoever does not wait.

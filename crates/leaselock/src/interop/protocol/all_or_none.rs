@@ -13,10 +13,10 @@ use crate::base::error::StoreError;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::calls::{ExtendAnswer, ReleaseAnswer};
+use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
-use crate::store::Store;
 
 /// How long the token of a value is; bsm/redislock compares so much of it.
 pub(super) const TOKEN: usize = 22;
@@ -48,28 +48,28 @@ impl Locks<'_> {
 
     pub(super) async fn take(
         self,
-        store: &Store,
+        store: &Executor,
         ttl: Ttl,
         within: Duration,
     ) -> Result<TakeOutcome, StoreError> {
-        store.ask(&Take(self, ttl), within).await
+        store.ask_one(&Take(self, ttl), within).await
     }
 
     pub(super) async fn extend(
         self,
-        store: &Store,
+        store: &Executor,
         ttl: Ttl,
         within: Duration,
     ) -> Result<ExtendAnswer, StoreError> {
-        store.ask(&Extend(self, ttl), within).await
+        store.ask_one(&Extend(self, ttl), within).await
     }
 
     pub(super) async fn release(
         self,
-        store: &Store,
+        store: &Executor,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
-        store.ask(&Release(self), within).await
+        store.ask_one(&Release(self), within).await
     }
 }
 

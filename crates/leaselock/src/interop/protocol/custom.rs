@@ -17,9 +17,9 @@ use crate::base::ttl::Ttl;
 use crate::client::Inner;
 use crate::client::options::Options;
 use crate::engine::calls::{Extend, ExtendAnswer, ReleaseAnswer};
+use crate::quorum::executor::Executor;
 use crate::script::keys;
 use crate::script::keys::MutexKeys;
-use crate::store::Store;
 
 /// What one try came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl ForeignLock {
     /// Takes the lock if it is free. Again with the same claim: it is not taken twice, but may be told "busy".
     pub(crate) async fn take(
         &self,
-        store: &Store,
+        store: &Executor,
         ttl: Ttl,
         within: Duration,
     ) -> Result<TakeOutcome, StoreError> {
@@ -161,7 +161,7 @@ impl ForeignLock {
     /// Makes its time whole again.
     pub(crate) async fn extend(
         &self,
-        store: &Store,
+        store: &Executor,
         ttl: Ttl,
         within: Duration,
     ) -> Result<ExtendAnswer, StoreError> {
@@ -183,7 +183,7 @@ impl ForeignLock {
     /// Gives it back as the way does it. `left`: of the lease, by our own clock.
     pub(crate) async fn release(
         &self,
-        store: &Store,
+        store: &Executor,
         left: Duration,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
@@ -203,13 +203,17 @@ impl ForeignLock {
     }
 
     /// Takes away what may be left of it, whatever became of its requests: compares first, in every way.
-    pub(crate) async fn clean_up(&self, store: &Store, within: Duration) -> Result<(), StoreError> {
+    pub(crate) async fn clean_up(
+        &self,
+        store: &Executor,
+        within: Duration,
+    ) -> Result<(), StoreError> {
         self.release_own(store, within).await.map(drop)
     }
 
     async fn release_own(
         &self,
-        store: &Store,
+        store: &Executor,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
         let (lock, value) = (&*self.keys.lock, self.value());

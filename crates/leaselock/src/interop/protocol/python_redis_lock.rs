@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use crate::base::error::StoreError;
 use crate::engine::calls::ReleaseAnswer;
+use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
-use crate::store::Store;
 
 const LOCK: &str = "lock:";
 const SIGNAL: &str = "lock-signal:";
@@ -55,7 +55,7 @@ impl Operation for Release<'_> {
 }
 
 pub(super) async fn release(
-    store: &Store,
+    store: &Executor,
     lock: &str,
     signal: &str,
     token: &str,
@@ -66,7 +66,7 @@ pub(super) async fn release(
         signal,
         token,
     };
-    store.ask(&release, within).await
+    store.ask_one(&release, within).await
 }
 
 #[cfg(test)]

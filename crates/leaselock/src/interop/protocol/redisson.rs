@@ -10,10 +10,10 @@ use super::setnx_pexpire::remaining;
 use crate::base::error::StoreError;
 use crate::base::ttl::Ttl;
 use crate::engine::calls::{ExtendAnswer, ReleaseAnswer};
+use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
-use crate::store::Store;
 
 /// A holder's name in Redisson's form: a UUID (RFC 9562, version 4) for the client, and a thread.
 pub(super) fn holder() -> Result<String, getrandom::Error> {
@@ -126,32 +126,32 @@ impl Operation for Release<'_> {
 }
 
 pub(super) async fn take(
-    store: &Store,
+    store: &Executor,
     lock: &str,
     holder: &str,
     ttl: Ttl,
     within: Duration,
 ) -> Result<TakeOutcome, StoreError> {
-    store.ask(&Take { lock, holder, ttl }, within).await
+    store.ask_one(&Take { lock, holder, ttl }, within).await
 }
 
 pub(super) async fn extend(
-    store: &Store,
+    store: &Executor,
     lock: &str,
     holder: &str,
     ttl: Ttl,
     within: Duration,
 ) -> Result<ExtendAnswer, StoreError> {
-    store.ask(&Extend { lock, holder, ttl }, within).await
+    store.ask_one(&Extend { lock, holder, ttl }, within).await
 }
 
 pub(super) async fn release(
-    store: &Store,
+    store: &Executor,
     lock: &str,
     holder: &str,
     within: Duration,
 ) -> Result<ReleaseAnswer, StoreError> {
-    store.ask(&Release { lock, holder }, within).await
+    store.ask_one(&Release { lock, holder }, within).await
 }
 
 #[cfg(test)]

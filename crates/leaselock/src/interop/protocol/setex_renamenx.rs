@@ -12,8 +12,8 @@ use super::setnx_pexpire::remaining;
 use crate::base::error::StoreError;
 use crate::base::ttl::Ttl;
 use crate::engine::calls::ReleaseAnswer;
+use crate::quorum::executor::Executor;
 use crate::script::Value;
-use crate::store::Store;
 
 const REAL: &str = ":real_lock";
 const FIRST: &str = ":tmp_lock";
@@ -24,7 +24,7 @@ pub(super) fn key(name: &str) -> String {
 
 /// Commands that take the lock, for one of its ends; whoever loses leaves the first key to its time.
 pub(super) async fn take(
-    store: &Store,
+    store: &Executor,
     lock: &str,
     token: &str,
     ttl: Ttl,
@@ -49,7 +49,7 @@ pub(super) async fn take(
 
 /// Deletes it, unless so little is left that it may be another's when the request arrives.
 pub(super) async fn release(
-    store: &Store,
+    store: &Executor,
     lock: &str,
     left: Duration,
     latency_guard: Duration,

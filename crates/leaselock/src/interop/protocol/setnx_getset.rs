@@ -11,8 +11,8 @@ use crate::base::clock::wall_us;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::ttl::Ttl;
 use crate::engine::calls::ReleaseAnswer;
+use crate::quorum::executor::Executor;
 use crate::script::Value;
-use crate::store::Store;
 
 fn now_ms() -> u64 {
     wall_us() / 1000
@@ -24,7 +24,7 @@ pub(super) fn value(ttl: Ttl) -> String {
 }
 
 pub(super) async fn take(
-    store: &Store,
+    store: &Executor,
     lock: &str,
     value: &str,
     within: Duration,
@@ -81,7 +81,7 @@ pub(super) fn left(value: &Value) -> Result<Option<Duration>, StoreError> {
 
 /// Deletes it unless it has ended, by this machine's clock.
 pub(super) async fn release(
-    store: &Store,
+    store: &Executor,
     lock: &str,
     value: &str,
     within: Duration,
@@ -95,7 +95,7 @@ pub(super) async fn release(
 
 /// `DEL`, which looks at nothing.
 pub(super) async fn deleted(
-    store: &Store,
+    store: &Executor,
     lock: &str,
     within: Duration,
 ) -> Result<ReleaseAnswer, StoreError> {

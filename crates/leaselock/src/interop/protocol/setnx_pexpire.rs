@@ -9,10 +9,10 @@ use super::custom::TakeOutcome;
 use crate::base::error::StoreError;
 use crate::base::ttl::Ttl;
 use crate::engine::calls::ReleaseAnswer;
+use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
-use crate::store::Store;
 
 #[cfg(feature = "redis")]
 pub(super) const SCRIPTS: Scripts = &[Take::SCRIPT, Release::SCRIPT];
@@ -81,20 +81,20 @@ impl Operation for Release<'_> {
 }
 
 pub(super) async fn take(
-    store: &Store,
+    store: &Executor,
     lock: &str,
     token: &str,
     ttl: Ttl,
     within: Duration,
 ) -> Result<TakeOutcome, StoreError> {
-    store.ask(&Take { lock, token, ttl }, within).await
+    store.ask_one(&Take { lock, token, ttl }, within).await
 }
 
 pub(super) async fn release(
-    store: &Store,
+    store: &Executor,
     lock: &str,
     token: &str,
     within: Duration,
 ) -> Result<ReleaseAnswer, StoreError> {
-    store.ask(&Release { lock, token }, within).await
+    store.ask_one(&Release { lock, token }, within).await
 }

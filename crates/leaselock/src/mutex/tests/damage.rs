@@ -45,7 +45,7 @@ impl Lab {
     where
         O::Reply: std::fmt::Debug,
     {
-        let said = self.store.ask(operation, WITHIN).await;
+        let said = self.store.ask_one(operation, WITHIN).await;
         said.expect_err(self.engine)
     }
 

@@ -13,6 +13,9 @@ use crate::base::ttl::Ttl;
 use crate::client::views::*;
 use crate::engine::calls::*;
 use crate::engine::replicas::call::*;
+use crate::quorum::executor::Executor;
+#[cfg(feature = "redis")]
+use crate::quorum::votable::Votable;
 use crate::script::keys::MutexKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 use crate::store::embedded::EmbeddedStore;
@@ -26,7 +29,7 @@ pub(super) const WITHIN: Duration = Duration::from_secs(5);
 /// One store, with what keeps it alive.
 pub(super) struct Lab {
     pub(super) engine: &'static str,
-    pub(super) store: Store,
+    pub(super) store: Executor,
     _server: Option<Server>,
     _folder: Option<tempfile::TempDir>,
 }
@@ -36,7 +39,7 @@ pub(super) fn redis() -> Lab {
     let Target::Redis(at) = url::parse(&server.url()).unwrap() else {
         panic!("a redis URL")
     };
-    let store = Store::Redis(RedisStore::from_url(at));
+    let store = Executor::One(Store::Redis(RedisStore::from_url(at)));
     Lab {
         engine: "redis",
         store,
@@ -46,7 +49,7 @@ pub(super) fn redis() -> Lab {
 }
 
 pub(super) fn memory() -> Lab {
-    let store = Store::Embedded(EmbeddedStore::memory("", Clock::boot()));
+    let store = Executor::One(Store::Embedded(EmbeddedStore::memory("", Clock::boot())));
     Lab {
         engine: "mem",
         store,
@@ -61,7 +64,7 @@ pub(super) fn folder() -> Lab {
     let store = EmbeddedStore::folder(folder.path(), Clock::boot(), &client, false);
     Lab {
         engine: "file",
-        store: Store::Embedded(store),
+        store: Executor::One(Store::Embedded(store)),
         _server: None,
         _folder: Some(folder),
     }
@@ -149,6 +152,9 @@ impl Operation for Meddle<'_> {
     }
 }
 
+#[cfg(feature = "redis")]
+impl Votable for Meddle<'_> {}
+
 macro_rules! meddling {
     ($name:ident, $source:literal) => {
         pub(super) static $name: Script = Script {
@@ -210,7 +216,7 @@ meddling!(
 
 impl Lab {
     pub(super) async fn ask<O: Operation>(&self, operation: &O) -> O::Reply {
-        self.store.ask(operation, WITHIN).await.unwrap()
+        self.store.ask_one(operation, WITHIN).await.unwrap()
     }
 
     pub(super) async fn meddle(

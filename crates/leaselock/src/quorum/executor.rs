@@ -1,0 +1,366 @@
+//! Who runs operations: one store, or a majority of several servers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(feature = "redis")]
+use tokio::runtime::Handle;
+
+#[cfg(feature = "redis")]
+use super::group::QuorumStore;
+use super::votable::Votable;
+use crate::base::clock::Moment;
+use crate::base::error::{ErrorKind, StoreError};
+#[cfg(feature = "redis")]
+use crate::script::library::Library;
+use crate::script::{Operation, Value};
+#[cfg(feature = "redis")]
+use crate::store::redis::{DedicatedConnection, LoadedFunctions};
+use crate::store::report::Report;
+use crate::store::subscriptions::Subscriptions;
+use crate::store::{Capabilities, Holder, SharedSink, Sink, Store, Timed, Traffic};
+
+/// One store or several. Clones share everything; `another_lane` has connections of its own.
+///
+/// What only one store can do is refused by a majority, or is what a store without that ability answers.
+#[derive(Debug, Clone)]
+pub(crate) enum Executor {
+    One(Store),
+    #[cfg(feature = "redis")]
+    Majority(QuorumStore),
+}
+
+/// Runs the same expression on whichever this is.
+macro_rules! each {
+    ($executor:expr, $inner:ident => $body:expr) => {
+        match $executor {
+            Executor::One($inner) => $body,
+            #[cfg(feature = "redis")]
+            Executor::Majority($inner) => $body,
+        }
+    };
+}
+
+/// What only one server can do, and what stands for it elsewhere.
+macro_rules! on_server {
+    ($executor:expr, $server:ident => $body:expr, else $elsewhere:expr) => {
+        match $executor {
+            #[cfg(feature = "redis")]
+            Executor::One(Store::Redis($server)) => $body,
+            _ => $elsewhere,
+        }
+    };
+}
+
+impl Executor {
+    /// The one store.
+    pub(crate) fn one(&self) -> Option<&Store> {
+        match self {
+            Executor::One(store) => Some(store),
+            #[cfg(feature = "redis")]
+            Executor::Majority(_) => None,
+        }
+    }
+
+    /// The several servers.
+    #[cfg(feature = "redis")]
+    pub(crate) fn majority(&self) -> Option<&QuorumStore> {
+        match self {
+            Executor::One(_) => None,
+            Executor::Majority(quorum) => Some(quorum),
+        }
+    }
+
+    /// Several servers agree on nothing but a lease.
+    fn one_for(&self, what: &str) -> Result<&Store, StoreError> {
+        let refused = || {
+            let message = format!("{what} cannot be voted on by several servers");
+            StoreError::refused(ErrorKind::Unsupported, message)
+        };
+        self.one().ok_or_else(refused)
+    }
+
+    /// Runs an operation and understands its answer. Returns within `within`, give or take scheduling.
+    pub(crate) async fn ask<O: Votable>(
+        &self,
+        operation: &O,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError> {
+        match self {
+            Executor::One(store) => store.ask(operation, within).await,
+            #[cfg(feature = "redis")]
+            Executor::Majority(quorum) => Box::pin(quorum.ask(operation, within, None)).await, // large, as is what it is made of
+        }
+    }
+
+    /// The same for what is not voted on.
+    pub(crate) async fn ask_one<O: Operation>(
+        &self,
+        operation: &O,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError> {
+        let store = self.one_for(O::SCRIPT().name)?;
+        store.ask(operation, within).await
+    }
+
+    /// The same as [`ask`](Executor::ask), and what time it was on the server, whatever it says. Several servers have
+    /// no time in common.
+    pub(crate) async fn ask_when<O: Votable>(
+        &self,
+        operation: &O,
+        within: Duration,
+    ) -> Result<Timed<O::Reply>, StoreError> {
+        self.ask_hearing(operation, within, |_, _| {}).await
+    }
+
+    /// The same. A majority tells `hears` what each node has answered, also when that comes after the outcome.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) async fn ask_hearing<O: Votable>(
+        &self,
+        operation: &O,
+        within: Duration,
+        hears: impl Fn(usize, &O::Reply) + Send + Sync + 'static,
+    ) -> Result<Timed<O::Reply>, StoreError> {
+        match self {
+            Executor::One(store) => store.ask_when(operation, within).await,
+            #[cfg(feature = "redis")]
+            Executor::Majority(quorum) => {
+                let reply = Box::pin(quorum.ask(operation, within, Some(Arc::new(hears)))).await?;
+                Ok(Timed {
+                    reply: Ok(reply),
+                    time_us: None,
+                })
+            }
+        }
+    }
+
+    /// See [`Store::listen`].
+    pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
+        each!(self, store => store.listen(channel, sink).await)
+    }
+
+    /// Who hears changing channels. They ring as long as somebody serves them.
+    pub(crate) fn bells(&self) -> Arc<Subscriptions> {
+        on_server!(self, server => server.bells(), else Subscriptions::deaf())
+    }
+
+    /// Where each lock has a place of its own: who hears channels where this key lies, and whether those are to be
+    /// sharded. It may lie elsewhere later.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) fn bells_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
+        on_server!(self, server => server.bells_at(key), else None)
+    }
+
+    /// From now on whoever waits can be told there.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) fn hear_at_nodes(&self, sink: SharedSink) {
+        on_server!(self, server => server.hear_at_nodes(sink), else {});
+    }
+
+    /// Hears what the bells want, for ever, across reconnects; stops when dropped.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) async fn serve(&self, bells: &Arc<Subscriptions>) {
+        on_server!(self, server => server.serve(bells).await, else std::future::pending().await)
+    }
+
+    /// See [`Store::follow`].
+    pub(crate) async fn follow(&self, holder: &Arc<dyn Holder>) {
+        each!(self, store => store.follow(holder).await)
+    }
+
+    /// The channel on which the store may tell what happens to a key, whoever does it.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) fn news_of(&self, key: &str) -> Option<String> {
+        on_server!(self, server => server.news_of(key), else None)
+    }
+
+    /// From now on whoever waits can be told over the connection of the requests too: the sink runs in the runtime of
+    /// whoever made that connection, hears a gap when it ends, and must not block.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) fn hear_along(&self, channel: &str, sink: Sink) {
+        on_server!(self, server => server.hear_along(channel, sink), else {});
+    }
+
+    /// Messages arrive over the connection of the requests at present, in the runtime of whoever asks.
+    pub(crate) fn hears(&self) -> bool {
+        on_server!(self, server => server.hears(), else false)
+    }
+
+    /// The same for the connection that a request would go over: there may be none yet, and it may turn out not to.
+    pub(crate) fn would_hear(&self) -> bool {
+        on_server!(self, server => server.would_hear(), else false)
+    }
+
+    /// The same, after having tried to bring that about.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) async fn listens(&self, within: Duration) -> bool {
+        on_server!(self, server => server.listens(within).await, else false)
+    }
+
+    /// Replicas can be waited for.
+    pub(crate) fn has_replicas(&self) -> bool {
+        on_server!(self, server => server.has_replicas(), else false)
+    }
+
+    /// What other ways of locking consist of can be sent: only to a server, where others lock in those ways.
+    pub(crate) fn has_commands(&self) -> bool {
+        on_server!(self, _server => true, else false)
+    }
+
+    /// Strict mode is for what can forget: a folder's leases end with the machine that they are on, and a majority
+    /// does not forget.
+    pub(crate) fn can_be_strict(&self) -> Result<(), StoreError> {
+        if self.has_commands() {
+            return Ok(());
+        }
+        Err(StoreError::refused(
+            ErrorKind::Unsupported,
+            format!(
+                "strict mode is for servers, and {} needs none: its leases end with the machine that they are on",
+                self.describe()
+            ),
+        ))
+    }
+
+    /// Each key may lie on a server of its own.
+    pub(crate) fn is_cluster(&self) -> bool {
+        on_server!(self, server => server.is_cluster(), else false)
+    }
+
+    /// Answers come from servers each of which has a clock of its own.
+    pub(crate) fn has_clocks(&self) -> bool {
+        self.one().is_none() || self.is_cluster()
+    }
+
+    /// One command that is no script.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) async fn plain(
+        &self,
+        words: &[&str],
+        within: Duration,
+    ) -> Result<Value, StoreError> {
+        on_server!(self, server => server.plain(words, within).await, else Err(no_commands()))
+    }
+
+    /// Several as one transaction, and the answer of each.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) async fn together(
+        &self,
+        commands: &[&[&str]],
+        within: Duration,
+    ) -> Result<Vec<Value>, StoreError> {
+        on_server!(self, server => server.together(commands, within).await, else Err(no_commands()))
+    }
+
+    /// A connection for one purpose, moved by the runtime of this handle.
+    #[cfg(feature = "redis")]
+    pub(crate) async fn private(
+        &self,
+        handle: &Handle,
+        within: Duration,
+    ) -> Result<DedicatedConnection, StoreError> {
+        on_server!(self, server => server.private(handle, within).await, else Err(no_commands()))
+    }
+
+    /// Adds to the report what Sentinels say, if this server has any; leases of this ttl are to outlive a failover.
+    #[cfg_attr(
+        not(feature = "sentinel"),
+        expect(unused_variables, clippy::unused_async)
+    )]
+    pub(crate) async fn examine_sentinels(&self, report: &mut Report, ttl: Duration) {
+        #[cfg(feature = "sentinel")]
+        on_server!(self, server => server.examine_sentinels(report, ttl).await, else {});
+    }
+
+    /// See [`Store::has_users`].
+    pub(crate) fn has_users(&self) -> bool {
+        self.one().is_none_or(Store::has_users)
+    }
+
+    /// See [`Store::may_wake`].
+    pub(crate) async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
+        each!(self, store => store.may_wake(channel, within).await)
+    }
+
+    /// See [`Store::scan`]. Each node of several has other keys.
+    pub(crate) async fn scan(
+        &self,
+        cursor: u64,
+        pattern: &str,
+        within: Duration,
+    ) -> Result<(u64, Vec<String>), StoreError> {
+        let store = self.one_for("a list of locks")?;
+        store.scan(cursor, pattern, within).await
+    }
+
+    /// See [`Store::examine`].
+    pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+        each!(self, store => store.examine(within).await)
+    }
+
+    /// Waits for what the nodes still clean up, at most for `within`.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables, clippy::unused_async))]
+    pub(crate) async fn is_clean(&self, within: Duration) {
+        #[cfg(feature = "redis")]
+        if let Some(quorum) = self.majority() {
+            quorum.is_clean(within).await;
+        }
+    }
+
+    /// Loads all scripts as functions onto each server.
+    #[cfg(feature = "redis")]
+    pub(crate) async fn load_functions(
+        &self,
+        library: &'static Library,
+        within: Duration,
+    ) -> Result<LoadedFunctions, StoreError> {
+        each!(self, store => store.load_functions(library, within).await)
+    }
+
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        each!(self, store => store.capabilities())
+    }
+
+    /// See [`Store::epoch`]. Several servers have not one connection, and nobody compares times of different ones.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        self.one()?.epoch()
+    }
+
+    /// See [`Store::traffic`].
+    pub(crate) fn traffic(&self, key: &str) -> Option<Traffic> {
+        self.one()?.traffic(key)
+    }
+
+    /// The same over connections of its own.
+    pub(crate) fn another_lane(&self) -> Executor {
+        match self {
+            Executor::One(store) => Executor::One(store.another_lane()),
+            #[cfg(feature = "redis")]
+            Executor::Majority(quorum) => Executor::Majority(quorum.another_lane()),
+        }
+    }
+
+    /// See [`Store::limit_session`].
+    pub(crate) fn limit_session(&self, until: Moment) {
+        if let Some(store) = self.one() {
+            store.limit_session(until);
+        }
+    }
+
+    /// See [`Store::session_descriptor`].
+    pub(crate) fn session_descriptor(&self) -> Option<std::os::fd::OwnedFd> {
+        self.one()?.session_descriptor()
+    }
+
+    /// The store or the servers in words, without secrets.
+    pub(crate) fn describe(&self) -> String {
+        each!(self, store => store.describe())
+    }
+}
+
+fn no_commands() -> StoreError {
+    StoreError::refused(
+        ErrorKind::Unsupported,
+        "only one server takes commands; this store runs scripts",
+    )
+}

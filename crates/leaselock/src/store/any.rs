@@ -1,0 +1,199 @@
+//! One store, whichever it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::port::{Capabilities, Holder, Sink, Timed, Traffic};
+#[cfg(feature = "redis")]
+use super::redis::LoadedFunctions;
+use super::report::Report;
+use crate::base::clock::Moment;
+#[cfg(all(feature = "redis", feature = "embedded"))]
+use crate::base::error::ErrorKind;
+use crate::base::error::StoreError;
+#[cfg(feature = "redis")]
+use crate::script::library::Library;
+use crate::script::{Answer, Call, Operation};
+
+/// One of the stores. Clones share everything; `another_lane` has a connection of its own.
+#[derive(Debug, Clone)]
+pub(crate) enum Store {
+    #[cfg(feature = "redis")]
+    Redis(super::redis::RedisStore),
+    #[cfg(feature = "embedded")]
+    Embedded(super::embedded::EmbeddedStore),
+}
+
+/// Runs the same expression on whichever store this is.
+macro_rules! each {
+    ($store:expr, $inner:ident => $body:expr) => {
+        match $store {
+            #[cfg(feature = "redis")]
+            Store::Redis($inner) => $body,
+            #[cfg(feature = "embedded")]
+            Store::Embedded($inner) => $body,
+        }
+    };
+}
+
+impl Store {
+    /// Runs a script once, or says whether it may have run. Returns within `within`, give or take scheduling.
+    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
+        each!(self, store => store.run(call, within).await)
+    }
+
+    /// Runs an operation and understands its answer.
+    pub(crate) async fn ask<O: Operation>(
+        &self,
+        operation: &O,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError> {
+        O::read(&self.run(&operation.call(), within).await?)
+    }
+
+    /// The same, and what time it was on the server, whatever it says.
+    pub(crate) async fn ask_when<O: Operation>(
+        &self,
+        operation: &O,
+        within: Duration,
+    ) -> Result<Timed<O::Reply>, StoreError> {
+        let answer = self.run(&operation.call(), within).await?;
+        Ok(Timed {
+            reply: O::read(&answer),
+            time_us: O::time_us(&answer),
+        })
+    }
+
+    /// Listens on a channel for ever, across reconnects; stops when dropped.
+    pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
+        each!(self, store => store.listen(channel, sink).await)
+    }
+
+    /// Follows the store to wherever it moves, and has leases verified when something happens to it, for ever; stops
+    /// when dropped.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) async fn follow(&self, holder: &Arc<dyn Holder>) {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.follow(&**holder).await,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => std::future::pending().await,
+        }
+    }
+
+    /// Whoever asks it has a user, who may not be allowed everything.
+    pub(crate) fn has_users(&self) -> bool {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(_) => true,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => false,
+        }
+    }
+
+    /// Whether the user may do what it takes to wake whoever listens to the channel; `None` when nobody says so. It
+    /// sends an empty message there.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => store.may_wake(channel, within).await,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => Some(true),
+        }
+    }
+
+    /// Some keys that may be locks and match the glob pattern, from `cursor` on (0 to begin), and the next cursor
+    /// (0 at the end).
+    pub(crate) async fn scan(
+        &self,
+        cursor: u64,
+        pattern: &str,
+        within: Duration,
+    ) -> Result<(u64, Vec<String>), StoreError> {
+        each!(self, store => store.scan(cursor, pattern, within).await)
+    }
+
+    /// What an operator should know about the store, and whether it is fit for locks.
+    pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+        each!(self, store => store.examine(within).await)
+    }
+
+    /// Loads all scripts as functions onto the server, or onto every primary of a cluster.
+    #[cfg(feature = "redis")]
+    pub(crate) async fn load_functions(
+        &self,
+        library: &'static Library,
+        within: Duration,
+    ) -> Result<LoadedFunctions, StoreError> {
+        match self {
+            Store::Redis(store) => store.load_functions(library, within).await,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(_) => Err(StoreError::refused(
+                ErrorKind::Unsupported,
+                "functions are for servers, and this is a folder or memory",
+            )),
+        }
+    }
+
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        each!(self, store => store.capabilities())
+    }
+
+    /// Changes with each new connection of this lane, behind which another server may answer; `None` when that cannot
+    /// be seen.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        each!(self, store => store.epoch())
+    }
+
+    /// Where each call reads and writes all that is kept under a name: how often it was written. A waiter that listens
+    /// there is known to be alive without a word of it.
+    #[cfg_attr(
+        not(feature = "embedded"),
+        expect(unused_variables, reason = "only folders can tell")
+    )]
+    pub(crate) fn traffic(&self, key: &str) -> Option<Traffic> {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(_) => None,
+            #[cfg(feature = "embedded")]
+            Store::Embedded(store) => store.traffic(key),
+        }
+    }
+
+    /// The same store over a connection of its own.
+    pub(crate) fn another_lane(&self) -> Store {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(store) => Store::Redis(store.another_lane()),
+            #[cfg(feature = "embedded")]
+            Store::Embedded(store) => Store::Embedded(store.clone()),
+        }
+    }
+
+    /// A job that outlives this process holds no longer than this. Only a store with sessions lets it hold at all.
+    #[cfg_attr(not(feature = "embedded"), expect(unused_variables))]
+    pub(crate) fn limit_session(&self, until: Moment) {
+        match self {
+            #[cfg(feature = "redis")]
+            Store::Redis(_) => {}
+            #[cfg(feature = "embedded")]
+            Store::Embedded(store) => store.limit_session(until),
+        }
+    }
+
+    /// See [`Client::session_descriptor`](crate::Client::session_descriptor).
+    pub(crate) fn session_descriptor(&self) -> Option<std::os::fd::OwnedFd> {
+        match self {
+            #[cfg(feature = "embedded")]
+            Store::Embedded(store) => store.session_descriptor(),
+            #[cfg(feature = "redis")]
+            Store::Redis(_) => None,
+        }
+    }
+
+    /// The store in words, without secrets.
+    pub(crate) fn describe(&self) -> String {
+        each!(self, store => store.describe())
+    }
+}
