@@ -47,10 +47,10 @@ pub use crate::base::error::{
     AcquireError, BreakError, ErrorKind, ExtendError, InspectError, InvalidInput, Lost, LostReason,
     NotHeld, ReleaseError, StoreError,
 };
+pub use crate::base::error::{NodeVote, Vote};
 pub use crate::base::fence::Fence;
 pub use crate::base::name::Name;
 pub use crate::base::ttl::{TTL_MAX, TTL_MIN};
-pub use crate::base::votes::{NodeVote, Vote};
 pub use crate::client::builder::ClientBuilder;
 pub use crate::client::detached::{DetachedLease, Handle};
 pub use crate::client::inspect::{BreakTerms, Broken, Holder, Holding, InLine, Inspection};

@@ -4,8 +4,8 @@ use crate::complaint::Complaint;
 
 /// The crate's folder, the rule, and how often it may be broken.
 const ALLOWED: &[(&str, &str, usize)] = &[
-    ("crates/leaselock/src", "files in a circle", 104),
-    ("crates/leaselock/src", "arrows up", 42),
+    ("crates/leaselock/src", "files in a circle", 92),
+    ("crates/leaselock/src", "arrows up", 38),
     ("crates/leaselock/src", "long files", 16),
     ("crates/leaselock/src", "mod.rs that define", 10),
     ("crates/leaselock-cli/src", "files in a circle", 8),

@@ -9,4 +9,3 @@ pub(crate) mod slots;
 pub(crate) mod token;
 pub(crate) mod ttl;
 pub(crate) mod unseen;
-pub(crate) mod votes;

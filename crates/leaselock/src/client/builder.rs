@@ -15,7 +15,7 @@ use crate::base::error::InvalidInput;
 use crate::base::name;
 use crate::base::token::{ClientId, Stock};
 use crate::base::ttl::{Drift, Ttl};
-use crate::engine::gate::{QuarantineKey, Strict};
+use crate::engine::gate::Strict;
 use crate::engine::identity::Process;
 use crate::engine::wait::local::groups::LocalGroups;
 use crate::engine::wait::local::keyed_mutex::KeyedMutex;
@@ -25,6 +25,7 @@ use crate::quorum::executor::Executor;
 use crate::script::keys;
 #[cfg(feature = "redis")]
 use crate::script::library::Library;
+use crate::script::quarantine_key::QuarantineKey;
 use crate::store::Store;
 #[cfg(feature = "embedded")]
 use crate::store::embedded::EmbeddedStore;

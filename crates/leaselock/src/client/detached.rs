@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Inner;
-use super::views::Note;
 use crate::base::error::{
     ErrorKind, ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError,
 };
@@ -19,6 +18,7 @@ use crate::engine::calls::{Detach, Detached, Extend, ExtendAnswer};
 use crate::engine::cleanup::{CleanupGuard, PendingCleanup};
 use crate::engine::identity::Announce;
 use crate::engine::lease::record::LeaseRecord;
+use crate::engine::note::Note;
 use crate::script::keys;
 use crate::script::keys::MutexKeys;
 

@@ -9,6 +9,8 @@ pub(crate) mod quorum;
 pub(crate) mod requests;
 mod several;
 mod strict;
+#[cfg(feature = "redis")]
+mod verdicts;
 pub(crate) mod views;
 
 use std::fmt;
@@ -25,7 +27,6 @@ use self::builder::ClientBuilder;
 use self::detached::{DetachedLease, Handle};
 use self::inspect::{BreakTerms, Broken, Inspection};
 use self::options::{DEFAULT_TTL, Options};
-use self::views::Note;
 use crate::base::clock::{Clock, Moment};
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::{BreakError, InspectError, InvalidInput, StoreError};
@@ -37,6 +38,7 @@ use crate::engine::gate::Strict;
 use crate::engine::lease::Held;
 use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
+use crate::engine::note::Note;
 use crate::engine::wait::local::groups::LocalGroups;
 use crate::engine::wait::local::keyed_mutex::KeyedMutex;
 use crate::mutex::Mutex;

@@ -10,8 +10,9 @@ use crate::base::error::{AcquireError, ErrorKind, InvalidInput, StoreError};
 use crate::base::name::Name;
 use crate::base::ttl::Ttl;
 use crate::engine::calls::Seen;
-use crate::engine::gate;
-use crate::engine::gate::{Init, QuarantineKey, Status, StrictStatus};
+use crate::engine::gate::{Init, Status, StrictStatus};
+use crate::script::quarantine_key;
+use crate::script::quarantine_key::QuarantineKey;
 
 /// On a cluster there are thousands of gates, and at so many of them is asked at once: enough to keep the nodes busy,
 /// and few enough that whoever else asks there is not kept waiting.
@@ -27,7 +28,7 @@ impl Client {
     where
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        let mut gates = gate::gates(&self.inner.prefix, self.inner.store.is_cluster());
+        let mut gates = quarantine_key::gates(&self.inner.prefix, self.inner.store.is_cluster());
         let mut asking = JoinSet::new();
         loop {
             let free = GATES_AT_ONCE - asking.len();

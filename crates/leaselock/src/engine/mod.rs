@@ -9,6 +9,7 @@ pub(crate) mod cleanup;
 pub(crate) mod gate;
 pub(crate) mod identity;
 pub(crate) mod lease;
+pub(crate) mod note;
 pub(crate) mod position;
 pub(crate) mod renewal;
 pub(crate) mod replicas;

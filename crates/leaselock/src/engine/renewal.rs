@@ -19,7 +19,7 @@ use crate::base::clock::{Alarm, Clock, Moment};
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::{LostReason, StoreError};
 use crate::base::ttl::Ttl;
-use crate::client::views::Note;
+use crate::engine::note::Note;
 use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 use crate::store::Holder;

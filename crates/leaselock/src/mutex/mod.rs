@@ -19,7 +19,6 @@ use crate::engine::wait::schedule;
 use crate::interop::preset::Preset;
 use crate::interop::protocol::look::look;
 use crate::script::keys;
-use crate::script::keys::MutexKeys;
 #[cfg(feature = "redis")]
 use crate::script::{Operation, Scripts};
 
@@ -110,7 +109,7 @@ impl Mutex {
     pub fn checked(self) -> Result<Self, InvalidInput> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         self.inner.check_strict(self.options.check()?)?;
-        MutexKeys::by(self.options.protocol, &self.inner.prefix, name)?;
+        self.options.protocol.keys(&self.inner.prefix, name)?;
         keys::others(&self.inner.prefix, &self.options.others)?;
         self.inner.supports(self.options.protocol)?;
         self.inner.replicates(&self.options)?;
@@ -278,7 +277,7 @@ pub(crate) const SCRIPTS: Scripts = &[
     crate::client::views::Inspect::SCRIPT,
     crate::client::views::Break::SCRIPT,
     crate::client::views::Break::STRICT,
-    crate::client::views::Note::SCRIPT,
+    crate::engine::note::Note::SCRIPT,
     crate::client::views::Survey::SCRIPT,
     crate::engine::calls_many::AcquireMany::SCRIPT,
     crate::engine::calls_many::ReleaseMany::SCRIPT,

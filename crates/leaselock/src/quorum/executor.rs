@@ -72,8 +72,9 @@ impl Executor {
     }
 
     /// Several servers agree on nothing but a lease.
-    fn one_for(&self, what: &str) -> Result<&Store, StoreError> {
+    fn one_for(&self, what: impl FnOnce() -> &'static str) -> Result<&Store, StoreError> {
         let refused = || {
+            let what = what();
             let message = format!("{what} cannot be voted on by several servers");
             StoreError::refused(ErrorKind::Unsupported, message)
         };
@@ -99,7 +100,7 @@ impl Executor {
         operation: &O,
         within: Duration,
     ) -> Result<O::Reply, StoreError> {
-        let store = self.one_for(O::SCRIPT().name)?;
+        let store = self.one_for(|| O::SCRIPT().name)?;
         store.ask(operation, within).await
     }
 
@@ -289,7 +290,7 @@ impl Executor {
         pattern: &str,
         within: Duration,
     ) -> Result<(u64, Vec<String>), StoreError> {
-        let store = self.one_for("a list of locks")?;
+        let store = self.one_for(|| "a list of locks")?;
         store.scan(cursor, pattern, within).await
     }
 

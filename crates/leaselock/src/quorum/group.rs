@@ -14,7 +14,7 @@ use super::tally::{Absent, Verdict, Votes, majority};
 use super::votable::Votable;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, InvalidInput, StoreError};
-use crate::base::votes::{NodeVote, Tally, Vote};
+use crate::base::error::{NodeVote, Tally, Vote};
 use crate::script::library::Library;
 use crate::store::redis::{LoadedFunctions, RedisStore, load_on_each};
 use crate::store::{Capabilities, Event, Holder, Sink};

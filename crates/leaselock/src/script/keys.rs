@@ -7,13 +7,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Arg;
+use super::arg::Arg;
+use super::quarantine_key::QuarantineKey;
 use crate::base::error::InvalidInput;
 use crate::base::name;
 use crate::base::name::Name;
 use crate::base::token::ClientId;
-use crate::engine::gate::QuarantineKey;
-use crate::interop::protocol::Protocol;
 
 /// The keys of one mutex. Only the lock is kept: what holds a lease keeps this, and the others follow from it; but for
 /// the gate, which it has in common with other locks.
@@ -36,11 +35,7 @@ impl MutexKeys {
     }
 
     /// The key of a lock that is taken in another way, which may have a rule of its own. Nothing lies beside it.
-    pub(crate) fn by(protocol: Protocol, prefix: &str, name: &Name) -> Result<Self, InvalidInput> {
-        if protocol.is_native() {
-            return Self::new(prefix, name);
-        }
-        let lock = format!("{prefix}{}", protocol.key(name.as_str()));
+    pub(crate) fn alone(lock: String) -> Result<Self, InvalidInput> {
         name::check_key(&lock)?;
         Ok(Self::of(lock.into()))
     }
@@ -137,15 +132,6 @@ const FENCE: &str = "fence";
 /// Where a client says who it is.
 pub(crate) fn client_record(prefix: &str, client: &str) -> String {
     format!("{prefix}ll:client:{client}")
-}
-
-/// The gate of strict mode, one for all locks of a prefix; on a cluster, whose scripts have keys of one slot only, one
-/// for those in each slot. A prefix with a hash tag has all its locks in one slot, and its gate too.
-pub(crate) fn gate(prefix: &str, slot: Option<u16>) -> String {
-    match slot.filter(|_| !prefix.contains('{')) {
-        Some(slot) => format!("{prefix}ll:gate:{{{}}}", crate::base::slots::tag_in(slot)),
-        None => format!("{prefix}ll:gate"),
-    }
 }
 
 /// Where a client's own thread listens for grants.

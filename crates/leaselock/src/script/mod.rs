@@ -8,6 +8,7 @@ pub(crate) mod keys;
 #[cfg(feature = "redis")]
 pub(crate) mod library;
 pub(crate) mod operation;
+pub(crate) mod quarantine_key;
 pub(crate) mod source;
 
 pub(crate) use self::answer::{Answer, Malformed, Value};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::StoreError;
+use super::store::StoreError;
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 

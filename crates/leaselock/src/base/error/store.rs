@@ -1,59 +1,12 @@
-//! What a store said when it did not do what it was asked for.
+//! What a store said when it did not do what it was asked for, and what each node of several said.
 
-use std::fmt;
+use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
 
-use crate::base::votes::{NodeVote, Tally};
-
-/// What kind of trouble the store is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// No connection, or it broke.
-    Unreachable,
-    /// No answer within the request time-out.
-    TimedOut,
-    /// The server is loading its data (`LOADING`).
-    Loading,
-    /// The server is over its memory limit and refuses writes (`OOM`).
-    OutOfMemory,
-    /// A replica, or a primary that was demoted (`READONLY`).
-    ReadOnly,
-    /// Fewer replicas than `min-replicas-to-write` (`NOREPLICAS`).
-    NoReplicas,
-    /// The cluster does not serve this slot (`CLUSTERDOWN`, `MOVED`, `TRYAGAIN` …).
-    ClusterDown,
-    /// The server answers but does not serve for another reason (`BUSY`, `MISCONF`, `MASTERDOWN`, too many clients).
-    NotServing,
-    /// No Sentinel watches servers under the name in the URL.
-    UnknownService,
-    /// Authentication is missing or wrong (`NOAUTH`, `WRONGPASS`).
-    Auth,
-    /// TLS was not agreed on: the server's certificate has expired, is for another name or from an unknown authority;
-    /// or ours is wanted, not accepted or cannot be read. The message says which.
-    Tls,
-    /// The user may not do this (`NOPERM`), or the folder's permissions forbid it.
-    Forbidden,
-    /// Something that is no lock lies under one of the keys. It was not touched.
-    WrongType,
-    /// A lock file is damaged in both its copies, which is never taken for a free lock; or the fencing tokens or the
-    /// queue of a lock are damaged, and nothing is granted. The message names what is damaged and how to mend it.
-    Corrupt,
-    /// No space for a new lock file.
-    StorageFull,
-    /// The folder for lock files cannot be created or found.
-    CannotCreate,
-    /// The folder lies on a file system that cannot carry locks.
-    Unfit,
-    /// The answer was not understood.
-    Malformed,
-    /// This store cannot do that.
-    Unsupported,
-    /// Strict mode is set up there for another longest ttl than this client's.
-    Disagrees,
-    /// A fault of leaselock itself.
-    Internal,
-}
+use super::kind::ErrorKind;
+use super::vote::Vote;
 
 /// What the store said. `kind()` is for decisions, the message and `source()` are for people.
 ///
@@ -209,5 +162,135 @@ impl fmt::Display for StoreError {
 impl std::error::Error for StoreError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_ref().map(|source| &**source as _)
+    }
+}
+
+/// One node of a [`Quorum`](crate::Quorum) and its vote. Shown in words, without the node's address.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct NodeVote {
+    /// The node's address, without its login.
+    pub node: String,
+    /// What it said.
+    pub vote: Vote,
+    /// What kept it from voting: of the kind `Unreachable` when there was no connection to it, `TimedOut` when it has
+    /// not answered [`within`](NodeVote::within). `None` when it answered.
+    pub error: Option<StoreError>,
+    /// How long it had to answer.
+    pub within: Duration,
+}
+
+impl NodeVote {
+    /// Why there is no connection, without the address.
+    fn cause(&self, error: &StoreError) -> String {
+        let met = error.source().and_then(|source| source.downcast_ref());
+        let met = met.map(|met: &io::Error| {
+            let text = met.to_string();
+            let mut letters = text.split(" (os error").next().unwrap_or_default().chars();
+            let first = letters.next().map(|first| first.to_ascii_lowercase());
+            first.into_iter().chain(letters).collect()
+        });
+        met.unwrap_or_else(|| error.to_string().replace(&format!(" to {}", self.node), ""))
+    }
+}
+
+impl fmt::Display for NodeVote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.vote, &self.error) {
+            (Vote::Silent, Some(error)) if error.kind() == ErrorKind::Unreachable => {
+                write!(f, "unreachable ({})", self.cause(error))
+            }
+            (Vote::Silent, _) => {
+                let within = self.within.as_millis();
+                write!(f, "silent (no answer in {within} ms)")
+            }
+            (Vote::Failed(_), Some(error)) => write!(f, "{}: {error}", self.vote),
+            _ => self.vote.fmt(f),
+        }
+    }
+}
+
+/// A question to all nodes on which no majority has said the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Tally {
+    pub(crate) granted: usize,
+    pub(crate) needed: usize,
+    pub(crate) votes: Vec<NodeVote>,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.votes.len();
+        write!(f, "no majority of {nodes} nodes: {} needed", self.needed)?;
+        self.votes
+            .iter()
+            .try_for_each(|one| write!(f, "; {}: {one}", one.node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(vote: Vote, error: Option<StoreError>) -> NodeVote {
+        NodeVote {
+            node: "redis://a:1/0".to_owned(),
+            vote,
+            error,
+            within: Duration::from_millis(250),
+        }
+    }
+
+    #[test]
+    fn a_tally_names_each_node_and_what_it_said() {
+        let rest = Duration::from_millis(12_001);
+        let tally = Tally {
+            granted: 1,
+            needed: 2,
+            votes: vec![
+                said(Vote::Granted, None),
+                said(Vote::NotVoting { rest }, None),
+                said(Vote::Silent, None),
+            ],
+        };
+        assert_eq!(
+            tally.to_string(),
+            "no majority of 3 nodes: 2 needed; redis://a:1/0: granted; redis://a:1/0: came up lately and votes again \
+             in 13 s; redis://a:1/0: silent (no answer in 250 ms)"
+        );
+    }
+
+    #[test]
+    fn what_kept_a_node_from_voting_is_said_in_its_words_and_its_address_once() {
+        let refused = |kind, message: &str| StoreError::refused(kind, message);
+        let met = io::Error::from_raw_os_error(rustix::io::Errno::CONNREFUSED.raw_os_error());
+        for (error, words) in [
+            (
+                refused(ErrorKind::Unreachable, "no connection to redis://a:1/0: …")
+                    .with_source(met),
+                "unreachable (connection refused)",
+            ),
+            (
+                refused(
+                    ErrorKind::Unreachable,
+                    "the connection to redis://a:1/0 broke",
+                ),
+                "unreachable (the connection broke)",
+            ),
+            (
+                refused(
+                    ErrorKind::TimedOut,
+                    "no connection to redis://a:1/0 in time",
+                ),
+                "silent (no answer in 250 ms)",
+            ),
+            (
+                refused(ErrorKind::OutOfMemory, "the memory is full"),
+                "failed (OutOfMemory): the memory is full",
+            ),
+        ] {
+            let one = said(Vote::of_failure(error.kind()), Some(error));
+            assert_eq!(one.to_string(), words);
+        }
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::micros;
 use crate::base::error::StoreError;
+use crate::base::error::Vote as Shown;
 use crate::base::fence::Fence;
-use crate::base::votes::Vote as Shown;
 use crate::engine::calls::{Acquired, ReleaseAnswer};
 use crate::engine::calls_many::{Answers, Item, Terms, each, released};
 use crate::engine::verdicts;

@@ -1,6 +1,5 @@
 use super::*;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::base::fence::Fence;
 use crate::quorum::tally::Absent;
 
 /// One letter for each node, `.` for one that has not answered and `x` for one that failed.
@@ -104,73 +103,6 @@ fn a_release_is_confirmed_by_a_majority_and_nothing_less() {
     }
 }
 
-fn seen(letter: char) -> Inspected {
-    let state = match letter {
-        'f' => InspectedState::Free,
-        'o' => InspectedState::Other {
-            kind: "hash".into(),
-        },
-        one => InspectedState::Held {
-            value: vec![one as u8],
-            pttl_ms: Some(u64::from(u32::from(one))),
-            fence: Some(Fence::new(u64::from(u32::from(one)))),
-            why: Vec::new(),
-        },
-    };
-    Inspected {
-        state,
-        line: Vec::new(),
-        damaged: Vec::new(),
-    }
-}
-
-/// A letter for the holder, `f` for free, `o` for no lock, `?` while that is open.
-fn look(said: &str) -> char {
-    match decided(inspected(&votes(said, seen))).map(|seen| seen.state) {
-        None => '?',
-        Some(InspectedState::Free) => 'f',
-        Some(InspectedState::Other { .. }) => 'o',
-        Some(InspectedState::Held { value, .. }) => char::from(value[0]),
-    }
-}
-
-#[test]
-fn a_lock_is_held_by_whoever_has_a_majority_and_free_when_nobody_can() {
-    for (said, expected) in [
-        ("aa.", 'a'),
-        ("a..", '?'),
-        ("ab.", '?'),
-        ("aba", 'a'),
-        ("abc", 'f'),
-        ("ff.", 'f'),
-        ("fa.", '?'),
-        ("fax", 'f'),
-        ("axx", '?'),
-        ("oo.", 'o'),
-        ("aabb.", '?'),
-        ("aabbx", 'f'),
-    ] {
-        assert_eq!(look(said), expected, "{said}");
-    }
-}
-
-#[test]
-fn a_majority_holds_a_lock_as_long_as_its_shortest_vote_that_is_needed() {
-    let state = |pttl_ms| InspectedState::Held {
-        value: b"a".to_vec(),
-        pttl_ms: Some(pttl_ms),
-        fence: Fence::from_answer(if pttl_ms == 30 { 9 } else { 5 }),
-        why: Vec::new(),
-    };
-    let all = [state(10), state(30), state(20), state(40)];
-    match together(all.iter().collect(), 3) {
-        InspectedState::Held { pttl_ms, fence, .. } => {
-            assert_eq!((pttl_ms, fence), (Some(20), Fence::from_answer(5)));
-        }
-        InspectedState::Free | InspectedState::Other { .. } => panic!("held"),
-    }
-}
-
 #[test]
 fn what_one_node_knows_of_a_client_is_known() {
     let about = |letter: char| (letter == 'k').then(|| "host".to_owned());
@@ -180,33 +112,4 @@ fn what_one_node_knows_of_a_client_is_known() {
     );
     assert_eq!(decided(known(&votes("nn.", about))), Some(None));
     assert_eq!(decided(known(&votes("n..", about))), None);
-}
-
-#[test]
-fn the_number_of_a_lease_is_that_of_a_majority_and_those_who_are_late_are_waited_for() {
-    let numbered = |letter: char| Inspected {
-        state: InspectedState::Held {
-            value: b"a".to_vec(),
-            pttl_ms: Some(10),
-            fence: letter
-                .to_digit(10)
-                .map(u64::from)
-                .and_then(Fence::from_answer),
-            why: Vec::new(),
-        },
-        line: Vec::new(),
-        damaged: Vec::new(),
-    };
-    for (said, expected) in [
-        ("5-.", None),
-        ("5-5", Some(5)),
-        ("59.", None),
-        ("595", Some(5)),
-        ("-5x", Some(5)),
-        ("5-x", Some(5)),
-    ] {
-        let found = decided(inspected(&votes(said, numbered)));
-        let fence = found.and_then(|seen| fence_of(&seen.state));
-        assert_eq!(fence, expected.and_then(Fence::from_answer), "{said}");
-    }
 }

@@ -72,7 +72,10 @@ impl<'a> Acquisition<'a> {
     ) -> Result<Self, AcquireError> {
         let ttl = options.check()?;
         inner.check_strict(ttl)?;
-        let keys = MutexKeys::by(options.protocol, &inner.prefix, name)?.behind(inner.gate());
+        let keys = options
+            .protocol
+            .keys(&inner.prefix, name)?
+            .behind(inner.gate());
         if !options.protocol.is_native() {
             inner.supports(options.protocol)?;
             keys::others(&inner.prefix, &options.others)?;

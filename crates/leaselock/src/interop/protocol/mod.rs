@@ -19,8 +19,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::base::error::InvalidInput;
+use crate::base::name::Name;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
+use crate::script::keys::MutexKeys;
 
 /// How a lock is taken and given back on the server. All who share a lock use the same way.
 ///
@@ -104,6 +106,14 @@ impl Protocol {
 
     pub(crate) fn is_native(self) -> bool {
         self == Protocol::Native
+    }
+
+    /// The keys of a lock that is taken in this way.
+    pub(crate) fn keys(self, prefix: &str, name: &Name) -> Result<MutexKeys, InvalidInput> {
+        if self.is_native() {
+            return MutexKeys::new(prefix, name);
+        }
+        MutexKeys::alone(format!("{prefix}{}", self.key(name.as_str())))
     }
 
     /// What the key of a lock is called there.

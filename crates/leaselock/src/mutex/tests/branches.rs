@@ -4,6 +4,7 @@ use super::lab::*;
 use crate::base::error::ErrorKind;
 use crate::client::views::*;
 use crate::engine::calls::*;
+use crate::engine::note::Note;
 use crate::engine::replicas::call::*;
 use crate::script::Value;
 

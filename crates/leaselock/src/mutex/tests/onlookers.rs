@@ -2,6 +2,7 @@
 
 use super::lab::*;
 use crate::client::views::*;
+use crate::engine::note::Note;
 use crate::script::Value;
 
 #[test]

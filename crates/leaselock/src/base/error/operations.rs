@@ -1,30 +1,14 @@
-//! Errors: one small enum per operation. Every variant says what it means for what you hold.
-mod lost;
-mod quarantine;
-mod store;
+//! One error for each operation.
 
 use std::fmt;
 use std::time::Duration;
 
-pub use self::lost::{Lost, LostReason};
-pub use self::quarantine::Quarantine;
-pub use self::store::{ErrorKind, StoreError};
-use super::fence::Fence;
-use super::name::Name;
-use super::votes::NodeVote;
-
-/// Input that was refused before anything was sent. The message says what would be right. Nothing changed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct InvalidInput {
-    message: String,
-}
-
-impl InvalidInput {
-    pub(crate) fn new(message: String) -> Self {
-        InvalidInput { message }
-    }
-}
+use super::invalid::InvalidInput;
+use super::lost::Lost;
+use super::quarantine::Quarantine;
+use super::store::{NodeVote, StoreError};
+use crate::base::fence::Fence;
+use crate::base::name::Name;
 
 /// Why an acquisition ended without a lease.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -301,6 +285,3 @@ fn shown(fence: Option<Fence>) -> String {
         |fence| format!("fencing token {fence}"),
     )
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,14 @@
+//! Input that is refused.
+
+/// Input that was refused before anything was sent. The message says what would be right. Nothing changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct InvalidInput {
+    message: String,
+}
+
+impl InvalidInput {
+    pub(crate) fn new(message: String) -> Self {
+        InvalidInput { message }
+    }
+}

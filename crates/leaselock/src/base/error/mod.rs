@@ -1,0 +1,23 @@
+//! Errors: one small enum per operation. Every variant says what it means for what you hold.
+
+mod invalid;
+mod kind;
+mod lost;
+mod operations;
+mod quarantine;
+mod store;
+mod vote;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::invalid::InvalidInput;
+pub use self::kind::ErrorKind;
+pub use self::lost::{Lost, LostReason};
+pub use self::operations::{
+    AcquireError, BreakError, ExtendError, InspectError, NotHeld, ReleaseError,
+};
+pub use self::quarantine::Quarantine;
+pub(crate) use self::store::Tally;
+pub use self::store::{NodeVote, StoreError};
+pub use self::vote::Vote;

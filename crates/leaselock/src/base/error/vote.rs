@@ -1,0 +1,59 @@
+//! What one node of a quorum has said.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::kind::ErrorKind;
+
+/// What a node of a [`Quorum`](crate::Quorum) has said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Vote {
+    /// The lock was free there. The vote has been taken back.
+    Granted,
+    /// Another holds it there.
+    Busy {
+        /// The id of the client that does; `None` when a foreign library does.
+        holder: Option<String>,
+    },
+    /// It came up too lately to know what it granted before, and votes again after `rest`.
+    NotVoting {
+        /// How long it still stays out.
+        rest: Duration,
+    },
+    /// No connection, or no answer: [`NodeVote::error`] tells which.
+    Silent,
+    /// It answered with a refusal.
+    Failed(ErrorKind),
+    /// It is the same server as a node before it, and both have one vote.
+    SameServer,
+    /// It has answered, and too few have answered the same.
+    Answered,
+}
+
+impl Vote {
+    #[cfg(feature = "redis")]
+    pub(crate) fn of_failure(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::TimedOut | ErrorKind::Unreachable => Vote::Silent,
+            other => Vote::Failed(other),
+        }
+    }
+}
+
+impl fmt::Display for Vote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Vote::Granted => f.write_str("granted"),
+            Vote::Busy { .. } => f.write_str("busy"),
+            Vote::NotVoting { rest } => {
+                let seconds = rest.as_millis().div_ceil(1000);
+                write!(f, "came up lately and votes again in {seconds} s")
+            }
+            Vote::Silent => f.write_str("silent"),
+            Vote::Failed(kind) => write!(f, "failed ({kind:?})"),
+            Vote::SameServer => f.write_str("the same server as another"),
+            Vote::Answered => f.write_str("answered"),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What onlookers' answers of the nodes of a quorum come to together. Pure.
+
+use super::views::{Broke, Inspected, InspectedState};
+use crate::base::fence::Fence;
+use crate::quorum::tally::{Verdict, Votes};
+
+pub(crate) fn broke(votes: &Votes<Broke>) -> Verdict<Broke> {
+    let is_broken = |answer: &Broke| matches!(answer, Broke::Broken { .. });
+    // A holder has the votes of a majority, and of the others there may be none.
+    if votes.is_majority(is_broken) || votes.silent() == 0 && votes.count(is_broken) > 0 {
+        return most_often(
+            votes
+                .answers()
+                .map(|(_, answer)| answer)
+                .filter(|answer| is_broken(answer)),
+        );
+    }
+    if !votes.prevents(|answer| !is_broken(answer)) {
+        return Verdict::Open;
+    }
+    if votes.silent() > 0 && votes.count(is_broken) > 0 {
+        return Verdict::Open; // what was broken is to be told
+    }
+    most_often(votes.answers().map(|(_, answer)| answer))
+}
+
+/// What a majority holds; free as soon as nobody can have one.
+pub(crate) fn inspected(votes: &Votes<Inspected>) -> Verdict<Inspected> {
+    let answers = || votes.answers().map(|(_, seen)| &seen.state);
+    for state in answers() {
+        let same = |other: &Inspected| is_same(state, &other.state);
+        if !matches!(state, InspectedState::Free) && votes.is_majority(same) {
+            // A node may hold it under a number that it did not accept: of another lease, or none.
+            let numbered =
+                |seen: &Inspected| same(seen) && fence_of(&seen.state) == fence_of(state);
+            if votes.silent() > 0 && !votes.is_majority(numbered) {
+                continue;
+            }
+            let alike = answers().filter(|other| is_same(state, other));
+            return Verdict::Decided(Inspected {
+                state: together(alike.collect(), votes.needed()),
+                line: Vec::new(),
+                damaged: damaged(votes),
+            });
+        }
+    }
+    let most = answers().map(|state| votes.count(|other| is_same(state, &other.state)));
+    if votes.is_majority(|_| true) && most.max().unwrap_or(0) + votes.silent() < votes.needed()
+        || votes.is_majority(|seen| matches!(seen.state, InspectedState::Free))
+        || votes.silent() == 0 && votes.is_majority(|_| true)
+    {
+        let (state, line) = (InspectedState::Free, Vec::new());
+        let damaged = damaged(votes);
+        return Verdict::Decided(Inspected {
+            state,
+            line,
+            damaged,
+        });
+    }
+    Verdict::Open
+}
+
+/// What any node has found, once.
+fn damaged(votes: &Votes<Inspected>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for found in votes.answers().flat_map(|(_, seen)| &seen.damaged) {
+        if !all.contains(found) {
+            all.push(found.clone());
+        }
+    }
+    all
+}
+
+fn fence_of(state: &InspectedState) -> Option<Fence> {
+    match state {
+        InspectedState::Held { fence, .. } => *fence,
+        InspectedState::Free | InspectedState::Other { .. } => None,
+    }
+}
+
+fn is_same(one: &InspectedState, other: &InspectedState) -> bool {
+    use InspectedState as S;
+    match (one, other) {
+        (S::Free, S::Free) => true,
+        (S::Held { value, .. }, S::Held { value: other, .. }) => value == other,
+        (S::Other { kind }, S::Other { kind: other }) => kind == other,
+        _ => false,
+    }
+}
+
+/// Nodes differ in how long the lease lasts there: it is held as long as a majority has it. The fencing token is the one
+/// that most of them have.
+fn together(alike: Vec<&InspectedState>, needed: usize) -> InspectedState {
+    let (mut ends, mut fences, mut notes, mut value) = (Vec::new(), Vec::new(), Vec::new(), None);
+    for state in alike {
+        match state {
+            InspectedState::Held {
+                value: theirs,
+                pttl_ms,
+                fence,
+                why,
+            } => {
+                ends.push(pttl_ms.unwrap_or(u64::MAX));
+                fences.push(*fence);
+                notes.push(why);
+                value = Some(theirs.clone());
+            }
+            InspectedState::Other { kind } => {
+                return InspectedState::Other { kind: kind.clone() };
+            }
+            InspectedState::Free => {}
+        }
+    }
+    ends.sort_unstable_by(|one, other| other.cmp(one));
+    let often = |fence: &_| fences.iter().filter(|other| *other == fence).count();
+    let end = ends.get(needed - 1).copied().filter(|end| *end != u64::MAX);
+    InspectedState::Held {
+        value: value.unwrap_or_default(),
+        pttl_ms: end,
+        fence: fences
+            .iter()
+            .copied()
+            .max_by_key(|fence| (often(fence), fence.is_some()))
+            .flatten(),
+        why: notes
+            .into_iter()
+            .find(|why| !why.is_empty())
+            .cloned()
+            .unwrap_or_default(),
+    }
+}
+
+fn most_often<'a, R: Clone + PartialEq + 'a>(answers: impl Iterator<Item = &'a R>) -> Verdict<R> {
+    let all: Vec<&R> = answers.collect();
+    let often = |one: &&R| all.iter().filter(|other| **other == *one).count();
+    match all.iter().copied().max_by_key(often) {
+        Some(answer) => Verdict::Decided(answer.clone()),
+        None => Verdict::Open,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! The holder's note beside a lease, for people.
+
+#[cfg(feature = "redis")]
+use super::verdicts;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+#[cfg(feature = "redis")]
+use crate::quorum::tally::{Verdict, Votes};
+#[cfg(feature = "redis")]
+use crate::quorum::votable::Votable;
+use crate::script::keys::MutexKeys;
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+
+/// Leaves a note beside a lease, or takes it away. Runs `lua/mutex/note.lua`.
+#[derive(Debug)]
+pub(crate) struct Note<'a> {
+    pub(crate) keys: &'a MutexKeys,
+    pub(crate) token: &'a Token,
+    pub(crate) text: &'a str,
+    pub(crate) ttl: Ttl,
+}
+
+impl Operation for Note<'_> {
+    type Reply = ();
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/note");
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.keys.lock).key(self.keys.why());
+        call.arg(self.token).arg(self.text).arg(self.ttl.as_ms());
+    }
+
+    fn decode(answer: &Answer) -> Result<(), Malformed> {
+        match answer.tag() {
+            "noted" | "erased" => Ok(()),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Votable for Note<'_> {
+    fn count(votes: &Votes<()>) -> Verdict<()> {
+        verdicts::written(votes)
+    }
+}

@@ -1,0 +1,100 @@
+//! The key of strict mode that says which server process grants: the gate.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::error::InvalidInput;
+use crate::base::slots;
+use crate::base::ttl::{Drift, Ttl};
+
+/// Beyond the longest lease: what a grant may have spent on its way, and the rounding of the server.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// What all who use one gate must agree on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct QuarantineKey {
+    prefix: String,
+    /// When there is one for all locks; otherwise there is one for those of each slot.
+    key: Option<String>,
+    pub(crate) longest: Ttl,
+    quarantine: Duration,
+}
+
+/// All the gates there are for a prefix. Neighbouring slots lie on one node as a rule, so they do not follow each other:
+/// whoever asks at several gates at once asks all nodes.
+pub(crate) fn gates(prefix: &str, by_slot: bool) -> impl Iterator<Item = String> {
+    const STRIDE: u16 = 10_127; // odd, so that each slot comes once
+    let one_is_enough = !by_slot || prefix.contains('{');
+    let count = if one_is_enough { 1 } else { slots::SLOTS };
+    let slot = |turn: u16| turn.wrapping_mul(STRIDE) % slots::SLOTS;
+    (0..count).map(move |turn| gate(prefix, by_slot.then_some(slot(turn))))
+}
+
+impl QuarantineKey {
+    pub(crate) fn new(prefix: &str, by_slot: bool, longest: Ttl, drift: Drift) -> Arc<Self> {
+        Arc::new(QuarantineKey {
+            prefix: prefix.to_owned(),
+            key: (!by_slot).then(|| gate(prefix, None)),
+            longest,
+            quarantine: longest.as_duration() + drift.of(longest) + MARGIN,
+        })
+    }
+
+    /// The gate that this lock stands behind.
+    pub(crate) fn key_for(&self, lock: &str) -> Cow<'_, str> {
+        match &self.key {
+            Some(key) => Cow::Borrowed(key),
+            None => Cow::Owned(gate(&self.prefix, Some(slots::of(lock)))),
+        }
+    }
+
+    pub(crate) fn quarantine_ms(&self) -> u64 {
+        u64::try_from(self.quarantine.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// A lease that lasts longer could outlive a quarantine.
+    pub(crate) fn fits(&self, ttl: Ttl) -> Result<(), InvalidInput> {
+        if ttl <= self.longest {
+            return Ok(());
+        }
+        let (ttl, longest) = (ttl.as_duration(), self.longest.as_duration());
+        Err(InvalidInput::new(format!(
+            "ttl {ttl:?} is longer than the longest of strict mode, {longest:?}: ask for less, or let all who use this \
+             server agree on a longer one"
+        )))
+    }
+}
+
+/// The gate of strict mode, one for all locks of a prefix; on a cluster, whose scripts have keys of one slot only, one
+/// for those in each slot. A prefix with a hash tag has all its locks in one slot, and its gate too.
+pub(crate) fn gate(prefix: &str, slot: Option<u16>) -> String {
+    match slot.filter(|_| !prefix.contains('{')) {
+        Some(slot) => format!("{prefix}ll:gate:{{{}}}", slots::tag_in(slot)),
+        None => format!("{prefix}ll:gate"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarantine_is_the_longest_ttl_and_its_drift_and_two_seconds() {
+        let longest = Ttl::whole_ms(60_000).unwrap();
+        let key = QuarantineKey::new("", false, longest, Drift { ppm: 10_000 });
+        assert_eq!(key.quarantine_ms(), 60_000 + 602 + 2_000);
+    }
+
+    #[test]
+    fn gates_of_a_cluster_are_one_in_each_slot_whatever_their_order() {
+        let slots: std::collections::BTreeSet<u16> =
+            gates("app:", true).map(|gate| slots::of(&gate)).collect();
+        assert_eq!(slots.len(), usize::from(slots::SLOTS));
+        assert_eq!(gates("app:", true).count(), slots.len());
+        assert_eq!(
+            (gates("{app}:", true).count(), gates("", false).count()),
+            (1, 1)
+        );
+    }
+}
