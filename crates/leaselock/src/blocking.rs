@@ -59,7 +59,7 @@ impl Client {
         &self,
         future: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let handle = self.client.inner().background()?.handle.clone();
+        let handle = self.client.engine().background()?.handle.clone();
         handle.block_on(future)
     }
 
@@ -168,7 +168,7 @@ pub struct Mutex {
 /// Runs a future of an operation on the client's thread; a client whose thread cannot start is a store error.
 macro_rules! waited {
     ($self:ident, $error:ident, $name:expr, $future:expr) => {
-        match $self.client.inner().background() {
+        match $self.client.engine().background() {
             Ok(background) => background.handle.clone().block_on($future),
             Err(source) => Err($error::Store {
                 name: $name,
@@ -228,7 +228,7 @@ impl Mutex {
     /// # Errors
     /// [`InspectError`]: it is not known whether anybody holds it.
     pub fn check(&self) -> Result<Option<Holder>, InspectError> {
-        let background = self.client.inner().background()?;
+        let background = self.client.engine().background()?;
         background.handle.clone().block_on(self.mutex.check())
     }
 
@@ -309,7 +309,7 @@ impl Lease {
 
     /// Waits for at most `limit` for the lease to end; `None` when it is still held then.
     pub fn lost_within(&self, limit: Duration) -> Option<Lost> {
-        let Ok(background) = self.client.inner().background() else {
+        let Ok(background) = self.client.engine().background() else {
             return self.lease.lost().check().err();
         };
         background.handle.clone().block_on(async {
@@ -324,7 +324,7 @@ impl Lease {
     /// must not block.
     pub fn on_lost(&self, told: impl FnOnce(Lost) + Send + 'static) {
         let losing = self.lease.lost();
-        if let Ok(background) = self.client.inner().background() {
+        if let Ok(background) = self.client.engine().background() {
             drop(background.handle.spawn(async move { told(losing.await) }));
         }
     }

@@ -3,9 +3,10 @@
 use std::sync::OnceLock;
 
 use crate::base::error::StoreError;
+use crate::client::Client;
 use crate::client::builder::ClientBuilder;
 use crate::client::quorum::builder::QuorumBuilder;
-use crate::client::{Client, OPERATOR_WITHIN};
+use crate::engine::core::OPERATOR_WITHIN;
 use crate::engine::{gate, identity};
 use crate::interop::protocol;
 use crate::mutex;
@@ -39,7 +40,7 @@ impl Client {
     /// [`StoreError`] of the kind `Unsupported` when the store has no functions (Redis before 7, a folder), `Forbidden`
     /// when the user may not load them. Of several servers it names each that failed; the others have them.
     pub async fn load_functions(&self) -> Result<LoadedFunctions, StoreError> {
-        let store = &self.inner().store;
+        let store = &self.engine().store;
         store.load_functions(library(), OPERATOR_WITHIN).await
     }
 

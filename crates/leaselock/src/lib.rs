@@ -50,13 +50,11 @@ pub use crate::base::error::{
 pub use crate::base::error::{NodeVote, Vote};
 pub use crate::base::fence::Fence;
 pub use crate::base::name::Name;
-pub use crate::base::ttl::{TTL_MAX, TTL_MIN};
+pub use crate::base::ttl::{TTL, TTL_MAX, TTL_MIN};
 pub use crate::client::builder::ClientBuilder;
 pub use crate::client::detached::{DetachedLease, Handle};
 pub use crate::client::inspect::{BreakTerms, Broken, Holder, Holding, InLine, Inspection};
-pub use crate::client::options::{
-    DRIFT_PPM, Options, RETRY_DELAY, RETRY_JITTER_PERCENT, TTL, Wait, Waiting,
-};
+pub use crate::client::options::{DRIFT_PPM, Options};
 #[cfg(feature = "redis")]
 pub use crate::client::quorum::{LONGEST_TTL, Quorum, QuorumBuilder};
 pub use crate::client::{Client, Closed, Stats};
@@ -64,6 +62,7 @@ pub use crate::engine::gate::StrictStatus;
 pub use crate::engine::identity::Process;
 pub use crate::engine::lease::loss::Losing;
 pub use crate::engine::lease::{Held, Lease, LeaseState};
+pub use crate::engine::request::{RETRY_DELAY, RETRY_JITTER_PERCENT, Wait, Waiting};
 pub use crate::interop::preset::Preset;
 pub use crate::interop::protocol::{LATENCY_GUARD, Protocol};
 pub use crate::mutex::{Mutex, Ran, RunError};

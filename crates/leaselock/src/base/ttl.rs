@@ -9,6 +9,13 @@ use super::error::InvalidInput;
 pub const TTL_MIN: Duration = Duration::from_millis(10);
 /// The longest lease: a crashed holder blocks everybody for that long.
 pub const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// 10 s: long enough that a pause of the process or the network does not lose the lease, short enough to wait for
+/// after a crash. What most lock libraries use.
+pub const TTL: Duration = Duration::from_secs(10);
+pub(crate) const DEFAULT_TTL: Ttl = match Ttl::whole_ms(10_000) {
+    Some(ttl) => ttl,
+    None => panic!("the default ttl is in range"),
+};
 
 /// A length of time that a lease can have: 10 ms to 30 days, in whole milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

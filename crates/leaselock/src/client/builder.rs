@@ -6,21 +6,24 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
+use super::handle::Client;
 use super::options::{DRIFT_PPM, Options};
-use super::requests::Requests;
-use super::{Client, Inner};
+use super::state::ClientState;
 use crate::base::clock::Clock;
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::InvalidInput;
 use crate::base::name;
 use crate::base::token::{ClientId, Stock};
 use crate::base::ttl::{Drift, Ttl};
+use crate::engine::core::Engine;
+#[cfg(feature = "redis")]
+use crate::engine::custom::OWN_CONNECTIONS_MOST;
 use crate::engine::gate::Strict;
 use crate::engine::identity::Process;
-use crate::engine::wait::local::groups::LocalGroups;
-use crate::engine::wait::local::keyed_mutex::KeyedMutex;
 #[cfg(feature = "redis")]
-use crate::interop::protocol::watch_multi;
+use crate::engine::limits;
+use crate::engine::requests::Requests;
+use crate::engine::wait::local::keyed_mutex::KeyedMutex;
 use crate::quorum::executor::Executor;
 use crate::script::keys;
 #[cfg(feature = "redis")]
@@ -79,6 +82,22 @@ impl Default for ClientBuilder {
             #[cfg(feature = "tls")]
             tls: None,
         }
+    }
+}
+
+impl Client {
+    /// A client for a URL: `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+cluster://`, `file:` or
+    /// `mem:`.
+    ///
+    /// # Errors
+    /// [`InvalidInput`] says what is wrong with the URL. Servers are not contacted.
+    pub fn connect(url: &str) -> Result<Client, InvalidInput> {
+        Client::builder().url(url).build()
+    }
+
+    /// A client with options of its own.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
     }
 }
 
@@ -206,13 +225,12 @@ impl ClientBuilder {
             ppm: self.drift_ppm,
         };
         let strict = self.gate(&store, drift)?.map(Strict::new);
-        let inner = Inner {
+        let engine = Engine {
             channel: keys::wake_channel(&self.prefix, &id),
             channel_along: keys::wake_channel_along(&self.prefix, &id),
             record: keys::client_record(&self.prefix, id.as_str()),
             about: Process::this(self.process_name),
             prefix: self.prefix,
-            defaults: self.defaults,
             drift,
             request_timeout: self.request_timeout,
             tokens: Stock::default(),
@@ -221,10 +239,9 @@ impl ClientBuilder {
             clock: self.clock,
             skew: Arc::new(ClockWatch::of(store.has_clocks())),
             store,
-            local_groups: LocalGroups::default(),
             gates: KeyedMutex::default(),
             #[cfg(feature = "redis")]
-            lines: Arc::new(tokio::sync::Semaphore::new(watch_multi::LINES)),
+            permits: Arc::new(tokio::sync::Semaphore::new(OWN_CONNECTIONS_MOST)),
             #[cfg(feature = "redis")]
             waiting_rooms: crate::engine::replicas::pool::ReplicaPool::default(),
             background: OnceLock::new(),
@@ -233,7 +250,13 @@ impl ClientBuilder {
             introduced: AtomicBool::new(false),
             id,
         };
-        Ok(Client::from_inner(inner))
+        Ok(Client {
+            state: Arc::new(ClientState {
+                engine: Arc::new(engine),
+                groups: Arc::default(),
+                defaults: self.defaults,
+            }),
+        })
     }
 
     /// The longest ttl that leases of this client may have, when its store has such a limit.
@@ -273,7 +296,7 @@ impl ClientBuilder {
         self.defaults.check()?;
         #[cfg(feature = "redis")]
         if let Source::Quorum(quorum) = &self.source {
-            super::several::check_limits(quorum, &self.defaults)?;
+            limits::check_limits(quorum, self.defaults.priority, self.defaults.length())?;
         }
         if self.drift_ppm > DRIFT_PPM_MAX {
             return Err(InvalidInput::new(format!(

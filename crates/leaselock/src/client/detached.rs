@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Inner;
+use super::handle::Client;
 use crate::base::error::{
     ErrorKind, ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError,
 };
@@ -13,10 +13,12 @@ use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::token;
 use crate::base::token::{ClientId, Token};
-use crate::base::ttl::Ttl;
+use crate::base::ttl::{DEFAULT_TTL, Ttl};
 use crate::engine::calls::{Detach, Detached, Extend, ExtendAnswer};
 use crate::engine::cleanup::{CleanupGuard, PendingCleanup};
+use crate::engine::core::Engine;
 use crate::engine::identity::Announce;
+use crate::engine::lease::Lease;
 use crate::engine::lease::record::LeaseRecord;
 use crate::engine::note::Note;
 use crate::script::keys;
@@ -90,12 +92,46 @@ impl fmt::Debug for Handle {
     }
 }
 
+impl Client {
+    /// Goes on with a lease that another process has detached.
+    pub fn attach(&self, handle: Handle) -> DetachedLease {
+        DetachedLease::new(Arc::clone(self.engine()), handle)
+    }
+}
+
+impl Lease {
+    /// Turns the lease into a handle with which another process can extend or release it. Its time is made whole, it
+    /// is not renewed any more, and it is not bound to this process.
+    ///
+    /// # Cancel safety
+    /// When dropped, the lease is released in the background.
+    ///
+    /// # Errors
+    /// [`ExtendError`]; the lease is given up then.
+    pub async fn detach(mut self) -> Result<Handle, ExtendError> {
+        let why = "its handle would not say how to give it back";
+        self.can_be("detached", |_| Some(why))?;
+        let (engine, kept) = {
+            let (engine, kept, _) = self.parts();
+            (Arc::clone(engine), Arc::clone(kept))
+        };
+        if let Some(lost) = kept.lost_by_now() {
+            return Err(lost.into());
+        }
+        self.end_passing();
+        let debt = self.give_up(kept.fence);
+        let handle = detach(&engine, &kept).await?;
+        debt.settle();
+        Ok(handle)
+    }
+}
+
 /// Passes a lease on to a new token of a client without a session, so that neither the end of this process nor its
 /// other leases matter to it.
-pub(crate) async fn detach(inner: &Arc<Inner>, kept: &LeaseRecord) -> Result<Handle, ExtendError> {
+async fn detach(engine: &Arc<Engine>, kept: &LeaseRecord) -> Result<Handle, ExtendError> {
     let name = || kept.name.clone();
     let ttl = kept.ttl();
-    let within = inner.request_timeout(ttl);
+    let within = engine.request_timeout(ttl);
     let store = |source| ExtendError::from_store(&kept.name, source);
     let client = ClientId::random().map_err(|error| store(StoreError::no_random(error)))?;
     let successor = Token::random(&client, kept.fence.is_some())
@@ -107,12 +143,12 @@ pub(crate) async fn detach(inner: &Arc<Inner>, kept: &LeaseRecord) -> Result<Han
         ttl,
     };
     // From here on the successor may hold, and until the caller has the handle nobody knows it.
-    let until = inner.clock.now().plus(ttl.as_duration());
+    let until = engine.clock.now().plus(ttl.as_duration());
     let owed = PendingCleanup::acquisition(kept.keys.clone(), successor.clone(), until);
-    let debt = CleanupGuard::new(inner.cleanup(), owed);
+    let debt = CleanupGuard::new(engine.cleanup(), owed);
     // A second try after a lost answer finds the successor there and answers the same.
-    let answer = match inner.ask(&step, within).await {
-        Err(error) if error.maybe_applied() => inner.ask(&step, within).await,
+    let answer = match engine.ask(&step, within).await {
+        Err(error) if error.maybe_applied() => engine.ask(&step, within).await,
         answer => answer,
     };
     let lost = |reason| ExtendError::from(Lost::new(name(), kept.fence, reason));
@@ -121,11 +157,11 @@ pub(crate) async fn detach(inner: &Arc<Inner>, kept: &LeaseRecord) -> Result<Han
         Detached::Expired => return Err(lost(LostReason::Vanished)),
         Detached::Taken => return Err(lost(LostReason::TakenOver)),
     }
-    let record = keys::client_record(&inner.prefix, client.as_str());
-    let about = inner.about.encode();
+    let record = keys::client_record(&engine.prefix, client.as_str());
+    let about = engine.about.encode();
     // For onlookers only: the lease is detached whether or not they can read who took it.
     drop(
-        inner
+        engine
             .ask(
                 &Announce {
                     record: &record,
@@ -138,7 +174,7 @@ pub(crate) async fn detach(inner: &Arc<Inner>, kept: &LeaseRecord) -> Result<Han
     );
     if let Some(text) = &kept.why {
         drop(
-            inner
+            engine
                 .ask(
                     &Note {
                         keys: &kept.keys,
@@ -162,13 +198,13 @@ pub(crate) async fn detach(inner: &Arc<Inner>, kept: &LeaseRecord) -> Result<Han
 /// A lease that was taken elsewhere and is known by its [`Handle`]. It is not renewed and not released on drop.
 #[derive(Debug)]
 pub struct DetachedLease {
-    inner: Arc<Inner>,
+    engine: Arc<Engine>,
     handle: Handle,
 }
 
 impl DetachedLease {
-    pub(crate) fn new(inner: Arc<Inner>, handle: Handle) -> Self {
-        DetachedLease { inner, handle }
+    pub(crate) fn new(engine: Arc<Engine>, handle: Handle) -> Self {
+        DetachedLease { engine, handle }
     }
 
     /// The lock's name.
@@ -182,8 +218,8 @@ impl DetachedLease {
     }
 
     fn keys(&self) -> Result<MutexKeys, InvalidInput> {
-        let keys = MutexKeys::new(&self.inner.prefix, &self.handle.name)?;
-        Ok(keys.behind(self.inner.gate()))
+        let keys = MutexKeys::new(&self.engine.prefix, &self.handle.name)?;
+        Ok(keys.behind(self.engine.gate()))
     }
 
     /// Makes the time of the lease whole with `ttl`; never shortens it and never brings it back.
@@ -195,11 +231,11 @@ impl DetachedLease {
     /// [`ExtendError::Lost`] when the lease is gone; the others leave it as it was or extended.
     pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
         let (ttl, keys, name) = (Ttl::new(ttl)?, self.keys()?, || self.handle.name.clone());
-        self.inner.check_strict(ttl)?;
-        let within = self.inner.request_timeout(ttl);
+        self.engine.check_strict(ttl)?;
+        let within = self.engine.request_timeout(ttl);
         let lost = |reason| Err(Lost::new(name(), self.handle.fence, reason).into());
         match self
-            .inner
+            .engine
             .ask(
                 &Extend {
                     keys: &keys,
@@ -224,7 +260,7 @@ impl DetachedLease {
     async fn keep_record(&self, ttl: Ttl, within: Duration) {
         if let Some((record, about)) = self.record(within).await {
             drop(
-                self.inner
+                self.engine
                     .ask(
                         &Announce {
                             record: &record,
@@ -240,9 +276,9 @@ impl DetachedLease {
 
     async fn record(&self, within: Duration) -> Option<(String, String)> {
         let client = token::client_of(self.handle.token.secret().as_bytes())?;
-        let record = keys::client_record(&self.inner.prefix, client);
+        let record = keys::client_record(&self.engine.prefix, client);
         let about = self
-            .inner
+            .engine
             .ask(&crate::engine::identity::Who { record: &record }, within)
             .await
             .ok()??;
@@ -262,25 +298,25 @@ impl DetachedLease {
             name: name.clone(),
             source: StoreError::refused(ErrorKind::Unsupported, error.to_string()),
         })?;
-        let within = self.inner.request_timeout(super::options::DEFAULT_TTL);
+        let within = self.engine.request_timeout(DEFAULT_TTL);
         let (token, used) = (&self.handle.token, self.handle.fence);
         let outcome =
-            crate::engine::lease::release(&self.inner, name, &keys, token, used, within).await;
+            crate::engine::lease::release(&self.engine, name, &keys, token, used, within).await;
         if let Some(client) = token::client_of(self.handle.token.secret().as_bytes()) {
-            let record = keys::client_record(&self.inner.prefix, client);
+            let record = keys::client_record(&self.engine.prefix, client);
             let gone = Announce {
                 record: &record,
                 about: "",
-                ttl: super::options::DEFAULT_TTL,
+                ttl: DEFAULT_TTL,
             };
-            drop(self.inner.ask(&gone, within).await); // for onlookers only
+            drop(self.engine.ask(&gone, within).await); // for onlookers only
             let erase = Note {
                 keys: &keys,
                 token: &self.handle.token,
                 text: "",
-                ttl: super::options::DEFAULT_TTL,
+                ttl: DEFAULT_TTL,
             };
-            drop(self.inner.ask(&erase, within).await);
+            drop(self.engine.ask(&erase, within).await);
         }
         outcome
     }

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Inner;
+use super::handle::Client;
 use super::views::{Break, Broke, Inspect, InspectedState, Survey};
 use crate::base::error::{BreakError, InspectError, StoreError};
 use crate::base::fence::Fence;
 use crate::base::name;
 use crate::base::name::Name;
 use crate::base::token;
+use crate::engine::core::Engine;
 use crate::engine::identity::{Process, Who, tame};
 use crate::script::keys::MutexKeys;
 
@@ -151,14 +152,14 @@ pub struct Broken {
 
 /// Looks up each client once.
 struct People<'a> {
-    inner: &'a Inner,
+    engine: &'a Engine,
     known: HashMap<String, Option<Process>>,
 }
 
 impl People<'_> {
-    fn of(inner: &Inner) -> People<'_> {
+    fn of(engine: &Engine) -> People<'_> {
         People {
-            inner,
+            engine,
             known: HashMap::new(),
         }
     }
@@ -167,24 +168,63 @@ impl People<'_> {
         if let Some(process) = self.known.get(client) {
             return Ok(process.clone());
         }
-        let record = self.inner.record_of(client);
-        let process = self.inner.ask(&Who { record: &record }, WITHIN).await?;
+        let record = self.engine.record_of(client);
+        let process = self.engine.ask(&Who { record: &record }, WITHIN).await?;
         self.known.insert(client.to_owned(), process.clone());
         Ok(process)
     }
 }
 
-pub(crate) async fn inspect(inner: &Arc<Inner>, name: &Name) -> Result<Inspection, InspectError> {
-    look(inner, name, &mut People::of(inner)).await
+impl Client {
+    /// Who holds a name, why, since when, and who waits for it.
+    ///
+    /// # Cancel safety
+    /// Safe: looking changes nothing.
+    ///
+    /// # Errors
+    /// [`InspectError`] when the name is bad or the store does not answer.
+    pub async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
+        inspect(self.engine(), &Name::new(name)?).await
+    }
+
+    /// Every lock of leaselock that is held and matches a glob pattern (`*`, `?`, `[…]`), in no order. Locks of other
+    /// libraries cannot be told from other keys; ask [`inspect`](Client::inspect) for them by name.
+    ///
+    /// Uses `SCAN`: a lock that is taken or released meanwhile may or may not be there.
+    ///
+    /// # Cancel safety
+    /// Safe: looking changes nothing.
+    ///
+    /// # Errors
+    /// [`InspectError`] when the store does not answer.
+    pub async fn list(&self, pattern: &str) -> Result<Vec<Inspection>, InspectError> {
+        list(self.engine(), pattern).await
+    }
+
+    /// Takes a lock away from its holder, as an operator; the next in line has it in the same step. The holder learns
+    /// of it at its next renewal and may act until then: only fencing protects against that.
+    ///
+    /// # Cancel safety
+    /// When dropped, it may have happened.
+    ///
+    /// # Errors
+    /// [`BreakError`] says why nothing was broken.
+    pub async fn break_lease(&self, name: &str, terms: BreakTerms) -> Result<Broken, BreakError> {
+        break_lease(self.engine(), &Name::new(name)?, terms).await
+    }
+}
+
+pub(crate) async fn inspect(engine: &Arc<Engine>, name: &Name) -> Result<Inspection, InspectError> {
+    look(engine, name, &mut People::of(engine)).await
 }
 
 async fn look(
-    inner: &Inner,
+    engine: &Engine,
     name: &Name,
     people: &mut People<'_>,
 ) -> Result<Inspection, InspectError> {
-    let keys = MutexKeys::new(&inner.prefix, name)?;
-    let seen = inner.ask(&Inspect { keys: &keys }, WITHIN).await?;
+    let keys = MutexKeys::new(&engine.prefix, name)?;
+    let seen = engine.ask(&Inspect { keys: &keys }, WITHIN).await?;
     let state = match seen.state {
         InspectedState::Free => Holding::Free,
         InspectedState::Other { kind } => Holding::NotALock {
@@ -233,28 +273,28 @@ async fn look(
 }
 
 pub(crate) async fn list(
-    inner: &Arc<Inner>,
+    engine: &Arc<Engine>,
     pattern: &str,
 ) -> Result<Vec<Inspection>, InspectError> {
-    let whole = format!("{}{pattern}", escaped(&inner.prefix));
+    let whole = format!("{}{pattern}", escaped(&engine.prefix));
     if pattern.is_empty() || whole.len() > 1024 || whole.chars().any(char::is_control) {
         let message =
             "a pattern has 1 to 1024 bytes and no control characters; `*` is every lock".to_owned();
         return Err(crate::base::error::InvalidInput::new(message).into());
     }
-    let mut people = People::of(inner);
+    let mut people = People::of(engine);
     let mut found = HashMap::new();
     let mut cursor = 0;
     loop {
-        let (next, candidates) = inner.store.scan(cursor, &whole, WITHIN).await?;
-        for key in locks_among(inner, &candidates).await? {
+        let (next, candidates) = engine.store.scan(cursor, &whole, WITHIN).await?;
+        for key in locks_among(engine, &candidates).await? {
             let name = key
-                .strip_prefix(&inner.prefix)
+                .strip_prefix(&engine.prefix)
                 .and_then(|name| Name::new(name).ok());
             let Some(name) = name.filter(|name| !found.contains_key(name.as_str())) else {
                 continue;
             };
-            let inspection = look(inner, &name, &mut people).await?;
+            let inspection = look(engine, &name, &mut people).await?;
             if inspection.state != Holding::Free {
                 found.insert(inspection.name.clone(), inspection);
             }
@@ -267,15 +307,15 @@ pub(crate) async fn list(
 }
 
 /// Keys that cannot be names are left out before anything is asked about them.
-async fn locks_among(inner: &Inner, candidates: &[String]) -> Result<Vec<String>, StoreError> {
+async fn locks_among(engine: &Engine, candidates: &[String]) -> Result<Vec<String>, StoreError> {
     let possible: Vec<String> = candidates
         .iter()
         .filter(|key| name::check_key(key).is_ok())
         .cloned()
         .collect();
     let mut locks = Vec::new();
-    for page in possible.chunks(inner.store.capabilities().keys_per_call.max(1)) {
-        let places = inner.ask(&Survey { candidates: page }, WITHIN).await?;
+    for page in possible.chunks(engine.store.capabilities().keys_per_call.max(1)) {
+        let places = engine.ask(&Survey { candidates: page }, WITHIN).await?;
         locks.extend(
             places
                 .into_iter()
@@ -299,21 +339,21 @@ fn escaped(prefix: &str) -> String {
 }
 
 pub(crate) async fn break_lease(
-    inner: &Arc<Inner>,
+    engine: &Arc<Engine>,
     name: &Name,
     terms: BreakTerms,
 ) -> Result<Broken, BreakError> {
-    let keys = MutexKeys::new(&inner.prefix, name)?.behind(inner.gate());
+    let keys = MutexKeys::new(&engine.prefix, name)?.behind(engine.gate());
     let step = Break {
         keys: &keys,
         only: terms.only_fence,
         foreign: terms.foreign,
     };
     let name = || name.clone();
-    match inner.ask(&step, WITHIN).await? {
+    match engine.ask(&step, WITHIN).await? {
         Broke::Broken { holder, fence } => {
             let process = match &holder {
-                Some(client) => People::of(inner).find(client).await.unwrap_or_default(),
+                Some(client) => People::of(engine).find(client).await.unwrap_or_default(),
                 None => None,
             };
             Ok(Broken {

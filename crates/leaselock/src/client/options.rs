@@ -1,140 +1,20 @@
 //! What a lock can be asked for, as plain values. Defaults are constants, each with its reason.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::error::{InvalidInput, Quarantine, StoreError};
-use crate::base::ttl::Ttl;
-use crate::engine::calls::Seen;
+use crate::base::error::InvalidInput;
+use crate::base::ttl::{TTL, Ttl};
+use crate::engine::request::{Copies, OnWait, Wait};
 use crate::interop::preset::Preset;
 use crate::interop::protocol::Protocol;
 
-/// 10 s: long enough that a pause of the process or the network does not lose the lease, short enough to wait for
-/// after a crash. What most lock libraries use.
-pub const TTL: Duration = Duration::from_secs(10);
-pub(crate) const DEFAULT_TTL: Ttl = match Ttl::whole_ms(10_000) {
-    Some(ttl) => ttl,
-    None => panic!("the default ttl is in range"),
-};
-/// 50 ms between two tries of the retry policy, with half of it as jitter, so that hosts started by the same clock do
-/// not try in step.
-pub const RETRY_DELAY: Duration = Duration::from_millis(50);
-/// Half the delay, either way.
-pub const RETRY_JITTER_PERCENT: u8 = 50;
 /// 1 %: a clock that runs one part in a hundred fast or slow is broken; quartz is a thousand times better.
 pub const DRIFT_PPM: u32 = 10_000;
 /// One script looks at all of them.
 const OTHERS_MAX: usize = 99;
 /// A note is for people; more belongs into a log.
 const WHY_MAX: usize = 200;
-
-/// How long an acquisition waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Wait {
-    /// Not at all.
-    No,
-    /// Tries again, without a place in line: newcomers and waiters in line go first.
-    Retries {
-        /// How often after the first try; `None` for ever.
-        count: Option<u32>,
-        /// The pause between two tries.
-        delay: Duration,
-        /// By how much of the delay the pause varies either way, 0 to 100.
-        jitter_percent: u8,
-    },
-    /// In line, for so long.
-    Within(Duration),
-    /// In line, for ever. Fails after 2 s when the store never answered.
-    Forever,
-}
-
-impl Wait {
-    /// Tries `count` times more, with the default delay and jitter.
-    pub const fn retries(count: u32) -> Self {
-        Wait::Retries {
-            count: Some(count),
-            delay: RETRY_DELAY,
-            jitter_percent: RETRY_JITTER_PERCENT,
-        }
-    }
-}
-
-/// Told at every poll while an acquisition waits, also at those that fail.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Waiting {
-    /// Place in line; 1 is next. 0 during a quarantine, when nobody has one, and when the store has not said yet.
-    pub place: usize,
-    /// The client that holds it; `None` when a foreign library does.
-    pub holder_client: Option<String>,
-    /// Until the holder's lease ends by itself, if it is not extended; during a quarantine until that is over.
-    pub remaining: Option<Duration>,
-    /// Strict mode: nobody is granted for a while, whoever holds it, and why.
-    pub quarantine: Option<Quarantine>,
-    /// The latest poll failed with this, and is tried again; the other fields say what the last one that was answered
-    /// did, and `remaining` is `None`.
-    pub error: Option<StoreError>,
-}
-
-impl Waiting {
-    /// A poll has failed. `last`: what the one before it was told.
-    pub(crate) fn failed(last: Option<(&Seen, u64)>, error: &StoreError) -> Self {
-        let known = last.map(|(seen, place)| Waiting::at(seen, place));
-        Waiting {
-            place: known.as_ref().map_or(0, |known| known.place),
-            quarantine: known.as_ref().and_then(|known| known.quarantine),
-            holder_client: known.and_then(|known| known.holder_client),
-            remaining: None,
-            error: Some(error.clone()),
-        }
-    }
-
-    pub(crate) fn at(seen: &Seen, place: u64) -> Self {
-        let place = match seen.quarantine {
-            Some(_) => 0,
-            None => usize::try_from(place).unwrap_or(usize::MAX),
-        };
-        Waiting {
-            place,
-            holder_client: seen.holder.clone(),
-            remaining: seen.remaining,
-            quarantine: seen.quarantine,
-            error: None,
-        }
-    }
-}
-
-/// Where a grant must have arrived before it counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Copies {
-    /// So many replicas have it.
-    pub(crate) replicas: u32,
-    /// They have it on disk, and so has the server itself when this is true; `None`: in memory is enough.
-    pub(crate) on_disk: Option<bool>,
-    pub(crate) within: Duration,
-}
-
-impl Copies {
-    fn check(self, ttl: Duration) -> Result<(), InvalidInput> {
-        if self.replicas == 0 && self.on_disk != Some(true) {
-            return Err(InvalidInput::new(
-                "a grant that no replica needs to have needs no confirmation: ask for at least one, or leave it out"
-                    .to_owned(),
-            ));
-        }
-        if self.within < Duration::from_millis(1) || self.within >= ttl {
-            return Err(InvalidInput::new(format!(
-                "replicas may take from 1 ms to less than the ttl, which is {ttl:?}, not {:?}",
-                self.within
-            )));
-        }
-        Ok(())
-    }
-}
-
-pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
 /// Options of a lock, by value. [`Default`] has the defaults; every setter returns the changed options.
 #[derive(Clone)]
@@ -194,7 +74,7 @@ macro_rules! setters {
         }
 
         /// How long to wait while another holds it; for ever by default.
-        pub fn wait(mut self, wait: $crate::client::options::Wait) -> Self {
+        pub fn wait(mut self, wait: $crate::Wait) -> Self {
             self$(.$field)*.wait = Some(wait);
             self
         }
@@ -256,7 +136,7 @@ macro_rules! setters {
         /// the one that is promoted. Only for a single server and for Sentinel, in the native way; over a connection
         /// that was handed in it is refused. The user needs the command `WAIT`.
         pub fn min_replicas(mut self, count: u32, timeout: std::time::Duration) -> Self {
-            self$(.$field)*.copies = Some($crate::client::options::Copies {
+            self$(.$field)*.copies = Some($crate::engine::request::Copies {
                 replicas: count,
                 on_disk: None,
                 within: timeout,
@@ -268,7 +148,7 @@ macro_rules! setters {
         /// replicas, which may be none, and of the server itself when `here` is true. The server must be Redis 7.2 or
         /// later, or Valkey; an older one is an error.
         pub fn fsynced(mut self, here: bool, replicas: u32, timeout: std::time::Duration) -> Self {
-            self$(.$field)*.copies = Some($crate::client::options::Copies {
+            self$(.$field)*.copies = Some($crate::engine::request::Copies {
                 replicas,
                 on_disk: Some(here),
                 within: timeout,
@@ -278,7 +158,7 @@ macro_rules! setters {
 
         /// Called at every poll while an acquisition waits in line, or for the end of a quarantine; when a poll fails and
         /// is tried again, with the [`error`]($crate::Waiting::error). It must not block.
-        pub fn on_wait(mut self, told: impl Fn(&$crate::client::options::Waiting) + Send + Sync + 'static) -> Self {
+        pub fn on_wait(mut self, told: impl Fn(&$crate::Waiting) + Send + Sync + 'static) -> Self {
             self$(.$field)*.on_wait = Some(std::sync::Arc::new(told));
             self
         }

@@ -1,18 +1,14 @@
 //! What a client has to do with strict mode.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::{Client, Inner, OPERATOR_WITHIN};
-use crate::base::error::{AcquireError, ErrorKind, InvalidInput, StoreError};
-use crate::base::name::Name;
-use crate::base::ttl::Ttl;
-use crate::engine::calls::Seen;
+use super::handle::Client;
+use crate::base::error::{ErrorKind, StoreError};
+use crate::engine::core::{Engine, OPERATOR_WITHIN};
 use crate::engine::gate::{Init, Status, StrictStatus};
 use crate::script::quarantine_key;
-use crate::script::quarantine_key::QuarantineKey;
 
 /// On a cluster there are thousands of gates, and at so many of them is asked at once: enough to keep the nodes busy,
 /// and few enough that whoever else asks there is not kept waiting.
@@ -22,18 +18,19 @@ impl Client {
     /// Asks at each gate, as long as what is `told` says to go on.
     async fn at_gates<T: Send + 'static, F>(
         &self,
-        ask: impl Fn(Arc<Inner>, String) -> F,
+        ask: impl Fn(Arc<Engine>, String) -> F,
         mut told: impl FnMut(T) -> bool,
     ) -> Result<(), StoreError>
     where
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        let mut gates = quarantine_key::gates(&self.inner.prefix, self.inner.store.is_cluster());
+        let mut gates =
+            quarantine_key::gates(&self.engine().prefix, self.engine().store.is_cluster());
         let mut asking = JoinSet::new();
         loop {
             let free = GATES_AT_ONCE - asking.len();
             for key in gates.by_ref().take(free) {
-                asking.spawn(ask(Arc::clone(&self.inner), key));
+                asking.spawn(ask(Arc::clone(self.engine()), key));
             }
             match asking.join_next().await {
                 None => return Ok(()),
@@ -62,14 +59,14 @@ impl Client {
     /// [`StoreError`] of the kind [`Unsupported`](crate::ErrorKind::Unsupported) when this client was built without
     /// [`strict`](crate::ClientBuilder::strict); otherwise the store did not answer, and it may have happened.
     pub async fn init_strict(&self) -> Result<(), StoreError> {
-        let Some(strict) = &self.inner.strict else {
+        let Some(strict) = &self.engine().strict else {
             let message = "this client is not in strict mode: build it with `strict(longest_ttl)`";
             return Err(StoreError::refused(ErrorKind::Unsupported, message));
         };
         let longest = strict.gate.longest;
-        let init = move |inner: Arc<Inner>, key: String| async move {
+        let init = move |engine: Arc<Engine>, key: String| async move {
             let key = &key;
-            inner
+            engine
                 .store
                 .ask_one(&Init { key, longest }, OPERATOR_WITHIN)
                 .await
@@ -86,9 +83,9 @@ impl Client {
     /// # Errors
     /// [`StoreError`] when the store does not answer or is no server.
     pub async fn strict_status(&self) -> Result<StrictStatus, StoreError> {
-        self.inner.store.can_be_strict()?;
-        let look = |inner: Arc<Inner>, key: String| async move {
-            inner
+        self.engine().store.can_be_strict()?;
+        let look = |engine: Arc<Engine>, key: String| async move {
+            engine
                 .store
                 .ask_one(&Status { key: &key }, OPERATOR_WITHIN)
                 .await
@@ -100,37 +97,5 @@ impl Client {
         };
         self.at_gates(look, told).await?;
         Ok(worst.unwrap_or(StrictStatus::Missing))
-    }
-}
-
-impl Inner {
-    /// What all locks of this client stand behind in strict mode.
-    pub(crate) fn gate(&self) -> Option<&Arc<QuarantineKey>> {
-        self.strict.as_ref().map(|strict| &strict.gate)
-    }
-
-    /// Refuses a ttl that strict mode does not allow.
-    pub(crate) fn check_strict(&self, ttl: Ttl) -> Result<(), InvalidInput> {
-        self.gate().map_or(Ok(()), |gate| gate.fits(ttl))
-    }
-
-    /// The end of a wait in vain, by the latest answer.
-    pub(crate) fn still_busy(
-        &self,
-        name: Name,
-        waited: Duration,
-        seen: Option<&Seen>,
-    ) -> AcquireError {
-        let quarantine = seen.and_then(|seen| seen.quarantine);
-        if let (Some(why), Some(strict)) = (quarantine, &self.strict) {
-            let remaining = strict.left(self.clock.now());
-            return AcquireError::Quarantined {
-                name,
-                remaining,
-                why,
-            };
-        }
-        let holder = seen.and_then(|seen| seen.holder.clone());
-        AcquireError::still_busy(name, waited, holder, self.id.as_str())
     }
 }

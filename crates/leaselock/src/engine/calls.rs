@@ -12,7 +12,6 @@ use crate::base::error::StoreError;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::interop::protocol::setnx_pexpire;
 #[cfg(feature = "redis")]
 use crate::quorum::tally::{Verdict, Votes};
 #[cfg(feature = "redis")]
@@ -289,7 +288,7 @@ impl Operation for Release<'_> {
         if let Some(used) = self.used {
             call.arg(used.get());
         }
-        call.single_key_fallback(setnx_pexpire::release_alone()); // then its waiters find out by looking
+        call.single_key_fallback(release_alone()); // then its waiters find out by looking
     }
 
     fn script(&self) -> &'static Script {
@@ -328,6 +327,11 @@ impl Votable for Release<'_> {
     fn is_found(reply: &ReleaseAnswer) -> bool {
         *reply == ReleaseAnswer::Released
     }
+}
+
+/// Compares and deletes, on the lock's key alone.
+pub(crate) fn release_alone() -> &'static Script {
+    script!("setnx_pexpire/release")
 }
 
 /// Undoes an acquisition whose caller went away. Runs `lua/mutex/cancel.lua`.

@@ -17,8 +17,8 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
-use crate::client::options::DEFAULT_TTL;
-use crate::interop::protocol::custom::ForeignLock;
+use crate::base::ttl::DEFAULT_TTL;
+use crate::engine::custom::CustomLock;
 use crate::quorum::executor::Executor;
 use crate::script::keys::MutexKeys;
 
@@ -53,7 +53,7 @@ pub(crate) struct PendingCleanup {
     /// It stood in line: whichever server does not know of its end may grant it once more.
     stood: bool,
     /// How it was taken, when not in the native way.
-    claim: Option<Arc<ForeignLock>>,
+    claim: Option<Arc<dyn CustomLock>>,
     /// It is left alone for so long.
     rests: Duration,
 }
@@ -97,7 +97,7 @@ impl PendingCleanup {
     }
 
     /// It is given back in another way than the native one.
-    pub(crate) fn claimed(mut self, claim: Option<Arc<ForeignLock>>) -> Self {
+    pub(crate) fn claimed(mut self, claim: Option<Arc<dyn CustomLock>>) -> Self {
         self.claim = claim;
         self
     }

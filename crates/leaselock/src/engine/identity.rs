@@ -165,7 +165,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_was_closed_does_not_introduce_itself_unless_it_still_holds_a_lease() {
         let [idle, holding] = ["mem:", "mem:"].map(|url| crate::Client::connect(url).unwrap());
-        assert!(idle.inner().introduction().is_some());
+        assert!(idle.engine().introduction().is_some());
         let lease = holding.mutex("job").acquire().await.unwrap();
         idle.mutex("job")
             .acquire()
@@ -176,8 +176,8 @@ mod tests {
             .unwrap();
         idle.close().await;
         holding.close().await;
-        assert!(idle.inner().introduction().is_none());
-        assert!(holding.inner().introduction().is_some());
+        assert!(idle.engine().introduction().is_none());
+        assert!(holding.engine().introduction().is_some());
         lease.release().await.unwrap();
     }
 }

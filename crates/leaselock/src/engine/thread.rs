@@ -7,10 +7,11 @@ use tokio::sync::oneshot;
 
 use super::cleanup::Cleanup;
 use super::renewal::Renewal;
+use super::rights::Rights;
 use super::wait::notifier::Notifier;
-use super::wait::rights::Rights;
+use crate::base::clock::Clock;
+use crate::base::clock_watch::ClockWatch;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::client::Inner;
 use crate::quorum::executor::Executor;
 use crate::store::Holder;
 use crate::store::subscriptions::Subscriptions;
@@ -31,8 +32,20 @@ pub(crate) struct Background {
     _stop: oneshot::Sender<()>,
 }
 
+/// What the thread is made of.
+pub(crate) struct Parts<'a> {
+    pub(crate) store: &'a Executor,
+    pub(crate) clock: &'a Clock,
+    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) skew: &'a Arc<ClockWatch>,
+    /// Where it listens.
+    pub(crate) channel: &'a str,
+    /// Where the connection of the requests listens.
+    pub(crate) channel_along: &'a str,
+}
+
 impl Background {
-    pub(crate) fn start(inner: &Inner) -> Result<Self, StoreError> {
+    pub(crate) fn start(parts: Parts<'_>) -> Result<Self, StoreError> {
         let failed = |what: &str, error: std::io::Error| {
             StoreError::refused(
                 ErrorKind::Internal,
@@ -44,8 +57,8 @@ impl Background {
             .enable_all()
             .build()
             .map_err(|error| failed("runtime", error))?;
-        let store = inner.store.another_lane();
-        let clock = inner.clock.clone();
+        let store = parts.store.another_lane();
+        let clock = parts.clock.clone();
         #[cfg(feature = "redis")]
         if let Some(quorum) = store.majority() {
             quorum.clean_up_on(runtime.handle());
@@ -54,15 +67,15 @@ impl Background {
         let keeper = Arc::new(Renewal::new(
             store.clone(),
             clock.clone(),
-            inner.request_timeout,
+            parts.request_timeout,
             cleanup.clone(),
-            Arc::clone(&inner.skew),
+            Arc::clone(parts.skew),
         ));
         let wakeups = Arc::new(Notifier::new(clock.clone(), cleanup.clone()));
         let bells = store.bells();
         let along = Arc::clone(&wakeups);
         let sink = Box::new(move |event| along.hear_along(event));
-        inner.store.hear_along(&inner.channel_along, sink);
+        parts.store.hear_along(parts.channel_along, sink);
         let at_nodes = Arc::clone(&wakeups);
         store.hear_at_nodes(Arc::new(move |event| at_nodes.hear_at_node(event)));
         let (stop, stopped) = oneshot::channel::<()>();
@@ -70,7 +83,7 @@ impl Background {
         let work = {
             let (keeper, wakeups, cleanup) =
                 (Arc::clone(&keeper), Arc::clone(&wakeups), cleanup.clone());
-            let (store, clock, channel) = (store.clone(), clock, inner.channel.clone());
+            let (store, clock, channel) = (store.clone(), clock, parts.channel.to_owned());
             let last = store.clone();
             let (heard, ringing) = (store.clone(), Arc::clone(&bells));
             let followed = store.clone();

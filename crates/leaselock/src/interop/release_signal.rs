@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::protocol::custom::ForeignLock;
 use super::protocol::{Protocol, redisson};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
-use crate::client::Inner;
+use crate::engine::custom::{BoxFuture, Connections, ReleaseSignal};
 use crate::engine::wait::key_watch::may_mean_free;
 use crate::engine::wait::schedule::RateLimit;
 #[cfg(feature = "redis")]
@@ -20,9 +19,7 @@ use crate::store::redis::DedicatedConnection;
 use crate::store::subscriptions::Subscription;
 
 /// How one waiter is told.
-pub(crate) enum Ring {
-    /// Nothing is heard: it has its timer only.
-    Silence,
+enum Ring {
     /// Everybody who listens hears each release.
     Subscription(Subscription),
     /// The server may tell what happens to the key, or nothing: the timer goes on.
@@ -31,63 +28,56 @@ pub(crate) enum Ring {
     Signal(Signal),
 }
 
-impl Ring {
-    /// Listens as the users of the lock do. What is told from then on is heard, if anything is.
-    pub(crate) async fn of(inner: &Arc<Inner>, claim: &ForeignLock, within: Duration) -> Self {
-        let Ok(background) = inner.background() else {
-            return Ring::Silence;
-        };
-        match (claim.protocol(), claim.signal()) {
-            (Protocol::Redisson, _) => {
-                let channel = redisson::channel(claim.lock());
-                let bell = background.bells.hear_only(&channel, redisson::is_unlocked);
-                if bell.ready(within).await {
-                    return Ring::Subscription(bell);
-                }
-                Ring::Silence
-            }
-            (_, Some(list)) => {
-                let signal = Signal::listen(inner, list);
-                if signal.ready(within).await {
-                    return Ring::Signal(signal);
-                }
-                Ring::Silence
-            }
-            _ => match inner.store.news_of(claim.lock()) {
-                Some(news) => {
-                    let bell = background.bells.hear_only(&news, may_mean_free);
-                    if bell.ready(within).await {
-                        return Ring::News(bell, RateLimit::default());
-                    }
-                    Ring::Silence
-                }
-                None => Ring::Silence,
-            },
+/// Listens as the users of the lock do. What is told from then on is heard, if anything is.
+pub(crate) async fn listen(
+    connections: &Connections,
+    protocol: Protocol,
+    lock: &str,
+    list: Option<&str>,
+    within: Duration,
+) -> Option<Box<dyn ReleaseSignal>> {
+    let subscriptions = &connections.subscriptions;
+    let ring = match (protocol, list) {
+        (Protocol::Redisson, _) => {
+            let channel = redisson::channel(lock);
+            let bell = subscriptions.hear_only(&channel, redisson::is_unlocked);
+            bell.ready(within).await.then_some(Ring::Subscription(bell))
         }
-    }
+        (_, Some(list)) => {
+            let signal = Signal::listen(connections, list);
+            signal.ready(within).await.then_some(Ring::Signal(signal))
+        }
+        _ => {
+            let news = connections.store.news_of(lock)?;
+            let bell = subscriptions.hear_only(&news, may_mean_free);
+            let ready = bell.ready(within).await;
+            ready.then(|| Ring::News(bell, RateLimit::default()))
+        }
+    };
+    ring.map(|ring| Box::new(ring) as Box<dyn ReleaseSignal>)
+}
 
-    /// Each release is told, so there is no need to ask by timer except now and then.
-    pub(crate) fn is_heard(&self) -> bool {
+impl ReleaseSignal for Ring {
+    fn is_heard(&self) -> bool {
         matches!(self, Ring::Subscription(_) | Ring::Signal(_))
     }
 
-    /// Ends when it is worth trying; never when nothing can be heard.
-    pub(crate) async fn rung(&self, clock: &Clock) {
-        match self {
-            Ring::Silence => std::future::pending().await,
-            Ring::Subscription(bell) => bell.rung().await,
-            Ring::News(bell, pace) => {
-                bell.rung().await;
-                clock.sleep_until(pace.next(clock.now())).await;
+    fn told<'a>(&'a self, clock: &'a Clock) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            match self {
+                Ring::Subscription(bell) => bell.rung().await,
+                Ring::News(bell, pace) => {
+                    bell.rung().await;
+                    clock.sleep_until(pace.next(clock.now())).await;
+                }
+                Ring::Signal(signal) => signal.shared.rung.notified().await,
             }
-            Ring::Signal(signal) => signal.shared.rung.notified().await,
-        }
+        })
     }
 
-    /// The try that followed was answered: what rang has had its use.
-    pub(crate) fn has_tried(&mut self, now: Moment) {
+    fn has_tried(&mut self, now: Moment) {
         match self {
-            Ring::Silence | Ring::Subscription(_) => {}
+            Ring::Subscription(_) => {}
             Ring::News(_, pace) => pace.looked(now),
             Ring::Signal(signal) => {
                 signal.shared.taken.store(false, Ordering::SeqCst);
@@ -99,10 +89,10 @@ impl Ring {
 
 /// Blocks on a list, on the client's own thread and over a connection of its own. An element that was taken and had no
 /// use is put back, because it was to wake somebody.
-pub(crate) struct Signal {
+struct Signal {
     shared: Arc<Shared>,
     ready: watch::Receiver<bool>,
-    inner: Arc<Inner>,
+    connections: Connections,
 }
 
 #[derive(Default)]
@@ -126,21 +116,19 @@ const BLOCKS: Duration = Duration::from_secs(5);
 const WITHIN: Duration = Duration::from_secs(1);
 
 impl Signal {
-    fn listen(inner: &Arc<Inner>, list: &str) -> Self {
+    fn listen(connections: &Connections, list: &str) -> Self {
         let (said, ready) = watch::channel(false);
         let signal = Signal {
             shared: Arc::default(),
             ready,
-            inner: Arc::clone(inner),
+            connections: connections.clone(),
         };
-        if let Ok(background) = inner.background() {
-            let taker = Taker {
-                inner: Arc::clone(inner),
-                shared: Arc::clone(&signal.shared),
-                list: list.to_owned(),
-            };
-            drop(background.handle.spawn(taker.run(said)));
-        }
+        let taker = Taker {
+            connections: connections.clone(),
+            shared: Arc::clone(&signal.shared),
+            list: list.to_owned(),
+        };
+        drop(connections.thread.spawn(taker.run(said)));
         signal
     }
 
@@ -156,12 +144,9 @@ impl Drop for Signal {
         self.shared.over.store(true, Ordering::SeqCst);
         self.shared.goes_on.notify_one();
         let id = self.shared.connection.load(Ordering::SeqCst);
-        let Ok(background) = self.inner.background() else {
-            return;
-        };
-        let store = background.store.clone();
+        let store = self.connections.thread_store.clone();
         // The server says to the connection itself whether it was in time.
-        drop(background.handle.spawn(async move {
+        drop(self.connections.thread.spawn(async move {
             if id != 0 {
                 drop(
                     store
@@ -174,7 +159,7 @@ impl Drop for Signal {
 }
 
 struct Taker {
-    inner: Arc<Inner>,
+    connections: Connections,
     shared: Arc<Shared>,
     list: String,
 }
@@ -202,7 +187,7 @@ impl Taker {
     /// Takes elements one by one over one connection.
     #[cfg(feature = "redis")]
     async fn session(&self, ready: &watch::Sender<bool>) -> Result<(), StoreError> {
-        let mut private: DedicatedConnection = self.inner.private(WITHIN).await?;
+        let mut private: DedicatedConnection = self.connections.private(WITHIN).await?;
         // Whoever may not ask goes on blocking for a moment when nobody waits any more.
         if let Ok(Value::Int(id)) = private.ask(&["CLIENT", "ID"], WITHIN).await {
             self.shared.connection.store(id, Ordering::SeqCst);
@@ -229,14 +214,16 @@ impl Taker {
 
     /// As a release would, for whoever waits elsewhere.
     async fn put_back(&self) {
-        let Ok(background) = self.inner.background() else {
-            return;
-        };
         let commands: [&[&str]; 2] = [
             &["LPUSH", &self.list, "1"],
             &["PEXPIRE", &self.list, "1000"],
         ];
-        if let Err(error) = background.store.together(&commands, WITHIN).await {
+        if let Err(error) = self
+            .connections
+            .thread_store
+            .together(&commands, WITHIN)
+            .await
+        {
             tracing::debug!(list = self.list, %error, "a wake-up is lost");
         }
     }

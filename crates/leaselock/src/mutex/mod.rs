@@ -10,15 +10,18 @@ use std::time::Duration;
 
 use crate::base::error::{AcquireError, InspectError, InvalidInput, Lost, ReleaseError};
 use crate::base::name::Name;
-use crate::client::Inner;
+use crate::client::Client;
 use crate::client::inspect::{Holder, Holding};
-use crate::client::options::{Options, Wait, setters};
+use crate::client::look::look;
+use crate::client::options::{Options, setters};
+#[cfg(feature = "redis")]
+use crate::client::quorum::Quorum;
+use crate::client::state::ClientState;
 use crate::engine::lease::{Held, Lease};
+use crate::engine::request::Wait;
 use crate::engine::wait::acquire::Acquisition;
 use crate::engine::wait::schedule;
 use crate::interop::preset::Preset;
-use crate::interop::protocol::look::look;
-use crate::script::keys;
 #[cfg(feature = "redis")]
 use crate::script::{Operation, Scripts};
 
@@ -28,7 +31,7 @@ use crate::script::{Operation, Scripts};
 #[derive(Clone)]
 #[must_use = "a mutex does nothing until it is acquired"]
 pub struct Mutex {
-    inner: Arc<Inner>,
+    state: Arc<ClientState>,
     name: Result<Name, InvalidInput>,
     pub(crate) options: Options,
 }
@@ -55,10 +58,27 @@ pub enum RunError {
     Lost(#[from] Lost),
 }
 
+impl Client {
+    /// The lock of this name, with the client's default options. A bad name is reported by the first operation.
+    pub fn mutex(&self, name: impl Into<String>) -> Mutex {
+        let state = Arc::clone(&self.state);
+        let options = state.defaults.clone();
+        Mutex::new(state, name.into(), options)
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Quorum {
+    /// The lock of this name, with the quorum's default options. A bad name is reported by the first operation.
+    pub fn mutex(&self, name: impl Into<String>) -> Mutex {
+        self.client.mutex(name)
+    }
+}
+
 impl Mutex {
-    pub(crate) fn new(inner: Arc<Inner>, name: String, options: Options) -> Self {
+    fn new(state: Arc<ClientState>, name: String, options: Options) -> Self {
         Mutex {
-            inner,
+            state,
             name: Name::new(name),
             options,
         }
@@ -108,13 +128,7 @@ impl Mutex {
     /// [`InvalidInput`] says what would be right. Nothing is sent.
     pub fn checked(self) -> Result<Self, InvalidInput> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
-        self.inner.check_strict(self.options.check()?)?;
-        self.options.protocol.keys(&self.inner.prefix, name)?;
-        keys::others(&self.inner.prefix, &self.options.others)?;
-        self.inner.supports(self.options.protocol)?;
-        self.inner.replicates(&self.options)?;
-        #[cfg(feature = "redis")]
-        self.inner.check_limits(&self.options)?;
+        self.state.request(name, &self.options)?;
         Ok(self)
     }
 
@@ -125,11 +139,13 @@ impl Mutex {
     }
 
     fn acquisition(&self) -> Result<Acquisition<'_>, AcquireError> {
-        if self.inner.is_closed() {
+        let ClientState { engine, groups, .. } = &*self.state;
+        if engine.is_closed() {
             return Err(AcquireError::Closed);
         }
         let name = self.name.as_ref().map_err(Clone::clone)?;
-        Acquisition::new(&self.inner, name, &self.options)
+        let (keys, request) = self.state.request(name, &self.options)?;
+        Acquisition::new(engine, groups, name, keys, request)
     }
 
     /// Takes the lock if it is free and nobody is ahead in line; `Ok(None)` when it is busy.
@@ -194,7 +210,7 @@ impl Mutex {
     pub async fn check(&self) -> Result<Option<Holder>, InspectError> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         self.options.check()?;
-        let clock = &self.inner.clock;
+        let clock = &self.state.engine.clock;
         let (mut left, delay, percent, end) = match self.options.patience() {
             Wait::No | Wait::Forever => (Some(0), Duration::ZERO, 0, None),
             Wait::Retries {
@@ -205,7 +221,7 @@ impl Mutex {
             Wait::Within(limit) => (None, CHECK_EVERY, 20, Some(clock.now().plus(limit))),
         };
         loop {
-            let holder = match look(&self.inner, self.options.protocol, name).await? {
+            let holder = match look(&self.state.engine, self.options.protocol, name).await? {
                 Holding::Free => return Ok(None),
                 Holding::Held(holder) => holder,
                 Holding::NotALock { kind } => Holder::not_a_lock(&kind),

@@ -27,20 +27,21 @@ impl MutexKeys {
     pub(crate) fn new(prefix: &str, name: &Name) -> Result<Self, InvalidInput> {
         if prefix.is_empty() {
             let lock = name.shared(); // which was checked
-            return Ok(Self::of(lock));
+            return Ok(Self::at(lock));
         }
         let lock = format!("{prefix}{name}");
         name::check_key(&lock)?;
-        Ok(Self::of(lock.into()))
+        Ok(Self::at(lock.into()))
     }
 
     /// The key of a lock that is taken in another way, which may have a rule of its own. Nothing lies beside it.
     pub(crate) fn alone(lock: String) -> Result<Self, InvalidInput> {
         name::check_key(&lock)?;
-        Ok(Self::of(lock.into()))
+        Ok(Self::at(lock.into()))
     }
 
-    fn of(lock: Arc<str>) -> Self {
+    /// The keys of the lock at this key.
+    pub(crate) fn at(lock: Arc<str>) -> Self {
         MutexKeys { lock, gate: None }
     }
 

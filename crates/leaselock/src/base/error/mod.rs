@@ -18,6 +18,7 @@ pub use self::operations::{
     AcquireError, BreakError, ExtendError, InspectError, NotHeld, ReleaseError,
 };
 pub use self::quarantine::Quarantine;
+#[cfg(feature = "redis")]
 pub(crate) use self::store::Tally;
 pub use self::store::{NodeVote, StoreError};
 pub use self::vote::Vote;

@@ -3,11 +3,10 @@
 pub(crate) mod builder;
 
 use super::detached::{DetachedLease, Handle};
+use super::handle::{Client, Closed};
 use super::inspect::{BreakTerms, Broken, Inspection};
-use super::{Client, Closed};
 use crate::base::error::{BreakError, InspectError, InvalidInput, StoreError};
 use crate::engine::lease::Held;
-use crate::mutex::Mutex;
 use crate::store::redis::LoadedFunctions;
 use crate::store::report::Report;
 
@@ -52,7 +51,7 @@ pub use self::builder::{LONGEST_TTL, QuorumBuilder};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Quorum {
-    client: Client,
+    pub(crate) client: Client,
 }
 
 impl Quorum {
@@ -70,11 +69,6 @@ impl Quorum {
     /// A quorum with options of its own.
     pub fn builder(urls: impl IntoIterator<Item = impl Into<String>>) -> QuorumBuilder {
         QuorumBuilder::new(urls.into_iter().map(Into::into).collect())
-    }
-
-    /// The lock of this name, with the quorum's default options. A bad name is reported by the first operation.
-    pub fn mutex(&self, name: impl Into<String>) -> Mutex {
-        self.client.mutex(name)
     }
 
     /// This client's id, as others see it. Not a secret.

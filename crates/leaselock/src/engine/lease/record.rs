@@ -12,7 +12,7 @@ use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::interop::protocol::custom::ForeignLock;
+use crate::engine::custom::CustomLock;
 use crate::script::keys::MutexKeys;
 
 type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
@@ -24,7 +24,7 @@ pub(crate) struct LeaseRecord {
     pub(crate) fence: Option<Fence>,
     pub(crate) why: Option<String>,
     /// How it was taken, when not in the native way.
-    pub(crate) claim: Option<Arc<ForeignLock>>,
+    pub(crate) claim: Option<Arc<dyn CustomLock>>,
     pub(crate) clock: Clock,
     pub(crate) latch: LossSignal,
     /// It was waited for in line.
@@ -60,7 +60,7 @@ impl LeaseRecord {
     }
 
     /// Taken in another way than the native one.
-    pub(crate) fn claimed(mut self, claim: Option<Arc<ForeignLock>>) -> Self {
+    pub(crate) fn claimed(mut self, claim: Option<Arc<dyn CustomLock>>) -> Self {
         self.claim = claim;
         self
     }

@@ -46,3 +46,10 @@ impl Operation for Rewrite<'_> {
         }
     }
 }
+
+/// How many copies there are.
+pub(crate) struct ReplicaAck {
+    pub(crate) replicas: u32,
+    /// The server itself has it on disk.
+    pub(crate) here: bool,
+}

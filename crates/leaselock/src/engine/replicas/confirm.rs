@@ -11,18 +11,19 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::call::ReplicaAck;
 #[cfg(feature = "redis")]
-use super::pool::Written;
+use super::written::Written;
 use crate::base::error::{AcquireError, ErrorKind, InvalidInput, ReleaseError, StoreError};
 use crate::base::name::Name;
-use crate::client::Inner;
-use crate::client::options::{Copies, Options};
+use crate::engine::core::Engine;
 use crate::engine::lease::Lease;
+use crate::engine::request::Copies;
 
-impl Inner {
+impl Engine {
     /// Only a server of its own has replicas that can be waited for, and only on connections of our own.
-    pub(crate) fn replicates(&self, options: &Options) -> Result<(), InvalidInput> {
-        if options.copies.is_none() || self.store.has_replicas() {
+    pub(crate) fn replicates(&self, copies: Option<Copies>) -> Result<(), InvalidInput> {
+        if copies.is_none() || self.store.has_replicas() {
             return Ok(());
         }
         Err(InvalidInput::new(format!(
@@ -31,13 +32,6 @@ impl Inner {
             self.store.describe()
         )))
     }
-}
-
-/// How many copies there are.
-pub(crate) struct ReplicaAck {
-    pub(crate) replicas: u32,
-    /// The server itself has it on disk.
-    pub(crate) here: bool,
 }
 
 impl ReplicaAck {
@@ -51,19 +45,19 @@ impl ReplicaAck {
 /// A server notices only ten times a second, or when something else happens on it, that somebody has waited long enough.
 /// So it is the giving back, at the end of the time by our own clock, that brings its answer, and not the other way round.
 pub(crate) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, AcquireError> {
-    let (inner, kept) = {
-        let (inner, kept, _) = lease.parts();
-        (Arc::clone(inner), Arc::clone(kept))
+    let (engine, kept) = {
+        let (engine, kept, _) = lease.parts();
+        (Arc::clone(engine), Arc::clone(kept))
     };
     let (name, ttl) = (&kept.name, kept.ttl().as_duration());
-    let written = match Written::new(&inner, &kept, asked).await {
+    let written = match Written::new(&engine, &kept, asked).await {
         Ok(written) => written,
         Err(source) => {
             let name = name.clone();
             return Err(given_back(lease, AcquireError::Store { name, source }, ttl).await);
         }
     };
-    let over = inner.clock.sleep_until(written.end());
+    let over = engine.clock.sleep_until(written.end());
     let mut count = pin!(written.count(asked));
     tokio::select! {
         biased;
@@ -77,7 +71,7 @@ pub(crate) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, Acqu
         }
         () = over => {
             let released = lease.release().await;
-            let within = inner.request_timeout(kept.ttl());
+            let within = engine.request_timeout(kept.ttl());
             let counted = timeout(within, count).await.unwrap_or_else(|_| Err(untold()));
             let error = match verdict(counted, asked, name) {
                 Ok(()) => late(name),
@@ -157,7 +151,7 @@ enum Written {}
 #[cfg(not(feature = "redis"))]
 impl Written {
     async fn new(
-        _: &Inner,
+        _: &Engine,
         _: &crate::engine::lease::record::LeaseRecord,
         _: Copies,
     ) -> Result<Self, StoreError> {

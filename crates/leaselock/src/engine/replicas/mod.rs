@@ -4,3 +4,5 @@ pub(crate) mod call;
 pub(crate) mod confirm;
 #[cfg(feature = "redis")]
 pub(crate) mod pool;
+#[cfg(feature = "redis")]
+pub(crate) mod written;

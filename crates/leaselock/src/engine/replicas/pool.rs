@@ -6,24 +6,13 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-use super::call::{Rewrite, Rewritten};
-use super::confirm::ReplicaAck;
-use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::client::Inner;
-use crate::client::options::Copies;
-use crate::engine::lease::record::LeaseRecord;
-use crate::script::Value;
 use crate::store::redis::DedicatedConnection;
 
 /// Each is a connection to the server while somebody waits.
 const ROOMS: usize = 32;
 /// So many stay open when nobody does.
 const IDLE_MOST: usize = 4;
-/// So much before its end by our own clock the time that replicas have is over for the server: it counts in whole
-/// milliseconds, from when it has received the command.
-const BEFORE: Duration = Duration::from_millis(2);
-
 /// The connections on which replicas are waited for.
 #[derive(Debug)]
 pub(crate) struct ReplicaPool {
@@ -41,7 +30,7 @@ impl Default for ReplicaPool {
 }
 
 impl ReplicaPool {
-    async fn enter(&self, within: Duration) -> Result<SemaphorePermit<'_>, StoreError> {
+    pub(super) async fn enter(&self, within: Duration) -> Result<SemaphorePermit<'_>, StoreError> {
         match timeout(within, self.room.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => {
@@ -54,142 +43,16 @@ impl ReplicaPool {
     }
 
     /// One that was used before and has not broken since.
-    fn again(&self) -> Option<DedicatedConnection> {
+    pub(super) fn again(&self) -> Option<DedicatedConnection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(DedicatedConnection::is_open);
         idle.pop()
     }
 
-    fn leave(&self, private: DedicatedConnection) {
+    pub(super) fn leave(&self, private: DedicatedConnection) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_MOST {
             idle.push(private);
         }
-    }
-}
-
-/// A grant that was written once more, over a connection that has a room.
-pub(crate) struct Written<'a> {
-    rooms: &'a ReplicaPool,
-    _permit: SemaphorePermit<'a>,
-    private: DedicatedConnection,
-    /// How long the server waits for replicas.
-    limit: Duration,
-    /// How long its answers may take besides.
-    within: Duration,
-    end: Moment,
-}
-
-impl<'a> Written<'a> {
-    pub(crate) async fn new(
-        inner: &'a Inner,
-        kept: &LeaseRecord,
-        asked: Copies,
-    ) -> Result<Self, StoreError> {
-        let within = inner.request_timeout(kept.ttl());
-        let rooms = &inner.waiting_rooms;
-        let permit = rooms.enter(asked.within + within).await?;
-        let confirm = Rewrite {
-            keys: &kept.keys,
-            token: &kept.token,
-            ttl: kept.ttl(),
-        };
-        let mut begin = inner.clock.now();
-        let written = match rooms.again() {
-            // The server may have closed it just now.
-            Some(mut private) => private
-                .run(&confirm, within)
-                .await
-                .ok()
-                .map(|found| (private, found)),
-            None => None,
-        };
-        let (private, found) = match written {
-            Some(written) => written,
-            None => {
-                let mut private = inner.private(within).await?;
-                begin = inner.clock.now();
-                let found = private.run(&confirm, within).await?;
-                (private, found)
-            }
-        };
-        if found != Rewritten::Written {
-            let message = "the grant was gone before a replica could confirm it";
-            return Err(StoreError::refused(ErrorKind::NotServing, message));
-        }
-        let now = inner.clock.now();
-        let patience = patience(asked.within, now.saturating_since(begin));
-        Ok(Written {
-            rooms,
-            _permit: permit,
-            private,
-            limit: patience.saturating_sub(BEFORE),
-            within,
-            end: now.plus(patience),
-        })
-    }
-
-    /// When the time that replicas have is over.
-    pub(crate) fn end(&self) -> Moment {
-        self.end
-    }
-
-    /// How many copies there are, once they are enough; or when the time is over and the server has noticed it.
-    pub(crate) async fn count(mut self, asked: Copies) -> Result<ReplicaAck, StoreError> {
-        let (replicas, here) = (
-            asked.replicas.to_string(),
-            asked.on_disk.unwrap_or_default(),
-        );
-        let limit = self.limit.as_millis().max(1).to_string(); // 0 would be for ever
-        let here = if here { "1" } else { "0" };
-        let words: &[&str] = match asked.on_disk {
-            None => &["WAIT", &replicas, &limit],
-            Some(_) => &["WAITAOF", here, &replicas, &limit],
-        };
-        let answer = self.private.ask(words, asked.within + self.within).await?;
-        let counted = counted(&answer).ok_or_else(|| {
-            StoreError::refused(
-                ErrorKind::Malformed,
-                "the count of replicas was not understood",
-            )
-        })?;
-        self.rooms.leave(self.private);
-        Ok(counted)
-    }
-}
-
-/// How long replicas have after the write, which took so long: giving the grant back takes about as long again and
-/// belongs to the time.
-fn patience(within: Duration, took: Duration) -> Duration {
-    within - took.min(within / 4) * 2
-}
-
-fn counted(answer: &Value) -> Option<ReplicaAck> {
-    let count = |value: &Value| match value {
-        Value::Int(count) => u32::try_from(*count).ok(),
-        _ => None,
-    };
-    let (here, replicas) = match answer {
-        Value::Array(both) => match &both[..] {
-            [here, replicas] => count(here).zip(count(replicas))?,
-            _ => return None,
-        },
-        replicas => (0, count(replicas)?),
-    };
-    Some(ReplicaAck {
-        replicas,
-        here: here > 0,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replicas_have_what_writing_and_giving_back_leave_of_the_time_and_half_of_it_in_any_case() {
-        let ms = Duration::from_millis;
-        assert_eq!(patience(ms(100), ms(3)), ms(94));
-        assert_eq!(patience(ms(100), ms(60)), ms(50));
     }
 }

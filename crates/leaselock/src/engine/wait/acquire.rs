@@ -7,6 +7,7 @@ use super::first_try::FirstTry;
 use super::grant_deadline;
 use super::grant_deadline::{ClockContext, ClockSample, LeaseWindow, ReceivedGrant, Uncertain};
 use super::local::budget::Share;
+use super::local::groups::LocalGroups;
 use super::node_subscription::NodeSubscription;
 use super::schedule;
 use crate::base::clock::Moment;
@@ -15,17 +16,17 @@ use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::client::options::{Options, Wait};
-use crate::client::{Background, Inner};
 use crate::engine::calls::{Acquire, Acquired, Seen};
 use crate::engine::cleanup::{CleanupGuard, PendingCleanup};
+use crate::engine::core::Engine;
+use crate::engine::custom::CustomLock;
 use crate::engine::lease::Lease;
 use crate::engine::lease::record::LeaseRecord;
 use crate::engine::lease::state::LeaseMachine;
 use crate::engine::replicas::confirm;
-use crate::interop::protocol::custom::ForeignLock;
+use crate::engine::request::{AcquireRequest, Wait};
+use crate::engine::thread::Background;
 use crate::quorum::executor::Executor;
-use crate::script::keys;
 use crate::script::keys::MutexKeys;
 
 /// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs
@@ -37,11 +38,13 @@ pub(super) const PASSED: Ttl = match Ttl::whole_ms(5_000) {
 
 /// One acquisition of one name.
 pub(crate) struct Acquisition<'a> {
-    pub(super) inner: &'a Arc<Inner>,
+    pub(super) engine: &'a Arc<Engine>,
+    /// The tasks of this client that wait for the same lock.
+    pub(super) groups: &'a Arc<LocalGroups>,
     pub(super) background: &'a Background,
     pub(super) name: &'a Name,
     pub(super) keys: MutexKeys,
-    pub(super) options: &'a Options,
+    pub(super) request: AcquireRequest,
     pub(super) ttl: Ttl,
     pub(super) token: Token,
     /// It gets in line, so an entry of its own may be there.
@@ -51,7 +54,7 @@ pub(crate) struct Acquisition<'a> {
     /// How many fencing tokens a grant reserves that was waited for.
     pub(super) range: u64,
     /// What the next request writes, when the lock is not taken in the native way.
-    pub(super) claim: Option<Arc<ForeignLock>>,
+    pub(super) claim: Option<Arc<dyn CustomLock>>,
     /// Where it listens, when that depends on where the lock lies.
     pub(super) ear: NodeSubscription,
 }
@@ -66,39 +69,29 @@ pub(super) enum Outcome {
 
 impl<'a> Acquisition<'a> {
     pub(crate) fn new(
-        inner: &'a Arc<Inner>,
+        engine: &'a Arc<Engine>,
+        groups: &'a Arc<LocalGroups>,
         name: &'a Name,
-        options: &'a Options,
+        keys: MutexKeys,
+        request: AcquireRequest,
     ) -> Result<Self, AcquireError> {
-        let ttl = options.check()?;
-        inner.check_strict(ttl)?;
-        let keys = options
-            .protocol
-            .keys(&inner.prefix, name)?
-            .behind(inner.gate());
-        if !options.protocol.is_native() {
-            inner.supports(options.protocol)?;
-            keys::others(&inner.prefix, &options.others)?;
-        }
-        #[cfg(feature = "redis")]
-        inner.check_limits(options)?;
         let internal = |source| AcquireError::Store {
             name: name.clone(),
             source,
         };
-        inner.replicates(options)?;
-        let background = inner.background().map_err(internal)?;
-        let token = inner
+        let background = engine.background().map_err(internal)?;
+        let token = engine
             .tokens
-            .token(&inner.id, options.fences())
+            .token(&engine.id, request.fences)
             .map_err(|error| internal(StoreError::no_random(error)))?;
         Ok(Acquisition {
-            inner,
+            engine,
+            groups,
             background,
             name,
             keys,
-            options,
-            ttl,
+            ttl: request.ttl,
+            request,
             token,
             lines_up: false,
             lane: None,
@@ -110,7 +103,7 @@ impl<'a> Acquisition<'a> {
 
     /// Follows the wait policy to its end; a grant counts once there are as many copies of it as were asked for.
     pub(crate) async fn run(self, wait: Wait) -> Result<Lease, AcquireError> {
-        let copies = self.options.copies;
+        let copies = self.request.copies;
         let lease = self.granted_by(wait).await?;
         match copies {
             None => Ok(lease),
@@ -120,7 +113,7 @@ impl<'a> Acquisition<'a> {
 
     async fn granted_by(mut self, wait: Wait) -> Result<Lease, AcquireError> {
         self.lines_up = matches!(wait, Wait::Within(_) | Wait::Forever);
-        let start = self.inner.clock.now();
+        let start = self.engine.clock.now();
         let end = match wait {
             Wait::No => return Box::pin(self.retry(start, Some(0), Duration::ZERO, 0)).await,
             Wait::Retries {
@@ -131,11 +124,11 @@ impl<'a> Acquisition<'a> {
             Wait::Within(limit) => Some(start.plus(limit)),
             Wait::Forever => None,
         };
-        if !self.options.protocol.is_native() {
+        if self.request.custom.is_some() {
             return Box::pin(self.wait_behind_others(start, end)).await;
         }
         #[cfg(feature = "redis")]
-        if let Some(quorum) = self.inner.store.majority() {
+        if let Some(quorum) = self.engine.store.majority() {
             return Box::pin(self.wait_by_rounds(quorum, start, end)).await;
         }
         match self.try_with_others(start).await? {
@@ -168,7 +161,7 @@ impl<'a> Acquisition<'a> {
             }
             left = left.map(|left| left - 1);
             retries = retries.saturating_add(1);
-            self.inner
+            self.engine
                 .clock
                 .sleep(schedule::jittered(delay, jitter_percent))
                 .await;
@@ -179,15 +172,15 @@ impl<'a> Acquisition<'a> {
     /// The lease, or what keeps it from being had.
     pub(super) async fn try_once(&mut self) -> Result<Result<Lease, Seen>, AcquireError> {
         #[cfg(feature = "redis")]
-        if self.inner.store.majority().is_some()
+        if self.engine.store.majority().is_some()
             && let Some(lease) = Box::pin(self.try_votes_with_others()).await?
         {
             return Ok(Ok(lease));
         }
-        let t0 = self.inner.clock.now();
+        let t0 = self.engine.clock.now();
         self.make_claim().await?;
         let debt = self.debt_from(t0);
-        let within = self.inner.request_timeout(self.ttl);
+        let within = self.engine.request_timeout(self.ttl);
         match self.request(false, "", t0, within).await {
             Ok(Outcome::Granted(lease, _)) => {
                 debt.settle();
@@ -204,15 +197,15 @@ impl<'a> Acquisition<'a> {
     /// Others were seen to want the lock a moment ago.
     #[cfg(feature = "redis")]
     pub(super) fn is_contended(&self) -> bool {
-        let now = self.inner.clock.now();
-        self.inner.requests.is_contended(&self.keys.lock, now)
+        let now = self.engine.clock.now();
+        self.engine.requests.is_contended(&self.keys.lock, now)
     }
 
     pub(super) fn renew_token(&mut self) -> Result<(), AcquireError> {
         let token = self
-            .inner
+            .engine
             .tokens
-            .token(&self.inner.id, self.options.fences());
+            .token(&self.engine.id, self.request.fences);
         self.token = token.map_err(|error| AcquireError::Store {
             name: self.name.clone(),
             source: StoreError::no_random(error),
@@ -233,16 +226,16 @@ impl<'a> Acquisition<'a> {
             return Box::pin(self.request_by(claim, t0, within)).await;
         }
         #[cfg(feature = "redis")]
-        if let Some(quorum) = self.inner.store.majority() {
+        if let Some(quorum) = self.engine.store.majority() {
             return Box::pin(self.request_by_vote(quorum, t0, within)).await;
         }
         let acquire = self.asks(waits, channel);
         let era = self.era();
         let answer = match self.lane {
             Some(lane) => Box::pin(lane.ask(&acquire, within)).await?, // large, as is each way that is not the plain one
-            None => self.inner.requests.acquire(&acquire, t0, within).await?,
+            None => self.engine.requests.acquire(&acquire, t0, within).await?,
         };
-        let now = self.inner.clock.now();
+        let now = self.engine.clock.now();
         let era = era.answered_over(self.era().connection);
         let (Acquired::Granted { time_us, .. }
         | Acquired::Waiting {
@@ -253,7 +246,7 @@ impl<'a> Acquisition<'a> {
             seen: Seen { time_us, .. },
         }
         | Acquired::Disagrees { time_us, .. }) = &answer;
-        self.inner.note_time(t0, now, *time_us);
+        self.engine.note_time(t0, now, *time_us);
         match answer {
             Acquired::Granted {
                 fence,
@@ -265,7 +258,7 @@ impl<'a> Acquisition<'a> {
                 Ok(Outcome::Granted(self.hold_since(t0, now, fence)?, share))
             }
             Acquired::Waiting { seen, place } => {
-                self.inner.announce();
+                self.engine.announce();
                 let reading = ClockSample {
                     sent: t0,
                     received: now,
@@ -284,7 +277,7 @@ impl<'a> Acquisition<'a> {
 
     /// What it asks of a store that decides by itself.
     pub(super) fn asks<'b>(&'b self, waits: bool, channel: &'b str) -> Acquire<'b> {
-        let passed = if self.options.renews() {
+        let passed = if self.request.renews {
             self.ttl.min(PASSED)
         } else {
             self.ttl
@@ -295,21 +288,21 @@ impl<'a> Acquisition<'a> {
             ttl: self.ttl,
             passed,
             waits,
-            priority: self.options.priority,
+            priority: self.request.priority,
             channel,
-            fencing: self.options.fences(),
+            fencing: self.request.fences,
             range: self.range,
         }
     }
 
     fn met_quarantine(&self, seen: &Seen, now: Moment) {
-        if let (Some(strict), Some(why)) = (&self.inner.strict, seen.quarantine) {
+        if let (Some(strict), Some(why)) = (&self.engine.strict, seen.quarantine) {
             strict.saw_quarantine(why, seen.remaining.unwrap_or_default(), now);
         }
     }
 
     fn disagrees(&self, longest: Duration) -> StoreError {
-        let ours = self.inner.gate().map(|gate| gate.longest.as_duration());
+        let ours = self.engine.gate().map(|gate| gate.longest.as_duration());
         let message = format!(
             "strict mode is set up there for leases of at most {longest:?}, and this client says {:?}: all must say the \
              same, and an operator can change it (`leaselock strict init`)",
@@ -321,9 +314,9 @@ impl<'a> Acquisition<'a> {
     /// What answers and messages that belong together have in common.
     pub(super) fn era(&self) -> ClockContext {
         ClockContext {
-            connection: self.lane.unwrap_or(&self.inner.store).epoch(),
+            connection: self.lane.unwrap_or(&self.engine.store).epoch(),
             subscription: self.background.wakeups.subscription(),
-            jumps: self.inner.skew.jumps(),
+            jumps: self.engine.skew.jumps(),
         }
     }
 
@@ -333,12 +326,12 @@ impl<'a> Acquisition<'a> {
         reading: &ClockSample,
         heard: &ReceivedGrant,
     ) -> Result<(Lease, Share), Uncertain> {
-        if self.inner.strict.is_some() {
+        if self.engine.strict.is_some() {
             return Err(Uncertain::Strict);
         }
-        let (era, now) = (self.era(), self.inner.clock.now());
+        let (era, now) = (self.era(), self.engine.clock.now());
         let LeaseWindow { began, deadline } =
-            grant_deadline::reckon(reading, heard, era, now, self.inner.drift)?;
+            grant_deadline::reckon(reading, heard, era, now, self.engine.drift)?;
         let share = Share {
             range: u64::from(heard.grant.range),
             others: heard.grant.others,
@@ -353,7 +346,7 @@ impl<'a> Acquisition<'a> {
         now: Moment,
         fence: Option<Fence>,
     ) -> Result<Lease, StoreError> {
-        let deadline = self.inner.drift.deadline(t0, self.ttl);
+        let deadline = self.engine.drift.deadline(t0, self.ttl);
         if now >= deadline {
             // It may be another's by now.
             return Err(StoreError::unknown(
@@ -366,33 +359,33 @@ impl<'a> Acquisition<'a> {
 
     /// From here on the lease has an owner, and renewals ask for the whole ttl.
     fn hold(&self, began: Moment, deadline: Moment, now: Moment, fence: Option<Fence>) -> Lease {
-        self.inner.announce();
-        let longest = self.options.max_hold.unwrap_or(Duration::MAX);
-        self.inner.store.limit_session(began.plus(longest));
+        self.engine.announce();
+        let longest = self.request.max_hold.unwrap_or(Duration::MAX);
+        self.engine.store.limit_session(began.plus(longest));
         let core = LeaseMachine::granted(
             began,
             deadline,
             now,
             self.ttl,
-            self.inner.drift,
-            self.options.renews(),
-            self.options.max_hold,
+            self.engine.drift,
+            self.request.renews,
+            self.request.max_hold,
         );
         // In another way it lies in the value, or nowhere.
-        let why = self.options.why.clone().filter(|_| self.claim.is_none());
+        let why = self.request.why.clone().filter(|_| self.claim.is_none());
         let kept = LeaseRecord::new(
             self.name.clone(),
             self.keys.clone(),
             self.token.clone(),
             fence,
             why.clone(),
-            self.inner.clock.clone(),
+            self.engine.clock.clone(),
             core,
         );
         let kept = Arc::new(kept.claimed(self.claim.clone()));
         let id = self.background.keeper.keep(Arc::clone(&kept));
-        let lease = Lease::new(Arc::clone(self.inner), kept, id);
-        self.inner
+        let lease = Lease::new(Arc::clone(self.engine), kept, id);
+        self.engine
             .leave_note(&self.keys, &self.token, why.as_deref(), self.ttl);
         lease
     }
@@ -460,8 +453,8 @@ impl<'a> Acquisition<'a> {
     }
 
     pub(super) fn still_busy(&self, start: Moment, seen: Option<Seen>) -> AcquireError {
-        let waited = self.inner.clock.now().saturating_since(start);
-        self.inner
+        let waited = self.engine.clock.now().saturating_since(start);
+        self.engine
             .still_busy(self.name.clone(), waited, seen.as_ref())
     }
 }

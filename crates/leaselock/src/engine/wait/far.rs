@@ -81,7 +81,7 @@ impl Acquisition<'_> {
         if *position <= NEAR {
             return None;
         }
-        let traffic = self.inner.store.traffic(&self.keys.lock)?;
+        let traffic = self.engine.store.traffic(&self.keys.lock)?;
         Some(Far {
             position: *position,
             commits: traffic.commits,
@@ -92,8 +92,8 @@ impl Acquisition<'_> {
     /// The latest answer, while a new one would hardly say anything else.
     fn as_before(&self, far: Far, so_far: &Progress) -> Option<Outcome> {
         let (reading, mut seen) = (so_far.reading?, so_far.seen.clone()?);
-        let now = self.inner.clock.now();
-        let traffic = self.inner.store.traffic(&self.keys.lock)?;
+        let now = self.engine.clock.now();
+        let traffic = self.engine.store.traffic(&self.keys.lock)?;
         if !far.may_rest(now, traffic) {
             return None;
         }
@@ -109,13 +109,13 @@ impl Acquisition<'_> {
         within: Duration,
     ) -> Result<Option<Outcome>, StoreError> {
         let era = self.era();
-        let store = self.lane.unwrap_or(&self.inner.store);
+        let store = self.lane.unwrap_or(&self.engine.store);
         let acquire = self.asks(true, channel);
         let Stands::At { seen, place } = store.ask_one(&Position(&acquire), within).await? else {
             return Ok(None);
         };
-        let received = self.inner.clock.now();
-        self.inner.note_time(t0, received, seen.time_us);
+        let received = self.engine.clock.now();
+        self.engine.note_time(t0, received, seen.time_us);
         let reading = ClockSample {
             sent: t0,
             received,

@@ -43,11 +43,11 @@ impl StartedWait {
 
 impl Acquisition<'_> {
     pub(super) async fn try_with_others(&self, t0: Moment) -> Result<FirstTry, AcquireError> {
-        let inner = self.inner;
-        if inner.requests.is_free() {
+        let engine = self.engine;
+        if engine.requests.is_free() {
             return Ok(FirstTry::StartedWait(None)); // there is nobody to leave with
         }
-        if inner.local_groups.has(&self.keys.lock) || inner.gates.has(&self.keys.lock) {
+        if self.groups.has(&self.keys.lock) || engine.gates.has(&self.keys.lock) {
             return Ok(FirstTry::StartedWait(None)); // with those who wait already
         }
         let item = Item {
@@ -55,12 +55,12 @@ impl Acquisition<'_> {
             token: self.token.clone(),
             terms: Terms {
                 ttl: self.ttl,
-                fencing: self.options.fences(),
+                fencing: self.request.fences,
             },
         };
-        let within = inner.request_timeout(self.ttl);
+        let within = engine.request_timeout(self.ttl);
         let debt = self.debt_from(t0);
-        let Some(told) = inner.requests.acquire_with_others(item, t0, within) else {
+        let Some(told) = engine.requests.acquire_with_others(item, t0, within) else {
             debt.settle();
             return Ok(FirstTry::StartedWait(None));
         };
@@ -93,15 +93,15 @@ impl Acquisition<'_> {
                 return Ok(Err(Progress::default()));
             }
         };
-        let now = self.inner.clock.now();
+        let now = self.engine.clock.now();
         match answer {
             Acquired::Granted { fence, time_us, .. } => {
-                self.inner.note_time(t0, now, time_us);
+                self.engine.note_time(t0, now, time_us);
                 self.hold_since(t0, now, fence).map(Ok)
             }
             Acquired::Disagrees { .. } => Ok(Err(Progress::default())), // it goes by itself and hears so again
             Acquired::Busy { seen } | Acquired::Waiting { seen, .. } => {
-                self.inner.note_time(t0, now, seen.time_us);
+                self.engine.note_time(t0, now, seen.time_us);
                 self.goes_by_itself();
                 Ok(Err(Progress::after(Some(seen))))
             }
@@ -109,8 +109,8 @@ impl Acquisition<'_> {
     }
 
     pub(super) fn goes_by_itself(&self) {
-        let now = self.inner.clock.now();
-        self.inner.requests.note_contended(&self.keys.lock, now);
+        let now = self.engine.clock.now();
+        self.engine.requests.note_contended(&self.keys.lock, now);
     }
 }
 

@@ -92,13 +92,13 @@ impl Acquisition<'_> {
             return "";
         }
         let within = if begins { within } else { within.min(BRIEFLY) };
-        let (store, lock) = (&self.inner.store, &self.keys.lock);
-        let heard = Box::pin(self.ear.listens(store, &self.inner.channel, lock, within));
+        let (store, lock) = (&self.engine.store, &self.keys.lock);
+        let heard = Box::pin(self.ear.listens(store, &self.engine.channel, lock, within));
         heard.await.unwrap_or_default()
     }
 
     /// The lock lies on another node than the one that is heard: the request has found that out.
     pub(super) fn node_changed(&self) -> bool {
-        self.ear.node_changed(&self.inner.store, &self.keys.lock)
+        self.ear.node_changed(&self.engine.store, &self.keys.lock)
     }
 }

@@ -13,41 +13,40 @@ use super::schedule;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::engine::calls::Seen;
+use crate::engine::custom::{CustomLock, ReleaseSignal, TakeOutcome};
 use crate::engine::lease::Lease;
-use crate::interop::protocol::custom::{ForeignLock, TakeOutcome, TakeRequest};
-use crate::interop::release_signal::Ring;
 
 impl Acquisition<'_> {
     /// What the next request writes, which may be when the lock ends: so the lease is counted from before this. New for
     /// each, so that one whose answer was lost can be told from the next.
     pub(super) async fn make_claim(&mut self) -> Result<(), AcquireError> {
-        let within = self.inner.request_timeout(self.ttl);
-        let asked = TakeRequest {
-            keys: &self.keys,
-            token: &self.token,
-            ttl: self.ttl,
-            options: self.options,
-            before: self.claim.take(),
+        let within = self.engine.request_timeout(self.ttl);
+        let before = self.claim.take();
+        let Some(custom) = &self.request.custom else {
+            return Ok(());
         };
-        let made = ForeignLock::new(self.inner, asked, within);
-        self.claim = made.await.map_err(|source| AcquireError::Store {
+        let failed = |source| AcquireError::Store {
             name: self.name.clone(),
             source,
-        })?;
+        };
+        let connections = self.engine.connections().map_err(failed)?;
+        let (keys, token) = (&self.keys, &self.token);
+        let made = custom.prepare(keys, token, self.ttl, before, &connections, within);
+        self.claim = Some(made.await.map_err(failed)?);
         Ok(())
     }
 
     /// One try in another way than the native one.
     pub(super) async fn request_by(
         &self,
-        claim: &Arc<ForeignLock>,
+        claim: &Arc<dyn CustomLock>,
         t0: Moment,
         within: Duration,
     ) -> Result<Outcome, StoreError> {
-        let store = self.lane.unwrap_or(&self.inner.store);
+        let store = self.lane.unwrap_or(&self.engine.store);
         match claim.take(store, self.ttl, within).await? {
             TakeOutcome::Taken => {
-                let now = self.inner.clock.now();
+                let now = self.engine.clock.now();
                 let lease = self.hold_since(t0, now, None)?;
                 Ok(Outcome::Granted(
                     lease,
@@ -74,24 +73,31 @@ impl Acquisition<'_> {
     ) -> Result<Lease, AcquireError> {
         let gate = self.enter(start, end).await?;
         let (mut answered, mut failures) = (false, 0);
-        let mut notify = Ring::Silence;
+        let mut signal: Option<Box<dyn ReleaseSignal>> = None;
         let mut seen = None;
         loop {
             let (error, pause) = match self.try_once().await {
                 Ok(Ok(lease)) => {
-                    notify.has_tried(self.now());
+                    if let Some(signal) = &mut signal {
+                        signal.has_tried(self.now());
+                    }
                     return Ok(lease);
                 }
                 Ok(Err(busy)) => {
-                    notify.has_tried(self.now());
+                    if let Some(signal) = &mut signal {
+                        signal.has_tried(self.now());
+                    }
                     gate.says(None);
                     self.tell(&busy, 1);
                     let first = !std::mem::replace(&mut answered, true);
                     failures = 0;
-                    let mut pause = schedule::between_tries(busy.remaining, notify.is_heard());
+                    let mut pause = schedule::between_tries(
+                        busy.remaining,
+                        signal.as_ref().is_some_and(|signal| signal.is_heard()),
+                    );
                     if first {
-                        notify = self.listen(end).await;
-                        if !matches!(notify, Ring::Silence) {
+                        signal = self.listen(end).await;
+                        if signal.is_some() {
                             pause = Duration::ZERO; // it may have been told just before
                         }
                     }
@@ -115,7 +121,12 @@ impl Acquisition<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            let rung = notify.rung(&self.inner.clock);
+            let rung = async {
+                match &signal {
+                    Some(signal) => signal.told(&self.engine.clock).await,
+                    None => std::future::pending().await,
+                }
+            };
             if !self.pauses(&gate, pause, end, rung).await {
                 return Err(error);
             }
@@ -141,23 +152,22 @@ impl Acquisition<'_> {
         tokio::select! {
             () = gate.released() => {}
             () = rung => {}
-            () = self.inner.clock.sleep_until(until) => {}
+            () = self.engine.clock.sleep_until(until) => {}
         }
         true
     }
 
     /// Listens as the others do, as long as there is time.
-    async fn listen(&self, end: Option<Moment>) -> Ring {
-        let Some(claim) = &self.claim else {
-            return Ring::Silence;
-        };
-        let within = self.inner.request_timeout(self.ttl);
+    async fn listen(&self, end: Option<Moment>) -> Option<Box<dyn ReleaseSignal>> {
+        let connections = self.engine.connections().ok()?;
+        let within = self.engine.request_timeout(self.ttl);
         let left = end.map_or(within, |end| end.saturating_since(self.now()));
-        Ring::of(self.inner, claim, within.min(left)).await
+        let claim = self.claim.as_ref()?;
+        claim.listen(&connections, within.min(left)).await
     }
 
     pub(super) fn now(&self) -> Moment {
-        self.inner.clock.now()
+        self.engine.clock.now()
     }
 
     /// Through the gate, behind those of this client who came before, unless the time ends first or they have found that
@@ -167,8 +177,8 @@ impl Acquisition<'_> {
         start: Moment,
         end: Option<Moment>,
     ) -> Result<Entry, AcquireError> {
-        let clock = &self.inner.clock;
-        let interest = self.inner.gates.before(&self.keys.lock);
+        let clock = &self.engine.clock;
+        let interest = self.engine.gates.before(&self.keys.lock);
         let silence = async {
             clock.sleep_until(start.plus(NEVER_ANSWERED)).await;
             interest.given_up().await

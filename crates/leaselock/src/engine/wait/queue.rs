@@ -15,10 +15,10 @@ use super::schedule;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::base::token::Token;
-use crate::client::options::{Wait, Waiting};
 use crate::engine::calls::{Cancel, Seen};
 use crate::engine::cleanup::CleanupGuard;
 use crate::engine::lease::Lease;
+use crate::engine::request::{Wait, Waiting};
 
 /// An acquisition that never had an answer is given up after this, even if the caller would wait for ever: waiting for
 /// a holder is one thing, waiting for a server that was never there another. A store that others keep busy is there.
@@ -90,7 +90,7 @@ impl Acquisition<'_> {
     ) -> Result<Lease, AcquireError> {
         // After a first try the clock is read again.
         let mut fresh = begun.is_none().then_some(start);
-        let Some(terms) = Terms::of(self.options, self.ttl, wait) else {
+        let Some(terms) = Terms::of(&self.request, wait) else {
             return match self.stand_in_line(start, end, fresh, None, begun).await? {
                 Ended::Granted(lease) => Ok(lease),
                 Ended::Joined(seated) => seated.wait().await?.ok_or(AcquireError::Closed),
@@ -98,12 +98,11 @@ impl Acquisition<'_> {
         };
         self.range = LOCAL_TURNS;
         loop {
-            let (inner, key) = (self.inner, &self.keys.lock);
+            let (engine, key) = (self.engine, &self.keys.lock);
             let now = fresh.take();
             let waiter = || self.waiter(start, end);
-            let arrival = inner
-                .local_groups
-                .arrive(inner, self.name, key, terms, waiter);
+            let groups = self.groups;
+            let arrival = groups.arrive(engine, self.name, key, terms, waiter);
             let seated = match arrival {
                 Arrival::GroupMember(seated) => {
                     if let Some(begun) = begun.take() {
@@ -132,8 +131,8 @@ impl Acquisition<'_> {
             seat: Handoff::default(),
             start,
             end,
-            max_hold: self.options.max_hold,
-            told: self.options.on_wait.clone(),
+            max_hold: self.request.max_hold,
+            told: self.request.on_wait.clone(),
         }
     }
 
@@ -149,7 +148,7 @@ impl Acquisition<'_> {
         mut company: Option<SoloWaiter>,
         begun: Option<Box<StartedWait>>,
     ) -> Result<Ended, AcquireError> {
-        let clock = &self.inner.clock;
+        let clock = &self.engine.clock;
         let now = now.unwrap_or_else(|| clock.now());
         let mut fresh = Some(now);
         let (mut debt, mut so_far, pause) = match begun.map(|begun| *begun) {
@@ -157,12 +156,12 @@ impl Acquisition<'_> {
             None => (self.debt_from(now), Progress::default(), None),
         };
         let place = self.background.wakeups.place(&self.token);
-        let longest = self.inner.request_timeout(self.ttl);
+        let longest = self.engine.request_timeout(self.ttl);
         // A bounded wait overshoots by one request, however many are made at its end.
         let last_moment = end.map(|end| end.plus(longest));
         let within = || {
             last_moment.map_or(longest, |last| {
-                longest.min(last.saturating_since(self.inner.clock.now()))
+                longest.min(last.saturating_since(self.engine.clock.now()))
             })
         };
         let patience = end.unwrap_or(start.plus(NEVER_ANSWERED));
@@ -183,7 +182,7 @@ impl Acquisition<'_> {
             let time = match self.time_for_request(&so_far, within(), patience) {
                 Ok(time) => time,
                 Err(trouble) => {
-                    self.inner.clock.sleep_until(patience).await; // not sooner than was asked for
+                    self.engine.clock.sleep_until(patience).await; // not sooner than was asked for
                     return Err(self.failed(debt, trouble, so_far.owes()));
                 }
             };
@@ -274,7 +273,7 @@ impl Acquisition<'_> {
         position: u64,
         channel: &str,
     ) -> Duration {
-        let store = &self.inner.store;
+        let store = &self.engine.store;
         let most = far::polls_at_least_each(store.capabilities().look_every, position);
         let can_be_woken = self.can_be_woken(&self.token, channel);
         let pause = schedule::next_poll(seen, position, can_be_woken, most);
@@ -283,7 +282,7 @@ impl Acquisition<'_> {
             foreign.is_over();
             return pause;
         }
-        let now = self.inner.clock.now();
+        let now = self.engine.clock.now();
         foreign.looked(now, || {
             let news = store.news_of(&self.keys.lock)?;
             Some(self.background.bells.hear_only(&news, may_mean_free))
@@ -302,7 +301,7 @@ impl Acquisition<'_> {
         let (false, Some(trouble)) = (so_far.has_met_the_store(), &so_far.trouble) else {
             return Ok(longest);
         };
-        let left = patience.saturating_since(self.inner.clock.now());
+        let left = patience.saturating_since(self.engine.clock.now());
         if left < SHORTEST_REQUEST {
             return Err(trouble.clone());
         }
@@ -314,7 +313,7 @@ impl Acquisition<'_> {
     /// runtime of whoever waits, which saves the way over the client's own thread; that one listens when nothing else
     /// does, and for those who stand in line there.
     pub(super) async fn channel(&self, so_far: &Progress, within: Duration) -> (bool, &str) {
-        let (store, wakeups) = (&self.inner.store, &self.background.wakeups);
+        let (store, wakeups) = (&self.engine.store, &self.background.wakeups);
         if !store.capabilities().wakes {
             return (true, "");
         }
@@ -326,11 +325,11 @@ impl Acquisition<'_> {
         let along = self.lane.is_none()
             && (store.would_hear() || begins && Box::pin(store.listens(within)).await);
         if along {
-            return (true, &self.inner.channel_along);
+            return (true, &self.engine.channel_along);
         }
         let listens = wakeups.is_listening() || (begins && Box::pin(wakeups.ready(within)).await);
         if listens {
-            return (true, &self.inner.channel);
+            return (true, &self.engine.channel);
         }
         if alive {
             wakeups.want(); // in the background; all who stand in line look when it is there
@@ -340,7 +339,7 @@ impl Acquisition<'_> {
 
     /// The channel is that of the connection of the requests.
     fn is_along(&self, channel: &str) -> bool {
-        std::ptr::eq(channel, self.inner.channel_along.as_str())
+        std::ptr::eq(channel, self.engine.channel_along.as_str())
     }
 
     /// That connection became another one on the way, so that the place in line says the wrong thing: it is either not
@@ -349,7 +348,7 @@ impl Acquisition<'_> {
         if self.node_changed() {
             return true;
         }
-        let hears = self.inner.store.hears();
+        let hears = self.engine.store.hears();
         if self.is_along(channel) {
             !hears
         } else {
@@ -381,7 +380,7 @@ impl Acquisition<'_> {
         alone: Option<&SoloWaiter>,
         foreign: &mut Foreign,
     ) -> Nap {
-        let clock = &self.inner.clock;
+        let clock = &self.engine.clock;
         let look_at = clock.now().plus(pause);
         let until = end.map_or(look_at, |end| end.min(look_at));
         tokio::select! {
@@ -400,14 +399,14 @@ impl Acquisition<'_> {
     }
 
     pub(super) fn tell(&self, seen: &Seen, position: u64) {
-        if let Some(told) = &self.options.on_wait {
+        if let Some(told) = &self.request.on_wait {
             told(&Waiting::at(seen, position));
         }
     }
 
     /// A poll has failed and is tried again.
     pub(super) fn tell_error(&self, last: Option<(&Seen, u64)>, source: &StoreError) {
-        if let Some(told) = &self.options.on_wait {
+        if let Some(told) = &self.request.on_wait {
             told(&Waiting::failed(last, source));
         }
     }
@@ -430,8 +429,8 @@ impl Acquisition<'_> {
         if let (None, false, Some(source)) = (&so_far.seen, owes, &so_far.trouble) {
             return self.failed(debt, source.clone(), false); // nothing of ours can be there
         }
-        let store = self.lane.unwrap_or(&self.inner.store);
-        match self.inner.ask_over(store, &cancel, within).await {
+        let store = self.lane.unwrap_or(&self.engine.store);
+        match self.engine.ask_over(store, &cancel, within).await {
             Ok(_) => match so_far.trouble.filter(|_| so_far.seen.is_none()) {
                 Some(source) => self.failed(debt, source, so_far.ambiguous),
                 None => {

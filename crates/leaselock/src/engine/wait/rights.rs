@@ -1,11 +1,7 @@
-//! Whether this client's user may do what a hand-over takes: ask who listens, and publish. Waiters with the same user
-//! cannot be woken by each other's releases otherwise, although each of them may subscribe.
-//!
-//! The store is asked once for each connection, in the background, and only when one waiter has waited for a while: where
-//! locks change hands quickly nothing is asked at all.
+//! Whether a waiter can be woken: the store is asked in the background. See [`Rights`](crate::engine::rights::Rights).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::acquire::Acquisition;
@@ -15,50 +11,6 @@ use crate::quorum::executor::Executor;
 
 /// Shorter than the longest interval of a waiter that cannot be woken.
 const WAITED: Duration = Duration::from_millis(250);
-
-/// What is known, for plain channels and for those of a slot.
-#[derive(Debug)]
-pub(crate) struct Rights([Known; 2]);
-
-#[derive(Debug)]
-struct Known {
-    refused: AtomicBool,
-    /// The store has said so over these connections.
-    told_in: AtomicU64,
-    /// A task is about to ask.
-    asking: AtomicBool,
-}
-
-impl Default for Rights {
-    fn default() -> Self {
-        let known = || Known {
-            refused: AtomicBool::new(false),
-            told_in: AtomicU64::new(u64::MAX),
-            asking: AtomicBool::new(false),
-        };
-        Rights([known(), known()])
-    }
-}
-
-impl Rights {
-    /// Of channels like this one.
-    fn of(&self, channel: &str) -> &Known {
-        &self.0[usize::from(channel.ends_with(":s"))]
-    }
-}
-
-impl Known {
-    /// What the store has said, if it has. True when that is a refusal that is news.
-    fn is_told(&self, allowed: Option<bool>, asked_in: u64) -> bool {
-        let mut is_news = false;
-        if let Some(allowed) = allowed {
-            is_news = !self.refused.swap(!allowed, Ordering::SeqCst) && !allowed;
-            self.told_in.store(asked_in, Ordering::SeqCst);
-        }
-        self.asking.store(false, Ordering::SeqCst);
-        is_news
-    }
-}
 
 /// Counts the connections of requests and of messages: over a new one the user may be another.
 fn connections(store: &Executor, wakeups: &Notifier) -> u64 {
@@ -72,7 +24,7 @@ impl Acquisition<'_> {
         if channel.is_empty() {
             return false;
         }
-        if !self.inner.store.has_users() {
+        if !self.engine.store.has_users() {
             return true;
         }
         let background = self.background;
@@ -91,7 +43,7 @@ impl Acquisition<'_> {
         let (rights, store) = (Arc::clone(&background.rights), background.store.clone());
         let wakeups = Arc::clone(&background.wakeups);
         let (token, channel) = (token.clone(), channel.to_owned());
-        let within = self.inner.request_timeout(self.ttl);
+        let within = self.engine.request_timeout(self.ttl);
         drop(background.handle.spawn(async move {
             tokio::time::sleep(WAITED).await;
             let known = rights.of(&channel);

@@ -52,8 +52,8 @@ impl Acquisition<'_> {
         within: Duration,
         patience: Duration,
     ) -> Result<Round, StoreError> {
-        let _straight = self.inner.requests.straight();
-        let fenced = self.options.fences();
+        let _straight = self.engine.requests.straight();
+        let fenced = self.request.fences;
         let proposed = quorum.propose_if(fenced, within).await;
         let vote = Vote {
             keys: &self.keys,
@@ -72,7 +72,7 @@ impl Acquisition<'_> {
             }
             let ours = votes.count(Voted::is_ours);
             if ours >= votes.needed() {
-                let left = within.saturating_sub(self.inner.clock.now().saturating_since(t0));
+                let left = within.saturating_sub(self.engine.clock.now().saturating_since(t0));
                 if let Some(fence) = self.second_proposal(quorum, votes, left).await {
                     return Ok(Round::Won {
                         fence: Some(fence),
@@ -86,7 +86,7 @@ impl Acquisition<'_> {
             }
             // With the answers of a majority it is a matter of others who have it; those that are late may be dead.
             let settled = votes.is_majority(|_| true);
-            let so_far = self.inner.clock.now().saturating_since(t0);
+            let so_far = self.engine.clock.now().saturating_since(t0);
             let left = if settled {
                 patience.max(so_far * 4)
             } else {

@@ -63,7 +63,7 @@ fn is_pending(waiter: &mut Acquiring<'_>) -> bool {
 
 /// The client's thread has taken the message in.
 async fn heard(client: &Client) {
-    let wakeups = Arc::clone(&client.inner().background().unwrap().wakeups);
+    let wakeups = Arc::clone(&client.engine().background().unwrap().wakeups);
     eventually("the message has come", async || wakeups.has_heard_a_grant()).await;
 }
 
@@ -133,7 +133,7 @@ async fn a_waiter_whose_message_was_held_up_until_the_lease_was_over_does_not_ac
     let second = mutex(&two);
     let mut waiter: Acquiring = pin!(second.acquire());
     stands_in_line(&two, &mut waiter).await;
-    let wakeups = &two.inner().background().unwrap().wakeups;
+    let wakeups = &two.engine().background().unwrap().wakeups;
     lease.release().await.unwrap();
     heard(&two).await;
     clock.advance(PASSED + Duration::from_millis(10));
@@ -179,7 +179,7 @@ async fn a_message_alone_brings_a_lease_when_nothing_happened() {
 #[tokio::test]
 async fn a_grant_after_a_jump_of_the_servers_clock_is_confirmed() {
     let jump = |client: &Client| {
-        let (now, skew) = (client.inner().clock.now(), &client.inner().skew);
+        let (now, skew) = (client.engine().clock.now(), &client.engine().skew);
         skew.note(now, now, 1_000_000_000);
     };
     assert!(confirmed_after("jump-before", jump, |_| {}).await);
@@ -189,7 +189,7 @@ async fn a_grant_after_a_jump_of_the_servers_clock_is_confirmed() {
 #[tokio::test]
 async fn a_grant_after_a_gap_in_the_messages_is_confirmed() {
     let gap = |client: &Client| {
-        let wakeups = &client.inner().background().unwrap().wakeups;
+        let wakeups = &client.engine().background().unwrap().wakeups;
         wakeups.hear(Event::Gap);
     };
     assert!(confirmed_after("gap-before", gap, |_| {}).await);
@@ -198,7 +198,7 @@ async fn a_grant_after_a_gap_in_the_messages_is_confirmed() {
 
 #[tokio::test]
 async fn a_late_message_is_confirmed() {
-    let late = |client: &Client| client.inner().clock.advance(PASSED / 8);
+    let late = |client: &Client| client.engine().clock.advance(PASSED / 8);
     assert!(confirmed_after("late", |_| {}, late).await);
 }
 

@@ -84,7 +84,7 @@ impl Acquisition<'_> {
             self.renew_token()?;
             let t0 = self.now();
             let debt = self.debt_from(t0);
-            let within = self.inner.request_timeout(self.ttl);
+            let within = self.engine.request_timeout(self.ttl);
             rounds = rounds.wrapping_add(1);
             let patience = if rounds.is_multiple_of(PATIENT_EACH) {
                 within
@@ -120,7 +120,7 @@ impl Acquisition<'_> {
                     self.goes_by_itself();
                     let told = told.get_or_insert_with(|| Told::new(&self, quorum));
                     let heard = self.hears(end).await
-                        && self.can_be_woken(&told.caller.token, &self.inner.channel);
+                        && self.can_be_woken(&told.caller.token, &self.engine.channel);
                     let looks = match (heard, asks.is_some()) {
                         (true, true) => Looks::WhenTold,
                         (true, false) => Looks::ToBeTold,
@@ -170,14 +170,14 @@ impl Acquisition<'_> {
         begun.give_up();
         let until = end.map_or(again, |end| end.min(again));
         if until > now {
-            self.inner.clock.sleep_until(until).await;
+            self.engine.clock.sleep_until(until).await;
         }
         Ok(())
     }
 
     /// Messages arrive, or did not in the time of one request.
     async fn hears(&self, end: Option<Moment>) -> bool {
-        let within = self.inner.request_timeout(self.ttl);
+        let within = self.engine.request_timeout(self.ttl);
         let left = end.map_or(within, |end| end.saturating_since(self.now()));
         let wakeups = &self.background.wakeups;
         wakeups.is_listening() || wakeups.ready(within.min(left)).await
@@ -299,7 +299,7 @@ impl Caller {
             quorum: quorum.clone(),
             handle: acquisition.background.handle.clone(),
             keys: acquisition.keys.clone(),
-            text: format!("{} {}", token.secret(), acquisition.inner.channel).into(),
+            text: format!("{} {}", token.secret(), acquisition.engine.channel).into(),
             token,
             asked: false,
             won: false,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Library, Preset};
-use crate::client::options::Wait;
+use crate::engine::request::Wait;
 use crate::interop::protocol::Protocol;
 
 /// One try.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::protocol::Protocol;
 use crate::base::error::InvalidInput;
 use crate::base::name::Name;
-use crate::client::options::Wait;
+use crate::engine::request::Wait;
 
 /// Another lock library, or a recipe that many follow. [`Mutex::like`](crate::Mutex::like) shares its locks.
 ///

@@ -7,12 +7,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::custom::TakeOutcome;
 use super::setnx_pexpire::remaining;
 use crate::base::error::StoreError;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::calls::{ExtendAnswer, ReleaseAnswer};
+use crate::engine::custom::TakeOutcome;
 use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
@@ -28,7 +28,7 @@ pub(super) fn value(token: &Token, note: Option<&str>) -> String {
 }
 
 /// The note behind the token of somebody's value.
-pub(super) fn note(value: &[u8]) -> Option<String> {
+pub(crate) fn note(value: &[u8]) -> Option<String> {
     let note = String::from_utf8_lossy(value.get(TOKEN..)?).into_owned();
     (!note.is_empty()).then_some(note)
 }

@@ -8,28 +8,19 @@ use super::all_or_none;
 use super::all_or_none::Locks;
 #[cfg(feature = "redis")]
 use super::watch_multi;
-#[cfg(feature = "redis")]
-use super::watch_multi::Line;
 use super::{Protocol, python_redis_lock, redisson, setex_renamenx, setnx_getset, setnx_pexpire};
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::StoreError;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::client::Inner;
-use crate::client::options::Options;
 use crate::engine::calls::{Extend, ExtendAnswer, ReleaseAnswer};
+#[cfg(feature = "redis")]
+use crate::engine::custom::OwnConnection;
+use crate::engine::custom::{
+    BoxFuture, Connections, CustomLock, CustomProtocol, ReleaseSignal, TakeOutcome,
+};
+use crate::interop::release_signal;
 use crate::quorum::executor::Executor;
-use crate::script::keys;
 use crate::script::keys::MutexKeys;
-
-/// What one try came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TakeOutcome {
-    Taken,
-    /// Another has it; until when, if that is known.
-    Busy {
-        remaining: Option<Duration>,
-    },
-}
 
 /// One taking. It is made before its request is sent, and its value is its own.
 pub(crate) struct ForeignLock {
@@ -44,81 +35,83 @@ pub(crate) struct ForeignLock {
     signal: Option<String>,
     /// The connection with which it is given back, where the way needs one of its own.
     #[cfg(feature = "redis")]
-    line: Option<Arc<Line>>,
+    line: Option<Arc<OwnConnection>>,
 }
 
-/// What is to be taken.
-pub(crate) struct TakeRequest<'a> {
-    pub(crate) keys: &'a MutexKeys,
-    pub(crate) token: &'a Token,
-    pub(crate) ttl: Ttl,
-    pub(crate) options: &'a Options,
-    /// Of an earlier try, which held nothing.
-    #[cfg_attr(
-        not(feature = "redis"),
-        expect(dead_code, reason = "for its connection")
-    )]
-    pub(crate) before: Option<Arc<ForeignLock>>,
+/// One name, taken as another library takes it.
+#[derive(Debug)]
+pub(crate) struct Custom {
+    protocol: Protocol,
+    prefix: String,
+    /// Those that are taken along.
+    others: Vec<Arc<str>>,
+    why: Option<String>,
+}
+
+impl Custom {
+    /// `None` for the native way, which needs none.
+    pub(crate) fn of(
+        protocol: Protocol,
+        prefix: &str,
+        others: Vec<Arc<str>>,
+        why: Option<&str>,
+    ) -> Option<Arc<dyn CustomProtocol>> {
+        if protocol.is_native() {
+            return None;
+        }
+        Some(Arc::new(Custom {
+            protocol,
+            prefix: prefix.to_owned(),
+            others,
+            why: why.map(str::to_owned),
+        }))
+    }
+}
+
+impl CustomProtocol for Custom {
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    fn prepare<'a>(
+        &'a self,
+        keys: &'a MutexKeys,
+        token: &'a Token,
+        ttl: Ttl,
+        before: Option<Arc<dyn CustomLock>>,
+        connections: &'a Connections,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<Arc<dyn CustomLock>, StoreError>> {
+        Box::pin(async move {
+            let protocol = self.protocol;
+            let value = match protocol {
+                Protocol::SetnxGetset => Some(setnx_getset::value(ttl)),
+                Protocol::Redisson => Some(redisson::holder().map_err(StoreError::no_random)?),
+                Protocol::AllOrNone => Some(all_or_none::value(token, self.why.as_deref())),
+                _ => None,
+            };
+            let is_python = protocol == Protocol::PythonRedisLock;
+            let signal = is_python.then(|| python_redis_lock::signal(&self.prefix, &keys.lock));
+            #[cfg(feature = "redis")]
+            let line = match before.and_then(|before| before.connection()) {
+                None if protocol == Protocol::WatchMulti => {
+                    Some(Arc::new(watch_multi::open(connections, within).await?))
+                }
+                line => line,
+            };
+            let lock: Arc<dyn CustomLock> = Arc::new(ForeignLock {
+                protocol,
+                keys: keys.clone(),
+                token: token.clone(),
+                others: self.others.clone(),
+                value,
+                signal,
+                #[cfg(feature = "redis")]
+                line,
+            });
+            Ok(lock)
+        })
+    }
 }
 
 impl ForeignLock {
-    /// `None` for the native way, which needs none.
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) async fn new(
-        inner: &Inner,
-        asked: TakeRequest<'_>,
-        within: Duration,
-    ) -> Result<Option<Arc<Self>>, StoreError> {
-        let TakeRequest {
-            keys, token, ttl, ..
-        } = asked;
-        let protocol = asked.options.protocol;
-        if protocol.is_native() {
-            return Ok(None);
-        }
-        let others = keys::others(&inner.prefix, &asked.options.others);
-        let others = others
-            .map_err(|error| StoreError::refused(ErrorKind::Unsupported, error.to_string()))?;
-        let value = match protocol {
-            Protocol::SetnxGetset => Some(setnx_getset::value(ttl)),
-            Protocol::Redisson => Some(redisson::holder().map_err(StoreError::no_random)?),
-            Protocol::AllOrNone => Some(all_or_none::value(token, asked.options.why.as_deref())),
-            _ => None,
-        };
-        let is_python = protocol == Protocol::PythonRedisLock;
-        let signal = is_python.then(|| python_redis_lock::signal(&inner.prefix, &keys.lock));
-        #[cfg(feature = "redis")]
-        let line = match asked.before.and_then(|before| before.line.clone()) {
-            None if protocol == Protocol::WatchMulti => {
-                Some(Arc::new(Line::open(inner, within).await?))
-            }
-            line => line,
-        };
-        Ok(Some(Arc::new(ForeignLock {
-            protocol,
-            keys: keys.clone(),
-            token: token.clone(),
-            others,
-            value,
-            signal,
-            #[cfg(feature = "redis")]
-            line,
-        })))
-    }
-
-    pub(crate) fn protocol(&self) -> Protocol {
-        self.protocol
-    }
-
-    pub(crate) fn lock(&self) -> &str {
-        &self.keys.lock
-    }
-
-    /// The list that wakes others, where there is one.
-    pub(crate) fn signal(&self) -> Option<&str> {
-        self.signal.as_deref()
-    }
-
     fn value(&self) -> &str {
         self.value.as_deref().unwrap_or(self.token.secret())
     }
@@ -129,86 +122,6 @@ impl ForeignLock {
             others: &self.others,
             value: self.value(),
         }
-    }
-
-    /// Takes the lock if it is free. Again with the same claim: it is not taken twice, but may be told "busy".
-    pub(crate) async fn take(
-        &self,
-        store: &Executor,
-        ttl: Ttl,
-        within: Duration,
-    ) -> Result<TakeOutcome, StoreError> {
-        let (lock, value) = (&*self.keys.lock, self.value());
-        match self.protocol {
-            Protocol::SetnxGetset => setnx_getset::take(store, lock, value, within).await,
-            Protocol::SetexRenamenx { .. } | Protocol::WatchMulti => {
-                setex_renamenx::take(store, lock, value, ttl, within).await
-            }
-            Protocol::AllOrNone => self.locks().take(store, ttl, within).await,
-            Protocol::Redisson => redisson::take(store, lock, value, ttl, within).await,
-            // Nobody can tell it from `SET` with `NX` and `PX`.
-            Protocol::SetnxPexpire | Protocol::PythonRedisLock | Protocol::Native => {
-                setnx_pexpire::take(store, lock, value, ttl, within).await
-            }
-        }
-    }
-
-    /// It is renewed by a request of its own: the others hold a token at their key, as the native way does.
-    pub(crate) fn extends_itself(&self) -> bool {
-        matches!(self.protocol, Protocol::Redisson | Protocol::AllOrNone)
-    }
-
-    /// Makes its time whole again.
-    pub(crate) async fn extend(
-        &self,
-        store: &Executor,
-        ttl: Ttl,
-        within: Duration,
-    ) -> Result<ExtendAnswer, StoreError> {
-        match self.protocol {
-            Protocol::AllOrNone => return self.locks().extend(store, ttl, within).await,
-            Protocol::Redisson => {
-                return redisson::extend(store, &self.keys.lock, self.value(), ttl, within).await;
-            }
-            _ => {}
-        }
-        let extend = Extend {
-            keys: &self.keys,
-            token: &self.token,
-            ttl,
-        };
-        store.ask(&extend, within).await
-    }
-
-    /// Gives it back as the way does it. `left`: of the lease, by our own clock.
-    pub(crate) async fn release(
-        &self,
-        store: &Executor,
-        left: Duration,
-        within: Duration,
-    ) -> Result<ReleaseAnswer, StoreError> {
-        let (lock, value) = (&*self.keys.lock, self.value());
-        match self.protocol {
-            Protocol::SetnxGetset => setnx_getset::release(store, lock, value, within).await,
-            Protocol::SetexRenamenx { latency_guard } => {
-                setex_renamenx::release(store, lock, left, latency_guard, within).await
-            }
-            #[cfg(feature = "redis")]
-            Protocol::WatchMulti => match &self.line {
-                Some(line) => watch_multi::release(line, lock, value, within).await,
-                None => self.release_own(store, within).await,
-            },
-            _ => self.release_own(store, within).await,
-        }
-    }
-
-    /// Takes away what may be left of it, whatever became of its requests: compares first, in every way.
-    pub(crate) async fn clean_up(
-        &self,
-        store: &Executor,
-        within: Duration,
-    ) -> Result<(), StoreError> {
-        self.release_own(store, within).await.map(drop)
     }
 
     async fn release_own(
@@ -226,6 +139,116 @@ impl ForeignLock {
             Protocol::Redisson => redisson::release(store, lock, value, within).await,
             _ => setnx_pexpire::release(store, lock, value, within).await,
         }
+    }
+}
+
+impl CustomLock for ForeignLock {
+    fn protocol(&self) -> &'static str {
+        self.protocol.name()
+    }
+
+    fn why_no_renewal(&self) -> Option<&'static str> {
+        self.protocol.why_no_renewal()
+    }
+
+    fn lock(&self) -> &str {
+        &self.keys.lock
+    }
+
+    #[cfg(feature = "redis")]
+    fn connection(&self) -> Option<Arc<OwnConnection>> {
+        self.line.clone()
+    }
+
+    fn take<'a>(
+        &'a self,
+        store: &'a Executor,
+        ttl: Ttl,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<TakeOutcome, StoreError>> {
+        let (lock, value) = (&*self.keys.lock, self.value());
+        Box::pin(async move {
+            match self.protocol {
+                Protocol::SetnxGetset => setnx_getset::take(store, lock, value, within).await,
+                Protocol::SetexRenamenx { .. } | Protocol::WatchMulti => {
+                    setex_renamenx::take(store, lock, value, ttl, within).await
+                }
+                Protocol::AllOrNone => self.locks().take(store, ttl, within).await,
+                Protocol::Redisson => redisson::take(store, lock, value, ttl, within).await,
+                // Nobody can tell it from `SET` with `NX` and `PX`.
+                Protocol::SetnxPexpire | Protocol::PythonRedisLock | Protocol::Native => {
+                    setnx_pexpire::take(store, lock, value, ttl, within).await
+                }
+            }
+        })
+    }
+
+    fn extends_itself(&self) -> bool {
+        matches!(self.protocol, Protocol::Redisson | Protocol::AllOrNone)
+    }
+
+    fn extend<'a>(
+        &'a self,
+        store: &'a Executor,
+        ttl: Ttl,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<ExtendAnswer, StoreError>> {
+        let (lock, value) = (&*self.keys.lock, self.value());
+        Box::pin(async move {
+            match self.protocol {
+                Protocol::AllOrNone => self.locks().extend(store, ttl, within).await,
+                Protocol::Redisson => redisson::extend(store, lock, value, ttl, within).await,
+                _ => {
+                    let (keys, token) = (&self.keys, &self.token);
+                    store.ask(&Extend { keys, token, ttl }, within).await
+                }
+            }
+        })
+    }
+
+    fn release<'a>(
+        &'a self,
+        store: &'a Executor,
+        left: Duration,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<ReleaseAnswer, StoreError>> {
+        let (lock, value) = (&*self.keys.lock, self.value());
+        Box::pin(async move {
+            match self.protocol {
+                Protocol::SetnxGetset => setnx_getset::release(store, lock, value, within).await,
+                Protocol::SetexRenamenx { latency_guard } => {
+                    setex_renamenx::release(store, lock, left, latency_guard, within).await
+                }
+                #[cfg(feature = "redis")]
+                Protocol::WatchMulti => match &self.line {
+                    Some(line) => watch_multi::release(line, lock, value, within).await,
+                    None => self.release_own(store, within).await,
+                },
+                _ => self.release_own(store, within).await,
+            }
+        })
+    }
+
+    fn clean_up<'a>(
+        &'a self,
+        store: &'a Executor,
+        within: Duration,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move { self.release_own(store, within).await.map(drop) })
+    }
+
+    fn listen<'a>(
+        &'a self,
+        connections: &'a Connections,
+        within: Duration,
+    ) -> BoxFuture<'a, Option<Box<dyn ReleaseSignal>>> {
+        Box::pin(release_signal::listen(
+            connections,
+            self.protocol,
+            self.lock(),
+            self.signal.as_deref(),
+            within,
+        ))
     }
 }
 

@@ -4,7 +4,6 @@
 
 pub(crate) mod all_or_none;
 pub(crate) mod custom;
-pub(crate) mod look;
 pub(crate) mod python_redis_lock;
 pub(crate) mod redisson;
 pub(crate) mod setex_renamenx;

@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use super::custom::TakeOutcome;
 use super::setnx_pexpire::remaining;
 use crate::base::error::StoreError;
 use crate::base::ttl::Ttl;
 use crate::engine::calls::{ExtendAnswer, ReleaseAnswer};
+use crate::engine::custom::TakeOutcome;
 use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;

@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use super::custom::TakeOutcome;
 use crate::base::clock::wall_us;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::ttl::Ttl;
 use crate::engine::calls::ReleaseAnswer;
+use crate::engine::custom::TakeOutcome;
 use crate::quorum::executor::Executor;
 use crate::script::Value;
 
@@ -75,7 +75,7 @@ fn end_of(value: &Value) -> Result<Option<u64>, StoreError> {
 }
 
 /// How long the lock is still held under this value, by this machine's clock; `None` when it is free.
-pub(super) fn left(value: &Value) -> Result<Option<Duration>, StoreError> {
+pub(crate) fn left(value: &Value) -> Result<Option<Duration>, StoreError> {
     Ok(end_of(value)?.and_then(still))
 }
 

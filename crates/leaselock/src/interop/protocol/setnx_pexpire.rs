@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use super::custom::TakeOutcome;
 use crate::base::error::StoreError;
 use crate::base::ttl::Ttl;
-use crate::engine::calls::ReleaseAnswer;
+use crate::engine::calls::{ReleaseAnswer, release_alone};
+use crate::engine::custom::TakeOutcome;
 use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
@@ -44,7 +44,7 @@ impl Operation for Take<'_> {
 }
 
 /// What `PTTL` says; less than nothing is no end, or no key any more.
-pub(super) fn remaining(pttl_ms: i64) -> Option<Duration> {
+pub(crate) fn remaining(pttl_ms: i64) -> Option<Duration> {
     match pttl_ms {
         -2 => Some(Duration::ZERO),
         _ => u64::try_from(pttl_ms).ok().map(Duration::from_millis),
@@ -56,14 +56,9 @@ struct Release<'a> {
     token: &'a str,
 }
 
-/// Compares and deletes, on the lock's key alone.
-pub(crate) fn release_alone() -> &'static Script {
-    Release::SCRIPT()
-}
-
 impl Operation for Release<'_> {
     type Reply = ReleaseAnswer;
-    const SCRIPT: fn() -> &'static Script = || script!("setnx_pexpire/release");
+    const SCRIPT: fn() -> &'static Script = release_alone;
 
     fn encode(&self, call: &mut Call) {
         call.key(self.lock);

@@ -2,33 +2,31 @@
 
 use super::Protocol;
 use crate::base::error::InvalidInput;
-use crate::client::Inner;
+use crate::engine::core::Engine;
 
-impl Inner {
-    /// Other ways of locking are those of programs that share a server.
-    pub(crate) fn supports(&self, protocol: Protocol) -> Result<(), InvalidInput> {
-        if self.store.is_cluster() && !protocol.lies_in_one_slot() {
-            return Err(InvalidInput::new(format!(
-                "the protocol {protocol} needs keys that a cluster may keep on different nodes: use another protocol, \
+/// Other ways of locking are those of programs that share a server.
+pub(crate) fn check_supported(engine: &Engine, protocol: Protocol) -> Result<(), InvalidInput> {
+    if engine.store.is_cluster() && !protocol.lies_in_one_slot() {
+        return Err(InvalidInput::new(format!(
+            "the protocol {protocol} needs keys that a cluster may keep on different nodes: use another protocol, \
                  or a server that is no cluster"
-            )));
-        }
-        if protocol.is_native() {
-            return Ok(());
-        }
-        if self.strict.is_some() {
-            return Err(InvalidInput::new(format!(
-                "the protocol {protocol} has no strict mode, because the others who take its locks ask no gate: use the \
-                 native protocol, or a client without `strict`"
-            )));
-        }
-        if self.store.has_commands() {
-            return Ok(());
-        }
-        Err(InvalidInput::new(format!(
-            "the protocol {protocol} is for locks in Redis or Valkey that other programs take too, and this is {}: use \
-             the native protocol here, or a redis:// URL",
-            self.store.describe()
-        )))
+        )));
     }
+    if protocol.is_native() {
+        return Ok(());
+    }
+    if engine.strict.is_some() {
+        return Err(InvalidInput::new(format!(
+            "the protocol {protocol} has no strict mode, because the others who take its locks ask no gate: use the \
+                 native protocol, or a client without `strict`"
+        )));
+    }
+    if engine.store.has_commands() {
+        return Ok(());
+    }
+    Err(InvalidInput::new(format!(
+        "the protocol {protocol} is for locks in Redis or Valkey that other programs take too, and this is {}: use \
+             the native protocol here, or a redis:// URL",
+        engine.store.describe()
+    )))
 }

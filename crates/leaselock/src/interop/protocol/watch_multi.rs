@@ -4,49 +4,42 @@
 //! `UNWATCH`) forgets the watch, and then `DEL` deletes whatever lies there. So each lock has a connection of its own,
 //! from before it is taken until it is given back; there is a limit, because servers have one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, OwnedSemaphorePermit};
+use tokio::sync::Mutex;
 
 use crate::base::error::{ErrorKind, StoreError};
-use crate::client::Inner;
 use crate::engine::calls::ReleaseAnswer;
+use crate::engine::custom::{Connections, OWN_CONNECTIONS_MOST, OwnConnection};
 use crate::script::Value;
-use crate::store::redis::DedicatedConnection;
-
-/// So many locks of this kind one client holds or asks for at a time.
-pub(crate) const LINES: usize = 64;
 
 /// The connection of one lock.
-pub(crate) struct Line {
-    private: Mutex<DedicatedConnection>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Line {
-    pub(super) async fn open(inner: &Inner, within: Duration) -> Result<Self, StoreError> {
-        let permit = inner.lines.clone().try_acquire_owned().map_err(|_| {
-            let message = format!(
-                "watch-multi needs a connection of its own for each lock, and {LINES} are open, which is the limit of \
-                 a client: hold fewer at a time, use more clients, or choose setex-renamenx, which needs none"
-            );
-            StoreError::refused(ErrorKind::NotServing, message)
-        })?;
-        let private = Mutex::new(inner.private(within).await?);
-        Ok(Line {
-            private,
-            _permit: permit,
-        })
-    }
+pub(super) async fn open(
+    connections: &Connections,
+    within: Duration,
+) -> Result<OwnConnection, StoreError> {
+    let permit = Arc::clone(&connections.permits).try_acquire_owned();
+    let permit = permit.map_err(|_| {
+        let message = format!(
+            "watch-multi needs a connection of its own for each lock, and {OWN_CONNECTIONS_MOST} are open, which is the \
+             limit of a client: hold fewer at a time, use more clients, or choose setex-renamenx, which needs none"
+        );
+        StoreError::refused(ErrorKind::NotServing, message)
+    })?;
+    Ok(OwnConnection {
+        connection: Mutex::new(connections.private(within).await?),
+        _permit: permit,
+    })
 }
 
 pub(super) async fn release(
-    line: &Line,
+    line: &OwnConnection,
     lock: &str,
     token: &str,
     within: Duration,
 ) -> Result<ReleaseAnswer, StoreError> {
-    let mut private = line.private.lock().await;
+    let mut private = line.connection.lock().await;
     private.ask(&["WATCH", lock], within).await?;
     match private.ask(&["GET", lock], within).await? {
         Value::Bytes(held) if held == token.as_bytes() => {}

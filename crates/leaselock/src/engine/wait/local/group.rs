@@ -6,23 +6,24 @@
 //! that a waiter whose executor does not come round holds up nobody. Each task has a seat, where its lease is put.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::budget::{Share, TurnBudget, is_worth_passing_on};
 use super::group_task;
+use super::groups::LocalGroups;
 use super::handoff::Handoff;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, LostReason};
 use crate::base::ttl::Ttl;
-use crate::client::Inner;
-use crate::client::options::{OnWait, Options, Wait};
 use crate::engine::calls::Seen;
-use crate::engine::lease::Lease;
+use crate::engine::core::Engine;
 use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
+use crate::engine::lease::{Lease, PassOn};
+use crate::engine::request::{AcquireRequest, OnWait, Wait};
 use crate::engine::wait::acquire::PASSED;
 use crate::engine::wait::queue::Standing;
 
@@ -37,13 +38,13 @@ pub(crate) struct Terms {
 impl Terms {
     /// `None` for whoever stands by itself: a lease that is not renewed ends at a time of its own, a note is about one
     /// task, and copies are counted for each grant.
-    pub(crate) fn of(options: &Options, ttl: Ttl, wait: Wait) -> Option<Self> {
+    pub(crate) fn of(request: &AcquireRequest, wait: Wait) -> Option<Self> {
         let waits = matches!(wait, Wait::Within(_) | Wait::Forever);
-        let plain = options.renews() && options.why.is_none() && options.copies.is_none();
+        let plain = request.renews && request.why.is_none() && request.copies.is_none();
         (waits && plain).then_some(Terms {
-            ttl,
-            priority: options.priority,
-            fencing: options.fences(),
+            ttl: request.ttl,
+            priority: request.priority,
+            fencing: request.fences,
         })
     }
 }
@@ -62,6 +63,8 @@ pub(crate) struct Waiter {
 pub(crate) struct LocalGroup {
     pub(crate) key: Arc<str>,
     pub(crate) terms: Terms,
+    /// Where it is listed.
+    groups: Weak<LocalGroups>,
     state: Mutex<State>,
     /// Something has changed that the driver may wait for.
     pub(crate) changed: Notify,
@@ -128,10 +131,11 @@ impl State {
 }
 
 impl LocalGroup {
-    pub(crate) fn new(key: &Arc<str>, terms: Terms) -> Self {
+    pub(crate) fn new(groups: &Arc<LocalGroups>, key: &Arc<str>, terms: Terms) -> Self {
         LocalGroup {
             key: Arc::clone(key),
             terms,
+            groups: Arc::downgrade(groups),
             state: Mutex::default(),
             changed: Notify::new(),
             called: Notify::new(),
@@ -142,6 +146,18 @@ impl LocalGroup {
         self.terms == terms && self.key == *key
     }
 
+    /// `None` once the client is gone.
+    pub(crate) fn groups(&self) -> Option<Arc<LocalGroups>> {
+        self.groups.upgrade()
+    }
+
+    /// Leaves the list if nobody belongs to it any more.
+    pub(crate) fn tidy(self: &Arc<Self>) {
+        if let Some(groups) = self.groups() {
+            groups.tidy(self);
+        }
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -149,7 +165,7 @@ impl LocalGroup {
     /// Gets in line here. The driver is woken only when it would come round too late by itself.
     pub(crate) fn join(
         self: &Arc<Self>,
-        inner: &Arc<Inner>,
+        engine: &Arc<Engine>,
         name: &crate::base::name::Name,
         state: &mut State,
         waiter: Waiter,
@@ -168,51 +184,16 @@ impl LocalGroup {
         }
         if !state.driven {
             state.driven = true;
-            group_task::start(inner, self, name);
-        } else if !in_time || group_task::is_wanted(state, inner.clock.now()) {
+            group_task::start(engine, self, name);
+        } else if !in_time || group_task::is_wanted(state, engine.clock.now()) {
             self.changed.notify_one();
         }
-    }
-
-    /// The lease of one task is over, and the next has its turn. False when there is none: then it is to be released.
-    pub(crate) fn pass_on(
-        self: &Arc<Self>,
-        inner: &Arc<Inner>,
-        kept: &Arc<LeaseRecord>,
-        id: Id,
-    ) -> bool {
-        let now = inner.clock.now();
-        let lost = kept.lost_by_now().is_some();
-        let mut state = self.state();
-        if !is_current(&state, kept) {
-            return false;
-        }
-        let left = kept.core().deadline().saturating_since(now);
-        let granted = self.terms.ttl.min(PASSED).as_duration();
-        let fit = !lost && is_worth_passing_on(left, granted);
-        let next = if fit { state.turns.next(now) } else { None };
-        if let Some((waiter, fence)) = next {
-            if kept.end(LostReason::GivenUp) {
-                self.give(inner, &mut state, (kept, id), waiter, fence, now);
-                return true;
-            }
-            state.turns.join_first(waiter); // it was lost just now
-        }
-        state.turns.end();
-        state.current = None;
-        let is_driver_concerned = state.turns.is_empty() || !state.stands;
-        drop(state);
-        if is_driver_concerned {
-            self.changed.notify_one();
-        }
-        inner.local_groups.tidy(self);
-        false
     }
 
     /// Puts a lease in a seat. The lease so far has ended, so no two are held at once.
     fn give(
         self: &Arc<Self>,
-        inner: &Arc<Inner>,
+        engine: &Arc<Engine>,
         state: &mut State,
         (kept, id): (&Arc<LeaseRecord>, Id),
         waiter: Waiter,
@@ -221,13 +202,13 @@ impl LocalGroup {
     ) {
         let core = kept.core().passed_on(now, self.terms.ttl, waiter.max_hold);
         let longest = waiter.max_hold.unwrap_or(Duration::MAX);
-        inner.store.limit_session(now.plus(longest));
+        engine.store.limit_session(now.plus(longest));
         let next = Arc::new(kept.passed_on(fence, core));
-        let id = match inner.background() {
+        let id = match engine.background() {
             Ok(background) => background.keeper.pass_on(id, Arc::clone(&next)),
             Err(_) => id,
         };
-        let lease = Lease::new(Arc::clone(inner), Arc::clone(&next), id).shared(Arc::clone(self));
+        let lease = Lease::new(Arc::clone(engine), Arc::clone(&next), id).shared(self.clone());
         let seat = waiter.seat.clone();
         state.current = Some(Current {
             kept: next,
@@ -239,19 +220,22 @@ impl LocalGroup {
     /// A grant to the place: the first in line has it. The lease comes back when nobody is there.
     pub(crate) fn granted(
         self: &Arc<Self>,
-        inner: &Arc<Inner>,
+        engine: &Arc<Engine>,
         lease: Lease,
         share: Share,
     ) -> Option<Lease> {
         // What comes late is undone at its end, so it ends with its first task; and whoever is more urgent may be about
         // to get in line.
-        let urgent = inner.local_groups.is_urgent(&self.key, self.terms.priority);
+        let (key, priority) = (&self.key, self.terms.priority);
+        let urgent = self
+            .groups()
+            .is_some_and(|groups| groups.is_urgent(key, priority));
         let share = if urgent || lease.expects_late_requests() {
             Share { range: 1, ..share }
         } else {
             share
         };
-        let now = inner.clock.now();
+        let now = engine.clock.now();
         let mut state = self.state();
         let (_, kept, id) = lease.parts();
         let Some(waiter) = state.turns.first(kept.fence, share, now) else {
@@ -268,16 +252,48 @@ impl LocalGroup {
         }
         if kept.end(LostReason::GivenUp) {
             let fence = kept.fence;
-            self.give(inner, &mut state, (kept, id), waiter, fence, now);
+            self.give(engine, &mut state, (kept, id), waiter, fence, now);
             lease.disown();
             return None;
         }
         state.turns.join_first(waiter);
         Some(lease)
     }
+}
+
+impl PassOn for LocalGroup {
+    /// The lease of one task is over, and the next has its turn. False when there is none: then it is to be released.
+    fn pass_on(self: Arc<Self>, engine: &Arc<Engine>, kept: &Arc<LeaseRecord>, id: Id) -> bool {
+        let now = engine.clock.now();
+        let lost = kept.lost_by_now().is_some();
+        let mut state = self.state();
+        if !is_current(&state, kept) {
+            return false;
+        }
+        let left = kept.core().deadline().saturating_since(now);
+        let granted = self.terms.ttl.min(PASSED).as_duration();
+        let fit = !lost && is_worth_passing_on(left, granted);
+        let next = if fit { state.turns.next(now) } else { None };
+        if let Some((waiter, fence)) = next {
+            if kept.end(LostReason::GivenUp) {
+                self.give(engine, &mut state, (kept, id), waiter, fence, now);
+                return true;
+            }
+            state.turns.join_first(waiter); // it was lost just now
+        }
+        state.turns.end();
+        state.current = None;
+        let is_driver_concerned = state.turns.is_empty() || !state.stands;
+        drop(state);
+        if is_driver_concerned {
+            self.changed.notify_one();
+        }
+        self.tidy();
+        false
+    }
 
     /// The lease goes to nobody of this party: it is detached.
-    pub(crate) fn end_of(self: &Arc<Self>, inner: &Arc<Inner>, kept: &Arc<LeaseRecord>) {
+    fn end_of(self: Arc<Self>, kept: &Arc<LeaseRecord>) {
         let mut state = self.state();
         if is_current(&state, kept) {
             state.turns.end();
@@ -285,7 +301,7 @@ impl LocalGroup {
         }
         drop(state);
         self.changed.notify_one();
-        inner.local_groups.tidy(self);
+        self.tidy();
     }
 }
 
@@ -296,14 +312,14 @@ fn is_current(state: &State, kept: &Arc<LeaseRecord>) -> bool {
 
 /// Somebody who stands by itself. Dropping it ends that.
 pub(crate) struct SoloWaiter {
-    inner: Arc<Inner>,
+    engine: Arc<Engine>,
     party: Arc<LocalGroup>,
 }
 
 impl SoloWaiter {
-    pub(crate) fn new(inner: &Arc<Inner>, party: Arc<LocalGroup>) -> Self {
+    pub(crate) fn new(engine: &Arc<Engine>, party: Arc<LocalGroup>) -> Self {
         SoloWaiter {
-            inner: Arc::clone(inner),
+            engine: Arc::clone(engine),
             party,
         }
     }
@@ -319,7 +335,7 @@ impl SoloWaiter {
             return lease;
         }
         let (_, kept, _) = lease.parts();
-        let now = self.inner.clock.now();
+        let now = self.engine.clock.now();
         let mut state = self.party.state();
         state.used = true;
         state.turns.begin(kept.fence, share, now);
@@ -328,7 +344,7 @@ impl SoloWaiter {
             whose: None,
         });
         drop(state);
-        lease.shared(Arc::clone(&self.party))
+        lease.shared(self.party.clone())
     }
 
     /// Leaves its place to the party and takes the first seat.
@@ -346,10 +362,11 @@ impl SoloWaiter {
         } else {
             state.left.replace(standing)
         };
-        self.party.join(&self.inner, name, &mut state, waiter, true);
+        self.party
+            .join(&self.engine, name, &mut state, waiter, true);
         drop(state);
         drop(superfluous);
-        GroupMember::new(&self.inner, Arc::clone(&self.party), seat)
+        GroupMember::new(Arc::clone(&self.party), seat)
     }
 }
 
@@ -363,23 +380,21 @@ impl Drop for SoloWaiter {
         if driven {
             self.party.changed.notify_one();
         } else {
-            self.inner.local_groups.tidy(&self.party);
+            self.party.tidy();
         }
     }
 }
 
 /// A task in its seat. Dropping it leaves the line, or passes on what was put there.
 pub(crate) struct GroupMember {
-    inner: Arc<Inner>,
     party: Arc<LocalGroup>,
     seat: Handoff,
     waits: bool,
 }
 
 impl GroupMember {
-    pub(crate) fn new(inner: &Arc<Inner>, party: Arc<LocalGroup>, seat: Handoff) -> Self {
+    pub(crate) fn new(party: Arc<LocalGroup>, seat: Handoff) -> Self {
         GroupMember {
-            inner: Arc::clone(inner),
             party,
             seat,
             waits: true,
@@ -409,7 +424,7 @@ impl Drop for GroupMember {
         drop(self.seat.take_back());
         if nobody {
             self.party.changed.notify_one();
-            self.inner.local_groups.tidy(&self.party);
+            self.party.tidy();
         }
     }
 }

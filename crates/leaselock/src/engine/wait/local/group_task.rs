@@ -8,14 +8,15 @@ use super::group::{LocalGroup, State, Waiter};
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::base::name::Name;
-use crate::client::Inner;
-use crate::client::options::{OnWait, Options, Waiting};
 use crate::engine::calls::Seen;
+use crate::engine::core::Engine;
+use crate::engine::request::{AcquireRequest, OnWait, Waiting};
 use crate::engine::wait::acquire::{Acquisition, Outcome};
 use crate::engine::wait::node_subscription::NodeSubscription;
 use crate::engine::wait::progress::Progress;
 use crate::engine::wait::queue::{NEVER_ANSWERED, SHORTEST_REQUEST, Standing, owned};
 use crate::engine::wait::schedule;
+use crate::script::keys::MutexKeys;
 
 /// Whoever stands by itself gives its place up at once when it comes round; if it does not, there are two places.
 const CALL_WITHIN: Duration = Duration::from_millis(50);
@@ -23,19 +24,24 @@ const CALL_WITHIN: Duration = Duration::from_millis(50);
 const TURN_UNTAKEN: Duration = Duration::from_secs(1);
 
 /// Runs until the party is empty.
-pub(crate) fn start(inner: &Arc<Inner>, party: &Arc<LocalGroup>, name: &Name) {
-    let Ok(background) = inner.background() else {
+pub(crate) fn start(engine: &Arc<Engine>, party: &Arc<LocalGroup>, name: &Name) {
+    let Ok(background) = engine.background() else {
         return; // whoever acquires has started it
     };
     let driver = Driver {
-        inner: Arc::clone(inner),
+        engine: Arc::clone(engine),
         party: Arc::clone(party),
         name: name.clone(),
-        options: Options {
-            ttl: Some(party.terms.ttl.as_duration()),
+        request: AcquireRequest {
+            ttl: party.terms.ttl,
             priority: party.terms.priority,
-            fencing: Some(party.terms.fencing),
-            ..Options::default()
+            renews: true,
+            fences: party.terms.fencing,
+            max_hold: None,
+            why: None,
+            on_wait: None,
+            copies: None,
+            custom: None,
         },
     };
     drop(background.handle.spawn(driver.run()));
@@ -59,10 +65,10 @@ fn is_over(state: &State, now: Moment, answered: bool) -> bool {
 }
 
 struct Driver {
-    inner: Arc<Inner>,
+    engine: Arc<Engine>,
     party: Arc<LocalGroup>,
     name: Name,
-    options: Options,
+    request: AcquireRequest,
 }
 
 /// Why standing in line is interrupted.
@@ -77,18 +83,23 @@ impl Driver {
     async fn run(self) {
         while self.wait_until_wanted().await {
             let left = self.party.state().left.take();
-            let acquisition = Acquisition::new(&self.inner, &self.name, &self.options);
+            let Some(groups) = self.party.groups() else {
+                break; // the client is gone
+            };
+            let keys = MutexKeys::at(Arc::clone(&self.party.key)).behind(self.engine.gate());
+            let request = self.request.clone();
+            let acquisition = Acquisition::new(&self.engine, &groups, &self.name, keys, request);
             match acquisition {
                 Ok(acquisition) => self.stand(acquisition, left).await,
                 Err(error) => self.everyone_fails(&error),
             }
             self.party.state().stands = false;
         }
-        self.inner.local_groups.tidy(&self.party);
+        self.party.tidy();
     }
 
     fn now(&self) -> Moment {
-        self.inner.clock.now()
+        self.engine.clock.now()
     }
 
     /// False when nobody is left. True: a place is wanted.
@@ -126,7 +137,7 @@ impl Driver {
             let until = self.round(again_at, true);
             tokio::select! {
                 () = changed => {}
-                () = self.inner.clock.sleep_until(until) => {}
+                () = self.engine.clock.sleep_until(until) => {}
             }
             self.end_of_time(None);
             self.skip_whoever_does_not_come();
@@ -166,7 +177,7 @@ impl Driver {
             {
                 Ok(Outcome::Granted(lease, share)) => {
                     let lease = owned(lease, debt, &so_far);
-                    drop(self.party.granted(&self.inner, lease, share));
+                    drop(self.party.granted(&self.engine, lease, share));
                     return;
                 }
                 Ok(Outcome::Waiting(seen, position, reading)) => {
@@ -213,7 +224,7 @@ impl Driver {
                     Nap::Woken => match acquisition.granted(&place, &so_far) {
                         Some((lease, share)) => {
                             let lease = owned(lease, debt, &so_far);
-                            drop(self.party.granted(&self.inner, lease, share));
+                            drop(self.party.granted(&self.engine, lease, share));
                             return;
                         }
                         None => {
@@ -287,7 +298,7 @@ impl Driver {
                     return;
                 };
                 let seen = match (&state.current, &state.seen) {
-                    (Some(_), _) => Seen::held_by(self.inner.id.as_str()),
+                    (Some(_), _) => Seen::held_by(self.engine.id.as_str()),
                     (None, Some((seen, _))) => Some(seen.clone()),
                     (None, None) => None,
                 };
@@ -297,7 +308,7 @@ impl Driver {
             let name = self.name.clone();
             waiter.seat.offer(Err(match trouble.cloned() {
                 Some(source) => AcquireError::Store { name, source }, // what there may be is kept for others
-                None => self.inner.still_busy(name, waited, seen.as_ref()),
+                None => self.engine.still_busy(name, waited, seen.as_ref()),
             }));
         }
     }
@@ -312,7 +323,7 @@ impl Driver {
     /// A bounded wait overshoots by one request, however many are made at its end; while none was ever answered, those
     /// after the first end with the patience of whoever waits longest.
     fn time_for_request(&self, acquisition: &Acquisition<'_>, so_far: &Progress) -> Duration {
-        let longest = self.inner.request_timeout(acquisition.ttl);
+        let longest = self.engine.request_timeout(acquisition.ttl);
         let state = self.party.state();
         let now = self.now();
         let never = never_answered(so_far).is_some();
@@ -347,9 +358,9 @@ impl Driver {
             biased;
             () = place.woken() => Nap::Woken,
             () = self.party.changed.notified() => Nap::Changed,
-            () = so_far.foreign.calls(&self.inner.clock) => Nap::Look,
+            () = so_far.foreign.calls(&self.engine.clock) => Nap::Look,
             () = ear.rung() => Nap::Look,
-            () = self.inner.clock.sleep_until(until) => {
+            () = self.engine.clock.sleep_until(until) => {
                 if self.now() < look_at { Nap::Changed } else { Nap::Look }
             }
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::group::{Arrival, GroupMember, LocalGroup, SoloWaiter, Terms, Waiter};
 use crate::base::name::Name;
-use crate::client::Inner;
+use crate::engine::core::Engine;
 
 /// All parties of a client, by the key of the lock.
 #[derive(Debug, Default)]
@@ -32,8 +32,8 @@ impl LocalGroups {
 
     /// Alone when nobody of this party is there.
     pub(crate) fn arrive(
-        &self,
-        inner: &Arc<Inner>,
+        self: &Arc<Self>,
+        engine: &Arc<Engine>,
         name: &Name,
         key: &Arc<str>,
         terms: Terms,
@@ -55,22 +55,22 @@ impl LocalGroups {
         let known = local_groups.iter().find(|party| party.terms == terms);
         let Some(party) = known.map(Arc::clone) else {
             let fit = spare.take().filter(|spare| spare.is_for(key, terms));
-            let party = fit.unwrap_or_else(|| Arc::new(LocalGroup::new(key, terms)));
+            let party = fit.unwrap_or_else(|| Arc::new(LocalGroup::new(self, key, terms)));
             party.state().alone = true;
             local_groups.push(Arc::clone(&party));
-            return Arrival::SoloWaiter(SoloWaiter::new(inner, party));
+            return Arrival::SoloWaiter(SoloWaiter::new(engine, party));
         };
         let mut state = party.state();
         if !state.alone && !state.driven && state.current.is_none() {
             state.alone = true;
             drop(state);
-            return Arrival::SoloWaiter(SoloWaiter::new(inner, party));
+            return Arrival::SoloWaiter(SoloWaiter::new(engine, party));
         }
         let waiter = waiter();
         let seat = waiter.seat.clone();
-        party.join(inner, name, &mut state, waiter, false);
+        party.join(engine, name, &mut state, waiter, false);
         drop(state);
-        Arrival::GroupMember(GroupMember::new(inner, party, seat))
+        Arrival::GroupMember(GroupMember::new(party, seat))
     }
 
     /// Somebody of this client with a higher priority waits for the same lock.
@@ -110,25 +110,27 @@ impl LocalGroups {
 mod tests {
     use super::*;
     use crate::Client;
-    use crate::client::options::{Options, Wait};
+    use crate::client::options::Options;
+    use crate::engine::request::Wait;
     use crate::engine::wait::local::handoff::Handoff;
 
     fn arrive(client: &Client, name: &Name, terms: Terms) -> Arrival {
-        let inner = client.inner();
+        let engine = client.engine();
         let waiter = || Waiter {
             seat: Handoff::default(),
-            start: inner.clock.now(),
+            start: engine.clock.now(),
             end: None,
             max_hold: None,
             told: None,
         };
-        inner
-            .local_groups
-            .arrive(inner, name, &name.shared(), terms, waiter)
+        client
+            .state
+            .groups
+            .arrive(engine, name, &name.shared(), terms, waiter)
     }
 
     fn spare(client: &Client) -> Option<Arc<LocalGroup>> {
-        client.inner().local_groups.table().spare.clone()
+        client.state.groups.table().spare.clone()
     }
 
     /// What the first has left behind, such as a call to share its place, would concern the next.
@@ -136,7 +138,11 @@ mod tests {
     async fn a_party_is_used_again_unless_others_had_to_do_with_it() {
         let client = Client::connect("mem:").unwrap();
         let (name, options) = (Name::new("job").unwrap(), Options::default());
-        let terms = Terms::of(&options, options.check().unwrap(), Wait::Forever).unwrap();
+        let terms = Terms::of(
+            &client.state.request(&name, &options).unwrap().1,
+            Wait::Forever,
+        )
+        .unwrap();
         drop(arrive(&client, &name, terms));
         let first = spare(&client).unwrap();
         drop(arrive(&client, &name, terms));
@@ -158,7 +164,7 @@ mod tests {
         assert!(matches!(seated, Arrival::GroupMember(_)));
         drop((seated, alone));
         let gone = async {
-            while client.inner().local_groups.has("job") {
+            while client.state.groups.has("job") {
                 tokio::task::yield_now().await;
             }
         };

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Protocol, all_or_none, setnx_getset, setnx_pexpire};
+use super::inspect;
+use super::inspect::{Holder, Holding};
 use crate::base::error::InspectError;
 use crate::base::name::Name;
-use crate::client::Inner;
-use crate::client::inspect;
-use crate::client::inspect::{Holder, Holding};
+use crate::engine::core::Engine;
 use crate::engine::identity::tame;
+use crate::interop::protocol::supported::check_supported;
+use crate::interop::protocol::{Protocol, all_or_none, setnx_getset, setnx_pexpire};
 use crate::script::Value;
 use crate::script::keys::MutexKeys;
 
@@ -19,20 +20,20 @@ const WITHIN: Duration = Duration::from_secs(2);
 
 /// One look, which changes nothing.
 pub(crate) async fn look(
-    inner: &Arc<Inner>,
+    engine: &Arc<Engine>,
     protocol: Protocol,
     name: &Name,
 ) -> Result<Holding, InspectError> {
-    inner.supports(protocol)?;
+    check_supported(engine, protocol)?;
     let name = match protocol {
-        Protocol::Native => return Ok(inspect::inspect(inner, name).await?.state),
+        Protocol::Native => return Ok(inspect::inspect(engine, name).await?.state),
         other => Name::new(other.key(name.as_str()))?,
     };
-    let keys = MutexKeys::new(&inner.prefix, &name)?;
-    let state = inspect::inspect(inner, &name).await?.state;
+    let keys = MutexKeys::new(&engine.prefix, &name)?;
+    let state = inspect::inspect(engine, &name).await?.state;
     Ok(match (protocol, state) {
         (Protocol::SetnxGetset, Holding::Held(holder)) => {
-            let value = inner.store.plain(&["GET", &keys.lock], WITHIN).await?;
+            let value = engine.store.plain(&["GET", &keys.lock], WITHIN).await?;
             match setnx_getset::left(&value)? {
                 Some(remaining) => Holding::Held(Holder {
                     remaining: Some(remaining),
@@ -42,7 +43,7 @@ pub(crate) async fn look(
             }
         }
         (Protocol::Redisson, Holding::NotALock { kind }) if kind == "hash" => {
-            match inner.store.plain(&["PTTL", &keys.lock], WITHIN).await? {
+            match engine.store.plain(&["PTTL", &keys.lock], WITHIN).await? {
                 Value::Int(-2) => Holding::Free,
                 Value::Int(pttl_ms) => {
                     Holding::Held(Holder::foreign(setnx_pexpire::remaining(pttl_ms)))
@@ -51,7 +52,7 @@ pub(crate) async fn look(
             }
         }
         (Protocol::AllOrNone, Holding::Held(holder)) => {
-            let why = match inner.store.plain(&["GET", &keys.lock], WITHIN).await? {
+            let why = match engine.store.plain(&["GET", &keys.lock], WITHIN).await? {
                 Value::Bytes(value) => all_or_none::note(&value).map(|note| tame(&note, NOTE_MAX)),
                 _ => None,
             };

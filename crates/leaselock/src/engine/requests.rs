@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::options::DEFAULT_TTL;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
+use crate::base::ttl::DEFAULT_TTL;
 #[cfg(feature = "redis")]
 use crate::engine::batch::SoloPermit;
 use crate::engine::batch::{Batcher, ContentionFilter, Pending};

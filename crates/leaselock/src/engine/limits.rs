@@ -1,19 +1,22 @@
 //! What a client of several servers refuses.
 
-use super::Inner;
+use super::core::Engine;
 #[cfg(feature = "redis")]
-use super::options::Options;
+use std::time::Duration;
+
 use crate::base::error::InvalidInput;
 use crate::base::ttl::Ttl;
 #[cfg(feature = "redis")]
 use crate::quorum::group::QuorumStore;
 
-impl Inner {
+impl Engine {
     /// On several servers some options make no sense.
     #[cfg(feature = "redis")]
-    pub(crate) fn check_limits(&self, options: &Options) -> Result<(), InvalidInput> {
+    pub(crate) fn check_limits(&self, priority: i32, ttl: Ttl) -> Result<(), InvalidInput> {
         let quorum = self.store.majority();
-        quorum.map_or(Ok(()), |quorum| check_limits(quorum, options))
+        quorum.map_or(Ok(()), |quorum| {
+            check_limits(quorum, priority, ttl.as_duration())
+        })
     }
 
     /// The longest ttl that the store is used with.
@@ -28,12 +31,16 @@ impl Inner {
 }
 
 #[cfg(feature = "redis")]
-pub(super) fn check_limits(quorum: &QuorumStore, options: &Options) -> Result<(), InvalidInput> {
-    if options.priority != 0 {
+pub(crate) fn check_limits(
+    quorum: &QuorumStore,
+    priority: i32,
+    ttl: Duration,
+) -> Result<(), InvalidInput> {
+    if priority != 0 {
         return Err(InvalidInput::new(
             "a priority cannot be had on a quorum: there is no line to go ahead in; leave it out, or use one server"
                 .to_owned(),
         ));
     }
-    quorum.takes(options.length())
+    quorum.takes(ttl)
 }

@@ -1,0 +1,52 @@
+//! What clones of a client share, and what is checked before anything is sent.
+
+use std::sync::Arc;
+
+use super::options::Options;
+use crate::base::error::InvalidInput;
+use crate::base::name::Name;
+use crate::engine::core::Engine;
+use crate::engine::request::AcquireRequest;
+use crate::engine::wait::local::groups::LocalGroups;
+use crate::interop::protocol::custom::Custom;
+use crate::interop::protocol::supported::check_supported;
+use crate::script::keys;
+use crate::script::keys::MutexKeys;
+
+pub(crate) struct ClientState {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) groups: Arc<LocalGroups>,
+    pub(crate) defaults: Options,
+}
+
+impl ClientState {
+    /// The keys and the request of an acquisition, once nothing about it has to be refused.
+    pub(crate) fn request(
+        &self,
+        name: &Name,
+        options: &Options,
+    ) -> Result<(MutexKeys, AcquireRequest), InvalidInput> {
+        let (engine, protocol) = (&*self.engine, options.protocol);
+        let ttl = options.check()?;
+        engine.check_strict(ttl)?;
+        let keys = protocol.keys(&engine.prefix, name)?.behind(engine.gate());
+        check_supported(engine, protocol)?;
+        let others = keys::others(&engine.prefix, &options.others)?;
+        #[cfg(feature = "redis")]
+        engine.check_limits(options.priority, ttl)?;
+        engine.replicates(options.copies)?;
+        let custom = Custom::of(protocol, &engine.prefix, others, options.why.as_deref());
+        let request = AcquireRequest {
+            ttl,
+            priority: options.priority,
+            renews: options.renews(),
+            fences: options.fences(),
+            max_hold: options.max_hold,
+            why: options.why.clone(),
+            on_wait: options.on_wait.clone(),
+            copies: options.copies,
+            custom,
+        };
+        Ok((keys, request))
+    }
+}

@@ -1,0 +1,317 @@
+//! What every lock of a client uses: one store, one identity, one background thread.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+#[cfg(feature = "redis")]
+use tokio::sync::Semaphore;
+
+use super::calls::Seen;
+use super::cleanup::Cleanup;
+use super::custom::Connections;
+use super::gate::Strict;
+use super::identity::{Announce, Process};
+use super::lease::deadlines::Id;
+use super::lease::record::LeaseRecord;
+use super::note::Note;
+use super::renewal;
+#[cfg(feature = "redis")]
+use super::replicas::pool::ReplicaPool;
+use super::requests::Requests;
+use super::thread::{Background, Parts};
+use super::wait::local::keyed_mutex::KeyedMutex;
+use crate::base::clock::{Clock, Moment};
+use crate::base::clock_watch::ClockWatch;
+use crate::base::error::{AcquireError, InvalidInput, StoreError};
+use crate::base::name::Name;
+use crate::base::token::{ClientId, Stock, Token};
+use crate::base::ttl::{DEFAULT_TTL, Drift, Ttl};
+use crate::quorum::executor::Executor;
+use crate::quorum::votable::Votable;
+use crate::script::keys;
+use crate::script::keys::MutexKeys;
+use crate::script::quarantine_key::QuarantineKey;
+use crate::store::Holder;
+#[cfg(feature = "redis")]
+use crate::store::redis::DedicatedConnection;
+
+/// How long others can read who a client is, without its renewing it.
+pub(crate) const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
+    Some(ttl) => ttl,
+    None => panic!("a minute is in range"),
+};
+/// How often a client that is in use renews it.
+const RECORD_EVERY: Duration = Duration::from_secs(20);
+pub(crate) const OPERATOR_WITHIN: Duration = Duration::from_secs(2);
+
+/// One store, one identity, one background thread.
+pub(crate) struct Engine {
+    pub(crate) id: ClientId,
+    pub(crate) prefix: String,
+    /// Where the client's own thread listens.
+    pub(crate) channel: String,
+    /// Where the connection of the requests listens.
+    pub(crate) channel_along: String,
+    pub(crate) record: String,
+    pub(crate) about: Process,
+    pub(crate) drift: Drift,
+    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) clock: Clock,
+    pub(crate) store: Executor,
+    pub(crate) requests: Requests,
+    pub(crate) tokens: Stock,
+    pub(crate) skew: Arc<ClockWatch>,
+    /// In strict mode.
+    pub(crate) strict: Option<Strict>,
+    /// Whose turn it is to try, behind locks that have no line.
+    pub(crate) gates: KeyedMutex,
+    /// How many more locks may have a connection of their own.
+    #[cfg(feature = "redis")]
+    pub(crate) permits: Arc<Semaphore>,
+    /// Over which replicas are waited for.
+    #[cfg(feature = "redis")]
+    pub(crate) waiting_rooms: ReplicaPool,
+    pub(crate) background: OnceLock<Result<Background, StoreError>>,
+    pub(crate) closed: AtomicBool,
+    /// When this client last said who it is; 0 for never.
+    pub(crate) announced: AtomicU64,
+    /// It has begun to say so, and there may be a record to take back.
+    pub(crate) introduced: AtomicBool,
+}
+
+impl Engine {
+    /// The background thread, started on first use.
+    pub(crate) fn background(&self) -> Result<&Background, StoreError> {
+        self.background
+            .get_or_init(|| {
+                let background = Background::start(Parts {
+                    store: &self.store,
+                    clock: &self.clock,
+                    request_timeout: self.request_timeout,
+                    skew: &self.skew,
+                    channel: &self.channel,
+                    channel_along: &self.channel_along,
+                })?;
+                self.requests.watch(&background.handle);
+                Ok(background)
+            })
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+
+    pub(crate) fn started(&self) -> Option<&Background> {
+        self.background
+            .get()
+            .and_then(|background| background.as_ref().ok())
+    }
+
+    /// Where dropped things go. Only called by what exists after the thread was started.
+    pub(crate) fn cleanup(&self) -> Cleanup {
+        self.started()
+            .map_or_else(|| Cleanup::new().0, |background| background.cleanup.clone())
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// What another way of locking uses of this client.
+    pub(crate) fn connections(&self) -> Result<Connections, StoreError> {
+        let background = self.background()?;
+        Ok(Connections {
+            store: self.store.clone(),
+            thread_store: background.store.clone(),
+            thread: background.handle.clone(),
+            subscriptions: Arc::clone(&background.bells),
+            #[cfg(feature = "redis")]
+            permits: Arc::clone(&self.permits),
+        })
+    }
+
+    /// A connection for one purpose, moved by the client's own thread.
+    #[cfg(feature = "redis")]
+    pub(crate) async fn private(
+        &self,
+        within: Duration,
+    ) -> Result<DedicatedConnection, StoreError> {
+        let handle = &self.background()?.handle;
+        self.store.private(handle, within).await
+    }
+
+    pub(crate) fn request_timeout(&self, ttl: Ttl) -> Duration {
+        renewal::request_timeout(self.request_timeout, ttl)
+    }
+
+    pub(crate) async fn ask<O: Votable>(
+        &self,
+        operation: &O,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError> {
+        self.ask_over(&self.store, operation, within).await
+    }
+
+    /// Runs an operation, and takes in what time it is on the server.
+    pub(crate) async fn ask_over<O: Votable>(
+        &self,
+        store: &Executor,
+        operation: &O,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError> {
+        let sent = self.clock.now();
+        let answer = store.ask_when(operation, within).await?;
+        if let Some(time_us) = answer.time_us {
+            self.note_time(sent, self.clock.now(), time_us);
+        }
+        answer.reply
+    }
+
+    pub(crate) fn forget(&self, id: Id) {
+        if let Some(background) = self.started() {
+            background.keeper.forget(id);
+        }
+    }
+
+    pub(crate) fn look_again(&self, id: Id) {
+        if let Some(background) = self.started() {
+            background.keeper.look_again(id);
+        }
+    }
+
+    /// A jump of the store's clock makes every lease be verified at once.
+    pub(crate) fn note_time(&self, sent: Moment, received: Moment, server_us: u64) {
+        if self.skew.note(sent, received, server_us)
+            && let Some(background) = self.started()
+        {
+            background.keeper.verify_all();
+        }
+    }
+
+    /// Says who this client is, in the background, when that was not said lately.
+    pub(crate) fn announce(self: &Arc<Self>) {
+        let Some(background) = self.started() else {
+            return;
+        };
+        // Every grant comes by here, and most have nothing to write.
+        let asked = self.announced.load(Ordering::SeqCst) == 1;
+        if asked || self.announced.swap(1, Ordering::SeqCst) != 0 {
+            return;
+        }
+        let engine = Arc::downgrade(self);
+        let store = background.store.clone();
+        drop(background.handle.spawn(async move {
+            while let Some((record, about)) = engine
+                .upgrade()
+                .filter(|engine| engine.is_used())
+                .and_then(|engine| engine.introduction())
+            {
+                drop(
+                    store
+                        .ask(
+                            &Announce {
+                                record: &record,
+                                about: &about,
+                                ttl: RECORD_TTL,
+                            },
+                            OPERATOR_WITHIN,
+                        )
+                        .await,
+                );
+                tokio::time::sleep(RECORD_EVERY).await;
+            }
+            if let Some(engine) = engine.upgrade() {
+                engine.announced.store(0, Ordering::SeqCst);
+            }
+        }));
+    }
+
+    /// `None` when the client was closed without a lease: nobody would take the record back.
+    pub(crate) fn introduction(&self) -> Option<(String, String)> {
+        self.introduced.store(true, Ordering::SeqCst); // before the look, so that `close` sees this or this sees `close`
+        let holds = |background: &Background| !background.keeper.is_empty();
+        let ended = self.is_closed() && !self.started().is_some_and(holds);
+        (!ended).then(|| (self.record.clone(), self.about.encode()))
+    }
+
+    /// Holds something or waits for something. A request that is under way counts by having asked for this.
+    fn is_used(&self) -> bool {
+        let used = |background: &Background| {
+            !background.keeper.is_empty() || background.wakeups.is_anybody_waiting()
+        };
+        self.announced.swap(2, Ordering::SeqCst) == 1 || self.started().is_some_and(used)
+    }
+
+    /// Leaves the holder's note, in the background.
+    pub(crate) fn leave_note(&self, keys: &MutexKeys, token: &Token, why: Option<&str>, ttl: Ttl) {
+        let (Some(text), Some(background)) = (why, self.started()) else {
+            return;
+        };
+        let (store, keys, token, text) = (
+            background.store.clone(),
+            keys.clone(),
+            token.clone(),
+            text.to_owned(),
+        );
+        drop(background.handle.spawn(async move {
+            let note = Note {
+                keys: &keys,
+                token: &token,
+                text: &text,
+                ttl,
+            };
+            drop(store.ask(&note, OPERATOR_WITHIN).await); // for people; the lease does not depend on it
+        }));
+    }
+
+    /// Takes the note away, in the background.
+    pub(crate) fn erase_note(&self, kept: &LeaseRecord) {
+        if kept.why.is_some() {
+            self.leave_note(&kept.keys, &kept.token, Some(""), DEFAULT_TTL);
+        }
+    }
+
+    pub(crate) fn record_of(&self, client: &str) -> String {
+        keys::client_record(&self.prefix, client)
+    }
+}
+
+impl Engine {
+    /// What all locks of this client stand behind in strict mode.
+    pub(crate) fn gate(&self) -> Option<&Arc<QuarantineKey>> {
+        self.strict.as_ref().map(|strict| &strict.gate)
+    }
+
+    /// Refuses a ttl that strict mode does not allow.
+    pub(crate) fn check_strict(&self, ttl: Ttl) -> Result<(), InvalidInput> {
+        self.gate().map_or(Ok(()), |gate| gate.fits(ttl))
+    }
+
+    /// The end of a wait in vain, by the latest answer.
+    pub(crate) fn still_busy(
+        &self,
+        name: Name,
+        waited: Duration,
+        seen: Option<&Seen>,
+    ) -> AcquireError {
+        let quarantine = seen.and_then(|seen| seen.quarantine);
+        if let (Some(why), Some(strict)) = (quarantine, &self.strict) {
+            let remaining = strict.left(self.clock.now());
+            return AcquireError::Quarantined {
+                name,
+                remaining,
+                why,
+            };
+        }
+        let holder = seen.and_then(|seen| seen.holder.clone());
+        AcquireError::still_busy(name, waited, holder, self.id.as_str())
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("id", &self.id.as_str())
+            .finish_non_exhaustive()
+    }
+}

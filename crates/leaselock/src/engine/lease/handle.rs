@@ -1,0 +1,478 @@
+//! The lease: the right to hold a name for a bounded time.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::deadlines::Id;
+use super::loss::Losing;
+use super::record::LeaseRecord;
+use crate::base::clock::Moment;
+use crate::base::error::{
+    ExtendError, InvalidInput, Lost, LostReason, NotHeld, ReleaseError, StoreError,
+};
+use crate::base::fence::Fence;
+use crate::base::name::Name;
+use crate::base::ttl::Ttl;
+use crate::engine::calls::{Extend, ExtendAnswer, Release, ReleaseAnswer};
+use crate::engine::cleanup::{CleanupGuard, PendingCleanup};
+use crate::engine::core::Engine;
+use crate::engine::custom::CustomLock;
+
+/// Those to whom a lease passes without a request when its owner lets go: the other tasks of this client that wait.
+pub(crate) trait PassOn: Send + Sync {
+    /// The lease of one task is over, and the next has its turn. False when there is none: then it is to be released.
+    fn pass_on(self: Arc<Self>, engine: &Arc<Engine>, kept: &Arc<LeaseRecord>, id: Id) -> bool;
+
+    /// The lease goes to nobody of them: it is detached.
+    fn end_of(self: Arc<Self>, kept: &Arc<LeaseRecord>);
+}
+
+/// Whether a lease can be relied on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseState {
+    /// It is held.
+    Held,
+    /// It is held, but the latest renewal failed: get ready to stop.
+    Suspect,
+    /// It is not held any more.
+    Lost(LostReason),
+}
+
+/// A lease that is held, until its deadline at least; renewed in the background unless that was switched off.
+///
+/// **Dropping it releases soon, not now**: the release happens in the background, on the client's own thread, also
+/// outside a runtime and during a panic. Call [`release`](Lease::release) when it matters, for its answer.
+///
+/// A lease stops you, the caller. It cannot stop a write that is already in flight, nor a process that froze between
+/// its check and its write; only the protected resource can, by checking [`fence`](Lease::fence).
+#[must_use = "dropping a lease gives it up"]
+#[clippy::has_significant_drop]
+pub struct Lease {
+    engine: Arc<Engine>,
+    kept: Arc<LeaseRecord>,
+    id: Id,
+    given_up: bool,
+    /// A request of its acquisition was cut off and may be carried out when the lease is over.
+    late_requests: bool,
+    /// Tries beyond the first that it took.
+    retries: u32,
+    /// The tasks of this process to the next of which it passes when it is over.
+    party: Option<Arc<dyn PassOn>>,
+}
+
+impl Lease {
+    pub(crate) fn new(engine: Arc<Engine>, kept: Arc<LeaseRecord>, id: Id) -> Self {
+        Lease {
+            engine,
+            kept,
+            id,
+            given_up: false,
+            late_requests: false,
+            retries: 0,
+            party: None,
+        }
+    }
+
+    /// It took so many tries beyond the first.
+    pub(crate) fn after(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// It goes on to the next task of this process when this one lets go.
+    pub(crate) fn shared(mut self, party: Arc<dyn PassOn>) -> Self {
+        self.party = Some(party);
+        self
+    }
+
+    /// What a party keeps in mind of the lease that passes from task to task.
+    pub(crate) fn parts(&self) -> (&Arc<Engine>, &Arc<LeaseRecord>, Id) {
+        (&self.engine, &self.kept, self.id)
+    }
+
+    /// It has another owner, who was given these parts: this value is dropped without a trace.
+    pub(crate) fn disown(mut self) {
+        self.party = None;
+        self.given_up = true;
+    }
+
+    /// A late request of its acquisition may be carried out.
+    pub(crate) fn expects_late_requests(&self) -> bool {
+        self.late_requests
+    }
+
+    /// The task whose turn it is has come round.
+    pub(crate) fn take_up(&self) {
+        let now = self.engine.clock.now();
+        if self.kept.core().take_up(now) {
+            self.engine.look_again(self.id);
+        }
+    }
+
+    /// The highest fencing token in use, when others are reserved above it, which are given back with the lease.
+    fn used(&self) -> Option<Fence> {
+        self.party.as_ref().and(self.kept.fence)
+    }
+
+    /// To the next task of this process, if there is one and its turn has come. No request is made.
+    fn pass_on(&mut self) -> bool {
+        let Some(party) = self.party.take() else {
+            return false;
+        };
+        self.given_up = party.pass_on(&self.engine, &self.kept, self.id);
+        self.given_up
+    }
+
+    /// Its end is cleaned up after, however well it goes.
+    pub(crate) fn expect_late_requests(&mut self) {
+        self.late_requests = true;
+    }
+
+    /// It was waited for in line.
+    pub(crate) fn stood_in_line(&self) {
+        self.kept.stands_in_line();
+    }
+
+    /// The name that it is for.
+    pub fn name(&self) -> &Name {
+        &self.kept.name
+    }
+
+    /// The fencing token; `None` when fencing was switched off. The same for the whole life of the lease.
+    pub fn fence(&self) -> Option<Fence> {
+        self.kept.fence
+    }
+
+    /// How often it was tried again after the first time, with [`Wait::Retries`](crate::Wait::Retries): more than 0
+    /// tells that others held it, or that the store did not answer. In line there are no tries, and this is 0.
+    pub fn retries(&self) -> u32 {
+        self.retries
+    }
+
+    /// The length that each renewal asks for.
+    pub fn ttl(&self) -> Duration {
+        self.kept.ttl().as_duration()
+    }
+
+    /// Until when you may act, unless it is extended: counted from before the request was sent, less drift. A lease
+    /// that was handed over ends within 5 s until its first renewal.
+    pub fn deadline(&self) -> Moment {
+        self.kept.core().deadline()
+    }
+
+    /// How long you may still act, unless it is extended; zero when it is lost.
+    pub fn remaining(&self) -> Duration {
+        self.view().remaining()
+    }
+
+    /// Whether you may act now. Reads the clock, so it is exact even when nothing else has run.
+    pub fn is_held(&self) -> bool {
+        self.kept.lost_by_now().is_none()
+    }
+
+    /// Held, suspect or lost.
+    pub fn state(&self) -> LeaseState {
+        match self.kept.lost_by_now() {
+            Some(lost) => LeaseState::Lost(lost.reason),
+            None if self.kept.core().is_suspect() => LeaseState::Suspect,
+            None => LeaseState::Held,
+        }
+    }
+
+    /// What the latest renewal failed with, while the state is [`Suspect`](LeaseState::Suspect) and afterwards; `None`
+    /// when it was confirmed, or none was answered or sent yet. It names the server, without its password.
+    pub fn last_error(&self) -> Option<StoreError> {
+        self.kept.core().trouble().cloned()
+    }
+
+    /// How long ago the store last confirmed the lease: by the grant, or by the latest renewal that was answered.
+    pub fn unconfirmed_for(&self) -> Duration {
+        let now = self.engine.clock.now();
+        self.kept.core().unconfirmed_for(now)
+    }
+
+    /// Ends when the lease does. See [`Losing`].
+    pub fn lost(&self) -> Losing {
+        Losing::new(Arc::clone(&self.kept))
+    }
+
+    /// A view for other tasks: it can look, but not extend or release, and does not keep the lease.
+    pub fn view(&self) -> Held {
+        Held {
+            kept: Arc::clone(&self.kept),
+        }
+    }
+
+    /// Calls `hook` with the present deadline at once, and with each new one on the client's own thread. It must not
+    /// block. Meant for whoever guards the deadline from outside, such as a watchdog process.
+    pub fn on_deadline(&self, hook: impl Fn(Moment) + Send + Sync + 'static) {
+        self.kept.set_hook(Arc::new(hook));
+    }
+
+    /// Makes the time of the lease whole again with `ttl`, which later renewals keep to. Never shortens the present
+    /// deadline and never brings back a lease that is gone.
+    ///
+    /// # Waiting
+    /// One request, within the request time-out.
+    ///
+    /// # Cancel safety
+    /// When dropped, the extension may have happened; the lease is held until its old deadline at least.
+    ///
+    /// # Errors
+    /// [`ExtendError`]: every variant says what it means for the lease.
+    pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
+        let ttl = Ttl::new(ttl)?;
+        self.engine.check_strict(ttl)?;
+        self.engine.takes(ttl)?;
+        self.can_be("extended", |custom| custom.why_no_renewal())?;
+        if let Some(lost) = self.kept.lost_by_now() {
+            return Err(lost.into());
+        }
+        let t0 = self.engine.clock.now();
+        let extend = Extend {
+            keys: &self.kept.keys,
+            token: &self.kept.token,
+            ttl,
+        };
+        let within = self.engine.request_timeout(ttl);
+        let answer = match &self.kept.claim {
+            Some(claim) => claim.extend(&self.engine.store, ttl, within).await,
+            None => self.engine.ask(&extend, within).await,
+        };
+        match answer {
+            Ok(ExtendAnswer::Extended { .. }) => {
+                let now = self.engine.clock.now();
+                self.kept.core().extended(t0, now, ttl);
+                self.kept.core().set_ttl(ttl);
+                self.kept.tell_hook();
+                self.engine.look_again(self.id);
+                self.kept
+                    .lost_by_now()
+                    .map_or(Ok(()), |lost| Err(lost.into()))
+            }
+            Ok(ExtendAnswer::Expired) => Err(self.end(LostReason::Vanished).into()),
+            Ok(ExtendAnswer::Taken) => Err(self.end(LostReason::TakenOver).into()),
+            Err(source) => Err(ExtendError::from_store(&self.kept.name, source)),
+        }
+    }
+
+    /// Refuses what the way in which it was taken cannot do.
+    pub(crate) fn can_be(
+        &self,
+        what: &str,
+        why_not: impl Fn(&dyn CustomLock) -> Option<&'static str>,
+    ) -> Result<(), InvalidInput> {
+        let custom = self.kept.claim.as_deref();
+        match custom.and_then(|custom| Some((custom.protocol(), why_not(custom)?))) {
+            None => Ok(()),
+            Some((protocol, why)) => Err(InvalidInput::new(format!(
+                "a lease of the protocol {protocol} cannot be {what}: {why}"
+            ))),
+        }
+    }
+
+    fn end(&self, reason: LostReason) -> Lost {
+        self.kept.end(reason);
+        self.engine.look_again(self.id);
+        self.kept
+            .lost_by_now()
+            .unwrap_or_else(|| self.kept.loss(reason))
+    }
+
+    /// Gives the lease back and says whether it was still ours. The next in line has it in the same step; when that is
+    /// a task of this client it may have it without a request, and `Ok` means that this client knew of no loss.
+    ///
+    /// # Waiting
+    /// Within two request time-outs. A lost answer is asked for again; the same request twice does no harm.
+    ///
+    /// # Cancel safety
+    /// When dropped, the release goes on in the background.
+    ///
+    /// # Errors
+    /// [`ReleaseError`]: nothing is held after any of them; `NotHeld` means that others may have held it meanwhile.
+    pub async fn release(mut self) -> Result<(), ReleaseError> {
+        let used = self.used();
+        if self.pass_on() {
+            return Ok(());
+        }
+        let left = self.remaining();
+        let debt = self.give_up(used);
+        let (engine, kept) = (Arc::clone(&self.engine), Arc::clone(&self.kept));
+        let within = engine.request_timeout(kept.ttl());
+        let outcome = match &kept.claim {
+            Some(claim) => Box::pin(claimed(&engine, &kept.name, &**claim, left, within)).await,
+            None => release(&engine, &kept.name, &kept.keys, &kept.token, used, within).await,
+        };
+        let known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
+        if known && !self.late_requests {
+            debt.end();
+        }
+        self.engine.erase_note(&kept);
+        outcome
+    }
+
+    /// Nobody of this process has it next.
+    pub(crate) fn end_passing(&mut self) {
+        if let Some(party) = self.party.take() {
+            party.end_of(&self.kept);
+        }
+    }
+
+    /// Stops renewal first, so that no renewal follows the release; from here on something is owed.
+    pub(crate) fn give_up(&mut self, used: Option<Fence>) -> CleanupGuard {
+        self.given_up = true;
+        self.engine.forget(self.id);
+        let until = self.kept.core().deadline();
+        self.kept.end(LostReason::GivenUp);
+        let claim = self.kept.claim.clone();
+        let (keys, token) = (self.kept.keys.clone(), self.kept.token.clone());
+        let owed = if self.late_requests {
+            PendingCleanup::acquisition(keys, token, until).used(self.kept.fence)
+        } else {
+            PendingCleanup::release(keys, token, used, until)
+        };
+        let owed = owed.stood(self.kept.stood_in_line());
+        CleanupGuard::new(self.engine.cleanup(), owed.claimed(claim))
+    }
+}
+
+/// Releases by token. An answer that was lost is asked for again once: then "not held" means that the first did it.
+pub(crate) async fn release(
+    engine: &Engine,
+    name: &Name,
+    keys: &crate::script::keys::MutexKeys,
+    token: &crate::base::token::Token,
+    used: Option<Fence>,
+    within: Duration,
+) -> Result<(), ReleaseError> {
+    let release = Release { keys, token, used };
+    let first = engine.requests.release(&release, within).await;
+    let again = first.as_ref().is_err_and(StoreError::maybe_applied);
+    let answer = if again {
+        Box::pin(engine.ask(&release, within)).await // seldom, and large
+    } else {
+        first
+    };
+    given_back(name, answer, again)
+}
+
+/// Gives back what was taken in another way. An answer that was lost is not asked for again, because not every way
+/// looks before it deletes; what may be left is cleaned up, which does.
+async fn claimed(
+    engine: &Engine,
+    name: &Name,
+    claim: &dyn CustomLock,
+    left: Duration,
+    within: Duration,
+) -> Result<(), ReleaseError> {
+    let answer = if left.is_zero() {
+        // It has ended by our own clock, and not every way would look whose it is now.
+        let cleaned = claim.clean_up(&engine.store, within).await;
+        cleaned.map(|()| ReleaseAnswer::Expired)
+    } else {
+        claim.release(&engine.store, left, within).await
+    };
+    engine.gates.notify(claim.lock());
+    given_back(name, answer, false)
+}
+
+/// `again`: the same was asked before, and may have been done then.
+fn given_back(
+    name: &Name,
+    answer: Result<ReleaseAnswer, StoreError>,
+    again: bool,
+) -> Result<(), ReleaseError> {
+    let not_held = |why| {
+        Err(ReleaseError::NotHeld {
+            name: name.clone(),
+            why,
+        })
+    };
+    match answer {
+        Ok(ReleaseAnswer::Released) => Ok(()),
+        Ok(ReleaseAnswer::Expired | ReleaseAnswer::Taken) if again => Ok(()),
+        Ok(ReleaseAnswer::Expired) => not_held(NotHeld::Expired),
+        Ok(ReleaseAnswer::Taken) => not_held(NotHeld::Taken),
+        Err(source) if again || source.maybe_applied() => Err(ReleaseError::Unknown {
+            name: name.clone(),
+            source,
+        }),
+        Err(source) => Err(ReleaseError::Store {
+            name: name.clone(),
+            source,
+        }),
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let used = self.used();
+        if !self.given_up && !self.pass_on() {
+            drop(self.give_up(used));
+            self.engine.erase_note(&self.kept);
+        }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("name", &self.kept.name)
+            .field("fence", &self.kept.fence)
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A view of a lease: it can look, but not extend or release. Clones are cheap and `'static`; the lease ends without
+/// regard to them.
+#[derive(Clone)]
+pub struct Held {
+    kept: Arc<LeaseRecord>,
+}
+
+impl Held {
+    pub(crate) fn new(kept: Arc<LeaseRecord>) -> Self {
+        Held { kept }
+    }
+
+    /// The name that it is for.
+    pub fn name(&self) -> &Name {
+        &self.kept.name
+    }
+
+    /// The fencing token; `None` when fencing was switched off.
+    pub fn fence(&self) -> Option<Fence> {
+        self.kept.fence
+    }
+
+    /// How long the holder may still act, unless it is extended; zero when it is lost.
+    pub fn remaining(&self) -> Duration {
+        if self.kept.lost_by_now().is_some() {
+            return Duration::ZERO;
+        }
+        let deadline = self.kept.core().deadline();
+        deadline.saturating_since(self.kept.clock.now())
+    }
+
+    /// Whether the holder may act now.
+    pub fn is_held(&self) -> bool {
+        self.kept.lost_by_now().is_none()
+    }
+
+    /// Ends when the lease does. See [`Losing`].
+    pub fn lost(&self) -> Losing {
+        Losing::new(Arc::clone(&self.kept))
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("name", &self.kept.name)
+            .field("fence", &self.kept.fence)
+            .finish_non_exhaustive()
+    }
+}
