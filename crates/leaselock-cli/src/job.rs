@@ -15,9 +15,9 @@ use rustix::process::{
 use tokio::io::unix::AsyncFd;
 
 use crate::exit::Exit;
-use crate::guardian::{JobKind, Line, Refusal};
+use crate::guardian::{Channel, JobKind, Refusal};
 use crate::process::{Program, SignalSet, watch_readable};
-use crate::quarry::Quarry;
+use crate::process_tree::ProcessTree;
 
 /// What is to be started, and under which lease.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Order<'a> {
 /// A job that runs, or has ended and is not reaped.
 pub(crate) struct Job {
     leader: Pid,
-    quarry: Quarry,
+    processes: ProcessTree,
     end: AsyncFd<OwnedFd>,
     own_group: bool,
 }
@@ -96,10 +96,10 @@ fn lacking(why: u32) -> Errno {
 
 impl Job {
     /// Starts the command. From the main thread, because the kernel ties `PR_SET_PDEATHSIG` to
-    /// the life of the thread that forked; and while nobody else reads from `line`.
+    /// the life of the thread that forked; and while nobody else reads from `channel`.
     pub(crate) fn start(
         order: &Order<'_>,
-        line: Line,
+        channel: Channel,
         mask: SignalSet,
     ) -> Result<Job, CannotStart> {
         // On a terminal the job must be in the foreground group, which is ours, or it could not
@@ -111,7 +111,7 @@ impl Job {
         };
         let program = program(order).map_err(CannotStart::CannotExecute)?;
         let wrapper = getpid();
-        // Runs between clone and exec: four system calls on plain numbers. The line's counter and
+        // Runs between clone and exec: four system calls on plain numbers. The channel's counter and
         // descriptor belong to the parent and are not touched.
         let mut step = || {
             if own_group {
@@ -124,7 +124,7 @@ impl Job {
                     return Err(UNGUARDED);
                 }
             }
-            line.enlist(kind).map_err(|refusal| match refusal {
+            channel.enlist(kind).map_err(|refusal| match refusal {
                 Refusal::TooLate => TOO_LATE,
                 Refusal::Unguarded => UNGUARDED,
                 Refusal::Blind(why) => lacking(why),
@@ -135,9 +135,9 @@ impl Job {
         };
         let leader = program.start(&mut step).map_err(CannotStart::from_start)?;
         match watch(leader, own_group) {
-            Ok((quarry, end)) => Ok(Job {
+            Ok((processes, end)) => Ok(Job {
                 leader,
-                quarry,
+                processes,
                 end,
                 own_group,
             }),
@@ -156,7 +156,7 @@ impl Job {
         loop {
             let mut ready = self.end.readable().await?;
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-            if waitid(WaitId::PidFd(self.quarry.pidfd()), options)?.is_some() {
+            if waitid(WaitId::PidFd(self.processes.pidfd()), options)?.is_some() {
                 return Ok(());
             }
             ready.clear_ready();
@@ -174,8 +174,8 @@ impl Job {
     }
 
     /// All of it, for signals and for the end.
-    pub(crate) fn quarry(&mut self) -> &mut Quarry {
-        &mut self.quarry
+    pub(crate) fn processes(&mut self) -> &mut ProcessTree {
+        &mut self.processes
     }
 }
 
@@ -221,8 +221,8 @@ fn end_of(leader: Pid) -> rustix::io::Result<ExitStatus> {
     }
 }
 
-fn watch(leader: Pid, own_group: bool) -> io::Result<(Quarry, AsyncFd<OwnedFd>)> {
-    let quarry = Quarry::take(leader, own_group)?;
-    let end = watch_readable(quarry.pidfd().try_clone_to_owned()?)?;
-    Ok((quarry, end))
+fn watch(leader: Pid, own_group: bool) -> io::Result<(ProcessTree, AsyncFd<OwnedFd>)> {
+    let processes = ProcessTree::take(leader, own_group)?;
+    let end = watch_readable(processes.pidfd().try_clone_to_owned()?)?;
+    Ok((processes, end))
 }

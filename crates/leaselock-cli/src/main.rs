@@ -17,8 +17,8 @@ mod log;
 mod loss;
 mod output;
 mod process;
+mod process_tree;
 mod procfs;
-mod quarry;
 mod secrets;
 mod session;
 mod show;
@@ -28,7 +28,7 @@ mod story;
 mod supervise;
 mod unseen;
 mod verb;
-mod wait_line;
+mod waiting_message;
 
 use std::process::ExitCode;
 

@@ -108,9 +108,9 @@ pub(crate) fn pass_on(arrival: Arrival, job: &mut Job) {
     } = arrival;
     let missed_it = job.has_own_group() || !from_terminal;
     match signal {
-        Signal::USR1 | Signal::USR2 if missed_it => job.quarry().signal_leader(signal),
+        Signal::USR1 | Signal::USR2 if missed_it => job.processes().signal_leader(signal),
         // What ends or stops the leader alone would leave the rest of the job running.
-        _ if missed_it => job.quarry().signal(signal),
+        _ if missed_it => job.processes().signal(signal),
         _ => {}
     }
     if signal == Signal::TSTP {

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::args::Globals;
 use crate::secrets::without_secrets;
 use crate::session::Locks;
-use crate::wait_line::{self, Watch};
+use crate::waiting_message::{self, Watch};
 use crate::{boottime, output, show};
 
 /// How often a wait that goes on says so.
@@ -49,7 +49,7 @@ impl Story {
             let object = json!({ "event": event, "name": name, "text": text });
             output::say(&output::json(&object));
         } else {
-            let clear = wait_line::clear();
+            let clear = waiting_message::clear();
             output::say(&format!("{clear}leaselock: {name}: {text}\n"));
         }
     }

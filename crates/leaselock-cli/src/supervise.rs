@@ -11,7 +11,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::boottime::alarm_in;
-use crate::guardian::{Guardian, Line, Notice, Plan, Verdict};
+use crate::guardian::{Channel, Guardian, Notice, Plan, Verdict};
 use crate::job::Job;
 use crate::process::watch_readable;
 use crate::signals::{Intake, pass_on};
@@ -76,7 +76,7 @@ pub(crate) async fn supervise(
             },
             () = &mut lost, if !is_lost => {
                 is_lost = true;
-                guardian.line().lost(); // first: whoever reads what we say may be slow
+                guardian.channel().lost(); // first: whoever reads what we say may be slow
                 tell(Trouble::Lost);
                 reserve.due.get_or_insert(alarm_in(GUARDIAN_FIRST));
             }
@@ -128,10 +128,10 @@ impl Reserve {
 
     fn act(&mut self, job: &mut Job, plan: &Plan) {
         let pause = if self.asked {
-            job.quarry().kill();
+            job.processes().kill();
             Duration::from_millis(100)
         } else {
-            job.quarry().ask(plan.signal);
+            job.processes().ask(plan.signal);
             plan.kill_after
         };
         self.asked = true;
@@ -141,20 +141,20 @@ impl Reserve {
 
 /// Waits for what the guardian says by itself. To be had before the job starts: without it nobody may watch the job.
 pub(crate) struct Ears {
-    line: Line,
+    channel: Channel,
     readable: AsyncFd<OwnedFd>,
 }
 
 impl Ears {
-    pub(crate) fn listen(line: Line) -> io::Result<Ears> {
-        let readable = watch_readable(line.as_fd().try_clone_to_owned()?)?;
-        Ok(Ears { line, readable })
+    pub(crate) fn listen(channel: Channel) -> io::Result<Ears> {
+        let readable = watch_readable(channel.as_fd().try_clone_to_owned()?)?;
+        Ok(Ears { channel, readable })
     }
 
     async fn notice(&self) -> io::Result<Notice> {
         loop {
             let mut ready = self.readable.readable().await?;
-            match self.line.notice() {
+            match self.channel.notice() {
                 Some(notice) => return Ok(notice),
                 None => ready.clear_ready(),
             }

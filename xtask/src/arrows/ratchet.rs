@@ -7,8 +7,6 @@ const ALLOWED: &[(&str, &str, usize)] = &[
     ("crates/leaselock/src", "files in a circle", 60),
     ("crates/leaselock/src", "long files", 14),
     ("crates/leaselock/src", "mod.rs that define", 8),
-    ("crates/leaselock-cli/src", "files in a circle", 8),
-    ("crates/leaselock-cli/src", "mod.rs that define", 3),
     ("crates/testkit/src", "files in a circle", 10),
 ];
 

@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use leaselock::{Mutex, Preset, Protocol};
 
-use super::Globals;
+use super::globals::Globals;
 use crate::exit::Exit;
 use crate::failure::Failure;
 

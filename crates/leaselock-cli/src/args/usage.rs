@@ -3,7 +3,7 @@
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::Cli;
+use super::command_line::Cli;
 use crate::exit::Exit;
 use crate::secrets::{Secret, without_secrets};
 

@@ -14,7 +14,7 @@ use rustix::time::{
 
 use super::message::{Heard, JobKind, Message, hear};
 use super::schedule::{Next, Plan, Schedule};
-use crate::quarry::Quarry;
+use crate::process_tree::ProcessTree;
 use crate::{boottime, process};
 
 /// What `ps` and `pkill` see, so that `pkill -9 -x leaselock` leaves the guardian to do its work.
@@ -90,7 +90,7 @@ struct Watch<'a> {
     schedule: Schedule,
     plan: Plan,
     wrapper: Wrapper,
-    job: Option<(Quarry, JobKind)>,
+    job: Option<(ProcessTree, JobKind)>,
     /// Closed by our end, which comes after the job's.
     kept: Vec<OwnedFd>,
 }
@@ -160,13 +160,13 @@ impl Watch<'_> {
     }
 
     /// `None` when the lease is about to end.
-    fn adopt(&self, pid: u32, kind: JobKind) -> rustix::io::Result<Option<(Quarry, JobKind)>> {
+    fn adopt(&self, pid: u32, kind: JobKind) -> rustix::io::Result<Option<(ProcessTree, JobKind)>> {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         if !self.schedule.may_start(boottime::now()) {
             return Ok(None);
         }
-        let quarry = Quarry::take(pid.ok_or(Errno::SRCH)?, kind.own_group)?;
-        Ok(Some((quarry, kind)))
+        let processes = ProcessTree::take(pid.ok_or(Errno::SRCH)?, kind.own_group)?;
+        Ok(Some((processes, kind)))
     }
 
     /// Does what is due; gives the time of what is next.

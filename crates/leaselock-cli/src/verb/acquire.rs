@@ -14,7 +14,7 @@ use crate::procfs::Status;
 use crate::session::Locks;
 use crate::signals::{Intake, Signals};
 use crate::story::Story;
-use crate::wait_line::Watch;
+use crate::waiting_message::Watch;
 use crate::{output, session, show, signal_name};
 
 /// Whoever leaves the queue waits no longer than this for a store that does not answer: one request time-out.

@@ -6,7 +6,7 @@ use leaselock::{BreakTerms, Fence, Holding};
 use serde_json::json;
 
 use crate::args::Globals;
-use crate::args::look::BreakArgs;
+use crate::args::inspect::BreakArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::session::Locks;

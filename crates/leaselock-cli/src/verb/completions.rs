@@ -3,7 +3,7 @@
 use clap::CommandFactory as _;
 
 use crate::args::Cli;
-use crate::args::look::CompletionsArgs;
+use crate::args::inspect::CompletionsArgs;
 
 /// The completions for a shell, made from the definition of the arguments.
 pub(crate) fn text(args: &CompletionsArgs) -> Vec<u8> {

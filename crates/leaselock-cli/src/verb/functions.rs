@@ -4,7 +4,7 @@ use leaselock::{Client, FunctionsNode, LoadedFunctions};
 use serde_json::json;
 
 use crate::args::Globals;
-use crate::args::look::{FunctionsArgs, FunctionsDo};
+use crate::args::inspect::{FunctionsArgs, FunctionsDo};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{output, session};

@@ -1,7 +1,7 @@
 //! `leaselock ls [PATTERN]`
 
 use crate::args::Globals;
-use crate::args::look::LsArgs;
+use crate::args::inspect::LsArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{output, session, show};

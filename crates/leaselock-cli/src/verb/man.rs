@@ -3,7 +3,7 @@
 use clap::CommandFactory as _;
 
 use crate::args::Cli;
-use crate::args::look::ManArgs;
+use crate::args::inspect::ManArgs;
 
 /// The manual page in roff, made from the definition of the arguments; or what is wrong.
 pub(crate) fn text(args: &ManArgs) -> Result<Vec<u8>, String> {

@@ -109,7 +109,7 @@ impl Scene<'_> {
             self.give_back(lease).await.ok();
             return Err(failure);
         }
-        let ears = match Ears::listen(guardian.line()) {
+        let ears = match Ears::listen(guardian.channel()) {
             Ok(ears) => ears,
             Err(error) => {
                 guardian.retire();
@@ -117,10 +117,10 @@ impl Scene<'_> {
                 return Err(self.not_started(&CannotStart::System(error)));
             }
         };
-        let (line, latest) = (guardian.line(), Arc::clone(&end));
+        let (channel, latest) = (guardian.channel(), Arc::clone(&end));
         lease.on_deadline(move |deadline| {
             latest.store(deadline.as_nanos(), Ordering::SeqCst);
-            line.deadline(deadline.as_nanos());
+            channel.deadline(deadline.as_nanos());
         });
         let job = match self.start(&lease, &guardian, mask) {
             Ok(job) => job,
@@ -217,7 +217,7 @@ impl Scene<'_> {
             && let Some(descriptor) = session.take()
         {
             guardian
-                .line()
+                .channel()
                 .keep(descriptor)
                 .map_err(CannotStart::System)?;
         }
@@ -231,7 +231,7 @@ impl Scene<'_> {
             withhold_url: environment::withholds_url(self.args.keep_url),
             limited: self.args.max_hold.is_some(),
         };
-        Job::start(&order, guardian.line(), mask)
+        Job::start(&order, guardian.channel(), mask)
     }
 
     fn not_started(&self, reason: &CannotStart) -> Failure {

@@ -1,7 +1,7 @@
 //! `leaselock status NAME…`
 
 use crate::args::Globals;
-use crate::args::look::StatusArgs;
+use crate::args::inspect::StatusArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{output, session, show};

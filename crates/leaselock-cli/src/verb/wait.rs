@@ -6,7 +6,7 @@ use leaselock::{Holder, Holding, Wait};
 use serde_json::json;
 
 use crate::args::Globals;
-use crate::args::look::WaitArgs;
+use crate::args::inspect::WaitArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::kin::Kin;

@@ -23,10 +23,10 @@ mod guardian;
 mod job;
 #[path = "../../src/process.rs"]
 mod process;
+#[path = "../../src/process_tree.rs"]
+mod process_tree;
 #[path = "../../src/procfs.rs"]
 mod procfs;
-#[path = "../../src/quarry.rs"]
-mod quarry;
 #[path = "../../src/signals.rs"]
 mod signals;
 #[path = "../../src/supervise.rs"]

@@ -91,9 +91,9 @@ pub(crate) fn play(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
 async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: Signals) -> Exit {
     let deadline = boottime::now() + lease.length_ms * 1_000_000;
     std::fs::write("deadline", deadline.to_string()).unwrap();
-    guardian.line().deadline(deadline);
+    guardian.channel().deadline(deadline);
     if lease.renew_ms > 0 {
-        let line = guardian.line();
+        let line = guardian.channel();
         std::thread::spawn(move || {
             loop {
                 // The made-up lease is renewed so often.
@@ -103,7 +103,7 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
         });
     }
     if lease.guardian_keeps {
-        guardian.line().keep(lock()).unwrap();
+        guardian.channel().keep(lock()).unwrap();
     }
     let mask = signals.mask_before();
     let order = Order {
@@ -116,7 +116,7 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
         session: lease.job_holds.then(inheritable_lock),
         limited: false,
     };
-    let job = match Job::start(&order, guardian.line(), mask) {
+    let job = match Job::start(&order, guardian.channel(), mask) {
         Ok(job) => job,
         Err(refusal) => {
             guardian.retire();
@@ -133,7 +133,7 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
     };
     let intake = signals.listen().unwrap();
     let tell = |trouble| eprintln!("{trouble:?}");
-    let ears = Ears::listen(guardian.line()).unwrap();
+    let ears = Ears::listen(guardian.channel()).unwrap();
     let supervised = supervise(job, guardian, ears, &PLAN, &intake, lost, tell).await;
     let (outcome, leaving) = supervised.unwrap();
     if let Some(guardian) = leaving {

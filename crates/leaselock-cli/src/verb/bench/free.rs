@@ -5,10 +5,9 @@ use std::time::Duration;
 use leaselock::{Client, Mutex};
 use tokio::task::JoinSet;
 
-use super::LONGEST;
+use super::acquire::acquire;
 use super::figures::{Figures, What};
 use crate::boottime;
-use crate::exit::Exit;
 use crate::failure::Failure;
 
 pub(super) async fn measure(
@@ -46,7 +45,5 @@ async fn pairs_until(lock: &Mutex, end: u64) -> Result<Vec<u64>, Failure> {
 }
 
 async fn pair(lock: &Mutex) -> Result<(), Failure> {
-    let lease = lock.acquire_within(LONGEST).await;
-    let lease = lease.map_err(|error| Failure::acquire(&error, Exit::UNAVAILABLE))?;
-    Ok(lease.release().await?)
+    Ok(acquire(lock).await?.release().await?)
 }

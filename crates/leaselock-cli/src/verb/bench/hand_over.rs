@@ -5,10 +5,9 @@ use std::time::Duration;
 use leaselock::{Client, Mutex};
 use tokio::task::JoinSet;
 
-use super::LONGEST;
+use super::acquire::acquire;
 use super::figures::{Figures, What};
 use crate::boottime;
-use crate::exit::Exit;
 use crate::failure::Failure;
 
 /// When a holder had the lock, and when it began to give it back.
@@ -47,8 +46,7 @@ fn idle(turns: &[Turn]) -> Vec<u64> {
 async fn turns_until(lock: &Mutex, end: u64) -> Result<Vec<Turn>, Failure> {
     let mut turns = Vec::new();
     while boottime::now() < end {
-        let lease = lock.acquire_within(LONGEST).await;
-        let lease = lease.map_err(|error| Failure::acquire(&error, Exit::UNAVAILABLE))?;
+        let lease = acquire(lock).await?;
         let granted = boottime::now();
         // Others take their turn at the runtime's one thread, as they would in another process.
         tokio::task::yield_now().await;

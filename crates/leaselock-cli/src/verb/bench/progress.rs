@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, stderr};
 
 use crate::args::Globals;
 use crate::output;
-use crate::wait_line::{CLEAR, columns};
+use crate::waiting_message::{CLEAR, columns};
 
 /// Shows the line while `work` goes on; it is cleared however that ends.
 pub(super) async fn shown<T>(globals: &Globals, what: &str, work: impl Future<Output = T>) -> T {

@@ -17,7 +17,7 @@ use rustix::process::{
 use crate::procfs::{self, Stat};
 
 #[derive(Debug)]
-pub(crate) struct Quarry {
+pub(crate) struct ProcessTree {
     leader: Pid,
     pidfd: OwnedFd,
     started: u64,
@@ -27,12 +27,12 @@ pub(crate) struct Quarry {
     strays: BTreeMap<i32, OwnedFd>,
 }
 
-impl Quarry {
+impl ProcessTree {
     /// Takes a process that is certain to be neither reaped nor replaced during this call.
-    pub(crate) fn take(leader: Pid, own_group: bool) -> rustix::io::Result<Quarry> {
+    pub(crate) fn take(leader: Pid, own_group: bool) -> rustix::io::Result<ProcessTree> {
         let pidfd = pidfd_open(leader, PidfdFlags::empty())?;
         let started = Stat::read(leader.as_raw_pid())?.started;
-        Ok(Quarry {
+        Ok(ProcessTree {
             leader,
             pidfd,
             started,

@@ -1,0 +1,16 @@
+//! How the workloads acquire a lock.
+
+use std::time::Duration;
+
+use leaselock::{Lease, Mutex};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// An acquisition that takes longer has failed: nobody here holds a lock for long.
+const LIMIT: Duration = Duration::from_secs(10);
+
+pub(super) async fn acquire(lock: &Mutex) -> Result<Lease, Failure> {
+    let lease = lock.acquire_within(LIMIT).await;
+    lease.map_err(|error| Failure::acquire(&error, Exit::UNAVAILABLE))
+}
