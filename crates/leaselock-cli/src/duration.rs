@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::unseen::is_unseen;
+use crate::invisible::is_invisible;
 
 /// Longest unit first: a text must name its units in this order, each at most once.
 const UNITS: [(&str, u128); 6] = [
@@ -130,7 +130,7 @@ fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
 fn shown(part: &str) -> String {
     part.chars()
         .take(20)
-        .map(|c| if is_unseen(c) { '?' } else { c })
+        .map(|c| if is_invisible(c) { '?' } else { c })
         .collect()
 }
 

@@ -75,7 +75,7 @@ impl Failure {
 
     /// On standard error, where it cannot be taken for what was asked for.
     pub(crate) fn say(&self, as_json: bool) {
-        let text = output::tame(&self.text);
+        let text = output::sanitized(&self.text);
         if as_json {
             let mut object = json!({ "error": text, "exit": self.exit.code() });
             if !self.votes.is_empty() {
@@ -101,7 +101,7 @@ fn vote(one: &NodeVote) -> Value {
         Vote::Answered => "answered",
         _ => "failed",
     };
-    json!({ "node": output::tame(&one.node), "vote": vote, "said": output::tame(&one.to_string()) })
+    json!({ "node": output::sanitized(&one.node), "vote": vote, "said": output::sanitized(&one.to_string()) })
 }
 
 impl From<InvalidInput> for Failure {

@@ -21,7 +21,7 @@ use crate::process_tree::ProcessTree;
 
 /// What is to be started, and under which lease.
 #[derive(Debug)]
-pub(crate) struct Order<'a> {
+pub(crate) struct JobSpec<'a> {
     pub(crate) program: &'a OsStr,
     /// Passed on byte for byte.
     pub(crate) arguments: &'a [OsString],
@@ -98,7 +98,7 @@ impl Job {
     /// Starts the command. From the main thread, because the kernel ties `PR_SET_PDEATHSIG` to
     /// the life of the thread that forked; and while nobody else reads from `channel`.
     pub(crate) fn start(
-        order: &Order<'_>,
+        spec: &JobSpec<'_>,
         channel: Channel,
         mask: SignalSet,
     ) -> Result<Job, CannotStart> {
@@ -107,9 +107,9 @@ impl Job {
         let own_group = !io::stdin().is_terminal();
         let kind = JobKind {
             own_group,
-            holds_lock: order.session.is_some() && !order.limited,
+            holds_lock: spec.session.is_some() && !spec.limited,
         };
-        let program = program(order).map_err(CannotStart::CannotExecute)?;
+        let program = program(spec).map_err(CannotStart::CannotExecute)?;
         let wrapper = getpid();
         // Runs between clone and exec: four system calls on plain numbers. The channel's counter and
         // descriptor belong to the parent and are not touched.
@@ -184,7 +184,7 @@ pub(crate) const URL: &str = "LEASELOCK_URL";
 /// Names what was taken out of the environment of a job.
 pub(crate) const WITHHELD: &str = "LEASELOCK_WITHHELD";
 
-fn program(order: &Order<'_>) -> io::Result<Program> {
+fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
     // A handle is for `extend` and `release`, and lets whoever reads it give a lock away. A fence of an outer `run`
     // would be believed to be ours.
     const OURS: [&str; 5] = [
@@ -196,19 +196,19 @@ fn program(order: &Order<'_>) -> io::Result<Program> {
     ];
     let others = std::env::vars_os().filter(|(name, _)| {
         let is_ours = OURS.iter().any(|ours| name == ours);
-        let is_withheld = order.withhold_url && name == URL;
+        let is_withheld = spec.withhold_url && name == URL;
         !is_ours && !is_withheld
     });
     let told = [
-        (OURS[0], Some(order.name.to_owned())),
-        (OURS[1], Some(order.ttl.as_millis().to_string())),
-        (OURS[2], order.fence.map(|fence| fence.to_string())),
-        (WITHHELD, order.withhold_url.then(|| URL.to_owned())),
+        (OURS[0], Some(spec.name.to_owned())),
+        (OURS[1], Some(spec.ttl.as_millis().to_string())),
+        (OURS[2], spec.fence.map(|fence| fence.to_string())),
+        (WITHHELD, spec.withhold_url.then(|| URL.to_owned())),
     ];
     let told = told
         .into_iter()
         .filter_map(|(name, value)| Some((name.into(), value?.into())));
-    Program::new(order.program, order.arguments, others.chain(told))
+    Program::new(spec.program, spec.arguments, others.chain(told))
 }
 
 /// Waits for a process of ours and takes its number back.
@@ -222,7 +222,7 @@ fn end_of(leader: Pid) -> rustix::io::Result<ExitStatus> {
 }
 
 fn watch(leader: Pid, own_group: bool) -> io::Result<(ProcessTree, AsyncFd<OwnedFd>)> {
-    let processes = ProcessTree::take(leader, own_group)?;
+    let processes = ProcessTree::open(leader, own_group)?;
     let end = watch_readable(processes.pidfd().try_clone_to_owned()?)?;
     Ok((processes, end))
 }

@@ -10,7 +10,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::output;
 
-/// Shows them on standard error. `-v` alone has its own lines, in `story.rs`.
+/// Shows them on standard error. `-v` alone has its own lines, in `progress.rs`.
 pub(crate) fn show(verbose: u8, as_json: bool) {
     let level = match verbose {
         0 | 1 => return,
@@ -43,7 +43,7 @@ where
         let mut text = String::new();
         context.format_fields(Writer::new(&mut text), event)?;
         let level = event.metadata().level().as_str().to_lowercase();
-        let text = output::tame(&text);
+        let text = output::sanitized(&text);
         if self.as_json {
             let object = json!({ "event": "log", "level": level, "text": text });
             write!(writer, "{}", output::json(&object))

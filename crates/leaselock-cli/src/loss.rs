@@ -5,7 +5,7 @@ use std::time::Duration;
 use leaselock::{ErrorKind, Lease, Lost, LostReason, ReleaseError, StoreError};
 
 use crate::guardian::Plan;
-use crate::story::{cause, is_silence};
+use crate::progress::{cause, is_silence};
 use crate::{show, signal_name};
 
 /// What is known of a lease that is lost, or about to be.

@@ -3,6 +3,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("the command needs Linux: its guardian stands on pidfd and timerfd");
 
+mod ancestors;
 mod args;
 mod boottime;
 mod duration;
@@ -10,8 +11,8 @@ mod environment;
 mod exit;
 mod failure;
 mod guardian;
+mod invisible;
 mod job;
-mod kin;
 mod limits;
 mod log;
 mod loss;
@@ -19,14 +20,13 @@ mod output;
 mod process;
 mod process_tree;
 mod procfs;
+mod progress;
 mod secrets;
 mod session;
 mod show;
 mod signal_name;
 mod signals;
-mod story;
 mod supervise;
-mod unseen;
 mod verb;
 mod waiting_message;
 

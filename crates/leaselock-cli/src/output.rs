@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use serde_json::Value;
 
-use crate::unseen::{escaped, is_unseen};
+use crate::invisible::{escaped, is_invisible};
 
 /// Prints what was asked for. A reader that has seen enough, as `head` does, is no error.
 pub(crate) fn print(bytes: &[u8]) -> io::Result<()> {
@@ -36,9 +36,12 @@ pub(crate) fn json(object: &Value) -> String {
 
 /// Names and notes come from others: what could move the cursor, colour the terminal or turn text
 /// round is left out, and nothing is endless.
-pub(crate) fn tame(text: &str) -> String {
+pub(crate) fn sanitized(text: &str) -> String {
     const MOST: usize = 1000;
-    text.chars().filter(|c| !is_unseen(*c)).take(MOST).collect()
+    text.chars()
+        .filter(|c| !is_invisible(*c))
+        .take(MOST)
+        .collect()
 }
 
 #[cfg(test)]
@@ -47,11 +50,11 @@ mod tests {
 
     #[test]
     fn nothing_from_others_reaches_the_terminal_as_a_command() {
-        assert_eq!(tame("a\x1b[31mb\r\n\u{9b}c"), "a[31mbc");
+        assert_eq!(sanitized("a\x1b[31mb\r\n\u{9b}c"), "a[31mbc");
         assert_eq!(
-            tame("a\u{202e}b\u{2066}c\u{200b}\u{2028}\u{e0041}d"),
+            sanitized("a\u{202e}b\u{2066}c\u{200b}\u{2028}\u{e0041}d"),
             "abcd"
         );
-        assert_eq!(tame(&"x".repeat(5000)).len(), 1000);
+        assert_eq!(sanitized(&"x".repeat(5000)).len(), 1000);
     }
 }

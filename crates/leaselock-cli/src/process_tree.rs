@@ -24,12 +24,12 @@ pub(crate) struct ProcessTree {
     own_group: bool,
     /// Descendants seen so far. Children of a process that dies are adopted by another and could
     /// not be found again, so they are remembered from the first signal on.
-    strays: BTreeMap<i32, OwnedFd>,
+    descendants: BTreeMap<i32, OwnedFd>,
 }
 
 impl ProcessTree {
     /// Takes a process that is certain to be neither reaped nor replaced during this call.
-    pub(crate) fn take(leader: Pid, own_group: bool) -> rustix::io::Result<ProcessTree> {
+    pub(crate) fn open(leader: Pid, own_group: bool) -> rustix::io::Result<ProcessTree> {
         let pidfd = pidfd_open(leader, PidfdFlags::empty())?;
         let started = Stat::read(leader.as_raw_pid())?.started;
         Ok(ProcessTree {
@@ -37,7 +37,7 @@ impl ProcessTree {
             pidfd,
             started,
             own_group,
-            strays: BTreeMap::new(),
+            descendants: BTreeMap::new(),
         })
     }
 
@@ -57,16 +57,16 @@ impl ProcessTree {
 
     /// To all of the job: its group, or leader and descendants when the group is not its own.
     pub(crate) fn signal(&mut self, signal: Signal) {
-        self.find_strays();
+        self.find_descendants();
         if self.own_group {
             return self.signal_group(signal);
         }
         self.signal_leader(signal);
-        self.signal_strays(signal);
+        self.signal_descendants(signal);
     }
 
     /// Asks the job to end; a stopped one goes on, so that it can hear that.
-    pub(crate) fn ask(&mut self, signal: Signal) {
+    pub(crate) fn terminate(&mut self, signal: Signal) {
         self.signal(signal);
         self.signal(Signal::CONT);
     }
@@ -74,17 +74,17 @@ impl ProcessTree {
     /// Ends group, leader and every descendant, also those that left the group. To be repeated
     /// until nothing is left, since a process may make another while we look.
     pub(crate) fn kill(&mut self) {
-        self.find_strays();
+        self.find_descendants();
         if self.own_group {
             self.signal_group(Signal::KILL);
         }
         self.signal_leader(Signal::KILL);
-        self.signal_strays(Signal::KILL);
+        self.signal_descendants(Signal::KILL);
     }
 
     /// Whether nothing of the job runs any more, as far as it can be known.
     pub(crate) fn is_gone(&self) -> bool {
-        self.leader_ended() && self.strays.values().all(ended) && !self.group_lives()
+        self.leader_ended() && self.descendants.values().all(ended) && !self.group_lives()
     }
 
     fn signal_group(&self, signal: Signal) {
@@ -93,9 +93,9 @@ impl ProcessTree {
         }
     }
 
-    fn signal_strays(&self, signal: Signal) {
-        for stray in self.strays.values() {
-            pidfd_send_signal(stray, signal).ok();
+    fn signal_descendants(&self, signal: Signal) {
+        for descendant in self.descendants.values() {
+            pidfd_send_signal(descendant, signal).ok();
         }
     }
 
@@ -119,22 +119,22 @@ impl ProcessTree {
             })
     }
 
-    fn find_strays(&mut self) {
-        self.strays.retain(|_, fd| !ended(fd));
-        let mut parents: Vec<i32> = self.strays.keys().copied().collect();
+    fn find_descendants(&mut self) {
+        self.descendants.retain(|_, fd| !ended(fd));
+        let mut parents: Vec<i32> = self.descendants.keys().copied().collect();
         parents.push(self.leader.as_raw_pid());
         while let Some(parent) = parents.pop() {
             let Some(pid) = Pid::from_raw(parent) else {
                 continue;
             };
             for child in procfs::children(pid) {
-                if self.strays.contains_key(&child) {
+                if self.descendants.contains_key(&child) {
                     continue;
                 }
                 let Some(fd) = self.hold(child, parent) else {
                     continue;
                 };
-                self.strays.insert(child, fd);
+                self.descendants.insert(child, fd);
                 parents.push(child);
             }
         }
@@ -146,7 +146,7 @@ impl ProcessTree {
     /// asked for its parent after it is held, and the parent whether it lives after that.
     fn hold(&self, child: i32, parent: i32) -> Option<OwnedFd> {
         let held = pidfd_open(Pid::from_raw(child)?, PidfdFlags::empty()).ok()?;
-        let parent_fd = self.strays.get(&parent).unwrap_or(&self.pidfd);
+        let parent_fd = self.descendants.get(&parent).unwrap_or(&self.pidfd);
         (Stat::of(child)?.parent == parent && !ended(parent_fd)).then_some(held)
     }
 }

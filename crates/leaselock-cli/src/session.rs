@@ -104,7 +104,7 @@ pub(crate) fn client(globals: &Globals) -> Result<Locks, Failure> {
 pub(crate) fn client_that_runs(globals: &Globals, program: &OsStr) -> Result<Locks, Failure> {
     const MOST: usize = 60;
     let file = Path::new(program).file_name().unwrap_or(program);
-    let shown: String = output::tame(&file.to_string_lossy())
+    let shown: String = output::sanitized(&file.to_string_lossy())
         .chars()
         .take(MOST)
         .collect();

@@ -7,13 +7,18 @@ use serde_json::{Value, json};
 
 use crate::boottime;
 use crate::duration::for_people;
-use crate::output::tame;
+use crate::output::sanitized;
 
 /// `report[1234] on db1`, or the client's id when nothing more is known.
 pub(crate) fn who(process: Option<&Process>, client: Option<&str>) -> String {
     match (process, client) {
-        (Some(p), _) => format!("{}[{}] on {}", tame(&p.name), p.pid, tame(&p.host)),
-        (None, Some(client)) => format!("client {}", tame(client)),
+        (Some(p), _) => format!(
+            "{}[{}] on {}",
+            sanitized(&p.name),
+            p.pid,
+            sanitized(&p.host)
+        ),
+        (None, Some(client)) => format!("client {}", sanitized(client)),
         (None, None) => "another lock library".to_owned(),
     }
 }
@@ -32,7 +37,7 @@ pub(crate) fn holder(holder: &Holder) -> String {
         text.push_str(&format!(", fence {fence}"));
     }
     if let Some(why) = &holder.why {
-        text.push_str(&format!(", why: {}", tame(why)));
+        text.push_str(&format!(", why: {}", sanitized(why)));
     }
     text
 }
@@ -53,13 +58,13 @@ fn whole(duration: Duration) -> Duration {
 
 /// One lock: a line, and one more for each who waits.
 pub(crate) fn text(seen: &Inspection) -> String {
-    let name = tame(&seen.name);
+    let name = sanitized(&seen.name);
     let mut text = match &seen.state {
         Holding::Held(by) => format!("{name}: held by {}\n", holder(by)),
         Holding::NotALock { kind } => {
             format!(
                 "{name}: not a lock: a {} lies under this name\n",
-                tame(kind)
+                sanitized(kind)
             )
         }
         _ => format!("{name}: free\n"),
@@ -73,7 +78,7 @@ pub(crate) fn text(seen: &Inspection) -> String {
         text.push_str(&format!("  {}. {who}{priority}\n", place.place));
     }
     for what in &seen.damaged {
-        text.push_str(&format!("  damaged: {}\n", tame(what)));
+        text.push_str(&format!("  damaged: {}\n", sanitized(what)));
     }
     text
 }
@@ -82,7 +87,7 @@ pub(crate) fn text(seen: &Inspection) -> String {
 pub(crate) fn json(seen: &Inspection) -> Value {
     let (state, holder, found) = match &seen.state {
         Holding::Held(by) => ("held", holder_json(by), Value::Null),
-        Holding::NotALock { kind } => ("other", Value::Null, json!({ "type": tame(kind) })),
+        Holding::NotALock { kind } => ("other", Value::Null, json!({ "type": sanitized(kind) })),
         _ => ("free", Value::Null, Value::Null),
     };
     let line: Vec<Value> = seen.line.iter().map(in_line_json).collect();

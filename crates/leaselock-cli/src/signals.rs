@@ -50,32 +50,32 @@ impl Signals {
     }
 
     /// Starts to listen; inside a runtime.
-    pub(crate) fn listen(self) -> io::Result<Intake> {
-        watch_readable(self.fd).map(Intake)
+    pub(crate) fn listen(self) -> io::Result<SignalStream> {
+        watch_readable(self.fd).map(SignalStream)
     }
 }
 
 /// The signals as they arrive.
-pub(crate) struct Intake(AsyncFd<OwnedFd>);
+pub(crate) struct SignalStream(AsyncFd<OwnedFd>);
 
 /// One signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Arrival {
+pub(crate) struct ReceivedSignal {
     pub(crate) signal: Signal,
     /// The kernel sent it, to the whole foreground group of a terminal, and not another process.
     pub(crate) from_terminal: bool,
 }
 
-impl Intake {
+impl SignalStream {
     /// The next signal.
-    pub(crate) async fn next(&self) -> io::Result<Arrival> {
+    pub(crate) async fn next(&self) -> io::Result<ReceivedSignal> {
         loop {
             let mut ready = self.0.readable().await?;
             let mut record = [0; RECORD];
             match rustix::io::read(&self.0, &mut record) {
                 Ok(RECORD) => {
-                    if let Some(arrival) = decode(&record) {
-                        return Ok(arrival);
+                    if let Some(received) = decode(&record) {
+                        return Ok(received);
                     }
                 }
                 Err(rustix::io::Errno::AGAIN) => ready.clear_ready(),
@@ -101,11 +101,11 @@ impl Intake {
 ///
 /// On a terminal, job and wrapper share the foreground group, and what the terminal sends has
 /// reached both: a second Ctrl-C would be a different message to many programs.
-pub(crate) fn pass_on(arrival: Arrival, job: &mut Job) {
-    let Arrival {
+pub(crate) fn pass_on(received: ReceivedSignal, job: &mut Job) {
+    let ReceivedSignal {
         signal,
         from_terminal,
-    } = arrival;
+    } = received;
     let missed_it = job.has_own_group() || !from_terminal;
     match signal {
         Signal::USR1 | Signal::USR2 if missed_it => job.processes().signal_leader(signal),
@@ -134,11 +134,11 @@ const RECORD: usize = 128;
 const SI_KERNEL: i32 = 0x80;
 
 /// The first three fields of a record: signal, error, code.
-fn decode(record: &[u8; RECORD]) -> Option<Arrival> {
+fn decode(record: &[u8; RECORD]) -> Option<ReceivedSignal> {
     let (words, _) = record.as_chunks::<4>();
     let word = |index: usize| i32::from_ne_bytes(words[index]);
     let signal = Signal::from_named_raw(word(0))?;
-    Some(Arrival {
+    Some(ReceivedSignal {
         signal,
         from_terminal: word(2) == SI_KERNEL,
     })

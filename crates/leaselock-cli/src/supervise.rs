@@ -14,7 +14,7 @@ use crate::boottime::alarm_in;
 use crate::guardian::{Channel, Guardian, Notice, Plan, Verdict};
 use crate::job::Job;
 use crate::process::watch_readable;
-use crate::signals::{Intake, pass_on};
+use crate::signals::{SignalStream, pass_on};
 
 /// How the job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) enum Outcome {
 
 /// Why the job is being told to end, as soon as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum StopReason {
     /// `lost` completed.
     Lost,
     /// The guardian got no new deadline in time.
@@ -45,15 +45,15 @@ pub(crate) enum Trouble {
 pub(crate) async fn supervise(
     mut job: Job,
     guardian: Guardian,
-    ears: Ears,
+    notices: GuardianNotices,
     plan: &Plan,
-    signals: &Intake,
+    signals: &SignalStream,
     lost: impl Future<Output = ()>,
-    tell: impl Fn(Trouble),
+    tell: impl Fn(StopReason),
 ) -> io::Result<(Outcome, Option<Guardian>)> {
     let mut lost = pin!(lost);
     let (mut is_lost, mut alone) = (false, false);
-    let mut reserve = Reserve {
+    let mut fallback = Fallback {
         due: None,
         asked: false,
     };
@@ -61,38 +61,38 @@ pub(crate) async fn supervise(
         tokio::select! {
             biased;
             ended = job.ended() => break ended?,
-            notice = ears.notice(), if !alone => match notice? {
+            notice = notices.notice(), if !alone => match notice? {
                 Notice::Fired => {
                     if !std::mem::replace(&mut is_lost, true) {
-                        tell(Trouble::NotRenewed);
+                        tell(StopReason::NotRenewed);
                     }
-                    reserve.due = None;
+                    fallback.due = None;
                 }
                 Notice::Gone => {
                     alone = true;
-                    tell(Trouble::Unguarded);
-                    reserve.due = Some(alarm_in(Duration::ZERO));
+                    tell(StopReason::Unguarded);
+                    fallback.due = Some(alarm_in(Duration::ZERO));
                 }
             },
             () = &mut lost, if !is_lost => {
                 is_lost = true;
                 guardian.channel().lost(); // first: whoever reads what we say may be slow
-                tell(Trouble::Lost);
-                reserve.due.get_or_insert(alarm_in(GUARDIAN_FIRST));
+                tell(StopReason::Lost);
+                fallback.due.get_or_insert(alarm_in(GUARDIAN_FIRST));
             }
-            () = reserve.due() => reserve.act(&mut job, plan),
-            arrival = signals.next() => pass_on(arrival?, &mut job),
+            () = fallback.due() => fallback.act(&mut job, plan),
+            received = signals.next() => pass_on(received?, &mut job),
         }
     }
     let verdict = guardian.dismiss();
     if verdict == Verdict::Fired && !is_lost {
-        tell(Trouble::NotRenewed); // the job was gone before the notice was read
+        tell(StopReason::NotRenewed); // the job was gone before the notice was read
     }
     let status = job.reap()?;
     let leaving = if verdict == Verdict::Fired {
         // What the job left behind was told to end too, and has until the kill to do so.
         let limit = plan.kill_after + Duration::from_secs(1);
-        if timeout(limit, ears.gone()).await.is_ok() {
+        if timeout(limit, notices.gone()).await.is_ok() {
             guardian.wait();
         }
         None
@@ -102,7 +102,7 @@ pub(crate) async fn supervise(
     let outcome = match verdict {
         Verdict::Fired => Outcome::Lost(status),
         _ if is_lost => Outcome::Lost(status),
-        _ if reserve.asked => Outcome::Unguarded(status),
+        _ if fallback.asked => Outcome::Unguarded(status),
         _ => Outcome::Ended(status),
     };
     Ok((outcome, leaving))
@@ -113,12 +113,12 @@ pub(crate) async fn supervise(
 const GUARDIAN_FIRST: Duration = Duration::from_millis(100);
 
 /// The wrapper's own hand, for when the guardian is dead or stopped.
-struct Reserve {
+struct Fallback {
     due: Option<Instant>,
     asked: bool,
 }
 
-impl Reserve {
+impl Fallback {
     async fn due(&self) {
         match self.due {
             Some(at) => sleep_until(at).await,
@@ -131,7 +131,7 @@ impl Reserve {
             job.processes().kill();
             Duration::from_millis(100)
         } else {
-            job.processes().ask(plan.signal);
+            job.processes().terminate(plan.signal);
             plan.kill_after
         };
         self.asked = true;
@@ -140,15 +140,15 @@ impl Reserve {
 }
 
 /// Waits for what the guardian says by itself. To be had before the job starts: without it nobody may watch the job.
-pub(crate) struct Ears {
+pub(crate) struct GuardianNotices {
     channel: Channel,
     readable: AsyncFd<OwnedFd>,
 }
 
-impl Ears {
-    pub(crate) fn listen(channel: Channel) -> io::Result<Ears> {
+impl GuardianNotices {
+    pub(crate) fn listen(channel: Channel) -> io::Result<GuardianNotices> {
         let readable = watch_readable(channel.as_fd().try_clone_to_owned()?)?;
-        Ok(Ears { channel, readable })
+        Ok(GuardianNotices { channel, readable })
     }
 
     async fn notice(&self) -> io::Result<Notice> {

@@ -19,24 +19,24 @@ pub(crate) const CLEAR: &str = "\r\x1b[K";
 
 /// What the library tells while it waits.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Watch(Arc<Seen>);
+pub(crate) struct WaitState(Arc<Shared>);
 
 #[derive(Debug, Default)]
-struct Seen {
-    told: Mutex<Option<Told>>,
+struct Shared {
+    told: Mutex<Option<Situation>>,
     latest: Mutex<Option<Waiting>>,
     changed: Notify,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Told {
+enum Situation {
     /// A place in line.
     Place(usize),
     /// Nobody is granted until then.
     Quarantine { why: Quarantine, until: u64 },
 }
 
-impl Watch {
+impl WaitState {
     /// For `on_wait`.
     pub(crate) fn tell(&self, waiting: &Waiting) {
         *lock(&self.0.latest) = Some(waiting.clone());
@@ -45,17 +45,17 @@ impl Watch {
             return; // the line goes on showing what was known
         }
         let told = match waiting.quarantine {
-            None => Told::Place(waiting.place),
+            None => Situation::Place(waiting.place),
             Some(why) => {
                 let remaining = boottime::nanoseconds(waiting.remaining.unwrap_or_default());
                 let until = boottime::now().saturating_add(remaining);
-                Told::Quarantine { why, until }
+                Situation::Quarantine { why, until }
             }
         };
         *lock(&self.0.told) = Some(told);
     }
 
-    fn told(&self) -> Option<Told> {
+    fn told(&self) -> Option<Situation> {
         *lock(&self.0.told)
     }
 
@@ -79,7 +79,7 @@ impl Watch {
         loop {
             if let Some(told) = self.told() {
                 let what = told.in_words(client, name).await;
-                let text = format!("leaselock: waiting for {}: {what}", output::tame(name));
+                let text = format!("leaselock: waiting for {}: {what}", output::sanitized(name));
                 let short: String = text.chars().take(columns().saturating_sub(1)).collect();
                 output::say(&format!("{CLEAR}{short}"));
             }
@@ -97,16 +97,16 @@ pub(crate) fn clear() -> &'static str {
     if stderr().is_terminal() { CLEAR } else { "" }
 }
 
-impl Told {
+impl Situation {
     async fn in_words(self, client: &Locks, name: &str) -> String {
         match self {
-            Told::Place(place) => match client.inspect(name).await.map(|seen| seen.state) {
+            Situation::Place(place) => match client.inspect(name).await.map(|seen| seen.state) {
                 Ok(Holding::Held(holder)) => {
                     format!("place {place} behind {}", show::holder(&holder))
                 }
                 _ => format!("place {place}"),
             },
-            Told::Quarantine { why, until } => {
+            Situation::Quarantine { why, until } => {
                 let left = Duration::from_nanos(until.saturating_sub(boottime::now()));
                 let seconds = left.as_millis().div_ceil(1000);
                 format!("strict mode grants nobody for {seconds} s: {why}")

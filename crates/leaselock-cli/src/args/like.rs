@@ -33,7 +33,7 @@ impl LikeArgs {
     }
 
     /// The library, when it does not take its locks as leaselock does.
-    pub(crate) fn odd(&self) -> Option<Preset> {
+    pub(crate) fn other_protocol(&self) -> Option<Preset> {
         self.preset
             .filter(|preset| preset.protocol() != Protocol::Native)
     }

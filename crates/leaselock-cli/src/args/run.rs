@@ -115,7 +115,7 @@ const SHORTEST_TTL: Duration = Duration::from_millis(100);
 
 impl RunArgs {
     /// How the lock is taken: as was asked for, or as the library of --like does.
-    pub(crate) fn way(&self) -> Protocol {
+    pub(crate) fn effective_protocol(&self) -> Protocol {
         match (self.protocol, self.lock.like.preset) {
             (Protocol::Native, Some(preset)) => preset.protocol(),
             (protocol, _) => protocol,
@@ -125,7 +125,7 @@ impl RunArgs {
     /// Whether that way has no renewal.
     pub(crate) fn is_never_renewed(&self) -> bool {
         matches!(
-            self.way(),
+            self.effective_protocol(),
             Protocol::SetnxGetset | Protocol::SetexRenamenx { .. } | Protocol::WatchMulti
         )
     }

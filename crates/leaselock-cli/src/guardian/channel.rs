@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 
-use super::message::{Heard, JobKind, Message, hear};
+use super::message::{JobKind, Message, Received, receive};
 
 /// The socket to the guardian. Cheap to clone, and to be used from any thread for sending.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ impl Channel {
         Message::Job(pid, kind)
             .send(&self.0)
             .map_err(|_| Refusal::Unguarded)?;
-        match self.hear_within(ANSWER_LIMIT) {
+        match self.receive_within(ANSWER_LIMIT) {
             Some(Message::Watching) => Ok(()),
             Some(Message::Refused(why)) if why != 0 => Err(Refusal::Blind(why)),
             Some(_) => Err(Refusal::TooLate),
@@ -67,11 +67,11 @@ impl Channel {
     /// What the guardian said by itself, if anything; never waits.
     pub(crate) fn notice(&self) -> Option<Notice> {
         loop {
-            match hear(&self.0) {
-                Ok(Heard::Message(Message::Fired, _)) => return Some(Notice::Fired),
-                Ok(Heard::Message(..)) => {}
-                Ok(Heard::Nothing) => return None,
-                Ok(Heard::Closed) | Err(_) => return Some(Notice::Gone),
+            match receive(&self.0) {
+                Ok(Received::Message(Message::Fired, _)) => return Some(Notice::Fired),
+                Ok(Received::Message(..)) => {}
+                Ok(Received::Nothing) => return None,
+                Ok(Received::Closed) | Err(_) => return Some(Notice::Gone),
             }
         }
     }
@@ -84,12 +84,12 @@ impl Channel {
         message.send(&self.0).ok()
     }
 
-    pub(super) fn hear_within(&self, limit: Duration) -> Option<Message> {
+    pub(super) fn receive_within(&self, limit: Duration) -> Option<Message> {
         loop {
-            match hear(&self.0) {
-                Ok(Heard::Message(message, _)) => return Some(message),
-                Ok(Heard::Nothing) => self.ready_within(PollFlags::IN, limit)?,
-                Ok(Heard::Closed) | Err(_) => return None,
+            match receive(&self.0) {
+                Ok(Received::Message(message, _)) => return Some(message),
+                Ok(Received::Nothing) => self.ready_within(PollFlags::IN, limit)?,
+                Ok(Received::Closed) | Err(_) => return None,
             }
         }
     }

@@ -75,7 +75,7 @@ impl Guardian {
     fn ask_for_verdict(&self) -> Option<Verdict> {
         self.channel.send_within(Message::Done, ANSWER_LIMIT)?;
         loop {
-            match self.channel.hear_within(ANSWER_LIMIT)? {
+            match self.channel.receive_within(ANSWER_LIMIT)? {
                 Message::Over { fired: true } => return Some(Verdict::Fired),
                 Message::Over { fired: false } => return Some(Verdict::Quiet),
                 // Notices that crossed our message.

@@ -117,7 +117,7 @@ impl Message {
 
 /// What one look at the socket found.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum Received {
     Message(Message, Option<OwnedFd>),
     Nothing,
     /// Everybody who could still write is gone.
@@ -126,7 +126,7 @@ pub(super) enum Heard {
 
 /// Reads one message without waiting. Allocates nothing, because the job calls it between fork
 /// and exec.
-pub(super) fn hear(socket: impl AsFd) -> Result<Heard> {
+pub(super) fn receive(socket: impl AsFd) -> Result<Received> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; LENGTH];
@@ -138,19 +138,19 @@ pub(super) fn hear(socket: impl AsFd) -> Result<Heard> {
             // The second says once that the other side left with words of ours unread; what it
             // said itself before that is still to be had.
             Err(Errno::INTR | Errno::CONNRESET) => {}
-            Err(Errno::AGAIN) => return Ok(Heard::Nothing),
+            Err(Errno::AGAIN) => return Ok(Received::Nothing),
             Err(error) => return Err(error),
         }
     };
     if received == 0 {
-        return Ok(Heard::Closed);
+        return Ok(Received::Closed);
     }
     let fd = ancillary.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
         _ => None,
     });
     let message = Message::decode(bytes).ok_or(Errno::BADMSG)?;
-    Ok(Heard::Message(message, fd))
+    Ok(Received::Message(message, fd))
 }
 
 #[cfg(test)]
@@ -185,14 +185,14 @@ mod tests {
                 ];
                 sent.iter().for_each(|message| message.send(&here).unwrap());
                 for message in sent {
-                    let Heard::Message(heard, None) = hear(&there).unwrap() else {
+                    let Received::Message(heard, None) = receive(&there).unwrap() else {
                         panic!()
                     };
                     assert_eq!(heard, message);
                 }
             }
         }
-        assert!(matches!(hear(&there).unwrap(), Heard::Nothing));
+        assert!(matches!(receive(&there).unwrap(), Received::Nothing));
     }
 
     #[test]
@@ -201,12 +201,12 @@ mod tests {
         let (kept, other_end) = pair();
         Message::Keep.send_with(&here, kept.as_fd()).unwrap();
         drop(kept);
-        let Heard::Message(Message::Keep, Some(fd)) = hear(&there).unwrap() else {
+        let Received::Message(Message::Keep, Some(fd)) = receive(&there).unwrap() else {
             panic!()
         };
-        assert!(matches!(hear(&other_end).unwrap(), Heard::Nothing));
+        assert!(matches!(receive(&other_end).unwrap(), Received::Nothing));
         drop(fd);
-        assert!(matches!(hear(&other_end).unwrap(), Heard::Closed));
+        assert!(matches!(receive(&other_end).unwrap(), Received::Closed));
     }
 
     #[test]
@@ -214,7 +214,7 @@ mod tests {
         let (here, there) = pair();
         Message::Deadline(1).send(&here).unwrap();
         drop(there);
-        assert!(matches!(hear(&here).unwrap(), Heard::Closed));
+        assert!(matches!(receive(&here).unwrap(), Received::Closed));
         assert!(Message::Deadline(2).send(&here).is_err());
     }
 
@@ -224,12 +224,15 @@ mod tests {
         Message::Deadline(1).send(&here).unwrap();
         Message::Over { fired: true }.send(&there).unwrap();
         drop(there);
-        let heard = hear(&here).unwrap();
+        let heard = receive(&here).unwrap();
         assert!(
-            matches!(heard, Heard::Message(Message::Over { fired: true }, None)),
+            matches!(
+                heard,
+                Received::Message(Message::Over { fired: true }, None)
+            ),
             "{heard:?}"
         );
-        assert!(matches!(hear(&here).unwrap(), Heard::Closed));
+        assert!(matches!(receive(&here).unwrap(), Received::Closed));
     }
 
     #[test]

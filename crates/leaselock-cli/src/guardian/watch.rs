@@ -12,7 +12,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use super::message::{Heard, JobKind, Message, hear};
+use super::message::{JobKind, Message, Received, receive};
 use super::schedule::{Next, Plan, Schedule};
 use crate::process_tree::ProcessTree;
 use crate::{boottime, process};
@@ -107,7 +107,7 @@ impl Watch<'_> {
             }
             let due = self.act();
             let look = self
-                .must_look()
+                .must_poll()
                 .then(|| boottime::now().saturating_add(pause));
             if look.is_some() {
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -118,14 +118,14 @@ impl Watch<'_> {
 
     /// Takes one message; says whether there was one.
     fn listen(&mut self) -> bool {
-        match hear(self.socket) {
-            Ok(Heard::Message(message, fd)) => {
+        match receive(self.socket) {
+            Ok(Received::Message(message, fd)) => {
                 self.kept.extend(fd);
                 self.take(message);
                 true
             }
-            Ok(Heard::Nothing) => false,
-            Ok(Heard::Closed) | Err(_) => {
+            Ok(Received::Nothing) => false,
+            Ok(Received::Closed) | Err(_) => {
                 self.wrapper = Wrapper::Dead;
                 false
             }
@@ -165,7 +165,7 @@ impl Watch<'_> {
         if !self.schedule.may_start(boottime::now()) {
             return Ok(None);
         }
-        let processes = ProcessTree::take(pid.ok_or(Errno::SRCH)?, kind.own_group)?;
+        let processes = ProcessTree::open(pid.ok_or(Errno::SRCH)?, kind.own_group)?;
         Ok(Some((processes, kind)))
     }
 
@@ -180,7 +180,7 @@ impl Watch<'_> {
                     }
                     return at;
                 }
-                Next::Signal => job.ask(self.plan.signal),
+                Next::Signal => job.terminate(self.plan.signal),
                 Next::Kill => job.kill(),
             }
             self.say(Message::Fired);
@@ -201,7 +201,7 @@ impl Watch<'_> {
     }
 
     /// Whether to look again soon, since no event will tell that the last of the job has gone.
-    fn must_look(&self) -> bool {
+    fn must_poll(&self) -> bool {
         let Some((job, _)) = &self.job else {
             return false;
         };

@@ -5,16 +5,16 @@ use std::time::Duration;
 use leaselock::{AcquireError, Fence, Inspection, Lease, Mutex, Wait};
 use serde_json::json;
 
+use crate::ancestors::Ancestors;
 use crate::args::Globals;
 use crate::args::lease::{AcquireArgs, LockArgs, WaitArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::kin::Kin;
 use crate::procfs::Status;
+use crate::progress::Progress;
 use crate::session::Locks;
-use crate::signals::{Intake, Signals};
-use crate::story::Story;
-use crate::waiting_message::Watch;
+use crate::signals::{SignalStream, Signals};
+use crate::waiting_message::WaitState;
 use crate::{output, session, show, signal_name};
 
 /// Whoever leaves the queue waits no longer than this for a store that does not answer: one request time-out.
@@ -23,17 +23,17 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// Takes the lock and prints its handle. A handle that nobody could read is given back.
 pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure> {
     let name = args.lock.like.name(&args.name, globals)?;
-    if let Some(preset) = args.lock.like.odd() {
+    if let Some(preset) = args.lock.like.other_protocol() {
         let text = format!("--like: a lease of {preset} has no handle; use run");
         return Err(Failure::new(text, Exit::USAGE));
     }
     let client = session::client_without_session(globals)?;
     let signals = Signals::block(&Status::read()?)?;
     session::block_on(async {
-        let intake = signals.listen()?;
+        let signals = signals.listen()?;
         let mutex = mutex(&client, &args.name, &args.lock, globals).renewal(false);
-        let story = Story::of(&name, client.has_queue(), globals);
-        let lease = match obtain(&client, mutex, &args.wait, globals, &intake, &story).await? {
+        let progress = Progress::of(&name, client.has_queue(), globals);
+        let lease = match obtain(&client, mutex, &args.wait, globals, &signals, &progress).await? {
             Obtained::Lease(lease) => lease,
             Obtained::Ended(exit) => return Ok(exit),
         };
@@ -94,18 +94,18 @@ pub(crate) async fn obtain(
     mutex: Mutex,
     wait: &WaitArgs,
     globals: &Globals,
-    signals: &Intake,
-    story: &Story,
+    signals: &SignalStream,
+    progress: &Progress,
 ) -> Result<Obtained, Failure> {
-    let watch = Watch::default();
-    let kin = Kin::of_this_process();
+    let state = WaitState::default();
+    let ancestors = Ancestors::of_this_process();
     let name = mutex.name().unwrap_or_default().to_owned();
     let policy = match (wait.nonblock, wait.wait) {
         (true, _) => Wait::No,
         (false, Some(limit)) => Wait::Within(limit),
         (false, None) => Wait::Forever,
     };
-    let told = watch.clone();
+    let told = state.clone();
     let mutex = mutex
         .wait(policy)
         .on_wait(move |waiting| told.tell(waiting));
@@ -115,19 +115,19 @@ pub(crate) async fn obtain(
         signal = signals.ending() => {
             let signal = signal?;
             client.close_within(LEAVE_WITHIN).await; // out of line, before anybody is granted to us
-            story.gave_up(&format!("SIG{}", signal_name::name(signal)));
+            progress.gave_up(&format!("SIG{}", signal_name::name(signal)));
             return Ok(Obtained::Ended(Exit::by_signal(signal)));
         }
-        failure = kin.holds(client, &name, wait.busy()), if !wait.nonblock => {
+        failure = ancestors.holds(client, &name, wait.busy()), if !wait.nonblock => {
             client.close_within(LEAVE_WITHIN).await;
             return Err(failure);
         }
-        () = watch.show(client, &name, globals) => unreachable!("it never ends"),
-        () = story.follow(&watch, client, &name) => unreachable!("it never ends"),
+        () = state.show(client, &name, globals) => unreachable!("it never ends"),
+        () = progress.follow(&state, client, &name) => unreachable!("it never ends"),
     };
     match outcome {
         Ok(lease) => {
-            story.acquired(&lease);
+            progress.acquired(&lease);
             Ok(Obtained::Lease(lease))
         }
         Err(error @ AcquireError::StillBusy { .. }) => {
@@ -141,7 +141,7 @@ pub(crate) async fn obtain(
                 // Busy is an answer and no error, so -q keeps quiet about it.
                 return Ok(Obtained::Ended(wait.busy()));
             }
-            Err(busy(seen, &name, &error, wait.busy(), &kin))
+            Err(busy(seen, &name, &error, wait.busy(), &ancestors))
         }
         Err(error) => Err(Failure::acquire(&error, wait.busy())),
     }
@@ -153,11 +153,11 @@ fn busy(
     name: &str,
     error: &AcquireError,
     exit: Exit,
-    kin: &Kin,
+    ancestors: &Ancestors,
 ) -> Failure {
     match seen.map(|seen| seen.state) {
         Some(leaselock::Holding::Held(holder)) => {
-            let remark = kin.remark(&holder);
+            let remark = ancestors.remark(&holder);
             let text = format!("`{name}` is held by {}{remark}", show::holder(&holder));
             Failure::new(text, exit)
         }

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
                 .unwrap_or_default();
             output::say(&format!(
                 "leaselock: `{}` was taken from {who}{fence}; it may work on until its next renewal\n",
-                output::tame(&name)
+                output::sanitized(&name)
             ));
         }
         Ok(Exit::OK)

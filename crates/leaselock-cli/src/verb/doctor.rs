@@ -41,7 +41,7 @@ fn words(report: &Report) -> String {
     for (store, checks) in parts(report) {
         let lines: String = checks.iter().map(|check| line(check, width)).collect();
         let gap = if text.is_empty() { "" } else { "\n" };
-        text += &format!("{gap}{}\n{lines}", output::tame(store));
+        text += &format!("{gap}{}\n{lines}", output::sanitized(store));
     }
     for (kept, heading) in [
         (Kept::Yes, "This can promise:"),
@@ -89,11 +89,11 @@ fn word(fit: Fit) -> &'static str {
 }
 
 fn line(check: &Check, width: usize) -> String {
-    let found = output::tame(&check.found);
+    let found = output::sanitized(&check.found);
     let advice = check
         .advice
         .as_deref()
-        .map(|advice| format!("\n       {:width$}  {}", "", output::tame(advice)));
+        .map(|advice| format!("\n       {:width$}  {}", "", output::sanitized(advice)));
     format!(
         "{:5}  {:width$}  {found}{}\n",
         word(check.fit),
@@ -103,7 +103,7 @@ fn line(check: &Check, width: usize) -> String {
 }
 
 fn sentence(promise: &Promise) -> String {
-    format!("  - {}\n", output::tame(&promise.text))
+    format!("  - {}\n", output::sanitized(&promise.text))
 }
 
 fn object(store: &str, check: &Check) -> serde_json::Value {

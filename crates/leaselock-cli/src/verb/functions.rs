@@ -18,7 +18,7 @@ pub(crate) fn run(args: &FunctionsArgs, globals: &Globals) -> Result<Exit, Failu
     let locks = session::client(globals)?;
     let loaded = session::block_on(async { Ok(locks.load_functions().await?) })?;
     let text = if globals.json {
-        let node = |one: &FunctionsNode| json!({ "node": output::tame(&one.node), "was_there": one.was_there });
+        let node = |one: &FunctionsNode| json!({ "node": output::sanitized(&one.node), "was_there": one.was_there });
         let object = json!({
             "library": loaded.name,
             "was_there": loaded.was_there,
@@ -39,14 +39,14 @@ fn in_words(loaded: &LoadedFunctions) -> String {
         if was_there { "was there" } else { "is loaded" }
     };
     let others = loaded.others.iter();
-    let others = others.map(|name| format!("of another version: {}\n", output::tame(name)));
+    let others = others.map(|name| format!("of another version: {}\n", output::sanitized(name)));
     let nodes: String = match &loaded.nodes[..] {
         [_, _, ..] => {
             let nodes = loaded.nodes.iter();
             let line = |one: &FunctionsNode| {
                 format!(
                     "{}: {} {}\n",
-                    output::tame(&one.node),
+                    output::sanitized(&one.node),
                     loaded.name,
                     how(one.was_there)
                 )

@@ -14,14 +14,14 @@ use crate::args::run::{RunArgs, RunPlan};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
-use crate::job::{CannotStart, Job, Order};
+use crate::job::{CannotStart, Job, JobSpec};
 use crate::loss::{self, Loss};
 use crate::process::SignalSet;
 use crate::procfs::Status;
+use crate::progress::Progress;
 use crate::session::Locks;
-use crate::signals::{Intake, Signals};
-use crate::story::Story;
-use crate::supervise::{Ears, Outcome, Trouble, supervise};
+use crate::signals::{SignalStream, Signals};
+use crate::supervise::{GuardianNotices, Outcome, StopReason, supervise};
 use crate::{boottime, environment, output, session};
 
 /// Guardian first, while there is one thread; then the lock; then the job.
@@ -46,23 +46,23 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
     let signals = Signals::block(&status)?;
     let mask = signals.mask_before();
     session::block_on(async {
-        let intake = signals.listen()?;
-        let queued = client.has_queue() && args.way() == Protocol::Native;
-        let story = Story::of(&name, queued, globals);
-        match obtain(&client, lock, &args.wait, globals, &intake, &story).await {
+        let signals = signals.listen()?;
+        let queued = client.has_queue() && args.effective_protocol() == Protocol::Native;
+        let progress = Progress::of(&name, queued, globals);
+        match obtain(&client, lock, &args.wait, globals, &signals, &progress).await {
             Ok(Obtained::Lease(lease)) => {
-                let scene = Scene {
+                let held = HeldLock {
                     args,
                     name: &name,
                     globals,
                     plan: &plan,
                     client: &client,
-                    intake: &intake,
-                    story: &story,
+                    signals: &signals,
+                    progress: &progress,
                     store: client.store(),
                     held_since: boottime::now(),
                 };
-                scene.hold(lease, guardian, mask).await
+                held.hold(lease, guardian, mask).await
             }
             Ok(Obtained::Ended(exit)) => {
                 guardian.retire();
@@ -76,15 +76,15 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
     })
 }
 
-struct Scene<'a> {
+struct HeldLock<'a> {
     args: &'a RunArgs,
     /// As leaselock knows it.
     name: &'a str,
     globals: &'a Globals,
     plan: &'a RunPlan,
     client: &'a Locks,
-    intake: &'a Intake,
-    story: &'a Story,
+    signals: &'a SignalStream,
+    progress: &'a Progress,
     store: String,
     held_since: u64,
 }
@@ -96,7 +96,7 @@ fn ends_in(end: &End) -> Duration {
     Duration::from_nanos(end.load(Ordering::SeqCst).saturating_sub(boottime::now()))
 }
 
-impl Scene<'_> {
+impl HeldLock<'_> {
     async fn hold(
         &self,
         lease: Lease,
@@ -109,8 +109,8 @@ impl Scene<'_> {
             self.give_back(lease).await.ok();
             return Err(failure);
         }
-        let ears = match Ears::listen(guardian.channel()) {
-            Ok(ears) => ears,
+        let notices = match GuardianNotices::listen(guardian.channel()) {
+            Ok(notices) => notices,
             Err(error) => {
                 guardian.retire();
                 self.give_back(lease).await.ok();
@@ -131,14 +131,14 @@ impl Scene<'_> {
             }
         };
         let losing = lease.lost();
-        let tell = |trouble| self.tell(trouble, &lease, &end);
+        let tell = |reason| self.tell(reason, &lease, &end);
         let lost = async { drop(losing.await) };
         let (outcome, leaving) = supervise(
             job,
             guardian,
-            ears,
+            notices,
             &self.plan.guardian,
-            self.intake,
+            self.signals,
             lost,
             tell,
         )
@@ -191,7 +191,7 @@ impl Scene<'_> {
 
     fn tell_released(&self) {
         let held = boottime::now().saturating_sub(self.held_since);
-        self.story.released(Duration::from_nanos(held));
+        self.progress.released(Duration::from_nanos(held));
     }
 
     /// A lease that was handed over is short until its first renewal, but the job's last moments are counted back from
@@ -221,7 +221,7 @@ impl Scene<'_> {
                 .keep(descriptor)
                 .map_err(CannotStart::System)?;
         }
-        let order = Order {
+        let spec = JobSpec {
             program: &self.plan.program,
             arguments: &self.plan.arguments,
             name: self.name,
@@ -231,7 +231,7 @@ impl Scene<'_> {
             withhold_url: environment::withholds_url(self.args.keep_url),
             limited: self.args.max_hold.is_some(),
         };
-        Job::start(&order, guardian.channel(), mask)
+        Job::start(&spec, guardian.channel(), mask)
     }
 
     fn not_started(&self, reason: &CannotStart) -> Failure {
@@ -250,15 +250,15 @@ impl Scene<'_> {
         Failure::new(text, reason.exit())
     }
 
-    fn tell(&self, trouble: Trouble, lease: &Lease, end: &End) {
+    fn tell(&self, reason: StopReason, lease: &Lease, end: &End) {
         let (name, store) = (self.name, self.store.as_str());
         let near = || Loss::near(name, store, lease);
-        let loss = match (trouble, lease.lost().check().err()) {
-            (Trouble::Unguarded, _) => {
+        let loss = match (reason, lease.lost().check().err()) {
+            (StopReason::Unguarded, _) => {
                 return self.say("unguarded", "the guardian died; the job is ended");
             }
-            (Trouble::Lost, Some(lost)) => Loss::of(name, store, &lost),
-            (Trouble::Lost | Trouble::NotRenewed, _) => near(),
+            (StopReason::Lost, Some(lost)) => Loss::of(name, store, &lost),
+            (StopReason::Lost | StopReason::NotRenewed, _) => near(),
         };
         let loss = loss
             .by_longest_hold(self.hold_is_over(end))
@@ -279,7 +279,7 @@ impl Scene<'_> {
 
     /// Said even with `-q`: it is an error.
     fn say(&self, event: &str, text: &str) {
-        let text = output::tame(text);
+        let text = output::sanitized(text);
         if self.globals.json {
             output::say(&output::json(
                 &json!({ "event": event, "name": self.name, "text": text }),

@@ -18,7 +18,7 @@ pub(crate) fn play() -> ExitCode {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let intake = signals.listen().unwrap();
+        let signals = signals.listen().unwrap();
         std::fs::write("job", format!("{}\n", std::process::id())).unwrap();
         let mut heard = OpenOptions::new()
             .create(true)
@@ -26,11 +26,11 @@ pub(crate) fn play() -> ExitCode {
             .open("heard")
             .unwrap();
         loop {
-            let arrival = intake.next().await.unwrap();
+            let received = signals.next().await.unwrap();
             writeln!(
                 heard,
                 "{}",
-                if arrival.from_terminal {
+                if received.from_terminal {
                     "key"
                 } else {
                     "process"

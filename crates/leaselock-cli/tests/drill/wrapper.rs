@@ -12,10 +12,10 @@ use rustix::process::Signal;
 use crate::boottime;
 use crate::exit::Exit;
 use crate::guardian::{Guardian, Plan};
-use crate::job::{Job, Order};
+use crate::job::{Job, JobSpec};
 use crate::procfs::Status;
 use crate::signals::Signals;
-use crate::supervise::{Ears, Outcome, supervise};
+use crate::supervise::{GuardianNotices, Outcome, supervise};
 
 /// The first argument that makes this program a wrapper.
 pub(crate) const PART: &str = "play-the-wrapper";
@@ -106,7 +106,7 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
         guardian.channel().keep(lock()).unwrap();
     }
     let mask = signals.mask_before();
-    let order = Order {
+    let spec = JobSpec {
         withhold_url: false,
         program: &command[0],
         arguments: &command[1..],
@@ -116,14 +116,14 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
         session: lease.job_holds.then(inheritable_lock),
         limited: false,
     };
-    let job = match Job::start(&order, guardian.channel(), mask) {
+    let job = match Job::start(&spec, guardian.channel(), mask) {
         Ok(job) => job,
         Err(refusal) => {
             guardian.retire();
             return refusal.exit();
         }
     };
-    drop(order);
+    drop(spec);
     let lost = async {
         match lease.lost_ms {
             0 => std::future::pending().await,
@@ -131,10 +131,10 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
             ms => tokio::time::sleep(Duration::from_millis(ms)).await,
         }
     };
-    let intake = signals.listen().unwrap();
-    let tell = |trouble| eprintln!("{trouble:?}");
-    let ears = Ears::listen(guardian.channel()).unwrap();
-    let supervised = supervise(job, guardian, ears, &PLAN, &intake, lost, tell).await;
+    let signals = signals.listen().unwrap();
+    let tell = |reason| eprintln!("{reason:?}");
+    let notices = GuardianNotices::listen(guardian.channel()).unwrap();
+    let supervised = supervise(job, guardian, notices, &PLAN, &signals, lost, tell).await;
     let (outcome, leaving) = supervised.unwrap();
     if let Some(guardian) = leaving {
         guardian.wait();

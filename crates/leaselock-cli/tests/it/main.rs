@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A test that panics has failed, which is right.
 
+mod ancestors;
 mod bad_input;
 mod bench;
 mod co_users;
@@ -11,13 +12,13 @@ mod damage;
 mod ending;
 mod handles;
 mod json;
-mod kin;
 mod lacking;
 mod like;
 mod long_wait;
 mod lost;
 mod operators;
 mod prefix;
+mod progress;
 mod protocols;
 mod quorum;
 mod replicas;
@@ -26,6 +27,5 @@ mod secrets;
 mod secured;
 mod sessions;
 mod signals;
-mod story;
 mod strict;
 mod unwell_servers;

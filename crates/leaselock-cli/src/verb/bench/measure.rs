@@ -6,7 +6,7 @@ use leaselock::Client;
 use tokio::task::JoinSet;
 
 use super::figures::Figures;
-use super::{figures, free, hand_over, progress};
+use super::{figures, free, hand_over, status_line};
 use crate::args::Globals;
 use crate::args::bench::BenchArgs;
 use crate::exit::Exit;
@@ -23,10 +23,10 @@ pub(crate) fn run(args: &BenchArgs, globals: &Globals) -> Result<Exit, Failure> 
     let clients = clients(args, globals)?;
     let signals = Signals::block(&Status::read()?)?;
     session::block_on(async {
-        let intake = signals.listen()?;
+        let signals = signals.listen()?;
         let outcome = tokio::select! {
             biased;
-            signal = intake.ending() => Err(Exit::by_signal(signal?)),
+            signal = signals.ending() => Err(Exit::by_signal(signal?)),
             figures = measure(args, globals, &clients) => Ok(figures),
         };
         // What was under way has been dropped by now; closing sees it gone from the store.
@@ -63,10 +63,12 @@ async fn measure(
     let mut found = Vec::new();
     for tasks in TASKS {
         let what = format!("free locks, {tasks} at a time");
-        found.push(progress::shown(globals, &what, free::measure(&clients[0], tasks, span)).await?);
+        found.push(
+            status_line::shown(globals, &what, free::measure(&clients[0], tasks, span)).await?,
+        );
     }
     let what = format!("hand-over among {} waiters", clients.len());
-    found.push(progress::shown(globals, &what, hand_over::measure(clients, span)).await?);
+    found.push(status_line::shown(globals, &what, hand_over::measure(clients, span)).await?);
     Ok(found)
 }
 

@@ -5,6 +5,6 @@ mod figures;
 mod free;
 mod hand_over;
 mod measure;
-mod progress;
+mod status_line;
 
 pub(crate) use self::measure::run;

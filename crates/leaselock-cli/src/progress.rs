@@ -8,14 +8,14 @@ use serde_json::json;
 use crate::args::Globals;
 use crate::secrets::without_secrets;
 use crate::session::Locks;
-use crate::waiting_message::{self, Watch};
+use crate::waiting_message::{self, WaitState};
 use crate::{boottime, output, show};
 
 /// How often a wait that goes on says so.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// The story of one lock.
-pub(crate) struct Story {
+/// What `-v` tells of one lock.
+pub(crate) struct Progress {
     name: String,
     /// A quorum and other libraries' ways of locking have no queue, so nobody has a position.
     queued: bool,
@@ -24,11 +24,11 @@ pub(crate) struct Story {
     began: u64,
 }
 
-impl Story {
+impl Progress {
     /// Begins now. Tells nothing unless `-v` asks for it.
-    pub(crate) fn of(name: &str, queued: bool, globals: &Globals) -> Story {
-        Story {
-            name: output::tame(&without_secrets(name)),
+    pub(crate) fn of(name: &str, queued: bool, globals: &Globals) -> Progress {
+        Progress {
+            name: output::sanitized(&without_secrets(name)),
             queued,
             told: globals.verbose > 0,
             json: globals.json,
@@ -44,7 +44,7 @@ impl Story {
         if !self.told {
             return;
         }
-        let (name, text) = (&self.name, output::tame(text));
+        let (name, text) = (&self.name, output::sanitized(text));
         if self.json {
             let object = json!({ "event": event, "name": name, "text": text });
             output::say(&output::json(&object));
@@ -77,20 +77,24 @@ impl Story {
     }
 
     /// Tells how the wait of `run` and `acquire` goes on. Never ends, so put it beside the wait in a `select!`.
-    pub(crate) async fn follow(&self, watch: &Watch, client: &Locks, name: &str) {
+    pub(crate) async fn follow(&self, state: &WaitState, client: &Locks, name: &str) {
         if !self.told {
             std::future::pending::<()>().await;
         }
-        let mut plot = Plot::default();
+        let mut pacing = Pacing::default();
         let store = client.store();
         loop {
             let minute = tokio::time::sleep(EVERY);
             tokio::select! {
-                () = watch.changed() => {}
+                () = state.changed() => {}
                 () = minute => {}
             }
-            let news = watch.latest().map(|waiting| News::of(&waiting, &store));
-            let Some(line) = news.and_then(|news| plot.next(self.age(), news)) else {
+            let observation = state
+                .latest()
+                .map(|waiting| Observation::of(&waiting, &store));
+            let Some(line) =
+                observation.and_then(|observation| pacing.next(self.age(), observation))
+            else {
                 continue;
             };
             let (event, mut text) = line.in_words(self.queued, &store);
@@ -104,7 +108,7 @@ impl Story {
     }
 
     /// The same for `wait`, which has no place in the queue.
-    pub(crate) async fn look_on(&self, client: &Locks, name: &str) {
+    pub(crate) async fn follow_holder(&self, client: &Locks, name: &str) {
         if !self.told {
             std::future::pending::<()>().await;
         }
@@ -132,7 +136,7 @@ async fn holder(client: &Locks, name: &str) -> Option<String> {
 }
 
 /// A failed request in a few words: what a person needs to know which server to look at, and why.
-pub(crate) fn trouble(error: &StoreError, store: &str) -> String {
+pub(crate) fn failing(error: &StoreError, store: &str) -> String {
     let cause = cause(error, store);
     if is_silence(error) {
         format!("{store} does not answer ({cause})")
@@ -160,61 +164,65 @@ pub(crate) fn is_silence(error: &StoreError) -> bool {
 
 /// What the library has told of the wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum News {
+enum Observation {
     At(usize),
     Quarantine(String),
-    Trouble(String),
+    Failing(String),
 }
 
-impl News {
-    fn of(waiting: &Waiting, store: &str) -> News {
+impl Observation {
+    fn of(waiting: &Waiting, store: &str) -> Observation {
         match (&waiting.error, waiting.quarantine) {
-            (Some(error), _) => News::Trouble(trouble(error, store)),
-            (None, Some(why)) => News::Quarantine(why.to_string()),
-            (None, None) => News::At(waiting.place),
+            (Some(error), _) => Observation::Failing(failing(error, store)),
+            (None, Some(why)) => Observation::Quarantine(why.to_string()),
+            (None, None) => Observation::At(waiting.place),
         }
     }
 }
 
 /// Which line comes next. Time is an argument.
 #[derive(Debug, Default)]
-struct Plot {
-    last: Option<News>,
+struct Pacing {
+    last: Option<Observation>,
     /// When the latest line was told.
     told_at: Duration,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Line {
+enum Report {
     /// The first answer, or the first one of another kind.
-    Begins(News),
+    Begins(Observation),
     /// The same as a minute ago, or another position.
-    Still(Duration, News),
+    Still(Duration, Observation),
     /// The store answers again.
-    Back(Duration, News),
+    Back(Duration, Observation),
 }
 
-impl Plot {
-    fn next(&mut self, age: Duration, news: News) -> Option<Line> {
-        use News::{At, Trouble};
+impl Pacing {
+    fn next(&mut self, age: Duration, observation: Observation) -> Option<Report> {
+        use Observation::{At, Failing};
         let due = age >= self.told_at + EVERY;
-        let line = match (&self.last, &news) {
-            (Some(Trouble(_)), Trouble(_)) | (Some(At(_)), At(_)) if !due => return None,
-            (Some(before), _) if before == &news && !due => return None,
-            (Some(Trouble(_)), At(_)) => Line::Back(age, news.clone()),
-            (Some(Trouble(_)), Trouble(_)) | (Some(At(_)), At(_)) => Line::Still(age, news.clone()),
-            (Some(before), _) if before == &news => Line::Still(age, news.clone()),
-            _ => Line::Begins(news.clone()),
+        let line = match (&self.last, &observation) {
+            (Some(Failing(_)), Failing(_)) | (Some(At(_)), At(_)) if !due => return None,
+            (Some(before), _) if before == &observation && !due => return None,
+            (Some(Failing(_)), At(_)) => Report::Back(age, observation.clone()),
+            (Some(Failing(_)), Failing(_)) | (Some(At(_)), At(_)) => {
+                Report::Still(age, observation.clone())
+            }
+            (Some(before), _) if before == &observation => Report::Still(age, observation.clone()),
+            _ => Report::Begins(observation.clone()),
         };
-        (self.last, self.told_at) = (Some(news), age);
+        (self.last, self.told_at) = (Some(observation), age);
         Some(line)
     }
 }
 
-impl Line {
+impl Report {
     fn wants_holder(&self) -> bool {
-        let (Line::Begins(news) | Line::Still(_, news) | Line::Back(_, news)) = self;
-        matches!(news, News::At(_))
+        let (Report::Begins(observation)
+        | Report::Still(_, observation)
+        | Report::Back(_, observation)) = self;
+        matches!(observation, Observation::At(_))
     }
 
     /// The event, and the text without the holder.
@@ -224,31 +232,35 @@ impl Line {
             false => "waiting".to_owned(),
         };
         match self {
-            Line::Begins(News::At(place)) => ("queued", at(place)),
-            Line::Begins(News::Quarantine(why)) => {
+            Report::Begins(Observation::At(place)) => ("queued", at(place)),
+            Report::Begins(Observation::Quarantine(why)) => {
                 ("waiting", format!("strict mode grants nobody yet: {why}"))
             }
-            Line::Begins(News::Trouble(trouble)) => ("retrying", format!("{trouble}, retrying")),
-            Line::Still(age, news) => {
+            Report::Begins(Observation::Failing(trouble)) => {
+                ("retrying", format!("{trouble}, retrying"))
+            }
+            Report::Still(age, observation) => {
                 let age = show::duration(*age);
-                match news {
-                    News::At(place) => ("waiting", format!("still {} after {age}", at(place))),
-                    News::Quarantine(why) => (
+                match observation {
+                    Observation::At(place) => {
+                        ("waiting", format!("still {} after {age}", at(place)))
+                    }
+                    Observation::Quarantine(why) => (
                         "waiting",
                         format!("still waiting after {age}; strict mode grants nobody yet: {why}"),
                     ),
-                    News::Trouble(trouble) => (
+                    Observation::Failing(trouble) => (
                         "retrying",
                         format!("still waiting after {age}; {trouble}, retrying"),
                     ),
                 }
             }
-            Line::Back(age, News::At(place)) => {
+            Report::Back(age, Observation::At(place)) => {
                 let age = show::duration(*age);
                 let text = format!("{store} answers again; still {} after {age}", at(place));
                 ("waiting", text)
             }
-            Line::Back(_, _) => ("waiting", format!("{store} answers again")),
+            Report::Back(_, _) => ("waiting", format!("{store} answers again")),
         }
     }
 }
@@ -257,52 +269,58 @@ impl Line {
 mod tests {
     use super::*;
 
-    fn at(place: usize) -> News {
-        News::At(place)
+    fn at(place: usize) -> Observation {
+        Observation::At(place)
     }
 
-    fn silence() -> News {
-        News::Trouble("redis://h does not answer (timed out)".to_owned())
+    fn silence() -> Observation {
+        Observation::Failing("redis://h does not answer (timed out)".to_owned())
     }
 
     #[test]
     fn a_wait_is_told_at_its_beginning_and_then_once_a_minute() {
-        let mut plot = Plot::default();
+        let mut pacing = Pacing::default();
         let s = Duration::from_secs;
-        assert_eq!(plot.next(s(0), at(2)), Some(Line::Begins(at(2))));
-        assert_eq!(plot.next(s(5), at(2)), None);
-        assert_eq!(plot.next(s(59), at(1)), None);
-        assert_eq!(plot.next(s(60), at(1)), Some(Line::Still(s(60), at(1))));
-        assert_eq!(plot.next(s(119), at(1)), None);
-        assert_eq!(plot.next(s(121), at(1)), Some(Line::Still(s(121), at(1))));
+        assert_eq!(pacing.next(s(0), at(2)), Some(Report::Begins(at(2))));
+        assert_eq!(pacing.next(s(5), at(2)), None);
+        assert_eq!(pacing.next(s(59), at(1)), None);
+        assert_eq!(pacing.next(s(60), at(1)), Some(Report::Still(s(60), at(1))));
+        assert_eq!(pacing.next(s(119), at(1)), None);
+        assert_eq!(
+            pacing.next(s(121), at(1)),
+            Some(Report::Still(s(121), at(1)))
+        );
     }
 
     #[test]
     fn a_store_that_does_not_answer_is_told_at_once_once_a_minute_and_when_it_is_back() {
-        let mut plot = Plot::default();
+        let mut pacing = Pacing::default();
         let s = Duration::from_secs;
-        plot.next(s(0), at(1));
-        assert_eq!(plot.next(s(9), silence()), Some(Line::Begins(silence())));
-        assert_eq!(plot.next(s(10), silence()), None);
+        pacing.next(s(0), at(1));
         assert_eq!(
-            plot.next(s(69), silence()),
-            Some(Line::Still(s(69), silence()))
+            pacing.next(s(9), silence()),
+            Some(Report::Begins(silence()))
         );
-        assert_eq!(plot.next(s(72), at(1)), Some(Line::Back(s(72), at(1))));
-        assert_eq!(plot.next(s(77), at(1)), None);
+        assert_eq!(pacing.next(s(10), silence()), None);
+        assert_eq!(
+            pacing.next(s(69), silence()),
+            Some(Report::Still(s(69), silence()))
+        );
+        assert_eq!(pacing.next(s(72), at(1)), Some(Report::Back(s(72), at(1))));
+        assert_eq!(pacing.next(s(77), at(1)), None);
     }
 
     #[test]
     fn the_lines_say_the_position_only_where_there_is_a_queue() {
-        let still = Line::Still(Duration::from_secs(61), at(3));
-        let words = |line: &Line, queued| line.in_words(queued, "redis://h").1;
+        let still = Report::Still(Duration::from_secs(61), at(3));
+        let words = |line: &Report, queued| line.in_words(queued, "redis://h").1;
         assert_eq!(
             words(&still, true),
             "still queued at position 3 after 1m 1s"
         );
         assert_eq!(words(&still, false), "still waiting after 1m 1s");
         assert_eq!(
-            words(&Line::Begins(silence()), true),
+            words(&Report::Begins(silence()), true),
             "redis://h does not answer (timed out), retrying"
         );
     }

@@ -25,7 +25,7 @@ const TRIES_FOR_RECORD: usize = 10;
 
 /// The ancestors of this process that may hold a lock.
 #[derive(Debug)]
-pub(crate) struct Kin {
+pub(crate) struct Ancestors {
     host: String,
     wrappers: Vec<Wrapper>,
 }
@@ -36,9 +36,9 @@ struct Wrapper {
     started_unix_ms: u64,
 }
 
-impl Kin {
+impl Ancestors {
     /// Reads `/proc`; asks nothing of the store.
-    pub(crate) fn of_this_process() -> Kin {
+    pub(crate) fn of_this_process() -> Ancestors {
         let wrappers = procfs::ancestors()
             .into_iter()
             .filter(|(pid, _)| procfs::is_this_program(*pid))
@@ -48,7 +48,7 @@ impl Kin {
                     started_unix_ms: unix_ms(&stat),
                 })
             });
-        Kin {
+        Ancestors {
             wrappers: wrappers.collect(),
             host: procfs::host_name(),
         }
@@ -88,7 +88,7 @@ impl Kin {
                     tokio::time::sleep(SURE_AFTER).await;
                     let again = holder(client, name).await;
                     let same = again.filter(|again| again.digest == found.digest);
-                    if same.is_some() && Kin::of_this_process().has(&found) {
+                    if same.is_some() && Ancestors::of_this_process().has(&found) {
                         return failure(name, &found, busy);
                     }
                 }

@@ -3,7 +3,7 @@
 
 /// Whether a character is not seen, and changes what is: control characters, those that format text (Unicode's category
 /// Cf, and all that stand with the tags), and the two that separate lines. One can turn a text round or hide a part.
-pub(crate) fn is_unseen(c: char) -> bool {
+pub(crate) fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
@@ -16,7 +16,7 @@ pub(crate) fn is_unseen(c: char) -> bool {
 pub(crate) fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
-        if is_unseen(c) {
+        if is_invisible(c) {
             let mut units = [0; 2];
             for unit in c.encode_utf16(&mut units) {
                 text.push_str(&format!("\\u{unit:04x}"));
@@ -37,7 +37,7 @@ mod tests {
         let value = serde_json::json!({ "name": "a\u{202e}b\u{e0041}\u{9b}\n", "é": "文" });
         let text = escaped(&value.to_string());
         assert!(text.contains("a\\u202eb\\udb40\\udc41\\u009b\\n"), "{text}");
-        assert!(!text.chars().any(is_unseen) && text.contains('文'));
+        assert!(!text.chars().any(is_invisible) && text.contains('文'));
         assert_eq!(
             serde_json::from_str::<serde_json::Value>(&text).unwrap(),
             value
