@@ -11,15 +11,17 @@
 
 mod fault;
 mod link;
+mod traffic;
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use self::fault::Faults;
 pub use self::fault::{Aim, Cut, Fault, Way};
 use self::link::Link;
+use self::traffic::Traffic;
 
 /// Forwards to a port of this machine, with faults that can be set and healed while it runs.
 #[derive(Debug)]
@@ -29,18 +31,13 @@ pub struct Proxy {
     acceptor: Option<JoinHandle<()>>,
 }
 
-/// What the proxy, its acceptor and its links have in common.
+/// What the proxy and its acceptor have in common.
 #[derive(Debug)]
 struct Shared {
-    server: u16,
+    traffic: Arc<Traffic>,
     stopping: AtomicBool,
-    faults: Mutex<Faults>,
-    /// Rings when a fault changes or a link closes: somebody may hold bytes back.
-    changed: Condvar,
     links: Mutex<Vec<Weak<Link>>>,
     accepted: AtomicU64,
-    duplicated: AtomicU64,
-    passed: [AtomicU64; 2],
 }
 
 impl Proxy {
@@ -52,14 +49,10 @@ impl Proxy {
             .expect("a bound socket has an address")
             .port();
         let shared = Arc::new(Shared {
-            server,
+            traffic: Arc::new(Traffic::to(server)),
             stopping: AtomicBool::new(false),
-            faults: Mutex::default(),
-            changed: Condvar::new(),
             links: Mutex::default(),
             accepted: AtomicU64::new(0),
-            duplicated: AtomicU64::new(0),
-            passed: [AtomicU64::new(0), AtomicU64::new(0)],
         });
         let acceptor = std::thread::spawn({
             let shared = Arc::clone(&shared);
@@ -84,28 +77,28 @@ impl Proxy {
 
     /// Sets the fault of one way, or of both, in place of the one before.
     pub fn set(&self, way: Way, fault: Fault) {
-        self.shared.faults().set(way, fault);
+        self.shared.traffic.faults().set(way, fault);
         if fault == Fault::HalfOpen {
-            let aim = self.shared.faults().aim;
+            let aim = self.shared.traffic.faults().aim;
             self.shared
                 .links()
                 .iter()
                 .filter(|link| aim.hits(link.is_listener()))
                 .for_each(|link| link.forsake(way));
         }
-        self.shared.changed.notify_all();
+        self.shared.traffic.changed.notify_all();
     }
 
     /// Faults, those of now and those to come, are for these connections only, until [`Proxy::heal`].
     pub fn aim(&self, aim: Aim) {
-        self.shared.faults().aim = aim;
-        self.shared.changed.notify_all();
+        self.shared.traffic.faults().aim = aim;
+        self.shared.traffic.changed.notify_all();
     }
 
     /// Takes all faults away; bytes that were held or delayed leave at once, in order.
     pub fn heal(&self) {
-        *self.shared.faults() = Faults::default();
-        self.shared.changed.notify_all();
+        *self.shared.traffic.faults() = Faults::default();
+        self.shared.traffic.changed.notify_all();
     }
 
     /// Cuts every connection of this moment.
@@ -131,13 +124,13 @@ impl Proxy {
     pub fn bytes(&self, way: Way) -> u64 {
         way.indices()
             .iter()
-            .map(|way| self.shared.passed[*way].load(Ordering::SeqCst))
+            .map(|way| self.shared.traffic.passed[*way].load(Ordering::SeqCst))
             .sum()
     }
 
     /// Requests that [`Fault::Duplicate`] has delivered a second time and got an answer for.
     pub fn duplicates(&self) -> u64 {
-        self.shared.duplicated.load(Ordering::SeqCst)
+        self.shared.traffic.duplicated.load(Ordering::SeqCst)
     }
 }
 
@@ -154,10 +147,6 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    fn faults(&self) -> MutexGuard<'_, Faults> {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn links(&self) -> Vec<Arc<Link>> {
         let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         links.iter().filter_map(Weak::upgrade).collect()
@@ -178,8 +167,11 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let Ok(client) = client else { continue };
         shared.accepted.fetch_add(1, Ordering::SeqCst);
         // With the server away, the client's connection closes: what a refused port looks like.
-        if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, shared.server)) {
-            Link::start(shared, client, server);
+        if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, shared.traffic.server)) {
+            let link = Link::new(&shared.traffic, client, server);
+            // First: a fault that is set from now on finds it, and the one that was set before it looks up itself.
+            shared.register(&link);
+            link.start();
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Cluster, PATIENCE, SLOTS, serves};
+use super::running::{Cluster, PATIENCE};
+use super::slots::{SLOTS, serves};
 use crate::clock;
 use crate::process::wait_until;
 use crate::server::Server;
@@ -34,6 +35,18 @@ impl Default for Builder<'_> {
             node_timeout: Duration::from_secs(2),
             tls: None,
         }
+    }
+}
+
+impl Cluster {
+    /// Three primaries and no replica.
+    pub fn start() -> Cluster {
+        Cluster::builder().start()
+    }
+
+    /// One that differs.
+    pub fn builder<'a>() -> Builder<'a> {
+        Builder::default()
     }
 }
 

@@ -1,7 +1,8 @@
 //! What operators do to a cluster: slots move from node to node, and replicas take over.
 
 use super::builder::expect_ok;
-use super::{Cluster, PATIENCE, owner};
+use super::running::{Cluster, PATIENCE};
+use super::slots::owner;
 use crate::process::wait_until;
 use crate::server::Server;
 

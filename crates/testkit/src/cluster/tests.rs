@@ -1,6 +1,11 @@
 //! The clusters of the tests, tested.
 
+use std::time::Duration;
+
+use super::running::PATIENCE;
 use super::*;
+use crate::process::wait_until;
+use crate::resp::Value;
 
 /// A key of each of three nodes.
 const KEYS: [&str; 3] = ["b", "c", "a"];

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::{Event, Id, Violation, What};
+use super::event::{Event, Id, What};
+use super::violation::Violation;
 
 /// What a sound history held: a check that saw no grants has shown nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::{FromStr, Split};
 use std::time::Duration;
 
-use super::{Event, Id, What};
+use super::event::{Event, Id, What};
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

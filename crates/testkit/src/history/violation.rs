@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Id, What};
+use super::event::{Id, What};
 
 /// Something that cannot be true of locks.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,8 @@ use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::{Cut, Fault, Shared, Way};
+use super::fault::{Cut, Fault, Way};
+use super::traffic::Traffic;
 use crate::{clock, resp};
 
 /// How long the second delivery of a request may wait for its answer.
@@ -19,7 +20,7 @@ const DUPLICATE_LIMIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Link {
-    shared: Arc<Shared>,
+    traffic: Arc<Traffic>,
     /// Where each way leads: the server, the client.
     ends: [TcpStream; 2],
     forsaken: [AtomicBool; 2],
@@ -38,24 +39,26 @@ struct Chunk {
 }
 
 impl Link {
-    pub(super) fn start(shared: &Arc<Shared>, client: TcpStream, server: TcpStream) {
+    pub(super) fn new(traffic: &Arc<Traffic>, client: TcpStream, server: TcpStream) -> Arc<Link> {
         // Without it the kernel glues small writes together, and slices with them.
         drop((client.set_nodelay(true), server.set_nodelay(true)));
-        let link = Arc::new(Link {
-            shared: Arc::clone(shared),
+        Arc::new(Link {
+            traffic: Arc::clone(traffic),
             ends: [server, client],
             forsaken: Default::default(),
             holed: Default::default(),
             listener: AtomicBool::new(false),
             ended: Default::default(),
-        });
-        shared.register(&link);
+        })
+    }
+
+    pub(super) fn start(self: &Arc<Link>) {
         for way in 0..2 {
-            if shared.faults().of(way, false) == Some(Fault::HalfOpen) {
-                link.forsaken[way].store(true, Ordering::SeqCst);
+            if self.traffic.faults().of(way, false) == Some(Fault::HalfOpen) {
+                self.forsaken[way].store(true, Ordering::SeqCst);
             }
             let (sender, receiver) = channel();
-            let (reader, writer) = (Arc::clone(&link), Arc::clone(&link));
+            let (reader, writer) = (Arc::clone(self), Arc::clone(self));
             thread::spawn(move || reader.read(way, &sender));
             thread::spawn(move || writer.write(way, &receiver));
         }
@@ -91,8 +94,8 @@ impl Link {
             });
         }
         // Whoever waits must look at `ended`: the lock makes sure that none is between look and wait.
-        drop(self.shared.faults());
-        self.shared.changed.notify_all();
+        drop(self.traffic.faults());
+        self.traffic.changed.notify_all();
     }
 
     fn read(&self, way: usize, sender: &Sender<Chunk>) {
@@ -157,7 +160,7 @@ impl Link {
 
     /// Waits while bytes that came at `at` are held or delayed; says which fault then applies.
     fn wait_for_turn(&self, way: usize, at: Duration) -> Option<Fault> {
-        let mut faults = self.shared.faults();
+        let mut faults = self.traffic.faults();
         loop {
             let fault = faults.of(way, self.is_listener());
             let wait = match fault {
@@ -168,14 +171,14 @@ impl Link {
             if wait.is_zero() || self.ended[way].load(Ordering::SeqCst) {
                 return fault;
             }
-            let woken = self.shared.changed.wait_timeout(faults, wait);
+            let woken = self.traffic.changed.wait_timeout(faults, wait);
             faults = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     fn put_counted(&self, way: usize, bytes: &[u8]) -> bool {
         let cut = self
-            .shared
+            .traffic
             .faults()
             .count_down(way, self.is_listener(), bytes.len());
         let Some((still, how)) = cut else {
@@ -188,7 +191,7 @@ impl Link {
 
     fn put(&self, way: usize, bytes: &[u8]) -> bool {
         let length = u64::try_from(bytes.len()).expect("a chunk is small");
-        self.shared.passed[way].fetch_add(length, Ordering::SeqCst);
+        self.traffic.passed[way].fetch_add(length, Ordering::SeqCst);
         (&self.ends[way]).write_all(bytes).is_ok()
     }
 
@@ -196,7 +199,7 @@ impl Link {
     fn duplicate(&self, partial: &mut Vec<u8>) {
         while let Some(length) = resp::command_len(partial) {
             let request: Vec<u8> = partial.drain(..length).collect();
-            let answered = TcpStream::connect((Ipv4Addr::LOCALHOST, self.shared.server)).and_then(
+            let answered = TcpStream::connect((Ipv4Addr::LOCALHOST, self.traffic.server)).and_then(
                 |mut server| {
                     server.set_read_timeout(Some(DUPLICATE_LIMIT))?;
                     server.write_all(&request)?;
@@ -204,7 +207,7 @@ impl Link {
                 },
             );
             if answered.is_ok() {
-                self.shared.duplicated.fetch_add(1, Ordering::SeqCst);
+                self.traffic.duplicated.fetch_add(1, Ordering::SeqCst);
             }
         }
     }

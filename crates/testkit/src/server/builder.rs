@@ -6,7 +6,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::launch::Launch;
-use super::{Server, binary, shifted, shim, slow_disk};
+use super::running::Server;
+use super::{binary, shifted, shim, slow_disk};
 use crate::tls::{Authority, Pair};
 
 /// Another process may take a free port before the server does; ten times in a row it will not.
@@ -36,6 +37,18 @@ struct Tls {
     clients: bool,
     /// Servers reach each other this way too.
     among: bool,
+}
+
+impl Server {
+    /// Starts a server that keeps nothing on disk.
+    pub fn start() -> Server {
+        Server::builder().start()
+    }
+
+    /// Starts one that differs.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
 }
 
 impl Builder {

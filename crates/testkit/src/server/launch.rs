@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::{PATIENCE, shifted, slow_disk};
+use super::{shifted, slow_disk};
 use crate::clock;
 use crate::resp::{Connection, Value};
+
+/// How long a server may take for what it does at once on an idle machine.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What stays the same when a server is started again.
 #[derive(Debug)]

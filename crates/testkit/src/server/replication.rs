@@ -2,7 +2,8 @@
 
 use std::io;
 
-use super::{PATIENCE, Server, launch};
+use super::launch::{self, PATIENCE};
+use super::running::Server;
 use crate::process::wait_until;
 use crate::resp::Connection;
 

@@ -1,6 +1,11 @@
 //! The servers of the tests, tested.
 
+use std::time::Duration;
+
+use super::launch::PATIENCE;
 use super::*;
+use crate::process;
+use crate::resp::{Connection, Value};
 
 fn one() -> Value {
     Value::from("1")

@@ -1,0 +1,35 @@
+//! What every connection through the proxy has in common: the faults of this moment, and what has passed.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::fault::Faults;
+
+#[derive(Debug)]
+pub(super) struct Traffic {
+    /// The port that all connections lead to.
+    pub(super) server: u16,
+    faults: Mutex<Faults>,
+    /// Notified when a fault changes or a link closes: a link may hold bytes back.
+    pub(super) changed: Condvar,
+    /// Requests that were delivered a second time and answered.
+    pub(super) duplicated: AtomicU64,
+    /// Bytes that came through, for each way.
+    pub(super) passed: [AtomicU64; 2],
+}
+
+impl Traffic {
+    pub(super) fn to(server: u16) -> Traffic {
+        Traffic {
+            server,
+            faults: Mutex::default(),
+            changed: Condvar::new(),
+            duplicated: AtomicU64::new(0),
+            passed: [AtomicU64::new(0), AtomicU64::new(0)],
+        }
+    }
+
+    pub(super) fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
