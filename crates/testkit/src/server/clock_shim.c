@@ -1,42 +1,18 @@
 /* A server under this library sees a wall clock that a test has moved.
  *
- * Loaded by LD_PRELOAD. The file that TESTKIT_CLOCK names begins with the offset in milliseconds, 8 bytes in the
- * machine's own order; it is mapped, so a change counts from the next reading on. Only the wall clock moves: what a
- * server measures by its steady clock stays true. Nothing in here allocates, because an allocator may read the clock
- * while it is being set up.
+ * Loaded by LD_PRELOAD. TESTKIT_CLOCK names the file with the offset in milliseconds. Only the wall clock moves: what a
+ * server measures by its steady clock stays true.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/mman.h>
+#include "shared_number.h"
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
-#include <unistd.h>
-
-static volatile const int64_t *shared;
-static const int64_t none;
-
-static int64_t offset_ms(void) {
-  if (shared == NULL) {
-    const char *path = getenv("TESTKIT_CLOCK");
-    int file = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-    void *map = MAP_FAILED;
-    if (file >= 0) {
-      map = mmap(NULL, sizeof(int64_t), PROT_READ, MAP_SHARED, file, 0);
-      close(file);
-    }
-    shared = map == MAP_FAILED ? &none : map;
-  }
-  return *shared;
-}
 
 int clock_gettime(clockid_t clock, struct timespec *time) {
   int failed = (int)syscall(SYS_clock_gettime, clock, time);
   if (failed == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
-    int64_t offset = offset_ms();
+    int64_t offset = shared_number("TESTKIT_CLOCK");
     time->tv_sec += offset / 1000;
     time->tv_nsec += offset % 1000 * 1000000;
     if (time->tv_nsec < 0) {

@@ -9,7 +9,6 @@ use super::shim::{self, Shim};
 
 static SHIM: Shim = Shim {
     name: "clock_shim",
-    source: include_str!("clock_shim.c"),
     built: OnceLock::new(),
 };
 

@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 
 /// One such library.
 pub(super) struct Shim {
+    /// Of its source beside this file, without `.c`.
     pub(super) name: &'static str,
-    pub(super) source: &'static str,
     /// The same for all servers of this process.
     pub(super) built: OnceLock<PathBuf>,
 }
@@ -43,18 +43,18 @@ impl Shim {
         command.env("LD_PRELOAD", all);
     }
 
-    /// Under a name of its own, then renamed: other test programs may be building it too, or running with it.
+    /// Under a name of its own, then renamed: other test programs may be building it too, or running with it. The
+    /// compiler reads the source where it lies, beside the header that all shims include.
     fn build(&self, folder: &Path) -> Result<PathBuf, String> {
         let built = folder.join(format!("{}.so", self.name));
-        let ours = |what: &str| folder.join(format!("{}.{}.{what}", self.name, std::process::id()));
-        let (source, object) = (ours("c"), ours("so"));
-        fs::write(&source, self.source).map_err(|error| error.to_string())?;
+        let object = folder.join(format!("{}.{}.so", self.name, std::process::id()));
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/server");
+        let source = sources.join(format!("{}.c", self.name));
         let output = Command::new("cc")
             .args(["-shared", "-fPIC", "-O1", "-o"])
             .args([&object, &source])
             .output()
             .map_err(|error| error.to_string())?;
-        drop(fs::remove_file(&source)); // left behind it harms nobody
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
         }

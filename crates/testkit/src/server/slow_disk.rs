@@ -10,7 +10,6 @@ use super::shim::{self, Shim};
 
 static SHIM: Shim = Shim {
     name: "slow_disk_shim",
-    source: include_str!("slow_disk_shim.c"),
     built: OnceLock::new(),
 };
 

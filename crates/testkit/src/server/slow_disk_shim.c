@@ -1,34 +1,15 @@
-/* A server under this library has a disk that takes its time.
+/* A server under this library has a slow disk.
  *
- * Loaded by LD_PRELOAD. The file that TESTKIT_DISK names begins with how long each flush to the disk takes at least, in
- * milliseconds, 8 bytes in the machine's own order; it is mapped, so a change counts from the next flush on. Writes are
- * as fast as ever, and reach the system's cache.
+ * Loaded by LD_PRELOAD. TESTKIT_DISK names the file with the least time of each flush, in milliseconds. Writes are as
+ * fast as ever, and reach the system's cache.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/mman.h>
+#include "shared_number.h"
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
-
-static volatile const int64_t *shared;
-static const int64_t none;
 
 static void wait_for_the_disk(void) {
-  if (shared == NULL) {
-    const char *path = getenv("TESTKIT_DISK");
-    int file = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-    void *map = MAP_FAILED;
-    if (file >= 0) {
-      map = mmap(NULL, sizeof(int64_t), PROT_READ, MAP_SHARED, file, 0);
-      close(file);
-    }
-    shared = map == MAP_FAILED ? &none : map;
-  }
-  int64_t delay_ms = *shared;
+  int64_t delay_ms = shared_number("TESTKIT_DISK");
   struct timespec pause = { delay_ms / 1000, delay_ms % 1000 * 1000000 };
   if (delay_ms > 0) nanosleep(&pause, NULL);
 }
