@@ -16,6 +16,7 @@ mod job;
 mod limits;
 mod log;
 mod loss;
+mod manual;
 mod output;
 mod process;
 mod process_tree;

@@ -119,7 +119,7 @@ pub(crate) fn client_without_session(globals: &Globals) -> Result<Locks, Failure
 /// For verbs that ask for what several servers cannot vote on. `why` says so.
 pub(crate) fn one_store(globals: &Globals, why: &str) -> Result<Client, Failure> {
     only_one(globals, why)?;
-    built(builder(globals)?.build())
+    built(builder(globals)?.build(), globals)
 }
 
 /// The same for `bench`: everything that it touches begins with the prefix that was given and this one.
@@ -129,6 +129,7 @@ pub(crate) fn client_that_measures(globals: &Globals, prefix: &str) -> Result<Cl
             .prefix(&format!("{}{prefix}", globals.prefix))
             .process_name("leaselock bench")
             .build(),
+        globals,
     )
 }
 
@@ -138,7 +139,7 @@ pub(crate) fn client_in_strict_mode(
     longest: Duration,
 ) -> Result<Client, Failure> {
     only_one(globals, "strict mode is for one store")?;
-    built(plain_builder(globals)?.strict(longest).build())
+    built(plain_builder(globals)?.strict(longest).build(), globals)
 }
 
 fn only_one(globals: &Globals, why: &str) -> Result<(), Failure> {
@@ -171,13 +172,13 @@ fn build(globals: &Globals, process: Option<&str>, session: bool) -> Result<Lock
         if let Some(process) = process {
             quorum = quorum.process_name(process);
         }
-        return built(quorum.build()).map(Locks::Quorum);
+        return built(quorum.build(), globals).map(Locks::Quorum);
     }
     let mut one = builder(globals)?.session(session);
     if let Some(process) = process {
         one = one.process_name(process);
     }
-    built(one.build()).map(Locks::One)
+    built(one.build(), globals).map(Locks::One)
 }
 
 fn builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
@@ -208,8 +209,24 @@ fn plain_builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
     }
 }
 
-fn built<T>(built: Result<T, InvalidInput>) -> Result<T, Failure> {
-    built.map_err(|wrong| Failure::in_the_librarys_words(wrong, Exit::USAGE))
+fn built<T>(built: Result<T, InvalidInput>, globals: &Globals) -> Result<T, Failure> {
+    built.map_err(|wrong| {
+        let hint = if globals.urls().into_iter().any(has_comma) {
+            "; several servers are separated by spaces, or repeat --url"
+        } else {
+            ""
+        };
+        Failure::in_the_librarys_words(format!("{wrong}{hint}"), Exit::USAGE)
+    })
+}
+
+/// Whether a URL of one server names several, as those of Sentinels and clusters may. A password may have commas.
+fn has_comma(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return false;
+    };
+    let hosts = rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts);
+    matches!(scheme, "redis" | "rediss") && hosts.contains(',')
 }
 
 /// The runtime panics where it cannot open what it hears signals with, so whether it can is tried before.

@@ -7,14 +7,15 @@ use clap::{Args as _, Command, CommandFactory as _, FromArgMatches as _, Parser,
 
 use super::globals::Globals;
 use super::{bench, inspect, lease, run, strict};
-use crate::secrets;
+use crate::{manual, secrets};
 
-/// Run a job under a lock that ends by itself: a lease.
+/// Run a job under a distributed lock that expires by itself: a lease
 ///
-/// The lock lives in a folder of files on this machine, or on a Redis or Valkey server when
-/// --url or LEASELOCK_URL names one. Whoever waits is served in the order of arrival.
+/// Locks are kept in a folder on this machine, or on the Redis or Valkey server that --url or
+/// LEASELOCK_URL names. Waiters are served in the order of arrival.
 #[derive(Debug, Parser)]
-#[command(name = "leaselock", version, after_long_help = crate::exit::HELP)]
+#[command(name = "leaselock", version)]
+#[command(after_help = manual::COMMAND, after_long_help = manual::with_exit_codes(manual::COMMAND))]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) globals: Globals,

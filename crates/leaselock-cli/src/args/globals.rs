@@ -8,25 +8,29 @@ use clap::{ArgAction, Args};
 use super::tls;
 use crate::duration;
 
-/// What may stand before or after the verb.
+/// The options of every verb. Those for servers alone are left out of the short help.
 #[derive(Debug, Args)]
 pub(crate) struct Globals {
-    /// Where the locks live: file: (default), file:///dir, redis://host, rediss://host,
-    /// redis+unix:///path, redis+sentinel://host,host/service, redis+cluster://host,host
+    /// Where locks are kept [default: a folder of this user]
     ///
-    /// Without it the locks lie in ~/.local/state/leaselock (/var/lib/leaselock for root), and
-    /// exclude only copies run by the same user on this machine. `file:///dir` shares them between users, `redis://…` between
-    /// machines. Three or more servers, an odd number, make a quorum: repeat the option, or name them in
-    /// LEASELOCK_URL with spaces between them. A password is better given in LEASELOCK_URL, because
-    /// `ps` shows arguments.
+    /// file: (default), file:///dir, redis://host, rediss://host, redis+unix:///path,
+    /// redis+sentinel://host,host/service, redis+cluster://host,host
+    ///
+    /// The default is a private folder on this machine: ~/.local/state/leaselock, and
+    /// /var/lib/leaselock for root. So processes of different users do not exclude each other. Use
+    /// `file:///srv/locks` to share locks between users, `redis://…` to share them between machines.
+    /// `status -v` and `doctor` name the folder.
+    ///
+    /// An odd number of servers, three or more, is a quorum: repeat the option, or separate the URLs
+    /// in LEASELOCK_URL by spaces. Put a password into LEASELOCK_URL, because `ps` shows arguments.
     #[arg(long, global = true, value_name = "URL", env = "LEASELOCK_URL", action = ArgAction::Append)]
     #[arg(hide_env_values = true, help_heading = "Global options")]
     url: Vec<String>,
 
-    /// What stands in front of every name on the store, and of the keys and channels of clients
+    /// Prefix of every lock name, client key and channel on the store
     ///
-    /// As in the programs that share the locks, for example `app:`. Names are given and shown
-    /// without it. A user who may touch `app:*` only needs it.
+    /// Use that of the programs that share the locks, for example `app:`. Names are given and shown
+    /// without it. A user with rights on `app:*` needs no other rights.
     #[arg(
         long,
         global = true,
@@ -34,39 +38,34 @@ pub(crate) struct Globals {
         env = "LEASELOCK_PREFIX",
         hide_env_values = true
     )]
-    #[arg(
-        default_value = "",
-        hide_default_value = true,
-        help_heading = "Global options"
-    )]
+    #[arg(default_value = "", hide_default_value = true)]
+    #[arg(help_heading = "Global options", hide_short_help = true)]
     pub(crate) prefix: String,
 
-    /// Quorum: the longest --ttl that anybody uses on these servers; all must agree on it
+    /// Quorum: the longest --ttl that any client uses on these servers; all must agree on it
     /// [default: 1m]
     ///
-    /// So long a server stays out of votes after it has come up, because it may have forgotten what
-    /// it granted.
+    /// A server that has just started does not vote for this long, because it may have forgotten its
+    /// grants.
     #[arg(long, global = true, value_name = "DUR", value_parser = duration::parse)]
-    #[arg(
-        env = "LEASELOCK_LONGEST_TTL",
-        hide_env_values = true,
-        help_heading = "Global options"
-    )]
+    #[arg(env = "LEASELOCK_LONGEST_TTL", hide_env_values = true)]
+    #[arg(help_heading = "Server options", hide_short_help = true)]
     pub(crate) longest_ttl: Option<Duration>,
 
-    /// Quorum: let servers vote at once after a restart; only when each keeps every write before it
-    /// answers (appendfsync always)
-    #[arg(long, global = true, help_heading = "Global options")]
+    /// Quorum: let a restarted server vote at once; only if each writes to disk before it answers
+    /// (appendfsync always)
+    #[arg(long, global = true)]
+    #[arg(help_heading = "Server options", hide_short_help = true)]
     pub(crate) durable_nodes: bool,
 
     #[command(flatten)]
     pub(crate) tls: tls::TlsArgs,
 
-    /// Strict mode: the longest ttl that anybody has on this server; everybody must say the same
+    /// Strict mode: the longest ttl of any client of this server; all must agree on it
     ///
-    /// After a restart or failover of the server nobody new is granted until all old leases are
-    /// over: this long, 1 % of it and 2 s. Whoever waits goes on waiting; what ends sooner exits
-    /// 69. See `leaselock strict`.
+    /// After a restart or failover the server grants no lock until all old leases have expired: after
+    /// this long, 1 % of it and 2 s. A longer wait continues; a shorter one exits 69. See
+    /// `leaselock strict`.
     #[arg(
         long,
         global = true,
@@ -74,34 +73,36 @@ pub(crate) struct Globals {
         env = "LEASELOCK_STRICT",
         hide_env_values = true
     )]
-    #[arg(value_parser = duration::parse, help_heading = "Global options")]
+    #[arg(value_parser = duration::parse)]
+    #[arg(help_heading = "Server options", hide_short_help = true)]
     pub(crate) strict: Option<Duration>,
 
     /// Call scripts as functions that an administrator has loaded with `functions load`
     ///
-    /// For servers on which a user may not send scripts. Needs Redis 7 or later, or Valkey.
+    /// For servers on which the user may not send scripts. Needs Redis 7 or later, or Valkey.
     #[arg(
         long,
         global = true,
         env = "LEASELOCK_FUNCTIONS",
-        hide_env_values = true,
-        help_heading = "Global options"
+        hide_env_values = true
     )]
     #[arg(value_parser = FalseyValueParser::new())]
+    #[arg(help_heading = "Server options", hide_short_help = true)]
     pub(crate) functions: bool,
 
-    /// Print one JSON object a line on standard output
+    /// Print one JSON object per line
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
 
-    /// Tell on standard error how a wait goes on and what becomes of the lock; -vv for the library's events
+    /// Report waiting, grant and release; -vv: more
     ///
-    /// Queued behind whom, once each minute, store does not answer, acquired after how long, released. -vvv shows the
-    /// events of what the library is built on too. With --json each line is an object.
+    /// On standard error: position and holder at the start and then every minute, failed polls, the
+    /// wait until the grant, and the release. -vv adds the events of the library, -vvv those of its
+    /// dependencies. With --json each line is an object.
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
 
-    /// Say nothing on standard error but errors
+    /// Print nothing but errors on standard error
     #[arg(
         short,
         long,

@@ -1,4 +1,4 @@
-//! The arguments of the verbs that look, of the one that breaks, and of those that describe.
+//! The arguments of the verbs that inspect locks, of `break`, and of those that describe the command.
 
 use std::time::Duration;
 
@@ -6,39 +6,49 @@ use clap::Args;
 use clap_complete::Shell;
 
 use super::like::LikeArgs;
-use crate::duration;
+use crate::{duration, manual};
 
 /// Show who holds a lock, since when and for how long, and who waits for it
+///
+/// Exits 0 for a free lock too: `wait -n NAME` asks whether a lock is free by its exit code. On a
+/// terminal, and with -v, standard error names the folder or server.
 #[derive(Debug, Args)]
+#[command(after_help = manual::STATUS)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) like: LikeArgs,
 
-    /// The locks to look at
+    /// The locks to show
     #[arg(required = true, value_name = "NAME")]
     pub(crate) names: Vec<String>,
 }
 
 /// List the locks that are held
 #[derive(Debug, Args)]
+#[command(after_help = manual::LS)]
 pub(crate) struct LsArgs {
     /// Only names that match: * any text, ? one character, [a-z] one of these
     #[arg(default_value = "*")]
     pub(crate) pattern: String,
+
+    /// Print the names alone, one a line
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) names: bool,
 }
 
-/// Wait until nobody holds a lock, without taking it
+/// Wait until a lock is free, without acquiring it
 ///
-/// Exits 0 once the lock is free and 75 when it is still held after the wait. It may be taken
-/// again at any moment: to do something while it is yours, use run.
+/// Exits 0 once the lock is free and 75 if it is still held after the wait. Another process may
+/// acquire it at any moment: to do something while you hold it, use run.
 #[derive(Debug, Args)]
+#[command(after_help = manual::WAIT)]
 pub(crate) struct WaitArgs {
-    /// Do not wait: look once
-    #[arg(short, long, conflicts_with = "wait")]
+    /// Do not wait: check once
+    #[arg(short, long, alias = "nb", conflicts_with = "wait")]
     pub(crate) nonblock: bool,
 
-    /// Wait at most this long [default: for ever]
-    #[arg(short, long, value_name = "DUR", value_parser = duration::parse)]
+    /// Wait at most this long [default: forever]
+    #[arg(short, long, alias = "timeout", value_name = "DUR", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
 
@@ -51,20 +61,21 @@ pub(crate) struct WaitArgs {
 
 /// Take a lock away from its holder, as an operator
 ///
-/// The holder learns of it at its next renewal at the latest; until then it may still work, so
-/// make sure that it is gone. The next in line gets the lock at once. Without --yes or --fence
-/// you are asked first; where nobody can be asked, one of the two is required.
+/// The holder is told at its next renewal at the latest. Until then it may go on working, so make
+/// sure that it has stopped. The first waiter in the queue acquires the lock at once. Without --yes
+/// or --fence the command asks first; without a terminal one of the two is required.
 #[derive(Debug, Args)]
+#[command(after_help = manual::BREAK)]
 pub(crate) struct BreakArgs {
-    /// Only when this is still the holder's fence, as status shows it; asks nothing
+    /// Only if this is still the holder's fence, as status shows it; does not ask
     #[arg(long, value_name = "N")]
     pub(crate) fence: Option<u64>,
 
-    /// Break whatever lease is there; asks nothing
+    /// Break the present lease, whichever it is; does not ask
     #[arg(short, long)]
     pub(crate) yes: bool,
 
-    /// Also when the holder uses another lock library on the same key
+    /// Also if the holder uses another lock library on the same key
     #[arg(long)]
     pub(crate) foreign: bool,
 
@@ -77,31 +88,31 @@ pub(crate) struct BreakArgs {
 
 /// Check whether the store is fit for locks
 ///
-/// Says which folder or server it is, its version, whether it keeps what it acknowledged, what it
-/// evicts, its role and how far its clock is off, each with an advice; of several servers each.
-/// Ends with sentences: what this set-up can promise and what it cannot. Exits 1 when something
-/// is not fit for locks.
+/// Names the folder or server, and checks its version, persistence, eviction policy, role and
+/// clock, each with advice. Checks each of several servers. Ends with what this set-up can promise
+/// and what it cannot. Exits 1 if something is unfit for locks.
 #[derive(Debug, Args)]
+#[command(after_help = manual::DOCTOR)]
 pub(crate) struct DoctorArgs {}
 
 /// Load all scripts onto a server as functions, for users who may not send scripts
 ///
-/// With the URL of a cluster onto every primary, with several --url onto every node; with
-/// Sentinels onto the primary, from which replicas have them. Repeat it for nodes that join later.
+/// A cluster gets them on every primary, a quorum on every node. Behind Sentinels the primary gets
+/// them, and its replicas copy them. Repeat it for nodes that join later.
 ///
-/// The library has the version in its name, so those of other versions stay; they are named, and
-/// FUNCTION DELETE takes them away when nobody uses them. The user needs the right to FUNCTION
-/// LOAD. Clients use them with --functions.
+/// The name of the library has the version in it, so libraries of other versions stay. The command
+/// names them; FUNCTION DELETE removes them once no client uses them. The user needs the right to
+/// FUNCTION LOAD. Clients use the functions with --functions.
 #[derive(Debug, Args)]
 pub(crate) struct FunctionsArgs {
-    /// load, or print: what FUNCTION LOAD would get
+    /// load, or print the source for FUNCTION LOAD
     pub(crate) what: FunctionsDo,
 }
 
-/// What is done with the library.
+/// What the verb does with the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum FunctionsDo {
-    /// Load it, unless it is there
+    /// Load it, unless it is loaded
     Load,
     /// Print it, for `redis-cli -x FUNCTION LOAD`
     Print,
@@ -109,17 +120,17 @@ pub(crate) enum FunctionsDo {
 
 /// Print the completions for a shell
 ///
-/// For example: leaselock completions bash > ~/.local/share/bash-completion/completions/leaselock
+/// In bash, zsh and fish they complete the names of locks that are held too.
 #[derive(Debug, Args)]
+#[command(after_help = manual::COMPLETIONS)]
 pub(crate) struct CompletionsArgs {
     /// The shell
     pub(crate) shell: Shell,
 }
 
-/// Print the manual page, of the command or of one verb
-///
-/// For example: leaselock man run | man -l -
+/// Print the manual page of the command or of one verb
 #[derive(Debug, Args)]
+#[command(after_help = manual::MAN)]
 pub(crate) struct ManArgs {
     /// The verb; without it the page of the whole command
     pub(crate) verb: Option<String>,

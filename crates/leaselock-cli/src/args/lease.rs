@@ -7,42 +7,55 @@ use clap::Args;
 use leaselock::Preset;
 
 use super::like::LikeArgs;
-use crate::duration;
 use crate::exit::Exit;
+use crate::{duration, manual};
 
 /// What a lease is to be like.
 #[derive(Debug, Args)]
 pub(crate) struct LockArgs {
-    /// Length of the lease: how long others wait at most when this holder vanishes
+    /// How soon the lock expires when its holder dies
     ///
-    /// `run` renews it all the time; from `acquire` it counts once. From 10ms, for `run` from 100ms, to 30d;
-    /// 10s when not given, or what the library of --like has, and never more than --strict or --longest-ttl.
+    /// `run` renews the lease before it expires, `acquire` does not. From 10ms (`run`: 100ms) to 30d.
+    /// Default: 10s, or the ttl of --like, and at most --strict or --longest-ttl.
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]
     ttl: Option<Duration>,
 
-    /// Place in line: a higher number goes first, equal numbers in the order of arrival
+    /// Queue priority: higher first, then by arrival
+    ///
+    /// The default is 0.
     #[arg(
         long,
         value_name = "N",
         default_value_t = 0,
+        hide_default_value = true,
         allow_negative_numbers = true
     )]
     pub(crate) priority: i32,
 
-    /// A note that others see while this lease is held
+    /// A note that others see while the lock is held
     #[arg(long, value_name = "TEXT")]
     pub(crate) why: Option<String>,
 
-    /// Count the lock as taken only once so many replicas of the server have it
+    /// Acquire the lock only if this many replicas of the server confirm it
     ///
-    /// When fewer have it in time, the lock is given back and the exit code is 69. Renewals are not waited for.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    /// If fewer confirm it in time, leaselock releases the lock and exits 69. Renewals do not wait for
+    /// replicas.
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        hide_short_help = true
+    )]
     min_replicas: Option<u32>,
 
-    /// How long the replicas may take, less than the ttl [default: 1s, or a quarter of a ttl below 4s]
+    /// Timeout of --min-replicas, less than the ttl [default: 1s, or a quarter of a ttl below 4s]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
-    #[arg(allow_negative_numbers = true, requires = "min_replicas")]
+    #[arg(
+        allow_negative_numbers = true,
+        requires = "min_replicas",
+        hide_short_help = true
+    )]
     replica_timeout: Option<Duration>,
 
     #[command(flatten)]
@@ -78,20 +91,29 @@ fn fitting(usual: Duration, longest: Option<Duration>, whole_seconds: bool) -> D
     }
 }
 
-/// How long to wait for a lock that somebody else holds.
+/// How long to wait for a lock that another holder has. The aliases are the spellings of flock(1).
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// Do not wait: give up at once when somebody else holds the lock
-    #[arg(short, long, conflicts_with = "wait")]
+    /// Do not wait: fail at once when the lock is held
+    #[arg(short, long, alias = "nb", conflicts_with = "wait")]
     pub(crate) nonblock: bool,
 
-    /// Wait at most this long [default: for ever]
-    #[arg(short, long, value_name = "DUR", value_parser = duration::parse)]
+    /// Wait at most this long [default: forever]
+    #[arg(short, long, alias = "timeout", value_name = "DUR", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) wait: Option<Duration>,
 
-    /// Exit code when the lock is not free in time, 0 to 255
-    #[arg(short = 'E', long, value_name = "N", default_value_t = 75)]
+    /// Exit code when the lock stays held [default: 75]
+    ///
+    /// From 0 to 255.
+    #[arg(
+        short = 'E',
+        long,
+        alias = "conflict-exit-code",
+        value_name = "N",
+        default_value_t = 75,
+        hide_default_value = true
+    )]
     #[arg(allow_negative_numbers = true)]
     busy_exit_code: u8,
 }
@@ -103,11 +125,12 @@ impl WaitArgs {
     }
 }
 
-/// Take a lock and print its handle, for extend and release
+/// Acquire a lock and print its handle, for extend and release
 ///
-/// The lease is not renewed: it ends after its ttl unless `extend` comes in time. Whoever has the
-/// handle can give the lock back, so keep it as you keep a password.
+/// The lease has no renewal: it expires after its ttl unless `extend` comes in time. Everyone who
+/// has the handle can release the lock, so keep it like a password.
 #[derive(Debug, Args)]
+#[command(after_help = manual::ACQUIRE)]
 pub(crate) struct AcquireArgs {
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
@@ -115,11 +138,11 @@ pub(crate) struct AcquireArgs {
     #[command(flatten)]
     pub(crate) lock: LockArgs,
 
-    /// What the lock protects, for example nightly-report
+    /// Name of the lock, for example nightly-report
     pub(crate) name: String,
 }
 
-/// Where a handle is read from; never from the arguments, which `ps` shows to everybody.
+/// Where a handle is read from; never from the arguments, which `ps` shows to every user.
 #[derive(Debug, Args)]
 pub(crate) struct HandleArgs {
     /// Read the handle from this file [default: LEASELOCK_HANDLE, else standard input]
@@ -127,13 +150,14 @@ pub(crate) struct HandleArgs {
     pub(crate) handle_file: Option<PathBuf>,
 }
 
-/// Give a lease that acquire took a new ttl, counted from now
+/// Extend the lease of a handle: a new ttl, counted from now
 #[derive(Debug, Args)]
+#[command(after_help = manual::EXTEND)]
 pub(crate) struct ExtendArgs {
     #[command(flatten)]
     pub(crate) handle: HandleArgs,
 
-    /// New length of the lease, from 10ms to 30d [default: 10s, or --strict or --longest-ttl when less]
+    /// New ttl, from 10ms to 30d [default: 10s, or --strict or --longest-ttl when less]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]
     ttl: Option<Duration>,
@@ -147,8 +171,9 @@ impl ExtendArgs {
     }
 }
 
-/// Give back a lease that acquire took
+/// Release the lock of a handle
 #[derive(Debug, Args)]
+#[command(after_help = manual::RELEASE)]
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]
     pub(crate) handle: HandleArgs,

@@ -11,10 +11,11 @@ use crate::failure::Failure;
 /// Whose locks are meant.
 #[derive(Debug, Args)]
 pub(crate) struct LikeArgs {
-    /// Mean the lock that another library has under this name, and share it
+    /// Share the lock that another library has under this name
     ///
-    /// On a server. The name becomes the library's key, and all that is said of the lock has that.
-    #[arg(long = "like", value_name = "LIBRARY", value_parser = library())]
+    /// Uses the key that LIBRARY has for this name, so that leaselock and LIBRARY exclude each other.
+    /// Only on a Redis or Valkey server. Output shows the key.
+    #[arg(long = "like", value_name = "LIBRARY", value_parser = library(), hide_short_help = true)]
     pub(crate) preset: Option<Preset>,
 }
 

@@ -9,20 +9,20 @@ use rustix::process::Signal;
 
 use super::lease::{LockArgs, WaitArgs};
 use crate::guardian::Plan;
-use crate::{duration, signal_name};
+use crate::{duration, manual, signal_name};
 
 /// Run a command while holding a lock
 ///
-/// Waits in line for the lock, runs the command, and releases the lock when the command ends.
-/// The exit code is the command's own. When the lease is lost, for example because the store
-/// cannot be reached for too long, the command is ended before anybody else can get the lock.
-/// When an ancestor of this process holds the lock, the wait could not end: that is said at once, with 75.
+/// Queues for the lock, runs the command, and releases the lock when the command ends. The exit
+/// code is the command's own. The lease is lost when, for example, the store does not answer for
+/// too long: then leaselock ends the command before another holder can acquire the lock. If an
+/// ancestor of this process holds the lock, the wait could never end: leaselock exits 75 at once.
 ///
-/// The command finds LEASELOCK_NAME, LEASELOCK_FENCE and LEASELOCK_TTL_MS in its environment.
-/// The fence only grows from one holder to the next: pass it on to what the lock protects, so
-/// that a late write of an earlier holder can be turned away.
+/// The command's environment has LEASELOCK_NAME, LEASELOCK_FENCE and LEASELOCK_TTL_MS. The fence
+/// grows with every holder. Pass it to the resource that the lock protects, so that the resource
+/// can reject a late write of an earlier holder.
 #[derive(Debug, Args)]
-#[command(after_long_help = crate::exit::HELP)]
+#[command(after_help = manual::RUN, after_long_help = manual::with_exit_codes(manual::RUN))]
 #[command(
     override_usage = "leaselock run [OPTIONS] NAME [--] COMMAND [ARG]...\n       \
                             leaselock run [OPTIONS] NAME -c SCRIPT"
@@ -31,7 +31,9 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
 
-    /// Run SCRIPT with $SHELL -c (/bin/sh when SHELL is not set) in place of a command
+    /// Run SCRIPT with $SHELL -c instead of a command
+    ///
+    /// With /bin/sh when SHELL is not set.
     #[arg(
         short = 'c',
         long = "command",
@@ -42,62 +44,70 @@ pub(crate) struct RunArgs {
 
     /// Do not let the command inherit the lock
     ///
-    /// In a folder store the command keeps the lock as long as it lives, even when leaselock
-    /// itself is killed. With this flag it is ended instead when leaselock is killed.
-    #[arg(short = 'o', long)]
+    /// In a folder the command keeps the lock as long as it runs, even if leaselock is killed.
+    /// With this flag the guardian ends the command instead.
+    #[arg(short = 'o', long, hide_short_help = true)]
     pub(crate) close: bool,
 
-    /// Leave LEASELOCK_URL in the command's environment although it holds a password
+    /// Keep LEASELOCK_URL in the command's environment although it has a password
     ///
-    /// Otherwise it is taken out, so that the command cannot show it. A `leaselock` that the
+    /// By default leaselock removes it, so that the command cannot leak it. A `leaselock` that the
     /// command runs needs it, or a --url of its own.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) keep_url: bool,
 
-    /// When the lease runs out, send --signal this long before its end
+    /// Send --signal this long before a lease expires
     ///
-    /// What is still alive close to the end of the lease is killed. Less than half the ttl;
-    /// a fifth of the ttl, at most 2s, when not given.
+    /// Processes of the job that still run shortly before the lease expires get SIGKILL. Must be less
+    /// than half the ttl. Default: a fifth of the ttl, at most 2s.
     #[arg(short, long, value_name = "DUR", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]
     kill_after: Option<Duration>,
 
-    /// The signal that asks the command to end when the lease runs out
+    /// The signal that asks the command to end when its lease is lost or about to expire
     #[arg(long, value_name = "SIG", default_value = "TERM", value_parser = signal_name::parse)]
+    #[arg(hide_short_help = true)]
     signal: Signal,
 
     /// Refused: read-write locks do not exist yet
-    #[arg(short, long)]
+    #[arg(short, long, hide_short_help = true)]
     shared: bool,
+
+    /// Hold the lock alone: the default, accepted because flock(1) has it, as -x and -e
+    #[arg(short = 'x', short_alias = 'e', long = "exclusive")]
+    #[arg(overrides_with = "shared", hide_short_help = true)]
+    _exclusive: bool,
 
     #[command(flatten)]
     pub(crate) lock: LockArgs,
 
-    /// Give the lock back after this long, whatever the command does
+    /// Release the lock after this long in any case
     ///
-    /// The lease is not renewed beyond it, and the command is ended as if it had been lost.
+    /// leaselock does not renew the lease beyond it, and ends the command as if the lease were lost.
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) max_hold: Option<Duration>,
 
-    /// How the programs that share this lock take it, on a Redis or Valkey server
+    /// How the other programs acquire this lock, on a Redis or Valkey server
     ///
-    /// native, setnx-getset, setex-renamenx, watch-multi, setnx-pexpire, python-redis-lock, redisson or
-    /// all-or-none. With
-    /// setnx-getset, setex-renamenx and watch-multi the lease is not renewed: the command has the ttl to end in.
+    /// One of native, setnx-getset, setex-renamenx, watch-multi, setnx-pexpire, python-redis-lock,
+    /// redisson, all-or-none. With setnx-getset, setex-renamenx and watch-multi there is no renewal:
+    /// the command must end within the ttl.
     #[arg(
         long,
         value_name = "PROTOCOL",
         default_value_t,
-        hide_default_value = true
+        hide_default_value = true,
+        hide_short_help = true
     )]
     pub(crate) protocol: Protocol,
 
-    /// What the lock protects, for example nightly-report
+    /// Name of the lock, for example nightly-report
+    #[arg(hide_short_help = true)]
     pub(crate) name: String,
 
     /// The command and its arguments, passed on byte for byte and without a shell
-    #[arg(trailing_var_arg = true)]
+    #[arg(trailing_var_arg = true, hide_short_help = true)]
     command: Vec<OsString>,
 }
 
@@ -226,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_mistyped_flag_does_not_become_the_command() {
-        assert!(Cli::try_parse_from(["leaselock", "run", "job", "-x", "date"]).is_err());
+        assert!(Cli::try_parse_from(["leaselock", "run", "job", "-X", "date"]).is_err());
     }
 
     #[test]

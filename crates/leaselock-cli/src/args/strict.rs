@@ -6,10 +6,10 @@ use clap::{Args, Subcommand};
 
 use crate::duration;
 
-/// Set strict mode up on a server, or look at it
+/// Set up strict mode on a server, or show its state
 ///
-/// In strict mode (--strict) a server that was restarted, promoted or emptied grants nothing until
-/// every lease is over that it may know nothing of. All who take locks there must be in it.
+/// In strict mode (--strict) a server that was restarted, promoted or emptied grants no lock until
+/// every lease has expired that it may have forgotten. All clients of the server must use it.
 #[derive(Debug, Args)]
 pub(crate) struct StrictArgs {
     #[command(subcommand)]
@@ -22,17 +22,17 @@ pub(crate) enum Step {
     Status(StatusArgs),
 }
 
-/// Let locks be granted at once, and say how long the longest lease will be
+/// Let the server grant locks at once, and set the longest ttl
 ///
-/// Only when nobody holds a lock on this server: what the first one to come would wait for is
-/// taken on your word. Also changes that length; then everybody must say the new one.
+/// Only if no lock is held on this server: it skips the wait that protects earlier holders. Also
+/// changes the longest ttl; then all clients must name the new one.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// The longest ttl that anybody will ask for [default: --strict]
+    /// The longest ttl that any client will ask for [default: --strict]
     #[arg(long, value_name = "DUR", value_parser = duration::parse)]
     pub(crate) longest: Option<Duration>,
 }
 
-/// Show whether locks are granted, and for how long still they are not
+/// Show whether the server grants locks, and when it will
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {}

@@ -8,7 +8,7 @@ use leaselock::TlsOptions;
 /// Flags for servers at a rediss:// URL.
 #[derive(Debug, Args)]
 pub(crate) struct TlsArgs {
-    /// Trust the certificate authorities in this PEM file instead of the system's, for rediss://
+    /// Trust the certificate authorities in this PEM file instead of the system's (rediss://)
     #[arg(
         long,
         global = true,
@@ -16,10 +16,10 @@ pub(crate) struct TlsArgs {
         env = "LEASELOCK_TLS_CA",
         hide_env_values = true
     )]
-    #[arg(help_heading = "Global options")]
+    #[arg(help_heading = "Server options", hide_short_help = true)]
     tls_ca: Option<PathBuf>,
 
-    /// Show the certificate in this PEM file to servers that ask for one; needs --tls-key
+    /// Client certificate, a PEM file, for servers that ask for one; needs --tls-key
     #[arg(
         long,
         global = true,
@@ -27,10 +27,10 @@ pub(crate) struct TlsArgs {
         env = "LEASELOCK_TLS_CERT",
         hide_env_values = true
     )]
-    #[arg(help_heading = "Global options")]
+    #[arg(help_heading = "Server options", hide_short_help = true)]
     tls_cert: Option<PathBuf>,
 
-    /// The private key of --tls-cert, in a PEM file without a password
+    /// Private key of --tls-cert, a PEM file without a password
     #[arg(
         long,
         global = true,
@@ -38,10 +38,10 @@ pub(crate) struct TlsArgs {
         env = "LEASELOCK_TLS_KEY",
         hide_env_values = true
     )]
-    #[arg(help_heading = "Global options")]
+    #[arg(help_heading = "Server options", hide_short_help = true)]
     tls_key: Option<PathBuf>,
 
-    /// The name that the server's certificate must be for, in place of the host in the URL
+    /// Name in the server's certificate, if it is not the host of the URL
     #[arg(
         long,
         global = true,
@@ -49,7 +49,7 @@ pub(crate) struct TlsArgs {
         env = "LEASELOCK_TLS_SERVER_NAME",
         hide_env_values = true
     )]
-    #[arg(help_heading = "Global options")]
+    #[arg(help_heading = "Server options", hide_short_help = true)]
     tls_server_name: Option<String>,
 }
 

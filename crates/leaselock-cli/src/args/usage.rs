@@ -5,6 +5,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::command_line::Cli;
 use crate::exit::Exit;
+use crate::output::sanitized;
 use crate::secrets::{Secret, without_secrets};
 
 /// The text and the exit code for what the parser did not turn into arguments.
@@ -25,17 +26,30 @@ pub(crate) fn answer(error: &clap::Error) -> Answer {
         // The second when LEASELOCK_URL is set, which the parser takes for an argument.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             let help = Cli::command().render_help();
-            Answer::Wrong(format!("leaselock: say what to do\n\n{help}"), Exit::USAGE)
+            let text = "no command given. Try: leaselock run NAME -- COMMAND";
+            Answer::Wrong(format!("leaselock: {text}\n\n{help}"), Exit::USAGE)
         }
         _ => {
             let text = text.strip_prefix("error: ").unwrap_or(&text);
             let text = match misplaced(error) {
                 Some((place, secret)) => format!("{}\n", secret.misplaced(&place)),
-                None => without_secrets(text),
+                None => without_secrets(text) + &lacking_verb(error),
             };
             Answer::Wrong(format!("leaselock: {text}"), Exit::USAGE)
         }
     }
+}
+
+/// In flock(1) the lock comes first. A word that resembles no verb is taken for the name of a lock.
+fn lacking_verb(error: &clap::Error) -> String {
+    let verb = error.get(ContextKind::InvalidSubcommand);
+    let (Some(ContextValue::String(name)), None) =
+        (verb, error.get(ContextKind::SuggestedSubcommand))
+    else {
+        return String::new();
+    };
+    let name = sanitized(&without_secrets(name));
+    format!("\nTo run a command under the lock '{name}': leaselock run {name} -- COMMAND\n")
 }
 
 /// The secret that the parser would quote, and where it stands.
@@ -111,6 +125,31 @@ mod tests {
             assert_eq!(exit, Exit::USAGE);
             assert!(text.starts_with("leaselock: "), "{text}");
         }
+    }
+
+    #[test]
+    fn a_line_without_a_verb_is_answered_with_run() {
+        let said = |line: &[&str]| match verdict(line) {
+            Answer::Wrong(text, Exit::USAGE) => text,
+            other => panic!("{line:?}: {other:?}"),
+        };
+        let text = said(&["leaselock"]);
+        let first = "leaselock: no command given. Try: leaselock run NAME -- COMMAND";
+        assert_eq!(text.lines().next(), Some(first));
+        assert!(text.lines().count() <= 45, "{text}");
+        for line in [
+            &["leaselock", "nightly", "--", "date"][..],
+            &["leaselock", "-v", "nightly", "date"],
+        ] {
+            let text = said(line);
+            assert!(text.contains("unrecognized subcommand 'nightly'"), "{text}");
+            assert!(text.contains("leaselock run nightly -- COMMAND"), "{text}");
+        }
+        let text = said(&["leaselock", "statsu"]);
+        assert!(
+            text.contains("'status'") && !text.contains("run statsu"),
+            "{text}"
+        );
     }
 
     #[test]

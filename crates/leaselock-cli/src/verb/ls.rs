@@ -1,12 +1,16 @@
 //! `leaselock ls [PATTERN]`
 
+use std::io::IsTerminal as _;
+
+use leaselock::Inspection;
+
 use crate::args::Globals;
 use crate::args::inspect::LsArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{output, session, show};
 
-/// Held locks by name. None is no error.
+/// Held locks in the order of their names. None is no error; on a terminal it is said, and where.
 pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::one_store(
         globals,
@@ -19,8 +23,49 @@ pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
             true => output::json(&show::json(seen)),
             false => show::text(seen),
         };
-        let text: String = found.iter().map(line).collect();
+        let text: String = match args.names {
+            true => found.iter().map(name).collect(),
+            false => found.iter().map(line).collect(),
+        };
         output::print(text.as_bytes())?;
+        if found.is_empty() && shows_remarks(args, globals) {
+            output::say(&nothing(&args.pattern, &client.store()));
+        }
         Ok(Exit::OK)
     })
+}
+
+fn name(seen: &Inspection) -> String {
+    format!("{}\n", output::sanitized(&seen.name))
+}
+
+/// A script reads an empty list. A person may wonder which folder or server was asked.
+fn shows_remarks(args: &LsArgs, globals: &Globals) -> bool {
+    let for_people = !args.names && !globals.json && !globals.quiet;
+    for_people && std::io::stdout().is_terminal()
+}
+
+fn nothing(pattern: &str, store: &str) -> String {
+    let which = match pattern {
+        "*" => String::new(),
+        pattern => format!(" that match `{}`", output::sanitized(pattern)),
+    };
+    format!(
+        "leaselock: no locks{which} are held in {}\n",
+        output::sanitized(store)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_list_names_the_pattern_and_the_store() {
+        let folder = "the folder /var/lib/leaselock";
+        let text = "leaselock: no locks are held in the folder /var/lib/leaselock\n";
+        assert_eq!(nothing("*", folder), text);
+        let text = "leaselock: no locks that match `db:*` are held in redis://h:6379/0\n";
+        assert_eq!(nothing("db:*", "redis://h:6379/0"), text);
+    }
 }

@@ -1,5 +1,7 @@
 //! `leaselock status NAME…`
 
+use std::io::IsTerminal as _;
+
 use crate::args::Globals;
 use crate::args::inspect::StatusArgs;
 use crate::exit::Exit;
@@ -10,6 +12,10 @@ use crate::{output, session, show};
 pub(crate) fn run(args: &StatusArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::client(globals)?;
     session::block_on(async {
+        if shows_store(globals) {
+            let store = output::sanitized(&client.store());
+            output::say(&format!("leaselock: locks in {store}:\n"));
+        }
         let mut failed = Ok(Exit::OK);
         for name in &args.names {
             let name = args.like.name(name, globals);
@@ -28,4 +34,11 @@ pub(crate) fn run(args: &StatusArgs, globals: &Globals) -> Result<Exit, Failure>
         }
         failed
     })
+}
+
+/// A person may have another folder in mind than the one that is used. With `--json` each line of `-v` is an object,
+/// and this is none.
+fn shows_store(globals: &Globals) -> bool {
+    let for_people = !globals.json && !globals.quiet;
+    for_people && (globals.verbose > 0 || std::io::stdout().is_terminal())
 }

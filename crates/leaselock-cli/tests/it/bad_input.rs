@@ -69,7 +69,7 @@ fn a_value_out_of_range_is_refused_with_the_range() {
         ),
         (&["--priority", "2147483648"], "2147483647"),
         (&["--why", "a\u{1b}[31m"], "no control characters"),
-        (&["-x"], "unexpected argument '-x'"),
+        (&["-X"], "unexpected argument '-X'"),
     ];
     for (flags, right) in cases {
         let done = store.run(&[&["run"], flags, &["job", "--", "true"]].concat());
@@ -85,8 +85,15 @@ fn a_value_out_of_range_is_refused_with_the_range() {
     store
         .run(&["run", "job"])
         .refuses(64, "leaselock run NAME -- COMMAND");
-    store.run(&[]).refuses(64, "say what to do");
-    store.run(&["fly"]).refuses(64, "unrecognized subcommand");
+    let try_this = "no command given. Try: leaselock run NAME -- COMMAND";
+    store.run(&[]).refuses(64, try_this);
+    let flown = store.run(&["fly", "--", "touch", "ran"]);
+    let flown = flown.refuses(64, "unrecognized subcommand 'fly'");
+    assert!(
+        flown.err.contains("leaselock run fly -- COMMAND"),
+        "{flown:?}"
+    );
+    assert!(!store.path("ran").exists());
 }
 
 #[test]
@@ -100,6 +107,11 @@ fn a_url_that_names_no_store_is_refused_with_the_forms_that_do() {
         ("file://rel/x", "file:///srv/locks"),
         ("mem:", "every leaselock has its own memory; use file:"),
         ("nonsense", "redis://"),
+        ("redis://a,b", "separated by spaces, or repeat --url"),
+        (
+            "redis://a:1,redis://b:2",
+            "separated by spaces, or repeat --url",
+        ),
     ];
     for (url, right) in cases {
         store

@@ -50,6 +50,11 @@ fn not_waiting_waiting_and_the_exit_code_are_as_with_flock() {
         assert_eq!(busy(&["-n"]), 75);
         assert_eq!(busy(&["-w", "0.05"]), 75);
         assert_eq!(busy(&["-n", "-E", "1"]), 1);
+        for exclusive in ["-x", "-e", "--exclusive"] {
+            assert_eq!(busy(&[exclusive, "--nb"]), 75);
+            assert_eq!(busy(&[exclusive, "--timeout", "0.05"]), 75);
+        }
+        assert_eq!(busy(&["-n", "--conflict-exit-code", "4"]), 4);
         assert!(!store.path("ran").exists());
         let waits = store.start(&["run", "-w", "30", "job", "--", "touch", "ran"]);
         store.until_in_line(1);

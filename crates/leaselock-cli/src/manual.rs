@@ -1,0 +1,109 @@
+//! What help and the manual pages say beside the options: examples, variables, files, exit codes.
+
+use crate::exit;
+
+/// The heading of examples in help; the manual page has a heading of its own.
+pub(crate) const EXAMPLES: &str = "Examples:\n";
+
+pub(crate) const COMMAND: &str = "\
+Examples:
+  leaselock run nightly -- ./report         wait for the lock, then run
+  leaselock status nightly                  who holds it, who waits
+  leaselock --url redis://db run nightly -- ./report
+                                            share the lock with other machines";
+
+pub(crate) const RUN: &str = "\
+Examples:
+  leaselock run nightly -- ./report         wait for the lock, then run
+  leaselock run -n nightly -- ./report      exit 75 at once if the lock is held
+  leaselock run -w 5m nightly -c 'make; ./report'
+                                            wait five minutes at most; with a shell";
+
+pub(crate) const ACQUIRE: &str = "\
+Examples:
+  handle=$(leaselock acquire --ttl 10m deploy)
+  printf '%s' \"$handle\" | leaselock release";
+
+pub(crate) const EXTEND: &str = "\
+Examples:
+  LEASELOCK_HANDLE=$handle leaselock extend --ttl 10m";
+
+pub(crate) const RELEASE: &str = "\
+Examples:
+  printf '%s' \"$handle\" | leaselock release";
+
+pub(crate) const STATUS: &str = "\
+Examples:
+  leaselock status nightly                  who holds it, who waits
+  leaselock status --json nightly | jq .holder.process";
+
+pub(crate) const LS: &str = "\
+Examples:
+  leaselock ls                              all locks that are held
+  leaselock ls 'db:*'                       those whose name begins with db:";
+
+pub(crate) const WAIT: &str = "\
+Examples:
+  leaselock wait -n deploy && echo free     ask, and do not wait
+  leaselock wait -w 10m deploy              wait ten minutes at most";
+
+pub(crate) const BREAK: &str = "\
+Examples:
+  leaselock break --fence 1795372321031611 deploy
+                                            only the grant that status has shown";
+
+pub(crate) const DOCTOR: &str = "\
+Examples:
+  leaselock doctor                          check the default folder
+  leaselock --url redis://db doctor         check a server";
+
+pub(crate) const COMPLETIONS: &str = "\
+Examples:
+  leaselock completions bash > ~/.local/share/bash-completion/completions/leaselock";
+
+pub(crate) const MAN: &str = "\
+Examples:
+  leaselock man run | man -l -";
+
+/// The end of a long help.
+pub(crate) fn with_exit_codes(examples: &str) -> String {
+    format!("{examples}\n\n{}", exit::HELP)
+}
+
+/// Variables that the command reads and no option has, and those that it sets.
+pub(crate) const VARIABLES: [(&str, &str); 6] = [
+    (
+        "LEASELOCK_HANDLE",
+        "The handle for extend and release, unless --handle-file names a file. A secret.",
+    ),
+    (
+        "LEASELOCK_NAME",
+        "Set for the job of run: the name of the lock; with --like the key of the other library.",
+    ),
+    (
+        "LEASELOCK_FENCE",
+        "Set for the job of run: the fencing token of this grant, for the resource that the lock protects.",
+    ),
+    (
+        "LEASELOCK_TTL_MS",
+        "Set for the job of run: the ttl in milliseconds.",
+    ),
+    (
+        "LEASELOCK_WITHHELD",
+        "Set for the job of run in place of a LEASELOCK_URL that has a password. A leaselock in the job then refuses \
+         to use the default folder.",
+    ),
+    ("SHELL", "The shell of run -c; /bin/sh if it is not set."),
+];
+
+/// Where locks are kept when no URL is given.
+pub(crate) const FILES: [(&str, &str); 2] = [
+    (
+        "~/.local/state/leaselock",
+        "The locks of a user, when neither --url nor LEASELOCK_URL is given. Other users have folders of their own.",
+    ),
+    ("/var/lib/leaselock", "The same for root."),
+];
+
+/// Pages of other programs.
+pub(crate) const SEE_ALSO: [&str; 3] = ["flock(1)", "timeout(1)", "redis-cli(1)"];

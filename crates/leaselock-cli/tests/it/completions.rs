@@ -1,0 +1,49 @@
+//! Completions as a shell calls them.
+
+use crate::common::{Running, Store};
+
+/// What bash offers for a line that was typed so far.
+fn offered(store: &Store, typed: &str) -> Vec<String> {
+    let script = r#"
+        PATH="$(dirname "$1"):$PATH"
+        eval "$(leaselock completions bash)"
+        COMP_LINE="$2" COMP_POINT=${#2}
+        read -ra COMP_WORDS <<< "$2"
+        case "$2" in *" ") COMP_WORDS+=("") ;; esac
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        _leaselock_or_names leaselock "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf '%s\n' "${COMPREPLY[@]}"
+    "#;
+    let program = env!("CARGO_BIN_EXE_leaselock");
+    let bash = store.command("bash", &["-c", script, "bash", program, typed]);
+    let done = Running::start(bash).end().gives(0);
+    let lines = done.out.lines().filter(|line| !line.is_empty());
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_names_of_locks_that_are_held_where_a_verb_takes_one() {
+    let store = Store::file();
+    for name in ["db:orders", "db:users", "nightly", "two words"] {
+        store.run(&["acquire", "--ttl", "10m", name]).gives(0);
+    }
+    let names = store.run(&["ls", "--names"]).gives(0).out;
+    assert_eq!(names, "db:orders\ndb:users\nnightly\ntwo words\n");
+    for (typed, expected) in [
+        ("leaselock status n", &["nightly"][..]),
+        ("leaselock status nightly t", &["two\\ words"]),
+        ("leaselock wait -w 5 n", &["nightly"]),
+        ("leaselock break --yes n", &["nightly"]),
+        ("leaselock run n", &["nightly"]),
+        ("leaselock acquire --ttl 5s n", &["nightly"]),
+        // Behind a colon bash replaces what follows it.
+        ("leaselock status db:o", &["orders"]),
+        ("leaselock --url file:///nowhere/x status n", &[]),
+    ] {
+        assert_eq!(offered(&store, typed), expected, "{typed}");
+    }
+    assert!(offered(&store, "leaselock stat").contains(&"status".to_owned()));
+    assert!(offered(&store, "leaselock run --kill").contains(&"--kill-after".to_owned()));
+    let other = offered(&store, "leaselock run nightly n");
+    assert!(!other.contains(&"nightly".to_owned()), "{other:?}");
+}

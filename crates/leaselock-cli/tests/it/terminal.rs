@@ -1,0 +1,62 @@
+//! What people see on a terminal and scripts do not.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use crate::common::Store;
+
+/// Runs the program with standard output and error on a terminal; gives what was shown there.
+fn shown(store: &Store, args: &[&str]) -> String {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let other_end: OwnedFd = File::options()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap()
+        .into();
+    let mut command = store.leaselock(args);
+    command
+        .stdin(Stdio::null())
+        .stdout(other_end.try_clone().unwrap())
+        .stderr(other_end);
+    let mut child = command.spawn().unwrap();
+    drop(command); // with our copies of the other end, so that reading has an end
+    let mut text = Vec::new();
+    let mut piece = [0; 4096];
+    let mut terminal = File::from(terminal);
+    // An error once nobody has the other end any more.
+    while let Ok(length @ 1..) = terminal.read(&mut piece) {
+        text.extend_from_slice(&piece[..length]);
+    }
+    assert!(child.wait().unwrap().success());
+    String::from_utf8(text).unwrap().replace('\r', "")
+}
+
+#[test]
+fn an_empty_list_says_so_and_where_and_prints_nothing_into_a_pipe() {
+    let store = Store::file();
+    let folder = format!("the folder {}", store.path("locks").display());
+    let text = format!("leaselock: no locks are held in {folder}\n");
+    assert_eq!(shown(&store, &["ls"]), text);
+    for silent in [&["ls", "-q"][..], &["ls", "--json"], &["ls", "--names"]] {
+        assert_eq!(shown(&store, silent), "", "{silent:?}");
+    }
+    let piped = store.run(&["ls"]).gives(0);
+    assert_eq!((piped.out.as_str(), piped.err.as_str()), ("", ""));
+}
+
+#[test]
+fn status_names_the_store_above_the_locks() {
+    let store = Store::file();
+    let folder = format!("the folder {}", store.path("locks").display());
+    let text = format!("leaselock: locks in {folder}:\njob: free\n");
+    assert_eq!(shown(&store, &["status", "job"]), text);
+    assert_eq!(shown(&store, &["status", "-q", "job"]), "job: free\n");
+}
