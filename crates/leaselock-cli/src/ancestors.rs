@@ -75,8 +75,8 @@ impl Ancestors {
         }
     }
 
-    /// Ends with the failure when an ancestor holds the lock; never when nobody related does, so put it beside the wait
-    /// in a `select!`. Asks the store only when `run` is among the ancestors.
+    /// Completes with the failure when an ancestor holds the lock, and never otherwise, so put it beside the wait in a
+    /// `select!`. Asks the store only when `run` is among the ancestors.
     pub(crate) async fn holds(&self, client: &Locks, name: &str, busy: Exit) -> Failure {
         let mut without_record = 0;
         let mut pause = FIRST;

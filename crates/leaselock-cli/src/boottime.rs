@@ -29,7 +29,7 @@ pub(crate) fn unix_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A point for the runtime's alarm clocks, which ring and decide nothing.
+/// A point in time for the runtime's timers, which wake tasks up and decide nothing.
 pub(crate) fn alarm_in(pause: Duration) -> tokio::time::Instant {
     tokio::time::Instant::now() + pause
 }

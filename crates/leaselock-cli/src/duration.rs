@@ -59,7 +59,7 @@ impl fmt::Display for BadDuration {
 
 impl std::error::Error for BadDuration {}
 
-/// Reads a duration; the signature is the one that a clap value parser wants.
+/// Parses a duration; the signature is that of a clap value parser.
 pub(crate) fn parse(text: &str) -> Result<Duration, BadDuration> {
     let text = text.trim();
     if text.is_empty() {
@@ -100,7 +100,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, BadDuration> {
         .map_err(|_| BadDuration::TooLong)
 }
 
-/// `number`, which may have a fraction, times `size`; what is below a nanosecond is dropped.
+/// `number`, which may have a fraction, times `size`, rounded down to nanoseconds.
 fn nanoseconds(number: &str, size: u128) -> Result<u128, BadDuration> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {

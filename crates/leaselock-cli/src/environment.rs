@@ -1,7 +1,7 @@
 //! What a job may know of the URL of the store.
 //!
 //! A URL with a password is taken out of the job's environment. A `leaselock` in the job that is given none would then
-//! lock in the default folder and exclude nobody, so a mark stays behind, and it refuses.
+//! lock in the default folder and exclude no other process. So a mark stays behind, and `leaselock` refuses.
 
 use std::ffi::OsStr;
 
@@ -10,13 +10,13 @@ use crate::failure::Failure;
 use crate::job::{URL, WITHHELD};
 use crate::secrets::has_password;
 
-/// Whether the job is not to know the URL: there is a password in it, or a `leaselock` around this one took it out.
+/// Whether the job must not get the URL: it has a password, or an outer `leaselock` removed it.
 pub(crate) fn withholds_url(keep: bool) -> bool {
     let has_password = || std::env::var_os(URL).is_some_and(|url| has_password(&url));
     is_withheld() || (!keep && has_password())
 }
 
-/// Whether somebody took the URL out, and nobody has given one since.
+/// Whether an outer `leaselock` removed the URL, and no other was set since.
 fn is_withheld() -> bool {
     let given = std::env::var_os(URL).is_some_and(|url| !url.is_empty());
     !given && std::env::var_os(WITHHELD).as_deref() == Some(OsStr::new(URL))

@@ -2,7 +2,7 @@
 //!
 //! The numbers from 64 up are those of `sysexits.h`, so that a script which knows them from mail
 //! or from `flock(1)` reads ours without a manual. A job's own code is passed through and may
-//! collide with them: whoever must tell the two apart chooses `--busy-exit-code`.
+//! collide with them: a script that must tell them apart sets `--busy-exit-code`.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
@@ -10,7 +10,7 @@ use std::process::{ExitCode, ExitStatus};
 use leaselock::{AcquireError, BreakError, ErrorKind, ExtendError, InspectError, ReleaseError};
 use rustix::process::Signal;
 
-/// What the process answers to whoever started it.
+/// The exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exit(u8);
 
@@ -27,11 +27,11 @@ impl Exit {
     pub(crate) const UNAVAILABLE: Exit = Exit(69);
     /// A fault of this program, or the guardian was killed.
     pub(crate) const INTERNAL: Exit = Exit(70);
-    /// The system does not give what is needed: open files, processes, memory, `/proc`.
+    /// The system lacks open files, processes, memory or `/proc`.
     pub(crate) const SYSTEM: Exit = Exit(71);
     /// A folder, a file or a home for the locks cannot be made.
     pub(crate) const CANNOT_CREATE: Exit = Exit(73);
-    /// Somebody else holds the lock and the wait ran out.
+    /// Another holder has the lock, and the wait timed out.
     pub(crate) const BUSY: Exit = Exit(75);
     /// The store refuses us: credentials, permission, a file system unfit for locks.
     pub(crate) const REFUSED: Exit = Exit(77);
@@ -57,8 +57,8 @@ impl Exit {
         Exit::by_signal_number(signal.as_raw())
     }
 
-    /// The store's trouble, by what can be done about it: wait (69), look (65), make room (73),
-    /// ask for permission (77), report a fault (70).
+    /// A store error, by what the user can do about it: wait (69), inspect the key (65), make room
+    /// (73), ask for permission (77), report a fault (70).
     pub(crate) fn of_store(kind: ErrorKind) -> Exit {
         match kind {
             ErrorKind::Unreachable
@@ -86,12 +86,12 @@ impl Exit {
         }
     }
 
-    /// `busy` is what the user wants to see when somebody else holds the lock.
+    /// `busy` is the code that the user chose for a lock that another holder has.
     pub(crate) fn of_acquire(error: &AcquireError, busy: Exit) -> Exit {
         match error {
             AcquireError::Invalid(_) => Exit::USAGE,
             AcquireError::StillBusy { .. } => busy,
-            // Nobody is known to hold it, so it is not busy: the store does not serve now.
+            // No holder is known, so it is not busy: the store does not serve now.
             AcquireError::Quarantined { .. } => Exit::UNAVAILABLE,
             AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {
                 Exit::of_store(source.kind())
@@ -134,7 +134,7 @@ impl Exit {
         }
     }
 
-    /// A lease that is gone, or another than the one named, is none that may be broken.
+    /// A lease that is gone, or another than the one named, must not be broken.
     pub(crate) fn of_break(error: &BreakError) -> Exit {
         match error {
             BreakError::Invalid(_) => Exit::USAGE,
@@ -175,9 +175,9 @@ Exit codes:
   65    something that is not a lock lies under the name, or the record is damaged
   69    the store cannot be reached or does not serve now
   70    internal fault
-  71    the system does not give what is needed: open files, processes, memory, /proc
-  73    cannot create the folder or file for the locks
-  75    busy: somebody else holds the lock (run and acquire: see --busy-exit-code)
+  71    the system lacks open files, processes, memory or /proc
+  73    the folder or file for the locks cannot be created
+  75    busy: another holder has the lock (run and acquire: see --busy-exit-code)
   77    refused: credentials, permission, or a file system unfit for locks
   79    the lease was lost before the job ended, or is not the caller's to change
   126   the job's command cannot be executed

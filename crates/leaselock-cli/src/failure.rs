@@ -13,12 +13,12 @@ use crate::limits;
 use crate::output;
 use crate::secrets::without_secrets;
 
-/// A verb that could not do what it was asked.
+/// Why a verb failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     text: String,
     pub(crate) exit: Exit,
-    /// What each of several servers said.
+    /// The answer of each of several servers.
     votes: Vec<NodeVote>,
 }
 
@@ -53,7 +53,7 @@ impl Failure {
         self
     }
 
-    /// The store's trouble with one lock. The name was typed by the user, so it may be a URL.
+    /// A store error about one lock. The user typed the name, so it may be a URL.
     fn with_lock(name: &Name, what: &str, source: &StoreError, exit: Exit) -> Self {
         let name = without_secrets(name.as_str());
         Failure::in_the_librarys_words(format!("`{name}`: {what}{source}"), exit)
@@ -73,7 +73,7 @@ impl Failure {
         }
     }
 
-    /// On standard error, where it cannot be taken for what was asked for.
+    /// On standard error, apart from the result on standard output.
     pub(crate) fn say(&self, as_json: bool) {
         let text = output::sanitized(&self.text);
         if as_json {
@@ -88,7 +88,7 @@ impl Failure {
     }
 }
 
-/// What one of several servers said, for programs.
+/// The answer of one of several servers, for programs.
 fn vote(one: &NodeVote) -> Value {
     let kind = one.error.as_ref().map(StoreError::kind);
     let vote = match one.vote {
@@ -158,7 +158,7 @@ impl From<BreakError> for Failure {
         let hint = match &error {
             BreakError::Foreign { .. } => "; --foreign breaks it all the same",
             BreakError::Store(source) => return source.clone().into(),
-            BreakError::Changed { .. } => "; look again with status",
+            BreakError::Changed { .. } => "; see status for the present one",
             _ => "",
         };
         Failure::new(format!("{error}{hint}"), Exit::of_break(&error))

@@ -1,8 +1,9 @@
-//! Characters of others that a terminal must not get. The library has the same list for what it reads from a store;
-//! here it is for the rest, such as the names of keys.
+//! Invisible characters that must not reach a terminal. The library has the same list for texts that it reads from a
+//! store; this one is for other texts, such as the names of keys.
 
-/// Whether a character is not seen, and changes what is: control characters, those that format text (Unicode's category
-/// Cf, and all that stand with the tags), and the two that separate lines. One can turn a text round or hide a part.
+/// Whether a character is invisible and changes the text around it: control characters, those that format text
+/// (Unicode's category Cf, and all in the block of the tags), and the two that separate lines. One can reverse a text or
+/// hide a part.
 pub(crate) fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -12,7 +13,7 @@ pub(crate) fn is_invisible(c: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// JSON with these characters written as `\\uXXXX`, which means the same. They stand inside of strings only.
+/// JSON with these characters written as `\\uXXXX`, which means the same. They occur only in strings.
 pub(crate) fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {

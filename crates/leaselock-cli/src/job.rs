@@ -1,4 +1,4 @@
-//! The user's command: started under the guardian's eyes, signalled as a whole, asked for its end.
+//! The user's command: started under the guardian, signalled as a whole, waited for.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _};
@@ -19,7 +19,7 @@ use crate::guardian::{Channel, JobKind, Refusal};
 use crate::process::{Program, SignalSet, watch_readable};
 use crate::process_tree::ProcessTree;
 
-/// What is to be started, and under which lease.
+/// Which command to start, and under which lease.
 #[derive(Debug)]
 pub(crate) struct JobSpec<'a> {
     pub(crate) program: &'a OsStr,
@@ -30,9 +30,9 @@ pub(crate) struct JobSpec<'a> {
     pub(crate) ttl: Duration,
     /// The descriptor that keeps the lock, open across exec, when the job is to inherit it.
     pub(crate) session: Option<OwnedFd>,
-    /// It is not to know the URL of the store, and finds a mark instead.
+    /// The job must not get the URL of the store; its environment has a mark instead.
     pub(crate) withhold_url: bool,
-    /// The lock is given back at a fixed time, so the job must not outlive its wrapper, even
+    /// The lock is released at a fixed time, so the job must not outlive its wrapper, even
     /// though it has the descriptor.
     pub(crate) limited: bool,
 }
@@ -82,12 +82,11 @@ impl CannotStart {
     }
 }
 
-/// From a process that has not become the command, only a number comes back. These two are
-/// never given by exec.
+/// A process that has not become the command returns only a number. exec never returns these two.
 const TOO_LATE: Errno = Errno::CANCELED;
 const UNGUARDED: Errno = Errno::OWNERDEAD;
 
-/// What the guardian lacks, when it is what a start may lack too; nothing else of its is for the command.
+/// The guardian's error, if a start may fail with it too. The command's user understands no other of its errors.
 fn lacking(why: u32) -> Errno {
     let known = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
     let is_it = |errno: &Errno| errno.raw_os_error().unsigned_abs() == why;
@@ -96,7 +95,7 @@ fn lacking(why: u32) -> Errno {
 
 impl Job {
     /// Starts the command. From the main thread, because the kernel ties `PR_SET_PDEATHSIG` to
-    /// the life of the thread that forked; and while nobody else reads from `channel`.
+    /// the life of the thread that forked; and while no other task reads from `channel`.
     pub(crate) fn start(
         spec: &JobSpec<'_>,
         channel: Channel,
@@ -142,7 +141,7 @@ impl Job {
                 own_group,
             }),
             Err(error) => {
-                // The command runs already, but nobody could see its end.
+                // The command runs already, but its end could not be noticed.
                 kill_process(leader, Signal::KILL)
                     .and_then(|()| end_of(leader))
                     .ok();
@@ -179,14 +178,14 @@ impl Job {
     }
 }
 
-/// Where the locks are, unless an argument says it.
+/// The URL of the store, unless an argument gives it.
 pub(crate) const URL: &str = "LEASELOCK_URL";
-/// Names what was taken out of the environment of a job.
+/// Names the variable that was removed from the environment of a job.
 pub(crate) const WITHHELD: &str = "LEASELOCK_WITHHELD";
 
 fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
-    // A handle is for `extend` and `release`, and lets whoever reads it give a lock away. A fence of an outer `run`
-    // would be believed to be ours.
+    // A handle is for `extend` and `release`, and every process that reads it can release the lock. The job would take
+    // the fence of an outer `run` for ours.
     const OURS: [&str; 5] = [
         "LEASELOCK_NAME",
         "LEASELOCK_TTL_MS",

@@ -1,4 +1,4 @@
-//! Limits of the system, named where they are what stands in the way.
+//! Limits of the system, for errors that one of them causes.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! What is said when a lease is lost, and when it could not be given back: the store, its last error and the times.
+//! The messages about a lost lease and a failed release: the store, its last error and the times.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl<'a> Loss<'a> {
         }
     }
 
-    /// The job is told to end before the lease does.
+    /// The job must end before the lease expires.
     pub(crate) fn near(name: &'a str, store: &'a str, lease: &Lease) -> Self {
         Loss {
             name,
@@ -76,7 +76,7 @@ impl<'a> Loss<'a> {
                 format!("not renewed at {store} for {time}: no reply, or this process did not run")
             }
             (Some(LostReason::RanOut), _) => {
-                format!("its time ran out at {store}, {time} after it was last confirmed")
+                format!("it expired at {store}, {time} after it was last confirmed")
             }
             (Some(reason @ (LostReason::HoldOver | LostReason::GivenUp)), _) => reason.to_string(),
             (Some(reason), None) => format!("{reason} ({store}, last confirmed {time} ago)"),
@@ -88,7 +88,7 @@ impl<'a> Loss<'a> {
     }
 }
 
-/// What is done about it: the lease ends in so long by the latest deadline.
+/// What the command does about it: by the latest deadline the lease expires in `lease_ends_in`.
 pub(crate) fn measure(plan: &Plan, lease_ends_in: Duration) -> String {
     let signal = signal_name::name(plan.signal);
     if plan.signal == rustix::process::Signal::KILL {
@@ -103,7 +103,7 @@ pub(crate) fn measure(plan: &Plan, lease_ends_in: Duration) -> String {
     format!("sent SIG{signal} to the job, SIGKILL follows {kill}")
 }
 
-/// The job has ended, and the lock could not be given back.
+/// The job has ended, and the lock could not be released.
 pub(crate) fn not_released(
     store: &str,
     error: Option<&ReleaseError>,
@@ -127,7 +127,7 @@ pub(crate) fn not_released(
     let end = if in_folder {
         "ends with the last process that has it".to_owned()
     } else {
-        // Rounded up: whoever waits so long finds it free.
+        // Rounded up: after this time it is free.
         let seconds = lease_ends_in.as_millis().div_ceil(1000);
         format!(
             "expires in {}",

@@ -1,7 +1,7 @@
-//! The `leaselock` command: runs a job under a lease, and shows and settles who holds what.
+//! The `leaselock` command: runs a job under a lease, shows who holds which lock, and breaks locks.
 
 #[cfg(not(target_os = "linux"))]
-compile_error!("the command needs Linux: its guardian stands on pidfd and timerfd");
+compile_error!("the command needs Linux: its guardian uses pidfd and timerfd");
 
 mod ancestors;
 mod args;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::invisible::{escaped, is_invisible};
 
-/// Prints what was asked for. A reader that has seen enough, as `head` does, is no error.
+/// Prints what the user asked for. A reader that has closed the pipe, as `head` does, is no error.
 pub(crate) fn print(bytes: &[u8]) -> io::Result<()> {
     match try_print(bytes) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -18,13 +18,13 @@ pub(crate) fn print(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Prints what must not get lost: a reader that is gone is an error.
+/// Prints what must not get lost: a closed pipe is an error.
 pub(crate) fn try_print(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush())
 }
 
-/// Tells people something. When nobody can hear it there is nobody to tell that either.
+/// Writes to standard error. An error is ignored, because there is no other place to report it.
 pub(crate) fn say(text: &str) {
     io::stderr().lock().write_all(text.as_bytes()).ok();
 }
@@ -34,8 +34,8 @@ pub(crate) fn json(object: &Value) -> String {
     format!("{}\n", escaped(&object.to_string()))
 }
 
-/// Names and notes come from others: what could move the cursor, colour the terminal or turn text
-/// round is left out, and nothing is endless.
+/// Removes the characters of names and notes that could move the cursor, colour the terminal or
+/// reverse the text, and limits the length: other clients wrote them.
 pub(crate) fn sanitized(text: &str) -> String {
     const MOST: usize = 1000;
     text.chars()

@@ -25,7 +25,7 @@ use crate::procfs::Status;
 /// Makes a copy of this process that runs `child` and ends with the code that it gives.
 ///
 /// There is no exec, so the copy may use only what a single thread can leave in good order: with
-/// a second thread around, a lock could be held for ever by nobody. Hence the check.
+/// a second thread around, a mutex of that thread would stay locked forever. Hence the check.
 pub(crate) fn fork(status: &Status, child: impl FnOnce() -> u8) -> io::Result<Pid> {
     if status.threads != 1 {
         return Err(io::Error::other(
@@ -60,7 +60,7 @@ pub(crate) fn close_all_but(kept: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes this process deaf to these signals.
+/// Makes this process ignore these signals.
 pub(crate) fn ignore(signals: &[Signal]) {
     for signal in signals {
         // SAFETY: ignoring installs no handler, so no code can run at a bad moment. It fails for
@@ -69,8 +69,8 @@ pub(crate) fn ignore(signals: &[Signal]) {
     }
 }
 
-/// Has the kernel keep the ends of our children until we ask. Whoever started us may have ignored
-/// the signal that tells of them, which is inherited and would have them forgotten.
+/// Makes the kernel keep the exit status of our children until we wait for them. The parent of this
+/// process may have ignored SIGCHLD. That is inherited, and the kernel would drop the status.
 pub(crate) fn keep_ends_of_children() {
     // SAFETY: restores the default action, which runs no code of ours.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
@@ -141,8 +141,8 @@ pub(crate) fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
 }
 
-/// A program to be started, with all of its arguments and its environment: made whole beforehand, because on the way
-/// to exec nothing may be allocated.
+/// A program with its arguments and its environment, built before the start, because nothing may be allocated between
+/// clone and exec.
 pub(crate) struct Program {
     /// Searched for in `PATH` when it has no slash.
     file: CString,
@@ -176,12 +176,12 @@ impl Program {
         })
     }
 
-    /// Starts it in a process of its own, in which `step` is done first; when that fails, so does the start.
+    /// Starts it in a new process, which calls `step` first. If that fails, the start fails.
     ///
-    /// The new process borrows our memory until it has become the program, and this thread stands still meanwhile:
-    /// as `posix_spawn` does it. A copy of a process that has run for a moment costs more than all else that a start
-    /// does. Other threads go on, so `step` may make system calls and nothing else: no allocation, no lock, no panic.
-    /// There is one caller, [`crate::job`], which says how it keeps to that.
+    /// The new process shares our memory until exec, and this thread is suspended meanwhile, as with `posix_spawn`. A
+    /// fork would copy the page tables, which costs more than the rest of a start. Other threads go on, so `step` may
+    /// make system calls and nothing else: no allocation, no lock, no panic.
+    /// The one caller, [`crate::job`], documents how it complies.
     pub(crate) fn start(&self, step: &mut dyn FnMut() -> Result<(), Errno>) -> io::Result<Pid> {
         /// What the way to exec needs; looking for a program copies its arguments when it turns out to be a script.
         const STACK: usize = 64 * 1024;
@@ -231,7 +231,7 @@ struct Launch<'a> {
     failure: i32,
 }
 
-/// The way of a new process into its program. Only a failure comes back.
+/// Runs in the new process, up to exec. Returns only on failure.
 extern "C" fn into_program(launch: *mut c_void) -> c_int {
     // SAFETY: it is the `launch` of `Program::start`, which nobody else uses now.
     let launch = unsafe { &mut *launch.cast::<Launch<'_>>() };

@@ -1,8 +1,8 @@
-//! The job as something to be signalled as a whole: the process, its group, its descendants.
+//! The processes of a job, signalled together: the leader, its group, its descendants.
 //!
 //! A pid may be given to another process as soon as its owner is reaped. So every process is held
 //! by a pidfd, which never changes its meaning, and the number of a group is used only while it
-//! cannot have passed to somebody else.
+//! cannot have passed to another process.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -50,7 +50,7 @@ impl ProcessTree {
         ended(&self.pidfd)
     }
 
-    /// To the leader alone. Whoever has ended misses it, here and below, and need not get it.
+    /// To the leader alone. A process that has ended does not need it, here and below.
     pub(crate) fn signal_leader(&self, signal: Signal) {
         pidfd_send_signal(&self.pidfd, signal).ok();
     }
@@ -65,14 +65,14 @@ impl ProcessTree {
         self.signal_descendants(signal);
     }
 
-    /// Asks the job to end; a stopped one goes on, so that it can hear that.
+    /// Signals the job to end, and continues a stopped one, so that it can handle the signal.
     pub(crate) fn terminate(&mut self, signal: Signal) {
         self.signal(signal);
         self.signal(Signal::CONT);
     }
 
     /// Ends group, leader and every descendant, also those that left the group. To be repeated
-    /// until nothing is left, since a process may make another while we look.
+    /// until no process is left, since one may start another meanwhile.
     pub(crate) fn kill(&mut self) {
         self.find_descendants();
         if self.own_group {
@@ -100,14 +100,14 @@ impl ProcessTree {
     }
 
     /// The kernel keeps the number of a group from being given away as long as it has members.
-    /// So the number is another's only when a process other than our leader goes by it.
+    /// So the number is another's only when a process other than our leader has it.
     fn number_passed_on(&self) -> bool {
         self.leader_ended()
             && Stat::of(self.leader.as_raw_pid()).is_some_and(|stat| stat.started != self.started)
     }
 
     /// Whether a member of the group still runs; the dead count as members until they are reaped,
-    /// which in a container may be never. Nobody is taken for gone who cannot be looked at.
+    /// which in a container may be never. A process whose state cannot be read counts as running.
     fn group_lives(&self) -> bool {
         let group = self.leader.as_raw_pid();
         self.own_group

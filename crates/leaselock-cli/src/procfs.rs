@@ -1,4 +1,4 @@
-//! What the kernel tells about processes under `/proc`.
+//! What the kernel shows about processes under `/proc`.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getppid};
 
-/// One of the kernel's short texts. It gives no length, for which the usual way of reading guesses in small steps.
+/// Reads one of the kernel's short texts. Its length is unknown, so a plain read would grow its buffer in small steps.
 fn read(path: &str) -> io::Result<Vec<u8>> {
     const ROOM: usize = 4096;
     let mut text = Vec::with_capacity(ROOM);
@@ -17,7 +17,7 @@ fn read(path: &str) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Which of its files could not be read, and that there is none at all where that is so.
+/// The error with the file's name, or the sentence that `/proc` is not mounted.
 fn about(path: &str, error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::NotFound && !Path::new("/proc/self").exists() {
         let text = "/proc is not mounted; it is needed to see which signals are ignored and which processes are the job's";
@@ -56,7 +56,7 @@ impl Status {
         })
     }
 
-    /// Whether the one who started us wants this signal ignored, as nohup(1) does.
+    /// Whether the parent of this process wants this signal ignored, as nohup(1) does.
     pub(crate) fn ignores(&self, signal: Signal) -> bool {
         self.ignored >> (signal.as_raw() - 1) & 1 == 1
     }
@@ -74,12 +74,12 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// `None` also when it could not be looked at.
+    /// `None` also when it could not be read.
     pub(crate) fn of(pid: i32) -> Option<Stat> {
         Stat::read(pid).ok()
     }
 
-    /// Says why it cannot be looked at: another reason than that there is no such process may pass.
+    /// The error says why: one other than that there is no such process may pass.
     pub(crate) fn read(pid: i32) -> rustix::io::Result<Stat> {
         // Bytes, because the program's name is whatever its author liked.
         let line =
@@ -124,7 +124,7 @@ pub(crate) fn ancestors() -> Vec<(i32, Stat)> {
     found
 }
 
-/// Whether a process goes by the name of this command. Anybody may read that, and its file not.
+/// Whether a process has the name of this command. Every user may read the name, but not the program's path.
 pub(crate) fn is_this_program(pid: i32) -> bool {
     let name = |pid: &str| read(&format!("/proc/{pid}/comm")).ok();
     let its = name(&pid.to_string());

@@ -1,4 +1,4 @@
-//! What `-v` tells on standard error: how a wait goes on and what became of the lock, one line each.
+//! What `-v` reports on standard error: the progress of a wait, the grant and the release, one line each.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::session::Locks;
 use crate::waiting_message::{self, WaitState};
 use crate::{boottime, output, show};
 
-/// How often a wait that goes on says so.
+/// How often a wait is reported.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// What `-v` tells of one lock.
+/// What `-v` reports of one lock.
 pub(crate) struct Progress {
     name: String,
-    /// A quorum and other libraries' ways of locking have no queue, so nobody has a position.
+    /// A quorum and other libraries' ways of locking have no queue, so a waiter has no position.
     queued: bool,
     told: bool,
     json: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Begins now. Tells nothing unless `-v` asks for it.
+    /// Begins now. Reports nothing without `-v`.
     pub(crate) fn of(name: &str, queued: bool, globals: &Globals) -> Progress {
         Progress {
             name: output::sanitized(&without_secrets(name)),
@@ -76,7 +76,7 @@ impl Progress {
         self.tell("free", &format!("free after {waited}"));
     }
 
-    /// Tells how the wait of `run` and `acquire` goes on. Never ends, so put it beside the wait in a `select!`.
+    /// Reports the wait of `run` and `acquire`. Never completes, so put it beside the wait in a `select!`.
     pub(crate) async fn follow(&self, state: &WaitState, client: &Locks, name: &str) {
         if !self.told {
             std::future::pending::<()>().await;
@@ -107,7 +107,7 @@ impl Progress {
         }
     }
 
-    /// The same for `wait`, which has no place in the queue.
+    /// The same for `wait`, which has no position in the queue.
     pub(crate) async fn follow_holder(&self, client: &Locks, name: &str) {
         if !self.told {
             std::future::pending::<()>().await;
@@ -135,7 +135,7 @@ async fn holder(client: &Locks, name: &str) -> Option<String> {
     }
 }
 
-/// A failed request in a few words: what a person needs to know which server to look at, and why.
+/// A failed request in a few words: the server and the cause.
 pub(crate) fn failing(error: &StoreError, store: &str) -> String {
     let cause = cause(error, store);
     if is_silence(error) {
@@ -145,7 +145,7 @@ pub(crate) fn failing(error: &StoreError, store: &str) -> String {
     }
 }
 
-/// The error without the store's name, where that is said anyway.
+/// The error without the store's name, for messages that have the name.
 pub(crate) fn cause(error: &StoreError, store: &str) -> String {
     if error.kind() == ErrorKind::TimedOut && error.votes().is_empty() {
         return "timed out".to_owned();
@@ -162,7 +162,7 @@ pub(crate) fn is_silence(error: &StoreError) -> bool {
     matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::Unreachable) && error.votes().is_empty()
 }
 
-/// What the library has told of the wait.
+/// What the library has reported of the wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Observation {
     At(usize),
@@ -180,11 +180,11 @@ impl Observation {
     }
 }
 
-/// Which line comes next. Time is an argument.
+/// Decides which line comes next. Time is an argument.
 #[derive(Debug, Default)]
 struct Pacing {
     last: Option<Observation>,
-    /// When the latest line was told.
+    /// When the latest line was printed.
     told_at: Duration,
 }
 
@@ -192,7 +192,7 @@ struct Pacing {
 enum Report {
     /// The first answer, or the first one of another kind.
     Begins(Observation),
-    /// The same as a minute ago, or another position.
+    /// As a minute ago, or at another position.
     Still(Duration, Observation),
     /// The store answers again.
     Back(Duration, Observation),
@@ -234,7 +234,7 @@ impl Report {
         match self {
             Report::Begins(Observation::At(place)) => ("queued", at(place)),
             Report::Begins(Observation::Quarantine(why)) => {
-                ("waiting", format!("strict mode grants nobody yet: {why}"))
+                ("waiting", format!("strict mode grants no locks yet: {why}"))
             }
             Report::Begins(Observation::Failing(trouble)) => {
                 ("retrying", format!("{trouble}, retrying"))
@@ -247,7 +247,9 @@ impl Report {
                     }
                     Observation::Quarantine(why) => (
                         "waiting",
-                        format!("still waiting after {age}; strict mode grants nobody yet: {why}"),
+                        format!(
+                            "still waiting after {age}; strict mode grants no locks yet: {why}"
+                        ),
                     ),
                     Observation::Failing(trouble) => (
                         "retrying",

@@ -1,4 +1,4 @@
-//! What must never be repeated: handles, and URLs with a password. Whoever reads the mail of cron could use them.
+//! What must never be repeated: handles, and URLs with a password. A reader of cron's mail could use them.
 
 use std::ffi::OsStr;
 
@@ -16,7 +16,7 @@ pub(crate) enum Secret {
 }
 
 impl Secret {
-    /// The secret that a word is, or has in it.
+    /// The secret that a word is or contains.
     pub(crate) fn within(word: &str) -> Option<Secret> {
         let begins = word.trim_start().strip_prefix(HANDLE);
         if begins.is_some_and(|rest| !rest.is_empty()) || handle_in(word, true).is_some() {
@@ -52,7 +52,7 @@ impl Secret {
     }
 }
 
-/// Where a secret stands that the parser took for something else. Nothing of it may be shown or stored.
+/// The message about a secret in the wrong place. No part of the secret may be shown or stored.
 pub(crate) fn misplaced(command: &Command, found: &ArgMatches) -> Option<String> {
     if let Some((verb, found)) = found.subcommand() {
         let verb = command.find_subcommand(verb)?;
@@ -60,7 +60,7 @@ pub(crate) fn misplaced(command: &Command, found: &ArgMatches) -> Option<String>
             return Some(place);
         }
     }
-    // Global options are found at the verb too, under whose definition they do not stand; those come here in turn.
+    // clap reports global options at the verb too, whose definition does not have them; the recursion reaches theirs.
     command
         .get_arguments()
         .find_map(|argument| in_values_of(argument, found))
@@ -114,7 +114,7 @@ fn has_login(word: &str) -> bool {
     scheme != "file" && login.is_some_and(|login| login.contains(':'))
 }
 
-/// Where a handle, or two of its parts, stands in a text; as a word of its own, or anywhere.
+/// The range of a handle, or of two of its parts, in a text; as a word of its own, or anywhere.
 fn handle_in(text: &str, alone: bool) -> Option<(usize, usize)> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let mut from = 0;

@@ -1,4 +1,4 @@
-//! The client that the verbs talk through, and the thread that they run on.
+//! The client of the verbs, and the runtime that they run on.
 
 use std::ffi::OsStr;
 use std::future::Future;
@@ -65,12 +65,12 @@ impl Locks {
         each!(self, one => one.close().await)
     }
 
-    /// The same, for no longer than that. `None`: it was not done by then, and what is left ends at its ttl.
+    /// The same within a limit. `None`: it was not done by then, and what is left expires at its ttl.
     pub(crate) async fn close_within(&self, limit: Duration) -> Option<Closed> {
         tokio::time::timeout(limit, self.close()).await.ok()
     }
 
-    /// Waiters stand in a queue; those of a quorum cannot.
+    /// Whether waiters queue; those of a quorum cannot.
     pub(crate) fn has_queue(&self) -> bool {
         matches!(self, Locks::One(_))
     }
@@ -89,8 +89,7 @@ impl Locks {
     }
 }
 
-/// How long the library gives one request for a lease of this ttl. When the store does not answer, no more than this is
-/// spent on taking leave of it.
+/// The library's request timeout for a lease of this ttl. When the store does not answer, the command exits within it.
 pub(crate) fn request_timeout(ttl: Duration) -> Duration {
     Duration::from_secs(1).min(ttl / 4)
 }
@@ -116,7 +115,7 @@ pub(crate) fn client_without_session(globals: &Globals) -> Result<Locks, Failure
     build(globals, Some("leaselock acquire"), false)
 }
 
-/// For verbs that ask for what several servers cannot vote on. `why` says so.
+/// For verbs whose question several servers cannot vote on. `why` says so.
 pub(crate) fn one_store(globals: &Globals, why: &str) -> Result<Client, Failure> {
     only_one(globals, why)?;
     built(builder(globals)?.build(), globals)
@@ -133,7 +132,7 @@ pub(crate) fn client_that_measures(globals: &Globals, prefix: &str) -> Result<Cl
     )
 }
 
-/// The same with a longest ttl that was said in another way than by --strict.
+/// The same with a longest ttl that another option than --strict gave.
 pub(crate) fn client_in_strict_mode(
     globals: &Globals,
     longest: Duration,
@@ -189,14 +188,14 @@ fn builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
     })
 }
 
-/// Not in strict mode: a prefix that nobody has used yet would begin with a quarantine.
+/// Not in strict mode: a new prefix would begin with a quarantine.
 fn plain_builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
     if globals.urls().is_empty() {
         environment::not_withheld()?;
     }
     let url = globals.url();
     if url.starts_with("mem:") {
-        let text = "a lock in mem: would exclude nobody, because every leaselock has its own \
+        let text = "a lock in mem: would exclude no other process, because every leaselock has its own \
                     memory; use file: or file:///dir";
         return Err(Failure::new(text, Exit::USAGE));
     }
@@ -229,7 +228,7 @@ fn has_comma(url: &str) -> bool {
     matches!(scheme, "redis" | "rediss") && hosts.contains(',')
 }
 
-/// The runtime panics where it cannot open what it hears signals with, so whether it can is tried before.
+/// Tries to open as many sockets as the runtime does for signals, because the runtime panics when it cannot.
 fn has_descriptors_for_a_runtime() -> std::io::Result<()> {
     let as_many = [
         UnixStream::pair()?,
@@ -247,7 +246,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Res
         .enable_all()
         .build()?;
     let done = runtime.block_on(work);
-    // A name server that does not answer is asked on a thread of the runtime, which nobody waits for.
+    // A thread of the runtime may still wait for a name server that does not answer; this process does not.
     runtime.shutdown_background();
     done
 }

@@ -37,7 +37,7 @@ const NAMES: [(&str, Signal); 31] = [
     ("SYS", Signal::SYS),
 ];
 
-/// Reads a signal that is meant to end a job; the signature is the one of a clap value parser.
+/// Parses a signal that can end a job; the signature is that of a clap value parser.
 pub(crate) fn parse(text: &str) -> Result<Signal, String> {
     let upper = text.trim().to_ascii_uppercase();
     let bare = upper.strip_prefix("SIG").unwrap_or(&upper);

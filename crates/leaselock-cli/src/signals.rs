@@ -44,7 +44,7 @@ impl Signals {
         Ok(Signals { fd, before })
     }
 
-    /// The mask that the job starts with: the one that we were started with.
+    /// The mask that the job starts with: that of this process at its start.
     pub(crate) fn mask_before(&self) -> SignalSet {
         self.before
     }
@@ -85,7 +85,7 @@ impl SignalStream {
         }
     }
 
-    /// The next signal that ends a wait. Ctrl-Z stops us meanwhile, as anybody would expect.
+    /// The next signal that ends a wait. Ctrl-Z stops this process meanwhile, as in other commands.
     pub(crate) async fn ending(&self) -> io::Result<Signal> {
         loop {
             match self.next().await?.signal {
@@ -119,7 +119,7 @@ pub(crate) fn pass_on(received: ReceivedSignal, job: &mut Job) {
 }
 
 /// Stops this process as the terminal asked, by the signal's own effect: where no shell could
-/// continue us, the kernel then declines. The lease goes on running; the guardian sees to that.
+/// continue us, the kernel then declines. The guardian still ends the job in time.
 fn stop_here() {
     let stop = SignalSet::of(&[Signal::TSTP]);
     kill_process(getpid(), Signal::TSTP).ok();

@@ -1,4 +1,4 @@
-//! What happens between the start of the job and its end, whoever holds the lock.
+//! What the wrapper does between the start of the job and its end.
 
 use std::future::{Future, pending};
 use std::io;
@@ -21,13 +21,13 @@ use crate::signals::{SignalStream, pass_on};
 pub(crate) enum Outcome {
     /// By itself.
     Ended(ExitStatus),
-    /// It was told to end because the lease was lost or about to be.
+    /// The guardian or the wrapper ended it because the lease was lost or about to expire.
     Lost(ExitStatus),
-    /// It was told to end because the guardian had died and nobody could have ended it in time.
+    /// The wrapper ended it because the guardian had died and could no longer end it in time.
     Unguarded(ExitStatus),
 }
 
-/// Why the job is being told to end, as soon as it is known.
+/// Why the job must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopReason {
     /// `lost` completed.
@@ -38,10 +38,10 @@ pub(crate) enum StopReason {
     Unguarded,
 }
 
-/// Passes signals on until the job has ended, and sees to it that it ends when it must.
+/// Passes signals on until the job has ended, and makes sure that it ends when it must.
 ///
-/// `lost` completes when the lease is no longer ours; `tell` hears of every trouble once. A guardian that is given back
-/// has nothing left to do: it is to be waited for, but the lock need not wait for its end.
+/// `lost` completes when the lease is lost; `tell` is called once for every reason. The guardian that is returned has
+/// nothing left to do: the caller waits for its end, but can release the lock before that.
 pub(crate) async fn supervise(
     mut job: Job,
     guardian: Guardian,
@@ -76,7 +76,7 @@ pub(crate) async fn supervise(
             },
             () = &mut lost, if !is_lost => {
                 is_lost = true;
-                guardian.channel().lost(); // first: whoever reads what we say may be slow
+                guardian.channel().lost(); // first: the reader of standard error may be slow
                 tell(StopReason::Lost);
                 fallback.due.get_or_insert(alarm_in(GUARDIAN_FIRST));
             }
@@ -90,7 +90,7 @@ pub(crate) async fn supervise(
     }
     let status = job.reap()?;
     let leaving = if verdict == Verdict::Fired {
-        // What the job left behind was told to end too, and has until the kill to do so.
+        // The processes that the job left behind got the signal too, and have until the kill to end.
         let limit = plan.kill_after + Duration::from_secs(1);
         if timeout(limit, notices.gone()).await.is_ok() {
             guardian.wait();
@@ -108,11 +108,11 @@ pub(crate) async fn supervise(
     Ok((outcome, leaving))
 }
 
-/// The guardian is asked to end the job before we do it ourselves: it can do it once, at the
-/// right times. It needs microseconds; when it is stopped we need not wait for ever.
+/// The guardian ends the job once, at the right times, so the wrapper asks it first. The guardian
+/// needs microseconds; a stopped one never answers.
 const GUARDIAN_FIRST: Duration = Duration::from_millis(100);
 
-/// The wrapper's own hand, for when the guardian is dead or stopped.
+/// The wrapper ends the job itself when the guardian is dead or stopped.
 struct Fallback {
     due: Option<Instant>,
     asked: bool,
@@ -139,7 +139,7 @@ impl Fallback {
     }
 }
 
-/// Waits for what the guardian says by itself. To be had before the job starts: without it nobody may watch the job.
+/// The guardian's own messages. Made before the job starts: without it the wrapper would not notice a dead guardian.
 pub(crate) struct GuardianNotices {
     channel: Channel,
     readable: AsyncFd<OwnedFd>,

@@ -1,4 +1,4 @@
-//! The line that a long wait shows on a terminal: place, holder, for how long; or for how long nobody is granted.
+//! The message that a long wait shows on a terminal: position and holder, or how long a quarantine lasts.
 
 use std::io::{IsTerminal as _, stderr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,22 +17,22 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Back to the first column, and clear to the end of the line.
 pub(crate) const CLEAR: &str = "\r\x1b[K";
 
-/// What the library tells while it waits.
+/// What the library has reported of the wait.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WaitState(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    told: Mutex<Option<Situation>>,
+    situation: Mutex<Option<Situation>>,
     latest: Mutex<Option<Waiting>>,
     changed: Notify,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Situation {
-    /// A place in line.
-    Place(usize),
-    /// Nobody is granted until then.
+    /// Position in the queue.
+    Position(usize),
+    /// The server grants no lock until then.
     Quarantine { why: Quarantine, until: u64 },
 }
 
@@ -42,24 +42,24 @@ impl WaitState {
         *lock(&self.0.latest) = Some(waiting.clone());
         self.0.changed.notify_one();
         if waiting.error.is_some() {
-            return; // the line goes on showing what was known
+            return; // the message stays as it was
         }
-        let told = match waiting.quarantine {
-            None => Situation::Place(waiting.place),
+        let situation = match waiting.quarantine {
+            None => Situation::Position(waiting.place),
             Some(why) => {
                 let remaining = boottime::nanoseconds(waiting.remaining.unwrap_or_default());
                 let until = boottime::now().saturating_add(remaining);
                 Situation::Quarantine { why, until }
             }
         };
-        *lock(&self.0.told) = Some(told);
+        *lock(&self.0.situation) = Some(situation);
     }
 
-    fn told(&self) -> Option<Situation> {
-        *lock(&self.0.told)
+    fn situation(&self) -> Option<Situation> {
+        *lock(&self.0.situation)
     }
 
-    /// Ends when something was told since the last time.
+    /// Completes when the library has reported something since the last call.
     pub(crate) async fn changed(&self) {
         self.0.changed.notified().await;
     }
@@ -68,8 +68,8 @@ impl WaitState {
         lock(&self.0.latest).clone()
     }
 
-    /// Shows the line as long as it is polled; what it wrote is cleared when it is dropped. Never
-    /// ends, so put it beside the wait in a `select!`.
+    /// Shows the message while this future is polled, and clears it when this future is dropped. Never
+    /// completes, so put it beside the wait in a `select!`.
     pub(crate) async fn show(&self, client: &Locks, name: &str, globals: &Globals) {
         if globals.quiet || globals.json || !stderr().is_terminal() {
             std::future::pending::<()>().await;
@@ -77,8 +77,8 @@ impl WaitState {
         tokio::time::sleep(FIRST).await;
         let _cleared = Cleared;
         loop {
-            if let Some(told) = self.told() {
-                let what = told.in_words(client, name).await;
+            if let Some(situation) = self.situation() {
+                let what = situation.in_words(client, name).await;
                 let text = format!("leaselock: waiting for {}: {what}", output::sanitized(name));
                 let short: String = text.chars().take(columns().saturating_sub(1)).collect();
                 output::say(&format!("{CLEAR}{short}"));
@@ -92,7 +92,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What puts a line of its own in the place of this one, on a terminal.
+/// What another line begins with, so that it replaces this message on a terminal.
 pub(crate) fn clear() -> &'static str {
     if stderr().is_terminal() { CLEAR } else { "" }
 }
@@ -100,16 +100,18 @@ pub(crate) fn clear() -> &'static str {
 impl Situation {
     async fn in_words(self, client: &Locks, name: &str) -> String {
         match self {
-            Situation::Place(place) => match client.inspect(name).await.map(|seen| seen.state) {
-                Ok(Holding::Held(holder)) => {
-                    format!("place {place} behind {}", show::holder(&holder))
+            Situation::Position(position) => {
+                match client.inspect(name).await.map(|seen| seen.state) {
+                    Ok(Holding::Held(holder)) => {
+                        format!("position {position}; held by {}", show::holder(&holder))
+                    }
+                    _ => format!("position {position}"),
                 }
-                _ => format!("place {place}"),
-            },
+            }
             Situation::Quarantine { why, until } => {
                 let left = Duration::from_nanos(until.saturating_sub(boottime::now()));
                 let seconds = left.as_millis().div_ceil(1000);
-                format!("strict mode grants nobody for {seconds} s: {why}")
+                format!("strict mode grants no locks for {seconds} s: {why}")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The arguments of the verbs that take, keep and give back a lease.
+//! The arguments of the verbs that acquire, extend and release a lease.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::like::LikeArgs;
 use crate::exit::Exit;
 use crate::{duration, manual};
 
-/// What a lease is to be like.
+/// The properties of a lease.
 #[derive(Debug, Args)]
 pub(crate) struct LockArgs {
     /// How soon the lock expires when its holder dies
@@ -70,8 +70,8 @@ impl LockArgs {
         self.min_replicas.map(|count| (count, timeout))
     }
 
-    /// The length of the lease. `longest` is the limit of the store: a length that nobody asked for is made to fit, as
-    /// the library does it.
+    /// The length of the lease. `longest` is the limit of the store: a default ttl is made to fit, as the library does
+    /// it.
     pub(crate) fn ttl(&self, longest: Option<Duration>) -> Duration {
         let theirs = || self.like.preset.and_then(Preset::ttl);
         let usual = || theirs().unwrap_or(leaselock::TTL);

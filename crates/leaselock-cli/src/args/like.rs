@@ -1,4 +1,4 @@
-//! The argument that says whose locks are meant.
+//! The argument that names another lock library.
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -8,7 +8,7 @@ use super::globals::Globals;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// Whose locks are meant.
+/// The library whose locks are shared.
 #[derive(Debug, Args)]
 pub(crate) struct LikeArgs {
     /// Share the lock that another library has under this name
@@ -39,13 +39,13 @@ impl LikeArgs {
             .filter(|preset| preset.protocol() != Protocol::Native)
     }
 
-    /// The name as leaselock knows it. Without a library it is not looked at: the first request does that.
+    /// The name as leaselock knows it. Without a library it is not checked: the first request does that.
     pub(crate) fn name(&self, name: &str, globals: &Globals) -> Result<String, Failure> {
         let Some(preset) = self.preset else {
             return Ok(name.to_owned());
         };
         if globals.url().starts_with("file:") {
-            // Whoever forgot the server would share the lock with nobody and not learn it.
+            // A user who forgot the server would share the lock with no program and not notice.
             let text = format!(
                 "--like: {preset} keeps its locks on a server, and this is a folder; \
                  give --url redis://…, or leave the flag away"

@@ -111,20 +111,20 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// What `run` is to do, with all its flags weighed against each other.
+/// What `run` does, by all its flags together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunPlan {
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,
-    /// What the guardian is told before anything else happens.
+    /// What the guardian knows from its start.
     pub(crate) guardian: Plan,
 }
 
-/// Below this a job would be killed before it was well started.
+/// With a shorter ttl the guardian would kill a job during its start.
 const SHORTEST_TTL: Duration = Duration::from_millis(100);
 
 impl RunArgs {
-    /// How the lock is taken: as was asked for, or as the library of --like does.
+    /// The protocol that was asked for, or that of the library of --like.
     pub(crate) fn effective_protocol(&self) -> Protocol {
         match (self.protocol, self.lock.like.preset) {
             (Protocol::Native, Some(preset)) => preset.protocol(),
@@ -132,7 +132,7 @@ impl RunArgs {
         }
     }
 
-    /// Whether that way has no renewal.
+    /// Whether that protocol has no renewal.
     pub(crate) fn is_never_renewed(&self) -> bool {
         matches!(
             self.effective_protocol(),
@@ -140,7 +140,7 @@ impl RunArgs {
         )
     }
 
-    /// The second stage: refuses what contradicts itself, in a sentence that says what is right.
+    /// The second stage: refuses contradictions, with a sentence about what would be right.
     /// `longest` is the limit of the store for ttls.
     pub(crate) fn plan(&self, longest: Option<Duration>) -> Result<RunPlan, String> {
         if self.shared {

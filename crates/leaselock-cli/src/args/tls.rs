@@ -1,4 +1,4 @@
-//! Whom to trust and what to show over TLS.
+//! Certificates for TLS: those to trust, and the one to show.
 
 use std::path::PathBuf;
 

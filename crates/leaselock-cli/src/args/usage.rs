@@ -1,4 +1,4 @@
-//! What a wrong command line is answered with: clap's text, without secrets, and code 64.
+//! The answer to a wrong command line: clap's text, without secrets, and code 64.
 
 use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -10,8 +10,8 @@ use crate::secrets::{Secret, without_secrets};
 
 /// The text and the exit code for what the parser did not turn into arguments.
 ///
-/// `--help` and `--version` are such cases too: their text is what was asked for, so it belongs
-/// on standard output and is no failure.
+/// `--help` and `--version` are such cases too: the user asked for their text, so it belongs on
+/// standard output and is no failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Asked(String),
@@ -40,7 +40,7 @@ pub(crate) fn answer(error: &clap::Error) -> Answer {
     }
 }
 
-/// In flock(1) the lock comes first. A word that resembles no verb is taken for the name of a lock.
+/// In flock(1) the lock comes first. So a word that resembles no verb may be the name of a lock.
 fn lacking_verb(error: &clap::Error) -> String {
     let verb = error.get(ContextKind::InvalidSubcommand);
     let (Some(ContextValue::String(name)), None) =
@@ -52,7 +52,7 @@ fn lacking_verb(error: &clap::Error) -> String {
     format!("\nTo run a command under the lock '{name}': leaselock run {name} -- COMMAND\n")
 }
 
-/// The secret that the parser would quote, and where it stands.
+/// The secret that the parser would quote, and its place.
 fn misplaced(error: &clap::Error) -> Option<(String, Secret)> {
     let mut place = "an argument".to_owned();
     let mut secret = None;

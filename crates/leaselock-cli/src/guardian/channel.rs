@@ -14,12 +14,12 @@ use super::message::{JobKind, Message, Received, receive};
 #[derive(Debug, Clone)]
 pub(crate) struct Channel(Arc<OwnedFd>);
 
-/// What the guardian says by itself.
+/// What the guardian reports by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// It told the job to end.
+    /// It has signalled the job to end.
     Fired,
-    /// It is no more: the job is unguarded.
+    /// It is dead: the job is unguarded.
     Gone,
 }
 
@@ -37,7 +37,7 @@ impl Channel {
         Message::Deadline(at).send(&self.0).ok();
     }
 
-    /// The lease is lost: the job is to be ended now.
+    /// The lease is lost: the guardian must end the job now.
     pub(crate) fn lost(&self) {
         Message::Lost.send(&self.0).ok();
     }
@@ -64,7 +64,7 @@ impl Channel {
         }
     }
 
-    /// What the guardian said by itself, if anything; never waits.
+    /// What the guardian has reported by itself, if anything; never waits.
     pub(crate) fn notice(&self) -> Option<Notice> {
         loop {
             match receive(&self.0) {

@@ -25,7 +25,7 @@ pub(crate) struct Guardian {
 pub(crate) enum Verdict {
     /// The job ended by itself.
     Quiet,
-    /// It had told the job to end, and stays until the last of it is gone.
+    /// It had signalled the job to end, and stays until the last process of the job is gone.
     Fired,
     /// It did not answer: it is stopped or dead.
     Silent,
@@ -50,23 +50,23 @@ impl Guardian {
         self.channel.clone()
     }
 
-    /// Says that the job has ended, which must not be reaped yet, and hears how that fits with
-    /// what the guardian did. After this it touches the job's number no more, or has died.
+    /// Tells the guardian that the job has ended, and asks whether it had signalled the job. The job
+    /// must not be reaped yet. After this the guardian no longer uses the job's pid, or is dead.
     pub(crate) fn dismiss(&self) -> Verdict {
         let verdict = self.ask_for_verdict().unwrap_or(Verdict::Silent);
         if verdict == Verdict::Silent {
-            // Stopped, it could wake up later and meet another process under the job's number.
+            // A stopped guardian could run on later and find another process under the job's pid.
             kill_process(self.pid, Signal::KILL).ok();
         }
         verdict
     }
 
-    /// Waits for the guardian's end, and so for the end of all that it still had to kill.
+    /// Waits for the guardian's end, and so for the end of all processes that it still had to kill.
     pub(crate) fn wait(self) {
         retry_on_intr(|| waitpid(Some(self.pid), WaitOptions::empty())).ok();
     }
 
-    /// Sends the guardian home when there has been no job.
+    /// Ends the guardian when there has been no job.
     pub(crate) fn retire(self) {
         self.dismiss();
         self.wait();

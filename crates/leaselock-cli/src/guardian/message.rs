@@ -1,4 +1,4 @@
-//! The few words that wrapper, job and guardian exchange over a socket pair.
+//! The messages that wrapper, job and guardian exchange over a socket pair.
 //!
 //! Each is one packet of sixteen bytes, so that none is ever read by half. All parties are the
 //! same program, forked, so the byte order is the machine's.
@@ -14,7 +14,7 @@ use rustix::net::{
 
 const LENGTH: usize = 16;
 
-/// How the job is to be found and treated.
+/// How the guardian finds and treats the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct JobKind {
     /// It leads a process group of its own, which can be signalled as one.
@@ -29,7 +29,7 @@ pub(super) enum Message {
     Deadline(u64),
     /// Wrapper: the lease is lost already, do not wait for the deadline.
     Lost,
-    /// Wrapper: a descriptor comes along that must stay open until the job is dead.
+    /// Wrapper: comes with a descriptor that must stay open until the job is dead.
     Keep,
     /// Job, just before it becomes the user's command: watch me.
     Job(u32, JobKind),
@@ -40,9 +40,9 @@ pub(super) enum Message {
     /// Guardian to job: there is no lease left to start under; or there is no way to watch you, for the reason with
     /// this number, which is never 0.
     Refused(u32),
-    /// Guardian: the job was told to end.
+    /// Guardian: it has signalled the job to end.
     Fired,
-    /// Guardian, answer to `Done`: whether the job was told to end.
+    /// Guardian, answer to `Done`: whether it has signalled the job to end.
     Over { fired: bool },
 }
 
@@ -115,12 +115,12 @@ impl Message {
     }
 }
 
-/// What one look at the socket found.
+/// What one read of the socket gave.
 #[derive(Debug)]
 pub(super) enum Received {
     Message(Message, Option<OwnedFd>),
     Nothing,
-    /// Everybody who could still write is gone.
+    /// All writers are gone.
     Closed,
 }
 
@@ -135,8 +135,8 @@ pub(super) fn receive(socket: impl AsFd) -> Result<Received> {
         let buffers = &mut [std::io::IoSliceMut::new(&mut bytes)];
         match recvmsg(&socket, buffers, &mut ancillary, flags) {
             Ok(received) => break received.bytes,
-            // The second says once that the other side left with words of ours unread; what it
-            // said itself before that is still to be had.
+            // CONNRESET comes once when the other side left messages of ours unread. Its own last
+            // messages can still be read.
             Err(Errno::INTR | Errno::CONNRESET) => {}
             Err(Errno::AGAIN) => return Ok(Received::Nothing),
             Err(error) => return Err(error),

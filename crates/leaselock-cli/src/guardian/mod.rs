@@ -1,16 +1,15 @@
-//! The guardian: a small process that ends the job before anybody else can get its lock.
+//! The guardian: a small process that ends the job before another holder can acquire its lock.
 //!
-//! A lease runs out by itself, and a holder that is stopped, swapped out or killed cannot know it.
-//! So the one who ends the job is another process, forked before the store is even asked. It gets
-//! every new deadline through a socket and acts when no later one came. It promises nothing when
-//! it is stopped itself, or when the job has left both its process group and its family, as
-//! daemons do.
+//! A lease expires by itself, and a holder that is stopped, swapped out or killed does not notice.
+//! So another process ends the job, forked before the first request to the store. It receives every
+//! new deadline through a socket and acts when no later one came. It promises nothing when it is
+//! stopped itself, or when a process has left both the job's group and its family, as daemons do.
 //!
 //! | what happens | what the guardian does |
 //! |--|--|
-//! | the deadline comes near | signal, later kill, see [`schedule`] |
-//! | the wrapper says that the lease is lost | the same, at once |
-//! | the wrapper says that the job has ended | leaves; when it had signalled, it ends the rest of the job first |
+//! | the deadline is near | signal, later kill, see [`schedule`] |
+//! | the wrapper reports that the lease is lost | the same, at once |
+//! | the wrapper reports that the job has ended | exits; if it had signalled, it ends the rest of the job first |
 //! | the wrapper dies, the job holds the lock by its descriptor | leaves the job alone, as `flock(1)` does |
 //! | the wrapper dies otherwise | keeps to the last deadline |
 

@@ -2,7 +2,7 @@
 //!
 //! Two moments come before every deadline: the *signal*, which asks the job to end, and the
 //! *kill*, after which nothing of it runs. A later deadline moves both, until the first of them
-//! has passed. From then on nothing calls the guardian back: a job that was told to end may have
+//! has passed. From then on nothing calls the guardian back: a job that was signalled may have
 //! stopped half-way, and a renewal that arrives now is no reason to believe in it again.
 
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// How long after the signal the kill comes, when the lease ends in so long.
+    /// How long after the signal the kill comes, when the lease ends in `lease_ends_in`.
     pub(crate) fn kill_in(&self, lease_ends_in: Duration) -> Duration {
         let end = nanoseconds(self.kill_after)
             .max(self.margin())
@@ -41,7 +41,7 @@ impl Plan {
     }
 }
 
-/// What is to be done now.
+/// What is due now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Nothing before this moment, or before the next message.
@@ -80,7 +80,7 @@ impl Schedule {
         self.deadline = Some(deadline);
     }
 
-    /// The lease is lost before its deadline: somebody else may hold the lock already.
+    /// The lease is lost before its deadline: another holder may have the lock already.
     ///
     /// The job still gets its time to clean up, unless the old deadline leaves less of it.
     pub(super) fn lost(&mut self, now: u64) {
@@ -94,7 +94,7 @@ impl Schedule {
         self.stage == Stage::Armed && first.is_some_and(|at| now < at)
     }
 
-    /// Whether the job was told to end.
+    /// Whether the job was signalled to end.
     pub(super) fn fired(&self) -> bool {
         self.stage != Stage::Armed
     }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_wakes_up_too_late_kills_without_asking() {
+    fn a_guardian_that_wakes_up_too_late_kills_without_asking() {
         let mut schedule = schedule();
         schedule.extend(10_000 * MS);
         assert_eq!(schedule.next(30_000 * MS), Next::Kill);

@@ -34,18 +34,18 @@ const DEAF_TO: [Signal; 10] = [
     Signal::TTOU,
 ];
 
-/// Pauses between two looks for what is left of a job.
+/// Pauses between two polls for what is left of a job.
 const FIRST_PAUSE: u64 = 5_000_000;
 const LONGEST_PAUSE: u64 = 100_000_000;
 
-/// Becomes the guardian; comes back when there is nothing left to guard.
+/// Becomes the guardian; returns when there is nothing left to guard.
 pub(super) fn guard(socket: BorrowedFd<'_>, plan: Plan) -> std::io::Result<()> {
     process::ignore(&DEAF_TO);
-    // A session of its own: neither the keys of the terminal nor its end reach it.
+    // In a session of its own the guardian gets no signals of the terminal, nor its hang-up.
     setsid()?;
     rustix::thread::set_name(NAME)?;
     process::close_all_but(socket)?;
-    // Whoever reads the wrapper's output waits for its end, and must not wait for ours.
+    // A reader of the wrapper's output waits for the end of the output, and must not wait for ours.
     let null = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
@@ -78,9 +78,9 @@ pub(super) fn guard(socket: BorrowedFd<'_>, plan: Plan) -> std::io::Result<()> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wrapper {
     There,
-    /// It said that the job has ended.
+    /// It reported that the job has ended.
     Finished,
-    /// It died, or was killed, without a word.
+    /// It died or was killed without a message.
     Dead,
 }
 
@@ -91,7 +91,7 @@ struct Watch<'a> {
     plan: Plan,
     wrapper: Wrapper,
     job: Option<(ProcessTree, JobKind)>,
-    /// Closed by our end, which comes after the job's.
+    /// They stay open until this process ends, which is after the job.
     kept: Vec<OwnedFd>,
 }
 
@@ -106,17 +106,17 @@ impl Watch<'_> {
                 return Ok(());
             }
             let due = self.act();
-            let look = self
+            let poll_at = self
                 .must_poll()
                 .then(|| boottime::now().saturating_add(pause));
-            if look.is_some() {
+            if poll_at.is_some() {
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
-            self.sleep([due, look].into_iter().flatten().min())?;
+            self.sleep([due, poll_at].into_iter().flatten().min())?;
         }
     }
 
-    /// Takes one message; says whether there was one.
+    /// Handles one message; returns whether there was one.
     fn listen(&mut self) -> bool {
         match receive(self.socket) {
             Ok(Received::Message(message, fd)) => {
@@ -169,7 +169,7 @@ impl Watch<'_> {
         Ok(Some((processes, kind)))
     }
 
-    /// Does what is due; gives the time of what is next.
+    /// Does what is due; returns the time of the next act.
     fn act(&mut self) -> Option<u64> {
         loop {
             let (job, _) = self.job.as_mut()?;
@@ -195,12 +195,12 @@ impl Watch<'_> {
         match self.wrapper {
             Wrapper::There => false,
             Wrapper::Finished => !self.schedule.fired() || job.is_gone(),
-            // A job that holds the lock itself goes on holding it. But what was begun is ended.
+            // A job that holds the lock itself keeps it. But if the guardian has signalled, it also kills.
             Wrapper::Dead => (kind.holds_lock && !self.schedule.fired()) || job.is_gone(),
         }
     }
 
-    /// Whether to look again soon, since no event will tell that the last of the job has gone.
+    /// Whether to poll soon, since no event will tell that the last process of the job has gone.
     fn must_poll(&self) -> bool {
         let Some((job, _)) = &self.job else {
             return false;
@@ -223,12 +223,12 @@ impl Watch<'_> {
     }
 
     fn say(&self, message: Message) {
-        // A wrapper that does not listen will see the job's end, which says as much.
+        // A wrapper that does not read it notices the job's end anyway.
         message.send(self.socket).ok();
     }
 }
 
-/// A moment as the timer wants it; zero would disarm, so the first nanosecond stands for "now".
+/// A moment in the timer's form; zero would disarm it, so the first nanosecond stands for "now".
 fn alarm(at: Option<u64>) -> Itimerspec {
     let part = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let at = at.map_or(0, |at| at.max(1));

@@ -17,10 +17,10 @@ use crate::signals::{SignalStream, Signals};
 use crate::waiting_message::WaitState;
 use crate::{output, session, show, signal_name};
 
-/// Whoever leaves the queue waits no longer than this for a store that does not answer: one request time-out.
+/// Limit for leaving the queue when the store does not answer: one request timeout.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Takes the lock and prints its handle. A handle that nobody could read is given back.
+/// Acquires the lock and prints its handle. Releases the lock if the handle cannot be printed.
 pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure> {
     let name = args.lock.like.name(&args.name, globals)?;
     if let Some(preset) = args.lock.like.other_protocol() {
@@ -41,7 +41,8 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         let handle = match lease.detach().await {
             Ok(handle) => handle,
             Err(error) => {
-                // Nobody has its handle, so it is given back in the background, which ends with this process.
+                // No handle was printed, so the client releases the lock in the background, which ends with
+                // this process.
                 client.close_within(session::request_timeout(ttl)).await;
                 return Err(error.into());
             }
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         if let Err(error) = output::try_print(line.as_bytes()) {
             client.attach(handle).release().await.ok();
             return Err(Failure::internal(format!(
-                "standard output: {error}; the lock was given back"
+                "standard output: {error}; the lock was released"
             )));
         }
         client.close().await;
@@ -80,11 +81,11 @@ pub(crate) fn mutex(client: &Locks, name: &str, lock: &LockArgs, globals: &Globa
     lock.like.mutex(mutex)
 }
 
-/// What waiting for a lock came to.
+/// The result of a wait.
 pub(crate) enum Obtained {
     Lease(Lease),
-    /// There is no lease and nothing to say: a signal ended the wait, or -q keeps quiet. The line
-    /// was left.
+    /// There is no lease and nothing to say: a signal ended the wait, or -q keeps quiet. The queue
+    /// has no entry of ours.
     Ended(Exit),
 }
 
@@ -114,7 +115,7 @@ pub(crate) async fn obtain(
         lease = mutex.acquire() => lease,
         signal = signals.ending() => {
             let signal = signal?;
-            client.close_within(LEAVE_WITHIN).await; // out of line, before anybody is granted to us
+            client.close_within(LEAVE_WITHIN).await; // leaves the queue before the lock is granted to us
             progress.gave_up(&format!("SIG{}", signal_name::name(signal)));
             return Ok(Obtained::Ended(Exit::by_signal(signal)));
         }
@@ -136,7 +137,7 @@ pub(crate) async fn obtain(
             } else {
                 client.inspect(&name).await.ok()
             };
-            client.close().await; // nobody shall go on reading who waited here
+            client.close().await; // removes the record that names this process
             if globals.quiet {
                 // Busy is an answer and no error, so -q keeps quiet about it.
                 return Ok(Obtained::Ended(wait.busy()));
@@ -147,7 +148,7 @@ pub(crate) async fn obtain(
     }
 }
 
-/// Says who holds it.
+/// Names the holder.
 fn busy(
     seen: Option<Inspection>,
     name: &str,

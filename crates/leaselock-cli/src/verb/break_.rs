@@ -54,7 +54,7 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
 }
 
 enum Answer {
-    /// Break this grant and no later one, when it can be told apart.
+    /// Break this grant and no later one, if it has a fence.
     Break(Option<Fence>),
     Leave,
 }
@@ -62,7 +62,8 @@ enum Answer {
 /// Shows who would be hit, and asks.
 async fn confirm(client: &Locks, name: &str) -> Result<Answer, Failure> {
     if !std::io::stdin().is_terminal() {
-        let text = "nobody can be asked here: give --fence N to break the grant that status shows, or --yes";
+        let text =
+            "no terminal to ask on: give --fence N to break the grant that status shows, or --yes";
         return Err(Failure::new(text, Exit::USAGE));
     }
     let seen = client.inspect(name).await?;

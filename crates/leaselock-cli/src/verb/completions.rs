@@ -6,8 +6,8 @@ use clap_complete::Shell;
 use crate::args::Cli;
 use crate::args::inspect::CompletionsArgs;
 
-/// The completions for a shell, made from the definition of the arguments. What is generated knows no names of locks,
-/// so each of the usual shells gets a function that asks for them.
+/// The completions for a shell, made from the definition of the arguments. The generated text knows no names of
+/// locks, so bash, zsh and fish get a function that asks for them.
 pub(crate) fn text(args: &CompletionsArgs) -> Vec<u8> {
     let mut generated = Vec::new();
     let mut command = Cli::command();
@@ -29,7 +29,7 @@ fn with_names(text: &str, shell: Shell, command: &Command) -> String {
     }
 }
 
-/// Behind these stands a value and no name. An option has one meaning in all verbs.
+/// The word behind one of these is a value and no name of a lock. An option has one meaning in all verbs.
 fn options_with_values(command: &Command) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let verbs = command.get_subcommands().flat_map(Command::get_arguments);
@@ -47,7 +47,7 @@ fn options_with_values(command: &Command) -> Vec<String> {
     found
 }
 
-/// The function stands before the last lines, which call the completion.
+/// The function must come before the last lines, which call the completion.
 fn in_zsh(text: &str) -> String {
     let is_name = |line: &str| line.starts_with("':name -- ") || line.starts_with("'*::names -- ");
     let named = text.lines().map(|line| match is_name(line) {

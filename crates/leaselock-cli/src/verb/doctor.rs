@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{output, session};
 
-/// Everything that was looked at, and 1 when something is not fit for locks.
+/// Prints every check, and exits 1 when something is not fit for locks.
 pub(crate) fn run(globals: &Globals) -> Result<Exit, Failure> {
     let client = session::client(globals)?;
     session::block_on(async {
@@ -27,7 +27,7 @@ pub(crate) fn run(globals: &Globals) -> Result<Exit, Failure> {
     })
 }
 
-/// The store and each of its servers, with what was looked at there.
+/// The store and each of its servers, with the checks made there.
 fn parts(report: &Report) -> impl Iterator<Item = (&str, &[Check])> {
     let nodes = report.nodes.iter();
     let nodes = nodes.map(|node| (node.store.as_str(), node.checks.as_slice()));

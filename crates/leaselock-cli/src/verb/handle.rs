@@ -1,4 +1,4 @@
-//! `leaselock extend` and `leaselock release`: what is done with a handle.
+//! `leaselock extend` and `leaselock release`: the verbs that take a handle.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};

@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{output, session, show};
 
-/// Held locks in the order of their names. None is no error; on a terminal it is said, and where.
+/// Lists the held locks by name. An empty list is no error; on a terminal a message names the store.
 pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::one_store(
         globals,
@@ -39,7 +39,7 @@ fn name(seen: &Inspection) -> String {
     format!("{}\n", output::sanitized(&seen.name))
 }
 
-/// A script reads an empty list. A person may wonder which folder or server was asked.
+/// A script reads an empty list. A person needs to know which folder or server was asked.
 fn shows_remarks(args: &LsArgs, globals: &Globals) -> bool {
     let for_people = !args.names && !globals.json && !globals.quiet;
     for_people && std::io::stdout().is_terminal()

@@ -8,7 +8,7 @@ use crate::args::Cli;
 use crate::args::inspect::ManArgs;
 use crate::{exit, manual};
 
-/// The manual page in roff, made from the definition of the arguments; or what is wrong.
+/// The manual page in roff, made from the definition of the arguments. The error names the verbs that exist.
 pub(crate) fn text(args: &ManArgs) -> Result<Vec<u8>, String> {
     let mut command = Cli::command();
     // Verbs learn the global flags, and their own full name, from this.
@@ -76,7 +76,7 @@ fn section(heading: &str) -> Roff {
     roff
 }
 
-/// The usage without its first word, one form a line.
+/// The usage without the word `Usage:`, one form per line.
 fn usage_lines(usage: &str) -> String {
     let usage = usage.trim_start_matches("Usage:");
     let forms: Vec<&str> = usage.lines().map(str::trim).collect();
@@ -94,7 +94,7 @@ fn lines(heading: &str, text: &str) -> Roff {
     roff
 }
 
-/// Words, each with what it means.
+/// Words, each with its meaning.
 fn list(heading: &str, entries: &[(String, String)]) -> Roff {
     let mut roff = section(heading);
     for (word, meaning) in entries {
@@ -105,7 +105,7 @@ fn list(heading: &str, entries: &[(String, String)]) -> Roff {
     roff
 }
 
-/// Those that stand for options, by the definition of these, then the others.
+/// The variables of options, from their definition, then the others.
 fn variables(page: &Command) -> Vec<(String, String)> {
     let options = page.get_arguments().filter_map(|argument| {
         let variable = argument.get_env()?.to_str()?.to_owned();

@@ -104,16 +104,16 @@ impl HeldLock<'_> {
         mask: SignalSet,
     ) -> Result<Exit, Failure> {
         let end = End::default();
-        if let Err(failure) = self.make_whole(&lease).await {
+        if let Err(failure) = self.ensure_whole(&lease).await {
             guardian.retire();
-            self.give_back(lease).await.ok();
+            self.release(lease).await.ok();
             return Err(failure);
         }
         let notices = match GuardianNotices::listen(guardian.channel()) {
             Ok(notices) => notices,
             Err(error) => {
                 guardian.retire();
-                self.give_back(lease).await.ok();
+                self.release(lease).await.ok();
                 return Err(self.not_started(&CannotStart::System(error)));
             }
         };
@@ -126,7 +126,7 @@ impl HeldLock<'_> {
             Ok(job) => job,
             Err(reason) => {
                 guardian.retire();
-                self.give_back(lease).await.ok();
+                self.release(lease).await.ok();
                 return Err(self.not_started(&reason));
             }
         };
@@ -143,13 +143,13 @@ impl HeldLock<'_> {
             tell,
         )
         .await?;
-        let given_back = self.give_back(lease).await;
+        let released = self.release(lease).await;
         if let Some(guardian) = leaving {
-            guardian.wait(); // it has ended meanwhile
+            guardian.wait(); // it has ended by now
         }
         match outcome {
             Outcome::Ended(status) => {
-                if let Err(error) = given_back {
+                if let Err(error) = released {
                     let in_folder = self.client.session_descriptor().is_some();
                     let text =
                         loss::not_released(&self.store, error.as_ref(), ends_in(&end), in_folder);
@@ -162,9 +162,9 @@ impl HeldLock<'_> {
         }
     }
 
-    /// Gives the lock back, and goes on trying in the background, but takes no more than one request time-out when the
-    /// store does not answer: then the ttl ends the lease. The error is `None` when nothing came in time.
-    async fn give_back(&self, lease: Lease) -> Result<(), Option<ReleaseError>> {
+    /// Releases the lock and retries in the background, but within one request timeout: if the store does not answer by
+    /// then, the lease expires at its ttl. The error is `None` when no answer came in time.
+    async fn release(&self, lease: Lease) -> Result<(), Option<ReleaseError>> {
         let limit = session::request_timeout(lease.ttl());
         let until = boottime::alarm_in(limit);
         let error = match timeout_at(until, lease.release()).await {
@@ -194,9 +194,9 @@ impl HeldLock<'_> {
         self.progress.released(Duration::from_nanos(held));
     }
 
-    /// A lease that was handed over is short until its first renewal, but the job's last moments are counted back from
-    /// the end of a whole one. What the answer of an ordinary grant cost is no reason to ask again.
-    async fn make_whole(&self, lease: &Lease) -> Result<(), Failure> {
+    /// A lease that was handed over is short until its first renewal, but the guardian's plan needs a whole one. The
+    /// time that the answer of a plain grant took is no reason for another request.
+    async fn ensure_whole(&self, lease: &Lease) -> Result<(), Failure> {
         let ttl = lease.ttl();
         if lease.remaining() < ttl * 9 / 10 {
             lease.extend(ttl).await?;
@@ -277,7 +277,7 @@ impl HeldLock<'_> {
         })
     }
 
-    /// Said even with `-q`: it is an error.
+    /// Printed even with `-q`: it is an error.
     fn say(&self, event: &str, text: &str) {
         let text = output::sanitized(text);
         if self.globals.json {

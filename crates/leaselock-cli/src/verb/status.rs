@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{output, session, show};
 
-/// Each lock in the order asked for. One that cannot be looked at does not hide the others.
+/// Shows each lock in the order asked for. An error with one does not hide the others.
 pub(crate) fn run(args: &StatusArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::client(globals)?;
     session::block_on(async {
@@ -36,8 +36,8 @@ pub(crate) fn run(args: &StatusArgs, globals: &Globals) -> Result<Exit, Failure>
     })
 }
 
-/// A person may have another folder in mind than the one that is used. With `--json` each line of `-v` is an object,
-/// and this is none.
+/// A person may expect another folder than the one that is used. With `--json` every line must be an object, so this
+/// one is left out.
 fn shows_store(globals: &Globals) -> bool {
     let for_people = !globals.json && !globals.quiet;
     for_people && (globals.verbose > 0 || std::io::stdout().is_terminal())

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &StrictArgs, globals: &Globals) -> Result<Exit, Failure>
 fn init(args: &InitArgs, globals: &Globals) -> Result<Exit, Failure> {
     let Some(longest) = args.longest.or(globals.strict) else {
         let text =
-            "say the longest ttl that anybody will ask for, as in `strict init --longest 1m`";
+            "name the longest ttl that any client will ask for, as in `strict init --longest 1m`";
         return Err(Failure::new(text, Exit::USAGE));
     };
     if globals.strict.is_some_and(|strict| strict != longest) {
@@ -59,7 +59,7 @@ fn words(status: &StrictStatus) -> String {
             show::duration(*longest)
         ),
         StrictStatus::Quarantined { remaining, longest } => format!(
-            "nobody is granted for {} still; leases of at most {}",
+            "no locks are granted for another {}; leases of at most {}",
             show::duration(*remaining),
             show::duration(*longest)
         ),

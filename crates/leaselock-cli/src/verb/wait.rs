@@ -13,10 +13,10 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::{output, session, show};
 
-/// Between two looks at a lock that stays held.
+/// Between two polls of a lock that stays held.
 const POLL_EVERY: Duration = Duration::from_millis(200);
 
-/// Looks until nobody holds it.
+/// Polls until the lock is free.
 pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::client(globals)?;
     let name = args.like.name(&args.name, globals)?;

@@ -141,7 +141,7 @@ fn a_handle_that_nobody_could_read_is_given_back() {
         let output = acquire.output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(70));
-        assert!(said.contains("the lock was given back"), "{said}");
+        assert!(said.contains("the lock was released"), "{said}");
         assert_eq!(store.status()["state"], "free");
     });
 }

@@ -3,7 +3,7 @@
 use crate::common::{Running, Store, on_both, until};
 
 #[test]
-fn on_a_terminal_a_long_wait_shows_place_and_holder_and_clears_its_line() {
+fn on_a_terminal_a_long_wait_shows_position_and_holder_and_clears_its_line() {
     on_both(|store| {
         let holder = store.hold(&["--why", "nightly"]);
         let line = format!(
@@ -12,7 +12,7 @@ fn on_a_terminal_a_long_wait_shows_place_and_holder_and_clears_its_line() {
         );
         let waiter = Running::start(store.command("script", &["-qec", &line, "/dev/null"]));
         let pid = holder.pid();
-        let shown = format!("waiting for job: place 1 behind leaselock run sh[{pid}] on ");
+        let shown = format!("waiting for job: position 1; held by leaselock run sh[{pid}] on ");
         until("the line", || waiter.printed().contains(&shown));
         holder.end().gives(0);
         // Without an end of its input, which script(1) would pass on as a key.
@@ -21,7 +21,7 @@ fn on_a_terminal_a_long_wait_shows_place_and_holder_and_clears_its_line() {
     });
 }
 
-/// Nobody holds it, and nobody is granted.
+/// The lock is free, and the server grants no lock.
 #[test]
 fn on_a_terminal_a_wait_for_the_end_of_a_quarantine_says_so_and_clears_its_line() {
     let store = Store::redis();
@@ -31,7 +31,7 @@ fn on_a_terminal_a_wait_for_the_end_of_a_quarantine_says_so_and_clears_its_line(
         env!("CARGO_BIN_EXE_leaselock")
     );
     let waiter = Running::start(store.command("script", &["-qec", &line, "/dev/null"]));
-    let shown = "waiting for job: strict mode grants nobody for ";
+    let shown = "waiting for job: strict mode grants no locks for ";
     until("the line", || {
         waiter.printed().contains(shown) && waiter.printed().contains("was not set up")
     });
@@ -58,7 +58,7 @@ fn without_a_terminal_and_when_told_to_be_quiet_a_wait_says_nothing() {
         );
         let loud = Running::start(store.command("script", &["-qec", &loud, "/dev/null"]));
         // When the one that waits shortest has shown its line, the others had the time to.
-        until("the line", || loud.printed().contains("place 3"));
+        until("the line", || loud.printed().contains("position 3"));
         holder.end().gives(0);
         let plain = plain.end().gives(0);
         assert_eq!((plain.err.as_str(), plain.out.as_str()), ("", ""));

@@ -150,11 +150,11 @@ fn break_takes_only_what_was_seen_and_asks_when_it_can() {
         let fence = store.status()["holder"]["fence"].as_u64().unwrap();
         store
             .run(&["break", "job"])
-            .refuses(64, "nobody can be asked here: give --fence N");
+            .refuses(64, "no terminal to ask on: give --fence N");
         let older = (fence - 1).to_string();
         store
             .run(&["break", "--fence", &older, "job"])
-            .refuses(79, "look again with status");
+            .refuses(79, "see status for the present one");
         assert_eq!(store.status()["holder"]["fence"], fence);
         store
             .run(&["break", "--fence", &fence.to_string(), "job"])

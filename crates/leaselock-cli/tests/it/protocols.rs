@@ -45,7 +45,7 @@ fn a_job_whose_lock_cannot_be_renewed_is_ended_in_time() {
         "--",
     ];
     let lost = store.run(&[&run[..], &["sleep", "60"]].concat());
-    lost.refuses(79, "leaselock: lost `job`: its time ran out at redis://");
+    lost.refuses(79, "leaselock: lost `job`: it expired at redis://");
 }
 
 #[test]

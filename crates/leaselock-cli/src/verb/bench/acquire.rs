@@ -7,7 +7,7 @@ use leaselock::{Lease, Mutex};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// An acquisition that takes longer has failed: nobody here holds a lock for long.
+/// An acquisition that takes longer has failed: the tasks hold a lock for a moment only.
 const LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) async fn acquire(lock: &Mutex) -> Result<Lease, Failure> {

@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The results, for people and for programs.
 
 use serde_json::json;
 
@@ -81,7 +81,7 @@ pub(super) fn text(all: &[Figures], as_json: bool) -> String {
     text
 }
 
-/// The value that so many per cent do not exceed; 0 of nothing.
+/// The value that `percent` of all do not exceed; 0 if there is none.
 fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let index = sorted.len().saturating_sub(1) * percent / 100;
     sorted.get(index).copied().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Free locks: each task takes and gives back a lock that nobody else wants.
+//! Free locks: each task acquires and releases a lock of its own.
 
 use std::time::Duration;
 

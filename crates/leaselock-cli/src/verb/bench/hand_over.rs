@@ -1,4 +1,4 @@
-//! Hand-over: how long one lock stands idle between two holders who want nothing but to pass it on.
+//! Hand-over: how long one lock is idle between two holders that release it at once.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use crate::args::Globals;
 use crate::output;
 use crate::waiting_message::{CLEAR, columns};
 
-/// Shows the line while `work` goes on; it is cleared however that ends.
+/// Shows the line while `work` runs, and clears it afterwards in any case.
 pub(super) async fn shown<T>(globals: &Globals, what: &str, work: impl Future<Output = T>) -> T {
     let _cleared = (!globals.quiet && !globals.json && stderr().is_terminal()).then(|| {
         let text = format!("leaselock: measuring {what}");
