@@ -122,7 +122,7 @@ mod tests {
             !is_alive(pid)
         });
         child.wait().unwrap();
-        assert!(!signal(pid, Signal::CONT), "nobody is there to get it");
+        assert!(!signal(pid, Signal::CONT), "no process is there to get it");
         assert!(!stop(pid) && !is_stopped(pid));
     }
 

@@ -96,7 +96,7 @@ impl Sentinels {
         new
     }
 
-    /// Waits until all of them know each other, and so many replicas, and find nobody down.
+    /// Waits until all of them know each other, and so many replicas, and see no server down.
     #[track_caller]
     pub fn wait_until_settled(&self, replicas: usize) {
         wait_until(PATIENCE, "the Sentinels agree that all is well", || {
@@ -106,7 +106,7 @@ impl Sentinels {
         });
     }
 
-    /// Has one of them hand the service over to a replica although nobody is down. The switch comes some time later.
+    /// Has one of them hand the service over to a replica although no server is down. The switch comes some time later.
     #[track_caller]
     pub fn fail_over(&self) {
         let answer = self.watchers[0].cli(&["SENTINEL", "FAILOVER", SERVICE]);
@@ -121,7 +121,7 @@ impl<'a> SentinelsBuilder<'a> {
         self
     }
 
-    /// How long nobody must have heard of a server before it counts as down.
+    /// How long a server must be silent before it counts as down.
     pub fn down_after(mut self, time: Duration) -> Self {
         self.down_after = time;
         self

@@ -21,7 +21,7 @@ impl std::fmt::Debug for Pair {
     }
 }
 
-/// Signs certificates. Nobody trusts it unless told to.
+/// Signs certificates. No program trusts it by default.
 #[derive(Debug)]
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 

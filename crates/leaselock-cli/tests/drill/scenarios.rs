@@ -301,7 +301,7 @@ fn a_stopped_guardian_is_replaced_by_the_wrapper_when_the_lease_is_lost() {
     assert_eq!(stage.code(), Some(79));
     assert!(
         guardian.has_ended(),
-        "it could wake up later and harm somebody"
+        "it could run on later and harm another process"
     );
 }
 

@@ -64,7 +64,7 @@ impl Stage {
         let line = format!("trap : INT; {}; echo $? > code", line.join(" "));
         command
             .args(["-qec", &line, "/dev/null"])
-            .env("SHELL", "/bin/sh") // the same one everywhere, whoever runs the tests
+            .env("SHELL", "/bin/sh") // the same for every user
             .stdin(Stdio::piped());
         let mut stage = Stage::start_with(command);
         let keys = stage.wrapper.stdin.take().unwrap();
@@ -200,7 +200,7 @@ impl Drop for Stage {
     }
 }
 
-/// A process that is held, so that its number means nobody else.
+/// A process held by a pidfd, so that its number cannot pass to another one.
 pub(crate) struct Process {
     pub(crate) pid: Pid,
     fd: OwnedFd,

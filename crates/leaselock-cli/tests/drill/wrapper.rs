@@ -162,7 +162,7 @@ fn inheritable_lock() -> OwnedFd {
     fd
 }
 
-/// Whether nobody has the lock of this folder.
+/// Whether the lock of this folder is free.
 pub(crate) fn is_free(folder: &std::path::Path) -> bool {
     let file = File::open(folder.join("lock")).unwrap();
     flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()

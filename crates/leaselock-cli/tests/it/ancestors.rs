@@ -95,7 +95,7 @@ fn a_process_that_the_job_left_behind_waits_for_its_turn() {
         command.env("LL", PROGRAM);
         let holder = Running::start(command);
         store.line_in("left");
-        store.until_in_line(1);
+        store.until_queued(1);
         // Longer than it takes to find an ancestor, which has had its lock before.
         std::thread::sleep(std::time::Duration::from_millis(1500));
         assert_eq!(store.status()["line"].as_array().unwrap().len(), 1);

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use crate::common::{Running, Store};
 
-/// A store that cannot be reached: whoever sends anything gets 69.
+/// A store that cannot be reached: a verb that sends a request exits 69.
 fn nowhere() -> Store {
     let mut store = Store::file();
     store.url = "redis://127.0.0.1:1".into();

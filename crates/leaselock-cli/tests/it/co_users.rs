@@ -82,7 +82,7 @@ fn a_wait_behind_a_holder_without_a_session_ends_with_sigterm() {
         fifo_in_place_of(&file);
     }
     let mut waiter = store.start(&["run", "job", "--", "touch", "ran"]);
-    store.until_in_line(1);
+    store.until_queued(1);
     waiter.signal(Signal::TERM);
     until("the end of the waiter", || waiter.has_ended());
     waiter.end().gives(143);

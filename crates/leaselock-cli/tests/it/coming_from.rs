@@ -57,7 +57,7 @@ fn not_waiting_waiting_and_the_exit_code_are_as_with_flock() {
         assert_eq!(busy(&["-n", "--conflict-exit-code", "4"]), 4);
         assert!(!store.path("ran").exists());
         let waits = store.start(&["run", "-w", "30", "job", "--", "touch", "ran"]);
-        store.until_in_line(1);
+        store.until_queued(1);
         holder.end().gives(0);
         waits.end().gives(0);
         assert!(store.path("ran").exists());
@@ -210,7 +210,7 @@ fn waiters_are_served_in_the_order_of_arrival() {
             .map(|place| {
                 let script = format!("echo {place} >> log");
                 let waiter = store.start(&["run", "job", "-c", &script]);
-                store.until_in_line(place);
+                store.until_queued(place);
                 waiter
             })
             .collect();

@@ -9,7 +9,7 @@ fn with_spoiled_records(spoil: impl Fn(&Store, &str)) {
     let store = Store::redis();
     let holder = store.hold(&["--why", "nightly"]);
     let _waiter = store.start(&["run", "job", "--", "true"]);
-    store.until_in_line(1);
+    store.until_queued(1);
     store.run(&["acquire", "--ttl", "10m", "other"]).gives(0);
     let seen = store.status();
     let clients = [&seen["holder"]["client"], &seen["line"][0]["client"]];
@@ -99,7 +99,7 @@ fn another_type_under_the_queue_keeps_no_job_from_ending_and_its_waiters_are_tol
     let store = Store::redis();
     let holder = store.hold(&["--ttl", "10m"]);
     let waiter = store.start(&["run", "--ttl", "10m", "job", "--", "touch", "ran"]);
-    store.until_in_line(1);
+    store.until_queued(1);
     let server = store.server();
     server.cli(&["DEL", "{job}:ll:line"]);
     server.cli(&["SET", "{job}:ll:line", "x"]);

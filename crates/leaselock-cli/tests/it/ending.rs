@@ -88,7 +88,7 @@ fn a_signal_ends_a_wait_soon_although_the_server_does_not_answer() {
     let store = Store::redis();
     let holder = store.hold(&["--ttl", "10m"]);
     let mut waiter = store.start(&["run", "job", "--", "touch", "ran"]);
-    store.until_in_line(1);
+    store.until_queued(1);
     let frozen = store.server().pause();
     let signalled = uptime();
     waiter.signal(Signal::INT);

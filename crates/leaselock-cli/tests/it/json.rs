@@ -98,7 +98,7 @@ fn the_fields_of_every_verb_are_as_before() {
     );
     let holder = store.hold(&["--why", "nightly"]);
     let waiter = store.start(&["run", "job", "--", "true"]);
-    store.until_in_line(1);
+    store.until_queued(1);
     let acquired = store.run(&["acquire", "--json", "other"]).out;
     store.server().cli(&["SADD", "a-set", "x"]);
     let cases = [

@@ -49,7 +49,7 @@ fn a_waiter_gets_the_lock_when_the_library_lets_go() {
         let status = store.run(&["status", "--json", "--like", "warlock", "job"]);
         object(&status.out)["line"].as_array().unwrap().len()
     };
-    until("it is in line", || line() == 1);
+    until("it is queued", || line() == 1);
     store.server().cli(&["DEL", "job:lock"]);
     waiter.end().gives(0);
     assert!(store.path("ran").exists());

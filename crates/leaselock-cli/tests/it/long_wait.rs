@@ -49,9 +49,9 @@ fn without_a_terminal_and_when_told_to_be_quiet_a_wait_says_nothing() {
         let holder = store.hold(&[]);
         let quiet = format!("{} -q run job -- true", env!("CARGO_BIN_EXE_leaselock"));
         let quiet = Running::start(store.command("script", &["-qec", &quiet, "/dev/null"]));
-        store.until_in_line(1);
+        store.until_queued(1);
         let plain = store.start(&["run", "job", "--", "true"]);
-        store.until_in_line(2);
+        store.until_queued(2);
         let loud = format!(
             "stty cols 200; {} run job -- true",
             env!("CARGO_BIN_EXE_leaselock")

@@ -1,6 +1,6 @@
-//! A lease that cannot be kept, on a server: the job is dead before anybody else can get the lock.
+//! A lease that cannot be kept, on a server: the job is dead before another holder can acquire the lock.
 //!
-//! Jobs here ignore TERM and write a beat every few milliseconds. A second client waits in line and
+//! Jobs here ignore TERM and write a beat every few milliseconds. A second client queues and
 //! writes to the same file when it starts: no beat may stand behind that line. Jobs end with their
 //! folder, so a test that fails leaves none behind.
 
@@ -31,7 +31,7 @@ impl Scene {
         }
     }
 
-    /// Somebody who waits, and writes in which state it found the job.
+    /// A waiter that writes in which state it found the job.
     fn next_in_line(&self) -> Running {
         let script = format!(
             "state=$(sed -n 's/^State:.//p' /proc/{}/status 2>&1 | cut -c1); \
@@ -39,7 +39,7 @@ impl Scene {
             self.job
         );
         let next = self.store.start(&["run", "job", "--", "sh", "-c", &script]);
-        self.store.until_in_line(1);
+        self.store.until_queued(1);
         next
     }
 

@@ -20,7 +20,7 @@ fn status_shows_free_and_held_locks_in_the_order_asked_for() {
             "{done:?}"
         );
         let waiter = store.start(&["run", "--priority", "4", "job", "--", "true"]);
-        store.until_in_line(1);
+        store.until_queued(1);
         let waits = store.run(&["status", "job"]).gives(0).out;
         let expected = format!("  1. leaselock run true[{}] on ", waiter.pid());
         assert!(

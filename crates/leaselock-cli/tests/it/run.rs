@@ -47,7 +47,7 @@ fn a_second_that_waits_starts_after_the_first_has_ended() {
             "echo second >> log",
         ];
         let second = store.start(&second);
-        store.until_in_line(1);
+        store.until_queued(1);
         first.end().gives(0);
         second.end().gives(0);
         assert_eq!(store.lines("log"), ["first starts", "first ends", "second"]);
@@ -64,7 +64,7 @@ fn a_lock_that_is_handed_over_is_whole_before_the_job_starts() {
             "run", "--ttl", "60s", "-k", "20s", "job", "--", "touch", "ran",
         ];
         let second = store.start(&second);
-        store.until_in_line(1);
+        store.until_queued(1);
         holder.end().gives(0);
         second.end().gives(0);
         assert!(store.path("ran").exists());
@@ -84,7 +84,7 @@ fn a_lock_that_is_handed_over_and_cannot_be_made_whole_starts_no_job_and_is_give
     let url = format!("redis://weak:secret@127.0.0.1:{}", server.port());
     second.env("LEASELOCK_URL", url);
     let second = Running::start(second);
-    store.until_in_line(1);
+    store.until_queued(1);
     assert!(
         !server
             .cli(&["ACL", "SETUSER", "weak", "-pexpire"])
@@ -212,7 +212,7 @@ fn others_see_what_runs_where_and_why_and_who_waits_with_which_priority() {
                 "echo $$ >> order",
             ])
         });
-        store.until_in_line(3);
+        store.until_queued(3);
         let seen = store.status();
         assert_eq!(seen["holder"]["why"], "month end");
         assert_eq!(seen["holder"]["process"]["name"], "leaselock run sh");

@@ -4,7 +4,7 @@ use testkit::process::{Signal, signal};
 
 use crate::common::{Store, on_both, until};
 
-/// So long that nobody here waits for a lease to run out.
+/// So long that no test waits for a lease to expire.
 const LONG: [&str; 2] = ["--ttl", "10m"];
 
 #[test]
@@ -17,7 +17,7 @@ fn a_killed_wrapper_leaves_the_lock_to_its_job_until_the_last_descriptor_is_clos
     let mut wrapper = store.start(&run);
     let job: u32 = store.line_in("job").parse().unwrap();
     let waiter = store.start(&["run", "job", "--", "sh", "-c", "echo waiter starts >> log"]);
-    store.until_in_line(1);
+    store.until_queued(1);
 
     let input = wrapper.take_stdin();
     wrapper.kill();
@@ -51,7 +51,7 @@ fn a_job_that_must_not_keep_the_lock_is_dead_before_the_next_starts() {
         "-c",
         "echo next >> log; cat; echo end >> log",
     ]);
-    store.until_in_line(1);
+    store.until_queued(1);
     wrapper.kill();
     until("the next one", || store.read("log").contains("next"));
     next.end().gives(0);
@@ -87,7 +87,7 @@ fn with_a_longest_hold_a_job_does_not_outlive_its_wrapper() {
     let mut wrapper = store.start(&run.concat());
     let job: u32 = store.line_in("job").parse().unwrap();
     wrapper.kill();
-    // The lock would be given away at the end of the longest hold, with nobody there to end the job first.
+    // The lock would go to the next holder at the end of the longest hold, with no process there to end the job first.
     store.run(&["run", "job", "--", "true"]).gives(0);
     assert!(!testkit::process::is_alive(job));
 }
@@ -97,9 +97,9 @@ fn a_waiter_that_was_killed_is_skipped() {
     on_both(|store| {
         let holder = store.hold(&[]);
         let mut dead = store.start(&["run", "--priority", "1", "job", "--", "touch", "dead-ran"]);
-        store.until_in_line(1);
+        store.until_queued(1);
         let living = store.start(&["run", "job", "--", "touch", "living-ran"]);
-        store.until_in_line(2);
+        store.until_queued(2);
         dead.kill();
         holder.end().gives(0);
         living.end().gives(0);

@@ -12,14 +12,14 @@ fn a_signal_while_waiting_leaves_the_line() {
         let holder = store.hold(&[]);
         for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
             let waiter = store.start(&["run", "job", "--", "touch", "ran"]);
-            store.until_in_line(1);
+            store.until_queued(1);
             waiter.signal(signal);
             waiter.end_with_stdin_open().gives(code);
             // At once: an entry that is only skipped would still be there.
             assert_eq!(store.status()["line"], serde_json::json!([]));
         }
         let waiter = store.start(&["acquire", "job"]);
-        store.until_in_line(1);
+        store.until_queued(1);
         waiter.signal(Signal::TERM);
         waiter.end_with_stdin_open().refuses(143, "");
         assert_eq!(store.status()["line"], serde_json::json!([]));
@@ -59,7 +59,7 @@ fn a_hangup_that_was_ignored_at_the_start_stays_ignored_by_waiter_and_job() {
             "-c", script, "sh", program, "run", "job", "--", "sh", "-c", job,
         ];
         let waiter = Running::start(store.command("sh", &words));
-        store.until_in_line(1);
+        store.until_queued(1);
         let ignores_hangup = |text: &str| {
             let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
             u64::from_str_radix(mask.unwrap().trim(), 16).unwrap() & 1 == 1

@@ -31,7 +31,7 @@ fn shown(store: &Store, args: &[&str]) -> String {
     let mut text = Vec::new();
     let mut piece = [0; 4096];
     let mut terminal = File::from(terminal);
-    // An error once nobody has the other end any more.
+    // It fails once no process has the other end.
     while let Ok(length @ 1..) = terminal.read(&mut piece) {
         text.extend_from_slice(&piece[..length]);
     }

@@ -74,7 +74,7 @@ impl Cluster {
         let from = self.owner(slot);
         while self.move_keys(slot, to) > 0 {}
         let (text, to_id) = (slot.to_string(), id(to));
-        // The new owner first: so nobody is sent to a node that does not know yet.
+        // The new owner first: so no request is redirected to a node that does not know yet.
         for node in [to, from] {
             expect_ok(node, &["CLUSTER", "SETSLOT", &text, "NODE", &to_id]);
         }

@@ -45,7 +45,7 @@ impl Cluster {
     /// The primary that most nodes say has the slot.
     pub fn owner(&self, slot: u16) -> &Server {
         let owners = self.nodes.iter().filter_map(|node| owner(node, slot));
-        let port = most(owners.collect()).expect("somebody has the slot");
+        let port = most(owners.collect()).expect("a node has the slot");
         self.at(port)
     }
 

@@ -15,7 +15,7 @@ pub(super) struct Range {
     pub(super) ports: Vec<u16>,
 }
 
-/// It says that the cluster works, and all slots have somebody.
+/// The node says that the cluster works and that all slots have an owner.
 pub(super) fn serves(node: &Server) -> bool {
     node.try_cli(&["CLUSTER", "INFO"]).is_ok_and(|info| {
         info.text()

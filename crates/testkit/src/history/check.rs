@@ -15,7 +15,7 @@ pub struct Summary {
     pub grants: usize,
     /// Leases whose holder was told that they are lost.
     pub lost: usize,
-    /// Attempts that were under way while somebody else held their lock.
+    /// Attempts that were under way while another attempt held their lock.
     pub contended: usize,
 }
 
@@ -65,7 +65,7 @@ struct Attempt<'a> {
     lost: Option<Duration>,
 }
 
-/// An attempt that was granted. `end` may lie before `granted`: then nobody ever held it.
+/// An attempt that was granted. `end` may lie before `granted`: then it was never held.
 struct Hold {
     id: Id,
     invoked: Duration,

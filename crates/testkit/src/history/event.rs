@@ -49,6 +49,6 @@ pub enum What {
     Released,
     /// The holder was told that the lease is lost.
     Lost,
-    /// The acquire came back without a lease; or nobody knows.
+    /// The acquire came back without a lease, or with an unknown outcome.
     Failed,
 }

@@ -93,7 +93,7 @@ impl Link {
                     .and_then(|()| end.shutdown(Shutdown::Read)),
             });
         }
-        // Whoever waits must look at `ended`: the lock makes sure that none is between look and wait.
+        // A waiting thread must see `ended`: the lock makes sure that none is between its check and its wait.
         drop(self.traffic.faults());
         self.traffic.changed.notify_all();
     }

@@ -120,7 +120,7 @@ impl Builder {
         self
     }
 
-    /// As [`Builder::tls`], and whoever belongs to its set-up is reached over TLS and told of that port: replicas,
+    /// As [`Builder::tls`], and the other servers of its set-up reach it over TLS and announce that port: replicas,
     /// nodes of a cluster, Sentinels. The other port stays, for the test's own questions.
     pub fn tls_among(mut self, authority: &Authority, pair: Pair) -> Builder {
         self = self.tls(authority, pair, false);
@@ -241,7 +241,7 @@ impl Tls {
     }
 }
 
-/// A port nobody listens on at this moment. The kernel picks it from the ephemeral range.
+/// A port on which no process listens at this moment. The kernel picks it from the ephemeral range.
 fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port exists");
     listener

@@ -15,7 +15,7 @@ impl Server {
         wait_until(PATIENCE, "the replica is in step", || self.follows(port));
     }
 
-    /// Follows nobody from now on.
+    /// Follows no primary from now on.
     pub fn promote(&self) {
         self.cli(&["REPLICAOF", "NO", "ONE"]);
     }
@@ -36,7 +36,7 @@ impl Server {
         linked && theirs.is_ok_and(|theirs| theirs.contains(&own))
     }
 
-    /// It follows nobody, by its own account; false when it does not answer.
+    /// It follows no primary, by its own account; false when it does not answer.
     pub fn is_primary(&self) -> bool {
         let ours = self.replication();
         ours.lines().any(|line| line == "role:master")

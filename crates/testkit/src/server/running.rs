@@ -120,7 +120,7 @@ impl Server {
     /// Kills the process if it still runs, and starts a new one on the same port and folder.
     pub fn restart(&self) {
         self.kill();
-        // Somebody's outgoing connection may sit on the port for a moment.
+        // An outgoing connection of another process may have the port for a moment.
         wait_until(PATIENCE, "the server is back on its port", || {
             if let Ok(child) = self.launch.spawn(self.port, self.dir.path()) {
                 *self.child() = child;
@@ -129,7 +129,7 @@ impl Server {
         });
     }
 
-    /// Moves the wall clock that the server sees to this far from the true one, at once and without a word to anybody.
+    /// Moves the wall clock that the server sees to this far from the true one, at once and without a message.
     ///
     /// # Panics
     ///

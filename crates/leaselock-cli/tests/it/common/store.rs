@@ -120,10 +120,10 @@ impl Store {
         object(&self.run(&["status", "--json", "job"]).out)
     }
 
-    /// Waits until this many stand in line for `job`.
+    /// Waits until this many waiters are in the queue of `job`.
     #[track_caller]
-    pub(crate) fn until_in_line(&self, count: usize) {
-        let line = || self.status()["line"].as_array().unwrap().len();
-        until(&format!("{count} in line"), || line() == count);
+    pub(crate) fn until_queued(&self, count: usize) {
+        let waiters = || self.status()["line"].as_array().unwrap().len();
+        until(&format!("{count} waiters"), || waiters() == count);
     }
 }
