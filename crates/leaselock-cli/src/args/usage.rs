@@ -49,7 +49,11 @@ fn lacking_verb(error: &clap::Error) -> String {
         return String::new();
     };
     let name = sanitized(&without_secrets(name));
-    format!("\nTo run a command under the lock '{name}': leaselock run {name} -- COMMAND\n")
+    let word = match name.contains(char::is_whitespace) {
+        true => format!("'{name}'"),
+        false => name.clone(),
+    };
+    format!("\nTo run a command under the lock '{name}': leaselock run {word} -- COMMAND\n")
 }
 
 /// The secret that the parser would quote, and its place.
@@ -145,6 +149,11 @@ mod tests {
             assert!(text.contains("unrecognized subcommand 'nightly'"), "{text}");
             assert!(text.contains("leaselock run nightly -- COMMAND"), "{text}");
         }
+        let text = said(&["leaselock", "two words", "date"]);
+        assert!(
+            text.contains("leaselock run 'two words' -- COMMAND"),
+            "{text}"
+        );
         let text = said(&["leaselock", "statsu"]);
         assert!(
             text.contains("'status'") && !text.contains("run statsu"),

@@ -133,7 +133,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// Without [`Builder::shifted_clock`].
+    /// Without [`super::Builder::shifted_clock`].
     pub fn set_clock_offset_ms(&self, milliseconds: i64) {
         assert!(self.launch.shifted, "ask the builder for a shifted clock");
         shifted::set(self.dir.path(), milliseconds).expect("the server's folder can be written");
@@ -144,7 +144,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// Without [`Builder::slow_disk`].
+    /// Without [`super::Builder::slow_disk`].
     pub fn set_disk_delay(&self, delay: Duration) {
         assert!(self.launch.slow_disk, "ask the builder for a slow disk");
         slow_disk::set(self.dir.path(), delay).expect("the server's folder can be written");
