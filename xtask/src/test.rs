@@ -11,10 +11,8 @@ use crate::cargo::Cargo;
 use crate::{clock, lua, matrix, servers, tidy};
 
 /// Features add, so the ends of the scale and each one alone show a missing `cfg`.
-const FEATURE_SETS: [&str; 7] = [
+const FEATURE_SETS: [&str; 5] = [
     "redis",
-    "sentinel",
-    "cluster",
     "embedded",
     "redis,embedded",
     "tls",

@@ -402,7 +402,7 @@ impl ClientBuilder {
             Target::Redis(server) => Ok(Store::Redis(crate::store::redis::RedisStore::from_url(
                 server,
             ))),
-            #[cfg(feature = "cluster")]
+            #[cfg(feature = "redis")]
             Target::Cluster(nodes) => Ok(Store::Redis(
                 crate::store::redis::RedisStore::from_nodes(nodes),
             )),
@@ -419,7 +419,7 @@ impl ClientBuilder {
                 &name,
                 self.clock.clone(),
             ))),
-            #[cfg(not(all(feature = "cluster", feature = "embedded")))]
+            #[cfg(not(all(feature = "redis", feature = "embedded")))]
             missing => Err(InvalidInput::new(missing.not_built_in())),
         }
     }

@@ -269,7 +269,7 @@ impl Executor {
         expect(unused_variables, clippy::unused_async)
     )]
     pub(crate) async fn examine_sentinels(&self, report: &mut Report, ttl: Duration) {
-        #[cfg(feature = "sentinel")]
+        #[cfg(feature = "redis")]
         on_server!(self, server => server.examine_sentinels(report, ttl).await, else {});
     }
 

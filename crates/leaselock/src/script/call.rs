@@ -83,7 +83,7 @@ impl Call {
     }
 
     /// The same arguments for a script that needs the first key only.
-    #[cfg(feature = "cluster")]
+    #[cfg(feature = "redis")]
     pub(crate) fn on_first_key(&self, script: &'static Script) -> Call {
         let mut call = Call::of(script);
         self.all_keys().take(1).for_each(|key| {
@@ -121,7 +121,7 @@ impl Call {
     }
 
     #[cfg_attr(
-        not(any(test, feature = "embedded", feature = "cluster")),
+        not(any(test, feature = "embedded", feature = "redis")),
         expect(dead_code, reason = "servers get all words")
     )]
     pub(crate) fn all_args(&self) -> impl Iterator<Item = &str> + Clone {

@@ -156,7 +156,7 @@ pub(crate) fn wake_channel_at(channel: &str, lock: &str, sharded: bool) -> Strin
 const SHARDED: &str = ":s";
 
 /// The channel belongs to its slot, and messages to it stay with the node that has that.
-#[cfg(feature = "cluster")]
+#[cfg(feature = "redis")]
 pub(crate) fn is_sharded(channel: &str) -> bool {
     channel.ends_with(SHARDED)
 }

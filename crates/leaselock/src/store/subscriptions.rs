@@ -139,7 +139,6 @@ impl Subscriptions {
     }
 
     /// Bells whose messages somebody is told, whichever of them they ring.
-    #[cfg(feature = "cluster")]
     pub(super) fn telling(sink: SharedSink) -> Arc<Self> {
         Self::with(false, Some(sink))
     }
@@ -200,7 +199,6 @@ impl Subscriptions {
     }
 
     /// Messages to these channels do not arrive here any more, so whoever wants them is rung.
-    #[cfg(feature = "cluster")]
     pub(super) fn gone(&self, which: impl Fn(&str) -> bool) {
         for (_, channel) in self.table().iter_mut().filter(|(name, _)| which(name)) {
             if channel.state.send_replace(State::Gone) != State::Gone {
@@ -212,7 +210,6 @@ impl Subscriptions {
     }
 
     /// Messages to the channel arrive.
-    #[cfg(feature = "cluster")]
     pub(super) fn is_heard(&self, name: &[u8]) -> bool {
         let name = std::str::from_utf8(name).ok();
         let table = self.table();

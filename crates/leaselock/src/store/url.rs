@@ -3,7 +3,6 @@
 //! No message repeats any part of the URL: a password with an unescaped character in it ends up anywhere, in the host,
 //! the port or the path.
 
-#[cfg(feature = "sentinel")]
 pub(crate) mod sentinel;
 #[cfg(test)]
 mod tests;
@@ -31,11 +30,10 @@ pub(crate) enum Target {
 
 impl Target {
     /// Which feature a build without it would need.
-    #[cfg(not(all(feature = "cluster", feature = "embedded")))]
+    #[cfg(not(all(feature = "redis", feature = "embedded")))]
     pub(crate) fn not_built_in(&self) -> String {
         let feature = match self {
-            Target::Redis(_) => "redis",
-            Target::Cluster(_) => "cluster",
+            Target::Redis(_) | Target::Cluster(_) => "redis",
             Target::Folder(_) | Target::Memory(_) => "embedded",
         };
         format!("this build cannot use such a store: switch on the feature `{feature}`")
@@ -63,7 +61,6 @@ impl RedisUrl {
         match &self.place {
             Place::Tcp { tls, .. } => *tls,
             Place::Unix(_) => false,
-            #[cfg(feature = "sentinel")]
             Place::Watched(sentinels) => sentinels.tls,
         }
     }
@@ -95,7 +92,6 @@ pub(crate) enum Place {
     },
     Unix(PathBuf),
     /// On whichever server the Sentinels name.
-    #[cfg(feature = "sentinel")]
     Watched(sentinel::Sentinels),
 }
 
@@ -117,18 +113,20 @@ pub(crate) fn parse(url: &str) -> Result<Target, InvalidInput> {
         tls_is_built_in()?;
         network(rest, true).map(Target::Redis)
     } else if let Some(rest) = url.strip_prefix("redis+sentinel://") {
-        watched(rest, false).map(Target::Redis)
+        redis_is_built_in()?;
+        sentinel::parse(rest, false).map(Target::Redis)
     } else if let Some(rest) = url.strip_prefix("rediss+sentinel://") {
+        redis_is_built_in()?;
         tls_is_built_in()?;
-        watched(rest, true).map(Target::Redis)
+        sentinel::parse(rest, true).map(Target::Redis)
     } else if let Some(rest) = url.strip_prefix("redis+unix://") {
         redis_is_built_in()?;
         unix(rest).map(Target::Redis)
     } else if let Some(rest) = url.strip_prefix("redis+cluster://") {
-        cluster_is_built_in()?;
+        redis_is_built_in()?;
         cluster(rest, false).map(Target::Cluster)
     } else if let Some(rest) = url.strip_prefix("rediss+cluster://") {
-        cluster_is_built_in()?;
+        redis_is_built_in()?;
         tls_is_built_in()?;
         cluster(rest, true).map(Target::Cluster)
     } else if let Some(rest) = url.strip_prefix("file:") {
@@ -159,24 +157,6 @@ fn tls_is_built_in() -> Result<(), InvalidInput> {
         Ok(())
     } else {
         refuse("this build has no TLS in it: switch on the feature `tls`")
-    }
-}
-
-#[cfg(feature = "sentinel")]
-fn watched(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
-    sentinel::parse(rest, tls)
-}
-
-#[cfg(not(feature = "sentinel"))]
-fn watched(_: &str, _: bool) -> Result<RedisUrl, InvalidInput> {
-    refuse("this build has no Sentinel in it: switch on the feature `sentinel`")
-}
-
-fn cluster_is_built_in() -> Result<(), InvalidInput> {
-    if cfg!(feature = "cluster") {
-        Ok(())
-    } else {
-        refuse("this build cannot use clusters: switch on the feature `cluster`")
     }
 }
 
@@ -446,7 +426,6 @@ impl fmt::Display for RedisUrl {
                 write!(f, "{scheme}://{}/{}", address(host, *port), self.db)
             }
             Place::Unix(path) => write!(f, "redis+unix://{}?db={}", path.display(), self.db),
-            #[cfg(feature = "sentinel")]
             Place::Watched(sentinels) => write!(f, "{sentinels}/{}", self.db),
         }
     }

@@ -11,7 +11,6 @@ mod heads;
 mod quarantine;
 mod quorum;
 mod replicas;
-#[cfg(feature = "sentinel")]
 mod sentinel;
 mod strict;
 

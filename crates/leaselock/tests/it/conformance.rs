@@ -34,17 +34,15 @@ macro_rules! conformance {
     ([$($engine:ident)*] $suite:tt) => {
         $(on_engine!($engine $suite);)*
     };
-    ([$($engine:ident)*] with tls [$($secured:ident)*] and sentinel [$($watched:ident)*] $suite:tt) => {
+    ([$($engine:ident)*] with tls [$($secured:ident)*] $suite:tt) => {
         $(on_engine!($engine $suite);)*
         $(#[cfg(feature = "tls")] on_engine!($secured $suite);)*
-        $(#[cfg(feature = "sentinel")] on_engine!($watched $suite);)*
     };
 }
 
 conformance! {
-    [mem file redis redis_prefixed redis_unix redis_handed redis_cluster]
+    [mem file redis redis_prefixed redis_unix redis_handed redis_cluster redis_sentinel]
     with tls [redis_tls redis_tls_locker]
-    and sentinel [redis_sentinel]
     {
         taking:
             a_busy_lock_is_refused_at_once_and_a_free_one_is_taken

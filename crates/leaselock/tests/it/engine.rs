@@ -7,7 +7,6 @@ use leaselock::{
     BreakError, BreakTerms, Broken, Client, ClientBuilder, Closed, DetachedLease, Handle, Held,
     InspectError, Inspection, Mutex, Quorum,
 };
-#[cfg(feature = "sentinel")]
 use testkit::sentinels::{SERVICE, Sentinels};
 #[cfg(feature = "tls")]
 use testkit::tls::Authority;
@@ -38,7 +37,6 @@ pub(crate) struct Engine {
     #[cfg(feature = "tls")]
     secured: Option<(Secured, Authority)>,
     _folder: Option<TempDir>,
-    #[cfg(feature = "sentinel")]
     _sentinels: Option<Sentinels>,
     _cluster: Option<Arc<Cluster>>,
 }
@@ -130,7 +128,6 @@ impl Engine {
             #[cfg(feature = "tls")]
             secured: None,
             _folder: None,
-            #[cfg(feature = "sentinel")]
             _sentinels: None,
             _cluster: None,
         }
@@ -161,7 +158,6 @@ impl Engine {
         engine
     }
 
-    #[cfg(feature = "sentinel")]
     pub(crate) fn redis_sentinel() -> Engine {
         let server = Server::start();
         let sentinels = Sentinels::builder(&server).count(1).start();

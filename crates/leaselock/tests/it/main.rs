@@ -28,7 +28,6 @@ mod protocols;
 mod quorum;
 mod replicas;
 mod send_sync;
-#[cfg(feature = "sentinel")]
 mod sentinel;
 mod starved;
 mod stores;

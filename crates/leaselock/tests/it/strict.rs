@@ -1,12 +1,10 @@
 //! Strict mode: a server that may have forgotten leases grants nothing until all of them are over.
 
-#[cfg(feature = "cluster")]
 mod clusters;
 mod cut_off;
 mod failovers;
 mod gates;
 mod refusals;
-#[cfg(feature = "sentinel")]
 mod sentinels;
 mod waits;
 

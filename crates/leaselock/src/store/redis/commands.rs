@@ -67,7 +67,6 @@ impl RedisStore {
             Link::External(theirs) => {
                 external_connection::together(&**theirs, &pipeline, within).await?
             }
-            #[cfg(feature = "cluster")]
             Link::Cluster(_) => return Err(on_one_server()),
         };
         match understood(answer, |line| self.0.explain(line))? {
@@ -82,7 +81,6 @@ impl RedisStore {
         handle: &Handle,
         within: Duration,
     ) -> Result<DedicatedConnection, StoreError> {
-        #[cfg(feature = "cluster")]
         if self.is_cluster() {
             return Err(on_one_server());
         }
@@ -175,7 +173,6 @@ impl DedicatedConnection {
     }
 }
 
-#[cfg(feature = "cluster")]
 fn on_one_server() -> StoreError {
     let message = "a cluster has no one server for this: its keys may lie on several";
     StoreError::refused(ErrorKind::Unsupported, message)

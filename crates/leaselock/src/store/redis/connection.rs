@@ -160,7 +160,6 @@ impl Connection {
     }
 
     /// Sends one command that the server carries out although the key is on its way to it.
-    #[cfg(feature = "cluster")]
     pub(super) async fn asking(
         self: &Arc<Self>,
         command: &Cmd,

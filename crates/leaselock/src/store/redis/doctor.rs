@@ -3,9 +3,8 @@
 mod facts;
 pub(super) mod permissions;
 mod promises;
-#[cfg(feature = "sentinel")]
 pub(super) mod sentinels;
-#[cfg(all(test, feature = "sentinel"))]
+#[cfg(test)]
 mod sentinels_tests;
 mod together;
 
@@ -63,10 +62,6 @@ pub(super) async fn one(
 }
 
 /// Several servers at once. One that does not answer is unfit; when none does, that is an error.
-#[cfg_attr(
-    not(any(test, feature = "cluster")),
-    expect(dead_code, reason = "called by the stores of several servers")
-)]
 pub(crate) async fn examine_all(
     name: String,
     stores: &[RedisStore],
@@ -211,14 +206,12 @@ fn transport(link: &Link) -> Option<Check> {
     Some(match &lane.endpoint().url().place {
         Place::Unix(_) => Check::new("transport", "unix socket", Fit::Fit, None),
         Place::Tcp { tls: true, .. } => Check::new("transport", "TLS", Fit::Fit, None),
-        #[cfg(feature = "sentinel")]
         Place::Watched(sentinels) if sentinels.tls => {
             Check::new("transport", "TLS", Fit::Fit, None)
         }
         Place::Tcp { host, .. } if local(host) => {
             Check::new("transport", "plain text on this machine", Fit::Fit, None)
         }
-        #[cfg(feature = "sentinel")]
         Place::Watched(sentinels) if sentinels.known.iter().all(|(host, _)| local(host)) => {
             Check::new("transport", "plain text on this machine", Fit::Fit, None)
         }

@@ -132,7 +132,6 @@ impl Endpoint {
     }
 
     /// Another server of the same set-up, which stays in its place.
-    #[cfg(feature = "sentinel")]
     pub(super) fn beside(&self, url: RedisUrl) -> Self {
         Endpoint(Arc::new(Inner {
             url,
@@ -147,7 +146,6 @@ impl Endpoint {
     }
 
     /// Who says where the server is, if anybody does.
-    #[cfg(feature = "sentinel")]
     pub(super) fn watch(&self) -> Option<&PrimaryLocator> {
         self.0.watch.as_ref()
     }

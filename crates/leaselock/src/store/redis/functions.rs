@@ -15,18 +15,15 @@ impl Link {
         match self {
             Link::Own(lane) => lane.endpoint().url().functions,
             Link::External(_) => None,
-            #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => cluster.functions(),
         }
     }
 
     /// The server that has the key, as an administrator would call it.
-    #[cfg_attr(not(feature = "cluster"), expect(unused_variables))]
     fn place_of(&self, key: Option<&str>) -> String {
         match self {
             Link::Own(lane) => lane.endpoint().place(),
             Link::External(_) => "the server".to_owned(),
-            #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => cluster.place_of(key.unwrap_or_default()),
         }
     }
@@ -115,7 +112,6 @@ impl RedisStore {
         library: &'static Library,
         within: Duration,
     ) -> Result<LoadedFunctions, StoreError> {
-        #[cfg(feature = "cluster")]
         if let Link::Cluster(cluster) = &self.0 {
             let endpoints = cluster.endpoints_anew(CLOCK.now().plus(within)).await?;
             let stores = endpoints.into_iter().map(RedisStore::to).collect();

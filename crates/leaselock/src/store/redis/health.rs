@@ -52,7 +52,6 @@ impl Connection {
 }
 
 /// The same where every request finds its node anew.
-#[cfg(feature = "cluster")]
 pub(super) async fn over_many(trouble: &ConnectionEvents, holder: &dyn Holder) {
     let mut trouble = trouble.watch();
     while trouble.changed().await.is_ok() {

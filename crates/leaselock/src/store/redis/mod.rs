@@ -5,14 +5,9 @@
 
 mod answer;
 mod backoff;
-#[cfg(feature = "cluster")]
 mod cluster;
 mod endpoint;
 mod functions;
-#[cfg(feature = "sentinel")]
-mod sentinel;
-#[cfg(not(feature = "sentinel"))]
-#[path = "sentinel/none.rs"]
 mod sentinel;
 mod socket;
 #[cfg(feature = "tls")]
@@ -27,7 +22,6 @@ use std::time::Duration;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, ConnectionAddr, Value};
 
-#[cfg(feature = "cluster")]
 use self::cluster::Cluster;
 pub(crate) use self::commands::DedicatedConnection;
 use self::connection::Connection;
@@ -57,7 +51,6 @@ pub(crate) struct RedisStore(Link);
 enum Link {
     Own(Arc<Connection>),
     External(Arc<dyn ExternalConnection>),
-    #[cfg(feature = "cluster")]
     Cluster(Arc<Cluster>),
 }
 
@@ -125,7 +118,6 @@ impl RedisStore {
     pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
         let until = CLOCK.now().plus(within);
         let answer = match &self.0 {
-            #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => {
                 Box::pin(self.run_at_node(cluster, call, until, within)).await?
             }
@@ -194,25 +186,20 @@ impl RedisStore {
         match &self.0 {
             Link::Own(lane) => channels::serve(lane.endpoint(), bells).await,
             Link::External(_) => std::future::pending().await,
-            #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => cluster.serve().await,
         }
     }
 
     /// Who hears channels at the node that has the key, and whether those are to be sharded.
-    #[cfg_attr(not(feature = "cluster"), expect(unused_variables))]
     pub(crate) fn bells_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
         match &self.0 {
-            #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => cluster.bells_at(key),
             _ => None,
         }
     }
 
     /// From now on whoever waits can be told there.
-    #[cfg_attr(not(feature = "cluster"), expect(unused_variables))]
     pub(crate) fn hear_at_nodes(&self, sink: SharedSink) {
-        #[cfg(feature = "cluster")]
         if let Link::Cluster(cluster) = &self.0 {
             cluster.hear_at_nodes(sink);
         }
@@ -223,7 +210,6 @@ impl RedisStore {
     pub(crate) async fn follow(&self, holder: &dyn Holder) {
         match &self.0 {
             Link::Own(lane) => health::follow(lane, holder).await,
-            #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => health::over_many(cluster.trouble(), holder).await,
             Link::External(_) => std::future::pending().await,
         }
@@ -276,7 +262,6 @@ impl RedisStore {
         within: Duration,
     ) -> Result<(u64, Vec<String>), StoreError> {
         let until = CLOCK.now().plus(within);
-        #[cfg(feature = "cluster")]
         if let Link::Cluster(cluster) = &self.0 {
             return self.scan_nodes(cluster, cursor, pattern, until).await;
         }
@@ -298,7 +283,6 @@ impl RedisStore {
     }
 
     pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
-        #[cfg(feature = "cluster")]
         if let Link::Cluster(cluster) = &self.0 {
             let endpoints = cluster.endpoints(CLOCK.now().plus(within)).await?;
             let primaries: Vec<_> = endpoints.into_iter().map(RedisStore::to).collect();
@@ -315,7 +299,6 @@ impl RedisStore {
     }
 
     pub(crate) fn capabilities(&self) -> Capabilities {
-        #[cfg(feature = "cluster")]
         if let Link::Cluster(_) = &self.0 {
             return Capabilities {
                 wakes: true,
@@ -339,7 +322,6 @@ impl RedisStore {
         match &self.0 {
             Link::Own(lane) => Some(lane.epoch()),
             Link::External(_) => None,
-            #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => Some(cluster.epoch()),
         }
     }
@@ -362,7 +344,6 @@ impl RedisStore {
         match &self.0 {
             Link::Own(lane) => RedisStore(Link::Own(lane.another())),
             Link::External(_) => self.clone(),
-            #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => RedisStore(Link::Cluster(cluster.another())),
         }
     }
@@ -374,13 +355,11 @@ impl RedisStore {
                 "a Redis connection that was handed in, database {}",
                 theirs.database()
             ),
-            #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => cluster.to_string(),
         }
     }
 
     /// The way to the one server of this store, when the connections to it are ours.
-    #[cfg(feature = "sentinel")]
     fn own_endpoint(&self) -> Option<&Endpoint> {
         match &self.0 {
             Link::Own(lane) => Some(lane.endpoint()),
@@ -390,7 +369,6 @@ impl RedisStore {
 
     /// Each key may lie on a server of its own.
     pub(crate) fn is_cluster(&self) -> bool {
-        #[cfg(feature = "cluster")]
         if let Link::Cluster(_) = &self.0 {
             return true;
         }
@@ -400,14 +378,12 @@ impl RedisStore {
 
 impl Link {
     /// `key`: where the command goes, in a cluster.
-    #[cfg_attr(not(feature = "cluster"), expect(unused_variables))]
     async fn ask(
         &self,
         command: &Cmd,
         key: Option<&str>,
         until: Moment,
     ) -> Result<Value, StoreError> {
-        #[cfg(feature = "cluster")]
         if let Link::Cluster(cluster) = self {
             return Box::pin(cluster.ask(command, key, until, until)).await;
         }
@@ -425,7 +401,6 @@ impl Link {
         match self {
             Link::Own(lane) => lane.ask(command, until, left).await,
             Link::External(theirs) => external_connection::ask(&**theirs, command, left).await,
-            #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => Box::pin(cluster.ask(command, None, until, until)).await,
         }
     }
@@ -435,7 +410,6 @@ impl Link {
         match self {
             Link::Own(lane) => lane.endpoint().explain(line),
             Link::External(_) => error_map::from_line(line),
-            #[cfg(feature = "cluster")]
             Link::Cluster(cluster) => cluster.explain(line),
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{
     ESCAPES, Place, RedisUrl, address, all_digits, database, decoded, host_and_port, login_of,
-    pairs, redis_is_built_in, refuse,
+    pairs, refuse,
 };
 use crate::base::error::InvalidInput;
 
@@ -27,7 +27,6 @@ pub(crate) struct Sentinels {
 
 /// `[user:password@]host[:port],…/service[/db][?sentinel_user=…&sentinel_pass=…]`
 pub(super) fn parse(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
-    redis_is_built_in()?;
     if rest.contains('#') {
         return refuse(&format!("nothing may follow a # in the URL; {ESCAPES}"));
     }

@@ -122,7 +122,7 @@ fn what_is_not_supported_says_so() {
     }
 }
 
-#[cfg(feature = "sentinel")]
+#[cfg(feature = "redis")]
 #[test]
 fn a_service_has_its_sentinels_the_login_of_its_servers_and_another_of_the_sentinels() {
     let url = redis("redis+sentinel://me:p%40ss@a,[::1]:7000,a:26379,10.0.0.1:1/my-locks_1.x/3");
@@ -167,7 +167,7 @@ fn a_service_has_its_sentinels_the_login_of_its_servers_and_another_of_the_senti
     }
 }
 
-#[cfg(feature = "sentinel")]
+#[cfg(feature = "redis")]
 #[test]
 fn a_url_of_sentinels_that_is_not_right_says_what_would_be() {
     for (url, says) in [
@@ -196,10 +196,10 @@ fn a_url_of_sentinels_that_is_not_right_says_what_would_be() {
     }
 }
 
-#[cfg(not(feature = "sentinel"))]
+#[cfg(not(feature = "redis"))]
 #[test]
 fn sentinels_that_are_not_built_in_name_their_feature() {
-    assert!(refusal("redis+sentinel://a/locks").contains("`sentinel`"));
+    assert!(refusal("redis+sentinel://a/locks").contains("`redis`"));
 }
 
 #[cfg(feature = "tls")]
@@ -326,7 +326,7 @@ proptest! {
     }
 }
 
-#[cfg(feature = "cluster")]
+#[cfg(feature = "redis")]
 #[test]
 fn a_cluster_is_named_by_some_of_its_nodes_with_one_login() {
     let nodes = |url: &str| match parse(url) {

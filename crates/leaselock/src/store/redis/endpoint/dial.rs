@@ -36,7 +36,6 @@ impl Endpoint {
                     .map_err(|error| self.unreachable(error))?;
                 Ok((self.tuned(stream, host, *tls).await?, None))
             }
-            #[cfg(feature = "sentinel")]
             Place::Watched(sentinels) => {
                 let post = Box::pin(self.post()).await?;
                 let (host, port) = post.address();
@@ -96,7 +95,6 @@ impl Endpoint {
     }
 }
 
-#[cfg(feature = "sentinel")]
 impl Endpoint {
     fn unreachable_at(&self, host: &str, port: u16, error: io::Error) -> StoreError {
         let place = crate::store::url::address(host, port);
