@@ -8,7 +8,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, PushInfo, PushKind, Value};
 use tokio::time::timeout;
 
-use super::endpoint::{Endpoint, Raw};
+use super::driver::Opened;
+use super::endpoint::Endpoint;
 use super::error_map;
 use super::heartbeat::PATIENCE;
 use super::subscriber;
@@ -39,7 +40,7 @@ pub(super) async fn serve(endpoint: &Endpoint, bells: &Arc<Subscriptions>) {
 /// One connection from its beginning to its end: an error, or nobody hears any more.
 async fn session(endpoint: &Endpoint, bells: &Arc<Subscriptions>) -> Result<(), StoreError> {
     let told = Arc::clone(bells);
-    let Raw {
+    let Opened {
         connection,
         leash,
         driver,

@@ -1,30 +1,26 @@
 //! One connection that many tasks share: made when it is needed, given up when it is in doubt.
 
+mod live;
+mod reconnect;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisResult, Value};
-use tokio::runtime::{Handle, Id};
-use tokio::sync::OwnedMutexGuard;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
+use self::live::Live;
 use super::backoff::Backoff;
-use super::endpoint::{Endpoint, Raw, Running};
+use super::connection_events::ConnectionEvents;
+use super::endpoint::Endpoint;
 use super::error_map;
-use super::health::ConnectionEvents;
 use super::push_mode::PushMode;
-use super::push_receiver::PushReceiver;
-use super::socket::SocketControl;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 
 const CLOCK: Clock = Clock::boot();
-/// One pause and one attempt are shorter. Whoever takes longer sits on a runtime that nobody drives any more.
-const STUCK_AFTER: Duration = Duration::from_secs(5);
-
 /// The connection of a lane, when there is one.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -32,7 +28,7 @@ pub(super) struct Connection {
     state: Mutex<State>,
     /// How many connections were made.
     made: AtomicU64,
-    wish: PushMode,
+    push_mode: PushMode,
     trouble: ConnectionEvents,
 }
 
@@ -53,40 +49,6 @@ struct Outage {
     retry_at: Option<Moment>,
 }
 
-#[derive(Debug, Clone)]
-struct Live {
-    connection: MultiplexedConnection,
-    leash: Arc<SocketControl>,
-    running: Arc<Running>,
-    /// It receives messages, on this runtime.
-    ear: Option<(Arc<PushReceiver>, Id)>,
-    /// It was made to receive messages or because that had failed.
-    tried: bool,
-}
-
-impl Live {
-    fn new(raw: Raw<Running>, ear: Option<Arc<PushReceiver>>, tried: bool) -> Arc<Self> {
-        Arc::new(Live {
-            connection: raw.connection,
-            leash: raw.leash,
-            running: Arc::new(raw.driver),
-            ear: ear.map(|ear| (ear, Handle::current().id())),
-            tried,
-        })
-    }
-
-    /// Messages arrive, and in the runtime of whoever asks: another may have stopped being driven.
-    fn hears(&self) -> bool {
-        self.ear
-            .as_ref()
-            .is_some_and(|(ear, runtime)| ear.hears() && is_current(*runtime))
-    }
-}
-
-fn is_current(runtime: Id) -> bool {
-    Handle::try_current().is_ok_and(|handle| handle.id() == runtime)
-}
-
 impl Connection {
     pub(super) fn new(endpoint: Endpoint, trouble: ConnectionEvents) -> Arc<Self> {
         Arc::new(Connection {
@@ -94,7 +56,7 @@ impl Connection {
             endpoint,
             state: Mutex::default(),
             made: AtomicU64::new(0),
-            wish: PushMode::default(),
+            push_mode: PushMode::default(),
         })
     }
 
@@ -226,123 +188,23 @@ impl Connection {
         live.running.stop();
     }
 
-    async fn connected(self: &Arc<Self>, until: Moment) -> Result<Arc<Live>, StoreError> {
-        if let Some(live) = self.live() {
-            return Ok(live);
-        }
-        match timeout(left(until), self.keep_dialling(until)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(self
-                .state()
-                .reason
-                .clone()
-                .unwrap_or_else(|| self.endpoint.silent())),
-        }
-    }
-
-    /// Tries until it succeeds, until only a person can help, or until the next try would come too late.
-    async fn keep_dialling(self: &Arc<Self>, until: Moment) -> Result<Arc<Live>, StoreError> {
-        loop {
-            let mut outage = self.gate().lock_owned().await;
-            self.state().inside_since = Some(CLOCK.now());
-            if let Some(live) = self.live() {
-                return Ok(live);
-            }
-            if let Some(at) = outage.retry_at {
-                let reason = self.state().reason.clone();
-                if let Some(reason) = reason.filter(|_| at >= until) {
-                    return Err(reason);
-                }
-                let clock = CLOCK;
-                tokio::select! {
-                    () = clock.sleep_until(at) => {}
-                    () = self.endpoint.moved() => {}
-                }
-                outage.retry_at = None;
-            }
-            // In a task of its own: a caller who goes away early leaves a connection for the next one, who may have
-            // as little time.
-            match tokio::spawn(self.clone().dial(outage)).await {
-                Ok(Err(error)) if error.may_pass() => {}
-                Ok(outcome) => return outcome,
-                Err(_) => {
-                    return Err(StoreError::refused(
-                        ErrorKind::Internal,
-                        "the runtime is shutting down",
-                    ));
-                }
-            }
-        }
-    }
-
-    async fn dial(
-        self: Arc<Self>,
-        mut outage: OwnedMutexGuard<Outage>,
-    ) -> Result<Arc<Live>, StoreError> {
-        let outcome = self.connect().await;
-        outcome
-            .iter()
-            .for_each(|live| live.running.tells(&self.trouble));
-        let mut state = self.state();
-        state.inside_since = None;
-        match outcome {
-            Ok(live) => {
-                tracing::debug!(server = %self.endpoint, "connected");
-                *outage = Outage::default();
-                self.made.fetch_add(1, Ordering::SeqCst); // before anybody can use it
-                state.live = Some(live.clone());
-                state.reason = None;
-                Ok(live)
-            }
-            Err(error) => {
-                tracing::debug!(server = %self.endpoint, %error, "not connected");
-                outage.retry_at = Some(CLOCK.now().plus(outage.backoff.next()));
-                state.reason = Some(error.clone());
-                Err(error)
-            }
-        }
-    }
-
-    async fn connect(&self) -> Result<Arc<Live>, StoreError> {
-        if let Some(live) = self.connect_to_hear().await? {
-            return Ok(live);
-        }
-        let raw = self.endpoint.for_requests().await?;
-        Ok(Live::new(raw, None, self.wish.done_without()))
-    }
-
-    /// A connection that receives messages, when somebody has waited for some and the server lets us.
-    async fn connect_to_hear(&self) -> Result<Option<Arc<Live>>, StoreError> {
-        let Some(ear) = self.wish.ear() else {
-            return Ok(None);
-        };
-        match self.endpoint.for_both(&ear).await {
-            Ok(raw) => Ok(Some(Live::new(raw, Some(ear), true))),
-            Err(error) if self.wish.failed(&error) => {
-                tracing::debug!(server = %self.endpoint, %error, "requests hear no messages");
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    pub(super) fn wish(&self) -> &PushMode {
-        &self.wish
+    pub(super) fn push_mode(&self) -> &PushMode {
+        &self.push_mode
     }
 
     /// Messages arrive over this lane, in the runtime of whoever asks.
     pub(super) fn hears(&self) -> bool {
-        self.wish.is_to_hear() && self.live().is_some_and(|live| live.hears())
+        self.push_mode.is_to_hear() && self.live().is_some_and(|live| live.hears())
     }
 
     /// The same for the connection that a request of whoever asks would go over: there may be none yet.
     pub(super) fn would_hear(&self) -> bool {
-        self.wish.is_to_hear() && self.live().is_none_or(|live| live.hears())
+        self.push_mode.is_to_hear() && self.live().is_none_or(|live| live.hears())
     }
 
     /// The same, after having replaced a connection that was made before anybody waited.
     pub(super) async fn listens(self: &Arc<Self>, until: Moment) -> bool {
-        if !self.wish.begin() {
+        if !self.push_mode.begin() {
             return false;
         }
         if let Ok(live) = self.connected(until).await
@@ -351,44 +213,6 @@ impl Connection {
             drop(timeout(left(until), self.replace_untried()).await); // it stays, then
         }
         self.hears()
-    }
-
-    async fn replace_untried(self: &Arc<Self>) {
-        let gate = self.gate().lock_owned().await;
-        if self.live().is_some_and(|live| !live.tried) {
-            self.state().inside_since = Some(CLOCK.now());
-            drop(tokio::spawn(self.clone().replace(gate)).await); // an error when the runtime ends
-        }
-    }
-
-    /// In a task of its own, as `dial`. The present connection stays when there is no better one.
-    async fn replace(self: Arc<Self>, _gate: OwnedMutexGuard<Outage>) {
-        let better = self.connect_to_hear().await;
-        let mut state = self.state();
-        state.inside_since = None;
-        if let Ok(Some(live)) = better {
-            live.running.tells(&self.trouble);
-            self.made.fetch_add(1, Ordering::SeqCst); // before anybody can use it
-            state.live = Some(live);
-            return;
-        }
-        self.wish.done_without();
-        if let Some(live) = &mut state.live {
-            Arc::make_mut(live).tried = true;
-        }
-    }
-
-    /// A new gate when somebody is stuck in the old one.
-    fn gate(&self) -> Arc<tokio::sync::Mutex<Outage>> {
-        let mut state = self.state();
-        if state
-            .inside_since
-            .is_some_and(|since| CLOCK.now().saturating_since(since) > STUCK_AFTER)
-        {
-            state.inside_since = None;
-            state.gate = Arc::default();
-        }
-        state.gate.clone()
     }
 
     fn live(&self) -> Option<Arc<Live>> {

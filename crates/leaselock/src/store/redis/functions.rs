@@ -4,81 +4,14 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::{CLOCK, Link, RedisStore, answer, command, error_map, hash_of};
+use super::link::Link;
+use super::store::RedisStore;
+use super::{answer, error_map};
+use crate::base::clock::Clock;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::script::Call;
 use crate::script::library::Library;
 
-impl Link {
-    /// Scripts are called as functions of this library.
-    pub(super) fn functions(&self) -> Option<&'static Library> {
-        match self {
-            Link::Own(lane) => lane.endpoint().url().functions,
-            Link::External(_) => None,
-            Link::Cluster(cluster) => cluster.functions(),
-        }
-    }
-
-    /// The server that has the key, as an administrator would call it.
-    fn place_of(&self, key: Option<&str>) -> String {
-        match self {
-            Link::Own(lane) => lane.endpoint().place(),
-            Link::External(_) => "the server".to_owned(),
-            Link::Cluster(cluster) => cluster.place_of(key.unwrap_or_default()),
-        }
-    }
-}
-
-/// How a script is called: as a function where there are some, by its hash otherwise.
-pub(super) fn short(library: Option<&Library>, call: &Call) -> redis::Cmd {
-    match library {
-        Some(library) => command("FCALL", library.function(call.script), call),
-        None => command("EVALSHA", hash_of(call.script), call),
-    }
-}
-
-/// The same in a way that a server understands that has never seen the script.
-pub(super) fn whole(library: Option<&Library>, call: &Call) -> redis::Cmd {
-    match library {
-        Some(_) => short(library, call),
-        None => command("EVAL", call.script.source, call),
-    }
-}
-
-/// What an error line means as the answer to a call.
-pub(super) fn explain(link: &Link, call: &Call, line: &str) -> StoreError {
-    match link.functions() {
-        Some(library) if is_absent(line) => {
-            absent(library, line, &link.place_of(call.all_keys().next()))
-        }
-        _ => link.explain(line),
-    }
-}
-
-/// Nothing was run: the server has no such function, or no functions at all.
-pub(super) fn is_absent(line: &str) -> bool {
-    line.contains("Function not found") || is_unknown(line)
-}
-
-fn is_unknown(line: &str) -> bool {
-    line.contains("unknown command") && line.to_ascii_uppercase().contains("FCALL")
-}
-
-/// What to do about it.
-pub(super) fn absent(library: &Library, line: &str, place: &str) -> StoreError {
-    let message = if is_unknown(line) {
-        format!(
-            "{place} has no functions, which need Redis 7 or later, or Valkey: use it without them"
-        )
-    } else {
-        format!(
-            "{place} does not have the functions of this version of leaselock ({}): an administrator loads them with \
-             `leaselock functions load`",
-            library.name
-        )
-    };
-    StoreError::refused(ErrorKind::Unsupported, message)
-}
+const CLOCK: Clock = Clock::boot();
 
 /// What loading the library came to.
 #[derive(Debug, Clone, PartialEq, Eq)]

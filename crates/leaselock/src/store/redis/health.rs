@@ -4,36 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::CLOCK;
 use super::connection::Connection;
+use super::connection_events::ConnectionEvents;
+use super::sentinel;
+use crate::base::clock::Clock;
 use crate::store::Holder;
 
+const CLOCK: Clock = Clock::boot();
 /// As long as anything is held, a connection is tried to be made for so long at a time.
 const EACH: Duration = Duration::from_secs(1);
 /// Between two times, also when only a person could help.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// Counts what has happened to the connections of a store. Clones share the count.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ConnectionEvents(Arc<watch::Sender<u64>>);
-
-impl ConnectionEvents {
-    pub(super) fn happened(&self) {
-        self.0.send_modify(|count| *count += 1);
-    }
-
-    /// What has happened before counts as news: a lease may be older than the thread that looks after it.
-    pub(super) fn watch(&self) -> watch::Receiver<u64> {
-        let mut news = self.0.subscribe();
-        if *news.borrow() > 0 {
-            news.mark_changed();
-        }
-        news
-    }
-}
 
 impl Connection {
     /// Has all leases verified whenever a connection to the server has ended, as soon as there is one again; for ever.
@@ -64,22 +47,6 @@ pub(super) async fn over_many(trouble: &ConnectionEvents, holder: &dyn Holder) {
 
 /// Follows the server to where it is said to be, and looks after leases; for ever.
 pub(super) async fn follow(lane: &Arc<Connection>, holder: &dyn Holder) {
-    let follows = super::sentinel::follow(lane.endpoint());
+    let follows = sentinel::follow(lane.endpoint());
     tokio::join!(follows, lane.keep_vigil(holder));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_happened_before_anybody_watched_is_news_to_them_once() {
-        let trouble = ConnectionEvents::default();
-        assert!(!trouble.watch().has_changed().unwrap());
-        trouble.happened();
-        let mut late = trouble.watch();
-        assert!(late.has_changed().unwrap());
-        late.mark_unchanged();
-        assert!(!late.has_changed().unwrap());
-    }
 }

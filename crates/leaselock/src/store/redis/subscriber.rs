@@ -7,7 +7,8 @@ use redis::aio::MultiplexedConnection;
 use tokio::time::{sleep, timeout};
 
 use super::backoff::Backoff;
-use super::endpoint::{Endpoint, Raw};
+use super::driver::Opened;
+use super::endpoint::Endpoint;
 use super::error_map;
 use super::heartbeat;
 use super::heartbeat::PATIENCE;
@@ -89,7 +90,7 @@ impl Sessions {
 async fn session(endpoint: &Endpoint, ear: &Arc<PushReceiver>) -> StoreError {
     let told = Arc::clone(ear);
     match endpoint.for_messages(move |push| told.hear(push)).await {
-        Ok(Raw {
+        Ok(Opened {
             connection,
             leash,
             driver,

@@ -1,32 +1,19 @@
 //! URLs of a server that Sentinels name.
 
-use std::fmt;
-
-use super::{
-    ESCAPES, Place, RedisUrl, address, all_digits, database, decoded, host_and_port, login_of,
-    pairs, refuse,
+use super::parts::{
+    ESCAPES, all_digits, database, decoded, host_and_port, login_of, pairs, refuse,
 };
+use super::redis_url::{Place, RedisUrl};
+use super::sentinels::Sentinels;
 use crate::base::error::InvalidInput;
 
-const DEFAULT_PORT: u16 = 26379;
+const SENTINEL_PORT: u16 = 26379;
 const EXAMPLE: &str = "redis+sentinel://a:26379,b:26379,c:26379/service/0";
 /// More are none that anybody runs; each may cost a connection that waits for its time-out.
 const MOST: usize = 16;
 
-/// Who tells where the primary is. Neither `Debug` nor `Display` shows their login.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Sentinels {
-    /// Those to begin with: they know of the others.
-    pub(crate) known: Vec<(String, u16)>,
-    pub(crate) service: String,
-    /// Of the Sentinels and of the servers alike.
-    pub(crate) tls: bool,
-    pub(crate) user: Option<String>,
-    pub(crate) password: Option<String>,
-}
-
 /// `[user:password@]host[:port],…/service[/db][?sentinel_user=…&sentinel_pass=…]`
-pub(super) fn parse(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
+pub(super) fn watched(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
     if rest.contains('#') {
         return refuse(&format!("nothing may follow a # in the URL; {ESCAPES}"));
     }
@@ -36,7 +23,7 @@ pub(super) fn parse(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
     let (user, password) = login_of(login)?;
     let mut known = Vec::new();
     for place in places.split(',') {
-        let place = host_and_port(place, DEFAULT_PORT)?;
+        let place = host_and_port(place, SENTINEL_PORT)?;
         if !known.contains(&place) {
             known.push(place);
         }
@@ -54,16 +41,12 @@ pub(super) fn parse(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
         user: None,
         password: None,
     };
-    sentinels.login(query)?;
+    add_login(&mut sentinels, query)?;
     Ok(RedisUrl {
-        place: Place::Watched(sentinels),
         user,
         password,
         db: database(db)?,
-        #[cfg(feature = "redis")]
-        functions: None,
-        #[cfg(feature = "tls")]
-        tls: std::sync::Arc::default(),
+        ..RedisUrl::at(Place::Watched(sentinels))
     })
 }
 
@@ -85,48 +68,22 @@ fn name_of(service: &str) -> Result<String, InvalidInput> {
     Ok(service.to_owned())
 }
 
-impl Sentinels {
-    /// Their own login, because it is seldom that of the servers.
-    fn login(&mut self, query: &str) -> Result<(), InvalidInput> {
-        for (key, value) in pairs(query) {
-            match key {
-                "sentinel_user" => self.user = Some(decoded(value)?),
-                "sentinel_pass" => self.password = Some(decoded(value)?),
-                "protocol" => {}
-                _ => {
-                    return refuse(&format!(
-                        "redis+sentinel:// knows the options sentinel_user and sentinel_pass; {ESCAPES}, %26 for &"
-                    ));
-                }
+/// Their own login, because it is seldom that of the servers.
+fn add_login(sentinels: &mut Sentinels, query: &str) -> Result<(), InvalidInput> {
+    for (key, value) in pairs(query) {
+        match key {
+            "sentinel_user" => sentinels.user = Some(decoded(value)?),
+            "sentinel_pass" => sentinels.password = Some(decoded(value)?),
+            "protocol" => {}
+            _ => {
+                return refuse(&format!(
+                    "redis+sentinel:// knows the options sentinel_user and sentinel_pass; {ESCAPES}, %26 for &"
+                ));
             }
         }
-        if self.user.is_some() && self.password.is_none() {
-            return refuse("the URL has a sentinel_user without a password: add &sentinel_pass=…");
-        }
-        Ok(())
     }
-}
-
-/// The URL without logins and database.
-impl fmt::Display for Sentinels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.tls { "rediss" } else { "redis" };
-        let places: Vec<_> = self
-            .known
-            .iter()
-            .map(|(host, port)| address(host, *port))
-            .collect();
-        write!(
-            f,
-            "{scheme}+sentinel://{}/{}",
-            places.join(","),
-            self.service
-        )
+    if sentinels.user.is_some() && sentinels.password.is_none() {
+        return refuse("the URL has a sentinel_user without a password: add &sentinel_pass=…");
     }
-}
-
-impl fmt::Debug for Sentinels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sentinels({self})")
-    }
+    Ok(())
 }

@@ -2,9 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use super::*;
+use crate::base::error::ErrorKind;
 use crate::store::redis::RedisStore;
 use crate::store::redis::tests::PATIENCE;
 use crate::store::redis::tests::{acquire, release};

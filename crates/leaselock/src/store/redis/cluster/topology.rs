@@ -17,9 +17,9 @@ use super::subscribers::Subscribers;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::library::Library;
+use crate::store::redis::connection_events::ConnectionEvents;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::error_map;
-use crate::store::redis::health::ConnectionEvents;
 use crate::store::url::{Place, RedisUrl, address};
 
 const CLOCK: Clock = Clock::boot();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::Shape;
+use super::shape::Shape;
 use crate::store::redis::answer;
 use crate::store::report::{Check, Fit};
 

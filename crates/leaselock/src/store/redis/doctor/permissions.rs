@@ -2,10 +2,12 @@
 
 use redis::Value;
 
-use super::{Shape, ask};
+use super::ask::ask;
+use super::shape::Shape;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
-use crate::store::redis::{Link, answer};
+use crate::store::redis::answer;
+use crate::store::redis::link::Link;
 use crate::store::report::{Check, Fit};
 
 /// Every command that our connections send or our scripts call, with arguments of the right number.

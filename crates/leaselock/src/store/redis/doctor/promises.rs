@@ -1,7 +1,7 @@
 //! What a set-up can promise and what it cannot, in sentences. No I/O.
 
-use super::Shape;
 use super::facts::Facts;
+use super::shape::Shape;
 use super::together::{apart_us, majority};
 use crate::store::report::{Kept, Promise};
 

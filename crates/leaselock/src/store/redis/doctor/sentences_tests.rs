@@ -1,7 +1,7 @@
 //! What several servers are together, and what a set-up can promise: from facts alone.
 
-use super::Shape;
 use super::facts::Facts;
+use super::shape::Shape;
 use super::{promises, together};
 use crate::store::report::{Check, Fit, Kept, Promise};
 

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use super::examine::examine_all;
 use super::facts::{Facts, clock, latency};
 use super::permissions::{IN_A_CLUSTER, USED};
-use super::{Shape, examine_all};
+use super::shape::Shape;
 use crate::base::error::ErrorKind;
 use crate::store::redis::tests::{PATIENCE, Server, store};
 use crate::store::report::{Check, Fit};

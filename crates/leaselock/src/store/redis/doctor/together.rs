@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Shape;
 use super::facts::Facts;
+use super::shape::Shape;
 use crate::base::error::StoreError;
 use crate::store::report::{Check, Fit};
 

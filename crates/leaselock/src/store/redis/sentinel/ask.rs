@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 use tokio::time::timeout;
 
-use super::{Address, Located, PrimaryLocator, Seen};
+use super::locator::{Address, Located, PrimaryLocator, Seen};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::{answer, error_map};
@@ -77,18 +77,13 @@ impl Endpoint {
     /// One of the Sentinels, with their login.
     pub(super) fn node(&self, watch: &PrimaryLocator, place: &Address) -> Endpoint {
         let sentinels = &watch.sentinels;
+        let (host, port, tls) = (place.0.clone(), place.1, sentinels.tls);
         self.beside(RedisUrl {
-            place: Place::Tcp {
-                host: place.0.clone(),
-                port: place.1,
-                tls: sentinels.tls,
-            },
             user: sentinels.user.clone(),
             password: sentinels.password.clone(),
-            db: 0,
-            functions: None,
             #[cfg(feature = "tls")]
             tls: Arc::clone(&self.url().tls),
+            ..RedisUrl::at(Place::Tcp { host, port, tls })
         })
     }
 

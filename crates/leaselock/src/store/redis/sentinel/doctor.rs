@@ -8,18 +8,19 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::ask::{EACH_WITHIN, field, not_understood, of_a_sentinel, place_in};
-use super::{Address, PrimaryLocator};
+use super::locator::{Address, LEARNED_MOST, PrimaryLocator};
 use crate::base::error::StoreError;
 use crate::store::redis::doctor::sentinels::{About, Told, View};
 use crate::store::redis::endpoint::Endpoint;
-use crate::store::redis::{RedisStore, answer, error_map};
+use crate::store::redis::store::RedisStore;
+use crate::store::redis::{answer, error_map};
 use crate::store::report::Report;
 use crate::store::url::address;
 
 impl RedisStore {
     /// Adds what there is to say of those who name the server, if anybody does, for leases of this length.
     pub(crate) async fn examine_sentinels(&self, report: &mut Report, ttl: Duration) {
-        let Some(endpoint) = self.own_endpoint() else {
+        let Some(endpoint) = self.0.own().map(|own| own.endpoint()) else {
             return;
         };
         let Some(watch) = endpoint.watch() else {
@@ -55,7 +56,7 @@ async fn told(endpoint: &Endpoint, watch: &PrimaryLocator) -> Vec<Told> {
         };
         if let Ok(Some((_, others))) = &outcome {
             for other in others {
-                if places.len() < super::LEARNED_MOST && !places.contains(other) {
+                if places.len() < LEARNED_MOST && !places.contains(other) {
                     places.push(other.clone());
                 }
             }

@@ -9,9 +9,10 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::ask::{EACH_WITHIN, look, of_a_sentinel};
-use super::{Address, PrimaryLocator};
+use super::locator::{Address, PrimaryLocator};
 use crate::base::error::{ErrorKind, StoreError};
-use crate::store::redis::endpoint::{Endpoint, Raw};
+use crate::store::redis::driver::Opened;
+use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::socket::SocketControl;
 use crate::store::redis::subscriber;
 use crate::store::redis::subscriber::Sessions;
@@ -54,7 +55,7 @@ async fn session(endpoint: &Endpoint, watch: &PrimaryLocator, place: &Address) -
         }
     };
     let opened = timeout(EACH_WITHIN, node.for_messages(hear)).await;
-    let Raw {
+    let Opened {
         connection,
         leash,
         driver,

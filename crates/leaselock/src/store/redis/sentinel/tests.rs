@@ -7,10 +7,11 @@ use std::task::Poll;
 use testkit::sentinels::{SERVICE, Sentinels};
 use tokio::runtime::Handle;
 
-use super::*;
+use super::locator::*;
 use crate::store::Event;
+use crate::store::redis::link::Link;
 use crate::store::redis::tests::{PATIENCE, Server, acquire, release, store, tag, wait_until};
-use crate::store::redis::{Link, RedisStore};
+use crate::store::redis::RedisStore;
 use crate::store::url;
 use crate::store::url::Target;
 

@@ -3,54 +3,46 @@
 //! Each new connection asks them, and `follow` hears of a switch. Whoever tells of an older configuration than was seen
 //! before is not believed: it may be cut off, together with the server that was the primary.
 
-mod ask;
-pub(crate) mod doctor;
-mod follow;
-#[cfg(test)]
-mod tests;
-
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-pub(super) use self::follow::follow;
-use super::endpoint::Driver;
-use super::socket::SocketControl;
-use crate::store::url::sentinel::Sentinels;
-use crate::store::url::{Place, RedisUrl, address};
+use crate::store::redis::driver::Driver;
+use crate::store::redis::socket::SocketControl;
+use crate::store::url::{Place, RedisUrl, Sentinels, address};
 
-type Address = (String, u16);
+pub(super) type Address = (String, u16);
 
 /// More than a service has; what tells of more is not one of them.
-const LEARNED_MOST: usize = 16;
+pub(super) const LEARNED_MOST: usize = 16;
 
 /// What is known of a service.
-pub(super) struct PrimaryLocator {
-    sentinels: Sentinels,
+pub(in crate::store::redis) struct PrimaryLocator {
+    pub(super) sentinels: Sentinels,
     /// Those to ask, whoever answered last first.
     known: Mutex<Vec<Address>>,
-    named: watch::Sender<Named>,
+    pub(super) named: watch::Sender<Named>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Named {
-    primary: Option<Address>,
+pub(super) struct Named {
+    pub(super) primary: Option<Address>,
     /// Of the configuration that named it: it grows with every switch.
-    epoch: u64,
+    pub(super) epoch: u64,
     /// Changes whenever the connections so far are to be given up.
     turn: u64,
 }
 
 /// What one Sentinel tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
-    primary: Address,
-    epoch: u64,
-    others: Vec<Address>,
+pub(super) struct Seen {
+    pub(super) primary: Address,
+    pub(super) epoch: u64,
+    pub(super) others: Vec<Address>,
 }
 
 impl PrimaryLocator {
-    pub(super) fn of(url: &RedisUrl) -> Option<Self> {
+    pub(in crate::store::redis) fn of(url: &RedisUrl) -> Option<Self> {
         match &url.place {
             Place::Watched(sentinels) => Some(PrimaryLocator {
                 known: Mutex::new(sentinels.known.clone()),
@@ -63,26 +55,26 @@ impl PrimaryLocator {
 
     /// Where the primary was named last.
     #[cfg(feature = "tls")]
-    pub(super) fn host(&self) -> Option<String> {
+    pub(in crate::store::redis) fn host(&self) -> Option<String> {
         let named = self.named.borrow();
         named.primary.as_ref().map(|(host, _)| host.clone())
     }
 
     /// The same, as it is written.
-    pub(super) fn place(&self) -> Option<String> {
+    pub(in crate::store::redis) fn place(&self) -> Option<String> {
         let named = self.named.borrow();
         let primary = named.primary.as_ref();
         primary.map(|(host, port)| address(host, *port))
     }
 
     /// Ends when connections are to be made anew.
-    pub(super) async fn moved(&self) {
+    pub(in crate::store::redis) async fn moved(&self) {
         let mut named = self.named.subscribe();
         drop(named.changed().await); // whoever asks has the sender
     }
 
     /// A server that refuses writes because it is a replica is the primary no more, whatever was heard before.
-    pub(super) fn hears_an_error(&self, line: &str) {
+    pub(in crate::store::redis) fn hears_an_error(&self, line: &str) {
         if line.contains("READONLY") || line.contains("MASTERDOWN") {
             tracing::debug!(service = %self.sentinels, "the server is a replica; asking where the primary is");
             self.named.send_modify(|named| named.turn += 1);
@@ -90,7 +82,7 @@ impl PrimaryLocator {
     }
 
     /// Believes what a Sentinel tells, unless it knows less than we do. False: it does.
-    fn told(&self, seen: &Seen) -> bool {
+    pub(super) fn told(&self, seen: &Seen) -> bool {
         let known = seen.epoch >= self.named.borrow().epoch;
         if known {
             self.believe(seen);
@@ -98,7 +90,7 @@ impl PrimaryLocator {
         known
     }
 
-    fn believe(&self, seen: &Seen) {
+    pub(super) fn believe(&self, seen: &Seen) {
         self.named.send_if_modified(|named| {
             named.epoch = seen.epoch;
             let moved = named.primary.as_ref() != Some(&seen.primary);
@@ -114,7 +106,7 @@ impl PrimaryLocator {
     }
 
     /// A connection to whoever is named from here on.
-    fn post(&self) -> Option<Located> {
+    pub(super) fn post(&self) -> Option<Located> {
         let heard = self.named.subscribe();
         let Named { primary, turn, .. } = heard.borrow().clone();
         let address = primary?;
@@ -125,12 +117,12 @@ impl PrimaryLocator {
         })
     }
 
-    fn in_turn(&self) -> Vec<Address> {
+    pub(super) fn in_turn(&self) -> Vec<Address> {
         self.known().clone()
     }
 
     /// It is asked first from here on, and those of whom it tells after all others.
-    fn answered(&self, first: &Address, others: &[Address]) {
+    pub(super) fn answered(&self, first: &Address, others: &[Address]) {
         let mut known = self.known();
         known.retain(|address| address != first);
         known.insert(0, first.clone());
@@ -148,19 +140,19 @@ impl PrimaryLocator {
 }
 
 /// Where a connection goes, and how long it may stay.
-pub(super) struct Located {
+pub(in crate::store::redis) struct Located {
     address: Address,
     turn: u64,
     heard: watch::Receiver<Named>,
 }
 
 impl Located {
-    pub(super) fn address(&self) -> (&str, u16) {
+    pub(in crate::store::redis) fn address(&self) -> (&str, u16) {
         (&self.address.0, self.address.1)
     }
 
     /// Ends when the primary is elsewhere.
-    pub(super) async fn is_left(&self) {
+    pub(in crate::store::redis) async fn is_left(&self) {
         let mut heard = self.heard.clone();
         while heard.borrow_and_update().turn == self.turn {
             if heard.changed().await.is_err() {
@@ -171,7 +163,11 @@ impl Located {
 
     /// Moves the bytes of a connection as long as it may stay. What is still queued then must not reach a server that
     /// was frozen and thinks that it is the primary.
-    pub(super) fn hold(self, mut driver: Driver, leash: Arc<SocketControl>) -> Driver {
+    pub(in crate::store::redis) fn hold(
+        self,
+        mut driver: Driver,
+        leash: Arc<SocketControl>,
+    ) -> Driver {
         Box::pin(async move {
             tokio::select! {
                 biased;

@@ -1,26 +1,23 @@
 //! Is this server fit for locks, and what can a set-up of one or several promise?
 
-mod facts;
-pub(super) mod permissions;
-mod promises;
-pub(super) mod sentinels;
-#[cfg(test)]
-mod sentinels_tests;
-mod together;
-
 use std::time::Duration;
 
-use redis::{Cmd, Value};
 use tokio::task::JoinSet;
 
-use self::facts::Facts;
-use super::{CLOCK, Link, RedisStore, answer, error_map};
+use super::ask::ask;
+use super::facts::Facts;
+use super::shape::Shape;
+use super::{facts, permissions, promises, together};
 use crate::base::clock;
-use crate::base::clock::Moment;
+use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
+use crate::store::redis::link::Link;
+use crate::store::redis::store::RedisStore;
+use crate::store::redis::{answer, calls, error_map};
 use crate::store::report::{Check, Fit, NodeReport, Report};
 use crate::store::url::Place;
 
+const CLOCK: Clock = Clock::boot();
 /// Settings that are not in INFO, and those that may be missing there.
 const SETTINGS: [&str; 7] = [
     "appendfsync",
@@ -33,32 +30,23 @@ const SETTINGS: [&str; 7] = [
 ];
 const LATENCY_SAMPLES: usize = 5;
 
-/// How servers carry the locks together, which decides what is wrong with one of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// One server.
-    Single,
-    /// A primary and its replicas, one of which takes its place.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "named by the stores of several servers")
-    )]
-    Failover,
-    /// The nodes of a cluster.
-    Cluster,
-    /// Servers that know nothing of each other and vote.
-    Quorum,
-}
+impl RedisStore {
+    pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
+        if let Link::Cluster(cluster) = &self.0 {
+            let endpoints = cluster.endpoints(CLOCK.now().plus(within)).await?;
+            let primaries: Vec<_> = endpoints.into_iter().map(RedisStore::to).collect();
+            let shape = Shape::Cluster;
+            return Box::pin(examine_all(self.describe(), &primaries, shape, within)).await;
+        }
+        self.examine_one(within).await
+    }
 
-/// One server, whatever answers for it.
-pub(super) async fn one(
-    store: &RedisStore,
-    shape: Shape,
-    within: Duration,
-) -> Result<Report, StoreError> {
-    let (checks, facts) = examine(&store.0, shape, CLOCK.now().plus(within)).await?;
-    let promises = promises::of(&[facts], 1, shape);
-    Ok(Report::new(store.describe(), checks, promises))
+    async fn examine_one(&self, within: Duration) -> Result<Report, StoreError> {
+        let shape = Shape::Single;
+        let (checks, facts) = examine(&self.0, shape, CLOCK.now().plus(within)).await?;
+        let promises = promises::of(&[facts], 1, shape);
+        Ok(Report::new(self.describe(), checks, promises))
+    }
 }
 
 /// Several servers at once. One that does not answer is unfit; when none does, that is an error.
@@ -139,27 +127,6 @@ async fn examine(
     Ok((checks, facts))
 }
 
-/// The answer, or the error line that the server sent instead of one.
-async fn ask(
-    link: &Link,
-    command: &Cmd,
-    until: Moment,
-) -> Result<Result<Value, String>, StoreError> {
-    match link.ask(command, None, until).await? {
-        Value::ServerError(reply) => {
-            let line = error_map::line(&reply);
-            let error = link.explain(&line);
-            // A server that serves nobody cannot be examined; a command that is refused can be done without.
-            if error.may_pass() && !error.maybe_applied() {
-                Err(error)
-            } else {
-                Ok(Err(line))
-            }
-        }
-        value => Ok(Ok(value)),
-    }
-}
-
 fn unread(topic: &str, refusal: &str) -> Check {
     let found = format!("could not be read: {}", error_map::quoted(refusal));
     let advice = format!("allow {topic} to this user, or look up by hand what it would tell");
@@ -235,7 +202,7 @@ async fn functions(link: &Link, until: Moment) -> Result<Option<Check>, StoreErr
     let name = library.any_function();
     let asked = ask(link, redis::cmd("FCALL").arg(name).arg(0), until).await?;
     Ok(Some(match asked {
-        Err(line) if super::functions::is_absent(&line) => {
+        Err(line) if calls::is_absent(&line) => {
             let advice = "an administrator loads them with `leaselock functions load`";
             let found = format!("{} is not there", library.name);
             Check::new("functions", found, Fit::Unfit, Some(advice))
@@ -255,8 +222,3 @@ async fn is_open(link: &Link, until: Moment) -> Result<Option<bool>, StoreError>
     let asked = ask(link, redis::cmd("ACL").arg("GETUSER").arg("default"), until).await?;
     Ok(asked.ok().map(|user| facts::is_open(&user)))
 }
-
-#[cfg(test)]
-mod sentences_tests;
-#[cfg(test)]
-mod tests;

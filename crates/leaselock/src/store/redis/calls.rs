@@ -1,0 +1,68 @@
+//! How a script is called, and what the server says when it does not have it.
+
+use redis::{Cmd, Value};
+
+use crate::base::error::{ErrorKind, StoreError};
+use crate::script::library::Library;
+use crate::script::{Call, Script};
+
+/// How a script is called: as a function where there are some, by its hash otherwise.
+pub(super) fn short(library: Option<&Library>, call: &Call) -> Cmd {
+    match library {
+        Some(library) => command("FCALL", library.function(call.script), call),
+        None => command("EVALSHA", hash_of(call.script), call),
+    }
+}
+
+/// The same in a way that a server understands that has never seen the script.
+pub(super) fn whole(library: Option<&Library>, call: &Call) -> Cmd {
+    match library {
+        Some(_) => short(library, call),
+        None => command("EVAL", call.script.source, call),
+    }
+}
+
+fn command(verb: &str, script: &str, call: &Call) -> Cmd {
+    let room = verb.len() + script.len() + call.bytes() + 4;
+    let mut command = Cmd::with_capacity(call.count() + 3, room);
+    command.arg(verb).arg(script).arg(call.key_count());
+    for word in call.words() {
+        command.arg(word);
+    }
+    command
+}
+
+fn hash_of(script: &'static Script) -> &'static str {
+    let hash = || redis::Script::new(script.source).get_hash().to_owned();
+    script.sha1.get_or_init(hash)
+}
+
+/// The server has never seen the script; nothing was run.
+pub(super) fn is_noscript(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(reply) if reply.code() == "NOSCRIPT")
+}
+
+/// Nothing was run: the server has no such function, or no functions at all.
+pub(super) fn is_absent(line: &str) -> bool {
+    line.contains("Function not found") || is_unknown(line)
+}
+
+fn is_unknown(line: &str) -> bool {
+    line.contains("unknown command") && line.to_ascii_uppercase().contains("FCALL")
+}
+
+/// What to do about it.
+pub(super) fn absent(library: &Library, line: &str, place: &str) -> StoreError {
+    let message = if is_unknown(line) {
+        format!(
+            "{place} has no functions, which need Redis 7 or later, or Valkey: use it without them"
+        )
+    } else {
+        format!(
+            "{place} does not have the functions of this version of leaselock ({}): an administrator loads them with \
+             `leaselock functions load`",
+            library.name
+        )
+    };
+    StoreError::refused(ErrorKind::Unsupported, message)
+}

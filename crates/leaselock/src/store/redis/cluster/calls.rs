@@ -1,0 +1,54 @@
+//! RunningDriver a script on the node that has its keys.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::router::Cluster;
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::StoreError;
+use crate::script::Call;
+use crate::store::redis::calls;
+
+const CLOCK: Clock = Clock::boot();
+
+impl Cluster {
+    /// On the node that has the call's keys. When they are not together because their slot is being moved, a call that
+    /// can do with the first alone does, once half of its time is over.
+    pub(in crate::store::redis) async fn run(
+        &self,
+        call: &Call,
+        until: Moment,
+        within: Duration,
+    ) -> Result<Value, StoreError> {
+        let Some(alone) = call.alone else {
+            return self.run_until(call, until, until).await;
+        };
+        let patience = CLOCK.now().plus(within / 2);
+        let answer = self.run_until(call, until, patience).await?;
+        if matches!(&answer, Value::ServerError(reply) if reply.code() == "TRYAGAIN") {
+            return self
+                .run_until(&call.on_first_key(alone), until, until)
+                .await;
+        }
+        Ok(answer)
+    }
+
+    /// Runs a call where its keys lie; tried again until `patience` while they are not together.
+    async fn run_until(
+        &self,
+        call: &Call,
+        until: Moment,
+        patience: Moment,
+    ) -> Result<Value, StoreError> {
+        let key = call.all_keys().next();
+        let library = self.functions();
+        let short = calls::short(library, call);
+        let answer = self.ask(&short, key, until, patience).await?;
+        if !calls::is_noscript(&answer) {
+            return Ok(answer);
+        }
+        let whole = calls::whole(library, call);
+        self.ask(&whole, key, until, patience).await
+    }
+}

@@ -1,0 +1,368 @@
+//! Leases on a cluster: each lock lies on the node that has its slot, and its requests go there.
+//!
+//! The nodes say themselves when a slot has moved, is moving, or is nobody's. Such an answer means that nothing was
+//! done, so the request is sent again where it belongs, within its own time. A request whose connection broke after it
+//! was sent is in doubt, as on a single server, and is never sent again here.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+use super::node_subscriber;
+use super::slots::{Node, Redirect, slot_of};
+use super::topology::Topology;
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{ErrorKind, StoreError};
+use crate::script::library::Library;
+use crate::store::SharedSink;
+use crate::store::redis::connection::Connection;
+use crate::store::redis::connection_events::ConnectionEvents;
+use crate::store::redis::endpoint::Endpoint;
+use crate::store::redis::{backoff, error_map};
+use crate::store::subscriptions::Subscriptions;
+use crate::store::url::RedisUrl;
+
+const CLOCK: Clock = Clock::boot();
+/// Whoever cannot be reached by then may not be the owner any more, so the others are asked who is. The connection
+/// goes on being made.
+const REACHED_AFTER: Duration = Duration::from_millis(300);
+/// Between two tries of one request; the first comes at once and they double from the first to the second of these.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+
+/// No try begins with less time left, or it would end in doubt and break the connection that others use.
+const ANSWER: Duration = Duration::from_millis(100);
+
+/// A cluster over connections that belong together: one to each node that was needed.
+pub(in crate::store::redis) struct Cluster {
+    topology: Arc<Topology>,
+    lanes: Mutex<Connections>,
+}
+
+#[derive(Default)]
+struct Connections {
+    by_node: HashMap<Node, Arc<Connection>>,
+    /// The connections of those that were given up.
+    made_before: u64,
+    /// The table that they are those of.
+    changes: u64,
+}
+
+/// How often a request was sent, and to whom it goes next.
+#[derive(Default)]
+struct Tries(u32);
+
+impl Tries {
+    /// How long to wait before the next one.
+    fn pause(&mut self) -> Duration {
+        let (first, longest) = PAUSES;
+        let pause = match self.0 {
+            0 => Duration::ZERO,
+            tries => longest.min(first * (1 << (tries - 1).min(10))),
+        };
+        self.0 = self.0.saturating_add(1);
+        backoff::jittered(pause)
+    }
+}
+
+impl Cluster {
+    /// Connects when it is needed for the first time. `seeds`: some of the nodes.
+    pub(in crate::store::redis) fn new(seeds: Vec<RedisUrl>) -> Arc<Self> {
+        Cluster::of(Topology::new(seeds))
+    }
+
+    /// The same cluster over connections of its own.
+    pub(in crate::store::redis) fn another(&self) -> Arc<Self> {
+        Cluster::of(Arc::clone(&self.topology))
+    }
+
+    fn of(topology: Arc<Topology>) -> Arc<Self> {
+        Arc::new(Cluster {
+            topology,
+            lanes: Mutex::default(),
+        })
+    }
+
+    /// Sends one command to whoever has the key, and returns its answer, which may be an error of its own. While some
+    /// of its keys are on their way to another node it is tried again until `patience`.
+    pub(in crate::store::redis) async fn ask(
+        &self,
+        command: &Cmd,
+        key: Option<&str>,
+        until: Moment,
+        patience: Moment,
+    ) -> Result<Value, StoreError> {
+        let slot = key.map_or(0, slot_of);
+        let left = until.saturating_since(CLOCK.now());
+        let latest = until.minus(ANSWER.min(left / 4));
+        let (mut tries, mut sent_on) = (Tries::default(), None);
+        loop {
+            let asked = self.topology.asked();
+            let node = match sent_on.take() {
+                Some(node) => node,
+                None => self.owner(slot, asked, until).await?,
+            };
+            let outcome = self.ask_at(&node, command, until).await;
+            let (outcome, until) = match self.understood(outcome, &node, asked, until).await {
+                Next::Over(outcome) => return outcome,
+                Next::Asks(to) => match self.ask_there(&to, command, until).await {
+                    Ok(Value::ServerError(reply)) => {
+                        let answer = Ok(Value::ServerError(reply.clone()));
+                        match Redirect::read(&error_map::line(&reply), &to) {
+                            Some(Redirect::TryAgain) => (answer, patience.min(until)),
+                            Some(_) => (answer, until),
+                            None => return answer,
+                        }
+                    }
+                    outcome => return outcome,
+                },
+                // Who says so knows, whatever others make of the table meanwhile.
+                Next::Moved(to, outcome) => {
+                    sent_on = Some(to);
+                    (outcome, until)
+                }
+                Next::Again(outcome) => (outcome, until),
+                Next::Later(outcome) => (outcome, patience.min(until)),
+            };
+            let pause = tries.pause();
+            let again = CLOCK.now().plus(pause);
+            if again >= until.min(latest) {
+                return outcome;
+            }
+            if !pause.is_zero() {
+                CLOCK.sleep_until(again).await;
+            }
+        }
+    }
+
+    /// Who has the slot. The nodes are asked when that is not known.
+    async fn owner(&self, slot: u16, asked: u64, until: Moment) -> Result<Node, StoreError> {
+        if let Some(node) = self.topology.owner(slot) {
+            return Ok(node);
+        }
+        self.topology.refresh(asked, until).await?;
+        self.topology.owner(slot).ok_or_else(|| {
+            let message = "no node of the cluster has the slot of this lock";
+            StoreError::refused(ErrorKind::ClusterDown, message)
+        })
+    }
+
+    /// At this very node. A connection that is not there is waited for no longer than it takes to ask others whether
+    /// the node is still the right one.
+    async fn ask_at(&self, node: &Node, command: &Cmd, until: Moment) -> Result<Value, StoreError> {
+        let lane = self.lane(node);
+        let reached = CLOCK.now().plus(REACHED_AFTER).min(until);
+        Box::pin(lane.reached(reached)).await?;
+        let left = until.saturating_since(CLOCK.now());
+        lane.ask(command, until, left).await
+    }
+
+    /// At a node to which the slot is on its way. The permission holds for one command, so both leave together.
+    async fn ask_there(
+        &self,
+        node: &Node,
+        command: &Cmd,
+        until: Moment,
+    ) -> Result<Value, StoreError> {
+        Box::pin(self.lane(node).asking(command, until)).await
+    }
+
+    /// What becomes of a request after this.
+    async fn understood(
+        &self,
+        outcome: Result<Value, StoreError>,
+        node: &Node,
+        asked: u64,
+        until: Moment,
+    ) -> Next {
+        match outcome {
+            Ok(Value::ServerError(reply)) => {
+                let line = error_map::line(&reply);
+                let answer = Ok(Value::ServerError(reply));
+                match Redirect::read(&line, node) {
+                    Some(Redirect::Moved(slot, to)) => {
+                        self.topology.moved(slot, &to);
+                        Next::Moved(to, answer)
+                    }
+                    Some(Redirect::Ask(to)) => Next::Asks(to),
+                    Some(Redirect::TryAgain) => Next::Later(answer),
+                    Some(Redirect::Demoted) => {
+                        drop(Box::pin(self.topology.refresh(asked, until)).await);
+                        Next::Again(answer)
+                    }
+                    None => {
+                        if line.starts_with("CLUSTERDOWN") {
+                            self.topology.refresh_in_background(asked);
+                        }
+                        Next::Over(answer)
+                    }
+                }
+            }
+            Ok(answer) => Next::Over(Ok(answer)),
+            Err(error) if error.maybe_applied() => {
+                self.topology.refresh_in_background(asked);
+                Next::Over(Err(error))
+            }
+            Err(error) if error.may_pass() => {
+                // When nobody knows better, the node is tried again.
+                drop(Box::pin(self.topology.refresh(asked, until)).await);
+                Next::Again(Err(error))
+            }
+            Err(error) => Next::Over(Err(error)),
+        }
+    }
+
+    fn lane(&self, node: &Node) -> Arc<Connection> {
+        let changes = self.topology.changes();
+        let mut lanes = self.lanes();
+        if lanes.changes != changes {
+            lanes.changes = changes;
+            self.forget_strangers(&mut lanes, node);
+        }
+        let known = lanes.by_node.get(node).cloned();
+        known.unwrap_or_else(|| {
+            let lane = Connection::new(self.topology.endpoint(node), self.trouble().clone());
+            lanes.by_node.insert(node.clone(), Arc::clone(&lane));
+            lane
+        })
+    }
+
+    /// Nodes that have no slots any more need no connection. Requests that are on their way keep theirs.
+    fn forget_strangers(&self, lanes: &mut Connections, but: &Node) {
+        let primaries = self.topology.primaries();
+        let Connections {
+            by_node,
+            made_before,
+            ..
+        } = lanes;
+        by_node.retain(|node, lane| {
+            let stays = node == but || primaries.contains(node);
+            if !stays {
+                *made_before += lane.epoch();
+            }
+            stays
+        });
+    }
+
+    /// Grows with each new connection and with each slot that is found elsewhere.
+    pub(in crate::store::redis) fn epoch(&self) -> u64 {
+        let lanes = self.lanes();
+        let made: u64 = lanes.by_node.values().map(|lane| lane.epoch()).sum();
+        made + lanes.made_before + self.topology.changes()
+    }
+
+    /// Sends one command to the primary at this place among all of them; `None` behind the last.
+    pub(in crate::store::redis) async fn ask_primary(
+        &self,
+        place: usize,
+        command: &Cmd,
+        until: Moment,
+    ) -> Result<Option<Value>, StoreError> {
+        let primaries = self.primaries(until).await?;
+        match primaries.get(place) {
+            Some(node) => self.ask_at(node, command, until).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn primaries(&self, until: Moment) -> Result<Vec<Node>, StoreError> {
+        if self.topology.primaries().is_empty() {
+            let asked = self.topology.asked();
+            self.topology.refresh(asked, until).await?;
+        }
+        Ok(self.topology.primaries())
+    }
+
+    /// Every primary, as a server of its own, by what the nodes say now.
+    pub(in crate::store::redis) async fn endpoints_anew(
+        &self,
+        until: Moment,
+    ) -> Result<Vec<Endpoint>, StoreError> {
+        let asked = self.topology.asked();
+        self.topology.refresh(asked, until).await?;
+        self.endpoints(until).await
+    }
+
+    /// Scripts are called as functions of this library.
+    pub(in crate::store::redis) fn functions(&self) -> Option<&'static Library> {
+        self.topology.functions()
+    }
+
+    /// The node that has the key, as far as is known.
+    pub(in crate::store::redis) fn place_of(&self, key: &str) -> String {
+        match self.topology.owner(slot_of(key)) {
+            Some(node) => format!("the node {node}"),
+            None => format!("a node of {self}"),
+        }
+    }
+
+    /// Every primary, as a server of its own.
+    pub(in crate::store::redis) async fn endpoints(
+        &self,
+        until: Moment,
+    ) -> Result<Vec<Endpoint>, StoreError> {
+        let primaries = self.primaries(until).await?;
+        let endpoint = |node| self.topology.endpoint(node);
+        Ok(primaries.iter().map(endpoint).collect())
+    }
+
+    /// Who hears channels at the node that has the key, as far as is known. Channels that are `sharded` are heard
+    /// where the server has such.
+    pub(in crate::store::redis) fn bells_at(
+        &self,
+        key: &str,
+    ) -> Option<(Arc<Subscriptions>, bool)> {
+        let node = self.topology.owner(slot_of(key))?;
+        self.topology.ears().at(&node)
+    }
+
+    /// Whoever waits is told this way, from here on.
+    pub(in crate::store::redis) fn hear_at_nodes(&self, sink: SharedSink) {
+        self.topology.ears().tell(sink);
+    }
+
+    /// Hears what is wanted, at all nodes, until it is dropped.
+    pub(in crate::store::redis) async fn serve(&self) {
+        node_subscriber::serve(&self.topology).await;
+    }
+
+    /// Of all connections, and of slots that are found elsewhere.
+    pub(in crate::store::redis) fn trouble(&self) -> &ConnectionEvents {
+        self.topology.trouble()
+    }
+
+    pub(in crate::store::redis) fn explain(&self, line: &str) -> StoreError {
+        self.topology.explain(line)
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Connections> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What becomes of a request.
+enum Next {
+    Over(Result<Value, StoreError>),
+    /// It belongs to this node already.
+    Asks(Node),
+    /// It belongs to this node now; this is what it has met so far.
+    Moved(Node, Result<Value, StoreError>),
+    /// It is sent again where it belongs now; this is what it has met so far.
+    Again(Result<Value, StoreError>),
+    /// The same, but its keys are not together, and others can do without.
+    Later(Result<Value, StoreError>),
+}
+
+impl fmt::Display for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.topology, f)
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cluster({self})")
+    }
+}

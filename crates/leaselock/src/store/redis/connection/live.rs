@@ -1,0 +1,48 @@
+//! A connection that is there.
+
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+use tokio::runtime::{Handle, Id};
+
+use crate::store::redis::driver::{Opened, RunningDriver};
+use crate::store::redis::push_receiver::PushReceiver;
+use crate::store::redis::socket::SocketControl;
+
+#[derive(Debug, Clone)]
+pub(super) struct Live {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) leash: Arc<SocketControl>,
+    pub(super) running: Arc<RunningDriver>,
+    /// It receives messages, on this runtime.
+    pub(super) ear: Option<(Arc<PushReceiver>, Id)>,
+    /// It was made to receive messages or because that had failed.
+    pub(super) tried: bool,
+}
+
+impl Live {
+    pub(super) fn new(
+        raw: Opened<RunningDriver>,
+        ear: Option<Arc<PushReceiver>>,
+        tried: bool,
+    ) -> Arc<Self> {
+        Arc::new(Live {
+            connection: raw.connection,
+            leash: raw.leash,
+            running: Arc::new(raw.driver),
+            ear: ear.map(|ear| (ear, Handle::current().id())),
+            tried,
+        })
+    }
+
+    /// Messages arrive, and in the runtime of whoever asks: another may have stopped being driven.
+    pub(super) fn hears(&self) -> bool {
+        self.ear
+            .as_ref()
+            .is_some_and(|(ear, runtime)| ear.hears() && is_current(*runtime))
+    }
+}
+
+fn is_current(runtime: Id) -> bool {
+    Handle::try_current().is_ok_and(|handle| handle.id() == runtime)
+}

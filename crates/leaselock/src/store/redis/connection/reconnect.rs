@@ -1,0 +1,159 @@
+//! Making the connection of many tasks, once for all of them, as often as it takes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout;
+
+use super::live::Live;
+use super::{CLOCK, Connection, Outage, left};
+use crate::base::clock::Moment;
+use crate::base::error::{ErrorKind, StoreError};
+
+/// One pause and one attempt are shorter. Whoever takes longer sits on a runtime that nobody drives any more.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+
+impl Connection {
+    pub(super) async fn connected(
+        self: &Arc<Self>,
+        until: Moment,
+    ) -> Result<Arc<Live>, StoreError> {
+        if let Some(live) = self.live() {
+            return Ok(live);
+        }
+        match timeout(left(until), self.keep_dialling(until)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(self
+                .state()
+                .reason
+                .clone()
+                .unwrap_or_else(|| self.endpoint.silent())),
+        }
+    }
+
+    /// Tries until it succeeds, until only a person can help, or until the next try would come too late.
+    async fn keep_dialling(self: &Arc<Self>, until: Moment) -> Result<Arc<Live>, StoreError> {
+        loop {
+            let mut outage = self.gate().lock_owned().await;
+            self.state().inside_since = Some(CLOCK.now());
+            if let Some(live) = self.live() {
+                return Ok(live);
+            }
+            if let Some(at) = outage.retry_at {
+                let reason = self.state().reason.clone();
+                if let Some(reason) = reason.filter(|_| at >= until) {
+                    return Err(reason);
+                }
+                let clock = CLOCK;
+                tokio::select! {
+                    () = clock.sleep_until(at) => {}
+                    () = self.endpoint.moved() => {}
+                }
+                outage.retry_at = None;
+            }
+            // In a task of its own: a caller who goes away early leaves a connection for the next one, who may have
+            // as little time.
+            match tokio::spawn(self.clone().dial(outage)).await {
+                Ok(Err(error)) if error.may_pass() => {}
+                Ok(outcome) => return outcome,
+                Err(_) => {
+                    return Err(StoreError::refused(
+                        ErrorKind::Internal,
+                        "the runtime is shutting down",
+                    ));
+                }
+            }
+        }
+    }
+
+    async fn dial(
+        self: Arc<Self>,
+        mut outage: OwnedMutexGuard<Outage>,
+    ) -> Result<Arc<Live>, StoreError> {
+        let outcome = self.connect().await;
+        outcome
+            .iter()
+            .for_each(|live| live.running.tells(&self.trouble));
+        let mut state = self.state();
+        state.inside_since = None;
+        match outcome {
+            Ok(live) => {
+                tracing::debug!(server = %self.endpoint, "connected");
+                *outage = Outage::default();
+                self.made.fetch_add(1, Ordering::SeqCst); // before anybody can use it
+                state.live = Some(live.clone());
+                state.reason = None;
+                Ok(live)
+            }
+            Err(error) => {
+                tracing::debug!(server = %self.endpoint, %error, "not connected");
+                outage.retry_at = Some(CLOCK.now().plus(outage.backoff.next()));
+                state.reason = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Arc<Live>, StoreError> {
+        if let Some(live) = self.connect_to_hear().await? {
+            return Ok(live);
+        }
+        let raw = self.endpoint.for_requests().await?;
+        Ok(Live::new(raw, None, self.push_mode.done_without()))
+    }
+
+    /// A connection that receives messages, when somebody has waited for some and the server lets us.
+    async fn connect_to_hear(&self) -> Result<Option<Arc<Live>>, StoreError> {
+        let Some(ear) = self.push_mode.ear() else {
+            return Ok(None);
+        };
+        match self.endpoint.for_both(&ear).await {
+            Ok(raw) => Ok(Some(Live::new(raw, Some(ear), true))),
+            Err(error) if self.push_mode.failed(&error) => {
+                tracing::debug!(server = %self.endpoint, %error, "requests hear no messages");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn replace_untried(self: &Arc<Self>) {
+        let gate = self.gate().lock_owned().await;
+        if self.live().is_some_and(|live| !live.tried) {
+            self.state().inside_since = Some(CLOCK.now());
+            drop(tokio::spawn(self.clone().replace(gate)).await); // an error when the runtime ends
+        }
+    }
+
+    /// In a task of its own, as `dial`. The present connection stays when there is no better one.
+    async fn replace(self: Arc<Self>, _gate: OwnedMutexGuard<Outage>) {
+        let better = self.connect_to_hear().await;
+        let mut state = self.state();
+        state.inside_since = None;
+        if let Ok(Some(live)) = better {
+            live.running.tells(&self.trouble);
+            self.made.fetch_add(1, Ordering::SeqCst); // before anybody can use it
+            state.live = Some(live);
+            return;
+        }
+        self.push_mode.done_without();
+        if let Some(live) = &mut state.live {
+            Arc::make_mut(live).tried = true;
+        }
+    }
+
+    /// A new gate when somebody is stuck in the old one.
+    fn gate(&self) -> Arc<tokio::sync::Mutex<Outage>> {
+        let mut state = self.state();
+        if state
+            .inside_since
+            .is_some_and(|since| CLOCK.now().saturating_since(since) > STUCK_AFTER)
+        {
+            state.inside_since = None;
+            state.gate = Arc::default();
+        }
+        state.gate.clone()
+    }
+}

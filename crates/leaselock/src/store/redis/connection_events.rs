@@ -1,0 +1,40 @@
+//! What has happened to connections, counted: whoever looks after leases waits for it.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+/// Counts what has happened to the connections of a store. Clones share the count.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ConnectionEvents(Arc<watch::Sender<u64>>);
+
+impl ConnectionEvents {
+    pub(super) fn happened(&self) {
+        self.0.send_modify(|count| *count += 1);
+    }
+
+    /// What has happened before counts as news: a lease may be older than the thread that looks after it.
+    pub(super) fn watch(&self) -> watch::Receiver<u64> {
+        let mut news = self.0.subscribe();
+        if *news.borrow() > 0 {
+            news.mark_changed();
+        }
+        news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happened_before_anybody_watched_is_news_to_them_once() {
+        let trouble = ConnectionEvents::default();
+        assert!(!trouble.watch().has_changed().unwrap());
+        trouble.happened();
+        let mut late = trouble.watch();
+        assert!(late.has_changed().unwrap());
+        late.mark_unchanged();
+        assert!(!late.has_changed().unwrap());
+    }
+}

@@ -1,0 +1,122 @@
+//! A connection that one purpose has for itself.
+
+use std::fmt;
+use std::time::Duration;
+
+use redis::Cmd;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use super::driver::{Opened, RunningDriver};
+use super::endpoint::Endpoint;
+use super::link::Link;
+use super::store::RedisStore;
+use super::words::{command, malformed, on_one_server, understood};
+use super::{calls, error_map};
+use crate::base::error::{ErrorKind, StoreError};
+use crate::script::{Answer, Malformed, Operation, Value};
+
+impl RedisStore {
+    /// A connection that nobody else uses, moved by the runtime of `handle`.
+    pub(crate) async fn private(
+        &self,
+        handle: &Handle,
+        within: Duration,
+    ) -> Result<DedicatedConnection, StoreError> {
+        if self.is_cluster() {
+            return Err(on_one_server());
+        }
+        let Link::Own(lane) = &self.0 else {
+            let message = "a connection that was handed in cannot be told to open others: build the client from a URL \
+                           or from a redis::Client";
+            return Err(StoreError::refused(ErrorKind::Unsupported, message));
+        };
+        let endpoint = lane.endpoint().clone();
+        let silent = endpoint.silent();
+        let opening = {
+            let endpoint = endpoint.clone();
+            handle.spawn(async move { endpoint.for_requests().await })
+        };
+        match timeout(within, opening).await {
+            Ok(Ok(raw)) => Ok(DedicatedConnection {
+                raw: raw?,
+                endpoint,
+            }),
+            Ok(Err(_)) => Err(StoreError::refused(
+                ErrorKind::Internal,
+                "the client's thread is gone",
+            )),
+            Err(_) => Err(silent),
+        }
+    }
+}
+
+/// A connection for one purpose. Closes when it is dropped.
+pub(crate) struct DedicatedConnection {
+    raw: Opened<RunningDriver>,
+    endpoint: Endpoint,
+}
+
+impl DedicatedConnection {
+    /// It has not broken yet.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.raw.driver.is_over()
+    }
+
+    /// One command. After a failure the connection is of no use any more.
+    pub(crate) async fn ask(
+        &mut self,
+        words: &[&str],
+        within: Duration,
+    ) -> Result<Value, StoreError> {
+        let answer = self.send(&command(words), within).await?;
+        understood(answer, |line| self.endpoint.explain(line))
+    }
+
+    /// One script.
+    pub(crate) async fn run<O: Operation>(
+        &mut self,
+        operation: &O,
+        within: Duration,
+    ) -> Result<O::Reply, StoreError> {
+        let (call, library) = (operation.call(), self.endpoint.url().functions);
+        let short = calls::short(library, &call);
+        let mut answer = self.send(&short, within).await?;
+        if calls::is_noscript(&answer) {
+            let whole = calls::whole(library, &call);
+            answer = self.send(&whole, within).await?;
+        }
+        let answer = understood(answer, |line| match library {
+            Some(library) if calls::is_absent(line) => {
+                calls::absent(library, line, &self.endpoint.place())
+            }
+            _ => self.endpoint.explain(line),
+        })?;
+        O::read(&Answer::from_value(answer).map_err(|Malformed| malformed())?)
+    }
+
+    async fn send(&mut self, command: &Cmd, within: Duration) -> Result<redis::Value, StoreError> {
+        match timeout(within, self.raw.connection.send_packed_command(command)).await {
+            Ok(Ok(answer)) => {
+                self.raw.leash.answered();
+                Ok(answer)
+            }
+            Ok(Err(error)) => Err(error_map::from_connection(
+                error,
+                &self.endpoint.to_string(),
+            )),
+            Err(_) => {
+                self.raw.leash.abort();
+                self.raw.driver.stop();
+                let message = format!("no answer from {} in time", self.endpoint);
+                Err(StoreError::unknown(ErrorKind::TimedOut, message))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for DedicatedConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DedicatedConnection({})", self.endpoint)
+    }
+}

@@ -1,0 +1,29 @@
+//! Asking a server about itself.
+
+use redis::{Cmd, Value};
+
+use crate::base::clock::Moment;
+use crate::base::error::StoreError;
+use crate::store::redis::error_map;
+use crate::store::redis::link::Link;
+
+/// The answer, or the error line that the server sent instead of one.
+pub(super) async fn ask(
+    link: &Link,
+    command: &Cmd,
+    until: Moment,
+) -> Result<Result<Value, String>, StoreError> {
+    match link.ask(command, None, until).await? {
+        Value::ServerError(reply) => {
+            let line = error_map::line(&reply);
+            let error = link.explain(&line);
+            // A server that serves nobody cannot be examined; a command that is refused can be done without.
+            if error.may_pass() && !error.maybe_applied() {
+                Err(error)
+            } else {
+                Ok(Err(line))
+            }
+        }
+        value => Ok(Ok(value)),
+    }
+}

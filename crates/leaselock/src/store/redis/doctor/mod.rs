@@ -1,0 +1,16 @@
+//! What an operator should know about servers.
+
+mod ask;
+mod examine;
+mod facts;
+pub(super) mod permissions;
+mod promises;
+#[cfg(test)]
+mod sentences_tests;
+pub(super) mod sentinels;
+#[cfg(test)]
+mod sentinels_tests;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod together;

@@ -1,0 +1,112 @@
+//! The ways to a store: a connection of ours, one of the user's, or a cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+use super::cluster::Cluster;
+use super::connection::Connection;
+use super::external_connection::ExternalConnection;
+use super::{calls, error_map, external_connection};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::StoreError;
+use crate::script::Call;
+use crate::script::library::Library;
+
+const CLOCK: Clock = Clock::boot();
+
+#[derive(Clone)]
+pub(super) enum Link {
+    Own(Arc<Connection>),
+    External(Arc<dyn ExternalConnection>),
+    Cluster(Arc<Cluster>),
+}
+
+impl Link {
+    /// `key`: where the command goes, in a cluster.
+    pub(super) async fn ask(
+        &self,
+        command: &Cmd,
+        key: Option<&str>,
+        until: Moment,
+    ) -> Result<Value, StoreError> {
+        if let Link::Cluster(cluster) = self {
+            return Box::pin(cluster.ask(command, key, until, until)).await;
+        }
+        let left = until.saturating_since(CLOCK.now());
+        self.ask_within(command, until, left).await
+    }
+
+    /// For whoever has just read how much time is left until then.
+    pub(super) async fn ask_within(
+        &self,
+        command: &Cmd,
+        until: Moment,
+        left: Duration,
+    ) -> Result<Value, StoreError> {
+        match self {
+            Link::Own(lane) => lane.ask(command, until, left).await,
+            Link::External(theirs) => external_connection::ask(&**theirs, command, left).await,
+            Link::Cluster(cluster) => Box::pin(cluster.ask(command, None, until, until)).await,
+        }
+    }
+
+    /// What an error line of the server means.
+    pub(super) fn explain(&self, line: &str) -> StoreError {
+        match self {
+            Link::Own(lane) => lane.endpoint().explain(line),
+            Link::External(_) => error_map::from_line(line),
+            Link::Cluster(cluster) => cluster.explain(line),
+        }
+    }
+
+    /// Scripts are called as functions of this library.
+    pub(super) fn functions(&self) -> Option<&'static Library> {
+        match self {
+            Link::Own(lane) => lane.endpoint().url().functions,
+            Link::External(_) => None,
+            Link::Cluster(cluster) => cluster.functions(),
+        }
+    }
+
+    /// The server that has the key, as an administrator would call it.
+    fn place_of(&self, key: Option<&str>) -> String {
+        match self {
+            Link::Own(lane) => lane.endpoint().place(),
+            Link::External(_) => "the server".to_owned(),
+            Link::Cluster(cluster) => cluster.place_of(key.unwrap_or_default()),
+        }
+    }
+
+    /// In words, without secrets.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Link::Own(lane) => lane.endpoint().to_string(),
+            Link::External(theirs) => format!(
+                "a Redis connection that was handed in, database {}",
+                theirs.database()
+            ),
+            Link::Cluster(cluster) => cluster.to_string(),
+        }
+    }
+
+    /// The connection to the one server of this store, when it is ours.
+    pub(super) fn own(&self) -> Option<&Arc<Connection>> {
+        match self {
+            Link::Own(own) => Some(own),
+            _ => None,
+        }
+    }
+
+    /// What an error line means as the answer to a call.
+    pub(super) fn explain_call(&self, call: &Call, line: &str) -> StoreError {
+        match self.functions() {
+            Some(library) if calls::is_absent(line) => {
+                let place = self.place_of(call.all_keys().next());
+                calls::absent(library, line, &place)
+            }
+            _ => self.explain(line),
+        }
+    }
+}

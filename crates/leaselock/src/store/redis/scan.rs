@@ -1,0 +1,77 @@
+//! Listing keys, page by page.
+
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+use super::cluster::Cluster;
+use super::link::Link;
+use super::store::RedisStore;
+use super::{answer, error_map};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{ErrorKind, StoreError};
+use crate::script::Malformed;
+
+const CLOCK: Clock = Clock::boot();
+const SCAN_COUNT: u32 = 500;
+
+impl RedisStore {
+    pub(crate) async fn scan(
+        &self,
+        cursor: u64,
+        pattern: &str,
+        within: Duration,
+    ) -> Result<(u64, Vec<String>), StoreError> {
+        let until = CLOCK.now().plus(within);
+        if let Link::Cluster(cluster) = &self.0 {
+            return self.scan_nodes(cluster, cursor, pattern, until).await;
+        }
+        let answer = self.0.ask(&command(cursor, pattern), None, until).await?;
+        self.page(&answer)
+    }
+
+    /// One primary after the other: which one stands in the upper bits of the cursor.
+    async fn scan_nodes(
+        &self,
+        cluster: &Cluster,
+        cursor: u64,
+        pattern: &str,
+        until: Moment,
+    ) -> Result<(u64, Vec<String>), StoreError> {
+        const CURSOR_BITS: u32 = 54;
+        let (place, within_node) = (cursor >> CURSOR_BITS, cursor & ((1 << CURSOR_BITS) - 1));
+        let index = usize::try_from(place).unwrap_or(usize::MAX);
+        let scan = command(within_node, pattern);
+        let Some(answer) = cluster.ask_primary(index, &scan, until).await? else {
+            return Ok((0, Vec::new()));
+        };
+        let (next, keys) = self.page(&answer)?;
+        if next >> CURSOR_BITS > 0 {
+            let message = "a node counts its keys in a way that is not understood";
+            return Err(StoreError::refused(ErrorKind::Malformed, message));
+        }
+        let place = if next == 0 { place + 1 } else { place };
+        Ok((place << CURSOR_BITS | next, keys))
+    }
+
+    fn page(&self, answer: &Value) -> Result<(u64, Vec<String>), StoreError> {
+        if let Value::ServerError(reply) = answer {
+            return Err(self.0.explain(&error_map::line(reply)));
+        }
+        answer::page(answer).map_err(|Malformed| {
+            let message = format!(
+                "the answer of SCAN from {} was not understood",
+                self.describe()
+            );
+            StoreError::refused(ErrorKind::Malformed, message)
+        })
+    }
+}
+
+/// One page of keys that may be locks.
+fn command(cursor: u64, pattern: &str) -> Cmd {
+    let mut scan = redis::cmd("SCAN");
+    scan.arg(cursor).arg("MATCH").arg(pattern);
+    scan.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("string");
+    scan
+}

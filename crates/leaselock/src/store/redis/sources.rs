@@ -1,0 +1,80 @@
+//! What a store on servers is made from: a URL, a client, a connection or the nodes of a cluster.
+
+use std::sync::Arc;
+
+use redis::ConnectionAddr;
+use redis::aio::ConnectionLike;
+
+use super::cluster::Cluster;
+use super::connection::Connection;
+use super::connection_events::ConnectionEvents;
+use super::endpoint::Endpoint;
+use super::external_connection::Theirs;
+use super::link::Link;
+use super::store::RedisStore;
+use crate::base::error::InvalidInput;
+use crate::store::url::{Place, RedisUrl};
+
+impl RedisStore {
+    /// Connects when it is needed for the first time.
+    pub(crate) fn from_url(url: RedisUrl) -> Self {
+        RedisStore::to(Endpoint::new(url))
+    }
+
+    pub(super) fn to(endpoint: Endpoint) -> Self {
+        RedisStore(Link::Own(Connection::new(
+            endpoint,
+            ConnectionEvents::default(),
+        )))
+    }
+
+    /// A cluster with these among its nodes.
+    pub(crate) fn from_nodes(seeds: Vec<RedisUrl>) -> Self {
+        RedisStore(Link::Cluster(Cluster::new(seeds)))
+    }
+
+    /// Connections of our own to where the client points.
+    pub(crate) fn from_client(client: &redis::Client) -> Result<Self, InvalidInput> {
+        let info = client.get_connection_info();
+        let login = info.redis_settings();
+        let place = match info.addr() {
+            ConnectionAddr::Tcp(host, port) => Place::Tcp {
+                host: host.clone(),
+                port: *port,
+                tls: false,
+            },
+            ConnectionAddr::Unix(path) => Place::Unix(path.clone()),
+            ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: false,
+                tls_params: None,
+            } if cfg!(feature = "tls") => Place::Tcp {
+                host: host.clone(),
+                port: *port,
+                tls: true,
+            },
+            _ => {
+                let message = "a client with TLS settings of its own cannot be copied: hand in one of its connections";
+                return Err(InvalidInput::new(message.to_owned()));
+            }
+        };
+        let db = u32::try_from(login.db()).map_err(|_| {
+            InvalidInput::new("the database of the client must not be negative".to_owned())
+        })?;
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        Ok(Self::from_url(RedisUrl {
+            user: owned(login.username()),
+            password: owned(login.password()),
+            db,
+            ..RedisUrl::at(place)
+        }))
+    }
+
+    /// The user's own connection, shared. It cannot listen: waiters have timers only.
+    pub(crate) fn from_connection(
+        connection: impl ConnectionLike + Clone + Send + Sync + 'static,
+    ) -> Self {
+        RedisStore(Link::External(Arc::new(Theirs(connection))))
+    }
+}

@@ -1,0 +1,102 @@
+//! Where a server is, and how to log in.
+
+use std::fmt;
+use std::path::PathBuf;
+
+#[cfg(feature = "tls")]
+use std::sync::Arc;
+
+use super::parts::address;
+use super::sentinels::Sentinels;
+#[cfg(feature = "tls")]
+use crate::base::error::InvalidInput;
+#[cfg(feature = "redis")]
+use crate::script::library::Library;
+#[cfg(feature = "tls")]
+use crate::store::redis::TlsOptions;
+
+/// Where a server is and how to log in. Neither `Debug` nor `Display` shows the login.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct RedisUrl {
+    pub(crate) place: Place,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) db: u32,
+    /// Scripts are called as functions of this library.
+    #[cfg(feature = "redis")]
+    pub(crate) functions: Option<&'static Library>,
+    /// For a place with TLS.
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Arc<TlsOptions>,
+}
+
+impl RedisUrl {
+    /// The first database there, without a login.
+    pub(crate) fn at(place: Place) -> Self {
+        RedisUrl {
+            place,
+            user: None,
+            password: None,
+            db: 0,
+            #[cfg(feature = "redis")]
+            functions: None,
+            #[cfg(feature = "tls")]
+            tls: Arc::default(),
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    pub(crate) fn is_over_tls(&self) -> bool {
+        match &self.place {
+            Place::Tcp { tls, .. } => *tls,
+            Place::Unix(_) => false,
+            Place::Watched(sentinels) => sentinels.tls,
+        }
+    }
+
+    /// With these options, which only a place with TLS may have: nobody is to take plain text for TLS.
+    #[cfg(feature = "tls")]
+    pub(crate) fn secure(&mut self, options: &Arc<TlsOptions>) -> Result<(), InvalidInput> {
+        options.check()?;
+        if !self.is_over_tls() {
+            return Err(InvalidInput::new(format!(
+                "options for TLS are for a rediss:// URL, and {self} is another"
+            )));
+        }
+        self.tls = Arc::clone(options);
+        Ok(())
+    }
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    Tcp {
+        host: String,
+        port: u16,
+        tls: bool,
+    },
+    Unix(PathBuf),
+    /// On whichever server the Sentinels name.
+    Watched(Sentinels),
+}
+
+/// The URL without its login.
+impl fmt::Display for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Tcp { host, port, tls } => {
+                let scheme = if *tls { "rediss" } else { "redis" };
+                write!(f, "{scheme}://{}/{}", address(host, *port), self.db)
+            }
+            Place::Unix(path) => write!(f, "redis+unix://{}?db={}", path.display(), self.db),
+            Place::Watched(sentinels) => write!(f, "{sentinels}/{}", self.db),
+        }
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisUrl({self})")
+    }
+}

@@ -1,0 +1,41 @@
+//! The Sentinels that a URL names.
+
+use std::fmt;
+
+use super::parts::address;
+
+/// Who tells where the primary is. Neither `Debug` nor `Display` shows their login.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Sentinels {
+    /// Those to begin with: they know of the others.
+    pub(crate) known: Vec<(String, u16)>,
+    pub(crate) service: String,
+    /// Of the Sentinels and of the servers alike.
+    pub(crate) tls: bool,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+}
+
+/// The URL without logins and database.
+impl fmt::Display for Sentinels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "rediss" } else { "redis" };
+        let places: Vec<_> = self
+            .known
+            .iter()
+            .map(|(host, port)| address(host, *port))
+            .collect();
+        write!(
+            f,
+            "{scheme}+sentinel://{}/{}",
+            places.join(","),
+            self.service
+        )
+    }
+}
+
+impl fmt::Debug for Sentinels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sentinels({self})")
+    }
+}

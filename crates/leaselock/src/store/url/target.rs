@@ -1,0 +1,112 @@
+//! What a URL names: a server, a cluster, a folder or memory.
+
+use std::path::PathBuf;
+
+use super::parts::{absolute, refuse};
+use super::redis_url::RedisUrl;
+use super::{sentinel, server};
+use crate::base::error::InvalidInput;
+
+/// What a URL names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A Redis or Valkey server.
+    Redis(RedisUrl),
+    /// Some nodes of a cluster, by which the others are found.
+    Cluster(Vec<RedisUrl>),
+    /// A folder of lock files; `None` is the default one.
+    Folder(Option<PathBuf>),
+    /// The memory of this process, by name.
+    Memory(String),
+}
+
+impl Target {
+    /// Which feature a build without it would need.
+    #[cfg(not(all(feature = "redis", feature = "embedded")))]
+    pub(crate) fn not_built_in(&self) -> String {
+        let feature = match self {
+            Target::Redis(_) | Target::Cluster(_) => "redis",
+            Target::Folder(_) | Target::Memory(_) => "embedded",
+        };
+        format!("this build cannot use such a store: switch on the feature `{feature}`")
+    }
+}
+
+const FORMS: &str = "redis://[user:password@]host[:port][/db], rediss://… for TLS, redis+unix:///path[?db=&user=&pass=], \
+                     redis+sentinel://[user:password@]sentinel[:port],…/service[/db], \
+                     redis+cluster://[user:password@]host[:port],host[:port],… for a cluster, file: or file:///folder, mem: or mem:name";
+
+/// What the URL names, or a message that says what would be right.
+pub(crate) fn parse(url: &str) -> Result<Target, InvalidInput> {
+    if let Some(rest) = url.strip_prefix("redis://") {
+        redis_is_built_in()?;
+        server::network(rest, false).map(Target::Redis)
+    } else if let Some(rest) = url.strip_prefix("rediss://") {
+        redis_is_built_in()?;
+        tls_is_built_in()?;
+        server::network(rest, true).map(Target::Redis)
+    } else if let Some(rest) = url.strip_prefix("redis+sentinel://") {
+        redis_is_built_in()?;
+        sentinel::watched(rest, false).map(Target::Redis)
+    } else if let Some(rest) = url.strip_prefix("rediss+sentinel://") {
+        redis_is_built_in()?;
+        tls_is_built_in()?;
+        sentinel::watched(rest, true).map(Target::Redis)
+    } else if let Some(rest) = url.strip_prefix("redis+unix://") {
+        redis_is_built_in()?;
+        server::unix(rest).map(Target::Redis)
+    } else if let Some(rest) = url.strip_prefix("redis+cluster://") {
+        redis_is_built_in()?;
+        server::cluster(rest, false).map(Target::Cluster)
+    } else if let Some(rest) = url.strip_prefix("rediss+cluster://") {
+        redis_is_built_in()?;
+        tls_is_built_in()?;
+        server::cluster(rest, true).map(Target::Cluster)
+    } else if let Some(rest) = url.strip_prefix("file:") {
+        folder(rest)
+    } else if let Some(name) = url.strip_prefix("mem:") {
+        memory(name)
+    } else {
+        refuse(&format!(
+            "this is none of the URLs that name a store: {FORMS}"
+        ))
+    }
+}
+
+fn redis_is_built_in() -> Result<(), InvalidInput> {
+    if cfg!(feature = "redis") {
+        Ok(())
+    } else {
+        refuse("this build has no Redis in it: switch on the feature `redis`")
+    }
+}
+
+fn tls_is_built_in() -> Result<(), InvalidInput> {
+    if cfg!(feature = "tls") {
+        Ok(())
+    } else {
+        refuse("this build has no TLS in it: switch on the feature `tls`")
+    }
+}
+
+fn folder(rest: &str) -> Result<Target, InvalidInput> {
+    if rest.is_empty() {
+        return Ok(Target::Folder(None));
+    }
+    let wrong = "a folder is file: for the usual place, or its absolute path after file://, as in file:///srv/locks";
+    match rest.strip_prefix("//") {
+        Some(path) => absolute(path, wrong).map(|path| Target::Folder(Some(path))),
+        None => refuse(wrong),
+    }
+}
+
+fn memory(name: &str) -> Result<Target, InvalidInput> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if name.len() <= 128 && name.chars().all(plain) {
+        Ok(Target::Memory(name.to_owned()))
+    } else {
+        refuse(
+            "a store in memory is mem: or mem:name, the name at most 128 letters, digits, dots, dashes and underscores",
+        )
+    }
+}
