@@ -7,10 +7,10 @@ use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value as LuaValue};
 
 use super::commands;
-use super::commands::Step;
 use super::reply;
 use super::reply::{Failure, Reply, Words};
 use super::shortcut;
+use super::step::Step;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Answer, Call, Script};
 

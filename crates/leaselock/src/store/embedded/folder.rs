@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{Mode, OFlags, RawMode, Stat, fchmod, fstat, mkdirat};
 use rustix::io::Errno;
 
-use super::commands::Surroundings;
 use super::datagram::Datagrams;
 use super::io_error::{FileError, system};
 use super::open_files::OpenFiles;
 use super::opening;
 use super::session::{Left, Living, Session};
+use super::step::Surroundings;
 use super::time;
 use super::time_anchor;
 use super::time_anchor::TimeAnchor;

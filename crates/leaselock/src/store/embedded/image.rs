@@ -1,6 +1,8 @@
 //! What one lock file holds: a few keys, each a string, a hash or a sorted set, and how they lie in bytes.
 
+use super::glob;
 use super::packed::{Fields, Members};
+use crate::base::token;
 
 /// The keys of one slot tag, in memory while a script works on them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -77,6 +79,16 @@ impl Image {
     /// Drops what is over. Time stands still while a script runs, so nothing runs out under it.
     pub(super) fn settle(&mut self, now_us: u64) {
         self.entries.retain(|entry| !entry.is_over(now_us));
+    }
+
+    /// The keys that match the pattern and whose value is one of our tokens.
+    pub(super) fn locks(&self, pattern: &str) -> Vec<String> {
+        let shown = |entry: &&Entry| {
+            entry.text().and_then(token::client_of).is_some()
+                && glob::matches(pattern.as_bytes(), entry.key.as_bytes())
+        };
+        let locks = self.entries.iter().filter(shown);
+        locks.map(|entry| entry.key.clone()).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! One lock file: found or created, locked, read, written, removed.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use super::newborn;
 use super::open_files::LockFile;
 use super::opening;
 use super::opening::Unopened;
+use super::peek::peek;
 use super::session::Left;
 use super::time::hex;
 use crate::base::{clock, token};
@@ -131,7 +132,8 @@ enum Opened {
 fn open(folder: &Folder, name: &str, create: bool, patient: bool) -> Result<Opened, FileError> {
     let opened = match opening::open(&folder.locks, name, OFlags::RDWR, Mode::empty()) {
         Err(Unopened::System(Errno::NOENT)) if !create => return Ok(Opened::Nothing),
-        Err(Unopened::System(Errno::NOENT)) => match newborn::make(folder, name)? {
+        Err(Unopened::System(Errno::NOENT)) => match newborn::make(folder, name, || blank(folder))?
+        {
             Some(made) => Ok(made),
             None => return Ok(Opened::Overtaken),
         },
@@ -149,17 +151,6 @@ fn open(folder: &Folder, name: &str, create: bool, patient: bool) -> Result<Open
 
 fn path(folder: &Folder, name: &str) -> PathBuf {
     folder.settings.path.join("locks").join(name)
-}
-
-/// Reads a file without its lock. A writer may be at the older copy just then, which does not disturb; `None` when the
-/// file is not there.
-pub(super) fn peek(locks: &OwnedFd, name: &str) -> Result<Option<Found>, Unopened> {
-    let (file, stat) = match opening::open(locks, name, OFlags::RDONLY, Mode::empty()) {
-        Err(Unopened::System(Errno::NOENT)) => return Ok(None),
-        other => other?,
-    };
-    let length = u64::try_from(stat.st_size).unwrap_or(0);
-    Ok(file_format::read(file.as_fd(), length).map(Some)?)
 }
 
 /// The keys as they are at this moment, without the lock; `None` when that needs the lock.
@@ -281,7 +272,7 @@ impl Held<'_> {
     }
 }
 
-pub(super) fn record(folder: &Folder, image: &Image, anchor_us: u64) -> Record {
+fn record(folder: &Folder, image: &Image, anchor_us: u64) -> Record {
     let payload = image::encode(image, anchor_us);
     Record {
         sequence: 0,
@@ -290,6 +281,11 @@ pub(super) fn record(folder: &Folder, image: &Image, anchor_us: u64) -> Record {
         boot_us: folder.boot_us(),
         payload,
     }
+}
+
+/// What a new file holds.
+fn blank(folder: &Folder) -> Record {
+    record(folder, &Image::default(), folder.fixed_anchor_us())
 }
 
 /// The keys in a record that are alive: by their ttl, by their holder's session, and by the machine's boot.

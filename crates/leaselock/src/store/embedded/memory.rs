@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::mpsc;
 
-use super::commands::{Step, Surroundings};
+use super::engine;
 use super::image::Image;
-use super::{engine, one_tag, scan};
+use super::step::{Step, Surroundings};
+use super::tag::one_tag;
 use crate::base::clock;
 use crate::base::clock::Clock;
 use crate::base::error::StoreError;
@@ -145,10 +146,7 @@ impl MemoryStore {
             image.settle(now_us);
             image
         });
-        alive
-            .flat_map(|image| scan::locks_in(&image))
-            .filter(|key| scan::matches(pattern, key))
-            .collect()
+        alive.flat_map(|image| image.locks(pattern)).collect()
     }
 
     pub(super) fn describe(&self) -> String {

@@ -1,193 +1,45 @@
 //! Locks in a folder of files, or in memory: the same scripts as on Redis, run here.
 
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
-
-use super::report::Report;
-use super::{Capabilities, Sink, Traffic};
-use crate::base::clock::{Clock, Moment};
-use crate::base::error::{ErrorKind, StoreError};
-use crate::base::token::ClientId;
-use crate::script::keys;
-use crate::script::{Answer, Call};
-
 mod commands;
+mod datagram;
+mod doctor;
 mod engine;
+mod file_format;
 #[cfg(target_os = "linux")]
 mod fitness;
 mod folder;
+mod gc;
 mod glob;
 mod image;
+mod io_error;
+mod listings;
 mod lockfile;
 mod memory;
 mod names;
 mod newborn;
 mod on_disk;
+mod open_files;
 mod opening;
 mod packed;
+mod peek;
+mod receiver;
 mod reply;
 mod scan;
 mod session;
+mod session_watch;
+mod shortcut;
 mod sorted;
-mod time;
-mod traffic;
-mod whitelist;
-
-pub(crate) mod datagram;
-pub(crate) mod doctor;
-pub(crate) mod file_format;
-pub(crate) mod gc;
-pub(crate) mod io_error;
-pub(crate) mod open_files;
-pub(crate) mod receiver;
-pub(crate) mod session_watch;
-pub(crate) mod shortcut;
+mod step;
+mod store;
+mod tag;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
-pub(crate) mod time_anchor;
+mod time;
+mod time_anchor;
+mod traffic;
+mod values;
+mod whitelist;
 
-/// An embedded store. Clones share everything.
-#[derive(Debug, Clone)]
-pub(crate) struct EmbeddedStore(Kind);
-
-#[derive(Debug, Clone)]
-enum Kind {
-    Folder(Arc<on_disk::FolderStore>),
-    Memory(memory::MemoryStore),
-    /// There is no default folder; every use says why.
-    Nowhere(StoreError),
-}
-
-impl EmbeddedStore {
-    /// Locks in a folder. Nothing is read or created before the first use. With a session, what this client holds ends
-    /// with its process and the jobs that inherited the session's descriptor.
-    pub(crate) fn folder(path: &Path, clock: Clock, client: &ClientId, session: bool) -> Self {
-        let client = client.as_str().to_owned();
-        let settings = folder::Settings {
-            path: path.to_owned(),
-            clock,
-            client,
-            session,
-        };
-        EmbeddedStore(Kind::Folder(Arc::new(on_disk::FolderStore::new(settings))))
-    }
-
-    /// Locks in the user's own default folder.
-    pub(crate) fn default_folder(clock: Clock, client: &ClientId, session: bool) -> Self {
-        match folder::default_folder() {
-            Ok(path) => Self::folder(&path, clock, client, session),
-            Err(none) => EmbeddedStore(Kind::Nowhere(none)),
-        }
-    }
-
-    /// Locks in this process's memory. Stores of the same name are one store; a store without a name is alone.
-    pub(crate) fn memory(name: &str, clock: Clock) -> Self {
-        EmbeddedStore(Kind::Memory(memory::MemoryStore::named(name, clock)))
-    }
-
-    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
-        match &self.0 {
-            Kind::Folder(store) => store.run(call, within).await,
-            Kind::Memory(store) => store.run(call),
-            Kind::Nowhere(why) => Err(why.clone()),
-        }
-    }
-
-    pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
-        match &self.0 {
-            Kind::Folder(store) => store.listen(channel, sink).await,
-            Kind::Memory(store) => store.listen(channel, &sink).await,
-            Kind::Nowhere(_) => std::future::pending().await,
-        }
-    }
-
-    /// Some locks, each with one of our tokens in it, that match the pattern.
-    pub(crate) async fn scan(
-        &self,
-        cursor: u64,
-        pattern: &str,
-        within: Duration,
-    ) -> Result<(u64, Vec<String>), StoreError> {
-        match &self.0 {
-            Kind::Folder(store) => store.scan(cursor, pattern, within).await,
-            Kind::Memory(store) => Ok((0, store.scan(pattern))),
-            Kind::Nowhere(why) => Err(why.clone()),
-        }
-    }
-
-    pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
-        let (checks, promises) = match &self.0 {
-            Kind::Folder(store) => (store.examine(within).await?, doctor::of_a_folder()),
-            Kind::Memory(_) => (doctor::memory(), doctor::of_memory()),
-            Kind::Nowhere(why) => return Err(why.clone()),
-        };
-        Ok(Report::new(self.describe(), checks, promises))
-    }
-
-    pub(crate) fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            wakes: true,
-            keys_per_call: 1,
-            by_node: false,
-            combines: false, // each name has a file and a lock of its own
-            look_every: Duration::from_secs(1),
-        }
-    }
-
-    /// How often the folder was opened: one that was removed comes back with another clock.
-    pub(crate) fn epoch(&self) -> Option<u64> {
-        match &self.0 {
-            Kind::Folder(store) => Some(store.epoch()),
-            Kind::Memory(_) => Some(0),
-            Kind::Nowhere(_) => None,
-        }
-    }
-
-    /// Of the file that the key lies in. Memory says nothing: whoever waits there is in the same process.
-    pub(crate) fn traffic(&self, key: &str) -> Option<Traffic> {
-        match &self.0 {
-            Kind::Folder(store) => store.traffic(key),
-            Kind::Memory(_) | Kind::Nowhere(_) => None,
-        }
-    }
-
-    pub(crate) fn describe(&self) -> String {
-        match &self.0 {
-            Kind::Folder(store) => store.describe(),
-            Kind::Memory(store) => store.describe(),
-            Kind::Nowhere(_) => "file:".to_owned(),
-        }
-    }
-
-    /// A descriptor for a job to inherit: what this client holds stays held until it is closed, even when this process
-    /// dies. `None` without a session, or before the first use.
-    pub(crate) fn session_descriptor(&self) -> Option<OwnedFd> {
-        match &self.0 {
-            Kind::Folder(store) => store.session_descriptor(),
-            Kind::Memory(_) | Kind::Nowhere(_) => None,
-        }
-    }
-
-    /// A job that goes on alone holds no longer than this.
-    pub(crate) fn limit_session(&self, until: Moment) {
-        if let Kind::Folder(store) = &self.0 {
-            store.limit_session(until);
-        }
-    }
-}
-
-/// What all keys of a call have in common, and with it the file that they lie in.
-fn one_tag(call: &Call) -> Result<&str, StoreError> {
-    let mut tags = call.all_keys().map(keys::slot_tag);
-    match tags.next() {
-        Some(tag) if tags.all(|other| other == tag) => Ok(tag),
-        _ => {
-            let message = format!("{} needs keys that share one slot", call.script.name);
-            Err(StoreError::refused(ErrorKind::Internal, message))
-        }
-    }
-}
+pub(crate) use self::store::EmbeddedStore;

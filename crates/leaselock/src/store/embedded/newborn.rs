@@ -9,8 +9,8 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Stat, flock, unlinkat};
 use rustix::io::Errno;
 
 use super::file_format;
+use super::file_format::Record;
 use super::folder::Folder;
-use super::image::Image;
 use super::io_error::{FileError, system};
 use super::opening;
 use super::opening::Unopened;
@@ -23,8 +23,12 @@ pub(super) fn is_unnamed(name: &str) -> bool {
     name.starts_with(UNNAMED)
 }
 
-/// Makes the file, locked; `None` when another process was first.
-pub(super) fn make(folder: &Folder, name: &str) -> Result<Option<(OwnedFd, Stat)>, FileError> {
+/// Makes the file, locked, with what `blank` says in it; `None` when another process was first.
+pub(super) fn make(
+    folder: &Folder,
+    name: &str,
+    blank: impl FnOnce() -> Record,
+) -> Result<Option<(OwnedFd, Stat)>, FileError> {
     let path = || folder.settings.path.join("locks").join(name);
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -36,7 +40,7 @@ pub(super) fn make(folder: &Folder, name: &str) -> Result<Option<(OwnedFd, Stat)
         Err(Unopened::System(Errno::NOENT)) => return Err(FileError::Gone),
         other => other.map_err(|error| error.trouble("create lock file", &path()))?,
     };
-    match name_it(folder, &made.0, &unnamed, name) {
+    match name_it(folder, &made.0, &unnamed, name, blank) {
         Ok(()) => Ok(Some(made)),
         Err(error) => {
             unlinkat(&folder.locks, &unnamed, AtFlags::empty()).ok();
@@ -49,15 +53,19 @@ pub(super) fn make(folder: &Folder, name: &str) -> Result<Option<(OwnedFd, Stat)
     }
 }
 
-fn name_it(folder: &Folder, file: &OwnedFd, unnamed: &str, name: &str) -> Result<(), Errno> {
+fn name_it(
+    folder: &Folder,
+    file: &OwnedFd,
+    unnamed: &str,
+    name: &str,
+    blank: impl FnOnce() -> Record,
+) -> Result<(), Errno> {
     if folder.file_mode != Mode::from_raw_mode(0o600) {
         // The mask of the process must not hide it from others.
         rustix::fs::fchmod(file, folder.file_mode)?;
     }
     flock(file, FlockOperation::NonBlockingLockExclusive)?;
-    let anchor_us = folder.fixed_anchor_us();
-    let empty = super::lockfile::record(folder, &Image::default(), anchor_us);
-    file_format::prepare(file.as_fd(), 0, empty)?;
+    file_format::prepare(file.as_fd(), 0, blank())?;
     rename(&folder.locks, unnamed, name)
 }
 

@@ -1,9 +1,9 @@
 //! The commands on sorted sets.
 
-use super::commands::{content_or, number};
 use super::image::{Content, Image};
 use super::packed::{Member, Members};
 use super::reply::{Failure, Reply};
+use super::values::{content_or, number};
 
 pub(super) fn read(
     image: &Image,

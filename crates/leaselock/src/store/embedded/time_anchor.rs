@@ -9,10 +9,10 @@ use rustix::io::Errno;
 
 use super::file_format::Found;
 use super::io_error::FileError;
-use super::lockfile;
 use super::names::Names;
 use super::opening;
 use super::opening::Unopened;
+use super::peek::peek;
 use super::time;
 use super::time::{Meta, Traces, Unreadable};
 use crate::base::clock;
@@ -251,7 +251,7 @@ fn traces(locks: &OwnedFd, clock: &Clock) -> Traces {
     let until = clock.now().plus(ASKING);
     let names = Names::of(locks).into_iter().flatten().take(ASKED);
     for name in names.take_while(|_| clock.now() < until) {
-        if let Ok(Some(Found::Current { record, .. })) = lockfile::peek(locks, &name) {
+        if let Ok(Some(Found::Current { record, .. })) = peek(locks, &name) {
             traces.add(
                 &time::boot_id(),
                 &record.boot,

@@ -1,4 +1,4 @@
-//! The scripts in Lua and what `shortcut.rs` makes of them: run side by side on the same states.
+//! The scripts in Lua and what `shortcut/` makes of them: run side by side on the same states.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::*;
-use crate::script::{Script, script};
-use crate::store::embedded::commands::Surroundings;
+use super::answer;
+use crate::script::{Answer, Call, Script, script};
 use crate::store::embedded::engine;
-use crate::store::embedded::image::{Image, Life};
+use crate::store::embedded::image::{Content, Image, Life};
+use crate::store::embedded::step::{Step, Surroundings};
 
 const CASES: u32 = 1_000;
 const KEYS: [&str; 4] = ["job", "{job}:ll:line", "{job}:ll:waiters", "{job}:ll:fence"];

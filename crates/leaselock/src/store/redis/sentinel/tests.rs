@@ -9,9 +9,9 @@ use tokio::runtime::Handle;
 
 use super::locator::*;
 use crate::store::Event;
+use crate::store::redis::RedisStore;
 use crate::store::redis::link::Link;
 use crate::store::redis::tests::{PATIENCE, Server, acquire, release, store, tag, wait_until};
-use crate::store::redis::RedisStore;
 use crate::store::url;
 use crate::store::url::Target;
 

@@ -1,0 +1,48 @@
+//! Listings of a folder that are under way.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::folder::Folder;
+use super::io_error::{FileError, system};
+use super::names::Names;
+
+/// Listings kept at once. An older one that goes on begins anew.
+const KEPT: usize = 16;
+
+/// The listings under way, by number: how far each has read the folder.
+#[derive(Debug, Default)]
+pub(super) struct Listings(Mutex<UnderWay>);
+
+#[derive(Debug, Default)]
+struct UnderWay {
+    last: u32,
+    kept: BTreeMap<u32, Names>,
+}
+
+impl Listings {
+    fn under_way(&self) -> MutexGuard<'_, UnderWay> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nobody else has it until it is put back.
+    pub(super) fn take(&self, number: u32, folder: &Folder) -> Result<Names, FileError> {
+        if let Some(names) = self.under_way().kept.remove(&number) {
+            return Ok(names);
+        }
+        let path = || folder.settings.path.join("locks");
+        Ok(Names::of(&folder.locks).map_err(|error| system("list", &path(), error))?)
+    }
+
+    /// The number under which it goes on.
+    pub(super) fn put_back(&self, names: Names) -> u32 {
+        let mut under_way = self.under_way();
+        under_way.last = under_way.last.wrapping_add(1).max(1);
+        let number = under_way.last;
+        under_way.kept.insert(number, names);
+        while under_way.kept.len() > KEPT {
+            under_way.kept.pop_first();
+        }
+        number
+    }
+}

@@ -1,0 +1,16 @@
+//! Which file the keys of a call lie in.
+
+use crate::base::error::{ErrorKind, StoreError};
+use crate::script::{Call, keys};
+
+/// What all keys of a call have in common, and with it the file that they lie in.
+pub(super) fn one_tag(call: &Call) -> Result<&str, StoreError> {
+    let mut tags = call.all_keys().map(keys::slot_tag);
+    match tags.next() {
+        Some(tag) if tags.all(|other| other == tag) => Ok(tag),
+        _ => {
+            let message = format!("{} needs keys that share one slot", call.script.name);
+            Err(StoreError::refused(ErrorKind::Internal, message))
+        }
+    }
+}
