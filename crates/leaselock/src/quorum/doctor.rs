@@ -133,3 +133,22 @@ fn together(answered: usize, nodes: usize) -> Check {
     };
     Check::new("quorum", found, fit, advice)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_majority_must_answer_and_every_further_failure_is_counted() {
+        for (answered, nodes, expected) in [
+            (5, 5, Fit::Fit),
+            (4, 5, Fit::Warn),
+            (3, 5, Fit::Warn),
+            (2, 5, Fit::Unfit),
+            (1, 1, Fit::Fit),
+        ] {
+            let fit = together(answered, nodes).fit;
+            assert_eq!(fit, expected, "{answered} of {nodes}");
+        }
+    }
+}

@@ -39,6 +39,18 @@ impl Check {
             advice: advice.map(str::to_owned),
         }
     }
+
+    pub(crate) fn fit(topic: &str, found: impl Into<String>) -> Self {
+        Check::new(topic, found, Fit::Fit, None)
+    }
+
+    pub(crate) fn warn(topic: &str, found: impl Into<String>, advice: impl AsRef<str>) -> Self {
+        Check::new(topic, found, Fit::Warn, Some(advice.as_ref()))
+    }
+
+    pub(crate) fn unfit(topic: &str, found: impl Into<String>, advice: impl AsRef<str>) -> Self {
+        Check::new(topic, found, Fit::Unfit, Some(advice.as_ref()))
+    }
 }
 
 /// How often the clock jumped, and by how much last.
@@ -57,7 +69,7 @@ pub(crate) fn clock_jumps(jumps: u64, last_ms: Option<i64>) -> Option<Check> {
         "leases that were held then ended early, and others may have got their locks: let NTP slew the server's clock \
          instead of stepping it"
     };
-    Some(Check::new("clock jumps", found, Fit::Warn, Some(advice)))
+    Some(Check::warn("clock jumps", found, advice))
 }
 
 /// Whether a promise is kept by the present set-up.
@@ -88,6 +100,18 @@ impl Promise {
             text: text.into(),
             kept,
         }
+    }
+
+    pub(crate) fn kept(text: impl Into<String>) -> Self {
+        Promise::new(Kept::Yes, text)
+    }
+
+    pub(crate) fn broken(text: impl Into<String>) -> Self {
+        Promise::new(Kept::No, text)
+    }
+
+    pub(crate) fn unknown(text: impl Into<String>) -> Self {
+        Promise::new(Kept::Unknown, text)
     }
 }
 

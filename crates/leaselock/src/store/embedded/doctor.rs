@@ -11,7 +11,7 @@ use super::names::Names;
 use super::on_disk::FolderStore;
 use super::time;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::store::report::{Check, Fit, Kept, Promise};
+use crate::store::report::{Check, Fit, Promise};
 
 /// Below this a full disk is near. A lock file takes 4 KiB.
 const LITTLE_SPACE: u64 = 64 << 20;
@@ -29,11 +29,10 @@ impl FolderStore {
                     ErrorKind::Unfit | ErrorKind::Forbidden | ErrorKind::CannotCreate
                 ) =>
             {
-                Ok(vec![Check::new(
+                Ok(vec![Check::unfit(
                     "folder",
                     error.to_string(),
-                    Fit::Unfit,
-                    Some("use another folder or a server"),
+                    "use another folder or a server",
                 )])
             }
             other => other,
@@ -52,8 +51,7 @@ pub(super) fn memory() -> Vec<Check> {
 }
 
 pub(super) fn of_memory() -> Vec<Promise> {
-    vec![Promise::new(
-        Kept::No,
+    vec![Promise::broken(
         "other processes are not excluded: each has a memory of its own",
     )]
 }
@@ -65,9 +63,8 @@ pub(super) fn of_a_folder() -> Vec<Promise> {
         "what a process holds is free at once when it and its job are gone",
         "time runs by this machine's own clock, which never steps",
     ];
-    let mut promises: Vec<_> = kept.map(|text| Promise::new(Kept::Yes, text)).into();
-    promises.push(Promise::new(
-        Kept::No,
+    let mut promises: Vec<_> = kept.map(|text| Promise::kept(text)).into();
+    promises.push(Promise::broken(
         "other machines are not excluded: that needs a server",
     ));
     promises
@@ -78,23 +75,13 @@ fn checks(folder: &Folder) -> Result<Vec<Check>, FileError> {
     let failed = |error| system("look at", path, error);
     let anchor_us = folder.anchor_us()?;
     let stat = rustix::fs::fstat(&folder.root).map_err(failed)?;
-    let mut checks = vec![Check::new(
-        "folder",
-        path.display().to_string(),
-        Fit::Fit,
-        None,
-    )];
+    let mut checks = vec![Check::fit("folder", path.display().to_string())];
     #[cfg(target_os = "linux")]
     checks.push(file_system(folder).map_err(failed)?);
     checks.push(permissions(stat.st_uid, stat.st_mode));
     checks.extend(owners(folder, &stat).map_err(failed)?);
     checks.push(space(folder).map_err(failed)?);
-    checks.push(Check::new(
-        "format",
-        time::FORMAT.to_string(),
-        Fit::Fit,
-        None,
-    ));
+    checks.push(Check::fit("format", time::FORMAT.to_string()));
     checks.push(boot(anchor_us, folder.boot_us()));
     for (topic, files) in [
         ("lock files", &folder.locks),
@@ -111,10 +98,10 @@ fn count(topic: &'static str, folder: &OwnedFd) -> Check {
     const MANY: usize = 100_000;
     let count = Names::of(folder).map_or(0, |names| names.take(MANY).count());
     if count < MANY {
-        return Check::new(topic, count.to_string(), Fit::Fit, None);
+        return Check::fit(topic, count.to_string());
     }
     let advice = "a listing takes long; another user may have put them there";
-    Check::new(topic, format!("{count} or more"), Fit::Warn, Some(advice))
+    Check::warn(topic, format!("{count} or more"), advice)
 }
 
 /// An unfit one is refused when the folder is opened, so this one is fit.
@@ -140,14 +127,14 @@ fn permissions(owner: u32, mode: rustix::fs::RawMode) -> Check {
     let found = format!("{:04o}, owned by user {owner}", mode & 0o7777);
     if mode & 0o002 != 0 && mode & 0o1000 == 0 {
         let advice = "everybody can delete the locks of others: chmod 1777";
-        return Check::new("permissions", found, Fit::Warn, Some(advice));
+        return Check::warn("permissions", found, advice);
     }
     let shared = if mode & 0o022 != 0 {
         "shared"
     } else {
         "private"
     };
-    Check::new("permissions", format!("{found}, {shared}"), Fit::Fit, None)
+    Check::fit("permissions", format!("{found}, {shared}"))
 }
 
 /// Whoever owns a sub-folder may delete any file in it, with the sticky bit or without.
@@ -163,7 +150,7 @@ fn owners(folder: &Folder, root: &Stat) -> rustix::io::Result<Vec<Check>> {
             let found =
                 format!("{name}/ belongs to user {owner}, who can delete the locks of others");
             let advice = "give locks/, sessions/ and wake/ to the owner of the folder with chown";
-            checks.push(Check::new("sub-folder", found, Fit::Warn, Some(advice)));
+            checks.push(Check::warn("sub-folder", found, advice));
         }
     }
     Ok(checks)
@@ -176,9 +163,9 @@ fn space(folder: &Folder) -> rustix::io::Result<Check> {
     let few_inodes = found.f_files > 0 && found.f_favail < 1000;
     if free < LITTLE_SPACE || few_inodes {
         let advice = "when it is full, locks can be released but new names cannot be acquired";
-        return Ok(Check::new("space", text, Fit::Warn, Some(advice)));
+        return Ok(Check::warn("space", text, advice));
     }
-    Ok(Check::new("space", text, Fit::Fit, None))
+    Ok(Check::fit("space", text))
 }
 
 fn boot(anchor_us: u64, boot_us: u64) -> Check {
@@ -188,10 +175,8 @@ fn boot(anchor_us: u64, boot_us: u64) -> Check {
         anchor_us.saturating_add(boot_us),
     );
     let ahead = store_us.abs_diff(wall_us) / 1_000_000;
-    Check::new(
+    Check::fit(
         "time",
         format!("boot {boot}, {ahead} s from the wall clock"),
-        Fit::Fit,
-        None,
     )
 }

@@ -35,31 +35,28 @@ impl RedisStore {
         if let Link::Cluster(cluster) = &self.0 {
             let endpoints = cluster.endpoints(CLOCK.now().plus(within)).await?;
             let primaries: Vec<_> = endpoints.into_iter().map(RedisStore::to).collect();
-            let shape = Shape::Cluster;
-            return Box::pin(examine_all(self.describe(), &primaries, shape, within)).await;
+            return Box::pin(examine_all(self.describe(), &primaries, within)).await;
         }
         self.examine_one(within).await
     }
 
     async fn examine_one(&self, within: Duration) -> Result<Report, StoreError> {
-        let shape = Shape::Single;
-        let (checks, facts) = examine(&self.0, shape, CLOCK.now().plus(within)).await?;
-        let promises = promises::of(&[facts], 1, shape);
+        let (checks, facts) = examine(&self.0, Shape::Single, CLOCK.now().plus(within)).await?;
+        let promises = promises::of(&[facts]);
         Ok(Report::new(self.describe(), checks, promises))
     }
 }
 
-/// Several servers at once. One that does not answer is unfit; when none does, that is an error.
-pub(crate) async fn examine_all(
+/// The primaries of a cluster at once. One that does not answer is unfit; when none does, that is an error.
+pub(super) async fn examine_all(
     name: String,
     stores: &[RedisStore],
-    shape: Shape,
     within: Duration,
 ) -> Result<Report, StoreError> {
     let until = CLOCK.now().plus(within);
     let mut asked = JoinSet::new();
     for (place, store) in stores.iter().cloned().enumerate() {
-        asked.spawn(async move { (place, examine(&store.0, shape, until).await) });
+        asked.spawn(async move { (place, examine(&store.0, Shape::Cluster, until).await) });
     }
     let mut outcomes: Vec<_> = asked.join_all().await;
     outcomes.sort_by_key(|(place, _)| *place);
@@ -83,12 +80,8 @@ pub(crate) async fn examine_all(
         let nobody = StoreError::refused(ErrorKind::Internal, "no server was named");
         return Err(silence.unwrap_or(nobody));
     }
-    let promises = promises::of(&known, stores.len(), shape);
-    let mut report = Report::new(
-        name,
-        together::checks(&known, stores.len(), shape),
-        promises,
-    );
+    let promises = promises::of(&known);
+    let mut report = Report::new(name, together::checks(&known, stores.len()), promises);
     report.nodes = nodes;
     Ok(report)
 }
@@ -130,7 +123,7 @@ async fn examine(
 fn unread(topic: &str, refusal: &str) -> Check {
     let found = format!("could not be read: {}", error_map::quoted(refusal));
     let advice = format!("allow {topic} to this user, or look up by hand what it would tell");
-    Check::new(topic, found, Fit::Warn, Some(&advice))
+    Check::warn(topic, found, advice)
 }
 
 /// The server's clock against ours, by the quickest answer, and how long a round trip takes.
@@ -171,25 +164,18 @@ fn transport(link: &Link) -> Option<Check> {
                 .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
     };
     Some(match &lane.endpoint().url().place {
-        Place::Unix(_) => Check::new("transport", "unix socket", Fit::Fit, None),
-        Place::Tcp { tls: true, .. } => Check::new("transport", "TLS", Fit::Fit, None),
-        Place::Watched(sentinels) if sentinels.tls => {
-            Check::new("transport", "TLS", Fit::Fit, None)
-        }
+        Place::Unix(_) => Check::fit("transport", "unix socket"),
+        Place::Tcp { tls: true, .. } => Check::fit("transport", "TLS"),
+        Place::Watched(sentinels) if sentinels.tls => Check::fit("transport", "TLS"),
         Place::Tcp { host, .. } if local(host) => {
-            Check::new("transport", "plain text on this machine", Fit::Fit, None)
+            Check::fit("transport", "plain text on this machine")
         }
         Place::Watched(sentinels) if sentinels.known.iter().all(|(host, _)| local(host)) => {
-            Check::new("transport", "plain text on this machine", Fit::Fit, None)
+            Check::fit("transport", "plain text on this machine")
         }
         _ => {
             let advice = "whoever can read the network can release your locks: use rediss:// where it is not your own";
-            Check::new(
-                "transport",
-                "plain text to another machine",
-                Fit::Warn,
-                Some(advice),
-            )
+            Check::warn("transport", "plain text to another machine", advice)
         }
     })
 }
@@ -205,9 +191,9 @@ async fn functions(link: &Link, until: Moment) -> Result<Option<Check>, StoreErr
         Err(line) if calls::is_absent(&line) => {
             let advice = "an administrator loads them with `leaselock functions load`";
             let found = format!("{} is not there", library.name);
-            Check::new("functions", found, Fit::Unfit, Some(advice))
+            Check::unfit("functions", found, advice)
         }
-        _ => Check::new("functions", library.name.as_str(), Fit::Fit, None),
+        _ => Check::fit("functions", library.name.as_str()),
     }))
 }
 

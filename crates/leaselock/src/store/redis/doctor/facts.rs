@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::shape::Shape;
 use crate::store::redis::answer;
-use crate::store::report::{Check, Fit};
+use crate::store::report::Check;
 
 /// What is known of one server.
 #[derive(Debug, Default)]
@@ -44,11 +44,6 @@ impl Facts {
 
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
-    }
-
-    /// Which of the servers this is, wherever it is reached.
-    pub(super) fn run_id(&self) -> Option<&str> {
-        self.get("run_id")
     }
 
     pub(super) fn is_append_only(&self) -> Option<bool> {
@@ -99,26 +94,19 @@ impl Facts {
             None => format!("Redis {}", self.get("redis_version")?),
         };
         Some(if version >= (6, 2) {
-            Check::new("server", found, Fit::Fit, None)
+            Check::fit("server", found)
         } else {
-            Check::new(
-                "server",
-                found,
-                Fit::Unfit,
-                Some("use Redis 6.2 or later, or Valkey"),
-            )
+            Check::unfit("server", found, "use Redis 6.2 or later, or Valkey")
         })
     }
 
     fn role(&self, shape: Shape) -> Option<Check> {
         Some(match self.get("role")? {
-            "master" => Check::new("role", "primary", Fit::Fit, None),
-            _ if matches!(shape, Shape::Failover | Shape::Cluster) => {
-                Check::new("role", "replica", Fit::Fit, None)
-            }
+            "master" => Check::fit("role", "primary"),
+            _ if shape == Shape::Cluster => Check::fit("role", "replica"),
             _ => {
                 let advice = "a replica grants nothing and its answers are late: name the primary in the URL";
-                Check::new("role", "replica", Fit::Unfit, Some(advice))
+                Check::unfit("role", "replica", advice)
             }
         })
     }
@@ -127,13 +115,13 @@ impl Facts {
         Some(match (self.get("cluster_enabled")?, shape) {
             ("0", Shape::Cluster) => {
                 let advice = "name it with redis:// instead of redis+cluster://";
-                Check::new("cluster", "no node of a cluster", Fit::Unfit, Some(advice))
+                Check::unfit("cluster", "no node of a cluster", advice)
             }
-            ("0", _) => Check::new("cluster", "a single server", Fit::Fit, None),
-            (_, Shape::Cluster) => Check::new("cluster", "a node of a cluster", Fit::Fit, None),
+            ("0", _) => Check::fit("cluster", "a single server"),
+            (_, Shape::Cluster) => Check::fit("cluster", "a node of a cluster"),
             _ => {
                 let advice = "name it as redis+cluster:// with some of the nodes";
-                Check::new("cluster", "a node of a cluster", Fit::Unfit, Some(advice))
+                Check::unfit("cluster", "a node of a cluster", advice)
             }
         })
     }
@@ -143,20 +131,16 @@ impl Facts {
         let topic = "persistence";
         Some(
             match (append_only, self.get("appendfsync"), self.get("save")) {
-                (true, Some("always"), _) => Check::new(
-                    topic,
-                    "every write is on disk before its answer",
-                    Fit::Fit,
-                    None,
-                ),
+                (true, Some("always"), _) => {
+                    Check::fit(topic, "every write is on disk before its answer")
+                }
                 (true, Some("everysec"), _) => {
                     let advice = "a power failure, or a kill of the server while its disk is slow, forgets the leases of \
                                   the last second or two: set appendfsync always, or use strict mode";
-                    Check::new(
+                    Check::warn(
                         topic,
                         "the append-only file is written every second",
-                        Fit::Warn,
-                        Some(advice),
+                        advice,
                     )
                 }
                 (true, when, _) => {
@@ -164,11 +148,10 @@ impl Facts {
                         "append-only file, written when: {}",
                         when.unwrap_or("unknown")
                     );
-                    Check::new(
+                    Check::warn(
                         topic,
                         found,
-                        Fit::Warn,
-                        Some("set appendfsync always, so that a restart forgets no lease"),
+                        "set appendfsync always, so that a restart forgets no lease",
                     )
                 }
                 (false, _, save) => {
@@ -179,7 +162,7 @@ impl Facts {
                     };
                     let advice = "a restart forgets leases that are still used, and a second holder gets in: \
                               set appendonly yes and appendfsync always";
-                    Check::new(topic, found, Fit::Warn, Some(advice))
+                    Check::warn(topic, found, advice)
                 }
             },
         )
@@ -189,34 +172,28 @@ impl Facts {
         let policy = self.policy()?;
         let advice = "when memory is full the server deletes locks that are held: set maxmemory-policy noeviction";
         Some(match (policy, self.number("maxmemory")) {
-            ("noeviction", _) => Check::new("eviction policy", policy, Fit::Fit, None),
+            ("noeviction", _) => Check::fit("eviction policy", policy),
             (_, Some(0)) => {
                 let found = format!("{policy}, without effect while maxmemory is 0");
-                Check::new("eviction policy", found, Fit::Unfit, Some(advice))
+                Check::unfit("eviction policy", found, advice)
             }
-            _ => Check::new("eviction policy", policy, Fit::Unfit, Some(advice)),
+            _ => Check::unfit("eviction policy", policy, advice),
         })
     }
 
     fn memory(&self) -> Option<Check> {
         let (limit, used) = (self.number("maxmemory")?, self.number("used_memory")?);
         let Some(percent) = used.saturating_mul(100).checked_div(limit) else {
-            return Some(Check::new(
-                "memory",
-                "no limit (maxmemory 0)",
-                Fit::Fit,
-                None,
-            ));
+            return Some(Check::fit("memory", "no limit (maxmemory 0)"));
         };
         let found = format!("{percent} % of maxmemory");
         Some(if percent < 90 {
-            Check::new("memory", found, Fit::Fit, None)
+            Check::fit("memory", found)
         } else {
-            Check::new(
+            Check::warn(
                 "memory",
                 found,
-                Fit::Warn,
-                Some("a full server grants no locks: raise maxmemory"),
+                "a full server grants no locks: raise maxmemory",
             )
         })
     }
@@ -225,11 +202,11 @@ impl Facts {
     fn protection(&self) -> Option<Check> {
         let mode = self.get("protected-mode")?;
         if mode == "yes" || self.open != Some(true) {
-            return Some(Check::new("protected mode", mode, Fit::Fit, None));
+            return Some(Check::fit("protected mode", mode));
         }
         let advice = "any machine that reaches the server is let in without a password: \
                       set protected-mode yes, or a password";
-        Some(Check::new("protected mode", mode, Fit::Warn, Some(advice)))
+        Some(Check::warn("protected mode", mode, advice))
     }
 
     /// Whether anybody can break locks.
@@ -237,9 +214,9 @@ impl Facts {
         let advice = "whoever reaches the server can break every lock: set requirepass, or ACL users and \
                       `user default off`";
         Some(if self.open? {
-            Check::new("login", "nobody needs a password", Fit::Warn, Some(advice))
+            Check::warn("login", "nobody needs a password", advice)
         } else {
-            Check::new("login", "needs a password", Fit::Fit, None)
+            Check::fit("login", "needs a password")
         })
     }
 
@@ -257,17 +234,17 @@ impl Facts {
             (None, _) => format!("{attached} attached"),
         };
         Some(match (attached, needed) {
-            (0, _) | (_, None) => Check::new("replicas", found, Fit::Fit, None),
+            (0, _) | (_, None) => Check::fit("replicas", found),
             (_, Some(0)) => {
                 let advice = "a primary that is cut off goes on granting, and a failover forgets it: \
                               set min-replicas-to-write 1 and a small min-replicas-max-lag";
-                Check::new("replicas", found, Fit::Warn, Some(advice))
+                Check::warn("replicas", found, advice)
             }
             (_, Some(_)) if !self.holds_scripts_to_replicas() => {
                 let advice = "early servers let scripts write whatever min-replicas-to-write says: use 6.2.14 or later";
-                Check::new("replicas", found, Fit::Warn, Some(advice))
+                Check::warn("replicas", found, advice)
             }
-            _ => Check::new("replicas", found, Fit::Fit, None),
+            _ => Check::fit("replicas", found),
         })
     }
 }
@@ -280,11 +257,11 @@ pub(super) fn clock(offset_us: i64) -> Check {
     );
     let found = format!("{} ms {sign} this machine", amount / 1000);
     if amount <= 1_000_000 {
-        return Check::new("clock", found, Fit::Fit, None);
+        return Check::fit("clock", found);
     }
     let advice = "leases run by the server's wall clock; one that is off will be set right some day, and that step \
                   ends leases early or keeps them too long: run NTP on both machines";
-    Check::new("clock", found, Fit::Warn, Some(advice))
+    Check::warn("clock", found, advice)
 }
 
 pub(super) fn latency(median: Duration) -> Check {
@@ -294,11 +271,11 @@ pub(super) fn latency(median: Duration) -> Check {
         median.subsec_micros() % 1000
     );
     if median <= Duration::from_millis(50) {
-        return Check::new("latency", found, Fit::Fit, None);
+        return Check::fit("latency", found);
     }
     let advice =
         "a request may take a quarter of the ttl at most: choose a long ttl, or a server nearby";
-    Check::new("latency", found, Fit::Warn, Some(advice))
+    Check::warn("latency", found, advice)
 }
 
 /// `ACL GETUSER default` shows a user that is on and has no password.

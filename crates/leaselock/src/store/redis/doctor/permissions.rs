@@ -8,7 +8,7 @@ use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::store::redis::answer;
 use crate::store::redis::link::Link;
-use crate::store::report::{Check, Fit};
+use crate::store::report::Check;
 
 /// Every command that our connections send or our scripts call, with arguments of the right number.
 pub(in crate::store::redis) const USED: &[&[&str]] = &[
@@ -122,18 +122,17 @@ async fn by_trying(link: &Link, until: Moment, why: &str) -> Result<Check, Store
 
 fn judge(denied: &[&str], otherwise: &str) -> Check {
     if denied.is_empty() {
-        Check::new("permissions", otherwise, Fit::Fit, None)
+        Check::fit("permissions", otherwise)
     } else {
         let rights: Vec<String> = denied
             .iter()
             .map(|command| format!("+{}", command.to_lowercase()))
             .collect();
         let advice = format!("give the user {}", rights.join(" "));
-        Check::new(
+        Check::unfit(
             "permissions",
             format!("not allowed: {}", denied.join(", ")),
-            Fit::Unfit,
-            Some(&advice),
+            advice,
         )
     }
 }

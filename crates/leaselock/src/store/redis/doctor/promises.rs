@@ -1,27 +1,16 @@
 //! What a set-up can promise and what it cannot, in sentences. No I/O.
 
 use super::facts::Facts;
-use super::shape::Shape;
-use super::together::{apart_us, majority};
+use super::together::apart_us;
 use crate::store::report::{Kept, Promise};
 
-/// `named` is how many servers there should be; `known` are those that answered. What several keep is what the weakest
-/// of them keeps.
-pub(super) fn of(known: &[Facts], named: usize, shape: Shape) -> Vec<Promise> {
-    let mut promises = vec![
-        worst(known, |facts| restart(facts, shape)),
-        worst(known, eviction),
-    ];
-    match shape {
-        Shape::Single | Shape::Failover | Shape::Cluster => promises.extend(failover(known)),
-        Shape::Quorum => promises.push(vote(known.len(), named)),
-    }
+/// `known` are the servers that answered. What several keep is what the weakest of them keeps.
+pub(super) fn of(known: &[Facts]) -> Vec<Promise> {
+    let mut promises = vec![worst(known, restart), worst(known, eviction)];
+    promises.extend(failover(known));
     promises.push(clocks(known));
     promises.extend(access(known));
-    promises.push(Promise::new(
-        Kept::Yes,
-        "fencing tokens grow with every grant, also after leases were forgotten, unless a clock is set back too",
-    ));
+    promises.push(Promise::kept("fencing tokens grow with every grant, also after leases were forgotten, unless a clock is set back too"));
     promises
 }
 
@@ -34,20 +23,16 @@ fn worst(known: &[Facts], sentence: impl Fn(&Facts) -> Promise) -> Promise {
     };
     let all = known.iter().map(sentence);
     all.max_by_key(badness)
-        .unwrap_or_else(|| Promise::new(Kept::Unknown, "no server answered"))
+        .unwrap_or_else(|| Promise::unknown("no server answered"))
 }
 
-fn restart(facts: &Facts, shape: Shape) -> Promise {
+fn restart(facts: &Facts) -> Promise {
     let Some(append_only) = facts.is_append_only() else {
         let text =
             "whether a restart forgets leases: the settings for persistence could not be read";
-        return Promise::new(Kept::Unknown, text);
+        return Promise::unknown(text);
     };
-    let overlap = if shape == Shape::Quorum {
-        "so it must not vote again before the longest ttl has passed"
-    } else {
-        "and others get them while their holders go on"
-    };
+    let overlap = "and others get them while their holders go on";
     let (kept, text) = match (append_only, facts.get("appendfsync")) {
         (true, Some("always")) => (
             Kept::Yes,
@@ -57,8 +42,7 @@ fn restart(facts: &Facts, shape: Shape) -> Promise {
             Kept::No,
             format!(
                 "a power failure of a server, or a kill of it while its disk is slow, forgets its leases of the last \
-                 second or two, {overlap}{}",
-                if shape == Shape::Quorum { "" } else { "; strict mode keeps the others out" }
+                 second or two, {overlap}; strict mode keeps the others out"
             ),
         ),
         (true, _) => (
@@ -75,13 +59,11 @@ fn restart(facts: &Facts, shape: Shape) -> Promise {
 
 fn eviction(facts: &Facts) -> Promise {
     match facts.policy() {
-        Some("noeviction") => Promise::new(
-            Kept::Yes,
+        Some("noeviction") => Promise::kept(
             "a full server refuses new locks and deletes none; release and extend go on",
         ),
-        Some(_) => Promise::new(Kept::No, "a full server deletes locks that are held"),
-        None => Promise::new(
-            Kept::Unknown,
+        Some(_) => Promise::broken("a full server deletes locks that are held"),
+        None => Promise::unknown(
             "whether a full server deletes locks: its eviction policy could not be read",
         ),
     }
@@ -99,63 +81,26 @@ fn failover(known: &[Facts]) -> Vec<Promise> {
         })
     else {
         let text = "what a failover forgets: the server does not say whether it has replicas";
-        return vec![Promise::new(Kept::Unknown, text)];
+        return vec![Promise::unknown(text)];
     };
     if attached == 0 {
         let text = "while the server is down or cut off nobody gets a lock: it has no replica that could take its place";
-        return vec![Promise::new(Kept::No, text)];
+        return vec![Promise::broken(text)];
     }
-    let mut promises = vec![Promise::new(
-        Kept::No,
+    let mut promises = vec![Promise::broken(
         "a failover forgets the grants that had not reached the replica, and others get them while their holders go on",
     )];
     let lag = facts.number("min-replicas-max-lag").unwrap_or_default();
     promises.push(match facts.number("min-replicas-to-write") {
-        Some(needed) if needed > 0 && !facts.holds_scripts_to_replicas() => Promise::new(
-            Kept::No,
-            "a primary that is cut off goes on granting: before version 6.2.14 a script writes whatever \
-             min-replicas-to-write says",
-        ),
-        Some(0) => Promise::new(
-            Kept::No,
-            "a primary that is cut off from its replicas goes on granting while one of them takes its place",
-        ),
-        Some(needed) if lag > 0 => Promise::new(
-            Kept::Yes,
-            format!(
+        Some(needed) if needed > 0 && !facts.holds_scripts_to_replicas() => Promise::broken("a primary that is cut off goes on granting: before version 6.2.14 a script writes whatever \
+             min-replicas-to-write says"),
+        Some(0) => Promise::broken("a primary that is cut off from its replicas goes on granting while one of them takes its place"),
+        Some(needed) if lag > 0 => Promise::kept(format!(
                 "a primary that has not heard from {needed} of its replicas for {lag} s grants and extends nothing"
-            ),
-        ),
-        _ => Promise::new(
-            Kept::Unknown,
-            "whether a primary that is cut off goes on granting: min-replicas-to-write could not be read",
-        ),
+            )),
+        _ => Promise::unknown("whether a primary that is cut off goes on granting: min-replicas-to-write could not be read"),
     });
     promises
-}
-
-fn vote(answered: usize, named: usize) -> Promise {
-    let spare = named.saturating_sub(majority(named));
-    if spare == 0 || answered < majority(named) {
-        let text = format!(
-            "{answered} of {named} servers answer, and a majority must: the failure of one stops all locks"
-        );
-        return Promise::new(Kept::No, text);
-    }
-    let missing = named - answered;
-    let text = match spare - missing.min(spare) {
-        0 => format!("no further failure is outlived: {answered} of {named} servers answer"),
-        1 => "locks go on when one more server is down, frozen or cut off".to_owned(),
-        more => format!("locks go on when {more} more servers are down, frozen or cut off"),
-    };
-    Promise::new(
-        if missing >= spare {
-            Kept::No
-        } else {
-            Kept::Yes
-        },
-        text,
-    )
 }
 
 /// A clock that is off will be set right some day, and that is a step.
@@ -163,10 +108,7 @@ fn clocks(known: &[Facts]) -> Promise {
     const OFF_US: u64 = 1_000_000;
     let offsets = known.iter().filter_map(|facts| facts.offset_us);
     let Some(farthest) = offsets.map(i64::unsigned_abs).max() else {
-        return Promise::new(
-            Kept::Unknown,
-            "whether the clocks agree: no server told its time",
-        );
+        return Promise::unknown("whether the clocks agree: no server told its time");
     };
     let apart = apart_us(known).unwrap_or_default();
     if farthest.max(apart) <= OFF_US {
@@ -174,13 +116,13 @@ fn clocks(known: &[Facts]) -> Promise {
             "the clocks agree to {} ms, so none is about to be set right; a step would end leases early or late by as much",
             farthest.max(apart) / 1000
         );
-        return Promise::new(Kept::Yes, text);
+        return Promise::kept(text);
     }
     let text = format!(
         "a clock is off by {} s: the step that sets it right ends leases early, or keeps them too long",
         farthest.max(apart) / 1_000_000
     );
-    Promise::new(Kept::No, text)
+    Promise::broken(text)
 }
 
 /// Who can break a lock without being asked.
@@ -194,23 +136,17 @@ fn access(known: &[Facts]) -> Vec<Promise> {
         })
     };
     let password = match any(|facts| facts.open) {
-        Some(Some(false)) => Promise::new(
-            Kept::Yes,
-            "nobody takes or breaks a lock without a password",
-        ),
-        Some(Some(true)) => Promise::new(
-            Kept::No,
-            "whoever reaches a server takes and breaks locks without a password",
-        ),
-        _ => Promise::new(
-            Kept::Unknown,
+        Some(Some(false)) => Promise::kept("nobody takes or breaks a lock without a password"),
+        Some(Some(true)) => {
+            Promise::broken("whoever reaches a server takes and breaks locks without a password")
+        }
+        _ => Promise::unknown(
             "whether strangers can break locks: the rights of the user `default` could not be read",
         ),
     };
     let mut promises = vec![password];
     if any(|facts| facts.readable) == Some(Some(true)) {
-        promises.push(Promise::new(
-            Kept::No,
+        promises.push(Promise::broken(
             "whoever reads the network between here and a server can give back the locks of others",
         ));
     }

@@ -1,7 +1,6 @@
 //! What several servers are together, and what a set-up can promise: from facts alone.
 
 use super::facts::Facts;
-use super::shape::Shape;
 use super::{promises, together};
 use crate::store::report::{Check, Fit, Kept, Promise};
 
@@ -45,44 +44,6 @@ fn kept(promises: &[Promise], words: &str) -> Kept {
 }
 
 #[test]
-fn an_even_number_of_voters_is_a_warning_and_fewer_than_three_are_unfit() {
-    for (named, expected) in [
-        (1, Fit::Unfit),
-        (2, Fit::Unfit),
-        (3, Fit::Fit),
-        (4, Fit::Warn),
-        (5, Fit::Fit),
-        (6, Fit::Warn),
-    ] {
-        let known: Vec<_> = (0..named).map(|n| facts(&n.to_string(), 0, "")).collect();
-        let checks = together::checks(&known, named, Shape::Quorum);
-        assert_eq!(fit(&checks, "number of servers"), expected, "{named}");
-    }
-    let checks = together::checks(&three(""), 3, Shape::Cluster);
-    assert!(
-        checks
-            .iter()
-            .all(|check| check.topic != "number of servers")
-    );
-}
-
-#[test]
-fn one_server_that_is_listed_twice_is_unfit() {
-    let known = ["a", "b", "a"].map(|id| facts(id, 0, ""));
-    let checks = together::checks(&known, 3, Shape::Quorum);
-    assert_eq!(fit(&checks, "servers"), Fit::Unfit);
-    assert_eq!(
-        fit(&together::checks(&three(""), 3, Shape::Quorum), "servers"),
-        Fit::Fit
-    );
-    let silent = together::checks(&[Facts::default()], 3, Shape::Quorum);
-    assert!(
-        silent.iter().all(|check| check.topic != "servers"),
-        "none tells which it is"
-    );
-}
-
-#[test]
 fn clocks_are_compared_with_each_other_and_not_only_with_ours() {
     for (offsets, expected) in [
         ([-600_000, 600_000], Fit::Warn),
@@ -90,14 +51,14 @@ fn clocks_are_compared_with_each_other_and_not_only_with_ours() {
         ([i64::MIN, i64::MAX], Fit::Warn),
     ] {
         let known = offsets.map(|offset| facts("x", offset, ""));
-        let checks = together::checks(&known, 2, Shape::Failover);
+        let checks = together::checks(&known, 2);
         assert_eq!(
             fit(&checks, "clocks of the servers"),
             expected,
             "{offsets:?}"
         );
     }
-    let alone = together::checks(&three("")[..1], 1, Shape::Failover);
+    let alone = together::checks(&three("")[..1], 1);
     assert!(
         alone
             .iter()
@@ -106,32 +67,12 @@ fn clocks_are_compared_with_each_other_and_not_only_with_ours() {
 }
 
 #[test]
-fn a_majority_must_answer_and_every_further_failure_is_counted() {
-    for (answered, named, expected, outlives) in [
-        (5, 5, Fit::Fit, Kept::Yes),
-        (4, 5, Fit::Warn, Kept::Yes),
-        (3, 5, Fit::Warn, Kept::No),
-        (2, 5, Fit::Unfit, Kept::No),
-        (1, 1, Fit::Fit, Kept::No),
-    ] {
-        let known: Vec<_> = (0..answered)
-            .map(|n| facts(&n.to_string(), 0, DURABLE))
-            .collect();
-        let checks = together::checks(&known, named, Shape::Quorum);
+fn each_primary_that_does_not_answer_is_a_warning() {
+    for (answered, named, expected) in [(3, 3, Fit::Fit), (2, 3, Fit::Warn), (1, 3, Fit::Warn)] {
+        let checks = together::checks(&three(DURABLE)[..answered], named);
         assert_eq!(
             fit(&checks, "servers that answer"),
             expected,
-            "{answered} of {named}"
-        );
-        let promises = promises::of(&known, named, Shape::Quorum);
-        let vote = promises.iter().find(|promise| {
-            ["go on when", "no further failure", "of one stops"]
-                .iter()
-                .any(|words| promise.text.contains(words))
-        });
-        assert_eq!(
-            vote.map(|vote| vote.kept),
-            Some(outlives),
             "{answered} of {named}"
         );
     }
@@ -139,7 +80,7 @@ fn a_majority_must_answer_and_every_further_failure_is_counted() {
 
 #[test]
 fn what_a_restart_forgets_is_said_for_the_weakest_server() {
-    let single = |info| promises::of(&[facts("a", 0, info)], 1, Shape::Single);
+    let single = |info| promises::of(&[facts("a", 0, info)]);
     assert_eq!(kept(&single(DURABLE), "neither a restart"), Kept::Yes);
     assert_eq!(
         kept(&single(FORGETFUL), "restart of a server forgets"),
@@ -165,16 +106,16 @@ fn what_a_restart_forgets_is_said_for_the_weakest_server() {
     );
     let mut known = three(DURABLE);
     known[1] = facts("b", 0, FORGETFUL);
-    let promises = promises::of(&known, 3, Shape::Quorum);
+    let promises = promises::of(&known);
     assert_eq!(
-        kept(&promises, "must not vote again before the longest ttl"),
+        kept(&promises, "a restart of a server forgets its leases"),
         Kept::No
     );
 }
 
 #[test]
 fn eviction_and_failover_are_said_in_words() {
-    let of = |info: &str| promises::of(&[facts("a", 0, info)], 1, Shape::Failover);
+    let of = |info: &str| promises::of(&[facts("a", 0, info)]);
     let lru = of("maxmemory_policy:allkeys-lru\nconnected_slaves:1\n");
     assert_eq!(kept(&lru, "deletes locks that are held"), Kept::No);
     assert_eq!(kept(&lru, "a failover forgets"), Kept::No);
@@ -200,7 +141,7 @@ fn eviction_and_failover_are_said_in_words() {
 #[test]
 fn who_can_break_locks_is_said_for_the_most_open_server() {
     let mut known = three(DURABLE);
-    let said = |known: &[Facts]| promises::of(known, 3, Shape::Quorum);
+    let said = |known: &[Facts]| promises::of(known);
     assert_eq!(kept(&said(&known), "without a password"), Kept::Yes);
     known[2].open = None;
     assert_eq!(kept(&said(&known), "whether strangers"), Kept::Unknown);

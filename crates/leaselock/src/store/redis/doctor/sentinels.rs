@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::together::majority;
 use crate::base::error::StoreError;
-use crate::store::report::{Check, Fit, Kept, Promise};
+use crate::store::report::{Check, Promise};
 
 /// What follows once a primary is found to be down takes no longer, as a rule.
 const ELECTION: Duration = Duration::from_secs(2);
@@ -14,37 +13,37 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// All that the Sentinels of one service say.
 #[derive(Debug)]
-pub(in crate::store::redis) struct View {
-    pub(in crate::store::redis) service: String,
-    pub(in crate::store::redis) told: Vec<Told>,
+pub(crate) struct View {
+    pub(crate) service: String,
+    pub(crate) told: Vec<Told>,
 }
 
 /// One of them.
 #[derive(Debug)]
-pub(in crate::store::redis) struct Told {
-    pub(in crate::store::redis) place: String,
+pub(crate) struct Told {
+    pub(crate) place: String,
     /// `None` when it does not know the service.
-    pub(in crate::store::redis) said: Result<Option<About>, StoreError>,
+    pub(crate) said: Result<Option<About>, StoreError>,
 }
 
 /// What one of them knows of the service.
 #[derive(Debug, Clone)]
-pub(in crate::store::redis) struct About {
+pub(crate) struct About {
     /// Its own id, or its address when it keeps that to itself.
-    pub(in crate::store::redis) id: String,
-    pub(in crate::store::redis) primary: String,
+    pub(crate) id: String,
+    pub(crate) primary: String,
     /// How many there are, itself included, also those that are down.
-    pub(in crate::store::redis) sentinels: u64,
+    pub(crate) sentinels: u64,
     /// How many must find the primary down.
-    pub(in crate::store::redis) quorum: u64,
-    pub(in crate::store::redis) replicas: u64,
-    pub(in crate::store::redis) down_after: Duration,
-    pub(in crate::store::redis) failover_timeout: Duration,
+    pub(crate) quorum: u64,
+    pub(crate) replicas: u64,
+    pub(crate) down_after: Duration,
+    pub(crate) failover_timeout: Duration,
 }
 
 impl View {
     /// For leases of this length.
-    pub(in crate::store::redis) fn checks(&self, ttl: Duration) -> Vec<Check> {
+    pub(crate) fn checks(&self, ttl: Duration) -> Vec<Check> {
         if self.voters().next().is_none() {
             return vec![self.answering()];
         }
@@ -54,7 +53,7 @@ impl View {
     }
 
     /// Whether the failure of the primary is outlived; `None` when there is nobody to take its place.
-    pub(in crate::store::redis) fn promise(&self) -> Option<Promise> {
+    pub(crate) fn promise(&self) -> Option<Promise> {
         if self.voters().all(|about| about.replicas == 0) {
             return None;
         }
@@ -63,13 +62,13 @@ impl View {
             let text = format!(
                 "when the primary dies no other is chosen: {needed} Sentinels must agree, and {answer} answer"
             );
-            Promise::new(Kept::No, text)
+            Promise::broken(text)
         } else {
             let spare = answer - needed;
             let text = format!(
                 "when the primary dies the Sentinels choose another, also while {spare} more of them are down"
             );
-            Promise::new(Kept::Yes, text)
+            Promise::kept(text)
         })
     }
 
@@ -114,14 +113,14 @@ impl View {
         }
         let unknown = self.told.iter().any(|one| matches!(one.said, Ok(None)));
         if answer == known && !silent && !unknown {
-            return Check::new("Sentinels", found, Fit::Fit, None);
+            return Check::fit("Sentinels", found);
         }
         let advice = format!(
             "bring the others back; for one that is gone for good send `SENTINEL RESET {}` to each of the rest, half a \
              minute apart, because it is counted until then",
             self.service
         );
-        Check::new("Sentinels", found, Fit::Warn, Some(&advice))
+        Check::warn("Sentinels", found, advice)
     }
 
     fn number(&self) -> Check {
@@ -131,7 +130,7 @@ impl View {
         if known < 3 {
             let advice = "with fewer than three the failure of one leaves too few to choose another primary: use three or \
                           five, each on a machine of its own";
-            return Check::new(topic, found, Fit::Warn, Some(advice));
+            return Check::warn(topic, found, advice);
         }
         if known.is_multiple_of(2) {
             let advice = format!(
@@ -139,9 +138,9 @@ impl View {
                 known - 1,
                 known + 1
             );
-            return Check::new(topic, found, Fit::Warn, Some(&advice));
+            return Check::warn(topic, found, advice);
         }
-        Check::new(topic, found, Fit::Fit, None)
+        Check::fit(topic, found)
     }
 
     /// Whether as many can agree as must.
@@ -163,19 +162,19 @@ impl View {
         if most > known {
             let advice =
                 format!("so many there are not, so no other primary is ever chosen: {set}");
-            return Check::new(topic, found, Fit::Warn, Some(&advice));
+            return Check::warn(topic, found, advice);
         }
         if answer < self.needed() {
             let advice = format!(
                 "{answer} answer, so no other primary is chosen now: bring the others back"
             );
-            return Check::new(topic, found, Fit::Warn, Some(&advice));
+            return Check::warn(topic, found, advice);
         }
         if quorums.len() > 1 {
             let advice = format!("they do not agree on the number: {set}");
-            return Check::new(topic, found, Fit::Warn, Some(&advice));
+            return Check::warn(topic, found, advice);
         }
-        Check::new(topic, found, Fit::Fit, None)
+        Check::fit(topic, found)
     }
 
     fn primary(&self) -> Check {
@@ -186,7 +185,7 @@ impl View {
         let mut all = named.iter();
         if let (Some((primary, _)), None) = (all.next(), all.next()) {
             let found = format!("{primary}, by all that answer");
-            return Check::new("primary named", found, Fit::Fit, None);
+            return Check::fit("primary named", found);
         }
         let each: Vec<String> = named
             .iter()
@@ -194,7 +193,7 @@ impl View {
             .collect();
         let advice = "two servers may be written to at once: when it stays so for longer than a switch takes, see what cuts \
                       some of them off, or which of them watches another server under this name";
-        Check::new("primary named", each.join(", "), Fit::Unfit, Some(advice))
+        Check::unfit("primary named", each.join(", "), advice)
     }
 
     /// How long the primary is away, by the slowest.
@@ -208,14 +207,14 @@ impl View {
         );
         // Renewal begins when a third of the time is over, so a half is left at least.
         if away <= ttl / 2 {
-            return Check::new("a switch", found, Fit::Fit, None);
+            return Check::fit("a switch", found);
         }
         let advice = format!(
             "leases of {ttl:?} may end meanwhile: ask for a ttl of {} s or more, or lower down-after-milliseconds on each \
              Sentinel",
             (2 * away).as_millis().div_ceil(1000)
         );
-        Check::new("a switch", found, Fit::Warn, Some(&advice))
+        Check::warn("a switch", found, advice)
     }
 
     fn failed_switch(&self, ttl: Duration) -> Check {
@@ -227,14 +226,14 @@ impl View {
             timeout.as_millis()
         );
         if again <= ttl.max(PATIENCE) {
-            return Check::new("a switch that fails", found, Fit::Fit, None);
+            return Check::fit("a switch that fails", found);
         }
         let advice = format!(
             "leases of {ttl:?} have ended by then, and nobody gets a lock before: lower failover-timeout on each Sentinel, \
              to {} or so",
             PATIENCE.as_millis() / 2
         );
-        Check::new("a switch that fails", found, Fit::Warn, Some(&advice))
+        Check::warn("a switch that fails", found, advice)
     }
 
     fn longest(&self, setting: impl Fn(&About) -> Duration) -> Duration {
@@ -243,6 +242,5 @@ impl View {
 }
 
 fn most_of(sentinels: u64) -> u64 {
-    let sentinels = usize::try_from(sentinels).unwrap_or(usize::MAX);
-    majority(sentinels) as u64
+    sentinels / 2 + 1
 }
