@@ -10,7 +10,6 @@ use tokio::time::timeout;
 
 use super::driver::Opened;
 use super::endpoint::Endpoint;
-use super::error_map;
 use super::heartbeat::PATIENCE;
 use super::subscriber;
 use super::subscriber::Sessions;
@@ -42,12 +41,12 @@ async fn session(endpoint: &Endpoint, bells: &Arc<Subscriptions>) -> Result<(), 
     let told = Arc::clone(bells);
     let Opened {
         connection,
-        leash,
+        control,
         driver,
     } = endpoint.for_messages(move |push| tell(&told, push)).await?;
     tokio::select! {
         () = driver => Err(subscriber::ended(endpoint)),
-        error = subscriber::until_silent(endpoint, connection.clone(), &leash) => Err(error),
+        error = subscriber::until_silent(endpoint, connection.clone(), &control) => Err(error),
         outcome = follow(endpoint, bells, connection) => outcome,
     }
 }
@@ -116,9 +115,7 @@ pub(super) async fn each<'a>(
         Err(_) => return Err(subscriber::silent(endpoint)),
     };
     let meaning = |answer| match answer {
-        Value::ServerError(reply) => Err(error_map::surely_not(
-            endpoint.explain(&error_map::line(&reply)),
-        )),
+        Value::ServerError(reply) => Err(endpoint.refusal(&reply)),
         _ => Ok(()),
     };
     let names = channels.iter().map(|channel| &**channel);

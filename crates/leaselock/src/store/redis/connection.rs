@@ -104,13 +104,8 @@ impl Connection {
         commands: &Pipeline,
         until: Moment,
     ) -> Result<Value, StoreError> {
-        let live = self.connected(until).await?;
-        let mut connection = live.connection.clone();
         let behind_multi = commands.len() + 1;
-        let sending = connection.send_packed_commands(commands, behind_multi, 1);
-        let sent = timeout(left(until), sending).await;
-        let exec = |answers: Vec<Value>| answers.into_iter().next().unwrap_or(Value::Nil);
-        self.outcome(&live, sent.map(|answers| answers.map(exec)))
+        self.answer_at(commands, behind_multi, until).await
     }
 
     /// Waits until there is a connection.
@@ -127,14 +122,24 @@ impl Connection {
         command: &Cmd,
         until: Moment,
     ) -> Result<Value, StoreError> {
-        let live = self.connected(until).await?;
-        let mut connection = live.connection.clone();
         let mut both = Pipeline::with_capacity(2);
         both.cmd("ASKING").add_command(command.clone());
-        let sending = connection.send_packed_commands(&both, 1, 1);
+        self.answer_at(&both, 1, until).await
+    }
+
+    /// Sends commands that leave together, and returns one of their answers.
+    async fn answer_at(
+        self: &Arc<Self>,
+        commands: &Pipeline,
+        place: usize,
+        until: Moment,
+    ) -> Result<Value, StoreError> {
+        let live = self.connected(until).await?;
+        let mut connection = live.connection.clone();
+        let sending = connection.send_packed_commands(commands, place, 1);
         let sent = timeout(left(until), sending).await;
-        let second = |answers: Vec<Value>| answers.into_iter().next().unwrap_or(Value::Nil);
-        self.outcome(&live, sent.map(|answers| answers.map(second)))
+        let one = |answers: Vec<Value>| answers.into_iter().next().unwrap_or(Value::Nil);
+        self.outcome(&live, sent.map(|answers| answers.map(one)))
     }
 
     /// What sending came to: an answer, a broken connection, or none in time.
@@ -145,11 +150,11 @@ impl Connection {
     ) -> Result<Value, StoreError> {
         match sent {
             Ok(Ok(value)) => {
-                live.leash.answered();
+                live.control.answered();
                 Ok(value)
             }
             // Another request has waited too long for the same server.
-            Ok(Err(_)) if live.leash.was_silent() => Err(self.no_answer()),
+            Ok(Err(_)) if live.control.was_silent() => Err(self.no_answer()),
             Ok(Err(error)) => {
                 self.give_up(live);
                 Err(error_map::from_connection(
@@ -159,7 +164,7 @@ impl Connection {
             }
             Err(_) => {
                 // What is still queued must not reach a stalled server later, long after the clean-up.
-                live.leash.give_up_on_silence();
+                live.control.give_up_on_silence();
                 self.give_up(live);
                 Err(self.no_answer())
             }

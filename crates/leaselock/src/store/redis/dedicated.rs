@@ -98,7 +98,7 @@ impl DedicatedConnection {
     async fn send(&mut self, command: &Cmd, within: Duration) -> Result<redis::Value, StoreError> {
         match timeout(within, self.raw.connection.send_packed_command(command)).await {
             Ok(Ok(answer)) => {
-                self.raw.leash.answered();
+                self.raw.control.answered();
                 Ok(answer)
             }
             Ok(Err(error)) => Err(error_map::from_connection(
@@ -106,7 +106,7 @@ impl DedicatedConnection {
                 &self.endpoint.to_string(),
             )),
             Err(_) => {
-                self.raw.leash.abort();
+                self.raw.control.abort();
                 self.raw.driver.stop();
                 let message = format!("no answer from {} in time", self.endpoint);
                 Err(StoreError::unknown(ErrorKind::TimedOut, message))

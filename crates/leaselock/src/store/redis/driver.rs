@@ -14,11 +14,42 @@ use super::socket::SocketControl;
 /// What moves the bytes of a connection while it is polled.
 pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A connection and its socket's leash, with `D`, which moves its bytes.
+/// A connection, what closes its socket, and `D`, which moves its bytes.
 pub(super) struct Opened<D> {
     pub(super) connection: MultiplexedConnection,
-    pub(super) leash: Arc<SocketControl>,
+    pub(super) control: Arc<SocketControl>,
     pub(super) driver: D,
+}
+
+impl Opened<Driver> {
+    /// From here on the present runtime moves the bytes.
+    pub(super) fn spawn(self) -> Opened<RunningDriver> {
+        Opened {
+            connection: self.connection,
+            control: self.control,
+            driver: RunningDriver::start(self.driver),
+        }
+    }
+
+    /// The same. The ear closes with the driver, or before it when the line is silent: requests go on then, each with
+    /// its own deadline, and waiters are told elsewhere. The driver comes first, so that a runtime that was not driven
+    /// for a while reads what has come before it calls the line silent.
+    pub(super) fn spawn_to_hear(mut self, ear: &Arc<PushReceiver>) -> Opened<RunningDriver> {
+        let closing = Closing(Arc::clone(ear));
+        let (connection, control) = (self.connection.clone(), Arc::clone(&self.control));
+        let mut driver = self.driver;
+        self.driver = Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = &mut driver => {}
+                _ = heartbeat::until_silent(connection, &control) => {
+                    drop(closing);
+                    driver.await;
+                }
+            }
+        });
+        self.spawn()
+    }
 }
 
 /// A driver on the runtime that made it. Dropping this closes the socket, even when answers are still owed: the
@@ -31,7 +62,7 @@ pub(super) struct RunningDriver {
 }
 
 impl RunningDriver {
-    pub(super) fn start(driver: Driver) -> Self {
+    fn start(driver: Driver) -> Self {
         let tells = Arc::new(OnceLock::<ConnectionEvents>::new());
         let told = Arc::clone(&tells);
         let task = tokio::spawn(async move {
@@ -47,28 +78,6 @@ impl RunningDriver {
         if self.tells.set(trouble.clone()).is_ok() && self.is_over() {
             trouble.happened();
         }
-    }
-
-    /// The ear closes with it, or before it when the line is silent: requests go on then, each with its own deadline,
-    /// and waiters are told elsewhere. The driver comes first, so that a runtime that was not driven for a while reads
-    /// what has come before it calls the line silent.
-    pub(super) fn start_hearing(
-        mut driver: Driver,
-        ear: &Arc<PushReceiver>,
-        connection: MultiplexedConnection,
-        leash: Arc<SocketControl>,
-    ) -> Self {
-        let closing = Closing(Arc::clone(ear));
-        RunningDriver::start(Box::pin(async move {
-            tokio::select! {
-                biased;
-                () = &mut driver => {}
-                _ = heartbeat::until_silent(connection, &leash) => {
-                    drop(closing);
-                    driver.await;
-                }
-            }
-        }))
     }
 
     /// Closes the socket as soon as its runtime gets to it.

@@ -93,7 +93,7 @@ impl Endpoint {
 
     /// A server that does not like our certificate says so when we take TLS for agreed on.
     #[cfg_attr(not(feature = "tls"), expect(unused_variables))]
-    fn behind(&self, leash: &SocketControl, error: StoreError) -> StoreError {
+    fn behind(&self, control: &SocketControl, error: StoreError) -> StoreError {
         #[cfg(feature = "tls")]
         {
             let host = match (&self.0.url.place, &self.0.watch) {
@@ -101,7 +101,7 @@ impl Endpoint {
                 (_, Some(watch)) => watch.host(),
                 _ => None,
             };
-            let trouble = |host: String| leash.tls_trouble(self.0.url.tls.name_of(&host));
+            let trouble = |host: String| control.tls_trouble(self.0.url.tls.name_of(&host));
             if let Some(found) = host.and_then(trouble) {
                 return found;
             }
@@ -117,9 +117,14 @@ impl Endpoint {
         )
     }
 
+    /// The server has refused what was sent before any request.
+    pub(super) fn refusal(&self, reply: &redis::ServerError) -> StoreError {
+        error_map::surely_not(self.explain(&error_map::line(reply)))
+    }
+
     pub(super) fn connecting(&self, error: redis::RedisError) -> StoreError {
         match redis::ServerError::try_from(error) {
-            Ok(reply) => error_map::surely_not(self.explain(&error_map::line(&reply))),
+            Ok(reply) => self.refusal(&reply),
             Err(error) => error_map::from_connecting(error, &self.to_string()),
         }
     }

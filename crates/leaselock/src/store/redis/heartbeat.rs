@@ -15,13 +15,13 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// Ends when the connection does not answer, with its error if it broke.
 pub(super) async fn until_silent(
     mut connection: MultiplexedConnection,
-    leash: &SocketControl,
+    control: &SocketControl,
 ) -> Option<RedisError> {
     let ping = redis::cmd("PING");
     loop {
         sleep(PROBE_EVERY).await;
         match timeout(PATIENCE, connection.send_packed_command(&ping)).await {
-            Ok(Ok(_)) => leash.answered(), // an error is an answer too
+            Ok(Ok(_)) => control.answered(), // an error is an answer too
             Ok(Err(error)) => return Some(error),
             Err(_) => return None,
         }

@@ -108,16 +108,16 @@ impl SocketControl {
     }
 }
 
-/// A transport on a leash.
+/// A transport on a control.
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: Stream,
-    leash: Arc<SocketControl>,
+    control: Arc<SocketControl>,
 }
 
 impl Socket {
-    pub(super) fn new(stream: Stream, leash: Arc<SocketControl>) -> Self {
-        Socket { stream, leash }
+    pub(super) fn new(stream: Stream, control: Arc<SocketControl>) -> Self {
+        Socket { stream, control }
     }
 }
 
@@ -138,7 +138,7 @@ impl Socket {
             Poll::Ready(Err(reason)) if is_from_tls(&reason) => reason,
             _ => same(error),
         };
-        self.leash.ended.get_or_init(|| reason);
+        self.control.ended.get_or_init(|| reason);
         polled
     }
 }
@@ -165,7 +165,7 @@ fn is_from_tls(error: &io::Error) -> bool {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if self.leash.abort.load(Ordering::Acquire)
+        if self.control.abort.load(Ordering::Acquire)
             && let Some(stream) = self.stream.tcp()
         {
             // When it fails the socket is closed already, or will be without a reset.
@@ -206,11 +206,11 @@ impl AsyncRead for Socket {
         let read = buf.filled().len() - before;
         if read > 0 {
             let news = &buf.filled()[before..];
-            self.leash
+            self.control
                 .first
                 .get_or_init(|| news[..read.min(FIRST_MAX)].to_vec());
         }
-        if self.leash.unanswered.fetch_add(read, Ordering::Relaxed) + read > UNANSWERED_MAX {
+        if self.control.unanswered.fetch_add(read, Ordering::Relaxed) + read > UNANSWERED_MAX {
             // Of this kind, because the client takes other kinds for errors that pass.
             let error = io::Error::new(
                 io::ErrorKind::ConnectionAborted,

@@ -92,12 +92,12 @@ async fn session(endpoint: &Endpoint, ear: &Arc<PushReceiver>) -> StoreError {
     match endpoint.for_messages(move |push| told.hear(push)).await {
         Ok(Opened {
             connection,
-            leash,
+            control,
             driver,
         }) => {
             tokio::select! {
                 () = driver => ended(endpoint),
-                error = stay(endpoint, ear, connection, &leash) => error,
+                error = stay(endpoint, ear, connection, &control) => error,
             }
         }
         Err(error) => error,
@@ -109,10 +109,10 @@ async fn stay(
     endpoint: &Endpoint,
     ear: &PushReceiver,
     mut connection: MultiplexedConnection,
-    leash: &SocketControl,
+    control: &SocketControl,
 ) -> StoreError {
     match timeout(PATIENCE, connection.subscribe(ear.channel())).await {
-        Ok(Ok(())) => until_silent(endpoint, connection, leash).await,
+        Ok(Ok(())) => until_silent(endpoint, connection, control).await,
         Ok(Err(error)) => endpoint.connecting(error),
         Err(_) => silent(endpoint),
     }
@@ -122,9 +122,9 @@ async fn stay(
 pub(super) async fn until_silent(
     endpoint: &Endpoint,
     connection: MultiplexedConnection,
-    leash: &SocketControl,
+    control: &SocketControl,
 ) -> StoreError {
-    match heartbeat::until_silent(connection, leash).await {
+    match heartbeat::until_silent(connection, control).await {
         Some(error) => error_map::from_connecting(error, &endpoint.to_string()),
         None => silent(endpoint),
     }

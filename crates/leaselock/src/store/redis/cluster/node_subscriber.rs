@@ -90,12 +90,12 @@ impl NodeSubscriber {
         };
         let Opened {
             connection,
-            leash,
+            control,
             driver,
         } = self.endpoint.for_messages(hear).await?;
         tokio::select! {
             () = driver => Err(subscriber::ended(&self.endpoint)),
-            error = subscriber::until_silent(&self.endpoint, connection.clone(), &leash) => Err(error),
+            error = subscriber::until_silent(&self.endpoint, connection.clone(), &control) => Err(error),
             outcome = self.follow(connection) => outcome,
             () = self.keep_asking() => Ok(()),
             // What the node says of its own accord is taken for an answer, so none can be trusted from here on.

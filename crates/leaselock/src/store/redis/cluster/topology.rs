@@ -232,9 +232,7 @@ async fn table_of(endpoint: &Endpoint, node: &Node) -> Result<Table, StoreError>
         .send_packed_command(redis::cmd("CLUSTER").arg("SLOTS"))
         .await;
     match slots.map_err(|error| endpoint.connecting(error))? {
-        Value::ServerError(reply) => Err(error_map::surely_not(
-            endpoint.explain(&error_map::line(&reply)),
-        )),
+        Value::ServerError(reply) => Err(endpoint.refusal(&reply)),
         answer => Table::read(&answer, node).ok_or_else(|| {
             let message = format!("the answer of CLUSTER SLOTS from {endpoint} was not understood");
             StoreError::refused(ErrorKind::Malformed, message)

@@ -12,7 +12,7 @@ use crate::store::redis::socket::SocketControl;
 #[derive(Debug, Clone)]
 pub(super) struct Live {
     pub(super) connection: MultiplexedConnection,
-    pub(super) leash: Arc<SocketControl>,
+    pub(super) control: Arc<SocketControl>,
     pub(super) running: Arc<RunningDriver>,
     /// It receives messages, on this runtime.
     pub(super) ear: Option<(Arc<PushReceiver>, Id)>,
@@ -28,7 +28,7 @@ impl Live {
     ) -> Arc<Self> {
         Arc::new(Live {
             connection: raw.connection,
-            leash: raw.leash,
+            control: raw.control,
             running: Arc::new(raw.driver),
             ear: ear.map(|ear| (ear, Handle::current().id())),
             tried,

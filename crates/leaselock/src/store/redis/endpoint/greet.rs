@@ -5,7 +5,6 @@ use redis::{Cmd, Value};
 
 use super::Endpoint;
 use crate::base::error::StoreError;
-use crate::store::redis::error_map;
 
 impl Endpoint {
     /// Logs in, chooses the database, and finds out whether the server serves.
@@ -46,9 +45,7 @@ impl Endpoint {
         command: &Cmd,
     ) -> Result<(), StoreError> {
         match connection.send_packed_command(command).await {
-            Ok(Value::ServerError(reply)) => Err(error_map::surely_not(
-                self.explain(&error_map::line(&reply)),
-            )),
+            Ok(Value::ServerError(reply)) => Err(self.refusal(&reply)),
             Ok(_) => Ok(()),
             Err(error) => Err(self.connecting(error)),
         }

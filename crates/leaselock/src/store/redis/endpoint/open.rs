@@ -1,5 +1,6 @@
 //! Opening a connection: for requests, for messages, or for both.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,25 +28,16 @@ impl Endpoint {
         within(ATTEMPT_MAX, self, async {
             // The login is sent by `greet`, because the client hides what the server says to it.
             let anonymous = RedisConnectionInfo::default().set_skip_set_lib_name();
-            let Opened {
-                connection,
-                leash,
-                driver,
-            } = self
-                .open(&anonymous, AsyncConnectionConfig::new(), Arc::default())
-                .await?;
-            let mut raw = Opened {
-                connection,
-                leash,
-                driver: RunningDriver::start(driver),
-            };
-            match self.greet(&mut raw.connection).await {
-                Ok(()) => Ok(raw),
-                Err(error) => Err(match raw.leash.first_error() {
+            let config = AsyncConnectionConfig::new();
+            let opened = self.open(&anonymous, config, Arc::default()).await?;
+            let mut opened = opened.spawn();
+            match self.greet(&mut opened.connection).await {
+                Ok(()) => Ok(opened),
+                Err(error) => Err(match opened.control.first_error() {
                     Some(line) if error.kind() == ErrorKind::Unreachable => {
                         error_map::surely_not(self.explain(&line))
                     }
-                    _ => self.behind(&raw.leash, error),
+                    _ => self.behind(&opened.control, error),
                 }),
             }
         })
@@ -58,25 +50,14 @@ impl Endpoint {
         ear: &Arc<PushReceiver>,
     ) -> Result<Opened<RunningDriver>, StoreError> {
         within(ATTEMPT_MAX, self, async {
-            let Opened {
-                connection,
-                leash,
-                driver,
-            } = {
-                let told = Arc::clone(ear);
-                let hear = move |push| told.hear(push);
-                self.open_to(hear, i64::from(self.0.url.db)).await?
-            };
-            let (probed, its_leash) = (connection.clone(), Arc::clone(&leash));
-            let mut raw = Opened {
-                connection,
-                leash,
-                driver: RunningDriver::start_hearing(driver, ear, probed, its_leash),
-            };
-            let subscribed = raw.connection.subscribe(ear.channel()).await;
+            let told = Arc::clone(ear);
+            let hear = move |push| told.hear(push);
+            let opened = self.open_to(hear, i64::from(self.0.url.db)).await?;
+            let mut opened = opened.spawn_to_hear(ear);
+            let subscribed = opened.connection.subscribe(ear.channel()).await;
             subscribed.map_err(|error| self.connecting(error))?;
-            self.serves(&mut raw.connection).await?;
-            Ok(raw)
+            self.serves(&mut opened.connection).await?;
+            Ok(opened)
         })
         .await
     }
@@ -87,22 +68,14 @@ impl Endpoint {
         hear: impl Fn(PushInfo) + Send + Sync + 'static,
     ) -> Result<Opened<Driver>, StoreError> {
         within(ATTEMPT_MAX, self, async {
-            let Opened {
-                mut connection,
-                leash,
-                mut driver,
-            } = self.open_to(hear, 0).await?;
+            let mut opened = self.open_to(hear, 0).await?;
             if self.0.watch.is_some() {
                 tokio::select! {
-                    serves = self.serves(&mut connection) => serves?,
-                    () = &mut driver => return Err(self.gone()),
+                    serves = self.serves(&mut opened.connection) => serves?,
+                    () = &mut opened.driver => return Err(self.gone()),
                 }
             }
-            Ok(Opened {
-                connection,
-                leash,
-                driver,
-            })
+            Ok(opened)
         })
         .await
     }
@@ -123,52 +96,51 @@ impl Endpoint {
         if let Some(password) = &self.0.url.password {
             login = login.set_password(password);
         }
-        let leash = Arc::new(SocketControl::default());
-        let answered = Arc::clone(&leash);
+        let control = Arc::new(SocketControl::default());
+        let answered = Arc::clone(&control);
         let sender = move |push| {
             answered.answered();
             hear(push);
             Ok::<(), ()>(())
         };
         let config = AsyncConnectionConfig::new().set_push_sender(sender);
-        self.open(&login, config, leash).await
+        self.open(&login, config, control).await
     }
 
     async fn open(
         &self,
         login: &RedisConnectionInfo,
         config: AsyncConnectionConfig,
-        leash: Arc<SocketControl>,
+        control: Arc<SocketControl>,
     ) -> Result<Opened<Driver>, StoreError> {
-        let (stream, post) = self.dial().await?;
-        let socket = Socket::new(stream, leash.clone());
-        let held = Arc::clone(&leash);
+        let (stream, located) = self.dial().await?;
+        let socket = Socket::new(stream, control.clone());
         // Every call has a deadline of its own; the client's would come first and hide it.
         let config = config
             .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUE);
         let made = MultiplexedConnection::new_with_config(login, socket, config);
-        let Some(post) = post else {
-            return match made.await {
-                Ok((connection, driver)) => Ok(Opened {
-                    connection,
-                    leash,
-                    driver: Box::pin(driver),
-                }),
-                Err(error) => Err(self.behind(&held, self.connecting(error))),
-            };
+        let left = async {
+            match &located {
+                Some(located) => located.is_left().await,
+                None => pending().await,
+            }
         };
-        tokio::select! {
-            made = made => match made {
-                Ok((connection, driver)) => Ok(Opened {
-                    connection,
-                    driver: post.hold(Box::pin(driver), Arc::clone(&leash)),
-                    leash,
-                }),
-                Err(error) => Err(self.behind(&held, self.connecting(error))),
-            },
-            () = post.is_left() => Err(self.gone()),
+        let made = tokio::select! {
+            made = made => made,
+            () = left => return Err(self.gone()),
+        };
+        let (connection, driver) =
+            made.map_err(|error| self.behind(&control, self.connecting(error)))?;
+        let mut driver: Driver = Box::pin(driver);
+        if let Some(located) = located {
+            driver = located.hold(driver, Arc::clone(&control));
         }
+        Ok(Opened {
+            connection,
+            control,
+            driver,
+        })
     }
 }
 

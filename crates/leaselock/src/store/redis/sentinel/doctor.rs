@@ -13,7 +13,7 @@ use crate::base::error::StoreError;
 use crate::store::redis::doctor::sentinels::{About, Told, View};
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::store::RedisStore;
-use crate::store::redis::{answer, error_map};
+use crate::store::redis::answer;
 use crate::store::report::Report;
 use crate::store::url::address;
 
@@ -109,8 +109,7 @@ async fn look(
         return Err(not_understood(node));
     };
     if let Value::ServerError(reply) = named {
-        let error = error_map::surely_not(node.explain(&error_map::line(reply)));
-        return Err(of_a_sentinel(node, error));
+        return Err(of_a_sentinel(node, node.refusal(reply)));
     }
     if matches!(named, Value::Nil) {
         return Ok(None);

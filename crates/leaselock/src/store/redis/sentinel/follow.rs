@@ -57,7 +57,7 @@ async fn session(endpoint: &Endpoint, watch: &PrimaryLocator, place: &Address) -
     let opened = timeout(EACH_WITHIN, node.for_messages(hear)).await;
     let Opened {
         connection,
-        leash,
+        control,
         driver,
     } = opened
         .unwrap_or_else(|_| Err(node.silent()))
@@ -68,7 +68,7 @@ async fn session(endpoint: &Endpoint, watch: &PrimaryLocator, place: &Address) -
         place,
         node: &node,
         bell: &bell,
-        leash: &leash,
+        control: &control,
     };
     tokio::select! {
         () = driver => Err((true, subscriber::ended(&node))),
@@ -82,7 +82,7 @@ struct Line<'a> {
     place: &'a Address,
     node: &'a Endpoint,
     bell: &'a Notify,
-    leash: &'a SocketControl,
+    control: &'a SocketControl,
 }
 
 impl Line<'_> {
@@ -115,7 +115,7 @@ impl Line<'_> {
                 Ok(Err(error)) => return Err((true, error)),
                 Err(_) => return silent(true),
             }
-            self.leash.answered();
+            self.control.answered();
             if looks % LOOKS_PER_OTHER == 0 {
                 self.ask_another(looks / LOOKS_PER_OTHER).await;
             }

@@ -166,12 +166,12 @@ impl Located {
     pub(in crate::store::redis) fn hold(
         self,
         mut driver: Driver,
-        leash: Arc<SocketControl>,
+        control: Arc<SocketControl>,
     ) -> Driver {
         Box::pin(async move {
             tokio::select! {
                 biased;
-                () = self.is_left() => leash.abort(),
+                () = self.is_left() => control.abort(),
                 () = &mut driver => {}
             }
         })
