@@ -264,10 +264,7 @@ impl Executor {
     }
 
     /// Adds to the report what Sentinels say, if this server has any; leases of this ttl are to outlive a failover.
-    #[cfg_attr(
-        not(feature = "sentinel"),
-        expect(unused_variables, clippy::unused_async)
-    )]
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables, clippy::unused_async))]
     pub(crate) async fn examine_sentinels(&self, report: &mut Report, ttl: Duration) {
         #[cfg(feature = "redis")]
         on_server!(self, server => server.examine_sentinels(report, ttl).await, else {});

@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use super::ask::{EACH_WITHIN, field, not_understood, of_a_sentinel, place_in};
 use super::locator::{Address, LEARNED_MOST, PrimaryLocator};
 use crate::base::error::StoreError;
+use crate::store::redis::answer;
 use crate::store::redis::doctor::sentinels::{About, Told, View};
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::store::RedisStore;
-use crate::store::redis::answer;
 use crate::store::report::Report;
 use crate::store::url::address;
 
