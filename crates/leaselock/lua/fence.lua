@@ -1,6 +1,6 @@
 -- fence: fencing tokens, larger with every grant.
 -- The key holds 'first:last' of the current grant, so that a replay answers the same numbers: one, or a range for a
--- place in line that several tasks of one process share. It is kept for seven days, not for ever; seeding with server
+-- place in the queue that several tasks of one process share. It is kept for seven days, not for ever; seeding with server
 -- time in microseconds makes a number after its loss larger too.
 -- Plain cases write it and leave its end as it is, which costs half as much, unless the six leading digits of the time
 -- have changed since the grant before: that happens every 10 000 s, by which it is kept longer.

@@ -81,7 +81,7 @@ async fn a_full_server_grants_nothing_new_and_extends_releases_and_hands_over() 
     let first = first.acquire().await.unwrap();
     let waiter = tokio::spawn(async move { second.acquire().await });
     testkit::wait_until(Duration::from_secs(10), "the waiter is in line", || {
-        server.cli(&["EXISTS", "{report}:ll:line"]) == testkit::Value::Integer(1)
+        server.cli(&["EXISTS", "{report}:ll:queue"]) == testkit::Value::Integer(1)
     });
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
 

@@ -186,7 +186,7 @@ async fn round_trips_are_as_few_as_the_page_about_the_mutex_says() {
         async move { mutex.acquire().await.unwrap().release().await }
     });
     wait_until(Duration::from_secs(10), "the first wait", || {
-        server.cli(&["ZCARD", "{report}:ll:line"]) == Value::Integer(1)
+        server.cli(&["ZCARD", "{report}:ll:queue"]) == Value::Integer(1)
     });
     lease.release().await.unwrap();
     first.await.unwrap().unwrap();
@@ -210,7 +210,7 @@ async fn round_trips_are_as_few_as_the_page_about_the_mutex_says() {
         })
         .collect();
     wait_until(Duration::from_secs(10), "everybody is in line", || {
-        server.cli(&["ZCARD", "{report}:ll:line"]) == Value::Integer(20)
+        server.cli(&["ZCARD", "{report}:ll:queue"]) == Value::Integer(20)
     });
     lease.release().await.unwrap();
     for waiter in waiters {
@@ -239,7 +239,7 @@ async fn the_first_wait_of_a_client_costs_one_request_more() {
     let mutex = waiter.mutex("report");
     let served = tokio::spawn(async move { mutex.acquire().await.unwrap().release().await });
     wait_until(Duration::from_secs(10), "the first wait", || {
-        server.cli(&["ZCARD", "{report}:ll:line"]) == Value::Integer(1)
+        server.cli(&["ZCARD", "{report}:ll:queue"]) == Value::Integer(1)
     });
     lease.release().await.unwrap();
     served.await.unwrap().unwrap();

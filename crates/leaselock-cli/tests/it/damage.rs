@@ -101,24 +101,24 @@ fn another_type_under_the_queue_keeps_no_job_from_ending_and_its_waiters_are_tol
     let waiter = store.start(&["run", "--ttl", "10m", "job", "--", "touch", "ran"]);
     store.until_queued(1);
     let server = store.server();
-    server.cli(&["DEL", "{job}:ll:line"]);
-    server.cli(&["SET", "{job}:ll:line", "x"]);
+    server.cli(&["DEL", "{job}:ll:queue"]);
+    server.cli(&["SET", "{job}:ll:queue", "x"]);
     let damaged = store.status()["damaged"].clone();
     assert!(
         damaged[0]
             .as_str()
             .unwrap()
-            .contains("`{job}:ll:line` is damaged"),
+            .contains("`{job}:ll:queue` is damaged"),
         "{damaged}"
     );
     holder.end().gives(0);
     assert_eq!(server.cli(&["GET", "job"]), Value::Nil);
     store.run(&["run", "job", "--", "true"]).refuses(
         65,
-        "`{job}:ll:line` is damaged: what lies there is not the queue",
+        "`{job}:ll:queue` is damaged: what lies there is not the queue",
     );
-    waiter.end().refuses(65, "`{job}:ll:line` is damaged");
-    server.cli(&["DEL", "{job}:ll:line"]);
+    waiter.end().refuses(65, "`{job}:ll:queue` is damaged");
+    server.cli(&["DEL", "{job}:ll:queue"]);
     store.run(&["run", "job", "--", "true"]).gives(0);
     assert!(!store.path("ran").exists());
 }

@@ -1,6 +1,6 @@
--- mutex/acquire_many: take many mutexes at once, each for itself: those that are free with nobody in line.
+-- mutex/acquire_many: take many mutexes at once, each for itself: those that are free with nobody in the queue.
 --
--- KEYS[…] locks      the locks of n items, then their n lines, then their n fences (none without fencing)
+-- KEYS[…] locks      the locks of n items, then their n queues, then their n fences (none without fencing)
 -- ARGV[1] ttl_ms     integer > 0; the lease of each
 -- ARGV[2] fencing    '1' mints fencing tokens, '0' does not
 -- ARGV[…] tokens     each caller's proof of ownership, in the order of the locks; at most 256
@@ -44,7 +44,7 @@ local function take(i)
   return taken and taken.ok and 'f' or '-'
 end
 
--- The plain case: of all items there is neither a lock nor a line.
+-- The plain case: of all items there is neither a lock nor a queue.
 local plain = count <= MANY_MAX and not many_exist(KEYS, 1, 2 * count)
 local held = not plain and count <= MANY_MAX and many_values(KEYS, 1, count)
 local answers, holders = {}, {}

@@ -1,30 +1,30 @@
--- mutex/cancel: undo an acquire whose caller went away: out of line, and on to the next if it was granted.
+-- mutex/cancel: undo an acquire whose caller went away: out of the queue, and on to the next if it was granted.
 --
 -- KEYS[1] lock       string; the holder's token
--- KEYS[2] line       sorted set; waiters in order (lua/line.lua)
--- KEYS[3] waiters    hash; token to its member of the line
+-- KEYS[2] queue      sorted set; waiters in order (lua/line.lua)
+-- KEYS[3] waiters    hash; token to its member of the queue
 -- KEYS[4] fence      string; 'first:last' of the latest grant
 -- KEYS[5] gate       string; in strict mode only: while it is closed nobody is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
 -- ARGV[2] used       the highest fencing token in use, of those that were reserved; '0' when none is to be given back
 --
--- Returns {"left", time_us}        was in line and is not any more; the next one is told when it is the first now
+-- Returns {"left", time_us}        was in the queue and is not any more; the next one is told when it is the first now
 --         {"released", time_us}    held the lock, which is free or the next waiter's now
 --         {"absent", time_us}      neither held nor waited; nothing was changed
 -- Replay  "absent": the first call did the work
--- Writes  lock, line, waiters, fence
-local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- Writes  lock, queue, waiters, fence
+local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, used = ARGV[1], tonumber(ARGV[2]) or 0
 
 local now_us = clock_us()
 local member = line_known(waiters, token)
-local held = redis.pcall('GET', lock) -- an error for what is no lock, which is no reason to stay in line
-local was_first = member and of_type(redis.pcall('ZRANK', line, member)) == 0
-if member then line_drop(line, waiters, { member = member, token = token }) end
+local held = redis.pcall('GET', lock) -- an error for what is no lock, which is no reason to stay in the queue
+local was_first = member and of_type(redis.pcall('ZRANK', queue, member)) == 0
+if member then line_drop(queue, waiters, { member = member, token = token }) end
 if held == token then
-  line_pass_on(lock, line, waiters, fence, used, now_us)
+  line_pass_on(lock, queue, waiters, fence, used, now_us)
   return { 'released', whole(now_us) }
 end
--- Behind a holder that tells nobody only the first looks often, so the next one is told that it is the first.
-if was_first then line_tell_first(line) end
+-- Behind a holder that tells nobody only the first polls often, so the next one is told that it is the first.
+if was_first then line_tell_first(queue) end
 return { member and 'left' or 'absent', whole(now_us) }

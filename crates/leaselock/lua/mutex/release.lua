@@ -1,8 +1,8 @@
--- mutex/release: give the mutex back as its holder; the next in line has it in the same step.
+-- mutex/release: give the mutex back as its holder; the next waiter has it in the same step.
 --
 -- KEYS[1] lock       string; the holder's token
--- KEYS[2] line       sorted set; waiters in order (lua/line.lua)
--- KEYS[3] waiters    hash; token to its member of the line
+-- KEYS[2] queue      sorted set; waiters in order (lua/line.lua)
+-- KEYS[3] waiters    hash; token to its member of the queue
 -- KEYS[4] fence      string; 'first:last' of the latest grant
 -- KEYS[5] gate       string; in strict mode only: while it is closed nobody is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
@@ -13,8 +13,8 @@
 --         {"expired"}     nothing was there: the lease had run out or was deleted
 --         {"taken"}       another holds it; nothing was changed
 -- Replay  "expired" or "taken": the first call did the work
--- Writes  lock, line, waiters, fence
-local lock, line, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- Writes  lock, queue, waiters, fence
+local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, used = ARGV[1], ARGV[2]
 
 local held = redis.call('GET', lock)
@@ -22,18 +22,18 @@ if not held then return { 'expired' } end
 if held ~= token then return { 'taken' } end
 
 -- The plain case: nobody waits, and no reserved number is left. What was not waited for is asked by the cheaper question.
-if not used and redis.call('EXISTS', line) == 0 then
+if not used and redis.call('EXISTS', queue) == 0 then
   redis.call('DEL', lock)
   return { 'released' }
 end
-local ahead = redis.pcall('ZRANGE', line, '0', '1') -- an error for what is no line has no first
+local ahead = redis.pcall('ZRANGE', queue, '0', '1') -- an error for what is no queue has no first
 local first = ahead[1]
 if used and not first and redis.pcall('GET', fence) == used .. ':' .. used then
   redis.call('DEL', lock)
   return { 'released' }
 end
 
--- The plain turn: the first in line has a channel, somebody hears its grant, and the clock has 16 digits and has passed
+-- The plain turn: the first waiter has a channel, somebody hears its grant, and the clock has 16 digits and has passed
 -- all numbers; its grant takes the unused ones, or there are none. What memory pressure cannot refuse is written first,
 -- and what a wrong type refuses before anything that stays.
 local time = redis.call('TIME')
@@ -49,7 +49,7 @@ local heard = channel and redis.pcall('PUBSUB', sharded and 'SHARDNUMSUB' or 'NU
 if heard and not heard.err and tonumber(heard[2]) > 0 then
   local dropped = redis.pcall('HDEL', waiters, next)
   -- Without an entry it is of one who could not be found when it left.
-  if type(dropped) == 'number' then redis.call('ZREM', line, first) end
+  if type(dropped) == 'number' then redis.call('ZREM', queue, first) end
   if dropped == 1 then
     out = first
     local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))

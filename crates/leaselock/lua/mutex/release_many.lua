@@ -1,6 +1,6 @@
--- mutex/release_many: give many mutexes back at once, each for itself: those for which nobody is in line.
+-- mutex/release_many: give many mutexes back at once, each for itself: those for which nobody is in the queue.
 --
--- KEYS[…] locks      the locks of n items, then their n lines
+-- KEYS[…] locks      the locks of n items, then their n queues
 -- ARGV[…] tokens     each holder's proof of ownership, in the order of the locks; at most 256
 --
 -- Returns {"answered", letters}   one letter for each item, in the order of the locks:

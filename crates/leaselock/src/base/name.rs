@@ -143,7 +143,7 @@ mod tests {
             (long.as_str(), "at most 512"),
             ("a\nb", "control"),
             ("a\0", "control"),
-            ("a:ll:line", "leaselock's own"),
+            ("a:ll:queue", "leaselock's own"),
             ("ll:client:x", "leaselock's own"),
             ("{}x", "hash tag"),
             ("}x{", "hash tag"),

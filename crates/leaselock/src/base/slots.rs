@@ -56,7 +56,7 @@ mod tests {
     fn slots_are_those_of_the_specification() {
         assert_eq!(crc16(b"123456789"), 0x31c3);
         assert_eq!(
-            (of("foo"), of("{foo}:ll:line"), of("a{foo}b{x}")),
+            (of("foo"), of("{foo}:ll:queue"), of("a{foo}b{x}")),
             (12182, 12182, 12182)
         );
         assert_eq!(

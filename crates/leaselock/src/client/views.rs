@@ -45,7 +45,7 @@ impl Operation for Inspect<'_> {
         || script!("mutex/inspect", with "fence", with "line"; reads_only);
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock).key(self.keys.line());
+        call.key(&self.keys.lock).key(self.keys.queue());
         call.key(self.keys.fence()).key(self.keys.why());
     }
 
@@ -141,7 +141,7 @@ impl Operation for Break<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
-            .key(self.keys.line())
+            .key(self.keys.queue())
             .key(self.keys.waiters())
             .key(self.keys.fence());
         if let Some(gate) = &self.keys.gate {

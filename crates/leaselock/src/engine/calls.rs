@@ -93,7 +93,7 @@ impl Operation for Acquire<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
-            .key(self.keys.line())
+            .key(self.keys.queue())
             .key(self.keys.waiters())
             .key(self.keys.fence());
         if let Some(gate) = &self.keys.gate {
@@ -278,7 +278,7 @@ impl Operation for Release<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
-            .key(self.keys.line())
+            .key(self.keys.queue())
             .key(self.keys.waiters())
             .key(self.keys.fence());
         if let Some(gate) = &self.keys.gate {
@@ -358,7 +358,7 @@ impl Operation for Cancel<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
-            .key(self.keys.line())
+            .key(self.keys.queue())
             .key(self.keys.waiters())
             .key(self.keys.fence());
         if let Some(gate) = &self.keys.gate {

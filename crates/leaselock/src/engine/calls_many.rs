@@ -95,7 +95,7 @@ impl Operation for AcquireMany<'_> {
     fn encode(&self, call: &mut Call) {
         let AcquireMany(terms, items) = self;
         call.keys(items.iter().map(|item| &item.keys.lock));
-        call.keys(items.iter().map(|item| item.keys.line()));
+        call.keys(items.iter().map(|item| item.keys.queue()));
         if terms.fencing {
             call.keys(items.iter().map(|item| item.keys.fence()));
         }
@@ -175,7 +175,7 @@ impl Operation for ReleaseMany<'_> {
     fn encode(&self, call: &mut Call) {
         let ReleaseMany(items) = self;
         call.keys(items.iter().map(|item| &item.keys.lock));
-        call.keys(items.iter().map(|item| item.keys.line()));
+        call.keys(items.iter().map(|item| item.keys.queue()));
         call.args(items.iter().map(|item| &item.token));
     }
 

@@ -24,7 +24,7 @@ impl Operation for Position<'_> {
     fn encode(&self, call: &mut Call) {
         let Position(acquire) = self;
         call.key(&acquire.keys.lock)
-            .key(acquire.keys.line())
+            .key(acquire.keys.queue())
             .key(acquire.keys.waiters());
         call.arg(acquire.token).arg(QueueRequest(acquire));
     }

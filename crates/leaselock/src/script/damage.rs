@@ -50,8 +50,8 @@ mod tests {
         ] {
             assert!(message.contains(part), "{message}");
         }
-        let queue = from_line("DAMAGED queue {job}:ll:line\u{1b}").unwrap();
-        assert!(queue.to_string().contains("`{job}:ll:line` is damaged"));
+        let queue = from_line("DAMAGED queue {job}:ll:queue\u{1b}").unwrap();
+        assert!(queue.to_string().contains("`{job}:ll:queue` is damaged"));
     }
 
     #[test]

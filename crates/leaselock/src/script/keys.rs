@@ -52,8 +52,8 @@ impl MutexKeys {
     }
 
     /// Who waits, in order.
-    pub(crate) fn line(&self) -> SideKey<'_> {
-        self.beside("line")
+    pub(crate) fn queue(&self) -> SideKey<'_> {
+        self.beside("queue")
     }
 
     /// What the grant of each waiter needs.
@@ -161,7 +161,7 @@ pub(crate) fn is_sharded(channel: &str) -> bool {
     channel.ends_with(SHARDED)
 }
 
-/// Fences outlive a reboot of the machine that the embedded store is on; leases and lines do not.
+/// Fences outlive a reboot of the machine that the embedded store is on; leases and queues do not.
 #[cfg(feature = "embedded")]
 pub(crate) fn outlives_reboot(key: &str) -> bool {
     key.rsplit_once(':')
@@ -202,7 +202,7 @@ mod tests {
         let all = |k: &MutexKeys| {
             [
                 k.lock.to_string(),
-                k.line().to_string(),
+                k.queue().to_string(),
                 k.waiters().to_string(),
                 k.fence().to_string(),
                 k.why().to_string(),
@@ -220,7 +220,7 @@ mod tests {
             let keys = keys(name);
             for key in [
                 keys.lock.to_string(),
-                keys.line().to_string(),
+                keys.queue().to_string(),
                 keys.waiters().to_string(),
                 keys.fence().to_string(),
                 keys.why().to_string(),
@@ -241,6 +241,6 @@ mod tests {
         ] {
             assert_eq!(outlives_reboot(key), outlives, "{key}");
         }
-        assert!(!outlives_reboot("{a}:ll:line"));
+        assert!(!outlives_reboot("{a}:ll:queue"));
     }
 }

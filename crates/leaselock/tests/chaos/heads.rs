@@ -111,7 +111,7 @@ impl Store {
                         .len()
                         == count
                 }
-                [one] => one.cli(&["ZCARD", "{job}:ll:line"]).integer() == Some(wanted),
+                [one] => one.cli(&["ZCARD", "{job}:ll:queue"]).integer() == Some(wanted),
                 all => all.iter().all(|server| {
                     let asked = server.cli(&["ZCARD", "{job}:ll:callers"]).integer();
                     let heard = server.cli(&["PUBSUB", "CHANNELS", "*"]);

@@ -146,7 +146,7 @@ fn a_replayed_wait_keeps_its_place_and_adds_no_second_entry() {
 fn a_look_marks_its_entry_as_alive_when_it_was_not_lately_and_tells_when_the_wish_is_another() {
     on_every_engine(async |lab| {
         let (keys, waiter) = (keys("job"), token());
-        let (line, waiters) = (keys.line().to_string(), keys.waiters().to_string());
+        let (line, waiters) = (keys.queue().to_string(), keys.waiters().to_string());
         let entry = async || {
             let said = lab.meddle(&ENTRY_OF, &waiters, &[waiter.secret()]).await;
             let [Value::Bytes(entry)] = &said[..] else {
@@ -334,7 +334,7 @@ fn another_type_under_any_key_is_an_error_and_is_left_alone() {
         let (keys, ours) = (keys("job"), token());
         for (key, kind) in [
             (&keys.lock.to_string(), ErrorKind::WrongType),
-            (&keys.line().to_string(), ErrorKind::Corrupt),
+            (&keys.queue().to_string(), ErrorKind::Corrupt),
             (&keys.fence().to_string(), ErrorKind::Corrupt),
         ] {
             lab.meddle(&ADD_HASH, key, &[]).await;
@@ -382,7 +382,7 @@ fn every_key_that_a_lock_leaves_has_a_ttl() {
         .await;
         for key in [
             &keys.lock.to_string(),
-            &keys.line().to_string(),
+            &keys.queue().to_string(),
             &keys.waiters().to_string(),
             &keys.fence().to_string(),
             &keys.why().to_string(),

@@ -275,7 +275,7 @@ fn another_type_under_the_line_or_the_waiters_keeps_nobody_from_giving_the_lock_
                 if waits {
                     lab.waiting(&keys, &next, &WOKEN).await;
                 }
-                let key = &[keys.line(), keys.waiters()][odd].to_string();
+                let key = &[keys.queue(), keys.waiters()][odd].to_string();
                 lab.meddle(&DELETE, key, &[]).await;
                 lab.meddle(&SET, key, &["x"]).await;
                 lab.refused_for(key, &keys, &next, &WOKEN).await;
@@ -294,7 +294,7 @@ fn a_look_shows_what_is_damaged_beside_the_lock_and_how_it_is_mended() {
         let (keys, holder) = (keys("job"), token());
         lab.granted(&keys, &holder, &TRY).await;
         assert!(lab.inspect(&keys).await.damaged.is_empty());
-        lab.meddle(&SET, &keys.line().to_string(), &["x"]).await;
+        lab.meddle(&SET, &keys.queue().to_string(), &["x"]).await;
         lab.meddle(
             &SET,
             &keys.fence().to_string(),
@@ -310,7 +310,7 @@ fn a_look_shows_what_is_damaged_beside_the_lock_and_how_it_is_mended() {
         let [queue, fence] = &seen.damaged[..] else {
             panic!("{:?}", seen.damaged)
         };
-        assert!(queue.starts_with("`{job}:ll:line` is damaged"), "{queue}");
+        assert!(queue.starts_with("`{job}:ll:queue` is damaged"), "{queue}");
         assert!(fence.starts_with("`{job}:ll:fence` is damaged"), "{fence}");
     });
 }

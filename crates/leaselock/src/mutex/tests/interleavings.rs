@@ -260,7 +260,7 @@ fn a_lost_waiters_hash_or_line_blocks_nobody() {
             channel: "here",
             ..WAIT
         };
-        for lost in [&keys.waiters().to_string(), &keys.line().to_string()] {
+        for lost in [&keys.waiters().to_string(), &keys.queue().to_string()] {
             lab.granted(&keys, &holder, &TRY).await;
             lab.waiting(&keys, &waiter, &wait).await;
             lab.meddle(&DELETE, lost, &[]).await;

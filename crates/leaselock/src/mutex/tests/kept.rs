@@ -24,7 +24,7 @@ static ENTRY: Script = Script {
 async fn stands_since(lab: &Lab, keys: &MutexKeys, ticket: &str) {
     let token = token();
     let member = format!("{ticket}{}{ticket} 0 5000 1 away", token.secret());
-    lab.meddle(&MEMBER, &keys.line().to_string(), &[&member])
+    lab.meddle(&MEMBER, &keys.queue().to_string(), &[&member])
         .await;
     let entry = [token.secret(), &member];
     lab.meddle(&ENTRY, &keys.waiters().to_string(), &entry)
@@ -42,7 +42,7 @@ async fn left_ms(lab: &Lab, key: &str) -> i64 {
 fn whoever_gets_in_line_keeps_it_for_as_long_as_it_waits_for_its_first_look() {
     on_every_engine(async |lab| {
         let keys = keys("job");
-        let (line, waiters) = (keys.line().to_string(), keys.waiters().to_string());
+        let (line, waiters) = (keys.queue().to_string(), keys.waiters().to_string());
         lab.granted(&keys, &token(), &TRY).await;
         stands_since(lab, &keys, "1000000000000000").await;
         lab.waiting(&keys, &token(), &WAIT).await;
@@ -57,7 +57,7 @@ fn whoever_gets_in_line_keeps_it_for_as_long_as_it_waits_for_its_first_look() {
 fn entries_that_were_lost_behind_a_line_are_made_anew_with_an_end() {
     on_every_engine(async |lab| {
         let keys = keys("job");
-        let (line, waiters) = (keys.line().to_string(), keys.waiters().to_string());
+        let (line, waiters) = (keys.queue().to_string(), keys.waiters().to_string());
         lab.granted(&keys, &token(), &TRY).await;
         lab.waiting(&keys, &token(), &WAIT).await;
         lab.meddle(&DELETE, &waiters, &[]).await;

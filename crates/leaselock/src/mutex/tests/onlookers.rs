@@ -257,7 +257,7 @@ fn a_waiter_of_an_impossible_priority_is_shown() {
             "1795224695691371{}1795224695691371 99999999999 5000 1 ",
             token().secret()
         );
-        lab.meddle(&ADD_MEMBER, &keys.line().to_string(), &[&member])
+        lab.meddle(&ADD_MEMBER, &keys.queue().to_string(), &[&member])
             .await;
         let priorities: Vec<i32> = lab
             .inspect(&keys)

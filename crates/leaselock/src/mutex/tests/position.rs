@@ -64,7 +64,7 @@ fn whoever_could_have_the_lock_or_must_keep_the_queue_is_told_to_ask() {
         lab.waiting(&keys, &waiter, &WAIT).await;
         assert_eq!(position(lab, &keys, &waiter, &WAIT).await, Some(1));
         assert_eq!(position(lab, &keys, &holder, &WAIT).await, None, "it holds");
-        for key in [keys.line(), keys.waiters()].map(|key| key.to_string()) {
+        for key in [keys.queue(), keys.waiters()].map(|key| key.to_string()) {
             lab.meddle(&SHORTEN, &key, &["29000"]).await;
             assert_eq!(
                 position(lab, &keys, &waiter, &WAIT).await,

@@ -238,7 +238,7 @@ pub(super) fn sample() -> Image {
                 true,
                 Content::Text(b"token".to_vec()),
             ),
-            entry("{job}:ll:line", None, false, Content::Sorted(members)),
+            entry("{job}:ll:queue", None, false, Content::Sorted(members)),
             entry(
                 "{job}:ll:waiters",
                 Some(9_000_000),
@@ -288,6 +288,6 @@ mod tests {
         image.settle(5_000_000);
         assert!(image.find("job").is_some());
         image.settle(5_000_001);
-        assert!(image.find("job").is_none() && image.find("{job}:ll:line").is_some());
+        assert!(image.find("job").is_none() && image.find("{job}:ll:queue").is_some());
     }
 }

@@ -115,7 +115,7 @@ pub(super) async fn what_is_out_of_range_is_refused_and_nothing_is_sent(engine: 
         (client.mutex(""), "at least one byte"),
         (client.mutex(long_name), "at most 512"),
         (client.mutex("a\nb"), "control"),
-        (client.mutex("job:ll:line"), "leaselock's own"),
+        (client.mutex("job:ll:queue"), "leaselock's own"),
         (job().ttl(Duration::ZERO), "10 ms to 30 days"),
         (job().ttl(Duration::MAX), "10 ms to 30 days"),
         (job().max_hold(millis(1)), "at least as long"),

@@ -24,7 +24,7 @@ async fn acquired(mutex: &Mutex) -> Lease {
     tokio::time::timeout(SWITCH, tried).await.unwrap()
 }
 
-const LINE: &str = "{job}:ll:line";
+const QUEUE: &str = "{job}:ll:queue";
 
 fn has(server: &Server, key: &str) -> bool {
     server.cli(&["EXISTS", key]).integer() == Some(1)
@@ -52,7 +52,7 @@ async fn held_and_waited_for(
     // What a replica does not have when it is promoted is forgotten.
     eventually("the replicas have the lease and the line", async || {
         let mut all = group.servers.iter();
-        all.all(|server| has(server, "job") && has(server, LINE))
+        all.all(|server| has(server, "job") && has(server, QUEUE))
     })
     .await;
     (holder, lease, waits)

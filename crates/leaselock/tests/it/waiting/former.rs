@@ -11,7 +11,7 @@ use crate::support::{LONG, by_message, in_line, is_free, millis, soon, waiter};
 
 /// Without strict mode.
 const HOLDERS_ARE_TOLD: Duration = Duration::from_secs(1);
-const LINE: &str = "{job}:ll:line";
+const QUEUE: &str = "{job}:ll:queue";
 const WAITERS: &str = "{job}:ll:waiters";
 
 /// The only place in line, as the server has it.
@@ -23,7 +23,7 @@ struct Place {
 impl Place {
     fn of(server: &Server) -> Place {
         let text = |value: &Value| value.text().unwrap().to_owned();
-        let line = server.cli(&["ZRANGE", LINE, "0", "-1"]);
+        let line = server.cli(&["ZRANGE", QUEUE, "0", "-1"]);
         let tokens = server.cli(&["HKEYS", WAITERS]);
         Place {
             member: text(&line.list().unwrap()[0]),
@@ -34,7 +34,7 @@ impl Place {
     /// As on a server that has not heard of its end.
     fn is_there_again(&self, server: &Server) {
         server.cli(&["HSET", WAITERS, &self.token, &self.member]);
-        server.cli(&["ZADD", LINE, "0", &self.member]);
+        server.cli(&["ZADD", QUEUE, "0", &self.member]);
     }
 }
 

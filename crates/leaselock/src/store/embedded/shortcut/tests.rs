@@ -13,7 +13,12 @@ use crate::store::embedded::image::{Content, Image, Life};
 use crate::store::embedded::step::{Step, Surroundings};
 
 const CASES: u32 = 1_000;
-const KEYS: [&str; 4] = ["job", "{job}:ll:line", "{job}:ll:waiters", "{job}:ll:fence"];
+const KEYS: [&str; 4] = [
+    "job",
+    "{job}:ll:queue",
+    "{job}:ll:waiters",
+    "{job}:ll:fence",
+];
 
 /// Who listens and who has a session is told by the last letter.
 struct Around;

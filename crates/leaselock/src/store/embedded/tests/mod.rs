@@ -74,7 +74,7 @@ fn call_on(script: &'static Script, name: &str, args: &[&dyn ToString]) -> Call 
     let keys = mutex_keys(name);
     let mut call = Call::of(script);
     call.key(&keys.lock)
-        .key(keys.line())
+        .key(keys.queue())
         .key(keys.waiters())
         .key(keys.fence());
     for arg in args {
@@ -108,7 +108,7 @@ fn release(name: &str, token: &Token) -> Call {
 fn inspect(name: &str) -> Call {
     let keys = mutex_keys(name);
     let mut call = Call::of(script!("mutex/inspect", with "fence", with "line"; reads_only));
-    call.key(&keys.lock).key(keys.line());
+    call.key(&keys.lock).key(keys.queue());
     call.key(keys.fence()).key(keys.why());
     call
 }

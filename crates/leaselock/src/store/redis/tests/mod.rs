@@ -31,7 +31,7 @@ pub(super) fn store(url: &str) -> RedisStore {
 fn on_lock(script: &'static crate::script::Script, name: &str) -> Call {
     let keys = [
         name.to_owned(),
-        format!("{{{name}}}:ll:line"),
+        format!("{{{name}}}:ll:queue"),
         format!("{{{name}}}:ll:waiters"),
         format!("{{{name}}}:ll:fence"),
     ];
