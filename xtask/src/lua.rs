@@ -7,6 +7,8 @@ mod body;
 mod commands;
 mod fragment;
 mod header;
+mod includes;
+mod markers;
 mod readme;
 mod rules;
 mod rust;
@@ -72,6 +74,7 @@ fn check(sources: &Sources) -> Vec<Complaint> {
     let mut found = Vec::new();
     for script in &sources.scripts {
         rules::check(script, &sources.fragments, &mut found);
+        includes::check(script, &sources.fragments, &mut found);
         commands::check(&script.file.path, &script.code(), &mut found);
         rust::check_decoder(script, &sources.rust, &mut found);
     }

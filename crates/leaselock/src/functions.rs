@@ -89,11 +89,17 @@ mod tests {
                 continue; // fragments
             }
             for file in std::fs::read_dir(noun.path()).unwrap().flatten() {
+                let text = std::fs::read_to_string(file.path()).unwrap();
+                if !text.contains("\n-- Returns ") {
+                    continue; // a fragment of this noun
+                }
                 let verb = file.file_name().into_string().unwrap();
                 let verb = verb.trim_end_matches(".lua");
-                if !verb.ends_with(".rest") {
-                    files.insert(format!("{}/{verb}", noun.file_name().to_str().unwrap()));
+                let name = format!("{}/{verb}", noun.file_name().to_str().unwrap());
+                if text.contains("\n--#strict\n") {
+                    files.insert(format!("{name}.strict"));
                 }
+                files.insert(name);
             }
         }
         let named: BTreeSet<String> = scripts().map(|script| script.name.to_owned()).collect();

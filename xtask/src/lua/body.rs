@@ -125,6 +125,25 @@ fn split_at_commas(tokens: &[Token], start: usize) -> Vec<(usize, usize)> {
     parts
 }
 
+/// What a file defines for those it is joined with: its functions, and its constants, which are in capitals.
+pub(super) fn definitions(tokens: &[Token]) -> impl Iterator<Item = &str> {
+    let functions = (0..tokens.len())
+        .filter(|at| matches_at(tokens, *at, &["local", "function"]))
+        .filter_map(|at| tokens.get(at + 2));
+    let constants = (0..tokens.len())
+        .filter(|at| matches_at(tokens, *at, &["local"]))
+        .filter_map(|at| tokens.get(at + 1))
+        .filter(|name| is_constant(&name.text));
+    functions.chain(constants).map(|name| name.text.as_str())
+}
+
+pub(super) fn is_constant(name: &str) -> bool {
+    name.len() > 1
+        && name
+            .chars()
+            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+}
+
 /// A call of the server: `redis.call('GET', …)`, `pcall(redis.call, 'GET', …)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Command {

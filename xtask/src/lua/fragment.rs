@@ -1,8 +1,9 @@
-//! Files directly in `lua/`: functions that are joined in front of scripts.
+//! Files of functions that scripts include.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::body;
+use super::sources::name_of;
 use crate::complaint::Complaint;
 use crate::files::File;
 use crate::lex::{Kind, Language, Token, lex, matches_at};
@@ -30,6 +31,29 @@ impl Fragments {
 
     pub(super) fn len(&self) -> usize {
         self.files.len()
+    }
+
+    /// The code of a fragment; `None` when there is none of this name.
+    pub(super) fn code_of(&self, name: &str) -> Option<&[Token]> {
+        let one = self.files.iter().find(|(file, _)| name_of(file) == name);
+        one.map(|(_, tokens)| tokens.as_slice())
+    }
+
+    /// Where `tokens` use what another file defines: the line, the name, and the fragment that defines it.
+    pub(super) fn used_by<'a>(&'a self, tokens: &'a [Token]) -> Vec<(usize, &'a str, &'a str)> {
+        let own: BTreeSet<&str> = body::definitions(tokens).collect();
+        let others: BTreeMap<&str, &str> = self
+            .files
+            .iter()
+            .flat_map(|(file, tokens)| body::definitions(tokens).map(|name| (name, name_of(file))))
+            .collect();
+        let used = tokens.iter().filter(|token| token.kind == Kind::Word);
+        let used = used.filter(|token| !own.contains(token.text.as_str()));
+        used.filter_map(|token| {
+            let fragment = others.get(token.text.as_str())?;
+            Some((token.line, token.text.as_str(), *fragment))
+        })
+        .collect()
     }
 
     pub(super) fn tokens(&self) -> impl Iterator<Item = (&str, &[Token])> {

@@ -60,7 +60,10 @@ impl Header {
         let mut header = Header::default();
         let mut current = Place::Nowhere;
         for (line, text) in (1..).zip(source.lines()) {
-            let Some(text) = text.strip_prefix("--") else {
+            let Some(text) = text
+                .strip_prefix("--")
+                .filter(|text| !text.starts_with('#'))
+            else {
                 break;
             };
             let text = text.strip_prefix(' ').unwrap_or(text);

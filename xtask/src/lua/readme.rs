@@ -11,7 +11,8 @@ const INTRO: &str = "\
 <!-- Written by `cargo xtask lua --write` from the headers; change those. -->
 
 Every atomic step of every primitive is one script, run by Redis, by Valkey and by the embedded store.
-Files directly in this folder hold functions that are joined in front of scripts.
+A line `--#include prelude fence` in a script stands for the functions of these files, its fragments; what stands above it does without them.
+The lines between `--#strict` and `--#end` are there in strict mode only.
 The header of each script is its contract: `cargo xtask lua` compares it with the body and with the Rust half.
 
 | script | what it does | keys | arguments | answers | the same call again |

@@ -35,6 +35,13 @@ pub(super) fn check_decoder(
         ));
         return;
     };
+    let changes_nothing = script.header.writes.text().starts_with("nothing");
+    if matches_at(file, at + 4, &[",", "reads_only"]) != changes_nothing {
+        let wrong = format!("`reads_only` and what {} writes", script.name);
+        let right =
+            "`reads_only` for a script whose header says `Writes nothing`, and for no other";
+        found.push(Complaint::new(path, file[at].line, wrong, right));
+    }
     let region = enclosing_impl(file, at);
     count(script, path, region, file[at].line, found);
     compare_tags(script, path, region, file, found);

@@ -1,17 +1,15 @@
 //! The scripts, their shared pieces and the library's code, read once for all rules.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::fragment::Fragments;
 use super::header::Header;
+use super::markers::{Include, Marked};
 use crate::files::{self, File};
 use crate::lex::{Language, Token, lex};
 
 pub(super) const FOLDER: &str = "crates/leaselock/lua";
-/// How the name ends of the half of a script that stands behind its fragments.
-const REST: &str = ".rest.lua";
-/// How the name ends of the part that stands in front of a script in strict mode.
-const STRICT: &str = ".strict.lua";
 pub(super) const WHITELIST: &str = "crates/leaselock/src/store/embedded/whitelist.rs";
 
 /// A file in a subfolder of `lua/`: one operation.
@@ -21,13 +19,36 @@ pub(super) struct Script {
     pub(super) name: String,
     pub(super) file: File,
     pub(super) header: Header,
-    /// The code, without header and comments; of both halves, when there are two.
+    /// The code, without header and comments, and without what is there in strict mode only.
     pub(super) body: Vec<Token>,
-    /// The code in front of it in strict mode. Its answers and keys are in the same header.
+    /// The code that is there in strict mode only. Its answers and keys are in the same header.
     pub(super) front: Vec<Token>,
+    /// Where which fragments stand.
+    pub(super) includes: Vec<Include>,
+    /// Markers that mean nothing, and where.
+    pub(super) wrong_markers: Vec<(usize, String)>,
+}
+
+/// Such as `mutex/acquire`.
+pub(super) fn name_of(file: &File) -> &str {
+    let path = file.path.trim_start_matches(FOLDER);
+    path.trim_start_matches('/').trim_end_matches(".lua")
 }
 
 impl Script {
+    fn parse(file: File) -> Script {
+        let marked = Marked::parse(&file.text);
+        Script {
+            name: name_of(&file).to_owned(),
+            header: Header::parse(&file.text),
+            body: lex(&marked.plain, Language::Lua),
+            front: lex(&marked.strict, Language::Lua),
+            includes: marked.includes,
+            wrong_markers: marked.wrong,
+            file,
+        }
+    }
+
     /// Of a way of locking that other programs share on a server: the embedded store does not run it.
     pub(super) fn is_for_servers(&self) -> bool {
         self.header.summary.text().ends_with("On servers only.")
@@ -56,40 +77,24 @@ impl Sources {
         )
     }
 
-    /// Files directly in `lua/` are fragments, those in its subfolders are scripts, some in two halves.
+    /// Files directly in `lua/` are fragments, and so is what a script includes of a subfolder; all others are scripts.
     pub(super) fn parse(lua: Vec<File>, rust: Vec<File>) -> Sources {
-        let prefix = format!("{FOLDER}/");
-        let lua = lua.into_iter().filter(|file| file.path.ends_with(".lua"));
-        let (scripts, fragments): (Vec<File>, Vec<File>) =
-            lua.partition(|file| file.path.trim_start_matches(&prefix).contains('/'));
-        let (rests, scripts): (Vec<File>, Vec<File>) = scripts
+        let lua: Vec<File> = lua
             .into_iter()
-            .partition(|file| file.path.ends_with(REST));
-        let (fronts, scripts): (Vec<File>, Vec<File>) = scripts
-            .into_iter()
-            .partition(|file| file.path.ends_with(STRICT));
-        let script = |file: File| {
-            let stem = file.path.trim_end_matches(".lua");
-            let rest = rests
-                .iter()
-                .filter(|rest| rest.path.trim_end_matches(REST) == stem);
-            let mut body = lex(&file.text, Language::Lua);
-            body.extend(rest.flat_map(|rest| lex(&rest.text, Language::Lua)));
-            let front = fronts
-                .iter()
-                .filter(|front| front.path.trim_end_matches(STRICT) == stem);
-            let front = front.flat_map(|front| lex(&front.text, Language::Lua));
-            Script {
-                name: stem.trim_start_matches(&prefix).to_owned(),
-                header: Header::parse(&file.text),
-                body,
-                front: front.collect(),
-                file,
-            }
-        };
+            .filter(|file| file.path.ends_with(".lua"))
+            .collect();
+        let marked = lua.iter().map(|file| Marked::parse(&file.text));
+        let included: BTreeSet<String> = marked
+            .flat_map(|marked| marked.includes)
+            .flat_map(|include| include.names)
+            .collect();
+        let (scripts, fragments): (Vec<File>, Vec<File>) = lua.into_iter().partition(|file| {
+            let name = name_of(file);
+            name.contains('/') && !included.contains(name)
+        });
         let rust = rust.into_iter().filter(|file| file.path.ends_with(".rs"));
         Sources {
-            scripts: scripts.into_iter().map(script).collect(),
+            scripts: scripts.into_iter().map(Script::parse).collect(),
             fragments: Fragments::parse(fragments),
             rust: rust
                 .map(|file| (file.path, lex(&file.text, Language::Rust)))

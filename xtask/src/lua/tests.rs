@@ -19,7 +19,7 @@ const ACQUIRE: &str = r#"-- mutex/acquire: take the mutex if it is free,
 --         {"busy", pttl_ms, time_us}    held by another
 -- Replay  the same token again gets the same fence
 -- Writes  lock, fence; nothing when busy
-
+--#include prelude
 local lock, fence = KEYS[1], KEYS[2]
 local token,
       ttl_ms = ARGV[1], tonumber(ARGV[2])
@@ -79,7 +79,7 @@ return {'renewed', answers}
 
 const RUST: &str = r#"
 impl<'a> Operation for Acquire<'a> {
-    const SCRIPT: Script = script!("mutex/acquire", "prelude");
+    const SCRIPT: Script = script!("mutex/acquire");
     type Reply = Acquired;
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock).key(&self.keys.fence);
@@ -349,27 +349,109 @@ fn whitelist_is_what_the_scripts_use() {
 }
 
 #[test]
-fn both_halves_of_a_script_are_looked_at_as_one() {
+fn what_stands_above_and_below_the_fragments_is_looked_at_as_one() {
+    let last = "return granted(mint(fence), time_us)\n";
+    let twice = format!("{last}--#include more\nreturn {{ 'odd' }}\n");
+    complains(last, &twice, 27, "\"odd\" is not in the header");
+    let command = format!("{last}--#include more\nredis.call('KEYS', '*')\n");
+    complains(last, &command, 27, "KEYS in a script");
+    let time = format!("{last}--#include more\nreturn redis.call('TIME')\n");
+    complains(last, &time, 1, "the time is read 2 times");
+}
+
+#[test]
+fn lines_for_strict_mode_are_looked_at_by_themselves() {
+    let first = "local lock, fence = KEYS[1], KEYS[2]\n";
+    let strict = |code: &str| format!("--#strict\n{code}\n--#end\n{first}");
+    let clean =
+        strict("local lock = KEYS[1]\nif redis.call('GET', lock) then return {'busy', now()} end");
+    assert_eq!(changed(first, &clean), []);
+    complains(
+        first,
+        &strict("local gate = KEYS[1]"),
+        16,
+        "KEYS[1] is called `gate`",
+    );
+    complains(
+        first,
+        &strict("if x then return {'odd'} end"),
+        16,
+        "\"odd\" is not in the header",
+    );
+    let times = strict("local lock = KEYS[1]\nif now() then return {'busy', now()} end");
+    complains(first, &times, 1, "read 2 times");
+}
+
+#[test]
+fn markers_are_includes_and_pairs_of_strict_and_end() {
+    let marker = "--#include prelude\n";
+    complains(marker, "--#import prelude\n", 14, "means nothing");
+    complains(marker, "--#end\n--#include prelude\n", 14, "means nothing");
+    complains(marker, "--#include\n", 14, "means nothing");
+    complains(
+        marker,
+        "--#include prelude\n--#strict\n",
+        15,
+        "strict has no end",
+    );
+}
+
+#[test]
+fn each_fragment_that_is_named_exists_and_is_needed_and_each_that_is_needed_is_named_above() {
+    let marker = "--#include prelude\n";
+    complains(
+        marker,
+        "--#include prelude more\n",
+        14,
+        "there is no fragment \"more\"",
+    );
+    complains(marker, "--#include prelude prelude\n", 14, "again");
+    complains(marker, "\n", 19, "`now` is of prelude");
+    complains(
+        "local ttl_ms = tonumber(ARGV[1])\n",
+        "local ttl_ms = tonumber(ARGV[1])\n--#include prelude\n",
+        12,
+        "nothing here uses prelude",
+    );
+    complains(
+        "return granted(mint(fence), time_us)\n",
+        "return granted(mint(fence), time_us)\n--#include prelude\n",
+        26,
+        "again",
+    );
+    // Above its marker a fragment is not there yet.
+    complains(
+        "--#include prelude\nlocal lock, fence = KEYS[1], KEYS[2]\n",
+        "local lock, fence = KEYS[1], mint(KEYS[2])\n--#include prelude\n",
+        14,
+        "`mint` is of prelude",
+    );
+}
+
+#[test]
+fn fragments_stand_behind_those_that_they_use_and_may_lie_in_a_subfolder() {
     let file = |path: &str, text: &str| File {
         path: format!("{FOLDER}/{path}"),
         text: text.to_owned(),
     };
-    let lua = |rest: &str| {
-        vec![
-            file("mutex/acquire.lua", ACQUIRE),
-            file("mutex/acquire.rest.lua", rest),
+    let found = |marker: &str| {
+        let own = "-- What this noun shares.\nlocal function later() return now() end\n";
+        let acquire = ACQUIRE.replace("--#include prelude\n", marker);
+        let acquire = acquire.replace("= now()", "= later()");
+        let lua = vec![
+            file("mutex/acquire.lua", &acquire),
+            file("mutex/own.lua", own),
             file("prelude.lua", PRELUDE),
-        ]
+        ];
+        let sources = Sources::parse(lua, Vec::new());
+        assert_eq!(sources.scripts.len(), 1);
+        let found = check(&sources).into_iter().map(|one| one.wrong);
+        found.collect::<Vec<_>>().join("\n")
     };
-    let found = |rest: &str| {
-        let found = check(&Sources::parse(lua(rest), Vec::new()));
-        let wrong = found.into_iter().map(|one| one.wrong).collect::<Vec<_>>();
-        wrong.join("\n")
-    };
-    assert!(found("return { 'odd' }").contains("\"odd\" is not in the header"));
-    assert!(found("redis.call('KEYS', '*')").contains("KEYS"));
-    assert!(found("return redis.call('TIME')").contains("the time is read 2 times"));
-    assert_eq!(Sources::parse(lua(""), Vec::new()).scripts.len(), 1);
+    let right = found("--#include prelude mutex/own\n");
+    assert_eq!(right, "has no Rust half");
+    let wrong = found("--#include mutex/own prelude\n");
+    assert!(wrong.contains("mutex/own uses prelude, which does not stand before it"));
 }
 
 #[test]
@@ -403,6 +485,22 @@ fn every_script_has_a_rust_half() {
         "fn put() {\n        self.locks",
         18,
         "no `encode`",
+    );
+}
+
+#[test]
+fn what_changes_nothing_is_known_as_such_in_rust() {
+    complains(
+        "-- Writes  locks\n",
+        "-- Writes  nothing\n",
+        18,
+        "`reads_only`",
+    );
+    complains(
+        "script!(\"client/renew\")",
+        "script!(\"client/renew\", reads_only)",
+        18,
+        "`reads_only`",
     );
 }
 

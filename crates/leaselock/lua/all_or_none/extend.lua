@@ -10,6 +10,7 @@
 --         {"taken", time_us}      another holds one; nothing was changed
 -- Replay  harmless: the same answer as long as the value holds
 -- Writes  locks
+--#include prelude
 local value, ttl_ms = ARGV[1], tonumber(ARGV[2])
 
 local now_us = clock_us()

@@ -13,6 +13,7 @@
 --           -  any other case: nothing was done, ask with mutex/acquire
 -- Replay  - for what the first call granted: mutex/acquire knows a token that holds
 -- Writes  locks
+--#include prelude many fence
 local ttl_ms, fencing = ARGV[1], ARGV[2]
 
 local now_us = clock_us()

@@ -15,6 +15,16 @@
 --         {"changed", fence, time_us}          the holder has other fencing tokens by now ('0': none); nothing was changed
 -- Replay  breaks whoever holds then: name the fencing token to break one grant only
 -- Writes  lock, queue, waiters, fence
+--#include prelude fence line
+--#strict
+-- A hand-over is a grant, so behind a closed gate nobody is next.
+--#include gate
+local gate = KEYS[5]
+
+if not gate_is_open(gate) then
+  line_pick = function() return nil, {} end
+end
+--#end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local only, foreign = ARGV[1], ARGV[2] == '1'
 

@@ -13,6 +13,16 @@
 --         {"absent", time_us}      neither held nor waited; nothing was changed
 -- Replay  "absent": the first call did the work
 -- Writes  lock, queue, waiters, fence
+--#include prelude fence line
+--#strict
+-- A hand-over is a grant, so behind a closed gate nobody is next.
+--#include gate
+local lock, token, gate = KEYS[1], ARGV[1], KEYS[5]
+
+if redis.pcall('GET', lock) == token and not gate_is_open(gate) then
+  line_pick = function() return nil, {} end
+end
+--#end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, used = ARGV[1], tonumber(ARGV[2]) or 0
 

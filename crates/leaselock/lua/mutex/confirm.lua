@@ -10,6 +10,7 @@
 --         {"taken", time_us}       another holds it
 -- Replay  harmless: the same answer as long as the token holds
 -- Writes  lock
+--#include prelude
 local lock = KEYS[1]
 local token, ttl_ms = ARGV[1], tonumber(ARGV[2])
 

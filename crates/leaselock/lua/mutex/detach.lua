@@ -10,6 +10,7 @@
 --         {"taken", time_us}               another holds it
 -- Replay  "passed" again, with the time made whole
 -- Writes  lock
+--#include prelude
 local lock = KEYS[1]
 local token, successor, ttl_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 

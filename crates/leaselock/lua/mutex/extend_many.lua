@@ -11,6 +11,7 @@
 --           -  any other case: nothing was done, ask with mutex/extend
 -- Replay  harmless: the same answers as long as the tokens hold
 -- Writes  locks
+--#include prelude many
 local ttl_ms = tonumber(ARGV[1])
 
 local now = whole(clock_us())

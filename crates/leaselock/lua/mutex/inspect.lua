@@ -13,6 +13,7 @@
 --         {"other", time_us, queue, type, damaged}    something that is no lock lies under the key
 -- Replay  the same answer
 -- Writes  nothing
+--#include prelude fence line
 local lock, queue, fence, why = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 local NOTE_MAX = 1024 -- bytes that are shown

@@ -11,6 +11,7 @@
 --         {"ask", time_us}                                in any other case only mutex/acquire can answer
 -- Replay  the same answer
 -- Writes  nothing
+--#include prelude
 local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
 local token, wait = ARGV[1], ARGV[2]
 local KEPT_MS = 30000 -- half of what a mark in the queue gives it

@@ -14,6 +14,19 @@
 --         {"taken"}       another holds it; nothing was changed
 -- Replay  "expired" or "taken": the first call did the work
 -- Writes  lock, queue, waiters, fence
+--#strict
+-- A hand-over is a grant, so behind a closed gate the lock is only deleted.
+--#include gate
+local lock, queue, token, gate = KEYS[1], KEYS[2], ARGV[1], KEYS[5]
+
+if redis.call('EXISTS', queue) ~= 0 and not gate_is_open(gate) then
+  local held = redis.call('GET', lock)
+  if not held then return { 'expired' } end
+  if held ~= token then return { 'taken' } end
+  redis.call('DEL', lock)
+  return { 'released' }
+end
+--#end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, used = ARGV[1], ARGV[2]
 
@@ -82,3 +95,8 @@ if heard and not heard.err and tonumber(heard[2]) > 0 then
     if type(before) == 'string' then redis.call('SET', fence, before, 'KEEPTTL') end
   end
 end
+
+--#include prelude fence line
+if out then line_add(queue, waiters, out, line_score(line_place(out).priority)) end
+line_pass_on(lock, queue, waiters, fence, tonumber(used) or 0, clock_of(time))
+return { 'released' }

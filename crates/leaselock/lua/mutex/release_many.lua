@@ -10,6 +10,7 @@
 --           -  any other case: nothing was done, ask with mutex/release
 -- Replay  e or t: the first call did the work
 -- Writes  locks
+--#include many
 local count = #ARGV
 local answers = many_letters(KEYS, ARGV, 0, 'r')
 

@@ -5,6 +5,7 @@
 -- Returns {"locks", index, …}    counted from 1
 -- Replay  the same answer
 -- Writes  nothing
+--#include prelude
 local candidates = KEYS
 
 local answer = { 'locks' }

@@ -13,6 +13,7 @@
 --         the error DAMAGED fence, with its key    no vote of ours wrote what lies there; nothing was changed
 -- Replay  refuses what it accepted: who holds a number that is not larger cannot be told
 -- Writes  fence
+--#include prelude fence proposal
 local lock, fence = KEYS[1], KEYS[2]
 local token, proposed, behind_us = ARGV[1], ARGV[2], tonumber(ARGV[3])
 

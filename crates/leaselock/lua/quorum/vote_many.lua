@@ -13,6 +13,7 @@
 --           -  any other case: nothing was done, ask with quorum/vote. Where it was for the proposal, `least` would hold
 -- Replay  - for what the first call accepted: whose the number is cannot be told any more
 -- Writes  locks
+--#include prelude many fence proposal
 local ttl_ms, fencing, proposed, behind_us = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local now_us = clock_us()

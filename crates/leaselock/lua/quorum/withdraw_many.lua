@@ -12,6 +12,7 @@
 --           -  any other case: nothing was done, ask with quorum/withdraw
 -- Replay  e or t: the first call did the work
 -- Writes  locks
+--#include many callers
 local tell = ARGV[1]
 local count = #ARGV - 1
 local answers = many_letters(KEYS, ARGV, 1, 'r')

@@ -6,6 +6,7 @@
 -- Returns {"opened", time_us}    grants are made at once
 -- Replay  the same answer
 -- Writes  gate
+--#include prelude gate
 local gate, longest_ms = KEYS[1], ARGV[1]
 
 local now_us = clock_us()

@@ -8,6 +8,7 @@
 --         {"open", longest_ms, time_us}             grants are made
 -- Replay  the same answer
 -- Writes  nothing
+--#include prelude gate
 local gate = KEYS[1]
 
 local now_us = clock_us()

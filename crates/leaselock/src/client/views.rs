@@ -41,8 +41,7 @@ pub(crate) enum InspectedState {
 
 impl Operation for Inspect<'_> {
     type Reply = Inspected;
-    const SCRIPT: fn() -> &'static Script =
-        || script!("mutex/inspect", with "fence", with "line"; reads_only);
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/inspect", reads_only);
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock).key(self.keys.queue());
@@ -135,9 +134,8 @@ pub(crate) enum Broke {
 
 impl Operation for Break<'_> {
     type Reply = Broke;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/break", with "fence", with "line");
-    const STRICT: fn() -> &'static Script =
-        || script!("mutex/break" strict, with "fence", with "line");
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/break");
+    const STRICT: fn() -> &'static Script = || script!("mutex/break", strict);
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
@@ -201,7 +199,7 @@ pub(crate) struct Survey<'a> {
 impl Operation for Survey<'_> {
     /// Places in `candidates`, from 0.
     type Reply = Vec<usize>;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/survey"; reads_only);
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/survey", reads_only);
 
     fn encode(&self, call: &mut Call) {
         for key in self.candidates {

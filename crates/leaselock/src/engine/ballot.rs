@@ -53,8 +53,7 @@ impl Voted {
 
 impl Operation for Vote<'_> {
     type Reply = Voted;
-    const SCRIPT: fn() -> &'static Script =
-        || script!("quorum/vote" first, with "fence", with "proposal");
+    const SCRIPT: fn() -> &'static Script = || script!("quorum/vote");
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
@@ -105,8 +104,7 @@ pub(crate) enum Accepted {
 
 impl Operation for Accept<'_> {
     type Reply = Accepted;
-    const SCRIPT: fn() -> &'static Script =
-        || script!("quorum/accept", with "fence", with "proposal");
+    const SCRIPT: fn() -> &'static Script = || script!("quorum/accept");
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock).key(self.keys.fence());
@@ -159,7 +157,7 @@ impl<'a> Withdraw<'a> {
 
 impl Operation for Withdraw<'_> {
     type Reply = ReleaseAnswer;
-    const SCRIPT: fn() -> &'static Script = || script!("quorum/withdraw" first, with "callers");
+    const SCRIPT: fn() -> &'static Script = || script!("quorum/withdraw");
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock).key(self.keys.callers());

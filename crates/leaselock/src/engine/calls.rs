@@ -86,10 +86,8 @@ impl Seen {
 
 impl Operation for Acquire<'_> {
     type Reply = Acquired;
-    const SCRIPT: fn() -> &'static Script =
-        || script!("mutex/acquire" first, with "fence", with "line");
-    const STRICT: fn() -> &'static Script =
-        || script!("mutex/acquire" strict first, with "fence", with "line");
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/acquire");
+    const STRICT: fn() -> &'static Script = || script!("mutex/acquire", strict);
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
@@ -271,10 +269,8 @@ pub(crate) enum ReleaseAnswer {
 
 impl Operation for Release<'_> {
     type Reply = ReleaseAnswer;
-    const SCRIPT: fn() -> &'static Script =
-        || script!("mutex/release" first, with "fence", with "line");
-    const STRICT: fn() -> &'static Script =
-        || script!("mutex/release" strict first, with "fence", with "line");
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/release");
+    const STRICT: fn() -> &'static Script = || script!("mutex/release", strict);
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
@@ -352,9 +348,8 @@ pub(crate) enum Cancelled {
 
 impl Operation for Cancel<'_> {
     type Reply = Cancelled;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/cancel", with "fence", with "line");
-    const STRICT: fn() -> &'static Script =
-        || script!("mutex/cancel" strict, with "fence", with "line");
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/cancel");
+    const STRICT: fn() -> &'static Script = || script!("mutex/cancel", strict);
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)

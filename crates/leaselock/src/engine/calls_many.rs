@@ -89,8 +89,7 @@ impl Kind for Acquires {
 
 impl Operation for AcquireMany<'_> {
     type Reply = Answers<Acquired>;
-    const SCRIPT: fn() -> &'static Script =
-        || script!("mutex/acquire_many", with "many", with "fence");
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/acquire_many");
 
     fn encode(&self, call: &mut Call) {
         let AcquireMany(terms, items) = self;
@@ -170,7 +169,7 @@ impl Kind for Releases {
 
 impl Operation for ReleaseMany<'_> {
     type Reply = Answers<ReleaseAnswer>;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/release_many", with "many");
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/release_many");
 
     fn encode(&self, call: &mut Call) {
         let ReleaseMany(items) = self;
@@ -220,7 +219,7 @@ pub(crate) struct ExtendMany<'a>(pub(crate) Ttl, pub(crate) &'a [Item]);
 
 impl Operation for ExtendMany<'_> {
     type Reply = Answers<ExtendAnswer>;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/extend_many", with "many");
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/extend_many");
 
     fn encode(&self, call: &mut Call) {
         let ExtendMany(ttl, items) = self;

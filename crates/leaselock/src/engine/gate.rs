@@ -107,7 +107,7 @@ pub(crate) struct Init<'a> {
 
 impl Operation for Init<'_> {
     type Reply = ();
-    const SCRIPT: fn() -> &'static Script = || script!("strict/init", with "gate");
+    const SCRIPT: fn() -> &'static Script = || script!("strict/init");
 
     fn encode(&self, call: &mut Call) {
         call.key(self.key);
@@ -134,7 +134,7 @@ pub(crate) struct Status<'a> {
 
 impl Operation for Status<'_> {
     type Reply = StrictStatus;
-    const SCRIPT: fn() -> &'static Script = || script!("strict/status", with "gate"; reads_only);
+    const SCRIPT: fn() -> &'static Script = || script!("strict/status", reads_only);
 
     fn encode(&self, call: &mut Call) {
         call.key(self.key);

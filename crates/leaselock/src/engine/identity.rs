@@ -117,7 +117,7 @@ pub(crate) struct Who<'a> {
 
 impl Operation for Who<'_> {
     type Reply = Option<Process>;
-    const SCRIPT: fn() -> &'static Script = || script!("client/who"; reads_only);
+    const SCRIPT: fn() -> &'static Script = || script!("client/who", reads_only);
 
     fn encode(&self, call: &mut Call) {
         call.key(self.record);

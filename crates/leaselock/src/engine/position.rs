@@ -19,7 +19,7 @@ pub(crate) enum Stands {
 
 impl Operation for Position<'_> {
     type Reply = Stands;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/position"; reads_only);
+    const SCRIPT: fn() -> &'static Script = || script!("mutex/position", reads_only);
 
     fn encode(&self, call: &mut Call) {
         let Position(acquire) = self;

@@ -160,18 +160,11 @@ fn text(word: &[u8]) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
-
     use super::*;
 
     #[test]
     fn keys_and_arguments_are_told_apart_and_numbers_are_digits() {
-        static SCRIPT: Script = Script {
-            name: "test",
-            source: "",
-            reads_only: true,
-            sha1: OnceLock::new(),
-        };
+        static SCRIPT: Script = Script::new("test", "").reads_only();
         let mut call = Call::of(&SCRIPT);
         call.key("one").key("");
         call.arg(0).arg(u64::MAX).arg(1_000).arg("ü");

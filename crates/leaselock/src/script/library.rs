@@ -81,7 +81,7 @@ fn function(library: &str, script: &Script) -> String {
     format!(
         "redis.register_function{{function_name='{}', flags={{{flags}}}, callback=function(KEYS, ARGV)\n{}end}}\n",
         name_in(library, script.name),
-        script.source
+        script.source()
     )
 }
 

@@ -40,8 +40,7 @@ pub(crate) struct VotedMany {
 
 impl Operation for VoteMany<'_> {
     type Reply = VotedMany;
-    const SCRIPT: fn() -> &'static Script =
-        || script!("quorum/vote_many", with "many", with "fence", with "proposal");
+    const SCRIPT: fn() -> &'static Script = || script!("quorum/vote_many");
 
     fn encode(&self, call: &mut Call) {
         call.keys(self.items.iter().map(|item| &item.keys.lock));
@@ -87,8 +86,7 @@ pub(crate) struct WithdrawMany<'a> {
 
 impl Operation for WithdrawMany<'_> {
     type Reply = Answers<ReleaseAnswer>;
-    const SCRIPT: fn() -> &'static Script =
-        || script!("quorum/withdraw_many", with "many", with "callers");
+    const SCRIPT: fn() -> &'static Script = || script!("quorum/withdraw_many");
 
     fn encode(&self, call: &mut Call) {
         call.keys(self.items.iter().map(|item| &item.keys.lock));

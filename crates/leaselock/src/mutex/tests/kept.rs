@@ -6,19 +6,15 @@ use crate::script::keys::MutexKeys;
 use crate::script::{Script, Value};
 
 /// As if the commands of this script had been a waiter's: a member and its entry, which end soon.
-static MEMBER: Script = Script {
-    name: "MEMBER",
-    source: "redis.call('ZADD', KEYS[1], '0', ARGV[1]) redis.call('PEXPIRE', KEYS[1], 5000) return {'ok'}",
-    reads_only: false,
-    sha1: std::sync::OnceLock::new(),
-};
+static MEMBER: Script = Script::new(
+    "MEMBER",
+    "redis.call('ZADD', KEYS[1], '0', ARGV[1]) redis.call('PEXPIRE', KEYS[1], 5000) return {'ok'}",
+);
 
-static ENTRY: Script = Script {
-    name: "ENTRY",
-    source: "redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) redis.call('PEXPIRE', KEYS[1], 5000) return {'ok'}",
-    reads_only: false,
-    sha1: std::sync::OnceLock::new(),
-};
+static ENTRY: Script = Script::new(
+    "ENTRY",
+    "redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) redis.call('PEXPIRE', KEYS[1], 5000) return {'ok'}",
+);
 
 /// In line since then.
 async fn stands_since(lab: &Lab, keys: &MutexKeys, ticket: &str) {

@@ -157,12 +157,7 @@ impl Votable for Meddle<'_> {}
 
 macro_rules! meddling {
     ($name:ident, $source:literal) => {
-        pub(super) static $name: Script = Script {
-            name: stringify!($name),
-            source: $source,
-            reads_only: false,
-            sha1: std::sync::OnceLock::new(),
-        };
+        pub(super) static $name: Script = Script::new(stringify!($name), $source);
     };
 }
 meddling!(DELETE, "redis.call('DEL', KEYS[1]) return {'ok'}");

@@ -55,7 +55,7 @@ impl Lab {
 
 #[test]
 fn the_most_items_are_the_same_number_in_rust_and_in_lua() {
-    let source = AcquireMany::SCRIPT().source;
+    let source = AcquireMany::SCRIPT().source();
     assert!(source.contains(&format!("local MANY_MAX = {MANY_MAX} ")));
 }
 

@@ -145,12 +145,12 @@ impl Machine {
     }
 
     fn compile(&mut self, script: &'static Script) -> mlua::Result<Function> {
-        let place = script.source.as_ptr().addr();
+        let place = script.source().as_ptr().addr();
         if let Some(function) = self.compiled.get(&place) {
             return Ok(function.clone());
         }
         // On the first line, so that line numbers in errors stay right.
-        let source = format!("local KEYS, ARGV = ... {}", script.source);
+        let source = format!("local KEYS, ARGV = ... {}", script.source());
         let function = self
             .lua
             .load(source)

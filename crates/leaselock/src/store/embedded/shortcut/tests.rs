@@ -147,13 +147,13 @@ fn request(op: &Op, image: &Image) -> Option<Call> {
                 false => String::new(),
             };
             Some(call(
-                script!("mutex/acquire" first, with "fence", with "line"),
+                script!("mutex/acquire"),
                 4,
                 &[&token(*actor), &10_000, &wait],
             ))
         }
         Op::Release { actor, used } => {
-            let script = script!("mutex/release" first, with "fence", with "line");
+            let script = script!("mutex/release");
             let (token, used) = (token(*actor), used.map(|used| first_fence(image) + used));
             Some(match &used {
                 Some(used) => call(script, 4, &[&token, used]),

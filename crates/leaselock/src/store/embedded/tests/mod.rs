@@ -1,6 +1,5 @@
 //! The store as those above see it: calls of the real scripts, and of small ones that try one thing.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::EmbeddedStore;
@@ -84,12 +83,12 @@ fn call_on(script: &'static Script, name: &str, args: &[&dyn ToString]) -> Call 
 }
 
 fn acquire(name: &str, token: &Token, ttl_ms: u64) -> Call {
-    let script = script!("mutex/acquire" first, with "fence", with "line");
+    let script = script!("mutex/acquire");
     call_on(script, name, &[&token.secret(), &ttl_ms, &""])
 }
 
 fn enqueue(name: &str, token: &Token, ttl_ms: u64, channel: &str) -> Call {
-    let script = script!("mutex/acquire" first, with "fence", with "line");
+    let script = script!("mutex/acquire");
     call_on(
         script,
         name,
@@ -98,16 +97,12 @@ fn enqueue(name: &str, token: &Token, ttl_ms: u64, channel: &str) -> Call {
 }
 
 fn release(name: &str, token: &Token) -> Call {
-    call_on(
-        script!("mutex/release" first, with "fence", with "line"),
-        name,
-        &[&token.secret()],
-    )
+    call_on(script!("mutex/release"), name, &[&token.secret()])
 }
 
 fn inspect(name: &str) -> Call {
     let keys = mutex_keys(name);
-    let mut call = Call::of(script!("mutex/inspect", with "fence", with "line"; reads_only));
+    let mut call = Call::of(script!("mutex/inspect", reads_only));
     call.key(&keys.lock).key(keys.queue());
     call.key(keys.fence()).key(keys.why());
     call
@@ -120,12 +115,13 @@ fn made_up(body: &str, keys: &[&str], args: &[&str]) -> Call {
 
 fn call_of(body: &str, keys: &[&str], args: &[&str], reads_only: bool) -> Call {
     let source = Box::leak(body.to_owned().into_boxed_str());
-    let script = Box::leak(Box::new(Script {
-        name: "test/made-up",
-        source,
-        reads_only,
-        sha1: OnceLock::new(),
-    }));
+    let script = Script::new("test/made-up", source);
+    let script = if reads_only {
+        script.reads_only()
+    } else {
+        script
+    };
+    let script = Box::leak(Box::new(script));
     let mut call = Call::of(script);
     call.keys(keys.iter());
     call.args(args.iter());

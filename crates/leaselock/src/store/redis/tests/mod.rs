@@ -42,10 +42,7 @@ fn on_lock(script: &'static crate::script::Script, name: &str) -> Call {
 
 /// Takes the lock for a minute, without waiting.
 pub(super) fn acquire(name: &str) -> Call {
-    let mut call = on_lock(
-        script!("mutex/acquire" first, with "fence", with "line"),
-        name,
-    );
+    let mut call = on_lock(script!("mutex/acquire"), name);
     for arg in [TOKEN, "60000", ""] {
         call.arg(arg);
     }
@@ -53,10 +50,7 @@ pub(super) fn acquire(name: &str) -> Call {
 }
 
 pub(super) fn release(name: &str) -> Call {
-    let mut call = on_lock(
-        script!("mutex/release" first, with "fence", with "line"),
-        name,
-    );
+    let mut call = on_lock(script!("mutex/release"), name);
     call.arg(TOKEN);
     call
 }

@@ -1,0 +1,58 @@
+//! The lines that begin with `--#` and say how a script is joined.
+
+/// `--#include prelude fence`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Include {
+    pub(super) line: usize,
+    pub(super) names: Vec<String>,
+    /// In strict mode only.
+    pub(super) strict: bool,
+}
+
+/// A file sorted by its markers. Each text has as many lines as the file, so that line numbers stay right.
+#[derive(Debug, Default)]
+pub(super) struct Marked {
+    /// Without the lines between `--#strict` and `--#end`.
+    pub(super) plain: String,
+    /// Those lines alone.
+    pub(super) strict: String,
+    pub(super) includes: Vec<Include>,
+    /// Markers that mean nothing, and where.
+    pub(super) wrong: Vec<(usize, String)>,
+}
+
+impl Marked {
+    pub(super) fn parse(text: &str) -> Marked {
+        let mut marked = Marked::default();
+        let mut opened_at = None;
+        for (line, text) in (1..).zip(text.lines()) {
+            let marker = text.strip_prefix("--#");
+            match marker {
+                Some("strict") if opened_at.is_none() => opened_at = Some(line),
+                Some("end") if opened_at.is_some() => opened_at = None,
+                Some(marker) => marked.include(line, marker, opened_at.is_some()),
+                None if opened_at.is_some() => marked.strict.push_str(text),
+                None => marked.plain.push_str(text),
+            }
+            marked.plain.push('\n');
+            marked.strict.push('\n');
+        }
+        let unclosed = opened_at.map(|line| (line, "strict has no end".to_owned()));
+        marked.wrong.extend(unclosed);
+        marked
+    }
+
+    fn include(&mut self, line: usize, marker: &str, strict: bool) {
+        let names = marker.strip_prefix("include ").unwrap_or_default();
+        let names: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
+        if names.is_empty() {
+            self.wrong
+                .push((line, format!("the marker {marker:?} means nothing here")));
+        }
+        self.includes.push(Include {
+            line,
+            names,
+            strict,
+        });
+    }
+}
