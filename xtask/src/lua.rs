@@ -5,6 +5,7 @@
 
 mod body;
 mod commands;
+mod constants;
 mod fragment;
 mod header;
 mod includes;
@@ -82,6 +83,7 @@ fn check(sources: &Sources) -> Vec<Complaint> {
     for (path, tokens) in sources.fragments.tokens() {
         commands::check(path, tokens, &mut found);
     }
+    constants::check(sources, &mut found);
     commands::check_whitelist(sources, &mut found);
     found
 }

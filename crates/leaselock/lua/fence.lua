@@ -1,13 +1,15 @@
 -- fence: fencing tokens, larger with every grant.
--- The key holds 'first:last' of the current grant, so that a replay answers the same numbers: one, or a range for a
--- place in the queue that several tasks of one process share. It is kept for seven days, not for ever; seeding with server
--- time in microseconds makes a number after its loss larger too.
+-- The key holds 'first:last' of the current grant, so that a replay answers the same numbers: one, or a range for an
+-- entry in the queue that several tasks of one process share. It is kept for seven days, not for ever; seeding with
+-- server time in microseconds makes a number after its loss larger too.
 -- Plain cases write it and leave its end as it is, which costs half as much, unless the six leading digits of the time
 -- have changed since the grant before: that happens every 10 000 s, by which it is kept longer.
 
 -- A value that no grant writes is damaged: what was granted before is unknown then, so nothing is granted under it.
 
 local FENCE_KEPT_MS = '614800000' -- text: the server would make text of a number each time
+local FENCE_LENGTH = 33 -- two numbers of 16 digits, as nearly always
+local SAME_10000_S = 6 -- so many leading digits of a time of 16 digits stay the same for 10 000 s
 local FENCE_END = 9007199253692416 -- 2^53 less the longest range: above 2^53 a double skips numbers
 local FENCE_RANGE_MAX = 1048576
 

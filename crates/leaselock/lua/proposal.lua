@@ -18,7 +18,8 @@ end
 local function proposal_write(fence, before, proposed)
   local number = proposed .. ':' .. proposed
   local written
-  if before and #before == 33 and #number == 33 and string.sub(before, 1, 6) == string.sub(number, 1, 6) then
+  if before and #before == FENCE_LENGTH and #number == FENCE_LENGTH
+    and string.sub(before, 1, SAME_10000_S) == string.sub(number, 1, SAME_10000_S) then
     written = redis.pcall('SET', fence, number, 'KEEPTTL')
   elseif before then
     written = redis.pcall('SET', fence, number, 'PX', FENCE_KEPT_MS)

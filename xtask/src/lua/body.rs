@@ -125,23 +125,53 @@ fn split_at_commas(tokens: &[Token], start: usize) -> Vec<(usize, usize)> {
     parts
 }
 
-/// What a file defines for those it is joined with: its functions, and its constants, which are in capitals.
-pub(super) fn definitions(tokens: &[Token]) -> impl Iterator<Item = &str> {
-    let functions = (0..tokens.len())
-        .filter(|at| matches_at(tokens, *at, &["local", "function"]))
-        .filter_map(|at| tokens.get(at + 2));
-    let constants = (0..tokens.len())
-        .filter(|at| matches_at(tokens, *at, &["local"]))
-        .filter_map(|at| tokens.get(at + 1))
-        .filter(|name| is_constant(&name.text));
-    functions.chain(constants).map(|name| name.text.as_str())
+/// A name in capitals and what it stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Constant {
+    pub(super) line: usize,
+    pub(super) name: String,
+    /// The expression, as tokens with spaces between them.
+    pub(super) value: String,
 }
 
-pub(super) fn is_constant(name: &str) -> bool {
-    name.len() > 1
-        && name
-            .chars()
-            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+/// `local TOKEN_START, TOKEN_END = 17, 47`
+pub(super) fn constants(tokens: &[Token]) -> Vec<Constant> {
+    let mut found = Vec::new();
+    for at in (0..tokens.len()).filter(|at| matches_at(tokens, *at, &["local"])) {
+        let statement = &tokens[at..statement_end(tokens, at)];
+        let Some(equals) = statement.iter().position(|token| token.is("=")) else {
+            continue;
+        };
+        let names = split_at_commas(&statement[..equals], 1);
+        let values = split_at_commas(statement, equals + 1);
+        for ((name, _), (start, stop)) in names.into_iter().zip(values) {
+            let value: Vec<&str> = statement[start..stop]
+                .iter()
+                .map(|token| token.text.as_str())
+                .collect();
+            let name = statement.get(name).filter(|name| is_constant(&name.text));
+            found.extend(name.map(|name| Constant {
+                line: name.line,
+                name: name.text.clone(),
+                value: value.join(" "),
+            }));
+        }
+    }
+    found
+}
+
+fn is_constant(name: &str) -> bool {
+    let capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    name.len() > 1 && name.chars().all(capital)
+}
+
+/// What a file defines for those it is joined with: its functions and its constants.
+pub(super) fn definitions(tokens: &[Token]) -> impl Iterator<Item = String> {
+    let functions = (0..tokens.len())
+        .filter(|at| matches_at(tokens, *at, &["local", "function"]))
+        .filter_map(|at| Some(tokens.get(at + 2)?.text.clone()));
+    let constants = constants(tokens).into_iter().map(|one| one.name);
+    functions.chain(constants)
 }
 
 /// A call of the server: `redis.call('GET', …)`, `pcall(redis.call, 'GET', …)`.

@@ -41,16 +41,16 @@ impl Fragments {
 
     /// Where `tokens` use what another file defines: the line, the name, and the fragment that defines it.
     pub(super) fn used_by<'a>(&'a self, tokens: &'a [Token]) -> Vec<(usize, &'a str, &'a str)> {
-        let own: BTreeSet<&str> = body::definitions(tokens).collect();
-        let others: BTreeMap<&str, &str> = self
+        let own: BTreeSet<String> = body::definitions(tokens).collect();
+        let others: BTreeMap<String, &str> = self
             .files
             .iter()
             .flat_map(|(file, tokens)| body::definitions(tokens).map(|name| (name, name_of(file))))
             .collect();
         let used = tokens.iter().filter(|token| token.kind == Kind::Word);
-        let used = used.filter(|token| !own.contains(token.text.as_str()));
+        let used = used.filter(|token| !own.contains(&token.text));
         used.filter_map(|token| {
-            let fragment = others.get(token.text.as_str())?;
+            let fragment = others.get(&token.text)?;
             Some((token.line, token.text.as_str(), *fragment))
         })
         .collect()

@@ -455,6 +455,16 @@ fn fragments_stand_behind_those_that_they_use_and_may_lie_in_a_subfolder() {
 }
 
 #[test]
+fn a_constant_means_the_same_in_every_file() {
+    let first = "local time_us = now()";
+    let with = |constants: &str| format!("{constants}\n{first}");
+    let same = with("local TOKEN_END, KEEP_MS = 47, 604800000");
+    assert_eq!(changed(first, &same), []);
+    let other = with("local TOKEN_END, KEEP_MS = 47, 60000");
+    complains(first, &other, 19, "KEEP_MS is 60000 here");
+}
+
+#[test]
 fn fragments_are_functions_with_a_comment() {
     complains("-- What all scripts share.\n", "", 1, "without a comment");
     complains("'TIME')", "'TIME', KEYS[1])", 5, "a fragment uses KEYS");

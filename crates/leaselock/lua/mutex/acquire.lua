@@ -1,8 +1,8 @@
 -- mutex/acquire: take the mutex if it is free and nobody is ahead; otherwise, if willing, join the queue.
 --
 -- KEYS[1] lock       string; the holder's token; the lease is this key's PTTL
--- KEYS[2] queue      sorted set; waiters in order (lua/line.lua)
--- KEYS[3] waiters    hash; token to its member of the queue
+-- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
+-- KEYS[3] waiters    hash; token to its entry in the queue
 -- KEYS[4] fence      string; 'first:last' of the latest grant, kept 7 days (lua/fence.lua)
 -- KEYS[5] gate       string; in strict mode only: while it is closed nobody is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership; its 23rd character is '.' when a grant mints fencing tokens
@@ -20,7 +20,7 @@
 --         {"granted", fence, range, time_us, others}       granted in any other case; fence '0' when the token asks
 --                                                          for none, otherwise the first of `range`; others '1' when
 --                                                          somebody is left in the queue
---         {"waiting", pttl_ms, holder, time_us, place}     in the queue at `place` (1 is next); the holder's remaining time
+--         {"waiting", pttl_ms, holder, time_us, position}     in the queue at `position` (1 is next); the holder's remaining time
 --                                                          (-1: none is set) and its client ('' when foreign)
 --         {"busy", pttl_ms, holder, time_us}               held by another, or owed to somebody in the queue; not in the queue
 --         {"quarantined", left_ms, why, time_us}           strict mode: nobody is granted for so long, 0 when it has
@@ -31,11 +31,11 @@
 --                                                          fencing token; or DAMAGED queue: the queue or the waiters are
 --                                                          of another type. Nothing is granted and nothing is renewed
 -- Replay  a token that holds gets {"granted", same fence, same range} with its time made whole again; a waiting token
---         keeps its place and is marked as alive, unless it was in the last 10 s. Nothing is granted or queued twice.
+--         keeps its position and is marked as alive, unless it was in the last 10 s. Nothing is granted or queued twice.
 -- Writes  lock, queue, waiters, fence, gate
 --#strict
--- Behind a closed gate nobody is granted and nobody joins the queue. Nor does
--- a token that holds learn so, because its lease may have ended, by another clock, before it was ever told of it.
+-- Behind a closed gate nobody is granted and nobody joins the queue. Nor does a token that holds learn so, because its
+-- lease may have ended, by another clock, before it was ever told of it.
 --#include gate
 local gate, longest_ms, quarantine_ms = KEYS[5], ARGV[4], ARGV[5]
 
@@ -45,21 +45,27 @@ if refusal then return refusal end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl_ms, wait = ARGV[1], ARGV[2], ARGV[3]
 
+local FENCED_AT, FENCED, TOKEN_LENGTH = 23, 46, 31 -- of a token (lua/prelude.lua)
+local TIME_LENGTH, FENCE_LENGTH, SAME_10000_S, FENCE_KEPT_MS = 16, 33, 6, '614800000' -- of a fence (lua/fence.lua)
+local TICKET_END, POLLED_START, POLLED_SAME_10_S, WISH_START = 16, 48, 56, 65 -- of an entry (lua/queue.lua)
+local PRIORITY_START, PRIORITY_END, SAME_10_S, QUEUE_KEPT_MS = 64, 66, 9, '60000'
+
 local time = redis.call('TIME')
 local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
 local held = wait ~= '' and redis.call('GET', lock)
 
 -- The plain case: nothing is there but perhaps a fence that the clock has passed, of two numbers with 16 digits.
 if not held and redis.call('EXISTS', lock, queue) == 0 then
-  if string.byte(token, 23) ~= 46 then
+  if string.byte(token, FENCED_AT) ~= FENCED then
     redis.call('SET', lock, token, 'PX', ttl_ms)
     return { 'unfenced', now }
   end
   local before = redis.pcall('SET', fence, now .. ':' .. now, 'KEEPTTL', 'GET')
   local last = type(before) == 'string' and string.match(before, '^%d+:(%d+)$')
-  if not before or last and #last == 16 and #before == 33 and #now == 16 and before < now and last < now then
-    if not before or string.sub(before, 1, 6) ~= string.sub(now, 1, 6) then
-      redis.call('PEXPIRE', fence, '614800000')
+  if not before or last and #last == TIME_LENGTH and #before == FENCE_LENGTH and #now == TIME_LENGTH
+    and before < now and last < now then
+    if not before or string.sub(before, 1, SAME_10000_S) ~= string.sub(now, 1, SAME_10000_S) then
+      redis.call('PEXPIRE', fence, FENCE_KEPT_MS)
     end
     redis.call('SET', lock, token, 'PX', ttl_ms)
     return { 'fenced', now }
@@ -75,39 +81,41 @@ end
 if held and held ~= token and string.sub(wait, 1, 2) == '0 ' then
   local ranged = redis.pcall('ZRANGE', queue, '-1', '-1')
   local last = ranged[1]
-  if #now == 16 and not ranged.err and (not last or string.sub(last, 64, 66) == ' 0 ' and string.sub(last, 1, 16) < now) then
+  if #now == TIME_LENGTH and not ranged.err
+    and (not last or string.sub(last, PRIORITY_START, PRIORITY_END) == ' 0 ' and string.sub(last, 1, TICKET_END) < now) then
     local member = now .. token .. now .. ' ' .. wait
     local added = redis.pcall('HSETNX', waiters, token, member)
     if added == 1 then
       redis.call('ZADD', queue, '0', member)
-      local place = last and redis.call('HLEN', waiters) or 1
+      local position = last and redis.call('HLEN', waiters) or 1
       -- Both keys end 60 s after this was done last, which is at most 10 s ago unless the leading digits differ.
       -- An entry that is alone behind others has made its key anew.
-      if place == 1 or string.sub(last, 1, 9) ~= string.sub(now, 1, 9) then
-        redis.call('PEXPIRE', queue, '60000')
-        redis.call('PEXPIRE', waiters, '60000')
-        place = last and redis.call('ZCARD', queue) or 1
+      if position == 1 or string.sub(last, 1, SAME_10_S) ~= string.sub(now, 1, SAME_10_S) then
+        redis.call('PEXPIRE', queue, QUEUE_KEPT_MS)
+        redis.call('PEXPIRE', waiters, QUEUE_KEPT_MS)
+        position = last and redis.call('ZCARD', queue) or 1
       end
-      local holder = #held == 31 and string.match(held, '^[%w_-]+[.~]([%w_-]+)$') or ''
-      return { 'waiting', redis.call('PTTL', lock), holder, now, place }
+      local holder = #held == TOKEN_LENGTH and string.match(held, '^[%w_-]+[.~]([%w_-]+)$') or ''
+      return { 'waiting', redis.call('PTTL', lock), holder, now, position }
     end
     -- A poll by whoever stands there with the same wish, and was marked as alive at most 10 s ago, writes nothing.
     local mine = added == 0 and redis.call('HGET', waiters, token)
-    if mine and string.sub(mine, 48, 56) == string.sub(now, 1, 9) and string.sub(mine, 65) == wait then
+    if mine and string.sub(mine, POLLED_START, POLLED_SAME_10_S) == string.sub(now, 1, SAME_10_S)
+      and string.sub(mine, WISH_START) == wait then
       local rank = redis.call('ZRANK', queue, mine)
-      local holder = #held == 31 and string.match(held, '^[%w_-]+[.~]([%w_-]+)$') or ''
+      local holder = #held == TOKEN_LENGTH and string.match(held, '^[%w_-]+[.~]([%w_-]+)$') or ''
       if rank then return { 'waiting', redis.call('PTTL', lock), holder, now, rank + 1 } end
     end
   end
 end
 
---#include prelude fence line
+--#include prelude fence queue mutex/grant
 local now_us = clock_of(time)
 local priority, range, waits, fenced = '0', '1', wait ~= '', is_fenced(token)
 if waits then
   priority, range = string.match(wait, '^(-?%d+) %d+ (%d+) ')
 end
-local score = line_score(priority)
+local score = queue_score(priority)
 held = redis.call('GET', lock)
 
 if held == token then
@@ -124,36 +132,36 @@ end
 if held and not waits then return { 'busy', redis.call('PTTL', lock), client_of(held), now } end
 
 local length, other_queue = of_type(redis.pcall('ZCARD', queue))
-if other_queue then return line_damaged(queue) end
-local member, other_waiters = line_known(waiters, token)
-if other_waiters and (held or length > 0) then return line_damaged(waiters) end
+if other_queue then return queue_damaged(queue) end
+local member, other_waiters = queue_known(waiters, token)
+if other_waiters and (held or length > 0) then return queue_damaged(waiters) end
 local _, last_fence = 0, 0
 if not held then _, last_fence = fence_read(fence) end
 if fenced and not last_fence then return fence_damaged(fence) end
 
--- Joins the queue, or shows that it is still there: a known token keeps its ticket and with it its place. Before it is
+-- Joins the queue, or shows that it is still there: a known token keeps its ticket and with it its position. Before it is
 -- known whose turn it is, so that a higher priority counts at once.
 if waits and (held or length > 0) then
-  local ticket = member and string.sub(member, 1, 16)
+  local ticket = member and string.sub(member, 1, TICKET_END)
   if not ticket then
     local behind = length > 0 and redis.call('ZREVRANGEBYSCORE', queue, score, score, 'LIMIT', '0', '1')[1]
-    local after = behind and tonumber(string.sub(behind, 1, 16)) + 1 or 0
+    local after = behind and tonumber(string.sub(behind, 1, TICKET_END)) + 1 or 0
     ticket = string.sub('0000000000000000' .. whole(math.max(after, now_us)), -16)
   end
   if member then redis.call('ZREM', queue, member) end
   member = ticket .. token .. string.sub('0000000000000000' .. now, -16) .. ' ' .. wait
-  line_add(queue, waiters, member, score)
+  queue_add(queue, waiters, member, score)
 end
 
 if held then return { 'waiting', redis.call('PTTL', lock), client_of(held), now, redis.call('ZRANK', queue, member) + 1 } end
 
 if length > 0 then
-  local place, gone = line_pick(queue, waiters, now_us, token, not last_fence)
-  line_forget(queue, waiters, gone)
-  if place and place.token ~= token then
+  local entry, gone = grant_pick(queue, waiters, now_us, token, not last_fence)
+  queue_forget(queue, waiters, gone)
+  if entry and entry.token ~= token then
     local pttl_ms, holder = 1, ''
-    if line_hand_over(lock, queue, waiters, fence, place, last_fence, now_us) then
-      pttl_ms, holder = tonumber(place.passed_ms), client_of(place.token)
+    if grant_hand_over(lock, queue, waiters, fence, entry, last_fence, now_us) then
+      pttl_ms, holder = tonumber(entry.passed_ms), client_of(entry.token)
     end
     if not waits then return { 'busy', pttl_ms, holder, now } end
     return { 'waiting', pttl_ms, holder, now, redis.call('ZRANK', queue, member) + 1 }
@@ -162,7 +170,7 @@ end
 
 redis.call('SET', lock, token, 'PX', ttl_ms)
 if member then
-  line_drop(queue, waiters, { member = member, token = token })
+  queue_drop(queue, waiters, { member = member, token = token })
 else
   range = '1' -- nobody shares what was not waited for
 end

@@ -16,9 +16,11 @@
 --#include prelude many fence
 local ttl_ms, fencing = ARGV[1], ARGV[2]
 
+local TIME_LENGTH = 16
+
 local now_us = clock_us()
 local now = whole(now_us)
-local fresh, recent = now .. ':' .. now, string.sub(now, 1, 6)
+local fresh, recent = now .. ':' .. now, string.sub(now, 1, SAME_10000_S)
 local count = #ARGV - 2
 local fenced = fencing == '1'
 
@@ -34,13 +36,13 @@ local function take(i)
   if before then
     if type(before) == 'table' then return '-' end
     local last = string.match(before, '^%d+:(%d+)$')
-    if not last or #last ~= 16 or #before ~= 33 or #now ~= 16 or before > now or last >= now then
+    if not last or #last ~= TIME_LENGTH or #before ~= FENCE_LENGTH or #now ~= TIME_LENGTH or before > now or last >= now then
       -- The clock went back, this lock was in the call before, or this is no fence of ours.
       if before ~= fresh then redis.pcall('SET', fence, before, 'KEEPTTL') end
       return '-'
     end
   end
-  if not before or string.sub(before, 1, 6) ~= recent then redis.pcall('PEXPIRE', fence, FENCE_KEPT_MS) end
+  if not before or string.sub(before, 1, SAME_10000_S) ~= recent then redis.pcall('PEXPIRE', fence, FENCE_KEPT_MS) end
   local taken = redis.pcall('SET', KEYS[i], ARGV[i + 2], 'PX', ttl_ms, 'NX')
   return taken and taken.ok and 'f' or '-'
 end

@@ -1,8 +1,8 @@
 -- mutex/break: take the mutex away as an operator; the next waiter has it in the same step.
 --
 -- KEYS[1] lock       string; the holder's token
--- KEYS[2] queue      sorted set; waiters in order (lua/line.lua)
--- KEYS[3] waiters    hash; token to its member of the queue
+-- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
+-- KEYS[3] waiters    hash; token to its entry in the queue
 -- KEYS[4] fence      string; 'first:last' of the latest grant
 -- KEYS[5] gate       string; in strict mode only: while it is closed nobody is granted (lua/gate.lua)
 -- ARGV[1] only       a fencing token that must be one of the holder's; '' for any
@@ -15,14 +15,14 @@
 --         {"changed", fence, time_us}          the holder has other fencing tokens by now ('0': none); nothing was changed
 -- Replay  breaks whoever holds then: name the fencing token to break one grant only
 -- Writes  lock, queue, waiters, fence
---#include prelude fence line
+--#include prelude fence queue mutex/grant
 --#strict
 -- A hand-over is a grant, so behind a closed gate nobody is next.
 --#include gate
 local gate = KEYS[5]
 
 if not gate_is_open(gate) then
-  line_pick = function() return nil, {} end
+  queue_pick = function() return nil, {} end
 end
 --#end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -36,5 +36,5 @@ local first_fence, last_fence = fence_of(held, fence)
 local its_fence, only_fence = whole(first_fence), tonumber(only) or first_fence
 if holder == '' and not foreign then return { 'foreign', whole(now_us) } end
 if only_fence < first_fence or only_fence > last_fence then return { 'changed', its_fence, whole(now_us) } end
-line_pass_on(lock, queue, waiters, fence, 0, now_us)
+grant_pass_on(lock, queue, waiters, fence, 0, now_us)
 return { 'broken', holder, its_fence, whole(now_us) }

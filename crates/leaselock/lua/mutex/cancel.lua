@@ -1,8 +1,8 @@
 -- mutex/cancel: undo an acquire whose caller went away: out of the queue, and on to the next if it was granted.
 --
 -- KEYS[1] lock       string; the holder's token
--- KEYS[2] queue      sorted set; waiters in order (lua/line.lua)
--- KEYS[3] waiters    hash; token to its member of the queue
+-- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
+-- KEYS[3] waiters    hash; token to its entry in the queue
 -- KEYS[4] fence      string; 'first:last' of the latest grant
 -- KEYS[5] gate       string; in strict mode only: while it is closed nobody is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
@@ -13,28 +13,28 @@
 --         {"absent", time_us}      neither held nor waited; nothing was changed
 -- Replay  "absent": the first call did the work
 -- Writes  lock, queue, waiters, fence
---#include prelude fence line
+--#include prelude fence queue mutex/grant
 --#strict
 -- A hand-over is a grant, so behind a closed gate nobody is next.
 --#include gate
 local lock, token, gate = KEYS[1], ARGV[1], KEYS[5]
 
 if redis.pcall('GET', lock) == token and not gate_is_open(gate) then
-  line_pick = function() return nil, {} end
+  queue_pick = function() return nil, {} end
 end
 --#end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, used = ARGV[1], tonumber(ARGV[2]) or 0
 
 local now_us = clock_us()
-local member = line_known(waiters, token)
+local member = queue_known(waiters, token)
 local held = redis.pcall('GET', lock) -- an error for what is no lock, which is no reason to stay in the queue
 local was_first = member and of_type(redis.pcall('ZRANK', queue, member)) == 0
-if member then line_drop(queue, waiters, { member = member, token = token }) end
+if member then queue_drop(queue, waiters, { member = member, token = token }) end
 if held == token then
-  line_pass_on(lock, queue, waiters, fence, used, now_us)
+  grant_pass_on(lock, queue, waiters, fence, used, now_us)
   return { 'released', whole(now_us) }
 end
 -- Behind a holder that tells nobody only the first polls often, so the next one is told that it is the first.
-if was_first then line_tell_first(queue) end
+if was_first then queue_tell_first(queue) end
 return { member and 'left' or 'absent', whole(now_us) }

@@ -1,7 +1,7 @@
 -- mutex/inspect: who holds the mutex, why, and who waits. Changes nothing.
 --
 -- KEYS[1] lock       string; the holder's token
--- KEYS[2] queue      sorted set; waiters in order (lua/line.lua)
+-- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] fence      string; 'first:last' of the latest grant
 -- KEYS[4] why        string; the holder's token and its note
 --
@@ -13,19 +13,19 @@
 --         {"other", time_us, queue, type, damaged}    something that is no lock lies under the key
 -- Replay  the same answer
 -- Writes  nothing
---#include prelude fence line
+--#include prelude fence queue
 local lock, queue, fence, why = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 local NOTE_MAX = 1024 -- bytes that are shown
 
 local now_us = clock_us()
 local listed, damaged = {}, {}
-local places, other = line_read(queue, 0, HEAD_MAX - 1)
+local entries, other = queue_read(queue, 0, HEAD_MAX - 1)
 if other then damaged[1], damaged[2] = 'queue', queue end
 if not fence_read(fence) then damaged[#damaged + 1], damaged[#damaged + 2] = 'fence', fence end
-for _, place in ipairs(places) do
-  listed[#listed + 1] = client_of(place.token)
-  listed[#listed + 1] = place.priority
+for _, entry in ipairs(entries) do
+  listed[#listed + 1] = client_of(entry.token)
+  listed[#listed + 1] = entry.priority
 end
 local kind = redis.call('TYPE', lock)
 kind = type(kind) == 'table' and kind.ok or kind

@@ -1,12 +1,12 @@
 -- mutex/position: where in the queue a waiter stands, for one who is far from its head. Changes nothing.
 --
 -- KEYS[1] lock       string; the holder's token
--- KEYS[2] queue      sorted set; waiters in order (lua/line.lua)
--- KEYS[3] waiters    hash; token to its member of the queue
+-- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
+-- KEYS[3] waiters    hash; token to its entry in the queue
 -- ARGV[1] token      the waiter's
 -- ARGV[2] wait       what the waiter asked for, as mutex/acquire takes it
 --
--- Returns {"waiting", pttl_ms, holder, time_us, place}    as mutex/acquire says it: held by another, and in the queue
+-- Returns {"waiting", pttl_ms, holder, time_us, position}    as mutex/acquire says it: held by another, and in the queue
 --                                                         with this very wish, which is kept for 30 s at least
 --         {"ask", time_us}                                in any other case only mutex/acquire can answer
 -- Replay  the same answer
@@ -14,10 +14,11 @@
 --#include prelude
 local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
 local token, wait = ARGV[1], ARGV[2]
+local WISH_START = 65 -- in an entry (lua/queue.lua)
 local KEPT_MS = 30000 -- half of what a mark in the queue gives it
 
 local now = whole(clock_us())
 local held, member = redis.call('GET', lock), redis.call('HGET', waiters, token)
-local rank = held and held ~= token and member and string.sub(member, 65) == wait and redis.call('ZRANK', queue, member)
+local rank = held and held ~= token and member and string.sub(member, WISH_START) == wait and redis.call('ZRANK', queue, member)
 if not rank or redis.call('PTTL', queue) < KEPT_MS or redis.call('PTTL', waiters) < KEPT_MS then return { 'ask', now } end
 return { 'waiting', redis.call('PTTL', lock), client_of(held), now, rank + 1 }

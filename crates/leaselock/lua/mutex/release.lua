@@ -1,8 +1,8 @@
 -- mutex/release: give the mutex back as its holder; the next waiter has it in the same step.
 --
 -- KEYS[1] lock       string; the holder's token
--- KEYS[2] queue      sorted set; waiters in order (lua/line.lua)
--- KEYS[3] waiters    hash; token to its member of the queue
+-- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
+-- KEYS[3] waiters    hash; token to its entry in the queue
 -- KEYS[4] fence      string; 'first:last' of the latest grant
 -- KEYS[5] gate       string; in strict mode only: while it is closed nobody is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
@@ -30,6 +30,10 @@ end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, used = ARGV[1], ARGV[2]
 
+local FENCED_AT, FENCED = 23, 46 -- of a token (lua/prelude.lua)
+local TIME_LENGTH, FENCE_LENGTH, SAME_10000_S, FENCE_KEPT_MS = 16, 33, 6, '614800000' -- of a fence (lua/fence.lua)
+local TOKEN_START, TOKEN_END, POLLED_START = 17, 47, 48 -- of an entry (lua/queue.lua)
+
 local held = redis.call('GET', lock)
 if not held then return { 'expired' } end
 if held ~= token then return { 'taken' } end
@@ -52,10 +56,10 @@ end
 local time = redis.call('TIME')
 local next, passed_ms, range, channel, out
 if first and #time[1] == 10 then
-  next = string.sub(first, 17, 47)
-  passed_ms, range, channel = string.match(first, '^%d+ %-?%d+ (%d+) (%d+) (.+)$', 48)
+  next = string.sub(first, TOKEN_START, TOKEN_END)
+  passed_ms, range, channel = string.match(first, '^%d+ %-?%d+ (%d+) (%d+) (.+)$', POLLED_START)
 end
-if used and channel and string.byte(next, 23) ~= 46 then channel = nil end
+if used and channel and string.byte(next, FENCED_AT) ~= FENCED then channel = nil end
 -- PUBLISH would count a monitor of all channels too. A channel with this end belongs to the slot, in a cluster.
 local sharded = channel and string.sub(channel, -2) == ':s'
 local heard = channel and redis.pcall('PUBSUB', sharded and 'SHARDNUMSUB' or 'NUMSUB', channel)
@@ -67,7 +71,7 @@ if heard and not heard.err and tonumber(heard[2]) > 0 then
     out = first
     local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
     local minted, before, passed = '0', false, true
-    if string.byte(next, 23) == 46 then
+    if string.byte(next, FENCED_AT) == FENCED then
       minted = now
       local micros = time[2] + range - 1
       local last = micros > 99999 and micros < 1000000 and time[1] .. micros or string.format('%.0f', now + range - 1)
@@ -76,12 +80,12 @@ if heard and not heard.err and tonumber(heard[2]) > 0 then
         passed = false
       elseif before then
         local last_fence = string.match(before, '^%d+:(%d+)$')
-        passed = last_fence and #last_fence == 16 and #before == 33 and before < now
+        passed = last_fence and #last_fence == TIME_LENGTH and #before == FENCE_LENGTH and before < now
           and (last_fence < now
-            or used and #used == 16 and used < now and string.sub(before, 1, 16) <= used and used < last_fence)
+            or used and #used == TIME_LENGTH and used < now and string.sub(before, 1, TIME_LENGTH) <= used and used < last_fence)
       end
-      if not before or passed and string.sub(before, 1, 6) ~= string.sub(now, 1, 6) then
-        redis.call('PEXPIRE', fence, '614800000')
+      if not before or passed and string.sub(before, 1, SAME_10000_S) ~= string.sub(now, 1, SAME_10000_S) then
+        redis.call('PEXPIRE', fence, FENCE_KEPT_MS)
       end
     end
     if passed then
@@ -96,7 +100,7 @@ if heard and not heard.err and tonumber(heard[2]) > 0 then
   end
 end
 
---#include prelude fence line
-if out then line_add(queue, waiters, out, line_score(line_place(out).priority)) end
-line_pass_on(lock, queue, waiters, fence, tonumber(used) or 0, clock_of(time))
+--#include prelude fence queue mutex/grant
+if out then queue_add(queue, waiters, out, queue_score(queue_entry(out).priority)) end
+grant_pass_on(lock, queue, waiters, fence, tonumber(used) or 0, clock_of(time))
 return { 'released' }

@@ -8,9 +8,11 @@
 --#include prelude
 local candidates = KEYS
 
+local TOKEN_LENGTH = 31
+
 local answer = { 'locks' }
 for i, key in ipairs(candidates) do
   local length = redis.pcall('STRLEN', key) -- an error for what is not a string
-  if length == 31 and client_of(redis.call('GET', key)) ~= '' then answer[#answer + 1] = i end
+  if length == TOKEN_LENGTH and client_of(redis.call('GET', key)) ~= '' then answer[#answer + 1] = i end
 end
 return answer

@@ -22,6 +22,10 @@
 local lock, fence, callers = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl_ms, proposed, behind_us, caller = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
+local FENCED_AT, FENCED = 23, 46 -- of a token (lua/prelude.lua)
+local TIME_LENGTH, FENCE_LENGTH, SAME_10000_S = 16, 33, 6 -- of a fence (lua/fence.lua)
+local FENCE_KEPT_MS, FENCE_END = '614800000', 9007199253692416
+
 local time = redis.call('TIME')
 local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
 
@@ -29,7 +33,7 @@ local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[
 -- fence has. What refuses the fence is found before anybody knows of the lock.
 local taken = caller == '' and redis.call('SET', lock, token, 'PX', ttl_ms, 'NX')
 if taken then
-  if string.byte(token, 23) ~= 46 then return { 'accepted', now } end
+  if string.byte(token, FENCED_AT) ~= FENCED then return { 'accepted', now } end
   local before = redis.pcall('SET', fence, proposed .. ':' .. proposed, 'KEEPTTL', 'GET')
   if type(before) == 'table' then
     redis.call('DEL', lock)
@@ -37,11 +41,12 @@ if taken then
   end
   local last = before and string.match(before, '^%d+:(%d+)$')
   local larger = not before
-    or last and #last == 16 and #before == 33 and #proposed == 16 and before < proposed and last < proposed
+    or last and #last == TIME_LENGTH and #before == FENCE_LENGTH and #proposed == TIME_LENGTH
+      and before < proposed and last < proposed
   local wish = tonumber(proposed)
-  if larger and wish >= now - behind_us and wish < 9007199253692416 then
-    if not before or string.sub(before, 1, 6) ~= string.sub(proposed, 1, 6) then
-      redis.call('PEXPIRE', fence, '614800000')
+  if larger and wish >= now - behind_us and wish < FENCE_END then
+    if not before or string.sub(before, 1, SAME_10000_S) ~= string.sub(proposed, 1, SAME_10000_S) then
+      redis.call('PEXPIRE', fence, FENCE_KEPT_MS)
     end
     return { 'accepted', now }
   end

@@ -81,7 +81,7 @@ macro_rules! fragments {
     ($($name:literal)+) => { &[$(($name, lua!($name)),)+] };
 }
 const FRAGMENTS: &[(&str, &str)] =
-    fragments!["prelude" "many" "fence" "line" "proposal" "callers" "gate"];
+    fragments!["prelude" "many" "fence" "queue" "mutex/grant" "proposal" "callers" "gate"];
 
 /// How the lines begin that say how a script is joined:
 ///

@@ -12,7 +12,7 @@ use crate::store::embedded::packed::Members;
 use crate::store::embedded::step::Step;
 use crate::store::embedded::{sorted, values};
 
-/// As in `lua/line.lua`.
+/// As in `lua/queue.lua`.
 const LINE_KEPT_MS: u64 = 60_000;
 
 pub(super) fn acquire(

@@ -1,0 +1,48 @@
+-- mutex/grant: how the mutex goes to a waiter: the lock, its fencing tokens, and the message.
+
+-- Reads only: whose turn it is, as queue_pick says. `unfenced` passes over those who want a fencing token.
+local function grant_pick(queue, waiters, now_us, asking, unfenced)
+  return queue_pick(queue, waiters, now_us, asking, function(entry) return not (unfenced and is_fenced(entry.token)) end)
+end
+
+-- Writes: the lock goes to `entry`, or is deleted when there is none. The message is last and says what is already
+-- written: 'grant', the first reserved fence and how many (the first is 0 without fencing), server time, ttl, whether
+-- others are left in the queue, token. When it is refused, the grant is taken back and the waiter stays in the queue.
+-- True when handed over.
+local function grant_hand_over(lock, queue, waiters, fence, entry, last_fence, now_us)
+  if not entry then
+    redis.call('DEL', lock)
+    return false
+  end
+  queue_drop(queue, waiters, entry)
+  local others = redis.call('ZCARD', queue) > 0 and '1' or '0'
+  redis.call('SET', lock, entry.token, 'PX', entry.passed_ms)
+  local fenced = is_fenced(entry.token)
+  local minted = fenced and fence_mint(fence, last_fence, now_us, tonumber(entry.kind)) or '0'
+  local message = 'grant ' .. minted .. ' ' .. entry.kind .. ' ' .. whole(now_us) .. ' ' .. entry.passed_ms .. ' '
+    .. others .. ' ' .. entry.token
+  local sent = queue_tell(entry.channel, message)
+  if type(sent) == 'table' and sent.err then
+    redis.call('DEL', lock)
+    if fenced then fence_lower(fence, tonumber(minted), tonumber(minted)) end
+    queue_add(queue, waiters, entry.member, queue_score(entry.priority))
+    return false
+  end
+  return true
+end
+
+-- Reads first, then writes: gives up `lock` to whoever is next. `used` is the highest number that its holder used of
+-- those that were reserved; 0 when all are to count as used. Whatever is damaged, the lock is given up: who cannot have
+-- it is told to poll, and learns of the damage.
+local function grant_pass_on(lock, queue, waiters, fence, used, now_us)
+  local first_fence, last_fence = fence_read(fence)
+  local unused = last_fence and first_fence <= used and used < last_fence
+  if unused then last_fence = used end
+  local entry, gone, other = grant_pick(queue, waiters, now_us, '', not last_fence)
+  queue_forget(queue, waiters, gone)
+  local handed_over = grant_hand_over(lock, queue, waiters, fence, entry, last_fence, now_us)
+  -- A grant with numbers of its own has taken the unused ones.
+  if unused and not (entry and is_fenced(entry.token)) then fence_lower(fence, first_fence, used) end
+  if not handed_over and (other or not last_fence) then queue_tell_first(queue) end
+  return handed_over
+end

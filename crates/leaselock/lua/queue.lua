@@ -1,0 +1,135 @@
+-- queue: who waits for a lock, in which order, who of them is there, and telling one. It writes no lock.
+-- `queue` is a sorted set: score = -priority, so it is first in, first out within a priority, because an entry begins
+-- with its ticket. An entry holds all that a grant needs, and its parts stand where these names say, in every script:
+--    1-16  ticket, 16 digits                           TICKET_END
+--   17-47  token, 31 characters                        TOKEN_START, TOKEN_END
+--   48-63  server time of the latest poll, 16 digits   POLLED_START; up to POLLED_SAME_10_S it is the same for 10 s
+--   64-    ' priority passed_ms kind channel'          WISH_START, without the space: what the waiter asked for;
+--          the usual priority is ' 0 '                 PRIORITY_START, PRIORITY_END
+-- `kind` is how many fencing tokens its grant reserves, for the tasks that share the entry.
+-- `waiters` is a hash: token -> entry, so that whoever polls or leaves finds its own. Without a queue it means nothing.
+local TOKEN_START, TOKEN_END, POLLED_START = 17, 47, 48
+local QUEUE_KEPT_MS = '60000' -- every waiter polls at least each 15 s and renews this
+local GONE_AFTER_US = 45000000 -- three polls missed
+local HEAD_MAX = 128 -- how far one call reads from the head
+
+-- An entry, taken apart and left as text. One of another version has no channel and never polled.
+local function queue_entry(member)
+  local polled_us, priority, passed_ms, kind, channel =
+    string.match(member, '^(%d+) (-?%d+) (%d+) (%d+) (.*)$', POLLED_START)
+  return { member = member, token = string.sub(member, TOKEN_START, TOKEN_END), polled_us = polled_us or '0',
+    priority = priority or '0', passed_ms = passed_ms, kind = kind, channel = channel or '' }
+end
+
+local function queue_score(priority)
+  if priority == '0' then return '0' end
+  return string.sub(priority, 1, 1) == '-' and string.sub(priority, 2) or '-' .. priority
+end
+
+-- Another type lies under the key of `queue` or of `waiters`, so nobody can tell who waits.
+local function queue_damaged(key)
+  return { err = 'DAMAGED queue ' .. key }
+end
+
+-- Reads only: the member of a waiter that has one; nil and true when `waiters` is damaged.
+local function queue_known(waiters, token)
+  local member, other = of_type(redis.pcall('HGET', waiters, token))
+  if other then return nil, true end
+  return member and string.sub(member, TOKEN_START, TOKEN_END) == token and string.match(member, '^%d+') and member
+end
+
+-- In a cluster a channel may belong to the slot, so that its messages stay with the node: its end says so.
+local function queue_is_sharded(channel)
+  return string.sub(channel, -2) == ':s'
+end
+
+local function queue_tell(channel, message)
+  if queue_is_sharded(channel) then return redis.pcall('SPUBLISH', channel, message) end
+  return redis.pcall('PUBLISH', channel, message)
+end
+
+-- Reads only: which of these channels has a receiver. Nobody, when the server will not say.
+local function queue_present(channels)
+  local present, sharded, plain = {}, {}, {}
+  for _, channel in ipairs(channels) do
+    local kind = queue_is_sharded(channel) and sharded or plain
+    kind[#kind + 1] = channel
+  end
+  for _, kind in ipairs({ sharded, plain }) do
+    local counts = kind[1] and redis.pcall('PUBSUB', kind == sharded and 'SHARDNUMSUB' or 'NUMSUB', unpack(kind)) or {}
+    for i = 1, #counts, 2 do -- an error has none
+      present[counts[i]] = tonumber(counts[i + 1]) > 0
+    end
+  end
+  return present
+end
+
+-- Reads only: the entries from `first` to `last`, taken apart; none and true when the queue is damaged.
+local function queue_read(queue, first, last)
+  local entries, members, other = {}, of_type(redis.pcall('ZRANGE', queue, first, last))
+  for i, member in ipairs(members or {}) do
+    entries[i] = queue_entry(member)
+  end
+  return entries, other
+end
+
+-- Writes nothing: tells the first waiter, by its token alone, which is a reason to poll. It may not be there, or we may
+-- not say so; then it polls by itself.
+local function queue_tell_first(queue)
+  local first = queue_read(queue, 0, 0)[1]
+  if first and first.channel ~= '' then queue_tell(first.channel, first.token) end
+end
+
+-- Reads only: the first waiter who is there (`asking` is: it is the caller) and whom `fits` takes, and those who are
+-- surely gone. A member without an entry in `waiters` is of one who could not be found any more when it left. `fits` says
+-- false for whoever is passed over. Nobody, and true, when `waiters` is damaged.
+local function queue_pick(queue, waiters, now_us, asking, fits)
+  local gone, first, last = {}, 0, 0 -- the head alone first: mostly it is there
+  while first < HEAD_MAX do
+    local entries, channels = queue_read(queue, first, last), {}
+    for _, entry in ipairs(entries) do
+      if entry.channel ~= '' then channels[#channels + 1] = entry.channel end
+    end
+    local present = queue_present(channels)
+    for _, entry in ipairs(entries) do
+      local there = entry.passed_ms and (entry.token == asking or present[entry.channel])
+      local passed_over = not fits(entry)
+      local known, other = nil, nil
+      if there and not passed_over then known, other = of_type(redis.pcall('HGET', waiters, entry.token)) end
+      if other then return nil, {}, true end
+      if known then return entry, gone end
+      if there and not passed_over or now_us - tonumber(entry.polled_us) > GONE_AFTER_US then gone[#gone + 1] = entry end
+    end
+    if #entries <= last - first then return nil, gone end
+    first, last = last + 1, HEAD_MAX - 1
+  end
+  return nil, gone
+end
+
+local function queue_drop(queue, waiters, entry)
+  of_type(redis.pcall('ZREM', queue, entry.member))
+  redis.call('HDEL', waiters, entry.token)
+end
+
+-- Those who are gone leave the queue; not a token that has another entry by now.
+local function queue_forget(queue, waiters, gone)
+  for _, entry in ipairs(gone) do
+    redis.call('ZREM', queue, entry.member)
+    local known = redis.call('HGET', waiters, entry.token)
+    if known == entry.member or known and string.sub(known, TOKEN_START, TOKEN_END) ~= entry.token then
+      redis.call('HDEL', waiters, entry.token)
+    end
+  end
+end
+
+local function queue_keep(queue, waiters)
+  redis.call('PEXPIRE', queue, QUEUE_KEPT_MS)
+  redis.call('PEXPIRE', waiters, QUEUE_KEPT_MS)
+end
+
+-- Writes: in the queue, where its ticket says.
+local function queue_add(queue, waiters, member, score)
+  redis.call('HSET', waiters, string.sub(member, TOKEN_START, TOKEN_END), member)
+  redis.call('ZADD', queue, score, member)
+  queue_keep(queue, waiters)
+end
