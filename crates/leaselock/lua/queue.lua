@@ -6,7 +6,10 @@
 --   48-63  server time of the latest poll, 16 digits   POLLED_START; up to POLLED_SAME_10_S it is the same for 10 s
 --   64-    ' priority passed_ms kind channel'          WISH_START, without the space: what the waiter asked for;
 --          the usual priority is ' 0 '                 PRIORITY_START, PRIORITY_END
--- `kind` is how many fencing tokens its grant reserves, for the tasks that share the entry.
+-- `kind` says what a waiter asks for. Digits ask for the mutex: how many fencing tokens its grant reserves, for the tasks
+-- that share the entry. Every other kind begins with a letter. The plain cases know digits only; a first entry of another
+-- kind makes them fall through to the general part. A waiter whose kind that one cannot judge is told to poll, by its
+-- token alone, and nobody behind it is granted while it is there.
 -- `waiters` is a hash: token -> entry, so that whoever polls or leaves finds its own. Without a queue it means nothing.
 local TOKEN_START, TOKEN_END, POLLED_START = 17, 47, 48
 local QUEUE_KEPT_MS = '60000' -- every waiter polls at least each 15 s and renews this
@@ -16,7 +19,7 @@ local HEAD_MAX = 128 -- how far one call reads from the head
 -- An entry, taken apart and left as text. One of another version has no channel and never polled.
 local function queue_entry(member)
   local polled_us, priority, passed_ms, kind, channel =
-    string.match(member, '^(%d+) (-?%d+) (%d+) (%d+) (.*)$', POLLED_START)
+    string.match(member, '^(%d+) (-?%d+) (%d+) (%w+) (.*)$', POLLED_START)
   return { member = member, token = string.sub(member, TOKEN_START, TOKEN_END), polled_us = polled_us or '0',
     priority = priority or '0', passed_ms = passed_ms, kind = kind, channel = channel or '' }
 end
@@ -82,7 +85,8 @@ end
 
 -- Reads only: the first waiter who is there (`asking` is: it is the caller) and whom `fits` takes, and those who are
 -- surely gone. A member without an entry in `waiters` is of one who could not be found any more when it left. `fits` says
--- false for whoever is passed over. Nobody, and true, when `waiters` is damaged.
+-- false for whoever is passed over, and nil for whoever it cannot judge: then nobody is picked, and that one comes last.
+-- Nobody, and true, when `waiters` is damaged.
 local function queue_pick(queue, waiters, now_us, asking, fits)
   local gone, first, last = {}, 0, 0 -- the head alone first: mostly it is there
   while first < HEAD_MAX do
@@ -93,10 +97,12 @@ local function queue_pick(queue, waiters, now_us, asking, fits)
     local present = queue_present(channels)
     for _, entry in ipairs(entries) do
       local there = entry.passed_ms and (entry.token == asking or present[entry.channel])
-      local passed_over = not fits(entry)
+      local fit = fits(entry)
+      local passed_over = fit == false
       local known, other = nil, nil
       if there and not passed_over then known, other = of_type(redis.pcall('HGET', waiters, entry.token)) end
       if other then return nil, {}, true end
+      if known and fit == nil then return nil, gone, false, entry end
       if known then return entry, gone end
       if there and not passed_over or now_us - tonumber(entry.polled_us) > GONE_AFTER_US then gone[#gone + 1] = entry end
     end

@@ -7,10 +7,10 @@
 -- KEYS[5] gate       string; in strict mode only: while it is closed nobody is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership; its 23rd character is '.' when a grant mints fencing tokens
 -- ARGV[2] ttl_ms     integer > 0; the lease when granted by this call
--- ARGV[3] wait       '' does not join the queue when busy. 'priority passed_ms range channel' does: larger priorities go
---                    first; passed_ms > 0 is the lease when handed over later, short until it is renewed; range > 0 is
---                    how many fencing tokens a grant reserves that was waited for; channel is where the caller
---                    listens for its grant, empty when it cannot
+-- ARGV[3] wait       '' does not join the queue when busy. 'priority passed_ms kind channel' does: larger priorities go
+--                    first; passed_ms > 0 is the lease when handed over later, short until it is renewed; kind is digits
+--                    here, a range > 0: how many fencing tokens a grant reserves that was waited for; channel is where
+--                    the caller listens for its grant, empty when it cannot
 -- ARGV[4] longest_ms     integer > 0; in strict mode only: the longest ttl that any lease behind the gate has
 -- ARGV[5] quarantine_ms  integer > 0; in strict mode only: how long a gate that is found to be another server's is closed
 --
@@ -20,9 +20,11 @@
 --         {"granted", fence, range, time_us, others}       granted in any other case; fence '0' when the token asks
 --                                                          for none, otherwise the first of `range`; others '1' when
 --                                                          somebody is left in the queue
---         {"waiting", pttl_ms, holder, time_us, position}     in the queue at `position` (1 is next); the holder's remaining time
---                                                          (-1: none is set) and its client ('' when foreign)
---         {"busy", pttl_ms, holder, time_us}               held by another, or owed to somebody in the queue; not in the queue
+--         {"waiting", pttl_ms, holder, time_us, position}  in the queue at `position` (1 is next); the holder's remaining
+--                                                          time (-1: none is set) and its client ('' when foreign).
+--                                                          1 and '': it is free, and owed to another waiter
+--         {"busy", pttl_ms, holder, time_us}               held by another, or owed to somebody in the queue, which the
+--                                                          caller is not in
 --         {"quarantined", left_ms, why, time_us}           strict mode: nobody is granted for so long, 0 when it has
 --                                                          just ended; why: 'missing', there was no gate; 'moved', it
 --                                                          was another server's. Nothing is held by this call
@@ -156,11 +158,12 @@ end
 if held then return { 'waiting', redis.call('PTTL', lock), client_of(held), now, redis.call('ZRANK', queue, member) + 1 } end
 
 if length > 0 then
-  local entry, gone = grant_pick(queue, waiters, now_us, token, not last_fence)
+  local entry, gone, _, unjudged = grant_pick(queue, waiters, now_us, token, not last_fence)
   queue_forget(queue, waiters, gone)
-  if entry and entry.token ~= token then
+  if unjudged then queue_tell(unjudged.channel, unjudged.token) end
+  if unjudged or entry and entry.token ~= token then
     local pttl_ms, holder = 1, ''
-    if grant_hand_over(lock, queue, waiters, fence, entry, last_fence, now_us) then
+    if entry and grant_hand_over(lock, queue, waiters, fence, entry, last_fence, now_us) then
       pttl_ms, holder = tonumber(entry.passed_ms), client_of(entry.token)
     end
     if not waits then return { 'busy', pttl_ms, holder, now } end

@@ -1,8 +1,12 @@
 -- mutex/grant: how the mutex goes to a waiter: the lock, its fencing tokens, and the message.
 
--- Reads only: whose turn it is, as queue_pick says. `unfenced` passes over those who want a fencing token.
+-- Reads only: whose turn it is, as queue_pick says. This can judge who asks for the mutex. `unfenced` passes over those
+-- who want a fencing token.
 local function grant_pick(queue, waiters, now_us, asking, unfenced)
-  return queue_pick(queue, waiters, now_us, asking, function(entry) return not (unfenced and is_fenced(entry.token)) end)
+  return queue_pick(queue, waiters, now_us, asking, function(entry)
+    if not string.match(entry.kind or '', '^%d+$') then return nil end
+    return not (unfenced and is_fenced(entry.token))
+  end)
 end
 
 -- Writes: the lock goes to `entry`, or is deleted when there is none. The message is last and says what is already
@@ -33,16 +37,20 @@ end
 
 -- Reads first, then writes: gives up `lock` to whoever is next. `used` is the highest number that its holder used of
 -- those that were reserved; 0 when all are to count as used. Whatever is damaged, the lock is given up: who cannot have
--- it is told to poll, and learns of the damage.
+-- it is told to poll, and learns of the damage. So is a waiter of another kind, which its own scripts grant.
 local function grant_pass_on(lock, queue, waiters, fence, used, now_us)
   local first_fence, last_fence = fence_read(fence)
   local unused = last_fence and first_fence <= used and used < last_fence
   if unused then last_fence = used end
-  local entry, gone, other = grant_pick(queue, waiters, now_us, '', not last_fence)
+  local entry, gone, other, unjudged = grant_pick(queue, waiters, now_us, '', not last_fence)
   queue_forget(queue, waiters, gone)
   local handed_over = grant_hand_over(lock, queue, waiters, fence, entry, last_fence, now_us)
   -- A grant with numbers of its own has taken the unused ones.
   if unused and not (entry and is_fenced(entry.token)) then fence_lower(fence, first_fence, used) end
-  if not handed_over and (other or not last_fence) then queue_tell_first(queue) end
+  if unjudged then
+    queue_tell(unjudged.channel, unjudged.token)
+  elseif not handed_over and (other or not last_fence) then
+    queue_tell_first(queue)
+  end
   return handed_over
 end

@@ -179,6 +179,10 @@ meddling!(
     ADD_MEMBER,
     "redis.call('ZADD', KEYS[1], '0', ARGV[1]) return {'ok'}"
 );
+meddling!(
+    ADD_ENTRY,
+    "redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) return {'ok'}"
+);
 meddling!(GET, "return {'ok', redis.call('GET', KEYS[1])}");
 meddling!(
     SHORTEN,

@@ -7,6 +7,7 @@ mod branches;
 mod damage;
 mod interleavings;
 mod kept;
+mod kinds;
 mod lab;
 mod many;
 mod model;
