@@ -18,7 +18,7 @@ pub(super) fn short(library: Option<&Library>, call: &Call) -> Cmd {
 pub(super) fn whole(library: Option<&Library>, call: &Call) -> Cmd {
     match library {
         Some(_) => short(library, call),
-        None => command("EVAL", call.script.source, call),
+        None => command("EVAL", call.script.source(), call),
     }
 }
 
@@ -33,7 +33,7 @@ fn command(verb: &str, script: &str, call: &Call) -> Cmd {
 }
 
 fn hash_of(script: &'static Script) -> &'static str {
-    let hash = || redis::Script::new(script.source).get_hash().to_owned();
+    let hash = || redis::Script::new(script.source()).get_hash().to_owned();
     script.sha1.get_or_init(hash)
 }
 
