@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::body;
-use super::sources::name_of;
+use super::markers::name_of;
 use crate::complaint::Complaint;
 use crate::files::File;
 use crate::lex::{Kind, Language, Token, lex, matches_at};

@@ -1,4 +1,14 @@
-//! The lines that begin with `--#` and say how a script is joined.
+//! The lines that begin with `--#` and say how a script is joined, and the names that they use.
+
+use crate::files::File;
+
+pub(super) const FOLDER: &str = "crates/leaselock/lua";
+
+/// What a marker calls a file, such as `mutex/acquire`.
+pub(super) fn name_of(file: &File) -> &str {
+    let path = file.path.trim_start_matches(FOLDER);
+    path.trim_start_matches('/').trim_end_matches(".lua")
+}
 
 /// `--#include prelude fence`
 #[derive(Debug, Clone, PartialEq, Eq)]

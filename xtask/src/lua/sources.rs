@@ -5,11 +5,10 @@ use std::path::Path;
 
 use super::fragment::Fragments;
 use super::header::Header;
-use super::markers::{Include, Marked};
+use super::markers::{FOLDER, Include, Marked, name_of};
 use crate::files::{self, File};
 use crate::lex::{Language, Token, lex};
 
-pub(super) const FOLDER: &str = "crates/leaselock/lua";
 pub(super) const WHITELIST: &str = "crates/leaselock/src/store/embedded/whitelist.rs";
 
 /// A file in a subfolder of `lua/`: one operation.
@@ -27,12 +26,6 @@ pub(super) struct Script {
     pub(super) includes: Vec<Include>,
     /// Markers that mean nothing, and where.
     pub(super) wrong_markers: Vec<(usize, String)>,
-}
-
-/// Such as `mutex/acquire`.
-pub(super) fn name_of(file: &File) -> &str {
-    let path = file.path.trim_start_matches(FOLDER);
-    path.trim_start_matches('/').trim_end_matches(".lua")
 }
 
 impl Script {
