@@ -63,7 +63,7 @@ pub(super) fn of_a_folder() -> Vec<Promise> {
         "what a process holds is free at once when it and its job are gone",
         "time runs by this machine's own clock, which never steps",
     ];
-    let mut promises: Vec<_> = kept.map(|text| Promise::kept(text)).into();
+    let mut promises: Vec<_> = kept.map(Promise::kept).into();
     promises.push(Promise::broken(
         "other machines are not excluded: that needs a server",
     ));
