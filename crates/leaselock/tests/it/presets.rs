@@ -297,8 +297,8 @@ fn waits(preset: Preset) -> String {
                 ),
             }
         }
-        Wait::Within(limit) => format!("{}, in line", seconds(limit)),
-        Wait::Forever => "for ever, in line".to_owned(),
+        Wait::Within(limit) => format!("{}, queued", seconds(limit)),
+        Wait::Forever => "for ever, queued".to_owned(),
         other => panic!("{other:?}"),
     }
 }

@@ -126,7 +126,7 @@ impl Preset {
     pub const NODE_REDLOCK: Preset = Preset(&Library {
         name: "node-redlock",
         wait: tries(11, 200, 50),
-        note: "with several servers its lock is a majority of them, and one server alone excludes nobody",
+        note: "with several servers its lock is a majority of them, and one server alone excludes no holder",
         ..PLAIN
     });
 
@@ -180,7 +180,7 @@ impl Preset {
         before: "redlock:",
         ttl: ms(10_000),
         wait: Wait::Forever,
-        note: "with several servers its lock is a majority of them, and one server alone excludes nobody",
+        note: "with several servers its lock is a majority of them, and one server alone excludes no holder",
         ..PLAIN
     });
 
@@ -196,7 +196,7 @@ impl Preset {
     /// bsm/redislock (Go), with one key.
     pub const BSM_REDISLOCK: Preset = Preset(&Library {
         name: "bsm-redislock",
-        note: "a fixed token of its user takes the lock of whoever has the same one; ours are random",
+        note: "a fixed token of its user takes the lock of a holder with the same one; ours are random",
         ..PLAIN
     });
 
