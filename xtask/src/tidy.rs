@@ -2,8 +2,10 @@
 //!
 //! Every complaint says what would be right; every rule says here or at its function why it is one.
 
+mod anchors;
 mod code;
 mod documents;
+mod prose;
 mod source;
 mod text;
 
@@ -19,6 +21,8 @@ pub(crate) fn run() -> Result<String, String> {
     let mut found = check(&all);
     arrows::check(&all, &mut found);
     documents::check(&root, &all, &mut found);
+    anchors::check(&all, &mut found);
+    prose::check(&all, &mut found);
     report(found, &format!("tidy ({} files)", all.len()))
 }
 

@@ -80,6 +80,9 @@ pub use redis;
 mod pages {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
+    #[cfg(feature = "redis")]
+    #[doc = include_str!("../README.md")]
+    struct CratePage;
     #[doc = include_str!("../../../docs/mutex.md")]
     struct Mutex;
     #[doc = include_str!("../../../docs/coming-from.md")]

@@ -16,7 +16,7 @@ pub(super) fn check(root: &Path, all: &[File], found: &mut Vec<Complaint>) {
         }
     }
     licences(root, all, found);
-    readme(root, found);
+    readmes(all, found);
 }
 
 /// A link that leads nowhere is worse than none: the reader gives up on the page.
@@ -41,6 +41,15 @@ fn links(root: &Path, file: &File, found: &mut Vec<Complaint>) {
 
 /// The targets of `[text](target)` that are files, without their anchors. Code is left out.
 pub(super) fn link_targets(text: &str) -> Vec<(usize, String)> {
+    let files = links_of(text).into_iter().map(|(number, target)| {
+        let file = target.split('#').next().unwrap_or_default();
+        (number, file.to_owned())
+    });
+    files.filter(|(_, file)| !file.is_empty()).collect()
+}
+
+/// The targets of `[text](target)` within the repository. Code is left out.
+pub(super) fn links_of(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut fenced = false;
     for (number, line) in (1..).zip(text.lines()) {
@@ -54,7 +63,7 @@ pub(super) fn link_targets(text: &str) -> Vec<(usize, String)> {
         let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
         for part in prose.split("](").skip(1) {
             let target = part.split(')').next().unwrap_or_default();
-            let target = target.split(['#', ' ']).next().unwrap_or_default();
+            let target = target.split(' ').next().unwrap_or_default();
             if !target.is_empty() && !target.contains(':') {
                 found.push((number, target.to_owned()));
             }
@@ -105,20 +114,16 @@ fn licences(root: &Path, all: &[File], found: &mut Vec<Complaint>) {
     }
 }
 
-/// The page on crates.io is the page of the repository.
-fn readme(root: &Path, found: &mut Vec<Complaint>) {
-    let Ok(original) = fs::read_to_string(root.join("README.md")) else {
-        return; // a tree without a front page has nothing to compare
-    };
-    let copy = fs::read_to_string(root.join("crates/leaselock/README.md"));
-    if copy.unwrap_or_default() != original {
-        let path = "crates/leaselock/README.md";
-        let right = "a link to ../../README.md: crates.io shows this one";
-        found.push(Complaint::new(
-            path,
-            0,
-            "is not the README at the root",
-            right,
-        ));
+/// The page of a published crate leaves the repository with it: its links to other files would be dead.
+fn readmes(all: &[File], found: &mut Vec<Complaint>) {
+    let pages = all
+        .iter()
+        .filter(|file| file.path.starts_with("crates/") && file.path.ends_with("/README.md"));
+    for page in pages.filter(|page| page.path.matches('/').count() == 2) {
+        for (line, target) in link_targets(&page.text) {
+            let wrong = format!("the link to {target:?} is dead on a crate's page");
+            let right = "the address on the web, or the name of the page in plain text";
+            found.push(Complaint::new(&page.path, line, wrong, right));
+        }
     }
 }

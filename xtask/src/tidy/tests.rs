@@ -161,7 +161,7 @@ fn repository(name: &str, files: &[(&str, &str)]) -> Vec<Complaint> {
 }
 
 #[test]
-fn whole_repository_has_its_licences_links_and_readme() {
+fn whole_repository_has_its_licences_and_links() {
     let whole = [
         ("LICENSE-MIT", "m"),
         ("LICENSE-APACHE", "a"),
@@ -169,33 +169,39 @@ fn whole_repository_has_its_licences_links_and_readme() {
         ("crates/leaselock/Cargo.toml", "[package]"),
         ("crates/leaselock/LICENSE-MIT", "m"),
         ("crates/leaselock/LICENSE-APACHE", "a"),
-        ("crates/leaselock/README.md", "[l](LICENSE-MIT)"),
+        ("crates/leaselock/README.md", "[l](https://example.org/)"),
         ("crates/kit/Cargo.toml", "publish = false"),
     ];
     assert_eq!(repository("whole", &whole), []);
-    let broken = [
-        (5, "crates/leaselock/LICENSE-APACHE", "is not the licence"),
-        (
-            6,
-            "crates/leaselock/README.md",
-            "is not the README at the root",
-        ),
-    ];
-    for (left_out, file, wrong) in broken {
-        let mut files = whole.to_vec();
-        files.remove(left_out);
-        let found = repository(&format!("broken{left_out}"), &files);
-        assert!(
-            found
-                .iter()
-                .any(|one| one.file == file && one.wrong == wrong),
-            "{found:?}"
-        );
-    }
+    let mut files = whole.to_vec();
+    files.remove(5);
+    let found = repository("broken", &files);
+    let licence = |one: &&Complaint| one.file == "crates/leaselock/LICENSE-APACHE";
+    let found = found.iter().find(licence).expect("a complaint");
+    assert_eq!(found.wrong, "is not the licence");
     let mut files = whole.to_vec();
     files.push(("docs/a.md", "[x](../gone.md)"));
     let found = repository("link", &files);
     assert_eq!(found[0].wrong, "the link to \"../gone.md\" leads nowhere");
+}
+
+#[test]
+fn page_of_a_crate_links_to_nothing_outside_its_folder() {
+    let files = [
+        ("docs/a.md", ""),
+        (
+            "crates/one/README.md",
+            "[a](../../docs/a.md) [b](https://example.org/) `[c](d.md)`",
+        ),
+        ("crates/one/lua/README.md", "[a](../../../docs/a.md)"),
+    ];
+    let found = repository("crate-page", &files);
+    let found: Vec<&Complaint> = found
+        .iter()
+        .filter(|one| one.wrong.starts_with("the link"))
+        .collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].file, "crates/one/README.md");
 }
 
 #[test]

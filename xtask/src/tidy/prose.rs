@@ -1,0 +1,79 @@
+//! Rules about the words of pages and doc comments.
+//!
+//! A reader searches for the standard term, and a home-made word hides the page from that search. `words.rs` has the
+//! words that this project once made up, each with the term to write; `docs/glossary.md` explains the terms.
+
+mod text;
+mod words;
+
+use self::text::Line;
+use self::words::OLD;
+use crate::complaint::Complaint;
+use crate::files::File;
+
+/// The pages for users. Of a changelog the rule reads the part that is not released; the rest is history.
+const PAGES: [&str; 4] = [
+    "README.md",
+    "CHANGELOG.md",
+    "docs/",
+    "crates/leaselock-cli/README.md",
+];
+
+/// Pages that the rule does not read yet: take one out of this list when its words are changed.
+const NOT_YET: [&str; 1] = ["docs/keyspace.md"];
+
+/// Folders whose doc comments (`///` and `//!`) the rule reads: add one when its words are changed.
+const COMMENTS: [&str; 0] = [];
+
+pub(super) fn check(all: &[File], found: &mut Vec<Complaint>) {
+    let under = |path: &str, starts: &[&str]| starts.iter().any(|start| path.starts_with(start));
+    for file in all {
+        if file.path.ends_with(".md") && under(&file.path, &PAGES) {
+            headerless_tables(file, found);
+            if !NOT_YET.contains(&&*file.path) {
+                old_words(file, text::of_page(file), found);
+            }
+        }
+        if file.path.ends_with(".rs") && under(&file.path, &COMMENTS) {
+            old_words(file, text::of_comments(&file.text), found);
+        }
+    }
+}
+
+/// Names each old word with its line, and the standard term.
+pub(super) fn old_words(file: &File, lines: Vec<Line>, found: &mut Vec<Complaint>) {
+    for line in lines {
+        let prose = words::without_allowed(&line.prose);
+        for (forms, instead) in OLD {
+            for form in forms.iter().filter(|form| words::contains(&prose, form)) {
+                let wrong = format!("says {form:?}");
+                let right = format!("the standard term: {instead}");
+                found.push(Complaint::new(&file.path, line.number, wrong, right));
+            }
+        }
+    }
+}
+
+/// GitHub shows rows without a header as raw text with pipes.
+fn headerless_tables(file: &File, found: &mut Vec<Complaint>) {
+    let lines = text::outside_code(&file.text);
+    let is_row = |at: usize| lines.get(at).is_some_and(|(_, line)| line.starts_with('|'));
+    for (at, (number, _)) in lines.iter().enumerate() {
+        let begins = is_row(at) && (at == 0 || !is_row(at - 1));
+        let next = lines.get(at + 1).map_or("", |(_, line)| *line);
+        let ruled =
+            next.starts_with('|') && next.contains("---") && !next.contains(char::is_alphanumeric);
+        if begins && !ruled {
+            let right = "a header row and a row of dashes: GitHub shows raw pipes otherwise";
+            found.push(Complaint::new(
+                &file.path,
+                *number,
+                "a table without a header",
+                right,
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! The prose of a page or of doc comments: without code, and of links only the words that a reader sees.
+
+use crate::files::File;
+
+/// A line of prose, with its number in the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::tidy) struct Line {
+    pub(super) number: usize,
+    pub(super) prose: String,
+}
+
+/// The prose of a page; of a changelog the part that is not released.
+pub(in crate::tidy) fn of_page(file: &File) -> Vec<Line> {
+    let lines = outside_code(&file.text);
+    let changes = file.path.ends_with("CHANGELOG.md");
+    let released = |line: &str| line.starts_with("## ") && !line.starts_with("## Unreleased");
+    let current = lines
+        .into_iter()
+        .take_while(|(_, line)| !changes || !released(line));
+    let glossary = file.path.ends_with("glossary.md");
+    current
+        .map(|(number, line)| Line {
+            number,
+            prose: prose(if glossary {
+                without_synonyms(line)
+            } else {
+                line
+            }),
+        })
+        .collect()
+}
+
+/// A row of the glossary without its last cell, which lists the old words on purpose.
+fn without_synonyms(row: &str) -> &str {
+    let cells = row.trim_end().strip_suffix('|');
+    let last = cells.and_then(|cells| cells.rfind('|'));
+    last.map_or(row, |last| &row[..last])
+}
+
+/// The prose of `///` and `//!` comments.
+pub(in crate::tidy) fn of_comments(text: &str) -> Vec<Line> {
+    let mut fenced = false;
+    let mut lines = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim_start();
+        let Some(comment) = line
+            .strip_prefix("///")
+            .or_else(|| line.strip_prefix("//!"))
+        else {
+            continue;
+        };
+        let fence = comment.trim_start().starts_with("```");
+        fenced ^= fence;
+        if !fenced && !fence {
+            lines.push(Line {
+                number,
+                prose: prose(comment),
+            });
+        }
+    }
+    lines
+}
+
+/// The lines that are not fenced code, with their numbers.
+pub(super) fn outside_code(text: &str) -> Vec<(usize, &str)> {
+    let mut fenced = false;
+    let mut lines = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        if !fenced && !fence {
+            lines.push((number, line));
+        }
+    }
+    lines
+}
+
+/// A line without code spans and link targets. A link's text stays when it is words, and goes when it is one name.
+fn prose(line: &str) -> String {
+    // Every second part stands between backticks.
+    let line = line.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+    let mut prose = String::new();
+    let mut rest = &*line;
+    while let Some((before, after)) = rest.split_once('[') {
+        prose.push_str(before);
+        let Some((text, behind)) = after.split_once("](") else {
+            rest = after;
+            continue;
+        };
+        if text.contains(' ') {
+            prose.push_str(text);
+        }
+        rest = behind.split_once(')').map_or("", |(_, behind)| behind);
+    }
+    prose.push_str(rest);
+    prose
+}
