@@ -3,7 +3,8 @@
 //! Started by `cargo xtask bench`. Each contender runs in a process of its own; the rounds of all
 //! contenders alternate, and ratios are taken round by round, so that what disturbs the machine
 //! disturbs both sides of a ratio. `--before PROGRAM` names the benchmark of another build, whose
-//! leaselock is measured in the same rounds: each figure of the one over that of the other.
+//! leaselock is measured in the same rounds: each figure of the one over that of the other. `--svg FOLDER` draws the
+//! charts of the README, of this run or, with `--from FILE`, of one that `--json` wrote.
 
 mod child;
 mod clock;
@@ -15,10 +16,11 @@ mod overhear;
 mod party;
 mod report;
 mod stand;
+mod svg;
 mod table;
 mod workload;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::contender::text;
@@ -33,7 +35,10 @@ fn main() -> ExitCode {
         Some((first, [setup])) if first == "child" => serde_json::from_str(setup)
             .map_err(text)
             .and_then(|setup| child::run(&setup)),
-        _ => Asked::parse(args).and_then(|asked| measure(&asked)),
+        _ => Asked::parse(args).and_then(|asked| match &asked.from {
+            Some(kept) => draw_kept(kept, &asked),
+            None => measure(&asked),
+        }),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -50,6 +55,10 @@ struct Asked {
     effort: Effort,
     json: Option<PathBuf>,
     markdown: Option<PathBuf>,
+    /// Where the charts are drawn.
+    svg: Option<PathBuf>,
+    /// A run that is kept: nothing is measured then.
+    from: Option<PathBuf>,
 }
 
 impl Asked {
@@ -63,6 +72,8 @@ impl Asked {
             },
             json: None,
             markdown: None,
+            svg: None,
+            from: None,
         };
         let mut args = args.into_iter();
         while let Some(arg) = args.next() {
@@ -75,6 +86,8 @@ impl Asked {
                 "--quick" => asked.effort.quick = true,
                 "--json" => asked.json = Some(file()?),
                 "--markdown" => asked.markdown = Some(file()?),
+                "--svg" => asked.svg = Some(file()?),
+                "--from" => asked.from = Some(file()?),
                 "--before" => crew::compare_with(file()?),
                 "--rounds" => {
                     let rounds = args.next().and_then(|count| count.parse().ok());
@@ -98,6 +111,13 @@ impl Asked {
     }
 }
 
+/// Draws the charts of a run that `--json` wrote earlier.
+fn draw_kept(kept: &Path, asked: &Asked) -> Result<(), String> {
+    let folder = asked.svg.as_deref().ok_or("--from needs --svg FOLDER")?;
+    let json = std::fs::read_to_string(kept).map_err(text)?;
+    svg::draw(&serde_json::from_str(&json).map_err(text)?, folder)
+}
+
 fn measure(asked: &Asked) -> Result<(), String> {
     let mut report = Report {
         environment: environment::describe()?,
@@ -112,7 +132,11 @@ fn measure(asked: &Asked) -> Result<(), String> {
     if let Some(file) = &asked.json {
         std::fs::write(file, serde_json::to_string_pretty(&report).map_err(text)?).map_err(text)?;
     }
-    outcome
+    outcome?;
+    match &asked.svg {
+        Some(folder) => svg::draw(&serde_json::to_value(&report).map_err(text)?, folder),
+        None => Ok(()),
+    }
 }
 
 /// The whole run as text.
@@ -145,7 +169,12 @@ fn page(report: &Report, markdown: bool) -> String {
         }
     }
     if !report.targets.is_empty() {
-        page += &format!("\n{}", draw(&table::targets(&report.targets)));
+        let mut rows = table::targets(&report.targets);
+        if markdown {
+            // The targets are the project's own; a reader of the page wants the figures.
+            rows.iter_mut().for_each(|row| row.truncate(2));
+        }
+        page += &format!("\n{}", draw(&rows));
     }
     page
 }

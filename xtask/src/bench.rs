@@ -10,7 +10,11 @@ use crate::{cargo, files, servers};
 /// passed on; `micro` runs the micro-benchmarks instead.
 pub(crate) fn run(arguments: &[&str]) -> Result<String, String> {
     let root = files::root();
-    let server = servers::find_or_install()?;
+    let server = if measures(arguments) {
+        Some(servers::find_or_install()?)
+    } else {
+        None
+    };
     if let ["micro", rest @ ..] = arguments {
         let mut micro = bench_cargo(&root, "bench");
         micro.args(["--bench", "micro", "--"]).args(rest);
@@ -21,7 +25,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<String, String> {
     build.arg("--release");
     cargo::run(build)?;
     let mut bench = Command::new(target(&root, "bench").join("release/bench"));
-    bench.args(arguments).env("LEASELOCK_TEST_SERVER", &server);
+    bench.args(arguments);
+    if let Some(server) = &server {
+        bench.env("LEASELOCK_TEST_SERVER", server);
+    }
     if starts_the_command(arguments) {
         let mut build = cargo_at(&root, "build");
         build.args(["--release", "-p", "leaselock-cli"]);
@@ -34,8 +41,16 @@ pub(crate) fn run(arguments: &[&str]) -> Result<String, String> {
     Ok("measured".to_owned())
 }
 
+/// Charts of a run that is kept need no server.
+fn measures(arguments: &[&str]) -> bool {
+    !arguments.contains(&"--from")
+}
+
 /// W6 measures how long the command takes to start, and so does a run of everything.
 fn starts_the_command(arguments: &[&str]) -> bool {
+    if !measures(arguments) {
+        return false;
+    }
     let mut workloads = arguments
         .iter()
         .filter(|argument| argument.len() == 2 && argument.starts_with('W'))
@@ -81,5 +96,6 @@ mod tests {
         assert!(starts_the_command(&["--quick", "--json", "out.json"]));
         assert!(starts_the_command(&["W1", "W6"]));
         assert!(!starts_the_command(&["W1", "--quick"]));
+        assert!(!starts_the_command(&["--from", "run.json", "--svg", "img"]));
     }
 }

@@ -24,10 +24,12 @@ cargo xtask lua [--write]   compares script headers with scripts; --write renews
 cargo xtask tidy [--count]  the repository's rules that no compiler knows; --count tells the library's
                             lines without tests, by layer
 cargo xtask peers           installs the lock libraries of others that tests share locks with
-cargo xtask bench [W1 W2 …] [--quick] [--rounds N] [--json FILE] [--markdown FILE] [--before PROGRAM]
+cargo xtask bench [W1 W2 …] [--quick] [--rounds N] [--json FILE] [--markdown FILE] [--svg FOLDER]
+                            [--from FILE] [--before PROGRAM]
                             measures against the bare client and other libraries; all workloads
                             take some 12 minutes, with --quick 3; --before measures the leaselock of
-                            another build of the benchmark in the same rounds; see docs/performance.md
+                            another build of the benchmark in the same rounds; --svg draws charts, with
+                            --from those of a run that --json wrote; see docs/performance.md
 cargo xtask bench micro     a pair in memory and in a folder, in one process
 cargo xtask chaos [NAME …]  servers that die, restart and fail over, many rounds of each scenario
 cargo xtask matrix [--quick] [--servers DIR] [--write]

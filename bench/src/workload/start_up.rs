@@ -26,7 +26,7 @@ pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
     let rounds = if effort.quick { 60 } else { 200 };
     let case = Case::measure(
         "W6",
-        "start-up, nobody waits".to_owned(),
+        "start-up, no waiters".to_owned(),
         columns,
         &names,
         rounds,
