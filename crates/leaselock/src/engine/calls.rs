@@ -4,6 +4,8 @@ use std::time::Duration;
 
 #[cfg(feature = "redis")]
 use super::ballot::Withdraw;
+use super::compare_and_delete::CompareAndDelete;
+pub(crate) use super::compare_and_delete::ReleaseAnswer;
 #[cfg(feature = "redis")]
 use super::verdicts;
 use crate::base::error::Quarantine;
@@ -260,13 +262,6 @@ pub(crate) struct Release<'a> {
     pub(crate) used: Option<Fence>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReleaseAnswer {
-    Released,
-    Expired,
-    Taken,
-}
-
 impl Operation for Release<'_> {
     type Reply = ReleaseAnswer;
     const SCRIPT: fn() -> &'static Script = || script!("mutex/release");
@@ -284,7 +279,7 @@ impl Operation for Release<'_> {
         if let Some(used) = self.used {
             call.arg(used.get());
         }
-        call.single_key_fallback(release_alone()); // then its waiters find out by looking
+        call.single_key_fallback(CompareAndDelete::SCRIPT()); // then its waiters find out by looking
     }
 
     fn script(&self) -> &'static Script {
@@ -323,11 +318,6 @@ impl Votable for Release<'_> {
     fn is_found(reply: &ReleaseAnswer) -> bool {
         *reply == ReleaseAnswer::Released
     }
-}
-
-/// Compares and deletes, on the lock's key alone.
-pub(crate) fn release_alone() -> &'static Script {
-    script!("setnx_pexpire/release")
 }
 
 /// Undoes an acquisition whose caller went away. Runs `lua/mutex/cancel.lua`.

@@ -6,6 +6,7 @@ pub(crate) mod batch;
 pub(crate) mod calls;
 pub(crate) mod calls_many;
 pub(crate) mod cleanup;
+pub(crate) mod compare_and_delete;
 pub(crate) mod core;
 pub(crate) mod custom;
 pub(crate) mod gate;

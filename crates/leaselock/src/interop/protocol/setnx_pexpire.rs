@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::base::error::StoreError;
 use crate::base::ttl::Ttl;
-use crate::engine::calls::{ReleaseAnswer, release_alone};
+use crate::engine::compare_and_delete::{CompareAndDelete, ReleaseAnswer};
 use crate::engine::custom::TakeOutcome;
 use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
@@ -15,7 +15,7 @@ use crate::script::Scripts;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 #[cfg(feature = "redis")]
-pub(super) const SCRIPTS: Scripts = &[Take::SCRIPT, Release::SCRIPT];
+pub(super) const SCRIPTS: Scripts = &[Take::SCRIPT, CompareAndDelete::SCRIPT];
 
 struct Take<'a> {
     lock: &'a str,
@@ -51,30 +51,6 @@ pub(crate) fn remaining(pttl_ms: i64) -> Option<Duration> {
     }
 }
 
-struct Release<'a> {
-    lock: &'a str,
-    token: &'a str,
-}
-
-impl Operation for Release<'_> {
-    type Reply = ReleaseAnswer;
-    const SCRIPT: fn() -> &'static Script = release_alone;
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.lock);
-        call.arg(self.token);
-    }
-
-    fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
-        match answer.tag() {
-            "released" => Ok(ReleaseAnswer::Released),
-            "expired" => Ok(ReleaseAnswer::Expired),
-            "taken" => Ok(ReleaseAnswer::Taken),
-            _ => Err(Malformed),
-        }
-    }
-}
-
 pub(super) async fn take(
     store: &Executor,
     lock: &str,
@@ -91,5 +67,7 @@ pub(super) async fn release(
     token: &str,
     within: Duration,
 ) -> Result<ReleaseAnswer, StoreError> {
-    store.ask_one(&Release { lock, token }, within).await
+    store
+        .ask_one(&CompareAndDelete { lock, token }, within)
+        .await
 }
