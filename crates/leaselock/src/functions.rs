@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use crate::base::error::StoreError;
 use crate::client::Client;
 use crate::client::builder::ClientBuilder;
-use crate::client::quorum::builder::QuorumBuilder;
+use crate::client::quorum::QuorumBuilder;
 use crate::engine::core::OPERATOR_WITHIN;
 use crate::engine::{gate, identity};
 use crate::interop::protocol;

@@ -4,9 +4,9 @@ use crate::complaint::Complaint;
 
 /// The crate's folder, the rule, and how often it may be broken.
 const ALLOWED: &[(&str, &str, usize)] = &[
-    ("crates/leaselock/src", "files in a circle", 28),
-    ("crates/leaselock/src", "long files", 9),
-    ("crates/leaselock/src", "mod.rs that define", 5),
+    ("crates/leaselock/src", "files in a circle", 13),
+    ("crates/leaselock/src", "long files", 8),
+    ("crates/leaselock/src", "mod.rs that define", 3),
 ];
 
 /// Passes complaints on if there are more of a rule than allowed, or fewer: then the list is out of date.

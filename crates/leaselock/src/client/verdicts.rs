@@ -1,8 +1,23 @@
 //! What onlookers' answers of the nodes of a quorum come to together. Pure.
 
-use super::views::{Broke, Inspected, InspectedState};
+use super::views::{Break, Broke, Inspect, Inspected, InspectedState, Survey};
 use crate::base::fence::Fence;
 use crate::quorum::tally::{Verdict, Votes};
+use crate::quorum::votable::Votable;
+
+impl Votable for Inspect<'_> {
+    fn count(votes: &Votes<Inspected>) -> Verdict<Inspected> {
+        inspected(votes)
+    }
+}
+
+impl Votable for Break<'_> {
+    fn count(votes: &Votes<Broke>) -> Verdict<Broke> {
+        broke(votes)
+    }
+}
+
+impl Votable for Survey<'_> {}
 
 pub(crate) fn broke(votes: &Votes<Broke>) -> Verdict<Broke> {
     let is_broken = |answer: &Broke| matches!(answer, Broke::Broken { .. });

@@ -1,12 +1,6 @@
 //! The atomic steps of onlookers and operators.
 
-#[cfg(feature = "redis")]
-use super::verdicts;
 use crate::base::fence::Fence;
-#[cfg(feature = "redis")]
-use crate::quorum::tally::{Verdict, Votes};
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
 use crate::script::damage;
 use crate::script::keys::MutexKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
@@ -71,13 +65,6 @@ impl Operation for Inspect<'_> {
 
     fn time_us(answer: &Answer) -> Option<u64> {
         answer.number(0).ok()
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Votable for Inspect<'_> {
-    fn count(votes: &Votes<Inspected>) -> Verdict<Inspected> {
-        verdicts::inspected(votes)
     }
 }
 
@@ -183,13 +170,6 @@ impl Operation for Break<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Break<'_> {
-    fn count(votes: &Votes<Broke>) -> Verdict<Broke> {
-        verdicts::broke(votes)
-    }
-}
-
 /// Tells which keys hold locks. Runs `lua/mutex/survey.lua`.
 #[derive(Debug)]
 pub(crate) struct Survey<'a> {
@@ -221,6 +201,3 @@ impl Operation for Survey<'_> {
         }
     }
 }
-
-#[cfg(feature = "redis")]
-impl Votable for Survey<'_> {}

@@ -5,13 +5,9 @@ pub(crate) mod many;
 use std::time::Duration;
 
 use super::calls::{ReleaseAnswer, Seen, seen_at};
-use super::verdicts;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::quorum::tally::{Verdict, Votes};
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
 use crate::script::keys::MutexKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
@@ -83,9 +79,6 @@ impl Operation for Vote<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Vote<'_> {}
-
 /// Proposes another fencing token for votes that are ours. Runs `lua/quorum/accept.lua`.
 #[derive(Debug)]
 pub(crate) struct Accept<'a> {
@@ -124,9 +117,6 @@ impl Operation for Accept<'_> {
         }
     }
 }
-
-#[cfg(feature = "redis")]
-impl Votable for Accept<'_> {}
 
 pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
@@ -173,18 +163,5 @@ impl Operation for Withdraw<'_> {
             "taken" => Ok(ReleaseAnswer::Taken),
             _ => Err(Malformed),
         }
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Votable for Withdraw<'_> {
-    const CLEANS_UP: bool = true;
-
-    fn count(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
-        verdicts::released(votes)
-    }
-
-    fn is_found(reply: &ReleaseAnswer) -> bool {
-        *reply == ReleaseAnswer::Released
     }
 }

@@ -2,22 +2,12 @@
 
 use std::time::Duration;
 
-#[cfg(feature = "redis")]
-use super::ballot::Withdraw;
 use super::compare_and_delete::CompareAndDelete;
 pub(crate) use super::compare_and_delete::ReleaseAnswer;
-#[cfg(feature = "redis")]
-use super::verdicts;
 use crate::base::error::Quarantine;
-#[cfg(feature = "redis")]
-use crate::base::error::StoreError;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-#[cfg(feature = "redis")]
-use crate::quorum::tally::{Verdict, Votes};
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
 use crate::script::keys::MutexKeys;
 use crate::script::{Answer, Arg, Call, Malformed, Operation, Script, script};
 
@@ -156,9 +146,6 @@ impl Operation for Acquire<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Acquire<'_> {}
-
 /// What only a place in line needs, in one argument, because each costs client and server.
 pub(crate) struct QueueRequest<'a, 'b>(pub(crate) &'a Acquire<'b>);
 
@@ -246,13 +233,6 @@ impl Operation for Extend<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Extend<'_> {
-    fn count(votes: &Votes<ExtendAnswer>) -> Verdict<ExtendAnswer> {
-        verdicts::extended(votes)
-    }
-}
-
 /// Gives the mutex back, to the next in line. Runs `lua/mutex/release.lua`.
 #[derive(Debug)]
 pub(crate) struct Release<'a> {
@@ -296,27 +276,6 @@ impl Operation for Release<'_> {
             "taken" => Ok(ReleaseAnswer::Taken),
             _ => Err(Malformed),
         }
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Votable for Release<'_> {
-    const CLEANS_UP: bool = true;
-
-    fn on_a_node(&self) -> Call {
-        Withdraw::of(self.keys, self.token).call()
-    }
-
-    fn of_a_node(answer: &Answer) -> Result<ReleaseAnswer, StoreError> {
-        Withdraw::read(answer)
-    }
-
-    fn count(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
-        verdicts::released(votes)
-    }
-
-    fn is_found(reply: &ReleaseAnswer) -> bool {
-        *reply == ReleaseAnswer::Released
     }
 }
 
@@ -373,26 +332,6 @@ impl Operation for Cancel<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Cancel<'_> {
-    const CLEANS_UP: bool = true;
-
-    fn on_a_node(&self) -> Call {
-        Withdraw::of(self.keys, self.token).call()
-    }
-
-    fn of_a_node(answer: &Answer) -> Result<Cancelled, StoreError> {
-        Ok(match Withdraw::read(answer)? {
-            ReleaseAnswer::Released => Cancelled::Released,
-            ReleaseAnswer::Expired | ReleaseAnswer::Taken => Cancelled::Absent,
-        })
-    }
-
-    fn count(votes: &Votes<Cancelled>) -> Verdict<Cancelled> {
-        verdicts::cancelled(votes)
-    }
-}
-
 /// Gives a lease a new proof of ownership. Runs `lua/mutex/detach.lua`.
 #[derive(Debug)]
 pub(crate) struct Detach<'a> {
@@ -432,13 +371,6 @@ impl Operation for Detach<'_> {
     fn time_us(answer: &Answer) -> Option<u64> {
         let lasts = answer.tag() == "passed";
         answer.number(usize::from(lasts)).ok()
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Votable for Detach<'_> {
-    fn count(votes: &Votes<Detached>) -> Verdict<Detached> {
-        verdicts::detached(votes)
     }
 }
 

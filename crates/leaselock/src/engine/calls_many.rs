@@ -1,20 +1,9 @@
 //! Many requests of one kind in one call: one value per script `lua/mutex/*_many.lua`, each item with its own answer.
 
-use std::time::Duration;
-
-#[cfg(feature = "redis")]
-use super::ballot::many::{WithdrawMany, vote_together};
 use super::calls::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
-#[cfg(feature = "redis")]
-use super::verdicts;
-use crate::base::error::StoreError;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::quorum::executor::Executor;
-#[cfg(feature = "redis")]
-use crate::quorum::tally::{Verdict, Votes};
-use crate::quorum::votable::Votable;
 use crate::script::keys::MutexKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
@@ -40,52 +29,9 @@ pub(crate) struct Terms {
 /// The answers in the order of the items. `None`: nothing was done for it, and its own script is to be asked.
 pub(crate) type Answers<R> = Vec<Option<R>>;
 
-/// A kind of request of which many can leave together.
-pub(crate) trait Kind: Send + Sync + 'static {
-    type Reply: Send + 'static;
-    type Many<'a>: Votable<Reply = Answers<Self::Reply>> + Send + Sync;
-    /// Items with the same terms, at most [`MANY_MAX`].
-    fn many(terms: Terms, items: &[Item]) -> Self::Many<'_>;
-
-    /// What a store answers to all of them.
-    fn ask(
-        store: &Executor,
-        items: &[Item],
-        within: Duration,
-    ) -> impl Future<Output = Result<Answers<Self::Reply>, StoreError>> + Send {
-        async move { store.ask(&Self::many(items[0].terms, items), within).await }
-    }
-}
-
 /// Takes what is free. Runs `lua/mutex/acquire_many.lua`.
 #[derive(Debug)]
-pub(crate) struct AcquireMany<'a>(Terms, &'a [Item]);
-
-#[derive(Debug)]
-pub(crate) struct Acquires;
-
-impl Kind for Acquires {
-    type Reply = Acquired;
-    type Many<'a> = AcquireMany<'a>;
-
-    fn many(terms: Terms, items: &[Item]) -> AcquireMany<'_> {
-        AcquireMany(terms, items)
-    }
-
-    /// Several servers vote on it.
-    #[cfg(feature = "redis")]
-    async fn ask(
-        store: &Executor,
-        items: &[Item],
-        within: Duration,
-    ) -> Result<Answers<Acquired>, StoreError> {
-        let terms = items[0].terms;
-        match store.majority() {
-            Some(quorum) => Box::pin(vote_together(quorum, terms, items, within)).await,
-            None => store.ask(&Self::many(terms, items), within).await,
-        }
-    }
-}
+pub(crate) struct AcquireMany<'a>(pub(crate) Terms, pub(crate) &'a [Item]);
 
 impl Operation for AcquireMany<'_> {
     type Reply = Answers<Acquired>;
@@ -129,9 +75,6 @@ impl Operation for AcquireMany<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for AcquireMany<'_> {}
-
 /// Understands one letter after the other.
 pub(crate) fn each<R>(
     letters: &[u8],
@@ -153,19 +96,7 @@ pub(crate) fn released(letter: u8) -> Result<Option<ReleaseAnswer>, Malformed> {
 
 /// Gives back what nobody waits for. Runs `lua/mutex/release_many.lua`.
 #[derive(Debug)]
-pub(crate) struct ReleaseMany<'a>(&'a [Item]);
-
-#[derive(Debug)]
-pub(crate) struct Releases;
-
-impl Kind for Releases {
-    type Reply = ReleaseAnswer;
-    type Many<'a> = ReleaseMany<'a>;
-
-    fn many(_: Terms, items: &[Item]) -> ReleaseMany<'_> {
-        ReleaseMany(items)
-    }
-}
+pub(crate) struct ReleaseMany<'a>(pub(crate) &'a [Item]);
 
 impl Operation for ReleaseMany<'_> {
     type Reply = Answers<ReleaseAnswer>;
@@ -183,33 +114,6 @@ impl Operation for ReleaseMany<'_> {
             "answered" => each(answer.bytes(0)?, released),
             _ => Err(Malformed),
         }
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Votable for ReleaseMany<'_> {
-    const CLEANS_UP: bool = true;
-
-    fn on_a_node(&self) -> Call {
-        let items: Vec<&Item> = self.0.iter().collect();
-        let tells = true;
-        WithdrawMany {
-            items: &items,
-            tells,
-        }
-        .call()
-    }
-
-    fn of_a_node(answer: &Answer) -> Result<Answers<ReleaseAnswer>, StoreError> {
-        WithdrawMany::read(answer)
-    }
-
-    fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Verdict<Answers<ReleaseAnswer>> {
-        WithdrawMany::count(votes)
-    }
-
-    fn is_found(reply: &Answers<ReleaseAnswer>) -> bool {
-        WithdrawMany::is_found(reply)
     }
 }
 
@@ -246,12 +150,5 @@ impl Operation for ExtendMany<'_> {
 
     fn time_us(answer: &Answer) -> Option<u64> {
         answer.number(0).ok()
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Votable for ExtendMany<'_> {
-    fn count(votes: &Votes<Answers<ExtendAnswer>>) -> Verdict<Answers<ExtendAnswer>> {
-        verdicts::each_item(votes, verdicts::extended)
     }
 }

@@ -11,8 +11,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 
 use super::batch::Batcher;
+use super::batch::kinds::Releases;
 use super::calls::{Cancel, Release};
-use super::calls_many::{Item, Releases, Terms};
+use super::calls_many::{Item, Terms};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
 use crate::base::fence::Fence;

@@ -1,14 +1,8 @@
 //! Who a client is: host, process and start, written once per client and not with every lease.
 
-#[cfg(feature = "redis")]
-use super::verdicts;
 use crate::base::clock;
 use crate::base::ttl::Ttl;
 use crate::base::unseen::is_unseen;
-#[cfg(feature = "redis")]
-use crate::quorum::tally::{Verdict, Votes};
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
@@ -102,13 +96,6 @@ impl Operation for Announce<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for Announce<'_> {
-    fn count(votes: &Votes<()>) -> Verdict<()> {
-        verdicts::written(votes)
-    }
-}
-
 /// Reads what a client said. Runs `lua/client/who.lua`.
 #[derive(Debug)]
 pub(crate) struct Who<'a> {
@@ -130,13 +117,6 @@ impl Operation for Who<'_> {
             "unknown" => Ok(None),
             _ => Err(Malformed),
         }
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Votable for Who<'_> {
-    fn count(votes: &Votes<Option<Process>>) -> Verdict<Option<Process>> {
-        verdicts::known(votes)
     }
 }
 

@@ -1,13 +1,7 @@
 //! The holder's note beside a lease, for people.
 
-#[cfg(feature = "redis")]
-use super::verdicts;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-#[cfg(feature = "redis")]
-use crate::quorum::tally::{Verdict, Votes};
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
 use crate::script::keys::MutexKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
@@ -34,12 +28,5 @@ impl Operation for Note<'_> {
             "noted" | "erased" => Ok(()),
             _ => Err(Malformed),
         }
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Votable for Note<'_> {
-    fn count(votes: &Votes<()>) -> Verdict<()> {
-        verdicts::written(votes)
     }
 }

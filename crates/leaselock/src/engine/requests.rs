@@ -8,9 +8,10 @@ use crate::base::error::StoreError;
 use crate::base::ttl::DEFAULT_TTL;
 #[cfg(feature = "redis")]
 use crate::engine::batch::SoloPermit;
+use crate::engine::batch::kinds::{Acquires, Releases};
 use crate::engine::batch::{Batcher, ContentionFilter, Pending};
 use crate::engine::calls::{Acquire, Acquired, Release, ReleaseAnswer};
-use crate::engine::calls_many::{Acquires, Item, Releases, Terms};
+use crate::engine::calls_many::{Item, Terms};
 use crate::quorum::executor::Executor;
 
 #[derive(Debug)]

@@ -1,11 +1,156 @@
-//! What the answers of the nodes of a quorum come to together, operation by operation. Pure.
+//! What the nodes of a quorum do with each operation, and what their answers come to together. The verdicts are pure.
 
-use super::calls::{Cancelled, Detached, ExtendAnswer, ReleaseAnswer};
-use super::calls_many::Answers;
+use super::ballot::many::{VoteMany, WithdrawMany};
+use super::ballot::{Accept, Vote, Withdraw};
+use super::calls::{
+    Acquire, Cancel, Cancelled, Detach, Detached, Extend, ExtendAnswer, Release, ReleaseAnswer,
+};
+use super::calls_many::{AcquireMany, Answers, ExtendMany, Item, ReleaseMany};
+use super::identity::{Announce, Process, Who};
+use super::note::Note;
+use crate::base::error::StoreError;
 use crate::quorum::tally::{Verdict, Votes};
+use crate::quorum::votable::Votable;
+use crate::script::{Answer, Call, Operation};
+
+impl Votable for Acquire<'_> {}
+
+impl Votable for Extend<'_> {
+    fn count(votes: &Votes<ExtendAnswer>) -> Verdict<ExtendAnswer> {
+        extended(votes)
+    }
+}
+
+impl Votable for Release<'_> {
+    const CLEANS_UP: bool = true;
+
+    fn on_a_node(&self) -> Call {
+        Withdraw::of(self.keys, self.token).call()
+    }
+
+    fn of_a_node(answer: &Answer) -> Result<ReleaseAnswer, StoreError> {
+        Withdraw::read(answer)
+    }
+
+    fn count(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
+        released(votes)
+    }
+
+    fn is_found(reply: &ReleaseAnswer) -> bool {
+        *reply == ReleaseAnswer::Released
+    }
+}
+
+impl Votable for Cancel<'_> {
+    const CLEANS_UP: bool = true;
+
+    fn on_a_node(&self) -> Call {
+        Withdraw::of(self.keys, self.token).call()
+    }
+
+    fn of_a_node(answer: &Answer) -> Result<Cancelled, StoreError> {
+        Ok(match Withdraw::read(answer)? {
+            ReleaseAnswer::Released => Cancelled::Released,
+            ReleaseAnswer::Expired | ReleaseAnswer::Taken => Cancelled::Absent,
+        })
+    }
+
+    fn count(votes: &Votes<Cancelled>) -> Verdict<Cancelled> {
+        cancelled(votes)
+    }
+}
+
+impl Votable for Detach<'_> {
+    fn count(votes: &Votes<Detached>) -> Verdict<Detached> {
+        detached(votes)
+    }
+}
+
+impl Votable for AcquireMany<'_> {}
+
+impl Votable for ReleaseMany<'_> {
+    const CLEANS_UP: bool = true;
+
+    fn on_a_node(&self) -> Call {
+        let items: Vec<&Item> = self.0.iter().collect();
+        let tells = true;
+        WithdrawMany {
+            items: &items,
+            tells,
+        }
+        .call()
+    }
+
+    fn of_a_node(answer: &Answer) -> Result<Answers<ReleaseAnswer>, StoreError> {
+        WithdrawMany::read(answer)
+    }
+
+    fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Verdict<Answers<ReleaseAnswer>> {
+        WithdrawMany::count(votes)
+    }
+
+    fn is_found(reply: &Answers<ReleaseAnswer>) -> bool {
+        WithdrawMany::is_found(reply)
+    }
+}
+
+impl Votable for ExtendMany<'_> {
+    fn count(votes: &Votes<Answers<ExtendAnswer>>) -> Verdict<Answers<ExtendAnswer>> {
+        each_item(votes, extended)
+    }
+}
+
+impl Votable for Vote<'_> {}
+
+impl Votable for Accept<'_> {}
+
+impl Votable for Withdraw<'_> {
+    const CLEANS_UP: bool = true;
+
+    fn count(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
+        released(votes)
+    }
+
+    fn is_found(reply: &ReleaseAnswer) -> bool {
+        *reply == ReleaseAnswer::Released
+    }
+}
+
+impl Votable for VoteMany<'_> {}
+
+impl Votable for WithdrawMany<'_> {
+    const CLEANS_UP: bool = true;
+
+    fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Verdict<Answers<ReleaseAnswer>> {
+        each_item(votes, released)
+    }
+
+    fn is_found(reply: &Answers<ReleaseAnswer>) -> bool {
+        let released = |one: &Option<_>| *one == Some(ReleaseAnswer::Released);
+        reply.iter().all(released)
+    }
+}
+
+impl Votable for Announce<'_> {
+    fn count(votes: &Votes<()>) -> Verdict<()> {
+        written(votes)
+    }
+}
+
+impl Votable for Who<'_> {
+    fn count(votes: &Votes<Option<Process>>) -> Verdict<Option<Process>> {
+        known(votes)
+    }
+}
+
+impl Votable for Note<'_> {
+    fn count(votes: &Votes<()>) -> Verdict<()> {
+        written(votes)
+    }
+}
 
 /// Held on a majority, or lost as soon as that is impossible. Nobody decides by silence.
-pub(crate) fn extended(votes: &Votes<ExtendAnswer>) -> Verdict<ExtendAnswer> {
+fn extended(votes: &Votes<ExtendAnswer>) -> Verdict<ExtendAnswer> {
     use ExtendAnswer as A;
     let is_extended = |answer: &A| matches!(answer, A::Extended { .. });
     if votes.is_majority(is_extended) {
@@ -20,7 +165,7 @@ pub(crate) fn extended(votes: &Votes<ExtendAnswer>) -> Verdict<ExtendAnswer> {
 }
 
 /// Each item for itself; decided when all are.
-pub(crate) fn each_item<R: Copy>(
+fn each_item<R: Copy>(
     votes: &Votes<Answers<R>>,
     counted: impl Fn(&Votes<R>) -> Verdict<R>,
 ) -> Verdict<Answers<R>> {
@@ -39,7 +184,7 @@ pub(crate) fn each_item<R: Copy>(
     Verdict::Decided(together)
 }
 
-pub(crate) fn released(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
+fn released(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
     use ReleaseAnswer as A;
     if votes.is_majority(|answer| *answer == A::Released) {
         return Verdict::Decided(A::Released);
@@ -52,7 +197,7 @@ pub(crate) fn released(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
 }
 
 /// Whatever a node answers, nothing is left there.
-pub(crate) fn cancelled(votes: &Votes<Cancelled>) -> Verdict<Cancelled> {
+fn cancelled(votes: &Votes<Cancelled>) -> Verdict<Cancelled> {
     if !votes.is_majority(|_| true) {
         return Verdict::Open;
     }
@@ -64,7 +209,7 @@ pub(crate) fn cancelled(votes: &Votes<Cancelled>) -> Verdict<Cancelled> {
     })
 }
 
-pub(crate) fn detached(votes: &Votes<Detached>) -> Verdict<Detached> {
+fn detached(votes: &Votes<Detached>) -> Verdict<Detached> {
     use Detached as A;
     if votes.is_majority(|answer| *answer == A::Passed) {
         return Verdict::Decided(A::Passed);
@@ -77,7 +222,7 @@ pub(crate) fn detached(votes: &Votes<Detached>) -> Verdict<Detached> {
 }
 
 /// What a majority has written or taken away.
-pub(crate) fn written(votes: &Votes<()>) -> Verdict<()> {
+fn written(votes: &Votes<()>) -> Verdict<()> {
     if votes.is_majority(|()| true) {
         Verdict::Decided(())
     } else {
@@ -86,7 +231,7 @@ pub(crate) fn written(votes: &Votes<()>) -> Verdict<()> {
 }
 
 /// What any node knows about a client; nothing when a majority does not.
-pub(crate) fn known<T: Clone>(votes: &Votes<Option<T>>) -> Verdict<Option<T>> {
+fn known<T: Clone>(votes: &Votes<Option<T>>) -> Verdict<Option<T>> {
     if let Some((_, known)) = votes.answers().find(|(_, about)| about.is_some()) {
         return Verdict::Decided(known.clone());
     }

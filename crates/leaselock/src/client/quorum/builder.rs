@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Quorum;
+use super::handle::Quorum;
 use crate::base::error::InvalidInput;
 use crate::base::ttl::{Drift, TTL_MAX, TTL_MIN};
 use crate::client::Client;
@@ -35,6 +35,24 @@ pub struct QuorumBuilder {
     pub(crate) functions: Option<&'static Library>,
     #[cfg(feature = "tls")]
     tls: Option<crate::store::redis::TlsOptions>,
+}
+
+impl Quorum {
+    /// A quorum of these servers, an odd number of at least three, each a `redis://`, `rediss://` or `redis+unix://`
+    /// URL.
+    ///
+    /// # Errors
+    /// [`InvalidInput`] says what is wrong with the URLs or their number. Servers are not contacted.
+    pub fn connect(
+        urls: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Result<Quorum, InvalidInput> {
+        Quorum::builder(urls).build()
+    }
+
+    /// A quorum with options of its own.
+    pub fn builder(urls: impl IntoIterator<Item = impl Into<String>>) -> QuorumBuilder {
+        QuorumBuilder::new(urls.into_iter().map(Into::into).collect())
+    }
 }
 
 impl QuorumBuilder {

@@ -11,11 +11,8 @@ use crate::base::error::Vote as Shown;
 use crate::base::fence::Fence;
 use crate::engine::calls::{Acquired, ReleaseAnswer};
 use crate::engine::calls_many::{Answers, Item, Terms, each, released};
-use crate::engine::verdicts;
 use crate::quorum::group::{Asked, QuorumStore};
-use crate::quorum::tally::{Verdict, Votes};
-#[cfg(feature = "redis")]
-use crate::quorum::votable::Votable;
+use crate::quorum::tally::Votes;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 /// Asks for the votes of free locks. Runs `lua/quorum/vote_many.lua`.
@@ -73,9 +70,6 @@ impl Operation for VoteMany<'_> {
     }
 }
 
-#[cfg(feature = "redis")]
-impl Votable for VoteMany<'_> {}
-
 /// Gives many votes back. Runs `lua/quorum/withdraw_many.lua`.
 #[derive(Debug)]
 pub(crate) struct WithdrawMany<'a> {
@@ -100,20 +94,6 @@ impl Operation for WithdrawMany<'_> {
             "answered" => each(answer.bytes(0)?, released),
             _ => Err(Malformed),
         }
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Votable for WithdrawMany<'_> {
-    const CLEANS_UP: bool = true;
-
-    fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Verdict<Answers<ReleaseAnswer>> {
-        verdicts::each_item(votes, verdicts::released)
-    }
-
-    fn is_found(reply: &Answers<ReleaseAnswer>) -> bool {
-        let released = |one: &Option<_>| *one == Some(ReleaseAnswer::Released);
-        reply.iter().all(released)
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use super::kinds::Kind;
 use super::queue::{Sent, Slot};
-use super::{BatchOutcome, Shared};
+use super::reply::BatchOutcome;
+use super::shared::Shared;
 use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::engine::calls_many::{Answers, Item, Kind};
+use crate::engine::calls_many::{Answers, Item};
 
 /// A task of its own and not part of a caller's future: a caller may go away, or may never be polled again, while others
 /// wait for the same call.

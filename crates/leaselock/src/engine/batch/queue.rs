@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::BatchOutcome;
-use super::reply::Reply;
+use super::reply::{BatchOutcome, Reply};
 use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::engine::calls_many::{Item, MANY_MAX};

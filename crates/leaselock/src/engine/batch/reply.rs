@@ -7,13 +7,23 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::BatchOutcome;
+use crate::base::error::StoreError;
 
 enum State<R> {
     Waits(Option<Waker>),
     BatchOutcome(BatchOutcome<R>),
     /// It was told, or does not wait any more.
     Gone,
+}
+
+/// What a request in the queue is told.
+#[derive(Debug)]
+pub(crate) enum BatchOutcome<R> {
+    Answer(Result<R, StoreError>),
+    /// Nothing was done for it, and it is to go by itself: the call was refused.
+    Alone,
+    /// Nothing was done for it, because it is not the plain case: the lock is noted as contended.
+    NotPlain,
 }
 
 struct Cell<R>(Mutex<State<R>>);

@@ -3,6 +3,7 @@
 pub(crate) mod deadlines;
 pub(crate) mod handle;
 pub(crate) mod loss;
+pub(crate) mod loss_signal;
 pub(crate) mod record;
 pub(crate) mod state;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::loss::LossSignal;
+use super::loss_signal::LossSignal;
 use super::state::{LeaseMachine, Step};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Lost, LostReason};

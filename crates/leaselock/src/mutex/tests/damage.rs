@@ -6,8 +6,9 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::client::views::*;
+use crate::engine::batch::kinds::{Acquires, Kind as _};
 use crate::engine::calls::*;
-use crate::engine::calls_many::{Acquires, Item, Kind as _, Terms};
+use crate::engine::calls_many::{Item, Terms};
 use crate::script::keys::MutexKeys;
 use crate::script::{Operation, Value};
 

@@ -7,6 +7,7 @@ use proptest::test_runner::{Config, TestRunner};
 use super::lab::*;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
+use crate::engine::batch::kinds::*;
 use crate::engine::calls::*;
 use crate::engine::calls_many::*;
 use crate::script::keys::MutexKeys;

@@ -1,0 +1,123 @@
+//! Locks on a majority of independent servers.
+
+use crate::base::error::{BreakError, InspectError, StoreError};
+use crate::client::detached::{DetachedLease, Handle};
+use crate::client::handle::{Client, Closed};
+use crate::client::inspect::{BreakTerms, Broken, Inspection};
+use crate::engine::lease::Held;
+use crate::store::redis::LoadedFunctions;
+use crate::store::report::Report;
+
+/// Locks on a majority of independent servers: the Redlock algorithm. Cheap to clone; clones share everything.
+///
+/// A lease is had when a majority of all nodes that were named have granted it and time is left on it. The other nodes
+/// may be down, frozen or cut off, and nobody waits for them. See the page *Quorum* of the documentation for what is
+/// promised, under which assumptions, and when one server is the better choice.
+///
+/// A mutex of a quorum has the methods of any other, with these differences: it serves in no certain order, `priority`
+/// and other [protocols](crate::Protocol) are refused, and no ttl is longer than
+/// [`longest_ttl`](QuorumBuilder::longest_ttl).
+///
+/// ```no_run
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// let quorum = leaselock::Quorum::connect(["redis://one", "redis://two", "redis://three"])?;
+/// let lease = quorum.mutex("invoices/2026-07").acquire().await?;
+/// # lease.release().await?;
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What does not exist here
+/// What cannot be voted on is a missing method, so that it fails where it is written and not where it runs. There is no
+/// `list`: each node knows other locks, those that lost a round among them, and no majority has agreed on any list.
+///
+/// ```compile_fail,E0599
+/// # async fn f(quorum: leaselock::Quorum) {
+/// quorum.list("*").await;
+/// # }
+/// ```
+///
+/// Nor is there a semaphore: two majorities share one node and not more, so of three places on five nodes a majority
+/// can be had for a fourth.
+///
+/// ```compile_fail,E0599
+/// # fn f(quorum: leaselock::Quorum) {
+/// quorum.semaphore("pool", 3);
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Quorum {
+    pub(crate) client: Client,
+}
+
+impl Quorum {
+    /// This client's id, as others see it. Not a secret.
+    pub fn id(&self) -> &str {
+        self.client.id()
+    }
+
+    /// The leases that this client holds, oldest first.
+    pub fn held(&self) -> Vec<Held> {
+        self.client.held()
+    }
+
+    /// Who holds a name: whoever has the votes of a majority. Nobody has a place in line, so none is shown.
+    ///
+    /// # Cancel safety
+    /// Safe: looking changes nothing.
+    ///
+    /// # Errors
+    /// [`InspectError`] when the name is bad or no majority answers.
+    pub async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
+        self.client.inspect(name).await
+    }
+
+    /// Takes a lock away from its holder, as an operator, on every node that answers. The holder learns of it at its
+    /// next renewal and may act until then: only fencing protects against that. Nobody is told that it is free; whoever
+    /// waits looks after five seconds at most.
+    ///
+    /// # Cancel safety
+    /// When dropped, it may have happened, also on some nodes only.
+    ///
+    /// # Errors
+    /// [`BreakError`] says why nothing was broken.
+    pub async fn break_lease(&self, name: &str, terms: BreakTerms) -> Result<Broken, BreakError> {
+        self.client.break_lease(name, terms).await
+    }
+
+    /// Goes on with a lease that another process has detached. It must be of a quorum of the same servers.
+    pub fn attach(&self, handle: Handle) -> DetachedLease {
+        self.client.attach(handle)
+    }
+
+    /// Examines every node: whether it answers, votes and is a server of its own, and what a single server is examined
+    /// for.
+    ///
+    /// # Errors
+    /// [`StoreError`] when nothing could be asked. A node that does not answer is a finding.
+    pub async fn doctor(&self) -> Result<Report, StoreError> {
+        self.client.doctor().await
+    }
+
+    /// Loads all scripts as functions onto every node, for quorums that were built with
+    /// [`functions`](QuorumBuilder::functions). See [`Client::load_functions`].
+    ///
+    /// # Cancel safety
+    /// When dropped, it may have happened, also on some nodes only; doing it again does no harm.
+    ///
+    /// # Errors
+    /// [`StoreError`] names each node that does not have them now; the others do.
+    pub async fn load_functions(&self) -> Result<LoadedFunctions, StoreError> {
+        self.client.load_functions().await
+    }
+
+    /// As [`Client::store`].
+    pub fn store(&self) -> String {
+        self.client.store()
+    }
+
+    /// As [`Client::close`]. What nodes that are down have not confirmed ends there by itself at its ttl.
+    pub async fn close(&self) -> Closed {
+        self.client.close().await
+    }
+}

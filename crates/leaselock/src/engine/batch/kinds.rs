@@ -1,0 +1,66 @@
+//! The kinds of requests of which many can leave together.
+
+use std::time::Duration;
+
+use crate::base::error::StoreError;
+#[cfg(feature = "redis")]
+use crate::engine::ballot::many::vote_together;
+use crate::engine::calls::{Acquired, ReleaseAnswer};
+use crate::engine::calls_many::{AcquireMany, Answers, Item, ReleaseMany, Terms};
+use crate::quorum::executor::Executor;
+use crate::quorum::votable::Votable;
+
+/// A kind of request of which many can leave together.
+pub(crate) trait Kind: Send + Sync + 'static {
+    type Reply: Send + 'static;
+    type Many<'a>: Votable<Reply = Answers<Self::Reply>> + Send + Sync;
+    /// Items with the same terms, at most [`MANY_MAX`].
+    fn many(terms: Terms, items: &[Item]) -> Self::Many<'_>;
+
+    /// What a store answers to all of them.
+    fn ask(
+        store: &Executor,
+        items: &[Item],
+        within: Duration,
+    ) -> impl Future<Output = Result<Answers<Self::Reply>, StoreError>> + Send {
+        async move { store.ask(&Self::many(items[0].terms, items), within).await }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Acquires;
+
+impl Kind for Acquires {
+    type Reply = Acquired;
+    type Many<'a> = AcquireMany<'a>;
+
+    fn many(terms: Terms, items: &[Item]) -> AcquireMany<'_> {
+        AcquireMany(terms, items)
+    }
+
+    /// Several servers vote on it.
+    #[cfg(feature = "redis")]
+    async fn ask(
+        store: &Executor,
+        items: &[Item],
+        within: Duration,
+    ) -> Result<Answers<Acquired>, StoreError> {
+        let terms = items[0].terms;
+        match store.majority() {
+            Some(quorum) => Box::pin(vote_together(quorum, terms, items, within)).await,
+            None => store.ask(&Self::many(terms, items), within).await,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Releases;
+
+impl Kind for Releases {
+    type Reply = ReleaseAnswer;
+    type Many<'a> = ReleaseMany<'a>;
+
+    fn many(_: Terms, items: &[Item]) -> ReleaseMany<'_> {
+        ReleaseMany(items)
+    }
+}

@@ -1,0 +1,67 @@
+//! What those who ask, the task that sends and the watch over time share.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::contention_filter::ContentionFilter;
+use super::kinds::Kind;
+use super::queue::{Late, Queue};
+use super::reply::BatchOutcome;
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{ErrorKind, StoreError};
+use crate::quorum::executor::Executor;
+
+pub(super) struct Shared<K: Kind> {
+    pub(super) queue: Mutex<Queue<K::Reply>>,
+    pub(super) store: Executor,
+    pub(super) clock: Clock,
+    pub(super) contended: Arc<ContentionFilter>,
+    /// Somebody watches the time for those in the queue.
+    pub(super) watched: AtomicBool,
+    /// The watch is to come round at once.
+    pub(super) hurry: Arc<Notify>,
+}
+
+impl<K: Kind> Shared<K> {
+    pub(super) fn queue(&self) -> MutexGuard<'_, Queue<K::Reply>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whoever is late, and when the next one will be.
+    pub(super) fn sweep(&self) -> Option<Moment> {
+        let now = self.clock.now();
+        let (late, next) = self.queue().sweep(now);
+        for late in late {
+            match late {
+                Late::InQueue(reply) => reply.tell(BatchOutcome::Answer(Err(self.too_late()))),
+                Late::OnTheWay(sent) => {
+                    let over = sent.iter().filter(|asked| now >= asked.until);
+                    over.for_each(|asked| {
+                        asked
+                            .reply
+                            .tell(BatchOutcome::Answer(Err(self.no_answer())))
+                    });
+                }
+            }
+        }
+        next
+    }
+
+    pub(super) fn no_answer(&self) -> StoreError {
+        let store = self.store.describe();
+        StoreError::unknown(
+            ErrorKind::TimedOut,
+            format!("no answer from {store} in time"),
+        )
+    }
+
+    pub(super) fn too_late(&self) -> StoreError {
+        let store = self.store.describe();
+        StoreError::refused(
+            ErrorKind::TimedOut,
+            format!("no answer from {store} to earlier requests in time"),
+        )
+    }
+}
