@@ -110,6 +110,7 @@ impl Promise {
         Promise::new(Kept::No, text)
     }
 
+    #[cfg(feature = "redis")]
     pub(crate) fn unknown(text: impl Into<String>) -> Self {
         Promise::new(Kept::Unknown, text)
     }

@@ -14,6 +14,7 @@ mod tests;
 
 #[cfg(feature = "redis")]
 pub(crate) use self::parts::address;
+#[cfg(feature = "redis")]
 pub(crate) use self::redis_url::{Place, RedisUrl};
 #[cfg(feature = "redis")]
 pub(crate) use self::sentinels::Sentinels;

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::redis_url::{Place, RedisUrl};
 use super::*;
 
 fn redis(url: &str) -> RedisUrl {
