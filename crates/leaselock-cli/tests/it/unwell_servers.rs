@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use testkit::Server;
+use testkit::{Server, Value};
 
 use crate::common::{Store, on_both};
 
@@ -149,4 +149,18 @@ fn a_lock_survives_its_server_being_told_to_forget_every_script() {
         holder.end().gives(0);
         assert_eq!(store.status()["state"], "free");
     });
+}
+
+/// Its user may do all that a grant needs, and not what detaching needs.
+#[test]
+fn an_acquire_whose_lease_cannot_be_detached_gives_it_back_before_it_ends() {
+    let store = Store::redis();
+    let server = store.server();
+    server.cli(&["ACL", "SETUSER", "default", "-pttl"]);
+    store
+        .run(&["acquire", "--ttl", "1h", "-n", "job"])
+        .refuses(77, "the user may not do this");
+    assert_eq!(server.cli(&["GET", "job"]), Value::Nil);
+    server.cli(&["ACL", "SETUSER", "default", "+pttl"]);
+    store.run(&["acquire", "-n", "job"]).gives(0);
 }
