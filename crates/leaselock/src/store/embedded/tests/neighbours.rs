@@ -1,11 +1,14 @@
 //! What another user may put into a shared folder, and what becomes of those who use it.
 
+use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 
-use rustix::fs::{CWD, FileType, Mode};
+use rustix::fs::{CWD, FileType, Mode, makedev};
 
 use super::*;
 use crate::base::error::ErrorKind;
@@ -22,9 +25,12 @@ enum Plant {
     Symlink,
     SymlinkToFifo,
     HardLink,
+    /// A device with bytes without end, and one without any.
+    Zeros,
+    Nothing,
 }
 
-const PLANTS: [Plant; 6] = [
+const FILES: [Plant; 6] = [
     Plant::Fifo,
     Plant::Socket,
     Plant::Folder,
@@ -33,7 +39,34 @@ const PLANTS: [Plant; 6] = [
     Plant::HardLink,
 ];
 
+/// Whoever may make no device, or has a file system that opens none, does without them.
+fn plants() -> Vec<Plant> {
+    let scratch = Scratch::new();
+    let at = scratch.path().join("device");
+    let opened = make_device(&at, Plant::NULL)
+        .map_err(std::io::Error::from)
+        .and_then(|()| File::open(&at));
+    let mut plants = FILES.to_vec();
+    match opened {
+        Ok(_) => plants.extend([Plant::Zeros, Plant::Nothing]),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            println!("without devices, which cannot be made or opened here: {error}");
+        }
+        Err(error) => panic!("a device: {error}"),
+    }
+    plants
+}
+
+fn make_device(at: &Path, minor: u32) -> rustix::io::Result<()> {
+    let (kind, mode) = (FileType::CharacterDevice, Mode::from_raw_mode(0o666));
+    rustix::fs::mknodat(CWD, at, kind, mode, makedev(1, minor))
+}
+
 impl Plant {
+    /// The numbers of `/dev/null` and `/dev/zero` among the devices of memory.
+    const NULL: u32 = 3;
+    const ZERO: u32 = 5;
+
     /// In place of what is there.
     fn put(self, scratch: &Scratch, at: &Path) {
         if at.is_dir() {
@@ -42,6 +75,7 @@ impl Plant {
             std::fs::remove_file(at).ok();
         }
         let elsewhere = scratch.path().join("elsewhere");
+        let link = |at: &Path| symlink(relative(scratch, at).join("elsewhere"), at).unwrap();
         let fifo = |at: &Path| {
             let mode = Mode::from_raw_mode(0o666);
             rustix::fs::mknodat(CWD, at, FileType::Fifo, mode, 0).unwrap();
@@ -52,24 +86,32 @@ impl Plant {
             Plant::Folder => std::fs::create_dir(at).unwrap(),
             Plant::Symlink => {
                 std::fs::write(&elsewhere, "private").unwrap();
-                symlink(&elsewhere, at).unwrap();
+                link(at);
             }
             Plant::SymlinkToFifo => {
                 std::fs::remove_file(&elsewhere).ok();
                 fifo(&elsewhere);
-                symlink(&elsewhere, at).unwrap();
+                link(at);
             }
             Plant::HardLink => {
                 std::fs::remove_file(&elsewhere).ok();
                 std::fs::write(&elsewhere, "private").unwrap();
                 std::fs::hard_link(&elsewhere, at).unwrap();
             }
+            Plant::Zeros => make_device(at, Plant::ZERO).unwrap(),
+            Plant::Nothing => make_device(at, Plant::NULL).unwrap(),
         }
     }
 
     fn is_a_file_of_its_own(scratch: &Scratch) -> bool {
         std::fs::read(scratch.path().join("elsewhere")).unwrap() == b"private"
     }
+}
+
+/// From a file to the folder of the test. A link to an absolute path would be refused for its mount alone.
+fn relative(scratch: &Scratch, at: &Path) -> PathBuf {
+    let below = at.strip_prefix(scratch.path()).unwrap().components();
+    below.skip(1).map(|_| "..").collect()
 }
 
 /// Runs it on a thread of its own with a runtime of one thread, which a call that blocks would take along.
@@ -124,7 +166,7 @@ async fn is_refused(peer: &Peer, kind: ErrorKind, file: &str) {
 
 #[test]
 fn what_lies_in_place_of_a_lock_file_is_refused_and_other_names_go_on() {
-    for plant in PLANTS {
+    for plant in plants() {
         without_hanging(plant, async move || {
             let scratch = shared();
             let peer = Peer::on(&scratch, &Clock::boot(), true);
@@ -144,7 +186,7 @@ fn what_lies_in_place_of_a_lock_file_is_refused_and_other_names_go_on() {
 /// Until then the holder may be alive, so nobody else is let in before.
 #[test]
 fn where_a_holders_session_is_no_session_its_ttl_decides() {
-    for plant in PLANTS {
+    for plant in plants() {
         for suffix in ["", ".main"] {
             without_hanging((plant, suffix), async move || {
                 let scratch = shared();
@@ -171,7 +213,7 @@ fn where_a_holders_session_is_no_session_its_ttl_decides() {
 
 #[test]
 fn what_lies_in_place_of_meta_or_its_lock_is_named_and_not_touched() {
-    for plant in PLANTS {
+    for plant in plants() {
         for file in ["meta", "meta.lock", "meta.new"] {
             without_hanging((plant, file), async move || {
                 let scratch = shared();
@@ -192,7 +234,11 @@ fn what_lies_in_place_of_meta_or_its_lock_is_named_and_not_touched() {
 
 #[test]
 fn what_lies_in_place_of_a_sub_folder_is_named() {
-    for plant in [Plant::Fifo, Plant::Socket, Plant::Symlink, Plant::HardLink] {
+    let folders = [Plant::Folder, Plant::SymlinkToFifo];
+    for plant in plants()
+        .into_iter()
+        .filter(|plant| !folders.contains(plant))
+    {
         for name in ["locks", "sessions", "wake"] {
             without_hanging((plant, name), async move || {
                 let scratch = shared();
@@ -215,7 +261,7 @@ fn a_sub_folder_that_is_a_link_to_another_folder_is_not_used() {
     let scratch = shared();
     let elsewhere = scratch.path().join("a folder elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
-    symlink(&elsewhere, folder(&scratch).join("locks")).unwrap();
+    symlink("../a folder elsewhere", folder(&scratch).join("locks")).unwrap();
     without_hanging("link", async move || {
         let peer = Peer::on(&scratch, &Clock::boot(), true);
         let error = peer.run(&acquire("job", &peer.token(), 1000)).await;
@@ -226,7 +272,7 @@ fn a_sub_folder_that_is_a_link_to_another_folder_is_not_used() {
 
 #[test]
 fn what_lies_in_place_of_a_waiters_socket_is_a_waiter_that_is_gone() {
-    for plant in PLANTS {
+    for plant in plants() {
         without_hanging(plant, async move || {
             let scratch = shared();
             let clock = Clock::boot();
@@ -256,6 +302,26 @@ fn what_lies_in_place_of_a_waiters_socket_is_a_waiter_that_is_gone() {
 }
 
 #[test]
+fn a_link_to_a_socket_elsewhere_in_place_of_a_waiters_is_not_followed() {
+    let scratch = shared();
+    let elsewhere = UnixDatagram::bind(scratch.path().join("elsewhere")).unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    without_hanging("link", async move || {
+        let peer = Peer::on(&scratch, &Clock::boot(), true);
+        let token = peer.token();
+        peer.take(&token, 60_000).await.unwrap();
+        let name = crate::store::embedded::datagram::file_name(b"channel");
+        let socket = folder(&scratch).join("wake").join(name);
+        symlink("../../elsewhere", socket).unwrap();
+        let waits = enqueue("job", &peer.token(), 60_000, "channel");
+        peer.run(&waits).await.unwrap();
+        assert_eq!(peer.tag(&release("job", &token)).await, "released");
+        assert_eq!(peer.tag(&inspect("job")).await, "free");
+        assert!(elsewhere.recv(&mut [0; 8]).is_err(), "it was told");
+    });
+}
+
+#[test]
 fn a_lock_on_a_file_that_is_never_given_back_is_a_time_out_that_names_it() {
     let scratch = shared();
     let peer = Peer::on(&scratch, &Clock::boot(), true);
@@ -270,14 +336,14 @@ fn a_lock_on_a_file_that_is_never_given_back_is_a_time_out_that_names_it() {
         });
     };
     let meta_lock = folder(&scratch).join("meta.lock");
-    let held = std::fs::File::create(&meta_lock).unwrap();
+    let held = File::create(&meta_lock).unwrap();
     held.lock().unwrap();
     waits_for(meta_lock, Peer::on(&scratch, &Clock::boot(), true));
     held.unlock().unwrap();
     without_hanging("first use", async move || {
         peer.take(&peer.token(), 1000).await.unwrap();
     });
-    let held = std::fs::File::open(lock_path(&scratch, "job")).unwrap();
+    let held = File::open(lock_path(&scratch, "job")).unwrap();
     held.lock().unwrap();
     waits_for(
         lock_path(&scratch, "job"),
@@ -285,24 +351,122 @@ fn a_lock_on_a_file_that_is_never_given_back_is_a_time_out_that_names_it() {
     );
 }
 
+/// Bytes that this thread has read so far; 0 where the system does not count them.
+fn bytes_read() -> u64 {
+    let io = std::fs::read_to_string("/proc/thread-self/io").unwrap_or_default();
+    let line = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+    line.map_or(0, |bytes| bytes.parse().unwrap())
+}
+
 #[test]
-fn a_file_that_is_too_large_or_full_of_keys_is_damaged_and_costs_no_time() {
+fn a_file_that_is_too_large_or_full_of_keys_is_damaged_and_little_of_it_is_read() {
+    const GIGABYTE: u32 = 1 << 30;
     let scratch = shared();
     without_hanging("large", async move || {
         let peer = Peer::on(&scratch, &Clock::boot(), true);
         peer.take(&peer.token(), 60_000).await.unwrap();
-        let file = std::fs::File::options()
+        let file = File::options()
             .write(true)
             .open(lock_path(&scratch, "job"))
             .unwrap();
-        for length in [1 << 27, 1 << 40] {
+        // Each with headers that say so, and with one that says it has a gigabyte.
+        for length in [1 << 27, 1 << 40, 8 << 20] {
             file.set_len(length).unwrap();
+            let before = bytes_read();
             is_refused(&peer, ErrorKind::Corrupt, "/locks/job-").await;
+            file.write_all_at(&GIGABYTE.to_le_bytes(), 12).unwrap();
+            is_refused(&peer, ErrorKind::Corrupt, "/locks/job-").await;
+            assert!(bytes_read() - before < 1 << 20, "{length}");
         }
-        // A header that says it has a gigabyte.
-        file.set_len(8 << 20).unwrap();
-        file.write_all_at(&(1_u32 << 30).to_le_bytes(), 12).unwrap();
+    });
+}
+
+/// Appends to a file until it is dropped.
+struct Appender {
+    ends: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Appender {
+    fn to(path: &Path) -> Self {
+        let mut file = File::options().append(true).open(path).unwrap();
+        let ends = Arc::<AtomicBool>::default();
+        let told = Arc::clone(&ends);
+        let append = move || {
+            while !told.load(Ordering::Relaxed) {
+                file.write_all(b"a few more bytes").unwrap();
+            }
+        };
+        let thread = Some(std::thread::spawn(append));
+        Appender { ends, thread }
+    }
+}
+
+impl Drop for Appender {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        drop(self.thread.take().map(std::thread::JoinHandle::join));
+    }
+}
+
+/// Its length is read before its content, which is longer by then. As long as it is not twice as long, what is behind
+/// the two copies does not matter; after that it may be the newer one.
+#[test]
+fn a_lock_file_that_grows_all_the_time_is_damage_and_every_call_ends_in_its_time() {
+    let scratch = shared();
+    without_hanging("growing", async move || {
+        let peer = Peer::on(&scratch, &Clock::boot(), true);
+        let token = peer.token();
+        peer.take(&token, 60_000).await.unwrap();
+        let path = lock_path(&scratch, "job");
+        let appender = Appender::to(&path);
+        let (clock, mut damaged) = (Clock::boot(), 0);
+        while damaged < 1_000 {
+            let length = path.metadata().unwrap().len();
+            let other = acquire("job", &peer.token(), 1000);
+            for (call, otherwise) in [(inspect("job"), "held"), (other, "busy")] {
+                let began = clock.now();
+                let outcome = peer.run(&call).await;
+                assert!(clock.now().saturating_since(began) < WITHIN);
+                match outcome {
+                    Ok(answer) => assert!(length < 8192 && answer.tag() == otherwise),
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                        damaged += 1;
+                    }
+                }
+            }
+        }
         is_refused(&peer, ErrorKind::Corrupt, "/locks/job-").await;
+        drop(appender);
+    });
+}
+
+/// Nothing but its first bytes is read.
+#[test]
+fn a_session_that_grows_all_the_time_is_looked_at_as_any_other() {
+    let scratch = shared();
+    without_hanging("growing", async move || {
+        let one = Peer::on(&scratch, &Clock::boot(), true);
+        let two = Peer::on(&scratch, &Clock::boot(), true);
+        one.take(&one.token(), 60_000).await.unwrap();
+        let client = one.client.as_str().to_owned();
+        let sessions = folder(&scratch).join("sessions");
+        let appenders = [client.clone(), format!("{client}.main")]
+            .map(|name| Appender::to(&sessions.join(name)));
+        for _ in 0..100 {
+            assert_eq!(two.tag(&inspect("job")).await, "held");
+        }
+        let job = Job::inheriting(|| one.store.session_descriptor());
+        drop(one);
+        for _ in 0..100 {
+            assert_eq!(two.tag(&inspect("job")).await, "held");
+        }
+        drop(job);
+        while two.tag(&inspect("job")).await != "free" {
+            std::thread::yield_now(); // other tests start processes, which have a copy of every descriptor for a moment
+        }
+        drop(appenders);
     });
 }
 
