@@ -62,8 +62,9 @@ impl Crowd {
 
     fn joins(&mut self, number: usize) {
         let (queued, told) = (Arc::clone(&self.queued), AtomicUsize::new(0));
-        let mutex = self.mutex(number).on_wait(move |_| {
-            if told.fetch_add(1, Ordering::SeqCst) == 0 {
+        // A poll that failed is told too, and has no place as long as none has succeeded.
+        let mutex = self.mutex(number).on_wait(move |waiting| {
+            if waiting.place > 0 && told.fetch_add(1, Ordering::SeqCst) == 0 {
                 queued.fetch_add(1, Ordering::SeqCst);
             }
         });
