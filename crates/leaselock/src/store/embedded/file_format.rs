@@ -179,8 +179,7 @@ pub(super) fn read(file: BorrowedFd<'_>, length: u64) -> Result<Found, Errno> {
         let (first, second) = bytes.split_at(bytes.len().min(middle));
         (Copy::parse(first), Copy::parse(second))
     } else {
-        let slot = |at| read_slot(file, at, slot_size).map(|bytes| Copy::parse(&bytes));
-        (slot(0)?, slot(slot_size)?)
+        large_copies(file, slot_size)?
     };
     let current = |record, slot, doubtful| Found::Current {
         record,
@@ -203,6 +202,22 @@ pub(super) fn read(file: BorrowedFd<'_>, length: u64) -> Result<Found, Errno> {
         }
         _ => Found::Damaged("neither of its two copies is whole"),
     })
+}
+
+/// Where the newer copy is whole, the header of the older one says all that counts.
+fn large_copies(file: BorrowedFd<'_>, slot_size: u64) -> Result<(Copy, Copy), Errno> {
+    let header = |at| read_at(file, at, HEADER as u64).map(|bytes| Copy::parse(&bytes));
+    let slot = |at| read_slot(file, at, slot_size).map(|bytes| Copy::parse(&bytes));
+    let headers = (header(0)?, header(slot_size)?);
+    if let (Copy::Cut(first), Copy::Cut(second)) = headers {
+        let newer = slot(if first > second { 0 } else { slot_size })?;
+        match newer {
+            Copy::Whole(..) if first > second => return Ok((newer, headers.1)),
+            Copy::Whole(..) if first < second => return Ok((headers.0, newer)),
+            _ => {}
+        }
+    }
+    Ok((slot(0)?, slot(slot_size)?))
 }
 
 fn slot_size(length: u64) -> u64 {

@@ -39,6 +39,7 @@ mod tests;
 mod time;
 mod time_anchor;
 mod traffic;
+mod try_queue;
 mod values;
 mod whitelist;
 

@@ -17,6 +17,7 @@ use super::session::Session;
 use super::session_watch::SessionWatch;
 use super::step::{Step, Surroundings};
 use super::tag::one_tag;
+use super::try_queue::TryQueues;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Answer, Call};
@@ -29,6 +30,7 @@ pub(super) struct FolderStore {
     /// Where messages to this client are read.
     ear: Mutex<Option<Arc<Receiver>>>,
     sweep: Gc,
+    tries: TryQueues,
     pub(super) listings: Listings,
 }
 
@@ -50,6 +52,7 @@ impl FolderStore {
             settings,
             opened: Mutex::default(),
             ear: Mutex::default(),
+            tries: TryQueues::default(),
             listings: Listings::default(),
         }
     }
@@ -89,7 +92,8 @@ impl FolderStore {
         }
     }
 
-    /// Tries again while others are at it. Nothing is held from one try to the next.
+    /// Tries again while others are at it. Between two tries it holds nothing but, once it takes long, its turn among
+    /// the tasks of this client.
     pub(super) async fn keep_trying<T>(
         &self,
         what: &str,
@@ -98,7 +102,7 @@ impl FolderStore {
     ) -> Result<T, StoreError> {
         let clock = Clock::boot();
         let began = clock.now();
-        let mut turn = 0;
+        let (mut turn, mut head) = (0, None);
         loop {
             let outcome = self.folder().and_then(|folder| {
                 let outcome = attempt(&folder);
@@ -123,6 +127,10 @@ impl FolderStore {
                 } else {
                     StoreError::refused(ErrorKind::TimedOut, message)
                 });
+            }
+            if is_busy && head.is_none() && (turn >= NAPS_UNTIL || self.tries.has(what)) {
+                head = self.tries.turn(what, within - waited).await;
+                continue;
             }
             pause(turn, clock.now()).await;
             turn += 1;
@@ -256,6 +264,9 @@ fn limit(session: &Session, until: Moment) {
     }
 }
 
+/// From this try on a task sleeps between two tries.
+const NAPS_UNTIL: u32 = 96;
+
 /// Hardly anybody holds a lock file for more than microseconds, so first the processor is offered to others. A holder
 /// that was interrupted takes longer: naps, which are shorter than the runtime's timers, because who sleeps is overtaken
 /// by those who do not. After that, sleep: longer the longer it takes, because thousands that try every millisecond take
@@ -263,7 +274,6 @@ fn limit(session: &Session, until: Moment) {
 async fn pause(turn: u32, now: Moment) {
     const SPINS: u32 = 4;
     const YIELDS: u32 = 64;
-    const NAPS: u32 = 96;
     const NAP: Duration = Duration::from_micros(30);
     const DOUBLES_EACH: u32 = 16;
     const DOUBLES: u32 = 4;
@@ -272,10 +282,10 @@ async fn pause(turn: u32, now: Moment) {
         (0..20 << turn).for_each(|_| std::hint::spin_loop());
     } else if turn < YIELDS {
         std::thread::yield_now();
-    } else if turn < NAPS {
+    } else if turn < NAPS_UNTIL {
         std::thread::sleep(NAP);
     } else {
-        let least = 500 << ((turn - NAPS) / DOUBLES_EACH).min(DOUBLES);
+        let least = 500 << ((turn - NAPS_UNTIL) / DOUBLES_EACH).min(DOUBLES);
         tokio::time::sleep(Duration::from_micros(least + dice % (3 * least))).await;
     }
     // Others of this runtime have their turn too; not at once, because that wakes a second thread of it.
