@@ -19,7 +19,7 @@ use crate::client::quorum::Quorum;
 use crate::client::state::ClientState;
 use crate::engine::lease::{Held, Lease};
 use crate::engine::request::Wait;
-use crate::engine::wait::acquire::Acquisition;
+use crate::engine::wait::attempt::Acquisition;
 use crate::engine::wait::schedule;
 use crate::interop::preset::Preset;
 #[cfg(feature = "redis")]
@@ -139,13 +139,13 @@ impl Mutex {
     }
 
     fn acquisition(&self) -> Result<Acquisition<'_>, AcquireError> {
-        let ClientState { engine, groups, .. } = &*self.state;
+        let engine = &self.state.engine;
         if engine.is_closed() {
             return Err(AcquireError::Closed);
         }
         let name = self.name.as_ref().map_err(Clone::clone)?;
         let (keys, request) = self.state.request(name, &self.options)?;
-        Acquisition::new(engine, groups, name, keys, request)
+        Acquisition::new(engine, name, keys, request)
     }
 
     /// Takes the lock if it is free and nobody is ahead in line; `Ok(None)` when it is busy.
@@ -159,7 +159,7 @@ impl Mutex {
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
     pub async fn try_acquire(&self) -> Result<Option<Lease>, AcquireError> {
-        match self.acquisition()?.run(Wait::No).await {
+        match self.acquisition()?.run(Wait::No, &self.state.groups).await {
             Ok(lease) => Ok(Some(lease)),
             Err(AcquireError::StillBusy { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -179,7 +179,9 @@ impl Mutex {
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
     pub async fn acquire(&self) -> Result<Lease, AcquireError> {
-        self.acquisition()?.run(self.options.patience()).await
+        self.acquisition()?
+            .run(self.options.patience(), &self.state.groups)
+            .await
     }
 
     /// Takes the lock, waiting in line for at most `limit`.
@@ -193,7 +195,9 @@ impl Mutex {
     /// # Errors
     /// [`AcquireError::StillBusy`] when others held it to the end; nothing of ours is in line then.
     pub async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
-        self.acquisition()?.run(Wait::Within(limit)).await
+        self.acquisition()?
+            .run(Wait::Within(limit), &self.state.groups)
+            .await
     }
 
     /// Looks whether anybody holds the lock, and never takes it. `Ok(None)`: nobody did.

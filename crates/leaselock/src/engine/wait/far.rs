@@ -8,16 +8,15 @@
 
 use std::time::Duration;
 
-use super::acquire::{Acquisition, Outcome};
-use super::grant_deadline::ClockSample;
-use super::progress::Progress;
 use crate::base::clock::Moment;
-use crate::base::error::StoreError;
-use crate::engine::position::{Position, Stands};
 use crate::store::Traffic;
 
 /// Up to this position every poll is a full request, which keeps the queue from ending.
 const NEAR: u64 = 32;
+/// The same in a large file: while one request has the lock of such a file, the holder's release waits.
+const NEAR_IN_LARGE: u64 = 2;
+/// Some 1,300 waiters.
+const LARGE_BYTES: u64 = 256 * 1024;
 /// All waiters together read the file twenty times a second: each waits so long for each byte of it,
 const PER_BYTE: Duration = Duration::from_micros(200);
 /// and no longer than this, in case thousands in front of it were killed at once.
@@ -26,14 +25,14 @@ const LONGEST: Duration = Duration::from_secs(300);
 /// What a waiter that is far from the head knows of the file since its latest answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Far {
-    position: u64,
-    commits: u64,
-    at: Moment,
+    pub(super) position: u64,
+    pub(super) commits: u64,
+    pub(super) at: Moment,
 }
 
 impl Far {
     /// Half of those in front can hardly be gone, since few leave with each commit.
-    fn may_rest(&self, now: Moment, traffic: Traffic) -> bool {
+    pub(super) fn may_rest(&self, now: Moment, traffic: Traffic) -> bool {
         let Some(since) = traffic.commits.checked_sub(self.commits) else {
             return false; // another file
         };
@@ -42,88 +41,19 @@ impl Far {
     }
 }
 
+/// Up to which position a waiter makes full requests.
+pub(super) fn near(traffic: Traffic) -> u64 {
+    if traffic.bytes < LARGE_BYTES {
+        NEAR
+    } else {
+        NEAR_IN_LARGE
+    }
+}
+
 /// A store that asks for more polls asks those for them who may soon be the next.
 pub(super) fn polls_at_least_each(look_every: Duration, position: u64) -> Duration {
     let share = u32::try_from(position / NEAR).unwrap_or(u32::MAX);
     look_every.saturating_mul(share.max(1))
-}
-
-impl Acquisition<'_> {
-    /// A request of a waiter, or as little of it as will do.
-    pub(super) async fn poll(
-        &self,
-        so_far: &mut Progress,
-        waits: bool,
-        channel: &str,
-        t0: Moment,
-        within: Duration,
-    ) -> Result<Outcome, StoreError> {
-        let far = so_far.far.filter(|_| waits && !channel.is_empty());
-        if let Some(far) = far {
-            if let Some(outcome) = self.as_before(far, so_far) {
-                return Ok(outcome);
-            }
-            if let Some(outcome) = Box::pin(self.position(channel, t0, within)).await? {
-                so_far.far = self.far(&outcome);
-                return Ok(outcome);
-            }
-        }
-        so_far.far = None;
-        let outcome = self.request(waits, channel, t0, within).await?;
-        so_far.far = self.far(&outcome);
-        Ok(outcome)
-    }
-
-    fn far(&self, outcome: &Outcome) -> Option<Far> {
-        let Outcome::Waiting(_, position, reading) = outcome else {
-            return None;
-        };
-        if *position <= NEAR {
-            return None;
-        }
-        let traffic = self.engine.store.traffic(&self.keys.lock)?;
-        Some(Far {
-            position: *position,
-            commits: traffic.commits,
-            at: reading.received,
-        })
-    }
-
-    /// The latest answer, while a new one would hardly say anything else.
-    fn as_before(&self, far: Far, so_far: &Progress) -> Option<Outcome> {
-        let (reading, mut seen) = (so_far.reading?, so_far.seen.clone()?);
-        let now = self.engine.clock.now();
-        let traffic = self.engine.store.traffic(&self.keys.lock)?;
-        if !far.may_rest(now, traffic) {
-            return None;
-        }
-        let since = now.saturating_since(reading.received);
-        seen.remaining = seen.remaining.map(|rest| rest.saturating_sub(since));
-        Some(Outcome::Waiting(seen, far.position, reading))
-    }
-
-    async fn position(
-        &self,
-        channel: &str,
-        t0: Moment,
-        within: Duration,
-    ) -> Result<Option<Outcome>, StoreError> {
-        let era = self.era();
-        let store = self.lane.unwrap_or(&self.engine.store);
-        let acquire = self.asks(true, channel);
-        let Stands::At { seen, place } = store.ask_one(&Position(&acquire), within).await? else {
-            return Ok(None);
-        };
-        let received = self.engine.clock.now();
-        self.engine.note_time(t0, received, seen.time_us);
-        let reading = ClockSample {
-            sent: t0,
-            received,
-            server_us: seen.time_us,
-            era: era.answered_over(self.era().connection),
-        };
-        Ok(Some(Outcome::Waiting(seen, place, reading)))
-    }
 }
 
 #[cfg(test)]
@@ -169,6 +99,12 @@ mod tests {
         assert!(far.may_rest(now, traffic(506, 500_000)));
         assert!(!far.may_rest(now, traffic(507, 500_000)));
         assert!(!far.may_rest(now, traffic(6, 500_000)));
+    }
+
+    #[test]
+    fn in_a_large_file_only_the_two_in_front_make_full_requests() {
+        assert_eq!(near(traffic(7, LARGE_BYTES - 1)), 32);
+        assert_eq!(near(traffic(7, LARGE_BYTES)), 2);
     }
 
     #[test]

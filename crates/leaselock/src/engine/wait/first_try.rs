@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::acquire::Acquisition;
+use super::attempt::Acquisition;
 use super::progress::Progress;
 use super::schedule;
 use crate::base::clock::Moment;
@@ -47,7 +47,7 @@ impl Acquisition<'_> {
         if engine.requests.is_free() {
             return Ok(FirstTry::StartedWait(None)); // there is nobody to leave with
         }
-        if self.groups.has(&self.keys.lock) || engine.gates.has(&self.keys.lock) {
+        if engine.gates.has(&self.keys.lock) {
             return Ok(FirstTry::StartedWait(None)); // with those who wait already
         }
         let item = Item {

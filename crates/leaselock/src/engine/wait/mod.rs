@@ -1,6 +1,8 @@
-//! Waiting: how often to look, the line, and the wake-ups.
+//! Waiting: the queue, polls, and wake-ups.
 
 pub(crate) mod acquire;
+pub(crate) mod attempt;
+mod channel;
 mod far;
 pub(crate) mod first_try;
 pub(crate) mod grant_deadline;
@@ -11,6 +13,7 @@ pub(crate) mod node_subscription;
 pub(crate) mod notifier;
 #[cfg(all(test, feature = "embedded"))]
 mod patience_tests;
+mod poll;
 pub(crate) mod polling;
 mod progress;
 pub(crate) mod queue;
@@ -18,6 +21,7 @@ pub(crate) mod rights;
 #[cfg(feature = "redis")]
 pub(crate) mod round;
 pub(crate) mod schedule;
+pub(crate) mod standing;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 #[cfg(feature = "redis")]

@@ -4,7 +4,6 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use super::acquire::Acquisition;
 use crate::quorum::executor::Executor;
 use crate::script::keys;
 use crate::store::subscriptions::{Subscription, Subscriptions};
@@ -76,29 +75,5 @@ impl NodeSubscription {
 
     fn bell(&self) -> MutexGuard<'_, Option<Arc<Subscription>>> {
         self.bell.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Acquisition<'_> {
-    /// Where the node that has the lock is heard. Whoever gets in line waits for that, and a look does not wait long.
-    pub(super) async fn channel_at_node(
-        &self,
-        alive: bool,
-        begins: bool,
-        within: Duration,
-    ) -> &str {
-        const BRIEFLY: Duration = Duration::from_millis(300);
-        if !alive {
-            return "";
-        }
-        let within = if begins { within } else { within.min(BRIEFLY) };
-        let (store, lock) = (&self.engine.store, &self.keys.lock);
-        let heard = Box::pin(self.ear.listens(store, &self.engine.channel, lock, within));
-        heard.await.unwrap_or_default()
-    }
-
-    /// The lock lies on another node than the one that is heard: the request has found that out.
-    pub(super) fn node_changed(&self) -> bool {
-        self.ear.node_changed(&self.engine.store, &self.keys.lock)
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use testkit::{TempDir, tempdir};
 
-use super::queue::NEVER_ANSWERED;
+use super::standing::NEVER_ANSWERED;
 use crate::base::clock::Clock;
 use crate::base::error::{AcquireError, ErrorKind};
 use crate::engine::lease::Lease;

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::{Acquisition, Outcome, may_pass};
+use super::attempt::{Acquisition, Outcome, may_pass};
 use super::local::budget::Share;
 use super::local::keyed_mutex::Entry;
-use super::queue::NEVER_ANSWERED;
 use super::schedule;
+use super::standing::NEVER_ANSWERED;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::engine::calls::Seen;
@@ -164,10 +164,6 @@ impl Acquisition<'_> {
         let left = end.map_or(within, |end| end.saturating_since(self.now()));
         let claim = self.claim.as_ref()?;
         claim.listen(&connections, within.min(left)).await
-    }
-
-    pub(super) fn now(&self) -> Moment {
-        self.engine.clock.now()
     }
 
     /// Through the gate, behind those of this client who came before, unless the time ends first or they have found that

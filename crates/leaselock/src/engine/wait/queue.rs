@@ -1,39 +1,27 @@
 //! Standing in line: subscribe, get in, look when woken, leave.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::{Acquisition, Outcome};
+use super::attempt::{Acquisition, Outcome};
 use super::far;
 use super::first_try::StartedWait;
 use super::key_watch::{Foreign, may_mean_free};
+use super::local::arrival::{Arrival, GroupMember, SoloWaiter};
 use super::local::budget::{LOCAL_TURNS, Share};
-use super::local::group::{Arrival, GroupMember, SoloWaiter, Terms, Waiter};
+use super::local::group::{Terms, Waiter};
+use super::local::groups::LocalGroups;
 use super::local::handoff::Handoff;
 use super::notifier::Registration;
 use super::progress::Progress;
 use super::schedule;
+use super::standing::{NEVER_ANSWERED, SHORTEST_REQUEST, Standing, owned};
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
-use crate::base::token::Token;
 use crate::engine::calls::{Cancel, Seen};
 use crate::engine::cleanup::CleanupGuard;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Wait, Waiting};
-
-/// An acquisition that never had an answer is given up after this, even if the caller would wait for ever: waiting for
-/// a holder is one thing, waiting for a server that was never there another. A store that others keep busy is there.
-pub(super) const NEVER_ANSWERED: Duration = Duration::from_secs(2);
-/// With less time a request would only hide the true trouble behind one of time.
-pub(super) const SHORTEST_REQUEST: Duration = Duration::from_millis(100);
-
-/// A place in line, or what may be one, that can be handed to whoever goes on standing there.
-#[derive(Debug)]
-pub(crate) struct Standing {
-    pub(super) token: Token,
-    pub(super) debt: CleanupGuard,
-    pub(super) place: Registration,
-    pub(super) so_far: Progress,
-}
 
 /// How standing in line ended well.
 pub(super) enum Ended {
@@ -51,17 +39,6 @@ enum Nap {
     Look,
     /// The wait is over.
     Over,
-}
-
-/// From here on the lease has an owner, and nothing is owed but what late requests may do.
-pub(super) fn owned(mut lease: Lease, debt: CleanupGuard, so_far: &Progress) -> Lease {
-    if so_far.ambiguous {
-        lease.expect_late_requests();
-    }
-    if debt.settle() {
-        lease.stood_in_line();
-    }
-    lease
 }
 
 /// A lease that is had without company goes to nobody else.
@@ -83,6 +60,7 @@ impl Acquisition<'_> {
     /// In line, together with those of this process who wait in the same way, or alone.
     pub(super) async fn wait_in_line(
         mut self,
+        groups: &Arc<LocalGroups>,
         start: Moment,
         end: Option<Moment>,
         wait: Wait,
@@ -101,7 +79,6 @@ impl Acquisition<'_> {
             let (engine, key) = (self.engine, &self.keys.lock);
             let now = fresh.take();
             let waiter = || self.waiter(start, end);
-            let groups = self.groups;
             let arrival = groups.arrive(engine, self.name, key, terms, waiter);
             let seated = match arrival {
                 Arrival::GroupMember(seated) => {
@@ -306,54 +283,6 @@ impl Acquisition<'_> {
             return Err(trouble.clone());
         }
         Ok(longest.min(left))
-    }
-
-    /// Whether to get in line with the next request, and where this client listens: nowhere (an empty channel) while
-    /// it cannot, and then there are only looks. A grant that comes over the connection of the requests is heard in the
-    /// runtime of whoever waits, which saves the way over the client's own thread; that one listens when nothing else
-    /// does, and for those who stand in line there.
-    pub(super) async fn channel(&self, so_far: &Progress, within: Duration) -> (bool, &str) {
-        let (store, wakeups) = (&self.engine.store, &self.background.wakeups);
-        if !store.capabilities().wakes {
-            return (true, "");
-        }
-        let alive = so_far.has_met_the_store();
-        let begins = alive && !so_far.in_line;
-        if store.capabilities().by_node {
-            return (alive, self.channel_at_node(alive, begins, within).await);
-        }
-        let along = self.lane.is_none()
-            && (store.would_hear() || begins && Box::pin(store.listens(within)).await);
-        if along {
-            return (true, &self.engine.channel_along);
-        }
-        let listens = wakeups.is_listening() || (begins && Box::pin(wakeups.ready(within)).await);
-        if listens {
-            return (true, &self.engine.channel);
-        }
-        if alive {
-            wakeups.want(); // in the background; all who stand in line look when it is there
-        }
-        (alive, "")
-    }
-
-    /// The channel is that of the connection of the requests.
-    fn is_along(&self, channel: &str) -> bool {
-        std::ptr::eq(channel, self.engine.channel_along.as_str())
-    }
-
-    /// That connection became another one on the way, so that the place in line says the wrong thing: it is either not
-    /// heard there, or could be.
-    fn is_wrong_channel(&self, channel: &str) -> bool {
-        if self.node_changed() {
-            return true;
-        }
-        let hears = self.engine.store.hears();
-        if self.is_along(channel) {
-            !hears
-        } else {
-            channel.is_empty() && hears
-        }
     }
 
     /// The lease, when the message that woke us brought one that needs no look.

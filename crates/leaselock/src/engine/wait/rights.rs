@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::acquire::Acquisition;
+use super::attempt::Acquisition;
 use super::notifier::Notifier;
 use crate::base::token::Token;
 use crate::quorum::executor::Executor;

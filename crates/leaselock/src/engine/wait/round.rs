@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::acquire::Acquisition;
+use super::attempt::Acquisition;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::base::error::Vote as Shown;

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::{Acquisition, Outcome, may_pass};
+use super::attempt::{Acquisition, Outcome, may_pass};
 use super::first_try::{FirstTry, StartedWait};
 use super::local::budget::Share;
 use super::notifier::Registration;
-use super::queue::NEVER_ANSWERED;
 use super::round::{Lost, PATIENCE, Round};
 use super::schedule;
+use super::standing::NEVER_ANSWERED;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::base::error::{NodeVote, Vote};

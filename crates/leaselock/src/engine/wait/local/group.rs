@@ -5,18 +5,15 @@
 //! comes, a task on the client's own thread takes the place over and stands there for all of them (`driver.rs`), so
 //! that a waiter whose executor does not come round holds up nobody. Each task has a seat, where its lease is put.
 
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::budget::{Share, TurnBudget, is_worth_passing_on};
-use super::group_task;
-use super::groups::LocalGroups;
 use super::handoff::Handoff;
 use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, LostReason};
+use crate::base::error::LostReason;
 use crate::base::ttl::Ttl;
 use crate::engine::calls::Seen;
 use crate::engine::core::Engine;
@@ -24,8 +21,8 @@ use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
 use crate::engine::lease::{Lease, PassOn};
 use crate::engine::request::{AcquireRequest, OnWait, Wait};
-use crate::engine::wait::acquire::PASSED;
-use crate::engine::wait::queue::Standing;
+use crate::engine::wait::attempt::PASSED;
+use crate::engine::wait::standing::Standing;
 
 /// What tasks must have in common to share a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,12 +56,21 @@ pub(crate) struct Waiter {
     pub(crate) told: Option<OnWait>,
 }
 
+/// Where the groups of a client are listed.
+pub(crate) trait Registry: std::fmt::Debug + Send + Sync {
+    /// Forgets a group that nobody belongs to any more.
+    fn tidy(&self, group: &Arc<LocalGroup>);
+
+    /// True if a task of this client with a higher priority waits for the same lock.
+    fn is_urgent(&self, key: &str, priority: i32) -> bool;
+}
+
 #[derive(Debug)]
 pub(crate) struct LocalGroup {
     pub(crate) key: Arc<str>,
     pub(crate) terms: Terms,
     /// Where it is listed.
-    groups: Weak<LocalGroups>,
+    groups: Weak<dyn Registry>,
     state: Mutex<State>,
     /// Something has changed that the driver may wait for.
     pub(crate) changed: Notify,
@@ -99,12 +105,6 @@ pub(crate) struct Current {
     pub(crate) whose: Option<(Waiter, Moment)>,
 }
 
-/// How to wait.
-pub(crate) enum Arrival {
-    SoloWaiter(SoloWaiter),
-    GroupMember(GroupMember),
-}
-
 impl State {
     pub(crate) fn is_idle(&self) -> bool {
         let nobody = self.turns.is_empty() && self.current.is_none();
@@ -131,11 +131,11 @@ impl State {
 }
 
 impl LocalGroup {
-    pub(crate) fn new(groups: &Arc<LocalGroups>, key: &Arc<str>, terms: Terms) -> Self {
+    pub(crate) fn new(groups: Weak<dyn Registry>, key: &Arc<str>, terms: Terms) -> Self {
         LocalGroup {
             key: Arc::clone(key),
             terms,
-            groups: Arc::downgrade(groups),
+            groups,
             state: Mutex::default(),
             changed: Notify::new(),
             called: Notify::new(),
@@ -147,7 +147,7 @@ impl LocalGroup {
     }
 
     /// `None` once the client is gone.
-    pub(crate) fn groups(&self) -> Option<Arc<LocalGroups>> {
+    fn groups(&self) -> Option<Arc<dyn Registry>> {
         self.groups.upgrade()
     }
 
@@ -160,34 +160,6 @@ impl LocalGroup {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gets in line here. The driver is woken only when it would come round too late by itself.
-    pub(crate) fn join(
-        self: &Arc<Self>,
-        engine: &Arc<Engine>,
-        name: &crate::base::name::Name,
-        state: &mut State,
-        waiter: Waiter,
-        first: bool,
-    ) {
-        let in_time = match (waiter.end, state.round_at) {
-            (Some(end), Some(round)) => round <= end,
-            (None, round) => round.is_some(),
-            (Some(_), None) => false,
-        };
-        state.used = true;
-        if first {
-            state.turns.join_first(waiter);
-        } else {
-            state.turns.join(waiter);
-        }
-        if !state.driven {
-            state.driven = true;
-            group_task::start(engine, self, name);
-        } else if !in_time || group_task::is_wanted(state, engine.clock.now()) {
-            self.changed.notify_one();
-        }
     }
 
     /// Puts a lease in a seat. The lease so far has ended, so no two are held at once.
@@ -308,125 +280,6 @@ impl PassOn for LocalGroup {
 fn is_current(state: &State, kept: &Arc<LeaseRecord>) -> bool {
     let current = state.current.as_ref();
     current.is_some_and(|current| Arc::ptr_eq(&current.kept, kept))
-}
-
-/// Somebody who stands by itself. Dropping it ends that.
-pub(crate) struct SoloWaiter {
-    engine: Arc<Engine>,
-    party: Arc<LocalGroup>,
-}
-
-impl SoloWaiter {
-    pub(crate) fn new(engine: &Arc<Engine>, party: Arc<LocalGroup>) -> Self {
-        SoloWaiter {
-            engine: Arc::clone(engine),
-            party,
-        }
-    }
-
-    /// Ends when others have come, with whom the place is to be shared.
-    pub(crate) async fn called(&self) {
-        self.party.called.notified().await;
-    }
-
-    /// The lease passes on to those who have come meanwhile or come while it is held, if its grant reserved anything.
-    pub(crate) fn granted(self, lease: Lease, share: Share) -> Lease {
-        if share.range <= 1 || lease.expects_late_requests() {
-            return lease;
-        }
-        let (_, kept, _) = lease.parts();
-        let now = self.engine.clock.now();
-        let mut state = self.party.state();
-        state.used = true;
-        state.turns.begin(kept.fence, share, now);
-        state.current = Some(Current {
-            kept: Arc::clone(kept),
-            whose: None,
-        });
-        drop(state);
-        lease.shared(self.party.clone())
-    }
-
-    /// Leaves its place to the party and takes the first seat.
-    pub(crate) fn joins(
-        self,
-        name: &crate::base::name::Name,
-        standing: Standing,
-        waiter: Waiter,
-    ) -> GroupMember {
-        let seat = waiter.seat.clone();
-        let mut state = self.party.state();
-        // Too late, and the party has a place of its own by now: this one is left in the background.
-        let superfluous = if state.stands {
-            Some(standing)
-        } else {
-            state.left.replace(standing)
-        };
-        self.party
-            .join(&self.engine, name, &mut state, waiter, true);
-        drop(state);
-        drop(superfluous);
-        GroupMember::new(Arc::clone(&self.party), seat)
-    }
-}
-
-impl Drop for SoloWaiter {
-    fn drop(&mut self) {
-        let driven = {
-            let mut state = self.party.state();
-            state.alone = false;
-            state.driven
-        };
-        if driven {
-            self.party.changed.notify_one();
-        } else {
-            self.party.tidy();
-        }
-    }
-}
-
-/// A task in its seat. Dropping it leaves the line, or passes on what was put there.
-pub(crate) struct GroupMember {
-    party: Arc<LocalGroup>,
-    seat: Handoff,
-    waits: bool,
-}
-
-impl GroupMember {
-    pub(crate) fn new(party: Arc<LocalGroup>, seat: Handoff) -> Self {
-        GroupMember {
-            party,
-            seat,
-            waits: true,
-        }
-    }
-
-    /// `Ok(None)`: the turn came and was over before the task came round.
-    pub(crate) async fn wait(mut self) -> Result<Option<Lease>, AcquireError> {
-        let offer = poll_fn(|cx| self.seat.poll(cx)).await;
-        self.waits = false;
-        let lease = offer?;
-        lease.take_up();
-        Ok(Some(lease).filter(Lease::is_held))
-    }
-}
-
-impl Drop for GroupMember {
-    fn drop(&mut self) {
-        if !self.waits {
-            return;
-        }
-        let nobody = {
-            let mut state = self.party.state();
-            state.turns.leave(|waiter| waiter.seat.is(&self.seat));
-            state.turns.is_empty() && state.current.is_none()
-        };
-        drop(self.seat.take_back());
-        if nobody {
-            self.party.changed.notify_one();
-            self.party.tidy();
-        }
-    }
 }
 
 impl std::fmt::Debug for Waiter {

@@ -4,24 +4,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::budget::{LOCAL_TURNS, Wanted};
-use super::group::{LocalGroup, State, Waiter};
+use super::group::{LocalGroup, State};
 use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, StoreError};
+use crate::base::error::StoreError;
 use crate::base::name::Name;
 use crate::engine::calls::Seen;
 use crate::engine::core::Engine;
-use crate::engine::request::{AcquireRequest, OnWait, Waiting};
-use crate::engine::wait::acquire::{Acquisition, Outcome};
+use crate::engine::request::AcquireRequest;
+use crate::engine::wait::attempt::{Acquisition, Outcome};
 use crate::engine::wait::node_subscription::NodeSubscription;
 use crate::engine::wait::progress::Progress;
-use crate::engine::wait::queue::{NEVER_ANSWERED, SHORTEST_REQUEST, Standing, owned};
 use crate::engine::wait::schedule;
+use crate::engine::wait::standing::{NEVER_ANSWERED, SHORTEST_REQUEST, Standing, owned};
 use crate::script::keys::MutexKeys;
 
 /// Whoever stands by itself gives its place up at once when it comes round; if it does not, there are two places.
 const CALL_WITHIN: Duration = Duration::from_millis(50);
 /// A task that has not come round for its turn by then is skipped, so that it holds up nobody.
-const TURN_UNTAKEN: Duration = Duration::from_secs(1);
+pub(super) const TURN_UNTAKEN: Duration = Duration::from_secs(1);
 
 /// Runs until the party is empty.
 pub(crate) fn start(engine: &Arc<Engine>, party: &Arc<LocalGroup>, name: &Name) {
@@ -59,15 +59,15 @@ fn never_answered(so_far: &Progress) -> Option<&StoreError> {
 }
 
 /// Somebody's time is over.
-fn is_over(state: &State, now: Moment, answered: bool) -> bool {
+pub(super) fn is_over(state: &State, now: Moment, answered: bool) -> bool {
     let end = state.next_end(answered, NEVER_ANSWERED);
     end.is_some_and(|end| end <= now)
 }
 
-struct Driver {
-    engine: Arc<Engine>,
-    party: Arc<LocalGroup>,
-    name: Name,
+pub(super) struct Driver {
+    pub(super) engine: Arc<Engine>,
+    pub(super) party: Arc<LocalGroup>,
+    pub(super) name: Name,
     request: AcquireRequest,
 }
 
@@ -83,12 +83,9 @@ impl Driver {
     async fn run(self) {
         while self.wait_until_wanted().await {
             let left = self.party.state().left.take();
-            let Some(groups) = self.party.groups() else {
-                break; // the client is gone
-            };
             let keys = MutexKeys::at(Arc::clone(&self.party.key)).behind(self.engine.gate());
             let request = self.request.clone();
-            let acquisition = Acquisition::new(&self.engine, &groups, &self.name, keys, request);
+            let acquisition = Acquisition::new(&self.engine, &self.name, keys, request);
             match acquisition {
                 Ok(acquisition) => self.stand(acquisition, left).await,
                 Err(error) => self.everyone_fails(&error),
@@ -98,7 +95,7 @@ impl Driver {
         self.party.tidy();
     }
 
-    fn now(&self) -> Moment {
+    pub(super) fn now(&self) -> Moment {
         self.engine.clock.now()
     }
 
@@ -268,58 +265,6 @@ impl Driver {
         !(only && is_over(&state, now, so_far.has_met_the_store()))
     }
 
-    /// The one whose time is over and for whom the place was kept to the end.
-    fn last_to_give_up(&self, so_far: &Progress) -> Option<Waiter> {
-        let now = self.now();
-        let mut state = self.party.state();
-        if is_over(&state, now, so_far.has_met_the_store()) {
-            state.turns.leave(|_| true)
-        } else {
-            None
-        }
-    }
-
-    /// Those whose time is over leave, as long as others stay for whom the place is kept.
-    /// `trouble`: what the requests met, when none was ever answered.
-    fn end_of_time(&self, trouble: Option<&StoreError>) {
-        loop {
-            let (waiter, seen) = {
-                let now = self.now();
-                let mut state = self.party.state();
-                let answered = trouble.is_none() || state.current.is_some();
-                if !is_over(&state, now, answered) || (state.turns.len() == 1 && state.stands) {
-                    return;
-                }
-                let ended = |waiter: &Waiter| {
-                    waiter.end.is_some_and(|end| end <= now)
-                        || !answered && waiter.start.plus(NEVER_ANSWERED) <= now
-                };
-                let Some(waiter) = state.turns.leave(ended) else {
-                    return;
-                };
-                let seen = match (&state.current, &state.seen) {
-                    (Some(_), _) => Seen::held_by(self.engine.id.as_str()),
-                    (None, Some((seen, _))) => Some(seen.clone()),
-                    (None, None) => None,
-                };
-                (waiter, seen)
-            };
-            let waited = self.now().saturating_since(waiter.start);
-            let name = self.name.clone();
-            waiter.seat.offer(Err(match trouble.cloned() {
-                Some(source) => AcquireError::Store { name, source }, // what there may be is kept for others
-                None => self.engine.still_busy(name, waited, seen.as_ref()),
-            }));
-        }
-    }
-
-    fn everyone_fails(&self, error: &AcquireError) {
-        let everyone = self.party.state().turns.leave_all();
-        for waiter in everyone {
-            waiter.seat.offer(Err(error.clone()));
-        }
-    }
-
     /// A bounded wait overshoots by one request, however many are made at its end; while none was ever answered, those
     /// after the first end with the patience of whoever waits longest.
     fn time_for_request(&self, acquisition: &Acquisition<'_>, so_far: &Progress) -> Duration {
@@ -364,52 +309,5 @@ impl Driver {
                 if self.now() < look_at { Nap::Changed } else { Nap::Look }
             }
         }
-    }
-
-    /// A task that does not come round for its turn goes to the end of the line.
-    fn skip_whoever_does_not_come(&self) {
-        let now = self.now();
-        let taken_back = {
-            let mut state = self.party.state();
-            let late = state
-                .current
-                .as_ref()
-                .and_then(|current| current.whose.clone());
-            let late = late.filter(|(_, since)| now >= since.plus(TURN_UNTAKEN));
-            let offer = late
-                .filter(|_| !state.turns.is_empty())
-                .and_then(|(waiter, _)| {
-                    let offer = waiter.seat.take_back()?;
-                    Some((waiter, offer))
-                });
-            offer.map(|(waiter, offer)| {
-                state.turns.join(waiter);
-                offer
-            })
-        };
-        drop(taken_back); // a lease that is dropped passes on
-    }
-
-    fn tell(&self, seen: &Seen, position: u64) {
-        self.party.state().seen = Some((seen.clone(), position));
-        for (told, behind) in self.ears() {
-            told(&Waiting::at(seen, position + behind));
-        }
-    }
-
-    /// A poll has failed and is tried again.
-    fn tell_error(&self, so_far: &Progress, source: &StoreError) {
-        for (told, behind) in self.ears() {
-            let last = so_far.last().map(|(seen, place)| (seen, place + behind));
-            told(&Waiting::failed(last, source));
-        }
-    }
-
-    /// Those who want to be told, and how many of this process are before each.
-    fn ears(&self) -> Vec<(OnWait, u64)> {
-        let state = self.party.state();
-        let line = state.turns.line().zip(0_u64..);
-        line.filter_map(|(waiter, behind)| Some((waiter.told.clone()?, behind)))
-            .collect()
     }
 }

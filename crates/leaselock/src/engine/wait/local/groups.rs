@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::group::{Arrival, GroupMember, LocalGroup, SoloWaiter, Terms, Waiter};
+use super::arrival::{Arrival, GroupMember, SoloWaiter, join};
+use super::group::{LocalGroup, Registry, Terms, Waiter};
 use crate::base::name::Name;
 use crate::engine::core::Engine;
 
@@ -39,6 +40,8 @@ impl LocalGroups {
         terms: Terms,
         waiter: impl FnOnce() -> Waiter,
     ) -> Arrival {
+        let own: Arc<dyn Registry> = self.clone();
+        let registry = Arc::downgrade(&own);
         let mut table = self.table();
         let Table { by_key, spare } = &mut *table;
         let local_groups = by_key.entry(Arc::clone(key)).or_default();
@@ -55,7 +58,8 @@ impl LocalGroups {
         let known = local_groups.iter().find(|party| party.terms == terms);
         let Some(party) = known.map(Arc::clone) else {
             let fit = spare.take().filter(|spare| spare.is_for(key, terms));
-            let party = fit.unwrap_or_else(|| Arc::new(LocalGroup::new(self, key, terms)));
+            let party =
+                fit.unwrap_or_else(|| Arc::new(LocalGroup::new(registry.clone(), key, terms)));
             party.state().alone = true;
             local_groups.push(Arc::clone(&party));
             return Arrival::SoloWaiter(SoloWaiter::new(engine, party));
@@ -68,13 +72,15 @@ impl LocalGroups {
         }
         let waiter = waiter();
         let seat = waiter.seat.clone();
-        party.join(engine, name, &mut state, waiter, false);
+        join(&party, engine, name, &mut state, waiter, false);
         drop(state);
         Arrival::GroupMember(GroupMember::new(party, seat))
     }
+}
 
+impl Registry for LocalGroups {
     /// Somebody of this client with a higher priority waits for the same lock.
-    pub(crate) fn is_urgent(&self, key: &str, priority: i32) -> bool {
+    fn is_urgent(&self, key: &str, priority: i32) -> bool {
         let table = self.table();
         let mut local_groups = table.by_key.get(key).into_iter().flatten();
         local_groups.any(|party| {
@@ -86,7 +92,7 @@ impl LocalGroups {
     }
 
     /// Forgets a party that nobody belongs to any more.
-    pub(crate) fn tidy(&self, party: &Arc<LocalGroup>) {
+    fn tidy(&self, party: &Arc<LocalGroup>) {
         let mut table = self.table();
         let state = party.state();
         if !state.is_idle() {

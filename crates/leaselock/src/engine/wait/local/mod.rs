@@ -1,8 +1,10 @@
 //! Tasks of one client that wait for the same lock: they share one queue entry.
 
+pub(crate) mod arrival;
 pub(crate) mod budget;
 pub(crate) mod group;
 pub(crate) mod group_task;
 pub(crate) mod groups;
 pub(crate) mod handoff;
 pub(crate) mod keyed_mutex;
+mod members;

@@ -1,0 +1,368 @@
+//! One attempt to acquire: the request that every way of waiting makes, and what its outcome means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::grant_deadline;
+use super::grant_deadline::{ClockContext, ClockSample, LeaseWindow, ReceivedGrant, Uncertain};
+use super::local::budget::Share;
+use super::node_subscription::NodeSubscription;
+use crate::base::clock::Moment;
+use crate::base::error::{AcquireError, ErrorKind, StoreError};
+use crate::base::fence::Fence;
+use crate::base::name::Name;
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::engine::calls::{Acquire, Acquired, Seen};
+use crate::engine::cleanup::{CleanupGuard, PendingCleanup};
+use crate::engine::core::Engine;
+use crate::engine::custom::CustomLock;
+use crate::engine::lease::Lease;
+use crate::engine::lease::record::LeaseRecord;
+use crate::engine::lease::state::LeaseMachine;
+use crate::engine::request::AcquireRequest;
+use crate::engine::thread::Background;
+use crate::quorum::executor::Executor;
+use crate::script::keys::MutexKeys;
+
+/// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs
+/// the others seconds and not a long ttl.
+pub(super) const PASSED: Ttl = match Ttl::whole_ms(5_000) {
+    Some(ttl) => ttl,
+    None => panic!("five seconds are in range"),
+};
+
+/// One acquisition of one name.
+pub(crate) struct Acquisition<'a> {
+    pub(super) engine: &'a Arc<Engine>,
+    pub(super) background: &'a Background,
+    pub(super) name: &'a Name,
+    pub(super) keys: MutexKeys,
+    pub(super) request: AcquireRequest,
+    pub(super) ttl: Ttl,
+    pub(super) token: Token,
+    /// It gets in line, so an entry of its own may be there.
+    pub(super) lines_up: bool,
+    /// Over which requests go: that of the client's thread, or by themselves or with others over the user's own.
+    pub(super) lane: Option<&'a Executor>,
+    /// How many fencing tokens a grant reserves that was waited for.
+    pub(super) range: u64,
+    /// What the next request writes, when the lock is not taken in the native way.
+    pub(super) claim: Option<Arc<dyn CustomLock>>,
+    /// Where it listens, when that depends on where the lock lies.
+    pub(super) ear: NodeSubscription,
+}
+
+/// What one request came to.
+pub(super) enum Outcome {
+    Granted(Lease, Share),
+    /// In line at this place.
+    Waiting(Seen, u64, ClockSample),
+    Busy(Seen),
+}
+
+impl<'a> Acquisition<'a> {
+    pub(crate) fn new(
+        engine: &'a Arc<Engine>,
+        name: &'a Name,
+        keys: MutexKeys,
+        request: AcquireRequest,
+    ) -> Result<Self, AcquireError> {
+        let internal = |source| AcquireError::Store {
+            name: name.clone(),
+            source,
+        };
+        let background = engine.background().map_err(internal)?;
+        let token = engine
+            .tokens
+            .token(&engine.id, request.fences)
+            .map_err(|error| internal(StoreError::no_random(error)))?;
+        Ok(Acquisition {
+            engine,
+            background,
+            name,
+            keys,
+            ttl: request.ttl,
+            request,
+            token,
+            lines_up: false,
+            lane: None,
+            range: 1,
+            claim: None,
+            ear: NodeSubscription::default(),
+        })
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.engine.clock.now()
+    }
+
+    pub(super) fn renew_token(&mut self) -> Result<(), AcquireError> {
+        let token = self
+            .engine
+            .tokens
+            .token(&self.engine.id, self.request.fences);
+        self.token = token.map_err(|error| AcquireError::Store {
+            name: self.name.clone(),
+            source: StoreError::no_random(error),
+        })?;
+        Ok(())
+    }
+
+    /// One request, which begins at `t0`: read before this, and so before it can leave. The caller owes the token until
+    /// it knows better.
+    pub(super) async fn request(
+        &self,
+        waits: bool,
+        channel: &str,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<Outcome, StoreError> {
+        if let Some(claim) = &self.claim {
+            return Box::pin(self.request_by(claim, t0, within)).await;
+        }
+        #[cfg(feature = "redis")]
+        if let Some(quorum) = self.engine.store.majority() {
+            return Box::pin(self.request_by_vote(quorum, t0, within)).await;
+        }
+        let acquire = self.asks(waits, channel);
+        let era = self.era();
+        let answer = match self.lane {
+            Some(lane) => Box::pin(lane.ask(&acquire, within)).await?, // large, as is each way that is not the plain one
+            None => self.engine.requests.acquire(&acquire, t0, within).await?,
+        };
+        let now = self.engine.clock.now();
+        let era = era.answered_over(self.era().connection);
+        let (Acquired::Granted { time_us, .. }
+        | Acquired::Waiting {
+            seen: Seen { time_us, .. },
+            ..
+        }
+        | Acquired::Busy {
+            seen: Seen { time_us, .. },
+        }
+        | Acquired::Disagrees { time_us, .. }) = &answer;
+        self.engine.note_time(t0, now, *time_us);
+        match answer {
+            Acquired::Granted {
+                fence,
+                range,
+                others,
+                ..
+            } => {
+                let share = Share { range, others };
+                Ok(Outcome::Granted(self.hold_since(t0, now, fence)?, share))
+            }
+            Acquired::Waiting { seen, place } => {
+                self.engine.announce();
+                let reading = ClockSample {
+                    sent: t0,
+                    received: now,
+                    server_us: seen.time_us,
+                    era,
+                };
+                Ok(Outcome::Waiting(seen, place, reading))
+            }
+            Acquired::Busy { seen } => {
+                self.met_quarantine(&seen, now);
+                Ok(Outcome::Busy(seen))
+            }
+            Acquired::Disagrees { longest, .. } => Err(self.disagrees(longest)),
+        }
+    }
+
+    /// What it asks of a store that decides by itself.
+    pub(super) fn asks<'b>(&'b self, waits: bool, channel: &'b str) -> Acquire<'b> {
+        let passed = if self.request.renews {
+            self.ttl.min(PASSED)
+        } else {
+            self.ttl
+        };
+        Acquire {
+            keys: &self.keys,
+            token: &self.token,
+            ttl: self.ttl,
+            passed,
+            waits,
+            priority: self.request.priority,
+            channel,
+            fencing: self.request.fences,
+            range: self.range,
+        }
+    }
+
+    fn met_quarantine(&self, seen: &Seen, now: Moment) {
+        if let (Some(strict), Some(why)) = (&self.engine.strict, seen.quarantine) {
+            strict.saw_quarantine(why, seen.remaining.unwrap_or_default(), now);
+        }
+    }
+
+    fn disagrees(&self, longest: Duration) -> StoreError {
+        let ours = self.engine.gate().map(|gate| gate.longest.as_duration());
+        let message = format!(
+            "strict mode is set up there for leases of at most {longest:?}, and this client says {:?}: all must say the \
+             same, and an operator can change it (`leaselock strict init`)",
+            ours.unwrap_or_default()
+        );
+        StoreError::refused(ErrorKind::Disagrees, message)
+    }
+
+    /// What answers and messages that belong together have in common.
+    pub(super) fn era(&self) -> ClockContext {
+        ClockContext {
+            connection: self.lane.unwrap_or(&self.engine.store).epoch(),
+            subscription: self.background.wakeups.subscription(),
+            jumps: self.engine.skew.jumps(),
+        }
+    }
+
+    /// The lease that a message brings, when the message alone can tell until when it may be used.
+    pub(super) fn taken(
+        &self,
+        reading: &ClockSample,
+        heard: &ReceivedGrant,
+    ) -> Result<(Lease, Share), Uncertain> {
+        if self.engine.strict.is_some() {
+            return Err(Uncertain::Strict);
+        }
+        let (era, now) = (self.era(), self.engine.clock.now());
+        let LeaseWindow { began, deadline } =
+            grant_deadline::reckon(reading, heard, era, now, self.engine.drift)?;
+        let share = Share {
+            range: u64::from(heard.grant.range),
+            others: heard.grant.others,
+        };
+        Ok((self.hold(began, deadline, now, heard.grant.fence), share))
+    }
+
+    /// The lease of a grant whose request left at `t0` and whose answer is here now.
+    pub(super) fn hold_since(
+        &self,
+        t0: Moment,
+        now: Moment,
+        fence: Option<Fence>,
+    ) -> Result<Lease, StoreError> {
+        let deadline = self.engine.drift.deadline(t0, self.ttl);
+        if now >= deadline {
+            // It may be another's by now.
+            return Err(StoreError::unknown(
+                ErrorKind::TimedOut,
+                "the grant arrived after its own deadline",
+            ));
+        }
+        Ok(self.hold(t0, deadline, now, fence))
+    }
+
+    /// From here on the lease has an owner, and renewals ask for the whole ttl.
+    fn hold(&self, began: Moment, deadline: Moment, now: Moment, fence: Option<Fence>) -> Lease {
+        self.engine.announce();
+        let longest = self.request.max_hold.unwrap_or(Duration::MAX);
+        self.engine.store.limit_session(began.plus(longest));
+        let core = LeaseMachine::granted(
+            began,
+            deadline,
+            now,
+            self.ttl,
+            self.engine.drift,
+            self.request.renews,
+            self.request.max_hold,
+        );
+        // In another way it lies in the value, or nowhere.
+        let why = self.request.why.clone().filter(|_| self.claim.is_none());
+        let kept = LeaseRecord::new(
+            self.name.clone(),
+            self.keys.clone(),
+            self.token.clone(),
+            fence,
+            why.clone(),
+            self.engine.clock.clone(),
+            core,
+        );
+        let kept = Arc::new(kept.claimed(self.claim.clone()));
+        let id = self.background.keeper.keep(Arc::clone(&kept));
+        let lease = Lease::new(Arc::clone(self.engine), kept, id);
+        self.engine
+            .leave_note(&self.keys, &self.token, why.as_deref(), self.ttl);
+        lease
+    }
+
+    /// For a request that leaves at this moment.
+    pub(super) fn debt_from(&self, now: Moment) -> CleanupGuard {
+        let (keys, token) = (self.keys.clone(), self.token.clone());
+        let owed = PendingCleanup::acquisition(keys, token, now.plus(self.ttl.as_duration()));
+        CleanupGuard::new(
+            self.background.cleanup.clone(),
+            owed.claimed(self.claim.clone()),
+        )
+    }
+
+    /// When a grant of a request that leaves now has ended by itself.
+    pub(super) fn ends_at_latest(&self, now: Moment) -> Moment {
+        now.plus(self.ttl.as_duration())
+    }
+
+    /// An entry in line that could not be taken back is forgotten after a minute, and could be granted until then.
+    fn clear_in(&self) -> Duration {
+        const LINE_KEPT: Duration = Duration::from_secs(60);
+        let in_line = if self.lines_up {
+            LINE_KEPT
+        } else {
+            Duration::ZERO
+        };
+        in_line + self.ttl.as_duration()
+    }
+
+    /// What is surely not there is not owed; the rest is cleaned up behind the caller's back. `owes`: an earlier
+    /// request of the same token may have had its effect, however surely this one had none.
+    pub(super) fn failed(
+        &self,
+        debt: CleanupGuard,
+        source: StoreError,
+        owes: bool,
+    ) -> AcquireError {
+        let name = self.name.clone();
+        if let Some(tally) = source.tally() {
+            let (granted, needed) = (tally.granted, tally.needed);
+            let votes = tally.votes.clone();
+            if !source.maybe_applied() {
+                debt.settle();
+            }
+            return AcquireError::NoQuorum {
+                name,
+                granted,
+                needed,
+                votes,
+                clear_in: self.ttl.as_duration(),
+                source,
+            };
+        }
+        if owes || source.maybe_applied() {
+            drop(debt);
+            return AcquireError::Unknown {
+                name,
+                clear_in: self.clear_in(),
+                source,
+            };
+        }
+        debt.settle();
+        AcquireError::Store { name, source }
+    }
+
+    pub(super) fn still_busy(&self, start: Moment, seen: Option<Seen>) -> AcquireError {
+        let waited = self.engine.clock.now().saturating_since(start);
+        self.engine
+            .still_busy(self.name.clone(), waited, seen.as_ref())
+    }
+}
+
+pub(super) fn may_pass(error: &AcquireError) -> bool {
+    match error {
+        AcquireError::StillBusy { .. } | AcquireError::Quarantined { .. } => true,
+        AcquireError::Unknown { source, .. }
+        | AcquireError::Store { source, .. }
+        | AcquireError::NoQuorum { source, .. } => source.may_pass(),
+        AcquireError::Invalid(_) | AcquireError::TooFewCopies { .. } | AcquireError::Closed => {
+            false
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! One poll of a waiter in the queue: the whole request, or as little of it as will do. See [`Far`].
+
+use std::time::Duration;
+
+use super::attempt::{Acquisition, Outcome};
+use super::far::{Far, near};
+use super::grant_deadline::ClockSample;
+use super::progress::Progress;
+use crate::base::clock::Moment;
+use crate::base::error::StoreError;
+use crate::engine::position::{Position, Stands};
+
+impl Acquisition<'_> {
+    /// A request of a waiter, or as little of it as will do.
+    pub(super) async fn poll(
+        &self,
+        so_far: &mut Progress,
+        waits: bool,
+        channel: &str,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<Outcome, StoreError> {
+        let far = so_far.far.filter(|_| waits && !channel.is_empty());
+        if let Some(far) = far {
+            if let Some(outcome) = self.as_before(far, so_far) {
+                return Ok(outcome);
+            }
+            if let Some(outcome) = Box::pin(self.position(channel, t0, within)).await? {
+                so_far.far = self.far(&outcome);
+                return Ok(outcome);
+            }
+        }
+        so_far.far = None;
+        let outcome = self.request(waits, channel, t0, within).await?;
+        so_far.far = self.far(&outcome);
+        Ok(outcome)
+    }
+
+    fn far(&self, outcome: &Outcome) -> Option<Far> {
+        let Outcome::Waiting(_, position, reading) = outcome else {
+            return None;
+        };
+        let traffic = self.engine.store.traffic(&self.keys.lock)?;
+        if *position <= near(traffic) {
+            return None;
+        }
+        Some(Far {
+            position: *position,
+            commits: traffic.commits,
+            at: reading.received,
+        })
+    }
+
+    /// The latest answer, while a new one would hardly say anything else.
+    fn as_before(&self, far: Far, so_far: &Progress) -> Option<Outcome> {
+        let (reading, mut seen) = (so_far.reading?, so_far.seen.clone()?);
+        let now = self.engine.clock.now();
+        let traffic = self.engine.store.traffic(&self.keys.lock)?;
+        if !far.may_rest(now, traffic) {
+            return None;
+        }
+        let since = now.saturating_since(reading.received);
+        seen.remaining = seen.remaining.map(|rest| rest.saturating_sub(since));
+        Some(Outcome::Waiting(seen, far.position, reading))
+    }
+
+    async fn position(
+        &self,
+        channel: &str,
+        t0: Moment,
+        within: Duration,
+    ) -> Result<Option<Outcome>, StoreError> {
+        let era = self.era();
+        let store = self.lane.unwrap_or(&self.engine.store);
+        let acquire = self.asks(true, channel);
+        let Stands::At { seen, place } = store.ask_one(&Position(&acquire), within).await? else {
+            return Ok(None);
+        };
+        let received = self.engine.clock.now();
+        self.engine.note_time(t0, received, seen.time_us);
+        let reading = ClockSample {
+            sent: t0,
+            received,
+            server_us: seen.time_us,
+            era: era.answered_over(self.era().connection),
+        };
+        Ok(Some(Outcome::Waiting(seen, place, reading)))
+    }
+}
