@@ -6,7 +6,6 @@
 mod cycles;
 mod layers;
 mod outline;
-mod ratchet;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -38,9 +37,7 @@ pub(crate) fn check(all: &[File], found: &mut Vec<Complaint>) {
         } else {
             Layers::default()
         };
-        for (rule, complaints, count) in broken(&tree, folder, &layers) {
-            found.extend(ratchet::apply(folder, rule, complaints, count));
-        }
+        found.extend(broken(&tree, folder, &layers));
     }
 }
 
@@ -82,22 +79,17 @@ fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
     path.strip_prefix(folder)?.strip_prefix('/')
 }
 
-/// Name of the rule, what breaks it, and how often it counts.
-type Broken = (&'static str, Vec<Complaint>, usize);
-
-fn broken(tree: &Tree, folder: &str, layers: &Layers) -> Vec<Broken> {
+/// All that the rules find in one crate.
+fn broken(tree: &Tree, folder: &str, layers: &Layers) -> Vec<Complaint> {
     let arrows = tree.arrows();
-    let counted = |rule, found: Vec<Complaint>| (rule, found.len(), found);
-    let simple = [
-        counted("long files", long_files(tree)),
-        counted("mod.rs that define", faces(tree)),
-        counted("arrows up", arrows_up(tree, &arrows, folder, layers)),
-        counted("files in no layer", unplaced(tree, folder, layers)),
+    let rules = [
+        long_files(tree),
+        faces(tree),
+        arrows_up(tree, &arrows, folder, layers),
+        unplaced(tree, folder, layers),
+        in_circles(tree, &arrows),
     ];
-    let simple = simple
-        .into_iter()
-        .map(|(rule, count, found)| (rule, found, count));
-    simple.chain([in_circles(tree, &arrows)]).collect()
+    rules.into_iter().flatten().collect()
 }
 
 fn long_files(tree: &Tree) -> Vec<Complaint> {
@@ -180,14 +172,13 @@ fn unplaced(tree: &Tree, folder: &str, layers: &Layers) -> Vec<Complaint> {
         .collect()
 }
 
-/// Counts files; complains about the shortest loop of each circle.
-fn in_circles(tree: &Tree, arrows: &[Arrow]) -> Broken {
+/// The shortest loop of each circle.
+fn in_circles(tree: &Tree, arrows: &[Arrow]) -> Vec<Complaint> {
     let mut edges = vec![Vec::new(); tree.modules.len()];
     for arrow in arrows {
         edges[arrow.from].push(arrow.to);
     }
     let circles = cycles::circles(&edges);
-    let count = circles.iter().map(Vec::len).sum();
     let complaint = |circle: &Vec<usize>| {
         let way = cycles::shortest_loop(&edges, circle);
         let files: Vec<&str> = way
@@ -210,11 +201,7 @@ fn in_circles(tree: &Tree, arrows: &[Arrow]) -> Broken {
             "move what both need to a file below them",
         )
     };
-    (
-        "files in a circle",
-        circles.iter().map(complaint).collect(),
-        count,
-    )
+    circles.iter().map(complaint).collect()
 }
 
 #[cfg(test)]

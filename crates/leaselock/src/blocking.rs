@@ -157,6 +157,13 @@ impl Client {
     }
 }
 
+/// The same methods as those of what is inside.
+macro_rules! forwarded {
+    ($($(#[$doc:meta])* $name:ident -> $answer:ty;)*) => {
+        $($(#[$doc])* pub fn $name(&self) -> $answer { self.lease.$name() })*
+    };
+}
+
 /// A [`Mutex`](crate::Mutex) whose calls wait on the calling thread.
 #[derive(Debug, Clone)]
 #[must_use = "a mutex does nothing until it is acquired"]
@@ -262,49 +269,33 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The name that it is for.
-    pub fn name(&self) -> &Name {
-        self.lease.name()
-    }
+    forwarded! {
+        /// The name that it is for.
+        name -> &Name;
 
-    /// The fencing token; `None` when fencing was switched off.
-    pub fn fence(&self) -> Option<Fence> {
-        self.lease.fence()
-    }
+        /// The fencing token; `None` when fencing was switched off.
+        fence -> Option<Fence>;
 
-    /// As [`Lease::retries`](crate::Lease::retries).
-    pub fn retries(&self) -> u32 {
-        self.lease.retries()
-    }
+        /// As [`Lease::retries`](crate::Lease::retries).
+        retries -> u32;
 
-    /// The length that each renewal asks for.
-    pub fn ttl(&self) -> Duration {
-        self.lease.ttl()
-    }
+        /// The length that each renewal asks for.
+        ttl -> Duration;
 
-    /// How long you may still act, unless it is extended.
-    pub fn remaining(&self) -> Duration {
-        self.lease.remaining()
-    }
+        /// How long you may still act, unless it is extended.
+        remaining -> Duration;
 
-    /// Whether you may act now.
-    pub fn is_held(&self) -> bool {
-        self.lease.is_held()
-    }
+        /// Whether you may act now.
+        is_held -> bool;
 
-    /// Held, suspect or lost.
-    pub fn state(&self) -> LeaseState {
-        self.lease.state()
-    }
+        /// Held, suspect or lost.
+        state -> LeaseState;
 
-    /// A token to ask whether it is lost, for other threads.
-    pub fn lost(&self) -> Losing {
-        self.lease.lost()
-    }
+        /// A token to ask whether it is lost, for other threads.
+        lost -> Losing;
 
-    /// A view for other threads: it can look, but not extend or release.
-    pub fn view(&self) -> Held {
-        self.lease.view()
+        /// A view for other threads: it can look, but not extend or release.
+        view -> Held;
     }
 
     /// Waits for at most `limit` for the lease to end; `None` when it is still held then.
@@ -375,14 +366,12 @@ pub struct DetachedLease {
 }
 
 impl DetachedLease {
-    /// The lock's name.
-    pub fn name(&self) -> &Name {
-        self.lease.name()
-    }
+    forwarded! {
+        /// The lock's name.
+        name -> &Name;
 
-    /// The fencing token of the lease.
-    pub fn fence(&self) -> Option<Fence> {
-        self.lease.fence()
+        /// The fencing token of the lease.
+        fence -> Option<Fence>;
     }
 
     /// As [`DetachedLease::extend`](crate::DetachedLease::extend).

@@ -10,6 +10,7 @@ pub(crate) mod options;
 pub(crate) mod quorum;
 pub(crate) mod state;
 mod strict;
+mod target;
 #[cfg(feature = "redis")]
 mod verdicts;
 pub(crate) mod views;

@@ -7,14 +7,14 @@ use std::time::Duration;
 use super::deadlines::Id;
 use super::loss::Losing;
 use super::record::LeaseRecord;
+use super::release::{claimed, release};
+use super::view::Held;
 use crate::base::clock::Moment;
-use crate::base::error::{
-    ExtendError, InvalidInput, Lost, LostReason, NotHeld, ReleaseError, StoreError,
-};
+use crate::base::error::{ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError};
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::ttl::Ttl;
-use crate::engine::calls::{Extend, ExtendAnswer, Release, ReleaseAnswer};
+use crate::engine::calls::{Extend, ExtendAnswer};
 use crate::engine::cleanup::{CleanupGuard, PendingCleanup};
 use crate::engine::core::Engine;
 use crate::engine::custom::CustomLock;
@@ -200,9 +200,7 @@ impl Lease {
 
     /// A view for other tasks: it can look, but not extend or release, and does not keep the lease.
     pub fn view(&self) -> Held {
-        Held {
-            kept: Arc::clone(&self.kept),
-        }
+        Held::new(Arc::clone(&self.kept))
     }
 
     /// Calls `hook` with the present deadline at once, and with each new one on the client's own thread. It must not
@@ -338,74 +336,6 @@ impl Lease {
     }
 }
 
-/// Releases by token. An answer that was lost is asked for again once: then "not held" means that the first did it.
-pub(crate) async fn release(
-    engine: &Engine,
-    name: &Name,
-    keys: &crate::script::keys::MutexKeys,
-    token: &crate::base::token::Token,
-    used: Option<Fence>,
-    within: Duration,
-) -> Result<(), ReleaseError> {
-    let release = Release { keys, token, used };
-    let first = engine.requests.release(&release, within).await;
-    let again = first.as_ref().is_err_and(StoreError::maybe_applied);
-    let answer = if again {
-        Box::pin(engine.ask(&release, within)).await // seldom, and large
-    } else {
-        first
-    };
-    given_back(name, answer, again)
-}
-
-/// Gives back what was taken in another way. An answer that was lost is not asked for again, because not every way
-/// looks before it deletes; what may be left is cleaned up, which does.
-async fn claimed(
-    engine: &Engine,
-    name: &Name,
-    claim: &dyn CustomLock,
-    left: Duration,
-    within: Duration,
-) -> Result<(), ReleaseError> {
-    let answer = if left.is_zero() {
-        // It has ended by our own clock, and not every way would look whose it is now.
-        let cleaned = claim.clean_up(&engine.store, within).await;
-        cleaned.map(|()| ReleaseAnswer::Expired)
-    } else {
-        claim.release(&engine.store, left, within).await
-    };
-    engine.gates.notify(claim.lock());
-    given_back(name, answer, false)
-}
-
-/// `again`: the same was asked before, and may have been done then.
-fn given_back(
-    name: &Name,
-    answer: Result<ReleaseAnswer, StoreError>,
-    again: bool,
-) -> Result<(), ReleaseError> {
-    let not_held = |why| {
-        Err(ReleaseError::NotHeld {
-            name: name.clone(),
-            why,
-        })
-    };
-    match answer {
-        Ok(ReleaseAnswer::Released) => Ok(()),
-        Ok(ReleaseAnswer::Expired | ReleaseAnswer::Taken) if again => Ok(()),
-        Ok(ReleaseAnswer::Expired) => not_held(NotHeld::Expired),
-        Ok(ReleaseAnswer::Taken) => not_held(NotHeld::Taken),
-        Err(source) if again || source.maybe_applied() => Err(ReleaseError::Unknown {
-            name: name.clone(),
-            source,
-        }),
-        Err(source) => Err(ReleaseError::Store {
-            name: name.clone(),
-            source,
-        }),
-    }
-}
-
 impl Drop for Lease {
     fn drop(&mut self) {
         let used = self.used();
@@ -422,57 +352,6 @@ impl fmt::Debug for Lease {
             .field("name", &self.kept.name)
             .field("fence", &self.kept.fence)
             .field("state", &self.state())
-            .finish_non_exhaustive()
-    }
-}
-
-/// A view of a lease: it can look, but not extend or release. Clones are cheap and `'static`; the lease ends without
-/// regard to them.
-#[derive(Clone)]
-pub struct Held {
-    kept: Arc<LeaseRecord>,
-}
-
-impl Held {
-    pub(crate) fn new(kept: Arc<LeaseRecord>) -> Self {
-        Held { kept }
-    }
-
-    /// The name that it is for.
-    pub fn name(&self) -> &Name {
-        &self.kept.name
-    }
-
-    /// The fencing token; `None` when fencing was switched off.
-    pub fn fence(&self) -> Option<Fence> {
-        self.kept.fence
-    }
-
-    /// How long the holder may still act, unless it is extended; zero when it is lost.
-    pub fn remaining(&self) -> Duration {
-        if self.kept.lost_by_now().is_some() {
-            return Duration::ZERO;
-        }
-        let deadline = self.kept.core().deadline();
-        deadline.saturating_since(self.kept.clock.now())
-    }
-
-    /// Whether the holder may act now.
-    pub fn is_held(&self) -> bool {
-        self.kept.lost_by_now().is_none()
-    }
-
-    /// Ends when the lease does. See [`Losing`].
-    pub fn lost(&self) -> Losing {
-        Losing::new(Arc::clone(&self.kept))
-    }
-}
-
-impl fmt::Debug for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held")
-            .field("name", &self.kept.name)
-            .field("fence", &self.kept.fence)
             .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,11 @@ pub(crate) mod handle;
 pub(crate) mod loss;
 pub(crate) mod loss_signal;
 pub(crate) mod record;
+mod release;
 pub(crate) mod state;
+mod view;
 
-pub use self::handle::{Held, Lease, LeaseState};
-pub(crate) use self::handle::{PassOn, release};
+pub(crate) use self::handle::PassOn;
+pub use self::handle::{Lease, LeaseState};
+pub(crate) use self::release::release;
+pub use self::view::Held;

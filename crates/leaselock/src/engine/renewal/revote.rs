@@ -4,7 +4,6 @@
 //! votes again. So a lease that is held for long outlives the restart of every node, one after the other. It takes away
 //! nobody's vote, and a node that stays out of votes gives none here either.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Renewal;
@@ -16,20 +15,6 @@ use crate::engine::lease::record::LeaseRecord;
 #[cfg(feature = "redis")]
 #[cfg(feature = "redis")]
 use crate::quorum::group::{Asked, QuorumStore};
-
-/// The nodes without a vote for a lease, as bits; leases that all have voted for are not here.
-#[derive(Debug, Default)]
-pub(super) struct Absent(HashMap<Id, u32>);
-
-impl Absent {
-    fn note(&mut self, id: Id, at: usize) {
-        *self.0.entry(id).or_default() |= 1 << at;
-    }
-
-    pub(super) fn take(&mut self, id: Id) -> u32 {
-        self.0.remove(&id).unwrap_or(0)
-    }
-}
 
 impl Renewal {
     /// What a node has answered to the renewal of each lease.

@@ -1,8 +1,10 @@
 //! The libraries, each with what its own source says. `docs/presets.md` has the versions that were read.
 
+use std::str::FromStr;
 use std::time::Duration;
 
-use super::{Library, Preset};
+use super::library::{Library, Preset};
+use crate::base::error::InvalidInput;
 use crate::engine::request::Wait;
 use crate::interop::protocol::Protocol;
 
@@ -34,7 +36,7 @@ const PLAIN: Library = Library {
     note: "",
 };
 
-pub(super) const ALL: [Preset; 25] = [
+const ALL: [Preset; 25] = [
     Preset::BSM_REDISLOCK,
     Preset::DISTRIBUTED_LOCK_RS,
     Preset::GUIDE,
@@ -289,4 +291,61 @@ impl Preset {
         note: "it tries once whatever time it is given; one value serves a lock object all its life",
         ..PLAIN
     });
+}
+
+impl Preset {
+    /// Every preset there is, by name.
+    pub fn all() -> &'static [Preset] {
+        &ALL
+    }
+}
+
+impl FromStr for Preset {
+    type Err = InvalidInput;
+
+    /// By the name that [`library`](Preset::library) gives.
+    fn from_str(text: &str) -> Result<Self, InvalidInput> {
+        let found = Preset::all().iter().find(|preset| preset.0.name == text);
+        found.copied().ok_or_else(|| {
+            let short: String = text.chars().take(40).collect();
+            let names: Vec<_> = Preset::all().iter().map(|preset| preset.0.name).collect();
+            InvalidInput::new(format!(
+                "`{}` is no library that is known here; there are {}",
+                short.escape_debug(),
+                names.join(", ")
+            ))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_found_by_its_name_and_by_no_other() {
+        for preset in Preset::all() {
+            assert_eq!(preset.to_string().parse::<Preset>().unwrap(), *preset);
+            assert!(!preset.note().is_empty(), "{preset}");
+        }
+        let refusal = "redis_py\u{1b}".parse::<Preset>().unwrap_err().to_string();
+        assert!(refusal.contains("there are bsm-redislock, "), "{refusal}");
+        assert!(!refusal.contains('\u{1b}'), "{refusal}");
+    }
+
+    #[test]
+    fn presets_stand_in_the_order_of_their_names_and_each_once() {
+        let names: Vec<_> = Preset::all().iter().map(|preset| preset.0.name).collect();
+        assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
+    }
+
+    #[test]
+    fn a_bad_name_is_refused_before_and_after_it_becomes_a_key() {
+        for bad in ["", "a\nb", "ll:x"] {
+            assert!(Preset::GUIDE.name_for(bad).is_err(), "{bad:?}");
+        }
+        let longest = "x".repeat(512);
+        assert!(Preset::REDSYNC.name_for(&longest).is_ok());
+        assert!(Preset::GUIDE.name_for(&longest).is_err());
+    }
 }

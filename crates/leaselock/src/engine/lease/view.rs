@@ -1,0 +1,61 @@
+//! A lease as others than its owner see it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::loss::Losing;
+use super::record::LeaseRecord;
+use crate::base::fence::Fence;
+use crate::base::name::Name;
+
+/// A view of a lease: it can look, but not extend or release. Clones are cheap and `'static`; the lease ends without
+/// regard to them.
+#[derive(Clone)]
+pub struct Held {
+    kept: Arc<LeaseRecord>,
+}
+
+impl Held {
+    pub(crate) fn new(kept: Arc<LeaseRecord>) -> Self {
+        Held { kept }
+    }
+
+    /// The name that it is for.
+    pub fn name(&self) -> &Name {
+        &self.kept.name
+    }
+
+    /// The fencing token; `None` when fencing was switched off.
+    pub fn fence(&self) -> Option<Fence> {
+        self.kept.fence
+    }
+
+    /// How long the holder may still act, unless it is extended; zero when it is lost.
+    pub fn remaining(&self) -> Duration {
+        if self.kept.lost_by_now().is_some() {
+            return Duration::ZERO;
+        }
+        let deadline = self.kept.core().deadline();
+        deadline.saturating_since(self.kept.clock.now())
+    }
+
+    /// Whether the holder may act now.
+    pub fn is_held(&self) -> bool {
+        self.kept.lost_by_now().is_none()
+    }
+
+    /// Ends when the lease does. See [`Losing`].
+    pub fn lost(&self) -> Losing {
+        Losing::new(Arc::clone(&self.kept))
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("name", &self.kept.name)
+            .field("fence", &self.kept.fence)
+            .finish_non_exhaustive()
+    }
+}

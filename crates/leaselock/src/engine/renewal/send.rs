@@ -1,0 +1,209 @@
+//! The requests of renewals, many in one call or one by one, and what each lease learns from its answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Due, Renewal, request_timeout};
+use crate::base::clock::Moment;
+use crate::base::error::{LostReason, StoreError};
+use crate::base::ttl::Ttl;
+use crate::engine::calls::{Extend, ExtendAnswer};
+use crate::engine::calls_many::{Answers, ExtendMany, Item, MANY_MAX, Terms};
+use crate::engine::lease::deadlines::Id;
+use crate::engine::lease::record::LeaseRecord;
+use crate::engine::note::Note;
+use crate::quorum::votable::Votable;
+
+impl Renewal {
+    /// Renews, as many as possible in one call.
+    pub(super) fn send(self: &Arc<Self>, mut renewals: Vec<Due>) {
+        let can = self.store.capabilities();
+        let most = if can.combines {
+            can.keys_per_call.min(MANY_MAX)
+        } else {
+            1
+        };
+        let alone = renewals.extract_if(.., |(_, kept)| {
+            kept.claim
+                .as_ref()
+                .is_some_and(|claim| claim.extends_itself())
+        });
+        for (id, kept) in alone {
+            let keeper = Arc::clone(self);
+            drop(tokio::spawn(
+                async move { keeper.renew_alone(id, &kept).await },
+            ));
+        }
+        renewals.sort_by_key(|(_, kept)| kept.ttl());
+        for same in renewals.chunk_by(|(_, one), (_, other)| one.ttl() == other.ttl()) {
+            for batch in same.chunks(most) {
+                let (keeper, batch) = (Arc::clone(self), batch.to_vec());
+                drop(tokio::spawn(async move { keeper.renew(batch).await }));
+            }
+        }
+    }
+
+    async fn renew(self: Arc<Self>, batch: Vec<Due>) {
+        if let [(id, kept)] = batch.as_slice() {
+            return self.renew_alone(*id, kept).await;
+        }
+        let (t0, ttl) = (self.clock.now(), batch[0].1.ttl());
+        let terms = Terms {
+            ttl,
+            fencing: false,
+        };
+        let item = |(_, kept): &Due| Item {
+            keys: kept.keys.clone(),
+            token: kept.token.clone(),
+            terms,
+        };
+        let items: Vec<Item> = batch.iter().map(item).collect();
+        let within = batch.iter().map(|(_, kept)| self.within(kept, t0)).max();
+        let many = ExtendMany(ttl, &items);
+        let (keeper, ids): (_, Vec<Id>) =
+            (Arc::clone(&self), batch.iter().map(|(id, _)| *id).collect());
+        let hears = move |at, answers: &Answers<ExtendAnswer>| {
+            keeper.heard(at, ids.iter().zip(answers.iter().copied()));
+        };
+        let answer = self.ask(&many, t0, within.unwrap_or_default(), hears).await;
+        let answers = match answer {
+            Ok(answers) if answers.len() == batch.len() => {
+                answers.into_iter().map(|one| one.map(Ok)).collect()
+            }
+            // What does not pass by itself may be the fault of one of them, or of their being together.
+            Err(error) if !error.maybe_applied() && !error.may_pass() => {
+                batch.iter().map(|_| None).collect()
+            }
+            Err(error) => batch.iter().map(|_| Some(Err(error.clone()))).collect(),
+            Ok(_) => {
+                let error = StoreError::unknown(
+                    crate::base::error::ErrorKind::Malformed,
+                    "the number of answers is not that of the leases",
+                );
+                batch
+                    .iter()
+                    .map(|_| Some(Err(error.clone())))
+                    .collect::<Vec<_>>()
+            }
+        };
+        self.tell(batch, t0, ttl, answers);
+    }
+
+    /// Each lease learns its own answer. Whoever got none asks by itself.
+    fn tell(
+        self: &Arc<Self>,
+        batch: Vec<Due>,
+        t0: Moment,
+        ttl: Ttl,
+        answers: Vec<Option<Result<ExtendAnswer, StoreError>>>,
+    ) {
+        let mut alarms = Vec::with_capacity(batch.len());
+        for ((id, kept), answer) in batch.into_iter().zip(answers) {
+            let Some(answer) = answer else {
+                let keeper = Arc::clone(self);
+                drop(tokio::spawn(
+                    async move { keeper.renew_alone(id, &kept).await },
+                ));
+                continue;
+            };
+            let kept = self.present(id, &kept);
+            self.report(id, &kept, t0, ttl, answer);
+            alarms.push((id, kept.core().next()));
+            if kept.why.is_some() {
+                let keeper = Arc::clone(self);
+                drop(tokio::spawn(async move { keeper.renew_note(&kept).await }));
+            }
+        }
+        self.set_alarms(alarms);
+    }
+
+    async fn renew_alone(self: &Arc<Self>, id: Id, kept: &Arc<LeaseRecord>) {
+        let (t0, ttl) = (self.clock.now(), kept.ttl());
+        let extend = Extend {
+            keys: &kept.keys,
+            token: &kept.token.clone(),
+            ttl,
+        };
+        let within = self.within(kept, t0);
+        let answer = match &kept.claim {
+            Some(claim) => {
+                let answer = claim.extend(&self.store, ttl, within).await;
+                if let Ok(ExtendAnswer::Extended { time_us }) = &answer {
+                    self.note_time(t0, Some(*time_us));
+                }
+                answer
+            }
+            None => {
+                let keeper = Arc::clone(self);
+                let hears = move |at, answer: &ExtendAnswer| {
+                    keeper.heard(at, std::iter::once((&id, Some(*answer))));
+                };
+                self.ask(&extend, t0, within, hears).await
+            }
+        };
+        let kept = self.present(id, kept);
+        self.report(id, &kept, t0, ttl, answer);
+        self.set_alarms([(id, kept.core().next())]);
+        self.renew_note(&kept).await;
+    }
+
+    /// Whatever it answers, it says what time it is there. A lease that the answer is about is told afterwards.
+    async fn ask<O: Votable>(
+        &self,
+        operation: &O,
+        t0: Moment,
+        within: Duration,
+        hears: impl Fn(usize, &O::Reply) + Send + Sync + 'static,
+    ) -> Result<O::Reply, StoreError> {
+        let answer = self.store.ask_hearing(operation, within, hears).await?;
+        self.note_time(t0, answer.time_us);
+        answer.reply
+    }
+
+    pub(super) fn within(&self, kept: &LeaseRecord, t0: Moment) -> Duration {
+        let left = kept.core().deadline().saturating_since(t0);
+        left.min(request_timeout(self.request_timeout, kept.ttl()))
+    }
+
+    /// A note is for people; the lease does not depend on it.
+    async fn renew_note(&self, kept: &LeaseRecord) {
+        if let Some(why) = &kept.why {
+            let ttl = kept.ttl();
+            let note = Note {
+                keys: &kept.keys,
+                token: &kept.token.clone(),
+                text: why,
+                ttl,
+            };
+            drop(
+                self.store
+                    .ask(&note, request_timeout(self.request_timeout, ttl))
+                    .await,
+            );
+        }
+    }
+
+    fn report(
+        self: &Arc<Self>,
+        id: Id,
+        kept: &Arc<LeaseRecord>,
+        t0: Moment,
+        ttl: Ttl,
+        answer: Result<ExtendAnswer, StoreError>,
+    ) {
+        let now = self.clock.now();
+        match answer {
+            Ok(ExtendAnswer::Extended { .. }) => {
+                kept.core().extended(t0, now, ttl);
+                kept.tell_hook();
+                self.regain(id, kept);
+            }
+            Ok(ExtendAnswer::Expired) => drop(kept.end(LostReason::Vanished)),
+            Ok(ExtendAnswer::Taken) => drop(kept.end(LostReason::TakenOver)),
+            Err(error) => {
+                tracing::debug!(name = %kept.name, %error, "renewal failed");
+                kept.core().failed(now, error);
+            }
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The mutex: one holder at a time.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::error::{AcquireError, InspectError, InvalidInput, Lost, ReleaseError};
+use crate::base::name::Name;
+use crate::client::Client;
+use crate::client::inspect::{Holder, Holding};
+use crate::client::look::look;
+use crate::client::options::{Options, setters};
+#[cfg(feature = "redis")]
+use crate::client::quorum::Quorum;
+use crate::client::state::ClientState;
+use crate::engine::lease::{Held, Lease};
+use crate::engine::request::Wait;
+use crate::engine::wait::attempt::Acquisition;
+use crate::engine::wait::schedule;
+use crate::interop::preset::Preset;
+#[cfg(feature = "redis")]
+use crate::script::{Operation, Scripts};
+
+/// A lock on one name: at most one lease at a time, first come, first served within a priority.
+///
+/// A value without state: clone it, share it, keep it. Options are set by value.
+#[derive(Clone)]
+#[must_use = "a mutex does nothing until it is acquired"]
+pub struct Mutex {
+    state: Arc<ClientState>,
+    name: Result<Name, InvalidInput>,
+    pub(crate) options: Options,
+}
+
+/// What a body under a lease came to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Ran<T> {
+    /// What the body returned.
+    pub value: T,
+    /// Whether the release was confirmed. After `NotHeld`, others may have held the lock before the body had ended.
+    pub released: Result<(), ReleaseError>,
+}
+
+/// Why a body under a lease did not end by itself.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The lease was not had; the body did not begin.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The lease was lost; the body was stopped where it stood.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+impl Client {
+    /// The lock of this name, with the client's default options. A bad name is reported by the first operation.
+    pub fn mutex(&self, name: impl Into<String>) -> Mutex {
+        let state = Arc::clone(&self.state);
+        let options = state.defaults.clone();
+        Mutex::new(state, name.into(), options)
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Quorum {
+    /// The lock of this name, with the quorum's default options. A bad name is reported by the first operation.
+    pub fn mutex(&self, name: impl Into<String>) -> Mutex {
+        self.client.mutex(name)
+    }
+}
+
+impl Mutex {
+    fn new(state: Arc<ClientState>, name: String, options: Options) -> Self {
+        Mutex {
+            state,
+            name: Name::new(name),
+            options,
+        }
+    }
+
+    setters!(options);
+
+    /// Means the lock that another library has under this name: the name becomes the library's key, and its ttl and
+    /// its way of waiting hold where neither this mutex nor the client's defaults set their own, in whatever order.
+    /// Everything else stays as it is: tokens, fences, renewal, the line of those who use leaselock; unless the library
+    /// has another [`protocol`](Mutex::protocol), which comes with the preset.
+    ///
+    /// Errors, handles and [`name`](Mutex::name) have the library's key from then on. The client's prefix stands in
+    /// front of it, so leave that empty unless the library's user has the same one. A second library is refused by
+    /// the first operation, and so is what its locks cannot have, such as a ttl that is not whole seconds.
+    ///
+    /// ```
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// use leaselock::Preset;
+    ///
+    /// let mutex = client.mutex("job").like(Preset::REDIS_SEMAPHORE);
+    /// assert_eq!(mutex.name(), Some("mutex:job"));
+    /// # Ok::<_, leaselock::InvalidInput>(())
+    /// ```
+    pub fn like(mut self, preset: Preset) -> Self {
+        self.name = self.name.and_then(|name| match self.options.like {
+            None => preset.mutex_for(name.as_str()),
+            Some(first) => Err(InvalidInput::new(format!(
+                "`{name}` is a lock of {first} already; name one library, not {preset} too"
+            ))),
+        });
+        self.options.like = Some(preset);
+        if self.options.protocol.is_native() {
+            self.options.protocol = preset.protocol(); // another that was asked for is refused, where it does not fit
+        }
+        self
+    }
+
+    /// The name; `None` when it is not well-formed, which the first operation reports.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_ref().ok().map(Name::as_str)
+    }
+
+    /// Refuses now what the first operation would refuse: a name, an option, or what the protocol cannot do.
+    ///
+    /// # Errors
+    /// [`InvalidInput`] says what would be right. Nothing is sent.
+    pub fn checked(self) -> Result<Self, InvalidInput> {
+        let name = self.name.as_ref().map_err(Clone::clone)?;
+        self.state.request(name, &self.options)?;
+        Ok(self)
+    }
+
+    /// For errors that name the lock before its name was checked.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn shown_name(&self) -> Name {
+        self.name.clone().unwrap_or_else(|_| Name::placeholder())
+    }
+
+    fn acquisition(&self) -> Result<Acquisition<'_>, AcquireError> {
+        let engine = &self.state.engine;
+        if engine.is_closed() {
+            return Err(AcquireError::Closed);
+        }
+        let name = self.name.as_ref().map_err(Clone::clone)?;
+        let (keys, request) = self.state.request(name, &self.options)?;
+        Acquisition::new(engine, name, keys, request)
+    }
+
+    /// Takes the lock if it is free and nobody is ahead in line; `Ok(None)` when it is busy.
+    ///
+    /// # Waiting
+    /// One request, within the request time-out. Never gets in line.
+    ///
+    /// # Cancel safety
+    /// Safe: a grant that nobody takes is given back in the background.
+    ///
+    /// # Errors
+    /// [`AcquireError`]; busy is not an error.
+    pub async fn try_acquire(&self) -> Result<Option<Lease>, AcquireError> {
+        match self.acquisition()?.run(Wait::No, &self.state.groups).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(AcquireError::StillBusy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the lock, waiting as the options say: for ever in line, unless set otherwise.
+    ///
+    /// # Waiting
+    /// In line, first come, first served within a priority. The holder's release and this grant are one step on the
+    /// store. Fails after 2 s when the store never answered.
+    ///
+    /// # Cancel safety
+    /// Safe: a future that is dropped leaves the line in the background, and a grant that nobody takes goes to the
+    /// next. The place in line is lost.
+    ///
+    /// # Errors
+    /// [`AcquireError`]: every variant says what it means for what you hold.
+    pub async fn acquire(&self) -> Result<Lease, AcquireError> {
+        self.acquisition()?
+            .run(self.options.patience(), &self.state.groups)
+            .await
+    }
+
+    /// Takes the lock, waiting in line for at most `limit`.
+    ///
+    /// # Waiting
+    /// Returns within `limit` and one request time-out, whatever the network does.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Mutex::acquire).
+    ///
+    /// # Errors
+    /// [`AcquireError::StillBusy`] when others held it to the end; nothing of ours is in line then.
+    pub async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
+        self.acquisition()?
+            .run(Wait::Within(limit), &self.state.groups)
+            .await
+    }
+
+    /// Looks whether anybody holds the lock, and never takes it. `Ok(None)`: nobody did.
+    ///
+    /// # Waiting
+    /// With [`Wait::Retries`], looks again while it is held, as often as the policy says; with [`Wait::Within`] until
+    /// the time is over; otherwise one look. `Ok(Some(_))` is whoever held it at the last look.
+    ///
+    /// # Cancel safety
+    /// Safe: looking changes nothing.
+    ///
+    /// # Errors
+    /// [`InspectError`]: it is not known whether anybody holds it.
+    pub async fn check(&self) -> Result<Option<Holder>, InspectError> {
+        let name = self.name.as_ref().map_err(Clone::clone)?;
+        self.options.check()?;
+        let clock = &self.state.engine.clock;
+        let (mut left, delay, percent, end) = match self.options.patience() {
+            Wait::No | Wait::Forever => (Some(0), Duration::ZERO, 0, None),
+            Wait::Retries {
+                count,
+                delay,
+                jitter_percent,
+            } => (count, delay, jitter_percent, None),
+            Wait::Within(limit) => (None, CHECK_EVERY, 20, Some(clock.now().plus(limit))),
+        };
+        loop {
+            let holder = match look(&self.state.engine, self.options.protocol, name).await? {
+                Holding::Free => return Ok(None),
+                Holding::Held(holder) => holder,
+                Holding::NotALock { kind } => Holder::not_a_lock(&kind),
+            };
+            let pause = schedule::jittered(delay, percent)
+                .min(holder.remaining.map_or(delay, |rest| rest + AFTER_END));
+            let next = clock.now().plus(pause);
+            if left == Some(0) || end.is_some_and(|end| clock.now() >= end) {
+                return Ok(Some(holder));
+            }
+            left = left.map(|left| left - 1);
+            clock
+                .sleep_until(end.map_or(next, |end| next.min(end)))
+                .await;
+        }
+    }
+
+    /// Runs `body` under a lease: takes it as [`acquire`](Mutex::acquire) does, stops the body when the lease is
+    /// lost, and releases on success, on an early return inside the body and on panic.
+    ///
+    /// # Cancel safety
+    /// Safe: the body is dropped and the lease is released in the background.
+    ///
+    /// # Errors
+    /// [`RunError::Acquire`]: the body did not begin. [`RunError::Lost`]: it was stopped.
+    ///
+    /// # Examples
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let client = leaselock::Client::connect("mem:")?;
+    /// let ran = client.mutex("invoices").run(|lease| async move { lease.fence() }).await?;
+    /// assert!(ran.value.is_some() && ran.released.is_ok());
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn run<T, F, Fut>(&self, body: F) -> Result<Ran<T>, RunError>
+    where
+        F: FnOnce(Held) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        let lease = self.acquire().await?;
+        let outcome = {
+            let body = std::pin::pin!(body(lease.view()));
+            tokio::select! {
+                biased;
+                lost = lease.lost() => Err(lost),
+                value = body => Ok(value),
+            }
+        };
+        let value = outcome?;
+        let released = lease.release().await;
+        Ok(Ran { value, released })
+    }
+}
+
+/// Every script of a mutex.
+#[cfg(feature = "redis")]
+pub(crate) const SCRIPTS: Scripts = &[
+    crate::engine::calls::Acquire::SCRIPT,
+    crate::engine::calls::Acquire::STRICT,
+    crate::engine::replicas::call::Rewrite::SCRIPT,
+    crate::engine::calls::Extend::SCRIPT,
+    crate::engine::calls::Release::SCRIPT,
+    crate::engine::calls::Release::STRICT,
+    crate::engine::calls::Cancel::SCRIPT,
+    crate::engine::calls::Cancel::STRICT,
+    crate::engine::calls::Detach::SCRIPT,
+    crate::engine::position::Position::SCRIPT,
+    crate::client::views::Inspect::SCRIPT,
+    crate::client::views::Break::SCRIPT,
+    crate::client::views::Break::STRICT,
+    crate::engine::note::Note::SCRIPT,
+    crate::client::views::Survey::SCRIPT,
+    crate::engine::calls_many::AcquireMany::SCRIPT,
+    crate::engine::calls_many::ReleaseMany::SCRIPT,
+    crate::engine::calls_many::ExtendMany::SCRIPT,
+    crate::engine::ballot::Vote::SCRIPT,
+    crate::engine::ballot::Accept::SCRIPT,
+    crate::engine::ballot::Withdraw::SCRIPT,
+    crate::engine::ballot::many::VoteMany::SCRIPT,
+    crate::engine::ballot::many::WithdrawMany::SCRIPT,
+];
+
+/// How often [`Mutex::check`] looks while it waits for a time.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
+/// A key is gone one millisecond after its time.
+const AFTER_END: Duration = Duration::from_millis(2);
+
+impl fmt::Debug for Mutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mutex")
+            .field("name", &self.name)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
