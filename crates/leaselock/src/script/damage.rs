@@ -27,7 +27,7 @@ pub(crate) fn sentence(what: &str, key: &str) -> Option<String> {
         )),
         "queue" => Some(format!(
             "`{key}` is damaged: what lies there is not the queue of the waiters. Delete the key: whoever still waits \
-             gets in line again by itself"
+             joins the queue again by itself"
         )),
         _ => None,
     }
