@@ -47,10 +47,8 @@ if refusal then return refusal end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl_ms, wait = ARGV[1], ARGV[2], ARGV[3]
 
-local FENCED_AT, FENCED, TOKEN_LENGTH = 23, 46, 31 -- of a token (lua/prelude.lua)
+local FENCED_AT, FENCED = 23, 46 -- of a token (lua/prelude.lua)
 local TIME_LENGTH, FENCE_LENGTH, SAME_10000_S, FENCE_KEPT_MS = 16, 33, 6, '614800000' -- of a fence (lua/fence.lua)
-local TICKET_END, POLLED_START, POLLED_SAME_10_S, WISH_START = 16, 48, 56, 65 -- of an entry (lua/queue.lua)
-local PRIORITY_START, PRIORITY_END, SAME_10_S, QUEUE_KEPT_MS = 64, 66, 9, '60000'
 
 local time = redis.call('TIME')
 local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
@@ -78,6 +76,10 @@ if not held and redis.call('EXISTS', lock, queue) == 0 then
     return before
   end
 end
+
+-- These names cost what is granted at once nothing, because they stand below it.
+local TICKET_END, POLLED_START, POLLED_SAME_10_S, WISH_START = 16, 48, 56, 65 -- of an entry (lua/queue.lua)
+local PRIORITY_START, PRIORITY_END, SAME_10_S, QUEUE_KEPT_MS, TOKEN_LENGTH = 64, 66, 9, '60000', 31
 
 -- The plain wait: held by another, and in the queue behind all others of the one usual priority, new or as before.
 if held and held ~= token and string.sub(wait, 1, 2) == '0 ' then

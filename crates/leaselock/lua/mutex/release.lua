@@ -30,10 +30,6 @@ end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, used = ARGV[1], ARGV[2]
 
-local FENCED_AT, FENCED = 23, 46 -- of a token (lua/prelude.lua)
-local TIME_LENGTH, FENCE_LENGTH, SAME_10000_S, FENCE_KEPT_MS = 16, 33, 6, '614800000' -- of a fence (lua/fence.lua)
-local TOKEN_START, TOKEN_END, POLLED_START = 17, 47, 48 -- of an entry (lua/queue.lua)
-
 local held = redis.call('GET', lock)
 if not held then return { 'expired' } end
 if held ~= token then return { 'taken' } end
@@ -49,6 +45,11 @@ if used and not first and redis.pcall('GET', fence) == used .. ':' .. used then
   redis.call('DEL', lock)
   return { 'released' }
 end
+
+-- These names cost a release without waiters nothing, because they stand below it.
+local FENCED_AT, FENCED = 23, 46 -- of a token (lua/prelude.lua)
+local TIME_LENGTH, FENCE_LENGTH, SAME_10000_S, FENCE_KEPT_MS = 16, 33, 6, '614800000' -- of a fence (lua/fence.lua)
+local TOKEN_START, TOKEN_END, POLLED_START = 17, 47, 48 -- of an entry (lua/queue.lua)
 
 -- The plain turn: the first waiter has a channel, somebody hears its grant, and the clock has 16 digits and has passed
 -- all numbers; its grant takes the unused ones, or there are none. What memory pressure cannot refuse is written first,
