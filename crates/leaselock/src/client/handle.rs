@@ -15,7 +15,7 @@ use crate::store::report::Report;
 /// A connection to a store, under one identity. Cheap to clone; clones share everything.
 ///
 /// Building one touches no network, so it does not fail because a server is down; the first operation says so.
-/// The async methods need a tokio runtime with I/O and time; [`blocking`](crate::blocking) needs none.
+/// The async methods need a tokio runtime with I/O and time; `leaselock::blocking` needs none.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) state: Arc<ClientState>,

@@ -16,7 +16,7 @@ use crate::store::report::Report;
 ///
 /// A mutex of a quorum has the methods of any other, with these differences: it serves in no certain order, `priority`
 /// and other [protocols](crate::Protocol) are refused, and no ttl is longer than
-/// [`longest_ttl`](QuorumBuilder::longest_ttl).
+/// [`longest_ttl`](crate::QuorumBuilder::longest_ttl).
 ///
 /// ```no_run
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -100,7 +100,7 @@ impl Quorum {
     }
 
     /// Loads all scripts as functions onto every node, for quorums that were built with
-    /// [`functions`](QuorumBuilder::functions). See [`Client::load_functions`].
+    /// [`functions`](crate::QuorumBuilder::functions). See [`Client::load_functions`].
     ///
     /// # Cancel safety
     /// When dropped, it may have happened, also on some nodes only; doing it again does no harm.

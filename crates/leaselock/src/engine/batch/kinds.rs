@@ -14,7 +14,7 @@ use crate::quorum::votable::Votable;
 pub(crate) trait Kind: Send + Sync + 'static {
     type Reply: Send + 'static;
     type Many<'a>: Votable<Reply = Answers<Self::Reply>> + Send + Sync;
-    /// Items with the same terms, at most [`MANY_MAX`].
+    /// Items with the same terms, at most [`MANY_MAX`](crate::engine::calls_many::MANY_MAX).
     fn many(terms: Terms, items: &[Item]) -> Self::Many<'_>;
 
     /// What a store answers to all of them.
