@@ -1,4 +1,4 @@
-//! How a client is put together.
+//! Building a client: its store and its options.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use crate::script::keys;
 use crate::script::library::Library;
 use crate::script::quarantine_key::QuarantineKey;
 
-/// More drift than this leaves little of a lease; a clock that needs it wants mending.
+/// The largest drift that can be set: a clock with more leaves little of a lease, and needs repair.
 const DRIFT_PPM_MAX: u32 = 500_000;
 const PROCESS_NAME_MAX: usize = 100;
 
-/// Builds a [`Client`]; nothing is contacted.
+/// Builds a [`Client`] without contacting anything.
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct ClientBuilder {
     pub(super) source: Source,
@@ -81,8 +81,10 @@ impl Default for ClientBuilder {
 }
 
 impl Client {
-    /// A client for a URL: `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+cluster://`, `file:` or
-    /// `mem:`.
+    /// Creates a client for a URL.
+    ///
+    /// The URL begins with `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, `redis+cluster://`, `file:`
+    /// or `mem:`.
     ///
     /// # Errors
     /// [`InvalidInput`] says what is wrong with the URL. Servers are not contacted.
@@ -90,14 +92,16 @@ impl Client {
         Client::builder().url(url).build()
     }
 
-    /// A client with options of its own.
+    /// Returns a builder, for a client with options of its own.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 }
 
 impl ClientBuilder {
-    /// The store: `redis://[user:password@]host[:port][/database]`, `rediss://…`, `redis+unix:///path`,
+    /// Sets the store.
+    ///
+    /// One of `redis://[user:password@]host[:port][/database]`, `rediss://…`, `redis+unix:///path`,
     /// `redis+sentinel://sentinel[:port],…/service[/database]` (feature `sentinel`),
     /// `redis+cluster://[user:password@]host[:port],host[:port],…` (feature `cluster`), `file:` (the default folder),
     /// `file:///folder`, `mem:` (private) or `mem:name` (shared within this process).
@@ -106,7 +110,7 @@ impl ClientBuilder {
         self
     }
 
-    /// The server that a redis client points to, over connections of our own.
+    /// Sets the server that a redis client points to; leaselock opens connections of its own.
     #[cfg(feature = "redis")]
     pub fn redis_client(mut self, client: &redis::Client) -> Self {
         self.source =
@@ -114,8 +118,10 @@ impl ClientBuilder {
         self
     }
 
-    /// A connection that the program has already. It cannot be subscribed with, so waiters look twice a second instead
-    /// of being woken; the connection must reconnect by itself.
+    /// Sets a connection that the program already has.
+    ///
+    /// Nothing can be subscribed to over it, so waiters poll twice a second instead of being woken. The connection must
+    /// reconnect by itself.
     #[cfg(feature = "redis")]
     pub fn redis_connection<C>(mut self, connection: C) -> Self
     where
@@ -127,88 +133,97 @@ impl ClientBuilder {
         self
     }
 
-    /// Whom to trust and what to show on connections to a URL that begins with `rediss`, Sentinels and nodes of a cluster
-    /// included. With any other store, [`build`](ClientBuilder::build) refuses it, so that nobody takes plain text for
-    /// TLS.
+    /// Sets what TLS connections trust and present.
+    ///
+    /// Applies to a URL that begins with `rediss`, Sentinels and nodes of a cluster included. With any other store,
+    /// [`build`](ClientBuilder::build) refuses it, so that no user takes plain text for TLS.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: crate::store::redis::TlsOptions) -> Self {
         self.tls = Some(Arc::new(options));
         self
     }
 
-    /// The servers of a quorum.
+    /// Sets the servers of a quorum.
     #[cfg(feature = "redis")]
     pub(crate) fn quorum(mut self, quorum: crate::quorum::group::QuorumStore) -> Self {
         self.source = Source::Quorum(quorum);
         self
     }
 
-    /// Stands in front of every name; empty by default. All who share a lock use the same one.
+    /// Sets what precedes every name; empty by default. All clients that share a lock use the same prefix.
     pub fn prefix(mut self, prefix: &str) -> Self {
         self.prefix = prefix.to_owned();
         self
     }
 
-    /// Options of every lock that does not set its own.
+    /// Sets the options of every lock that does not set its own.
     pub fn defaults(mut self, options: Options) -> Self {
         self.defaults = options;
         self
     }
 
-    /// By how much the clocks of this machine and the server may run apart, in millionths; 10 000 (1 %) by default.
+    /// Sets how far the clocks of this machine and the server may drift apart.
+    ///
+    /// In millionths; 10 000 (1 %) by default.
     pub fn drift_ppm(mut self, drift: u32) -> Self {
         self.drift_ppm = drift;
         self
     }
 
-    /// How long one request may take; a second, or a quarter of the ttl when that is less, by default.
+    /// Sets how long one request may take.
+    ///
+    /// A second by default, or a quarter of the ttl when that is less.
     pub fn request_timeout(mut self, longest: Duration) -> Self {
         self.request_timeout = Some(longest);
         self
     }
 
-    /// Strict mode: after the server was restarted, promoted or emptied, nobody new is granted until every lease that an
-    /// earlier server may have granted is over. That takes `longest_ttl`, one percent (or
-    /// [`drift_ppm`](ClientBuilder::drift_ppm)) of it, and 2 s; leases that are held go on and can be extended and
-    /// released meanwhile. `acquire` waits it out, and what does not wait so long ends with
+    /// Switches strict mode on: a restarted, promoted or emptied server is quarantined.
+    ///
+    /// During the quarantine the server grants no new lease, until every lease that an earlier server may have granted
+    /// has expired. That takes `longest_ttl`, one percent (or [`drift_ppm`](ClientBuilder::drift_ppm)) of it, and 2 s.
+    /// Leases that are held continue, and can be extended and released meanwhile. `acquire` waits until the quarantine
+    /// ends; an acquisition that does not wait so long ends with
     /// [`AcquireError::Quarantined`](crate::AcquireError::Quarantined).
     ///
-    /// **All who take locks on the server with this prefix must say the same `longest_ttl`**, and so must not be clients
-    /// without strict mode: those grant and hand over as ever. A client that disagrees with the others is refused
-    /// ([`ErrorKind::Disagrees`](crate::ErrorKind::Disagrees)); so is a lease with a longer ttl, as
-    /// [`InvalidInput`], and another protocol than the native one. Where no ttl was asked for, the default is made to
-    /// fit: the shorter of 10 s and `longest_ttl`.
+    /// **All clients that take locks on the server with this prefix must set the same `longest_ttl`.** So none of them
+    /// may be without strict mode: such a client grants and hands over as ever. A client that disagrees with the others
+    /// is refused ([`ErrorKind::Disagrees`](crate::ErrorKind::Disagrees)). A lease with a longer ttl and a protocol
+    /// other than the native one are refused too, as [`InvalidInput`]. Where no ttl was set, the default is the shorter
+    /// of 10 s and `longest_ttl`.
     ///
     /// On a server that never knew strict mode the first acquisition begins a quarantine, unless an operator has opened
-    /// it with [`Client::init_strict`]. See docs/strict.md for what it costs, and for what it cannot see: a step of the
-    /// clock of the same server process is one.
+    /// it with [`Client::init_strict`]. See docs/strict.md for the cost, and for what strict mode cannot detect: a step
+    /// of the clock of the same server process is one.
     pub fn strict(mut self, longest_ttl: Duration) -> Self {
         self.strict = Some(longest_ttl);
         self
     }
 
-    /// What this process is called in `inspect`; the program's file name by default. Not a secret.
+    /// Sets the name of this process in `inspect`; the program's file name by default. Not a secret.
     pub fn process_name(mut self, name: &str) -> Self {
         self.process_name = Some(name.to_owned());
         self
     }
 
-    /// Where the time is read; [`Clock::manual`] is for tests with `mem:`.
+    /// Sets the clock; [`Clock::manual`] is for tests with `mem:`.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Whether leases in a folder store end with this process; on by default. Without, only their ttl ends them.
+    /// Sets whether leases in a folder store end with this process.
+    ///
+    /// `true` by default. With `false` only their ttl ends them.
     pub fn session(mut self, on: bool) -> Self {
         self.session = on;
         self
     }
 
-    /// The client.
+    /// Builds the client.
     ///
     /// # Errors
-    /// [`InvalidInput`]: an option or the URL is not well-formed. A server that is down is no error here.
+    /// [`InvalidInput`]: an option or the URL is not well-formed. A server that is down is not an error here.
     pub fn build(mut self) -> Result<Client, InvalidInput> {
         self.defaults.longest = self.longest();
         self.check()?;
@@ -254,7 +269,7 @@ impl ClientBuilder {
         })
     }
 
-    /// The longest ttl that leases of this client may have, when its store has such a limit.
+    /// Returns the longest ttl that leases of this client may have, when its store has such a limit.
     fn longest(&self) -> Option<Duration> {
         #[cfg(feature = "redis")]
         if let Source::Quorum(quorum) = &self.source {
@@ -263,7 +278,7 @@ impl ClientBuilder {
         self.strict
     }
 
-    /// What strict mode needs, if it was asked for.
+    /// Returns what strict mode needs, if it was asked for.
     fn gate(
         &self,
         store: &Executor,

@@ -1,4 +1,4 @@
-//! A lease without a process: taken by one, extended or released by another.
+//! A lease without a process: one process acquires it, another extends or releases it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,8 +26,9 @@ use crate::script::keys::MutexKeys;
 
 const VERSION: &str = "ll1";
 
-/// Everything another process needs to extend or release a detached lease. **A secret**: whoever has it owns the
-/// lease, so pass it by file, pipe or environment and not on a command line.
+/// Everything that another process needs to extend or release a detached lease.
+///
+/// **A secret**: its bearer owns the lease, so pass it by file, pipe or environment and not on a command line.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Handle {
     name: Name,
@@ -36,17 +37,17 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The lock's name.
+    /// Returns the lock's name.
     pub fn name(&self) -> &Name {
         &self.name
     }
 
-    /// The fencing token of the lease.
+    /// Returns the fencing token of the lease.
     pub fn fence(&self) -> Option<Fence> {
         self.fence
     }
 
-    /// One line of text, `ll1.…`, that [`FromStr`] reads back.
+    /// Returns one line of text, `ll1.…`, that [`FromStr`] reads back.
     pub fn to_secret_string(&self) -> String {
         let fence = self.fence.map_or(0, Fence::get);
         let (name, token) = (
@@ -93,21 +94,22 @@ impl fmt::Debug for Handle {
 }
 
 impl Client {
-    /// Goes on with a lease that another process has detached.
+    /// Continues a lease that another process has detached.
     pub fn attach(&self, handle: Handle) -> DetachedLease {
         DetachedLease::new(Arc::clone(self.engine()), handle)
     }
 }
 
 impl Lease {
-    /// Turns the lease into a handle with which another process can extend or release it. Its time is made whole, it
-    /// is not renewed any more, and it is not bound to this process.
+    /// Turns the lease into a handle with which another process can extend or release it.
+    ///
+    /// The lease gets its full ttl once more. It is not renewed any more and does not end with this process.
     ///
     /// # Cancel safety
     /// When dropped, the lease is released in the background.
     ///
     /// # Errors
-    /// [`ExtendError`]; the lease is given up then.
+    /// [`ExtendError`]; the client then gives the lease up.
     pub async fn detach(mut self) -> Result<Handle, ExtendError> {
         let why = "its handle would not say how to give it back";
         self.can_be("detached", |_| Some(why))?;
@@ -126,8 +128,9 @@ impl Lease {
     }
 }
 
-/// Passes a lease on to a new token of a client without a session, so that neither the end of this process nor its
-/// other leases matter to it.
+/// Passes a lease on to a new token of a client without a session.
+///
+/// Then neither the end of this process nor its other leases affect it.
 async fn detach(engine: &Arc<Engine>, kept: &LeaseRecord) -> Result<Handle, ExtendError> {
     let name = || kept.name.clone();
     let ttl = kept.ttl();
@@ -142,11 +145,11 @@ async fn detach(engine: &Arc<Engine>, kept: &LeaseRecord) -> Result<Handle, Exte
         successor: &successor,
         ttl,
     };
-    // From here on the successor may hold, and until the caller has the handle nobody knows it.
+    // From here on the successor may hold; until the caller has the handle, no other process knows the token.
     let until = engine.clock.now().plus(ttl.as_duration());
     let owed = PendingCleanup::acquisition(kept.keys.clone(), successor.clone(), until);
     let debt = CleanupGuard::new(engine.cleanup(), owed);
-    // A second try after a lost answer finds the successor there and answers the same.
+    // A second try after a lost reply finds the successor there and answers the same.
     let answer = match engine.ask(&step, within).await {
         Err(error) if error.maybe_applied() => engine.ask(&step, within).await,
         answer => answer,
@@ -159,7 +162,7 @@ async fn detach(engine: &Arc<Engine>, kept: &LeaseRecord) -> Result<Handle, Exte
     }
     let record = keys::client_record(&engine.prefix, client.as_str());
     let about = engine.about.encode();
-    // For onlookers only: the lease is detached whether or not they can read who took it.
+    // For observers only: the lease is detached whether or not they can read who acquired it.
     drop(
         engine
             .ask(
@@ -195,7 +198,9 @@ async fn detach(engine: &Arc<Engine>, kept: &LeaseRecord) -> Result<Handle, Exte
     })
 }
 
-/// A lease that was taken elsewhere and is known by its [`Handle`]. It is not renewed and not released on drop.
+/// A lease that was acquired elsewhere and is known by its [`Handle`].
+///
+/// It is not renewed, and not released on drop.
 #[derive(Debug)]
 pub struct DetachedLease {
     engine: Arc<Engine>,
@@ -207,12 +212,12 @@ impl DetachedLease {
         DetachedLease { engine, handle }
     }
 
-    /// The lock's name.
+    /// Returns the lock's name.
     pub fn name(&self) -> &Name {
         &self.handle.name
     }
 
-    /// The fencing token of the lease.
+    /// Returns the fencing token of the lease.
     pub fn fence(&self) -> Option<Fence> {
         self.handle.fence
     }
@@ -222,13 +227,13 @@ impl DetachedLease {
         Ok(keys.behind(self.engine.gate()))
     }
 
-    /// Makes the time of the lease whole with `ttl`; never shortens it and never brings it back.
+    /// Extends the lease to `ttl` from now; never shortens it, never revives a lost one.
     ///
     /// # Cancel safety
     /// When dropped, the extension may have happened.
     ///
     /// # Errors
-    /// [`ExtendError::Lost`] when the lease is gone; the others leave it as it was or extended.
+    /// [`ExtendError::Lost`] when the lease is gone; after any other error it is as it was, or extended.
     pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
         let (ttl, keys, name) = (Ttl::new(ttl)?, self.keys()?, || self.handle.name.clone());
         self.engine.check_strict(ttl)?;
@@ -256,7 +261,7 @@ impl DetachedLease {
         }
     }
 
-    /// Onlookers shall know as long as the lease lasts who took it.
+    /// Keeps the client's record as long as the lease, so that observers see who acquired it.
     async fn keep_record(&self, ttl: Ttl, within: Duration) {
         if let Some((record, about)) = self.record(within).await {
             drop(
@@ -285,10 +290,10 @@ impl DetachedLease {
         Some((record, about.encode()))
     }
 
-    /// Gives the lease back; the next in line has it in the same step.
+    /// Releases the lease; the next waiter in the queue gets it in the same step.
     ///
     /// # Cancel safety
-    /// When dropped, the release may or may not have happened; do it again, which is harmless.
+    /// When dropped, the release may or may not have happened; repeat it, which is harmless.
     ///
     /// # Errors
     /// [`ReleaseError::NotHeld`] when it was not held any more; after `Unknown` and `Store` it ends at its ttl.
@@ -309,7 +314,7 @@ impl DetachedLease {
                 about: "",
                 ttl: DEFAULT_TTL,
             };
-            drop(self.engine.ask(&gone, within).await); // for onlookers only
+            drop(self.engine.ask(&gone, within).await); // for observers only
             let erase = Note {
                 keys: &keys,
                 token: &self.handle.token,

@@ -21,24 +21,26 @@ pub struct Client {
     pub(crate) state: Arc<ClientState>,
 }
 
-/// What a client has come across; see [`Client::stats`].
+/// Counters of what a client has come across; see [`Client::stats`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// How often the store's clock was seen to jump against ours: leases that were held then ended early or late on the
-    /// store. Each time all leases of this client were verified at once.
+    /// How often the store's clock was seen to jump against ours.
+    ///
+    /// Leases that were held then ended early or late on the store. Each time, the client verified all its leases at
+    /// once.
     pub clock_jumps: u64,
-    /// By how many milliseconds it jumped last, forward or, below zero, back; `None` when it never did.
+    /// Milliseconds of the last jump: forward, or back when below zero. `None` when there was none.
     pub last_clock_jump_ms: Option<i64>,
 }
 
-/// What was left to clean up when a client was closed.
+/// What remained to be cleaned up when a client was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Closed {
-    /// Leases and places that were given back in the background, and confirmed.
+    /// Leases and queue entries whose release in the background was confirmed.
     pub released: usize,
-    /// Those that were not confirmed; they end by themselves at their ttl.
+    /// Those whose release was not confirmed; they end by themselves at their ttl.
     pub unconfirmed: usize,
 }
 
@@ -47,17 +49,17 @@ impl Client {
         &self.state.engine
     }
 
-    /// This client's id, as others see it. Not a secret.
+    /// Returns this client's id, as others see it. Not a secret.
     pub fn id(&self) -> &str {
         self.engine().id.as_str()
     }
 
-    /// Where the locks are, for messages and logs: the URL without user and password, or the folder.
+    /// Names the store, for messages and logs: the URL without user and password, or the folder.
     pub fn store(&self) -> String {
         self.engine().store.describe()
     }
 
-    /// The leases that this client holds, oldest first.
+    /// Lists the leases that this client holds, oldest first.
     pub fn held(&self) -> Vec<Held> {
         let kept = self
             .engine()
@@ -70,13 +72,14 @@ impl Client {
             .collect()
     }
 
-    /// Examines the store: version, persistence, eviction, role, clock, file system, and whether each is fit for locks;
-    /// and says in words what the set-up can promise and what it cannot. Of Sentinels it says whether they can choose
-    /// another primary, and whether leases of the default ttl would outlive that. Jumps of its clock that this client
-    /// has seen are among what was looked at.
+    /// Examines the store, and states what the set-up can promise and what it cannot.
+    ///
+    /// Version, persistence, eviction, role, clock, file system, and whether each is fit for locks. For Sentinels:
+    /// whether they can choose another primary, and whether leases of the default ttl would outlive that. Jumps of the
+    /// store's clock that this client has seen are reported too.
     ///
     /// # Errors
-    /// [`StoreError`] when the store does not answer.
+    /// [`StoreError`] when the store does not reply.
     pub async fn doctor(&self) -> Result<Report, StoreError> {
         let mut report = self.engine().store.examine(OPERATOR_WITHIN).await?;
         let ttl = self.state.defaults.length();
@@ -91,7 +94,7 @@ impl Client {
         Ok(report)
     }
 
-    /// What this client has come across since it was built.
+    /// Returns what this client has come across since it was built.
     pub fn stats(&self) -> Stats {
         Stats {
             clock_jumps: self.engine().skew.jumps(),
@@ -99,8 +102,9 @@ impl Client {
         }
     }
 
-    /// Finishes the clean-up of dropped leases and cancelled acquisitions, waiting a few seconds at most. New
-    /// acquisitions are refused from here on; leases that are held stay held.
+    /// Finishes the cleanup of dropped leases and cancelled acquisitions, in a few seconds at most.
+    ///
+    /// New acquisitions are refused from here on; leases that are held stay held.
     pub async fn close(&self) -> Closed {
         self.engine().closed.store(true, Ordering::SeqCst);
         let Some(background) = self.engine().started() else {
@@ -120,7 +124,7 @@ impl Client {
                 about: "",
                 ttl: RECORD_TTL,
             };
-            drop(self.engine().ask(&gone, OPERATOR_WITHIN).await); // for onlookers only
+            drop(self.engine().ask(&gone, OPERATOR_WITHIN).await); // for observers only
         }
         Closed {
             released,
@@ -128,8 +132,10 @@ impl Client {
         }
     }
 
-    /// A descriptor that a child process can inherit: as long as it is open anywhere, a lease of this client in a
-    /// folder store stays held, even when this process is gone, as with flock(1). `None` on other stores.
+    /// Returns a descriptor that a child process can inherit to keep this client's leases.
+    ///
+    /// As long as it is open anywhere, a lease of this client in a folder store stays held, even when this process is
+    /// gone, as with flock(1). `None` on other stores.
     pub fn session_descriptor(&self) -> Option<std::os::fd::OwnedFd> {
         self.engine().store.session_descriptor()
     }

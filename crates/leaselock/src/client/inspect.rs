@@ -1,4 +1,4 @@
-//! Looking from outside: who holds what and who waits; and taking a lock away.
+//! Inspecting and breaking locks: which client holds what, and which clients wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::script::keys::MutexKeys;
 const WITHIN: Duration = Duration::from_secs(2);
 const WHY_MAX: usize = 200;
 
-/// One lock as it was at one moment.
+/// The state of one lock at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
     /// The lock's name, without the client's prefix.
     pub name: String,
-    /// Whether it is held, and by whom.
+    /// Whether it is held, and by which client.
     pub state: Holding,
-    /// Who waits, in order; the first 128.
+    /// The waiters in queue order; the first 128.
     pub line: Vec<InLine>,
-    /// What is damaged beside the lock and keeps it from being granted: one sentence each, with what mends it.
+    /// Damaged side keys that keep the lock from being granted: one sentence each, with the remedy.
     pub damaged: Vec<String>,
 }
 
@@ -36,41 +36,43 @@ pub struct Inspection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Holding {
-    /// Nobody holds it.
+    /// No client holds it.
     Free,
-    /// Somebody does.
+    /// A client holds it.
     Held(Holder),
-    /// Something that is no lock lies under the key, of this type. leaselock never touches it.
+    /// The key holds a value that is not a lock, of this type. leaselock never touches it.
     NotALock {
         /// What the store calls its type, such as `hash`.
         kind: String,
     },
 }
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// Another library's lock: nothing is known but how long it lasts.
+    /// True if another library holds it: then only the remaining time is known.
     pub foreign: bool,
     /// The id of the client.
     pub client: Option<String>,
-    /// The process, as it described itself; `None` when that is gone.
+    /// The process, as it described itself; `None` when its record is gone.
     pub process: Option<Process>,
     /// The holder's note.
     pub why: Option<String>,
-    /// The fencing token, the first one when several were reserved for tasks of one client; `None` without fencing.
+    /// The fencing token, `None` without fencing.
+    ///
+    /// The first one, when several were reserved for tasks of one client.
     pub fence: Option<Fence>,
-    /// Since when it is held, by the store's clock, in milliseconds since 1970.
+    /// When the holder acquired it, by the store's clock, in milliseconds since 1970.
     pub since_unix_ms: Option<u64>,
-    /// Until the lease ends by itself if it is not extended; `None` when it never does.
+    /// Time until the lease expires if it is not extended; `None` when it never does.
     pub remaining: Option<Duration>,
     /// A short hash of the holder's token, to tell one holder from another.
     pub digest: String,
 }
 
 impl Holder {
-    /// Another library's lock, of which no more is known than how long it lasts.
+    /// Creates the holder of another library's lock, of which only the remaining time is known.
     pub(crate) fn foreign(remaining: Option<Duration>) -> Self {
         Holder {
             why: None,
@@ -79,7 +81,7 @@ impl Holder {
         }
     }
 
-    /// For [`check`](crate::Mutex::check): something else under the key keeps the lock from being taken.
+    /// For [`check`](crate::Mutex::check): a value of another kind keeps the lock from being acquired.
     pub(crate) fn not_a_lock(kind: &str) -> Self {
         Holder {
             foreign: true,
@@ -97,39 +99,39 @@ impl Holder {
     }
 }
 
-/// One place in line.
+/// One position in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InLine {
-    /// 1 is next.
+    /// The position; 1 is next.
     pub place: usize,
     /// The id of the client.
     pub client: String,
     /// The process, as it described itself.
     pub process: Option<Process>,
-    /// Its priority; larger goes first.
+    /// Its priority; a larger one is served first.
     pub priority: i32,
 }
 
-/// What [`break_lease`](crate::Client::break_lease) may break.
+/// Conditions for [`break_lease`](crate::Client::break_lease).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BreakTerms {
-    /// Break only the grant with this fencing token: so that a look and a break cannot hit two different holders.
+    /// Break only the grant with this fencing token, so that inspect and break cannot hit two different holders.
     pub only_fence: Option<Fence>,
-    /// Break a lock of another library too.
+    /// True to break a lock of another library too.
     pub foreign: bool,
 }
 
 impl BreakTerms {
-    /// Only the grant with this fencing token.
+    /// Breaks only the grant with this fencing token.
     #[must_use]
     pub fn only(mut self, fence: Fence) -> Self {
         self.only_fence = Some(fence);
         self
     }
 
-    /// A lock of another library too.
+    /// Breaks a lock of another library too.
     #[must_use]
     pub fn foreign(mut self, allowed: bool) -> Self {
         self.foreign = allowed;
@@ -137,7 +139,7 @@ impl BreakTerms {
     }
 }
 
-/// Who was broken.
+/// The holder whose lease was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Broken {
@@ -145,12 +147,13 @@ pub struct Broken {
     pub client: Option<String>,
     /// The process, as it described itself.
     pub process: Option<Process>,
-    /// The fencing token of the broken grant, the first one when several were reserved. The next grant's is larger than
-    /// all of them; make the protected resource refuse these.
+    /// The fencing token of the broken grant, the first one when several were reserved.
+    ///
+    /// The next grant's is larger than all of them; make the protected resource refuse these.
     pub fence: Option<Fence>,
 }
 
-/// Looks up each client once.
+/// Reads each client's record once.
 struct People<'a> {
     engine: &'a Engine,
     known: HashMap<String, Option<Process>>,
@@ -176,33 +179,37 @@ impl People<'_> {
 }
 
 impl Client {
-    /// Who holds a name, why, since when, and who waits for it.
+    /// Shows which client holds a name, why, since when, and which clients wait for it.
     ///
     /// # Cancel safety
-    /// Safe: looking changes nothing.
+    /// Safe: the call only reads.
     ///
     /// # Errors
-    /// [`InspectError`] when the name is bad or the store does not answer.
+    /// [`InspectError`] when the name is bad or the store does not reply.
     pub async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
         inspect(self.engine(), &Name::new(name)?).await
     }
 
-    /// Every lock of leaselock that is held and matches a glob pattern (`*`, `?`, `[…]`), in no order. Locks of other
-    /// libraries cannot be told from other keys; ask [`inspect`](Client::inspect) for them by name.
+    /// Lists every held lock of leaselock that matches a glob pattern, in no order.
     ///
-    /// Uses `SCAN`: a lock that is taken or released meanwhile may or may not be there.
+    /// The pattern knows `*`, `?` and `[…]`. Locks of other libraries cannot be told from other keys; ask
+    /// [`inspect`](Client::inspect) for them by name.
+    ///
+    /// Uses `SCAN`: a lock that is acquired or released meanwhile may or may not be in the list.
     ///
     /// # Cancel safety
-    /// Safe: looking changes nothing.
+    /// Safe: the call only reads.
     ///
     /// # Errors
-    /// [`InspectError`] when the store does not answer.
+    /// [`InspectError`] when the store does not reply.
     pub async fn list(&self, pattern: &str) -> Result<Vec<Inspection>, InspectError> {
         list(self.engine(), pattern).await
     }
 
-    /// Takes a lock away from its holder, as an operator; the next in line has it in the same step. The holder learns
-    /// of it at its next renewal and may act until then: only fencing protects against that.
+    /// Takes a lock away from its holder, as an operator.
+    ///
+    /// The next waiter in the queue gets it in the same step. The holder learns of the break at its next renewal and
+    /// may act until then: only fencing protects against that.
     ///
     /// # Cancel safety
     /// When dropped, it may have happened.
@@ -306,7 +313,7 @@ pub(crate) async fn list(
     }
 }
 
-/// Keys that cannot be names are left out before anything is asked about them.
+/// Leaves out keys that cannot be names, before any request about them.
 async fn locks_among(engine: &Engine, candidates: &[String]) -> Result<Vec<String>, StoreError> {
     let possible: Vec<String> = candidates
         .iter()
@@ -325,7 +332,7 @@ async fn locks_among(engine: &Engine, candidates: &[String]) -> Result<Vec<Strin
     Ok(locks)
 }
 
-/// The prefix is text and not a pattern.
+/// Escapes the prefix, which is text and not a pattern.
 fn escaped(prefix: &str) -> String {
     prefix
         .chars()

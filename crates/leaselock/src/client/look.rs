@@ -1,4 +1,4 @@
-//! Who holds a lock, as the way in which it is taken sees it.
+//! Inspecting the holder of a lock, by the protocol in which the lock is taken.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::interop::protocol::{Protocol, all_or_none, setnx_getset, setnx_pexpir
 use crate::script::Value;
 use crate::script::keys::MutexKeys;
 
-/// What is shown of another's note.
+/// How many characters of another client's note are shown.
 const NOTE_MAX: usize = 200;
 const WITHIN: Duration = Duration::from_secs(2);
 
-/// One look, which changes nothing.
+/// Reads the state of the lock and changes nothing.
 pub(crate) async fn look(
     engine: &Arc<Engine>,
     protocol: Protocol,

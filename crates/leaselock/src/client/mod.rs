@@ -1,4 +1,4 @@
-//! What a user builds: clients, options, quorums; looking from outside; leases without a process.
+//! What a user builds: clients, options, quorums; inspection; leases without a process.
 
 pub(crate) mod builder;
 pub(crate) mod detached;

@@ -1,4 +1,4 @@
-//! What a lock can be asked for, as plain values. Defaults are constants, each with its reason.
+//! Options of a lock, as plain values. Defaults are constants, each with its reason.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,34 +11,34 @@ use crate::interop::protocol::Protocol;
 
 /// 1 %: a clock that runs one part in a hundred fast or slow is broken; quartz is a thousand times better.
 pub const DRIFT_PPM: u32 = 10_000;
-/// One script looks at all of them.
+/// One script reads all of them.
 const OTHERS_MAX: usize = 99;
-/// A note is for people; more belongs into a log.
+/// A note is for human readers; longer text belongs in a log.
 const WHY_MAX: usize = 200;
 
 /// Options of a lock, by value. [`Default`] has the defaults; every setter returns the changed options.
 #[derive(Clone)]
 #[must_use = "options do nothing until a lock is taken with them"]
 pub struct Options {
-    /// As it was asked for; [`Options::length`] is what holds.
+    /// As the caller set it; [`Options::length`] is the effective one.
     pub(crate) ttl: Option<Duration>,
-    /// As it was asked for; [`Options::patience`] is what holds.
+    /// As the caller set it; [`Options::patience`] is the effective one.
     pub(crate) wait: Option<Wait>,
-    /// Whose locks are meant, and whose defaults hold.
+    /// The library whose locks are shared, and whose defaults apply.
     pub(crate) like: Option<Preset>,
     pub(crate) priority: i32,
-    /// `None` when it was not asked for: as the protocol can.
+    /// `None` when the caller did not set it: then as the protocol can.
     pub(crate) renewal: Option<bool>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) why: Option<String>,
     pub(crate) fencing: Option<bool>,
     pub(crate) on_wait: Option<OnWait>,
-    /// What a grant is to be confirmed by.
+    /// The replicas that confirm a grant.
     pub(crate) copies: Option<Copies>,
     pub(crate) protocol: Protocol,
-    /// Names that are taken along.
+    /// Names that are acquired together with this one.
     pub(crate) others: Vec<String>,
-    /// The longest ttl that the store allows; the client sets it. A ttl that nobody asked for is made to fit.
+    /// The longest ttl that the store allows, set by the client. A default ttl is shortened to it.
     pub(crate) longest: Option<Duration>,
 }
 
@@ -62,79 +62,88 @@ impl Default for Options {
     }
 }
 
-/// Writes the same setters for `Options` and for whatever carries options.
+/// Writes the same setters for `Options` and for every type that carries options.
 macro_rules! setters {
     ($($field:ident).*) => {
-        /// How long the lease lasts without renewal: 10 ms to 30 days, 10 s by default. Longer survives longer pauses;
-        /// shorter frees the lock sooner after a crash. Where strict mode or a quorum allows less than the default, the
-        /// default is the longest that they allow; a ttl that was asked for is refused instead.
+        /// Sets how long the lease lasts without renewal: 10 ms to 30 days, 10 s by default.
+        ///
+        /// A longer ttl survives longer pauses; a shorter one frees the lock sooner after a crash. Where strict mode or
+        /// a quorum allows less than the default, the default is the longest that they allow; a ttl that the caller set
+        /// is refused instead.
         pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
             self$(.$field)*.ttl = Some(ttl);
             self
         }
 
-        /// How long to wait while another holds it; for ever by default.
+        /// Sets how long to wait while another client holds the lock; for ever by default.
         pub fn wait(mut self, wait: $crate::Wait) -> Self {
             self$(.$field)*.wait = Some(wait);
             self
         }
 
-        /// Larger goes first in line; 0 by default. A stream of high priorities starves low ones.
+        /// Sets the priority in the queue: larger goes first; 0 by default.
+        ///
+        /// A stream of high priorities starves low ones.
         pub fn priority(mut self, priority: i32) -> Self {
             self$(.$field)*.priority = priority;
             self
         }
 
-        /// Whether the lease is renewed in the background; on by default, because work takes longer than one thinks,
-        /// except with a protocol that cannot.
+        /// Sets whether the lease is renewed in the background.
+        ///
+        /// `true` by default, because work takes longer than expected; `false` with a protocol that cannot renew.
         pub fn renewal(mut self, on: bool) -> Self {
             self$(.$field)*.renewal = Some(on);
             self
         }
 
-        /// The longest time to hold it, renewals and extensions included; without limit by default.
+        /// Sets the longest time to hold it, renewals and extensions included; unlimited by default.
         pub fn max_hold(mut self, longest: std::time::Duration) -> Self {
             self$(.$field)*.max_hold = Some(longest);
             self
         }
 
-        /// A note that others see while the lease is held: at most 200 characters, no secret.
+        /// Sets a note that others see while the lease is held: at most 200 characters, no secret.
         pub fn why(mut self, note: impl Into<String>) -> Self {
             self$(.$field)*.why = Some(note.into());
             self
         }
 
-        /// Whether a fencing token is issued; on by default, because a lock alone cannot stop a late write, except with
-        /// a protocol that has none.
+        /// Sets whether a fencing token is issued.
+        ///
+        /// `true` by default, because a lock alone cannot stop a late write; `false` with a protocol that has none.
         pub fn fencing(mut self, on: bool) -> Self {
             self$(.$field)*.fencing = Some(on);
             self
         }
 
-        /// How the lock is taken on the server; [`Native`]($crate::Protocol::Native) by default. Whatever else was asked
-        /// for and cannot be had in that way is refused, with the reason, by [`checked`]($crate::Mutex::checked) and by
-        /// the first operation.
+        /// Sets how the server takes the lock; [`Native`]($crate::Protocol::Native) by default.
+        ///
+        /// An option that the protocol does not support is refused, with the reason, by
+        /// [`checked`]($crate::Mutex::checked) and by the first operation.
         pub fn protocol(mut self, protocol: $crate::Protocol) -> Self {
             self$(.$field)*.protocol = protocol;
             self
         }
 
-        /// These names too, in the same step: all or none. Only with [`AllOrNone`]($crate::Protocol::AllOrNone), and at
-        /// most 99.
+        /// Acquires these names too, in the same step: all or none.
+        ///
+        /// Only with [`AllOrNone`]($crate::Protocol::AllOrNone), and at most 99.
         pub fn along_with(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
             self$(.$field)*.others = names.into_iter().map(Into::into).collect();
             self
         }
 
-        /// A grant counts only once so many replicas of the server have it, and `timeout` is how long that may take,
-        /// with giving it back when it is in vain: at least one replica, and from 1 ms to less than the ttl. When
-        /// fewer have answered by then the lock is given back, to the next in line, and the error is
-        /// [`TooFewCopies`]($crate::AcquireError::TooFewCopies); no wait policy tries again. Without it a grant counts
-        /// as soon as the server has it. Renewals and extensions are not waited for.
+        /// Requires that so many replicas confirm a grant within `timeout`.
         ///
-        /// This narrows what a failover can lose and does not close it: a replica that does not have the grant may be
-        /// the one that is promoted. Only for a single server and for Sentinel, in the native way; over a connection
-        /// that was handed in it is refused. The user needs the command `WAIT`.
+        /// At least one replica; the timeout is from 1 ms to less than the ttl, and includes the release when too few
+        /// confirm. When too few have confirmed by then, the client releases the lock to the next waiter. The error is
+        /// [`TooFewCopies`]($crate::AcquireError::TooFewCopies), and no wait policy tries again. Without this option a
+        /// grant counts as soon as the server has it. Renewals and extensions are not confirmed.
+        ///
+        /// This narrows what a failover can lose and does not close it: a replica without the grant may be the one that
+        /// is promoted. Only for a single server and for Sentinel, in the native protocol; refused over a connection
+        /// that the program handed in. The user needs the command `WAIT`.
         pub fn min_replicas(mut self, count: u32, timeout: std::time::Duration) -> Self {
             self$(.$field)*.copies = Some($crate::engine::request::Copies {
                 replicas: count,
@@ -144,9 +153,10 @@ macro_rules! setters {
             self
         }
 
-        /// As [`min_replicas`](Self::min_replicas), which it replaces, and on disk: in the append-only files of so many
-        /// replicas, which may be none, and of the server itself when `here` is true. The server must be Redis 7.2 or
-        /// later, or Valkey; an older one is an error.
+        /// Requires that replicas confirm a grant on disk; replaces [`min_replicas`](Self::min_replicas).
+        ///
+        /// On disk means: in the append-only files of so many replicas, which may be none, and of the server itself
+        /// when `here` is true. The server must be Redis 7.2 or later, or Valkey; an older one is an error.
         pub fn fsynced(mut self, here: bool, replicas: u32, timeout: std::time::Duration) -> Self {
             self$(.$field)*.copies = Some($crate::engine::request::Copies {
                 replicas,
@@ -156,8 +166,10 @@ macro_rules! setters {
             self
         }
 
-        /// Called at every poll while an acquisition waits in line, or for the end of a quarantine; when a poll fails and
-        /// is tried again, with the [`error`]($crate::Waiting::error). It must not block.
+        /// Sets a callback for every poll while an acquisition waits.
+        ///
+        /// It waits in the queue, or for the end of a quarantine. When a poll fails and is retried, the callback gets
+        /// the [`error`]($crate::Waiting::error). It must not block.
         pub fn on_wait(mut self, told: impl Fn(&$crate::Waiting) + Send + Sync + 'static) -> Self {
             self$(.$field)*.on_wait = Some(std::sync::Arc::new(told));
             self
@@ -169,8 +181,9 @@ pub(crate) use setters;
 impl Options {
     setters!();
 
-    /// The ttl that holds: the caller's, else that of the library whose locks are meant, else ours. The last two fit
-    /// themselves to the longest that the store allows, because nobody asked for them.
+    /// Returns the effective ttl: the caller's, else the shared library's default, else ours.
+    ///
+    /// Defaults are shortened to the longest ttl that the store allows, because no caller asked for them.
     pub(crate) fn length(&self) -> Duration {
         self.ttl.unwrap_or_else(|| {
             let usual = self.like.and_then(Preset::ttl).unwrap_or(TTL);
@@ -180,7 +193,7 @@ impl Options {
         })
     }
 
-    /// In whole seconds where the locks have no others.
+    /// Rounds to whole seconds where the protocol has no finer ones.
     fn rounded(&self, ttl: Duration) -> Duration {
         let whole = self.like.is_some_and(Preset::whole_seconds) || self.protocol.whole_seconds();
         if whole && ttl >= Duration::from_secs(1) {
@@ -190,13 +203,13 @@ impl Options {
         }
     }
 
-    /// The wait that holds, in the same way.
+    /// Returns the effective wait policy, chosen in the same order.
     pub(crate) fn patience(&self) -> Wait {
         let theirs = || self.like.map(Preset::wait);
         self.wait.or_else(theirs).unwrap_or(Wait::Forever)
     }
 
-    /// The ttl, once everything is known to be in range.
+    /// Checks that all options are in range, and returns the ttl.
     pub(crate) fn check(&self) -> Result<Ttl, InvalidInput> {
         let ttl = self.length();
         if let Some(Wait::Retries { jitter_percent, .. }) = self.wait
@@ -230,7 +243,7 @@ impl Options {
         Ttl::new(ttl)
     }
 
-    /// What a way of locking cannot do is refused when it was asked for.
+    /// Refuses options that the protocol does not support.
     fn check_protocol(&self, ttl: Duration) -> Result<(), InvalidInput> {
         let protocol = self.protocol;
         if !self.others.is_empty() && protocol != Protocol::AllOrNone {
@@ -280,13 +293,13 @@ impl Options {
         Ok(())
     }
 
-    /// Whether leases are renewed.
+    /// True if leases are renewed.
     pub(crate) fn renews(&self) -> bool {
         self.renewal
             .unwrap_or(self.protocol.why_no_renewal().is_none())
     }
 
-    /// Whether leases have a fencing token.
+    /// True if leases have a fencing token.
     pub(crate) fn fences(&self) -> bool {
         self.fencing.unwrap_or(self.protocol.is_native())
     }
@@ -364,7 +377,7 @@ mod tests {
         assert_eq!(of(4_500, like(Preset::REDSYNC)), 4_500);
         let seconds = Preset::all().iter().find(|preset| preset.whole_seconds());
         assert_eq!(of(4_500, like(*seconds.unwrap())), 4_000);
-        // What was asked for is left as it is, for the store to refuse.
+        // A ttl that the caller set stays as it is, for the store to refuse.
         let asked = Options::default().ttl(Duration::from_secs(20));
         assert_eq!(of(4_500, asked), 20_000);
     }

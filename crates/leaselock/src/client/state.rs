@@ -1,4 +1,4 @@
-//! What clones of a client share, and what is checked before anything is sent.
+//! State that clones of a client share, and the checks before a request is sent.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct ClientState {
 }
 
 impl ClientState {
-    /// The keys and the request of an acquisition, once nothing about it has to be refused.
+    /// Checks an acquisition, and returns its keys and its request.
     pub(crate) fn request(
         &self,
         name: &Name,

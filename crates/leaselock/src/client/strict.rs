@@ -1,4 +1,4 @@
-//! What a client has to do with strict mode.
+//! Strict mode, as a client uses it.
 
 use std::sync::Arc;
 
@@ -10,12 +10,13 @@ use crate::engine::core::{Engine, OPERATOR_WITHIN};
 use crate::engine::gate::{Init, Status, StrictStatus};
 use crate::script::quarantine_key;
 
-/// On a cluster there are thousands of gates, and at so many of them is asked at once: enough to keep the nodes busy,
-/// and few enough that whoever else asks there is not kept waiting.
+/// How many gates of a cluster are read at once, of thousands.
+///
+/// Enough to keep the nodes busy, and few enough that other requests there are not delayed.
 const GATES_AT_ONCE: usize = 256;
 
 impl Client {
-    /// Asks at each gate, as long as what is `told` says to go on.
+    /// Runs an operation at each gate, as long as `told` says to continue.
     async fn at_gates<T: Send + 'static, F>(
         &self,
         ask: impl Fn(Arc<Engine>, String) -> F,
@@ -47,17 +48,18 @@ impl Client {
         }
     }
 
-    /// Opens the gate of strict mode at once, without a quarantine, and says how long the longest lease will be: for an
-    /// operator who sets it up, or changes that length, and knows that **nobody holds a lock** of this prefix on the
-    /// server. Without it the first acquisition begins a quarantine, which is as good and takes its time. Clients that
-    /// were built with another length are refused from here on.
+    /// Opens the gate of strict mode at once, without a quarantine, and sets the longest ttl.
+    ///
+    /// For an operator who sets strict mode up, or changes that ttl, and knows that **no client holds a lock** of this
+    /// prefix on the server. Without this call the first acquisition begins a quarantine, which is as good but takes
+    /// its time. Clients that were built with another longest ttl are refused from here on.
     ///
     /// # Cancel safety
     /// When dropped, it may have happened.
     ///
     /// # Errors
     /// [`StoreError`] of the kind [`Unsupported`](crate::ErrorKind::Unsupported) when this client was built without
-    /// [`strict`](crate::ClientBuilder::strict); otherwise the store did not answer, and it may have happened.
+    /// [`strict`](crate::ClientBuilder::strict). Otherwise the store did not reply, and the gate may be open.
     pub async fn init_strict(&self) -> Result<(), StoreError> {
         let Some(strict) = &self.engine().strict else {
             let message = "this client is not in strict mode: build it with `strict(longest_ttl)`";
@@ -74,14 +76,16 @@ impl Client {
         self.at_gates(init, |_| true).await
     }
 
-    /// What strict mode is at for this prefix, whether or not this client is in it. Folders and memory need none, and
-    /// have none. On a cluster there are many gates, and the one that keeps locks back for longest speaks for all.
+    /// Returns the state of strict mode for this prefix, whether or not this client uses it.
+    ///
+    /// Folders and memory need none, and have none. On a cluster there are many gates; the result is that of the gate
+    /// whose quarantine lasts longest.
     ///
     /// # Cancel safety
-    /// Safe: looking changes nothing.
+    /// Safe: the call only reads.
     ///
     /// # Errors
-    /// [`StoreError`] when the store does not answer or is no server.
+    /// [`StoreError`] when the store does not reply or is not a server.
     pub async fn strict_status(&self) -> Result<StrictStatus, StoreError> {
         self.engine().store.can_be_strict()?;
         let look = |engine: Arc<Engine>, key: String| async move {

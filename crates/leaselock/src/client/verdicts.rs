@@ -1,4 +1,4 @@
-//! What onlookers' answers of the nodes of a quorum come to together. Pure.
+//! Combining the replies of a quorum's nodes to inspect and break. Pure.
 
 use super::views::{Break, Broke, Inspect, Inspected, InspectedState, Survey};
 use crate::base::fence::Fence;
@@ -21,7 +21,7 @@ impl Votable for Survey<'_> {}
 
 pub(crate) fn broke(votes: &Votes<Broke>) -> Verdict<Broke> {
     let is_broken = |answer: &Broke| matches!(answer, Broke::Broken { .. });
-    // A holder has the votes of a majority, and of the others there may be none.
+    // A holder has the votes of a majority; of the silent nodes there may be none.
     if votes.is_majority(is_broken) || votes.silent() == 0 && votes.count(is_broken) > 0 {
         return most_often(
             votes
@@ -34,18 +34,18 @@ pub(crate) fn broke(votes: &Votes<Broke>) -> Verdict<Broke> {
         return Verdict::Open;
     }
     if votes.silent() > 0 && votes.count(is_broken) > 0 {
-        return Verdict::Open; // what was broken is to be told
+        return Verdict::Open; // the caller learns what was broken
     }
     most_often(votes.answers().map(|(_, answer)| answer))
 }
 
-/// What a majority holds; free as soon as nobody can have one.
+/// Returns what a majority holds; free as soon as no client can have a majority.
 pub(crate) fn inspected(votes: &Votes<Inspected>) -> Verdict<Inspected> {
     let answers = || votes.answers().map(|(_, seen)| &seen.state);
     for state in answers() {
         let same = |other: &Inspected| is_same(state, &other.state);
         if !matches!(state, InspectedState::Free) && votes.is_majority(same) {
-            // A node may hold it under a number that it did not accept: of another lease, or none.
+            // A node may hold the lock under a fence that it did not accept: of another lease, or none.
             let numbered =
                 |seen: &Inspected| same(seen) && fence_of(&seen.state) == fence_of(state);
             if votes.silent() > 0 && !votes.is_majority(numbered) {
@@ -75,7 +75,7 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Verdict<Inspected> {
     Verdict::Open
 }
 
-/// What any node has found, once.
+/// Lists what any node has found, without repeats.
 fn damaged(votes: &Votes<Inspected>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for found in votes.answers().flat_map(|(_, seen)| &seen.damaged) {
@@ -103,8 +103,9 @@ fn is_same(one: &InspectedState, other: &InspectedState) -> bool {
     }
 }
 
-/// Nodes differ in how long the lease lasts there: it is held as long as a majority has it. The fencing token is the one
-/// that most of them have.
+/// Combines equal states of nodes, which differ in the remaining time.
+///
+/// The lock is held as long as a majority holds it. The fencing token is the one that most of them have.
 fn together(alike: Vec<&InspectedState>, needed: usize) -> InspectedState {
     let (mut ends, mut fences, mut notes, mut value) = (Vec::new(), Vec::new(), Vec::new(), None);
     for state in alike {

@@ -1,11 +1,11 @@
-//! The atomic steps of onlookers and operators.
+//! The scripts of inspection and of operators.
 
 use crate::base::fence::Fence;
 use crate::script::damage;
 use crate::script::keys::MutexKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
 
-/// Looks at one mutex. Runs `lua/mutex/inspect.lua`.
+/// Inspects one mutex. Runs `lua/mutex/inspect.lua`.
 #[derive(Debug)]
 pub(crate) struct Inspect<'a> {
     pub(crate) keys: &'a MutexKeys,
@@ -15,7 +15,7 @@ pub(crate) struct Inspected {
     pub(crate) state: InspectedState,
     /// Client and priority of each waiter, in order.
     pub(crate) line: Vec<(String, i32)>,
-    /// What is wrong with its side keys, and how it is mended.
+    /// Damage of its side keys, with the remedy.
     pub(crate) damaged: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ fn line(items: &[Value]) -> Result<Vec<(String, i32)>, Malformed> {
         .collect()
 }
 
-/// One that no client of ours has is shown as the nearest that one can have.
+/// Parses a priority; one that no client of ours can have becomes the nearest possible.
 fn priority(digits: &str) -> i32 {
     let beyond = match digits.starts_with('-') {
         true => i32::MIN,
@@ -98,7 +98,7 @@ fn damaged(items: &[Value]) -> Result<Vec<String>, Malformed> {
         .collect()
 }
 
-/// Takes the mutex away. Runs `lua/mutex/break.lua`.
+/// Breaks the mutex. Runs `lua/mutex/break.lua`.
 #[derive(Debug)]
 pub(crate) struct Break<'a> {
     pub(crate) keys: &'a MutexKeys,
@@ -170,14 +170,14 @@ impl Operation for Break<'_> {
     }
 }
 
-/// Tells which keys hold locks. Runs `lua/mutex/survey.lua`.
+/// Finds the keys that hold locks. Runs `lua/mutex/survey.lua`.
 #[derive(Debug)]
 pub(crate) struct Survey<'a> {
     pub(crate) candidates: &'a [String],
 }
 
 impl Operation for Survey<'_> {
-    /// Places in `candidates`, from 0.
+    /// Indexes into `candidates`, from 0.
     type Reply = Vec<usize>;
     const SCRIPT: fn() -> &'static Script = || script!("mutex/survey", reads_only);
 

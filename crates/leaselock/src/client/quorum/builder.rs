@@ -1,4 +1,4 @@
-//! How a quorum is put together.
+//! Building a quorum: its servers and its options.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::store::redis::RedisStore;
 use crate::store::url;
 use crate::store::url::{RedisUrl, Target};
 
-/// A minute: six times the default ttl, and no longer than anybody likes to wait for a node after its restart.
+/// A minute: six times the default ttl, and a bearable delay for a node after its restart.
 pub const LONGEST_TTL: Duration = Duration::from_secs(60);
-/// A node that takes longer is of no use to a lease of ten seconds; nobody waits so long unless too few others answer.
+/// A slower node is of no use to a lease of ten seconds; a request waits so long only if too few others reply.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
-/// More nodes make nothing safer and everything slower.
+/// More nodes add no safety and slow every request.
 const NODES_MAX: usize = 21;
 
-/// Builds a [`Quorum`]; nothing is contacted.
+/// Builds a [`Quorum`] without contacting anything.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct QuorumBuilder {
@@ -38,8 +38,9 @@ pub struct QuorumBuilder {
 }
 
 impl Quorum {
-    /// A quorum of these servers, an odd number of at least three, each a `redis://`, `rediss://` or `redis+unix://`
-    /// URL.
+    /// Creates a quorum of these servers: an odd number, at least three.
+    ///
+    /// Each is a `redis://`, `rediss://` or `redis+unix://` URL.
     ///
     /// # Errors
     /// [`InvalidInput`] says what is wrong with the URLs or their number. Servers are not contacted.
@@ -49,7 +50,7 @@ impl Quorum {
         Quorum::builder(urls).build()
     }
 
-    /// A quorum with options of its own.
+    /// Returns a builder, for a quorum with options of its own.
     pub fn builder(urls: impl IntoIterator<Item = impl Into<String>>) -> QuorumBuilder {
         QuorumBuilder::new(urls.into_iter().map(Into::into).collect())
     }
@@ -70,71 +71,81 @@ impl QuorumBuilder {
         }
     }
 
-    /// Stands in front of every name; empty by default. All who share a lock use the same one.
+    /// Sets what precedes every name; empty by default. All clients that share a lock use the same prefix.
     pub fn prefix(mut self, prefix: &str) -> Self {
         self.client = self.client.prefix(prefix);
         self
     }
 
-    /// Options of every lock that does not set its own.
+    /// Sets the options of every lock that does not set its own.
     pub fn defaults(mut self, options: Options) -> Self {
         self.client = self.client.defaults(options);
         self
     }
 
-    /// By how much the clocks of this machine and the servers may run apart, in millionths; 10 000 (1 %) by default.
+    /// Sets how far the clocks of this machine and the servers may drift apart.
+    ///
+    /// In millionths; 10 000 (1 %) by default.
     pub fn drift_ppm(mut self, drift: u32) -> Self {
         self.drift_ppm = drift;
         self
     }
 
-    /// How long one request to all nodes may take; a second, or a quarter of the ttl when that is less, by default.
+    /// Sets how long one request to all nodes may take.
+    ///
+    /// A second by default, or a quarter of the ttl when that is less.
     pub fn request_timeout(mut self, longest: Duration) -> Self {
         self.client = self.client.request_timeout(longest);
         self
     }
 
-    /// How long one node may take; half a second by default, and never longer than the request. It is waited for only
-    /// while its answer could change the outcome, connecting to it included.
+    /// Sets how long one node may take, connecting included.
+    ///
+    /// Half a second by default, and never longer than the request. A request waits for a node only while its reply
+    /// could change the outcome.
     pub fn node_timeout(mut self, longest: Duration) -> Self {
         self.node_timeout = longest;
         self
     }
 
-    /// The longest ttl that anybody uses on these servers; a minute by default. **All who share them must agree on
-    /// it**: so long a node stays out of votes after it has come up, because it may have forgotten what it granted. A
-    /// longer ttl is refused. Where no ttl was asked for, the default is made to fit: the shorter of 10 s and this.
+    /// Sets the longest ttl that any client uses on these servers; a minute by default.
+    ///
+    /// **All clients that share them must agree on it**: a node stays out of votes for this long after it has started,
+    /// because it may have forgotten what it granted. A longer ttl is refused. Where no ttl was set, the default is the
+    /// shorter of 10 s and this.
     pub fn longest_ttl(mut self, longest: Duration) -> Self {
         self.longest = longest;
         self
     }
 
-    /// Whether a node that has come up within [`longest_ttl`](QuorumBuilder::longest_ttl) stays out of votes; on by
-    /// default. Switch it off only when every node keeps each write before it answers (`appendfsync always`): without
-    /// either, a node that restarts empty lets a second one have a lock that is held.
+    /// Sets whether a recently started node stays out of votes.
+    ///
+    /// Recently means within [`longest_ttl`](QuorumBuilder::longest_ttl); `true` by default. Switch it off only when
+    /// every node syncs each write before it replies (`appendfsync always`). Without either, a node that restarts empty
+    /// lets a second client acquire a held lock.
     pub fn delayed_restart(mut self, on: bool) -> Self {
         self.delayed_restart = on;
         self
     }
 
-    /// Whom to trust and what to show on connections to the nodes, all of which have `rediss://` URLs then.
+    /// Sets what TLS connections to the nodes trust and present; all nodes then have `rediss://` URLs.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: crate::store::redis::TlsOptions) -> Self {
         self.tls = Some(options);
         self
     }
 
-    /// What this process is called in `inspect`; the program's file name by default. Not a secret.
+    /// Sets the name of this process in `inspect`; the program's file name by default. Not a secret.
     pub fn process_name(mut self, name: &str) -> Self {
         self.client = self.client.process_name(name);
         self
     }
 
-    /// The quorum.
+    /// Builds the quorum.
     ///
     /// # Errors
     /// [`InvalidInput`]: an option or a URL is not well-formed, or the nodes are too few, an even number, or not
-    /// different. A server that is down is no error here.
+    /// different. A server that is down is not an error here.
     pub fn build(self) -> Result<Quorum, InvalidInput> {
         let mut nodes = nodes(&self.urls)?;
         for node in &mut nodes {
@@ -171,7 +182,7 @@ impl QuorumBuilder {
     }
 }
 
-/// The nodes with the options for TLS.
+/// Returns the nodes with the options for TLS.
 #[cfg(feature = "tls")]
 fn secured(
     mut nodes: Vec<RedisUrl>,
@@ -187,7 +198,7 @@ fn secured(
     Ok(nodes)
 }
 
-/// An odd number of different servers, at least three.
+/// Parses the URLs: an odd number of different servers, at least three.
 fn nodes(urls: &[String]) -> Result<Vec<RedisUrl>, InvalidInput> {
     let count = urls.len();
     if count < 3 || count.is_multiple_of(2) || count > NODES_MAX {

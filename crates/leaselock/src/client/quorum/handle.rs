@@ -8,11 +8,12 @@ use crate::engine::lease::Held;
 use crate::store::redis::LoadedFunctions;
 use crate::store::report::Report;
 
-/// Locks on a majority of independent servers: the Redlock algorithm. Cheap to clone; clones share everything.
+/// Locks on a majority of independent servers: the Redlock algorithm.
 ///
-/// A lease is had when a majority of all nodes that were named have granted it and time is left on it. The other nodes
-/// may be down, frozen or cut off, and nobody waits for them. See the page *Quorum* of the documentation for what is
-/// promised, under which assumptions, and when one server is the better choice.
+/// Cheap to clone; clones share everything. A client holds a lease when a majority of all configured nodes have granted
+/// it and time is left on it. The other nodes may be down, frozen or cut off; no request waits for them. The page
+/// *Quorum* of the documentation says what is promised, under which assumptions, and when one server is the better
+/// choice.
 ///
 /// A mutex of a quorum has the methods of any other, with these differences: it serves in no certain order, `priority`
 /// and other [protocols](crate::Protocol) are refused, and no ttl is longer than
@@ -28,8 +29,9 @@ use crate::store::report::Report;
 /// ```
 ///
 /// # What does not exist here
-/// What cannot be voted on is a missing method, so that it fails where it is written and not where it runs. There is no
-/// `list`: each node knows other locks, those that lost a round among them, and no majority has agreed on any list.
+/// An operation that nodes cannot vote on is a missing method, so that it fails at compile time and not at run time.
+/// There is no `list`: each node knows other locks, those of failed rounds among them, and no majority has agreed on
+/// any list.
 ///
 /// ```compile_fail,E0599
 /// # async fn f(quorum: leaselock::Quorum) {
@@ -37,8 +39,8 @@ use crate::store::report::Report;
 /// # }
 /// ```
 ///
-/// Nor is there a semaphore: two majorities share one node and not more, so of three places on five nodes a majority
-/// can be had for a fourth.
+/// Nor is there a semaphore. Two majorities may have only one node in common, so with three permits on five nodes a
+/// majority can grant a fourth.
 ///
 /// ```compile_fail,E0599
 /// # fn f(quorum: leaselock::Quorum) {
@@ -51,33 +53,36 @@ pub struct Quorum {
 }
 
 impl Quorum {
-    /// This client's id, as others see it. Not a secret.
+    /// Returns this client's id, as others see it. Not a secret.
     pub fn id(&self) -> &str {
         self.client.id()
     }
 
-    /// The leases that this client holds, oldest first.
+    /// Lists the leases that this client holds, oldest first.
     pub fn held(&self) -> Vec<Held> {
         self.client.held()
     }
 
-    /// Who holds a name: whoever has the votes of a majority. Nobody has a place in line, so none is shown.
+    /// Shows the holder of a name: the client with the votes of a majority.
+    ///
+    /// A quorum has no queue, so no positions are shown.
     ///
     /// # Cancel safety
-    /// Safe: looking changes nothing.
+    /// Safe: the call only reads.
     ///
     /// # Errors
-    /// [`InspectError`] when the name is bad or no majority answers.
+    /// [`InspectError`] when the name is bad or no majority replies.
     pub async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
         self.client.inspect(name).await
     }
 
-    /// Takes a lock away from its holder, as an operator, on every node that answers. The holder learns of it at its
-    /// next renewal and may act until then: only fencing protects against that. Nobody is told that it is free; whoever
-    /// waits looks after five seconds at most.
+    /// Takes a lock away from its holder, as an operator, on every node that replies.
+    ///
+    /// The holder learns of it at its next renewal and may act until then: only fencing protects against that. No
+    /// waiter is woken; waiters poll after five seconds at most.
     ///
     /// # Cancel safety
-    /// When dropped, it may have happened, also on some nodes only.
+    /// When dropped, it may have happened, possibly on some nodes only.
     ///
     /// # Errors
     /// [`BreakError`] says why nothing was broken.
@@ -85,16 +90,17 @@ impl Quorum {
         self.client.break_lease(name, terms).await
     }
 
-    /// Goes on with a lease that another process has detached. It must be of a quorum of the same servers.
+    /// Continues a lease that another process has detached. It must be of a quorum of the same servers.
     pub fn attach(&self, handle: Handle) -> DetachedLease {
         self.client.attach(handle)
     }
 
-    /// Examines every node: whether it answers, votes and is a server of its own, and what a single server is examined
-    /// for.
+    /// Examines every node: whether it replies, votes and is a server of its own.
+    ///
+    /// It also checks all that is checked for a single server.
     ///
     /// # Errors
-    /// [`StoreError`] when nothing could be asked. A node that does not answer is a finding.
+    /// [`StoreError`] when no node could be asked. A node that does not reply is a finding.
     pub async fn doctor(&self) -> Result<Report, StoreError> {
         self.client.doctor().await
     }
@@ -103,7 +109,7 @@ impl Quorum {
     /// [`functions`](crate::QuorumBuilder::functions). See [`Client::load_functions`].
     ///
     /// # Cancel safety
-    /// When dropped, it may have happened, also on some nodes only; doing it again does no harm.
+    /// When dropped, it may have happened, possibly on some nodes only; repeating it does no harm.
     ///
     /// # Errors
     /// [`StoreError`] names each node that does not have them now; the others do.
@@ -111,12 +117,14 @@ impl Quorum {
         self.client.load_functions().await
     }
 
-    /// As [`Client::store`].
+    /// Names the servers, as [`Client::store`] does.
     pub fn store(&self) -> String {
         self.client.store()
     }
 
-    /// As [`Client::close`]. What nodes that are down have not confirmed ends there by itself at its ttl.
+    /// Closes the quorum, as [`Client::close`] does.
+    ///
+    /// What nodes that are down have not confirmed ends there by itself at its ttl.
     pub async fn close(&self) -> Closed {
         self.client.close().await
     }

@@ -3,7 +3,7 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::base::fence::Fence;
 use crate::quorum::tally::Absent;
 
-/// One letter for each node, `.` for one that has not answered and `x` for one that failed.
+/// Builds votes from one letter for each node, `.` for one that has not replied and `x` for one that failed.
 fn votes<R>(said: &str, reply: impl Fn(char) -> R) -> Votes<R> {
     let mut votes = Votes::new(said.len());
     for (at, letter) in said.chars().enumerate() {
@@ -46,7 +46,7 @@ fn seen(letter: char) -> Inspected {
     }
 }
 
-/// A letter for the holder, `f` for free, `o` for no lock, `?` while that is open.
+/// Returns a letter for the holder, `f` for free, `o` for no lock, `?` while that is open.
 fn look(said: &str) -> char {
     match decided(inspected(&votes(said, seen))).map(|seen| seen.state) {
         None => '?',
