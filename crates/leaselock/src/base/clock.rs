@@ -1,8 +1,8 @@
 //! The one place where a clock is read.
 //!
-//! Deadlines use a clock that goes on counting while the machine sleeps (`CLOCK_BOOTTIME` on Linux), because a lease
-//! on a server runs out during that time too. `std::time::Instant` stops there, and wall time steps; both are refused
-//! by a lint everywhere else.
+//! Deadlines use a clock that also counts while the machine sleeps (`CLOCK_BOOTTIME` on Linux), because a lease on a
+//! server expires during that time too. `std::time::Instant` stops there, and wall time steps; a lint refuses both
+//! everywhere else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,22 +16,22 @@ use tokio::sync::watch;
 pub struct Moment(u64);
 
 impl Moment {
-    /// From nanoseconds of `CLOCK_BOOTTIME`.
+    /// Creates a moment from nanoseconds of `CLOCK_BOOTTIME`.
     pub const fn from_nanos(nanos: u64) -> Self {
         Moment(nanos)
     }
 
-    /// As nanoseconds of `CLOCK_BOOTTIME`.
+    /// Returns the nanoseconds of `CLOCK_BOOTTIME`.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// How long after `earlier` this is; zero when it is not.
+    /// Returns how long after `earlier` this is; zero when it is not later.
     pub const fn saturating_since(self, earlier: Moment) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// This much later; the end of time when that is not far enough away.
+    /// Returns the moment this much later; the end of time when that is beyond it.
     #[must_use]
     pub fn plus(self, by: Duration) -> Moment {
         Moment(
@@ -40,7 +40,7 @@ impl Moment {
         )
     }
 
-    /// This much earlier; the start of time when that is too early.
+    /// Returns the moment this much earlier; the start of time when that is before it.
     #[must_use]
     pub fn minus(self, by: Duration) -> Moment {
         Moment(
@@ -50,7 +50,7 @@ impl Moment {
     }
 }
 
-/// Where a client reads the time: the machine's own clock, or one that a test moves by hand.
+/// A client's source of time: the machine's own clock, or one that a test moves by hand.
 #[derive(Debug, Clone)]
 pub struct Clock(Source);
 
@@ -60,31 +60,32 @@ enum Source {
     Manual(Arc<watch::Sender<u64>>),
 }
 
-/// The manual clock starts here and not at zero, so that arithmetic towards the past has room.
+/// The manual clock starts here and not at zero, so that earlier moments exist.
 const MANUAL_START_NANOS: u64 = 1_000_000_000_000;
 
 impl Clock {
-    /// The machine's clock. It counts suspended time.
+    /// Returns the machine's clock, which counts suspended time.
     pub const fn boot() -> Self {
         Clock(Source::Boot)
     }
 
-    /// A clock that stands still until [`advance`](Clock::advance) moves it, for tests of your own code.
-    /// Clones share the time.
+    /// Creates a clock that stands still until [`advance`](Clock::advance) moves it.
+    ///
+    /// For tests of your own code. Clones share the time.
     pub fn manual() -> Self {
         Clock(Source::Manual(Arc::new(watch::Sender::new(
             MANUAL_START_NANOS,
         ))))
     }
 
-    /// Moves a manual clock and wakes whoever waits on it. The machine's clock cannot be moved: nothing happens.
+    /// Moves a manual clock and wakes the tasks that wait on it. The machine's clock does not move.
     pub fn advance(&self, by: Duration) {
         if let Source::Manual(nanos) = &self.0 {
             nanos.send_modify(|now| *now = Moment(*now).plus(by).as_nanos());
         }
     }
 
-    /// The time now.
+    /// Returns the time now.
     pub fn now(&self) -> Moment {
         match &self.0 {
             Source::Boot => boot_now(),
@@ -96,8 +97,10 @@ impl Clock {
         matches!(self.0, Source::Manual(_))
     }
 
-    /// Waits until `moment`. On the machine's clock this is a timer that may be late after a suspend, so whoever
-    /// decides something reads the clock again.
+    /// Waits until `moment`.
+    ///
+    /// On the machine's clock this is a timer that may be late after a suspend, so a task that decides something reads
+    /// the clock again.
     pub(crate) async fn sleep_until(&self, moment: Moment) {
         match &self.0 {
             Source::Boot => tokio::time::sleep(moment.saturating_since(boot_now())).await,
@@ -134,7 +137,9 @@ fn boot_now() -> Moment {
     Moment(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// Wall time in microseconds since 1970, for people and for the embedded store's anchor. Never for a deadline.
+/// Returns wall time in microseconds since 1970.
+///
+/// For display and for the embedded store's anchor, never for a deadline.
 pub(crate) fn wall_us() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -143,7 +148,7 @@ pub(crate) fn wall_us() -> u64 {
         .saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0) / 1000)
 }
 
-/// An alarm for the client's own thread that rings on time after a suspend too (a timerfd on the same clock).
+/// A timer of the client's own thread that is on time after a suspend too (a timerfd on the same clock).
 #[derive(Debug)]
 pub(crate) struct Alarm {
     clock: Clock,
@@ -152,7 +157,9 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Must be called on a runtime with I/O. Without a timerfd (descriptors used up) it falls back to a plain timer.
+    /// Creates the timer, on a runtime with I/O.
+    ///
+    /// Without a timerfd (descriptors used up) it falls back to a plain timer.
     pub(crate) fn new(clock: Clock) -> Self {
         #[cfg(target_os = "linux")]
         {
@@ -178,15 +185,16 @@ impl Alarm {
                 if timer.readable().await.is_err() {
                     break;
                 }
-                timer.try_read(&mut [0; 8]).ok(); // how often it rang; the clock decides
+                timer.try_read(&mut [0; 8]).ok(); // the count of expirations; the clock decides
             }
         }
         self.clock.sleep_until(moment).await;
     }
 }
 
-/// A timer that the runtime watches. It is no pipe, but it is read like one, and this needs no unsafe registration of a
-/// bare descriptor.
+/// A timer that the runtime watches.
+///
+/// It is no pipe, but reads like one, and this needs no unsafe registration of a bare descriptor.
 #[cfg(target_os = "linux")]
 fn watched(timer: std::os::fd::OwnedFd) -> Option<tokio::net::unix::pipe::Receiver> {
     tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(timer).ok()

@@ -1,39 +1,39 @@
-//! Notices when a server's clock jumps against ours.
+//! Detection of jumps of a server's clock against ours.
 //!
-//! Key expiry follows the server's wall clock, so a step of it makes leases end early or late. It cannot be prevented
-//! from here, but it is seen: each answer carries server time, and together with when the request left and when the
-//! answer came it bounds the offset between both clocks.
+//! Key expiry follows the server's wall clock, so a step of that clock makes leases end early or late. The client
+//! cannot prevent a step, but detects it. Each reply carries server time; with the moments of request and reply it
+//! bounds the offset between both clocks.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::clock::Moment;
 
-/// Clocks may drift by this share of the time between two answers before it counts as a jump.
+/// Clocks may drift by this share of the time between two replies before the drift counts as a jump.
 const DRIFT_SHARE: i128 = 100;
-/// And by this much in any case, in microseconds: timer resolution and slewing.
+/// Drift that is allowed in any case, in microseconds: timer resolution and slewing.
 const SLACK_US: i128 = 5_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct ClockWatch {
-    /// Answers come from several servers, whose clocks differ without any of them jumping.
+    /// True if replies come from several servers, whose clocks differ without any of them jumping.
     several: bool,
     bounds: Mutex<Option<Bounds>>,
     jumps: AtomicU64,
-    /// By how much it jumped last, in milliseconds.
+    /// The size of the last jump, in milliseconds.
     last_ms: AtomicI64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
-    /// Server time less ours, in microseconds, is between these.
+    /// Server time less ours, in microseconds, is at least `low_us` and at most `high_us`.
     low_us: i128,
     high_us: i128,
     at_us: i128,
 }
 
 impl ClockWatch {
-    /// For a store of one clock, or of several: those are not watched.
+    /// Creates a watch for a store of one clock. With several clocks it detects nothing.
     pub(crate) fn of(several: bool) -> Self {
         ClockWatch {
             several,
@@ -41,7 +41,7 @@ impl ClockWatch {
         }
     }
 
-    /// Takes in one answer. True when the server's clock has jumped since the one before.
+    /// Records one reply; true if the server's clock has jumped since the previous one.
     pub(crate) fn note(&self, sent: Moment, received: Moment, server_us: u64) -> bool {
         if self.several {
             return false;
@@ -78,12 +78,12 @@ impl ClockWatch {
         jumped
     }
 
-    /// By how many milliseconds it jumped last.
+    /// Returns the size of the last jump in milliseconds.
     pub(crate) fn last_ms(&self) -> Option<i64> {
         (self.jumps() > 0).then(|| self.last_ms.load(Ordering::SeqCst))
     }
 
-    /// How many jumps were seen: times of the server from before and after one cannot be compared.
+    /// Counts the jumps: server times from before and after one cannot be compared.
     pub(crate) fn jumps(&self) -> u64 {
         self.jumps.load(Ordering::SeqCst)
     }

@@ -4,20 +4,23 @@ use std::fmt;
 
 /// The fencing token: a number that grows with every grant of one name.
 ///
-/// Hand it to the resource that the lease protects and let the resource refuse a number smaller than one it has seen,
-/// on reads as well as on writes. Extensions of a lease keep its number. See
-/// *How to do distributed locking* (Kleppmann, 2016) for why a lock alone is not enough.
+/// Pass it to the resource that the lease protects. The resource must refuse a number smaller than one it has seen, on
+/// reads as well as on writes. Extensions of a lease keep its number. *How to do distributed locking* (Kleppmann, 2016)
+/// explains why a lock alone is not enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
 impl Fence {
-    /// Every fencing token is below it, as in `lua/fence.lua`: 2^53, above which doubles skip numbers, less the longest
-    /// range.
+    /// The bound above every fencing token, as in `lua/fence.lua`.
+    ///
+    /// 2^53, above which doubles skip numbers, less the longest range.
     pub(crate) const END: u64 = (1 << 53) - Fence::RANGE_MAX;
-    /// How many of them one grant may reserve.
+    /// How many fencing tokens one grant may reserve.
     pub(crate) const RANGE_MAX: u64 = 1 << 20;
 
-    /// The first and last number that a store has, if a grant can have written them. Otherwise they are damaged.
+    /// Returns the first and last number in a store, if a grant can have written them.
+    ///
+    /// Otherwise they are damaged.
     #[cfg_attr(
         not(feature = "embedded"),
         expect(dead_code, reason = "servers have it in Lua")
@@ -27,17 +30,17 @@ impl Fence {
         (last < Fence::END && range < Fence::RANGE_MAX).then_some((first, last))
     }
 
-    /// From a number that was issued earlier, such as one stored by the protected resource.
+    /// Creates a token from a number that was issued earlier, such as one stored by the protected resource.
     pub const fn new(number: u64) -> Self {
         Fence(number)
     }
 
-    /// The number itself: microseconds since 1970 at the grant, or more.
+    /// Returns the number itself: microseconds since 1970 at the grant, or more.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// What scripts answer: `0` stands for a lease without fencing.
+    /// Reads a script's answer: `0` stands for a lease without fencing.
     pub(crate) const fn from_answer(number: u64) -> Option<Self> {
         if number == 0 {
             None

@@ -1,4 +1,4 @@
-//! Values that know nothing of locks: clocks, names, tokens, times, errors.
+//! Values that are independent of locks: clocks, names, tokens, times, errors.
 
 pub(crate) mod clock;
 pub(crate) mod clock_watch;

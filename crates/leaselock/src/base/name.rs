@@ -1,4 +1,4 @@
-//! What a user calls the thing being protected.
+//! The name of a lock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,13 +6,15 @@ use std::sync::Arc;
 use super::error::InvalidInput;
 
 const LENGTH_MAX: usize = 512;
-/// Marks the side keys; a name with it inside could be one of them.
+/// Marks the side keys; a name that contains it could be one of them.
 const RESERVED: &str = ":ll:";
 /// Client records begin like this.
 const RESERVED_START: &str = "ll:";
 
-/// A lock's name: 1 to 512 bytes of UTF-8 without control characters; braces only as one hash tag such as
-/// `{orders}:42`; no `:ll:` inside and no `ll:` in front, which are leaselock's own.
+/// A lock's name: 1 to 512 bytes of UTF-8 without control characters.
+///
+/// Braces only as one hash tag such as `{orders}:42`; no `:ll:` inside and no `ll:` at its start, which are leaselock's
+/// own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(Arc<str>);
 
@@ -30,18 +32,18 @@ impl Name {
         }
     }
 
-    /// For an error that comes before the name was looked at.
+    /// Creates a name without checks, for an error that comes before them.
     #[cfg(feature = "blocking")]
     pub(crate) fn placeholder() -> Self {
         Name("(refused name)".into())
     }
 
-    /// The same text, not copied.
+    /// Returns the same text, not copied.
     pub(crate) fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)
     }
 
-    /// The name as given.
+    /// Returns the name as given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -64,7 +66,7 @@ pub(crate) fn check_prefix(prefix: &str) -> Result<(), InvalidInput> {
     }
 }
 
-/// The rules that prefix and name together must meet, since they become one key.
+/// Checks prefix and name together, since they become one key.
 pub(crate) fn check_key(key: &str) -> Result<(), InvalidInput> {
     match fault(key) {
         None => Ok(()),
@@ -106,7 +108,7 @@ fn braces_are_one_tag(text: &str) -> bool {
     }
 }
 
-/// Long or hostile names are cut and escaped before they are shown.
+/// Shortens and escapes a long or hostile name for display.
 fn shown(text: &str) -> String {
     let short: String = text.chars().take(40).collect();
     let dots = if short.len() < text.len() { "…" } else { "" };

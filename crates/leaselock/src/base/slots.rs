@@ -1,12 +1,13 @@
-//! Slots of a cluster, for keys that are to lie in a given one. Pure.
+//! Slots of a cluster, for keys that must be in a given one. Pure.
 
 use std::sync::OnceLock;
 
-/// How many slots the keys of a cluster fall into.
+/// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16384;
 
-/// The slot of a key: of what stands between its first `{` and the next `}`, if that is something, otherwise of the
-/// whole.
+/// Returns the slot of a key.
+///
+/// It depends on the text between the first `{` and the next `}`, if there is any, otherwise on the whole key.
 pub(crate) fn of(key: &str) -> u16 {
     let tag = key
         .split_once('{')
@@ -16,7 +17,7 @@ pub(crate) fn of(key: &str) -> u16 {
     crc16(hashed.as_bytes()) % SLOTS
 }
 
-/// CRC-16 of the XMODEM kind, which the cluster specification names: polynomial 0x1021, from 0.
+/// Computes CRC-16/XMODEM, which the cluster specification names: polynomial 0x1021, from 0.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc: u16, _| {
@@ -26,7 +27,9 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// The smallest number that, as a hash tag, lies in this slot. All are found at once, within milliseconds.
+/// Returns the smallest number that, as a hash tag, is in this slot.
+///
+/// The first call finds all of them, within milliseconds.
 pub(crate) fn tag_in(slot: u16) -> u32 {
     static TAGS: OnceLock<Vec<u32>> = OnceLock::new();
     let tags = TAGS.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! The proof of ownership.
+//! The token of an acquisition: the proof of ownership.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 
 const RANDOM_BYTES: usize = 16;
 const CLIENT_BYTES: usize = 6;
-/// Tokens whose random bytes are fetched at once.
+/// How many tokens get their random bytes from one system call.
 const STOCK: usize = 64;
 /// 22 characters of random, a separator, 8 characters of client.
 const LENGTH: usize = 31;
 const SECRET: usize = 22;
 
-/// Who a client is, in short: 48 random bits, 8 characters. Not a secret.
+/// The short id of a client: 48 random bits, 8 characters. Not a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ClientId(String);
 
@@ -28,13 +28,16 @@ impl ClientId {
     }
 }
 
-/// 128 random bits from the operating system and the client's id, new for every acquisition. A secret: whoever knows
-/// it can release the lease, so it never appears in `Debug`, logs or errors.
+/// The secret of an acquisition: 128 random bits from the operating system and the client's id.
+///
+/// New for every acquisition. Any bearer can release the lease, so it never appears in `Debug`, logs or errors.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Token([u8; LENGTH]);
 
 impl Token {
-    /// A lease without a fencing token says so in its token, which costs nothing and lets `inspect` tell.
+    /// Creates a token.
+    ///
+    /// A token says whether its lease has fencing, which costs nothing and lets `inspect` tell.
     pub(crate) fn random(client: &ClientId, fencing: bool) -> Result<Self, getrandom::Error> {
         Ok(Self::from_random(&random()?, client, fencing))
     }
@@ -48,14 +51,14 @@ impl Token {
         Token(text)
     }
 
-    /// One of ours, or `None`.
+    /// Parses one of our tokens, or returns `None`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         client_of(text.as_bytes())?;
         text.as_bytes().try_into().ok().map(Token)
     }
 
     pub(crate) fn secret(&self) -> &str {
-        // Made of letters, digits and four signs.
+        // The bytes are letters, digits and four signs.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
@@ -63,20 +66,20 @@ impl Token {
         &self.0
     }
 
-    /// Eight hex digits of a hash: enough to correlate, useless to release.
+    /// Returns eight hex digits of a hash: enough to correlate, useless to release.
     pub(crate) fn digest(&self) -> String {
         digest(&self.0)
     }
 }
 
-/// For tables of tokens: their random part is as good as a hash, and nobody else chooses it.
+/// A hasher for tables of tokens, whose random part is as good as a hash and chosen by no other program.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ByRandom(u64);
 
 impl Hasher for ByRandom {
     fn write(&mut self, bytes: &[u8]) {
         if let Some(random) = bytes.first_chunk() {
-            // The bits of a letter are not even, so all of them go into each.
+            // The bits of a letter are not even, so all of them enter each.
             let mixed = u64::from_le_bytes(*random).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             self.0 = mixed ^ (mixed >> 32);
         }
@@ -87,9 +90,10 @@ impl Hasher for ByRandom {
     }
 }
 
-/// Random bytes for the next tokens, fetched for many at once: asking the system for each costs as much as all else
-/// that a client does for an acquisition. It belongs to one client, which does not survive a fork (its thread is not
-/// copied), and what was handed out is wiped.
+/// Random bytes for the next tokens, fetched for many at once.
+///
+/// One system call costs as much as all else that a client does for an acquisition. The stock belongs to one client,
+/// which does not survive a fork (its thread is not copied). Bytes that were used are wiped.
 #[derive(Default)]
 pub(crate) struct Stock(Mutex<Bytes>);
 
@@ -139,7 +143,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The client inside one of our tokens; `None` for the value of another library.
+/// Returns the client inside one of our tokens; `None` for the value of another library.
 pub(crate) fn client_of(value: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(value)
         .ok()
@@ -153,7 +157,7 @@ pub(crate) fn client_of(value: &[u8]) -> Option<&str> {
     (plain(secret) && plain(client)).then_some(client)
 }
 
-/// Eight hex digits of SHA-256.
+/// Returns eight hex digits of SHA-256.
 pub(crate) fn digest(secret: &[u8]) -> String {
     Sha256::digest(secret)
         .iter()
@@ -168,7 +172,7 @@ fn random<const N: usize>() -> Result<[u8; N], getrandom::Error> {
     Ok(bytes)
 }
 
-/// Unpadded base64 with `-` and `_` (RFC 4648, section 5).
+/// Encodes as unpadded base64 with `-` and `_` (RFC 4648, section 5).
 pub(crate) fn base64url(bytes: &[u8]) -> String {
     let digits = bytes.len() / 3 * 4 + [0, 2, 3][bytes.len() % 3];
     let mut text = vec![0; digits];
@@ -176,7 +180,7 @@ pub(crate) fn base64url(bytes: &[u8]) -> String {
     text.into_iter().map(char::from).collect()
 }
 
-/// Into a place of the right length.
+/// Encodes into a buffer of the right length.
 fn write_base64url(bytes: &[u8], text: &mut [u8]) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for (chunk, place) in bytes.chunks(3).zip(text.chunks_mut(4)) {
@@ -190,7 +194,7 @@ fn write_base64url(bytes: &[u8], text: &mut [u8]) {
     }
 }
 
-/// The reverse; `None` for anything that `base64url` does not write.
+/// Decodes; `None` for any text that `base64url` does not write.
 pub(crate) fn from_base64url(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     for chunk in text.as_bytes().chunks(4) {

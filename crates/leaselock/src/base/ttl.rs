@@ -1,23 +1,24 @@
-//! How long a lease is asked for, and how long its holder may act.
+//! The duration of a lease, and the deadline of its holder.
 
 use std::time::Duration;
 
 use super::clock::Moment;
 use super::error::InvalidInput;
 
-/// The shortest lease: below it, drift and a single round trip leave nothing to work in.
+/// The shortest lease: with a shorter one, drift and a single round trip leave no time to work.
 pub const TTL_MIN: Duration = Duration::from_millis(10);
-/// The longest lease: a crashed holder blocks everybody for that long.
+/// The longest lease: a crashed holder blocks every waiter for that long.
 pub const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
-/// 10 s: long enough that a pause of the process or the network does not lose the lease, short enough to wait for
-/// after a crash. What most lock libraries use.
+/// 10 s: survives a pause of the process or the network, and is short enough to wait for after a crash.
+///
+/// What most lock libraries use.
 pub const TTL: Duration = Duration::from_secs(10);
 pub(crate) const DEFAULT_TTL: Ttl = match Ttl::whole_ms(10_000) {
     Some(ttl) => ttl,
     None => panic!("the default ttl is in range"),
 };
 
-/// A length of time that a lease can have: 10 ms to 30 days, in whole milliseconds.
+/// The duration of a lease: 10 ms to 30 days, in whole milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ttl(u64);
 
@@ -53,7 +54,7 @@ impl Ttl {
     }
 }
 
-/// Drift: by how much the clocks of client and server may run apart during one lease.
+/// Drift: how far the clocks of client and server may run apart during one lease.
 ///
 /// `deadline = t0 + ttl - (ttl * rho + 2 ms)`, where `t0` was read before the request could leave. This is the
 /// validity of the Redlock algorithm (redis.io, *Distributed locks with Redis*), in integers.
@@ -70,19 +71,20 @@ impl Drift {
         Duration::from_nanos(ttl.as_ms().saturating_mul(u64::from(self.ppm))) + FLOOR
     }
 
-    /// By how much clocks may run apart in this time.
+    /// Returns how far clocks may drift apart in this time.
     pub(crate) fn over(self, time: Duration) -> Duration {
         let nanos = time.as_nanos().saturating_mul(u128::from(self.ppm)) / 1_000_000;
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Until when the holder may act on a lease of `ttl` whose request was begun at `t0`.
+    /// Returns the deadline of a lease of `ttl` whose request began at `t0`.
     pub(crate) fn deadline(self, t0: Moment, ttl: Ttl) -> Moment {
         t0.plus(ttl.as_duration().saturating_sub(self.of(ttl)))
     }
 
-    /// The same for a lease that the server granted when, on its own clock, `since` had passed after `t0`: the clocks
-    /// may have run apart during that time too.
+    /// Returns the deadline of a lease that the server granted `since` after `t0`, by its own clock.
+    ///
+    /// The clocks may have drifted apart during that time too.
     pub(crate) fn deadline_after(self, t0: Moment, since: Duration, ttl: Ttl) -> Moment {
         let whole = since.saturating_add(ttl.as_duration());
         let drift = self.over(since).saturating_add(self.of(ttl));

@@ -1,7 +1,9 @@
-//! Characters that text from others must not bring to a terminal or into a log.
+//! Characters that text from other clients must not bring to a terminal or into a log.
 
-/// Whether a character is not seen, and changes what is: control characters, those that format text (Unicode's category
-/// Cf, and all that stand with the tags), and the two that separate lines. One can turn a text round or hide a part.
+/// True if a character is invisible, and changes what is visible.
+///
+/// Control characters, those that format text (Unicode's category Cf, and the whole block of the tags), and the two
+/// line separators. One can reverse a text or hide a part.
 pub(crate) fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,

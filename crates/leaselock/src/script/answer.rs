@@ -1,4 +1,4 @@
-//! What a script returned: a tag and values.
+//! The answer of a script: a tag and values.
 
 /// A value that a script returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,11 +9,11 @@ pub(crate) enum Value {
     Array(Vec<Value>),
 }
 
-/// An answer: a tag and what comes with it.
+/// An answer: a tag and its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
     tag: String,
-    /// Everything, with nothing left in place of the tag.
+    /// All values, with the tag replaced by an empty one.
     rest: Vec<Value>,
 }
 
@@ -45,7 +45,7 @@ impl Answer {
         self.rest.get(index + 1).ok_or(Malformed)
     }
 
-    /// A whole number that is not negative, sent as an integer or as digits.
+    /// Reads a whole number that is not negative, sent as an integer or as digits.
     pub(crate) fn number(&self, index: usize) -> Result<u64, Malformed> {
         u64::try_from(self.signed(index)?).map_err(|_| Malformed)
     }

@@ -1,10 +1,12 @@
-//! What a call is made of, and how it is written.
+//! Keys and arguments of a call, and how they are written.
 
 use std::sync::Arc;
 
 use crate::base::token::Token;
 
-/// A key or an argument, to be written out. Not by `Display`, whose machinery costs a short call as much as all else.
+/// A key or an argument that is written into a call.
+///
+/// Not by `Display`, whose machinery costs a short call as much as all else.
 pub(crate) trait Arg {
     fn write_to(&self, text: &mut Vec<u8>);
 }
@@ -33,7 +35,7 @@ impl Arg for Arc<str> {
     }
 }
 
-/// As decimal digits.
+/// Writes decimal digits.
 impl Arg for u64 {
     fn write_to(&self, text: &mut Vec<u8>) {
         let (mut digits, mut rest, mut first) = ([b'0'; 20], *self, 20);

@@ -5,16 +5,16 @@ use std::fmt;
 use super::arg::Arg;
 use super::source::Script;
 
-/// The keys and arguments of a call in one piece of memory, because a call that combines requests has hundreds.
+/// The keys and arguments of a call in one allocation, because a batch has hundreds.
 #[derive(Clone)]
 struct Words {
-    /// One behind the other, each behind its length.
+    /// All of them in sequence, each after its length.
     framed: Vec<u8>,
     count: usize,
 }
 
 impl Words {
-    /// Room for what nearly every call has, so that it does not grow piece by piece.
+    /// Reserves what nearly every call needs, so that the buffer does not grow step by step.
     fn with_room() -> Self {
         Words {
             framed: Vec::with_capacity(256),
@@ -43,18 +43,18 @@ impl Words {
     }
 }
 
-/// One call of one script: what a store gets to run.
+/// One call of one script, for a store to run.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) script: &'static Script,
     words: Words,
-    /// So many of the words are keys; the others are arguments.
+    /// How many of the words are keys; the others are arguments.
     keys: usize,
-    /// What does the most important of it on the first key alone, where the keys cannot be had together.
+    /// The script that does the most important part on the first key alone, when the keys are in several slots.
     pub(crate) alone: Option<&'static Script>,
 }
 
-/// Arguments hold tokens, so they are not shown.
+/// Tokens are among the arguments, so `Debug` hides them.
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -77,12 +77,12 @@ impl Call {
         }
     }
 
-    /// When the keys cannot be had together, this script is run on the first of them, with the same arguments.
+    /// Sets the script that runs on the first key, with the same arguments, when the keys are in several slots.
     pub(crate) fn single_key_fallback(&mut self, script: &'static Script) {
         self.alone = Some(script);
     }
 
-    /// The same arguments for a script that needs the first key only.
+    /// Returns a call with the same arguments for a script that needs the first key only.
     #[cfg(feature = "redis")]
     pub(crate) fn on_first_key(&self, script: &'static Script) -> Call {
         let mut call = Call::of(script);
@@ -93,7 +93,7 @@ impl Call {
         call
     }
 
-    /// Keys come before arguments.
+    /// Adds a key; keys precede arguments.
     pub(crate) fn key(&mut self, key: impl Arg) -> &mut Self {
         debug_assert_eq!(self.keys, self.words.count, "a key behind an argument");
         self.words.push(key);
@@ -128,7 +128,7 @@ impl Call {
         self.words.iter().skip(self.keys).map(text)
     }
 
-    /// Keys and arguments, as a server gets them.
+    /// Returns keys and arguments, as a server gets them.
     #[cfg_attr(
         not(any(test, feature = "redis")),
         expect(dead_code, reason = "for packing")
@@ -141,19 +141,19 @@ impl Call {
         self.keys
     }
 
-    /// How many keys and arguments there are.
+    /// Returns the number of keys and arguments.
     pub(crate) fn count(&self) -> usize {
         self.words.count
     }
 
-    /// How long they are together, at most.
+    /// Returns their total length, at most.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "for packing"))]
     pub(crate) fn bytes(&self) -> usize {
         self.words.framed.len()
     }
 }
 
-/// Nothing but text is written.
+/// Reads a word; every word was written as text.
 fn text(word: &[u8]) -> &str {
     std::str::from_utf8(word).unwrap_or_default()
 }

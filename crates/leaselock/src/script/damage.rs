@@ -1,21 +1,21 @@
-//! What a script says about a side key that is damaged, and how a person mends it.
+//! Damaged side keys: what a script reports, and how an operator repairs them.
 
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::fence::Fence;
 
 /// Every fencing token is below it.
 const FENCE_END: u64 = Fence::END;
-/// What the error of a script begins with. The rest of it names what is damaged, and its key.
+/// The prefix of a script's error; the rest names what is damaged, and its key.
 const WORD: &str = "DAMAGED ";
 
-/// The error for what a script said, when that is about damage. The script changed nothing.
+/// Converts a script's error, when it is about damage. The script changed nothing.
 pub(crate) fn from_line(line: &str) -> Option<StoreError> {
     let (what, key) = line.strip_prefix(WORD)?.split_once(' ')?;
     let message = format!("nothing was granted: {}", sentence(what, key)?);
     Some(StoreError::refused(ErrorKind::Corrupt, message))
 }
 
-/// Says what is wrong with a key and how to mend it. `None` for words that no script of ours uses.
+/// Describes the damage of a key and the remedy; `None` for words that no script of ours uses.
 pub(crate) fn sentence(what: &str, key: &str) -> Option<String> {
     let key: String = key.chars().filter(|c| !c.is_control()).collect();
     match what {

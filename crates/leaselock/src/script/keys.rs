@@ -1,8 +1,8 @@
 //! The one place where keys and channels are built.
 //!
 //! The lock is a plain string at exactly prefix + name, so that it excludes and is excluded by every `SET NX PX` lock.
-//! Everything else lies beside it in the same hash slot, told apart by `:ll:`, which names cannot contain. A name with
-//! a hash tag of its own gets `:ll:t:`, so that `foo` and `{foo}` share nothing.
+//! All other keys are in the same hash slot, told apart by `:ll:`, which names cannot contain. A name with a hash tag
+//! of its own gets `:ll:t:`, so that `foo` and `{foo}` share nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,19 +14,21 @@ use crate::base::name;
 use crate::base::name::Name;
 use crate::base::token::ClientId;
 
-/// The keys of one mutex. Only the lock is kept: what holds a lease keeps this, and the others follow from it; but for
-/// the gate, which it has in common with other locks.
+/// The keys of one mutex.
+///
+/// Every lease stores this value, so it stores the lock's key only, and the others follow from it. The gate is shared
+/// with other locks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct MutexKeys {
     pub(crate) lock: Arc<str>,
-    /// In strict mode.
+    /// Set in strict mode.
     pub(crate) gate: Option<Arc<QuarantineKey>>,
 }
 
 impl MutexKeys {
     pub(crate) fn new(prefix: &str, name: &Name) -> Result<Self, InvalidInput> {
         if prefix.is_empty() {
-            let lock = name.shared(); // which was checked
+            let lock = name.shared(); // was checked as a name
             return Ok(Self::at(lock));
         }
         let lock = format!("{prefix}{name}");
@@ -34,44 +36,44 @@ impl MutexKeys {
         Ok(Self::at(lock.into()))
     }
 
-    /// The key of a lock that is taken in another way, which may have a rule of its own. Nothing lies beside it.
+    /// Creates the key of a lock in another protocol, which may have rules of its own and has no side keys.
     pub(crate) fn alone(lock: String) -> Result<Self, InvalidInput> {
         name::check_key(&lock)?;
         Ok(Self::at(lock.into()))
     }
 
-    /// The keys of the lock at this key.
+    /// Creates the keys of the lock at this key.
     pub(crate) fn at(lock: Arc<str>) -> Self {
         MutexKeys { lock, gate: None }
     }
 
-    /// The same lock, as those take it who are in strict mode.
+    /// Returns the same lock in strict mode.
     pub(crate) fn behind(mut self, gate: Option<&Arc<QuarantineKey>>) -> Self {
         self.gate = gate.cloned();
         self
     }
 
-    /// Who waits, in order.
+    /// Returns the key of the queue, in order.
     pub(crate) fn queue(&self) -> SideKey<'_> {
         self.beside("queue")
     }
 
-    /// What the grant of each waiter needs.
+    /// Returns the key of each waiter's entry: what its grant needs.
     pub(crate) fn waiters(&self) -> SideKey<'_> {
         self.beside("waiters")
     }
 
-    /// The fencing tokens of the latest grant.
+    /// Returns the key of the latest grant's fencing tokens.
     pub(crate) fn fence(&self) -> SideKey<'_> {
         self.beside(FENCE)
     }
 
-    /// The holder's note.
+    /// Returns the key of the holder's note.
     pub(crate) fn why(&self) -> SideKey<'_> {
         self.beside("why")
     }
 
-    /// Who asks a node of a quorum to be told of a release.
+    /// Returns the key of the clients that a node of a quorum notifies of a release.
     #[cfg(feature = "redis")]
     pub(crate) fn callers(&self) -> SideKey<'_> {
         self.beside("callers")
@@ -85,7 +87,7 @@ impl MutexKeys {
     }
 }
 
-/// The keys of locks that are taken along with another.
+/// Returns the keys of locks that are acquired together with another.
 pub(crate) fn others(prefix: &str, names: &[String]) -> Result<Vec<Arc<str>>, InvalidInput> {
     let key = |name: &String| {
         let lock = format!("{prefix}{}", Name::new(name.clone())?);
@@ -95,7 +97,7 @@ pub(crate) fn others(prefix: &str, names: &[String]) -> Result<Vec<Arc<str>>, In
     names.iter().map(key).collect()
 }
 
-/// A key beside a lock, to be written out.
+/// A key beside a lock, to be written into a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SideKey<'a> {
     lock: &'a str,
@@ -130,45 +132,49 @@ impl fmt::Display for SideKey<'_> {
 
 const FENCE: &str = "fence";
 
-/// Where a client says who it is.
+/// Returns the key of a client's record.
 pub(crate) fn client_record(prefix: &str, client: &str) -> String {
     format!("{prefix}ll:client:{client}")
 }
 
-/// Where a client's own thread listens for grants.
+/// Returns the channel on which a client's own thread receives grants.
 pub(crate) fn wake_channel(prefix: &str, client: &ClientId) -> String {
     format!("{prefix}ll:wake:{}", client.as_str())
 }
 
-/// Where the connection of a client's requests listens for grants. Another channel, so that each message arrives once.
+/// Returns the channel on which the connection of a client's requests receives grants.
+///
+/// Another channel, so that each message arrives once.
 pub(crate) fn wake_channel_along(prefix: &str, client: &ClientId) -> String {
     wake_channel(prefix, client) + ":r"
 }
 
-/// Where whoever waits for this lock listens in a cluster: in the lock's slot, because only the node that has it counts
-/// its listeners. How the channel ends tells the scripts that it is a sharded one.
+/// Returns the channel on which a cluster's waiters for this lock receive messages.
+///
+/// It is in the lock's slot, because only the node that has the slot counts the channel's subscribers. The end of its
+/// name tells the scripts that it is a sharded one.
 pub(crate) fn wake_channel_at(channel: &str, lock: &str, sharded: bool) -> String {
     let end = if sharded { SHARDED } else { "" };
     format!("{channel}:{{{}}}{end}", slot_tag(lock))
 }
 
-/// Behind the braces of a channel's tag, and so at the end of no other channel.
+/// Follows the braces of a channel's tag, and so ends no other channel's name.
 const SHARDED: &str = ":s";
 
-/// The channel belongs to its slot, and messages to it stay with the node that has that.
+/// True if the channel belongs to its slot: the node that has the slot keeps its messages.
 #[cfg(feature = "redis")]
 pub(crate) fn is_sharded(channel: &str) -> bool {
     channel.ends_with(SHARDED)
 }
 
-/// Fences outlive a reboot of the machine that the embedded store is on; leases and queues do not.
+/// True if the key survives a reboot of the machine of the embedded store: fences do, leases and queues do not.
 #[cfg(feature = "embedded")]
 pub(crate) fn outlives_reboot(key: &str) -> bool {
     key.rsplit_once(':')
         .is_some_and(|(base, last)| last == FENCE && base.contains(":ll"))
 }
 
-/// What keys of one call have in common: the part in braces, or the whole key.
+/// Returns what keys of one call have in common: the part in braces, or the whole key.
 pub(crate) fn slot_tag(key: &str) -> &str {
     let tag = key
         .split_once('{')

@@ -1,7 +1,7 @@
 //! Scripts as one library of functions, for servers on which users may send no scripts of their own.
 //!
-//! The text is joined from the same files. Its digest is part of every name, so the functions of two versions lie on a
-//! server side by side, and a client never calls one that is not its own.
+//! The text is joined from the same files. Its digest is part of every name. So the functions of two versions coexist
+//! on a server, and a client never calls those of another version.
 
 use std::collections::HashMap;
 
@@ -12,26 +12,26 @@ use super::source::Script;
 /// The library of this version.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Library {
-    /// What the library is called on a server.
+    /// The library's name on a server.
     pub(crate) name: String,
-    /// What `FUNCTION LOAD` gets.
+    /// The source for `FUNCTION LOAD`.
     pub(crate) source: String,
-    /// What each script is called as a function.
+    /// The function name of each script.
     functions: HashMap<&'static str, String>,
 }
 
 impl Library {
-    /// What a script is called as a function.
+    /// Returns the function name of a script.
     pub(crate) fn function(&self, script: &Script) -> &str {
-        // One that is not in the library is called by its own name, which no server knows.
+        // A script outside the library is called by its own name, which no server knows.
         self.functions
             .get(script.name)
             .map_or(script.name, String::as_str)
     }
 
-    /// All of these scripts as one library, under a name that changes with their text.
+    /// Builds a library of all these scripts, under a name that changes with their text.
     pub(crate) fn of(scripts: &[&'static Script]) -> Self {
-        // As they are called without the digest, which is that of this.
+        // The digest is that of the functions without a digest in their names.
         let bare = joined("leaselock", scripts);
         let digest = Sha256::digest(bare.as_bytes());
         let digest: String = digest
@@ -50,13 +50,13 @@ impl Library {
         }
     }
 
-    /// What some script is called as a function: one that is there if the others are.
+    /// Returns the name of some function, which is there if the others are.
     pub(crate) fn any_function(&self) -> &str {
         self.functions.values().min().map_or("", String::as_str)
     }
 }
 
-/// What a script is called within the library of this name: `leaselock_1a2b3c4d_mutex_acquire`.
+/// Builds a script's function name in this library: `leaselock_1a2b3c4d_mutex_acquire`.
 pub(crate) fn name_in(library: &str, script: &str) -> String {
     format!("{library}_{}", script.replace(['/', '.'], "_"))
 }
@@ -69,7 +69,7 @@ fn joined(library: &str, scripts: &[&'static Script]) -> String {
     format!("#!lua name={library}\n{functions}")
 }
 
-/// A function of its own for each, with the fragments inside, so that nothing is shared between calls.
+/// Builds the function of a script, with the fragments inside, so that calls share nothing.
 fn function(library: &str, script: &Script) -> String {
     let flags = if script.reads_only {
         "'no-writes'"
@@ -85,7 +85,9 @@ fn function(library: &str, script: &Script) -> String {
     )
 }
 
-/// What gives somebody something new is refused when memory is full; what gives back, extends or cleans up is not.
+/// True if the script grants something, which a server refuses when memory is full.
+///
+/// A script that releases, extends or cleans up runs even then.
 pub(crate) fn grants(script: &str) -> bool {
     let verb = script.rsplit('/').next().unwrap_or(script);
     let others = ["take", "announce", "note", "detach", "init", "accept"];

@@ -1,4 +1,4 @@
-//! Scripts as Rust values: the text of a file, a call of it, and what it answers.
+//! Scripts as Rust values: the text of a file, a call of it, and its answer.
 
 pub(crate) mod answer;
 pub(crate) mod arg;

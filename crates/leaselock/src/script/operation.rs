@@ -1,4 +1,4 @@
-//! An atomic step as a Rust value: which script, what goes in, what comes out.
+//! An atomic step as a Rust value: its script, its arguments, its answer.
 
 use super::answer::{Answer, Malformed};
 use super::call::Call;
@@ -9,20 +9,20 @@ use crate::base::error::{ErrorKind, StoreError};
 pub(crate) trait Operation {
     type Reply: Send + 'static;
     const SCRIPT: fn() -> &'static Script;
-    /// The same with a gate in front of it, where there is such a one.
+    /// The same step behind a gate, where one exists.
     const STRICT: fn() -> &'static Script = Self::SCRIPT;
-    /// Keys and arguments in the order of the script's header.
+    /// Writes keys and arguments in the order of the script's header.
     fn encode(&self, call: &mut Call);
-    /// Every tag of the header, and no other.
+    /// Reads every tag of the header, and no other.
     fn decode(answer: &Answer) -> Result<Self::Reply, Malformed>;
 
-    /// The server's time in an answer, in microseconds, of those that carry it.
+    /// Returns the server's time in the answer, in microseconds, if the step carries it.
     fn time_us(answer: &Answer) -> Option<u64> {
         let _ = answer;
         None
     }
 
-    /// The script that serves this one: another than [`SCRIPT`](Operation::SCRIPT) where a gate stands in front.
+    /// Returns the script to run: not [`SCRIPT`](Operation::SCRIPT) behind a gate.
     fn script(&self) -> &'static Script {
         Self::SCRIPT()
     }
@@ -33,7 +33,7 @@ pub(crate) trait Operation {
         call
     }
 
-    /// An answer that is not understood may come from a step that was taken.
+    /// Reads an answer; one that is not understood may come from a step that was taken.
     fn read(answer: &Answer) -> Result<Self::Reply, StoreError> {
         Self::decode(answer).map_err(|Malformed| {
             let script = Self::SCRIPT().name;

@@ -1,4 +1,4 @@
-//! The key of strict mode that says which server process grants: the gate.
+//! The gate: the key of strict mode that records which server process grants.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,23 +8,25 @@ use crate::base::error::InvalidInput;
 use crate::base::slots;
 use crate::base::ttl::{Drift, Ttl};
 
-/// Beyond the longest lease: what a grant may have spent on its way, and the rounding of the server.
+/// Added to the longest lease: the time of a grant on its way, and the rounding of the server.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// What all who use one gate must agree on.
+/// What all clients of one gate must agree on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct QuarantineKey {
     prefix: String,
-    /// When there is one for all locks; otherwise there is one for those of each slot.
+    /// The gate's key, when one gate serves all locks; otherwise each slot has its own.
     key: Option<String>,
     pub(crate) longest: Ttl,
     quarantine: Duration,
 }
 
-/// All the gates there are for a prefix. Neighbouring slots lie on one node as a rule, so they do not follow each other:
-/// whoever asks at several gates at once asks all nodes.
+/// Lists all the gates of a prefix.
+///
+/// Neighbouring slots are usually on one node, so they do not follow each other. A client that reads several gates at
+/// once then reads from all nodes.
 pub(crate) fn gates(prefix: &str, by_slot: bool) -> impl Iterator<Item = String> {
-    const STRIDE: u16 = 10_127; // odd, so that each slot comes once
+    const STRIDE: u16 = 10_127; // odd, so that each slot occurs once
     let one_is_enough = !by_slot || prefix.contains('{');
     let count = if one_is_enough { 1 } else { slots::SLOTS };
     let slot = |turn: u16| turn.wrapping_mul(STRIDE) % slots::SLOTS;
@@ -41,7 +43,7 @@ impl QuarantineKey {
         })
     }
 
-    /// The gate that this lock stands behind.
+    /// Returns the gate of this lock.
     pub(crate) fn key_for(&self, lock: &str) -> Cow<'_, str> {
         match &self.key {
             Some(key) => Cow::Borrowed(key),
@@ -53,7 +55,7 @@ impl QuarantineKey {
         u64::try_from(self.quarantine.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// A lease that lasts longer could outlive a quarantine.
+    /// Refuses a ttl that could outlive a quarantine.
     pub(crate) fn fits(&self, ttl: Ttl) -> Result<(), InvalidInput> {
         if ttl <= self.longest {
             return Ok(());
@@ -66,8 +68,10 @@ impl QuarantineKey {
     }
 }
 
-/// The gate of strict mode, one for all locks of a prefix; on a cluster, whose scripts have keys of one slot only, one
-/// for those in each slot. A prefix with a hash tag has all its locks in one slot, and its gate too.
+/// Returns the key of the gate of strict mode, one for all locks of a prefix.
+///
+/// On a cluster, whose scripts have keys of one slot only, each slot has its own. A prefix with a hash tag has all its
+/// locks in one slot, and its gate too.
 pub(crate) fn gate(prefix: &str, slot: Option<u16>) -> String {
     match slot.filter(|_| !prefix.contains('{')) {
         Some(slot) => format!("{prefix}ll:gate:{{{}}}", slots::tag_in(slot)),

@@ -8,11 +8,11 @@ pub(crate) struct Script {
     pub(crate) name: &'static str,
     /// The file, with its markers.
     text: &'static str,
-    /// With the lines for strict mode, which makes it another script to a server.
+    /// True with the lines for strict mode, which make it another script for a server.
     strict: bool,
-    /// Changes nothing, so a folder runs it without its lock and a server takes it for a function that does not write.
+    /// True if it only reads: a folder runs it without its lock, a server as a function that does not write.
     pub(crate) reads_only: bool,
-    /// What a store runs, joined on first use.
+    /// The joined text, built on first use.
     source: OnceLock<String>,
     /// The SHA-1 by which a Redis server knows it, computed on first use.
     #[cfg_attr(
@@ -44,13 +44,13 @@ impl Script {
         self
     }
 
-    /// What a store runs.
+    /// Returns the joined text.
     pub(crate) fn source(&self) -> &str {
         self.source.get_or_init(|| joined(self.text, self.strict))
     }
 }
 
-/// The value of `lua/NAME.lua`: as it is, with its lines for strict mode, or as one that changes nothing.
+/// Creates the value of `lua/NAME.lua`: plain, with its lines for strict mode, or read-only.
 macro_rules! script {
     ($name:literal) => {
         $crate::script::source::script!(@of $name, $name)
@@ -76,21 +76,21 @@ macro_rules! lua {
 }
 pub(crate) use lua;
 
-/// The functions that scripts share, each in a file of this name.
+/// Lists the functions that scripts share, each in a file of this name.
 macro_rules! fragments {
     ($($name:literal)+) => { &[$(($name, lua!($name)),)+] };
 }
 const FRAGMENTS: &[(&str, &str)] =
     fragments!["prelude" "many" "fence" "queue" "mutex/grant" "proposal" "callers" "gate"];
 
-/// How the lines begin that say how a script is joined:
+/// The prefix of the lines that say how a script is joined.
 ///
-/// - `--#include prelude fence`: here stand these fragments. What stands above is served without them: making their
-///   functions costs more than a plain acquisition.
-/// - `--#strict` and `--#end`: what stands between them is there in strict mode only.
+/// - `--#include prelude fence`: inserts these fragments. The cases above it run without them: creating their functions
+///   costs more than a plain acquisition.
+/// - `--#strict` and `--#end`: the lines between them are for strict mode only.
 const MARKER: &str = "--#";
 
-/// The text of a script with its fragments.
+/// Returns the text of a script with its fragments.
 fn joined(text: &str, strict: bool) -> String {
     let (mut joined, mut left_out) = (String::new(), false);
     for line in text.split_inclusive('\n') {
@@ -105,7 +105,7 @@ fn joined(text: &str, strict: bool) -> String {
     joined
 }
 
-/// The texts that `include prelude fence` asks for.
+/// Returns the texts that `include prelude fence` names.
 fn included(marker: &str) -> impl Iterator<Item = &'static str> {
     let names = marker.strip_prefix("include ").unwrap_or_default();
     let texts = names.split_whitespace().map(|name| {
@@ -115,7 +115,7 @@ fn included(marker: &str) -> impl Iterator<Item = &'static str> {
     texts.flatten()
 }
 
-/// The scripts of a noun, for whoever needs all there are.
+/// Lists the scripts of a primitive, for callers that need all of them.
 #[cfg(feature = "redis")]
 pub(crate) type Scripts = &'static [fn() -> &'static Script];
 

@@ -1,6 +1,8 @@
 //! Input that is refused.
 
-/// Input that was refused before anything was sent. The message says what would be right. Nothing changed.
+/// Input that was refused before anything was sent. The message says what would be right.
+///
+/// Nothing changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct InvalidInput {

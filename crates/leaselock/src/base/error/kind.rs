@@ -1,12 +1,12 @@
-//! Kinds of trouble with a store.
+//! Kinds of store errors.
 
-/// What kind of trouble the store is in.
+/// The kind of a store error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// No connection, or it broke.
     Unreachable,
-    /// No answer within the request time-out.
+    /// No reply within the request timeout.
     TimedOut,
     /// The server is loading its data (`LOADING`).
     Loading,
@@ -18,21 +18,25 @@ pub enum ErrorKind {
     NoReplicas,
     /// The cluster does not serve this slot (`CLUSTERDOWN`, `MOVED`, `TRYAGAIN` …).
     ClusterDown,
-    /// The server answers but does not serve for another reason (`BUSY`, `MISCONF`, `MASTERDOWN`, too many clients).
+    /// The server replies but does not serve for another reason (`BUSY`, `MISCONF`, `MASTERDOWN`, too many clients).
     NotServing,
     /// No Sentinel watches servers under the name in the URL.
     UnknownService,
     /// Authentication is missing or wrong (`NOAUTH`, `WRONGPASS`).
     Auth,
-    /// TLS was not agreed on: the server's certificate has expired, is for another name or from an unknown authority;
-    /// or ours is wanted, not accepted or cannot be read. The message says which.
+    /// The TLS handshake failed.
+    ///
+    /// The server's certificate has expired, is for another name or from an unknown authority. Or the server requires
+    /// ours, refuses it, or ours cannot be read. The message says which.
     Tls,
     /// The user may not do this (`NOPERM`), or the folder's permissions forbid it.
     Forbidden,
-    /// Something that is no lock lies under one of the keys. It was not touched.
+    /// One of the keys holds a value that is not a lock. It was not touched.
     WrongType,
-    /// A lock file is damaged in both its copies, which is never taken for a free lock; or the fencing tokens or the
-    /// queue of a lock are damaged, and nothing is granted. The message names what is damaged and how to mend it.
+    /// Lock data is damaged.
+    ///
+    /// Either both copies in a lock file, which is never taken for a free lock; or the fencing tokens or the queue of a
+    /// lock, and then nothing is granted. The message names what is damaged and the remedy.
     Corrupt,
     /// No space for a new lock file.
     StorageFull,
@@ -40,12 +44,12 @@ pub enum ErrorKind {
     CannotCreate,
     /// The folder lies on a file system that cannot carry locks.
     Unfit,
-    /// The answer was not understood.
+    /// The reply was not understood.
     Malformed,
-    /// This store cannot do that.
+    /// This store does not support the operation.
     Unsupported,
-    /// Strict mode is set up there for another longest ttl than this client's.
+    /// Strict mode is set up there with another longest ttl than this client's.
     Disagrees,
-    /// A fault of leaselock itself.
+    /// A bug of leaselock itself.
     Internal,
 }

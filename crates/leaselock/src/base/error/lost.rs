@@ -22,7 +22,7 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// A loss of which no more is known.
+    /// Creates a loss without details.
     pub(crate) fn new(name: Name, fence: Option<Fence>, reason: LostReason) -> Self {
         Lost {
             name,
@@ -33,7 +33,7 @@ impl Lost {
         }
     }
 
-    /// What the renewals before it have met.
+    /// Adds what the renewals before it have met.
     pub(crate) fn after(
         mut self,
         last_error: Option<StoreError>,
@@ -43,14 +43,17 @@ impl Lost {
         self
     }
 
-    /// What the latest renewal failed with; `None` when it was confirmed, or when none was answered or sent. It names
-    /// the server, without its password.
+    /// Returns the error of the latest renewal.
+    ///
+    /// `None` when it was confirmed, or when none was replied to or sent. The error names the server, without its
+    /// password.
     pub fn last_error(&self) -> Option<&StoreError> {
         self.last_error.as_ref()
     }
 
-    /// How long the store had not confirmed the lease when it was lost: since the grant or the latest renewal that was
-    /// answered. `None` for a lease of another process.
+    /// Returns how long the store had not confirmed the lease when it was lost.
+    ///
+    /// Counted from the grant or the latest renewal with a reply. `None` for a lease of another process.
     pub fn unconfirmed_for(&self) -> Option<Duration> {
         self.unconfirmed_for
     }
@@ -65,19 +68,19 @@ fn context(last_error: Option<&StoreError>, unconfirmed_for: Option<Duration>) -
     }
 }
 
-/// What happened to a lease.
+/// Why a lease was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LostReason {
     /// The deadline passed; renewal was off, or this process did not run in time.
     RanOut,
-    /// Another holder's token is there.
+    /// The key has another holder's token.
     TakenOver,
     /// The key is gone: it expired early, was deleted or evicted, or the server lost it.
     Vanished,
-    /// Nobody answered until the deadline passed. The key may still exist for a moment.
+    /// The store did not reply until the deadline passed. The key may still exist for a moment.
     OutOfTouch,
-    /// The longest hold that was asked for is over.
+    /// The longest hold that the caller set is over.
     HoldOver,
     /// The holder itself gave it up (release, drop, detach or close).
     GivenUp,

@@ -1,4 +1,4 @@
-//! Errors: one small enum per operation. Every variant says what it means for what you hold.
+//! Errors: one small enum per operation. Every variant states what the caller holds.
 
 mod invalid;
 mod kind;

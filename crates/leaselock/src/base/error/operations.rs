@@ -18,35 +18,40 @@ pub enum AcquireError {
     #[error(transparent)]
     Invalid(#[from] InvalidInput),
 
-    /// The wait ended while it was held. Nothing is held by this attempt; the place in line was given up.
+    /// The wait ended while the lock was held.
+    ///
+    /// This attempt holds nothing and has left the queue.
     #[error("`{name}` is still held by {} after waiting {waited:?}", who_holds(*own))]
     StillBusy {
         /// The lock's name.
         name: Name,
-        /// How long the wait was.
+        /// How long the attempt waited.
         waited: Duration,
-        /// The id of the client that held it at the last look; `None` when a foreign library did.
+        /// The id of the client that held it at the last poll; `None` when a foreign library did.
         holder: Option<String>,
-        /// Whether that was the very client that tried: a name that is held is busy for its holder too.
+        /// True if the holder is the client that tried: a held name is busy for its holder too.
         own: bool,
-        /// How often it was tried again after the first time, with [`Wait::Retries`](crate::Wait::Retries).
+        /// How many retries followed the first try, with [`Wait::Retries`](crate::Wait::Retries).
         retries: u32,
     },
 
-    /// Strict mode: nobody is granted until every lease is over that an earlier server may have granted. Nothing is held
-    /// by this attempt, and nobody else was granted meanwhile; an earlier holder may still act.
+    /// Strict mode: no new lease is granted until every lease of an earlier server has expired.
+    ///
+    /// This attempt holds nothing, and no other client was granted meanwhile; an earlier holder may still act.
     #[error("`{name}`: nobody is granted for {remaining:?} still: {why}")]
     Quarantined {
         /// The lock's name.
         name: Name,
-        /// For how long still, as far as is known; after it, try again.
+        /// The remaining time as far as it is known; after it, try again.
         remaining: Duration,
         /// What happened to the server.
         why: Quarantine,
     },
 
-    /// No usable answer came. **A lease may exist on the server** for up to `clear_in`; nobody acts on it, and it is
-    /// being cleaned up in the background.
+    /// No usable reply came.
+    ///
+    /// **A lease may exist on the server** for up to `clear_in`. No client acts on it, and it is being cleaned up in
+    /// the background.
     #[error("`{name}`: outcome unknown: {source}")]
     Unknown {
         /// The lock's name.
@@ -62,11 +67,13 @@ pub enum AcquireError {
     Store {
         /// The lock's name.
         name: Name,
-        /// What the store said.
+        /// The store's error.
         source: StoreError,
     },
 
-    /// It was granted, but too few replicas had it in time, or had it on disk, so it was given back. Nothing is held.
+    /// The grant reached too few replicas, or too few disks, in time and was released.
+    ///
+    /// Nothing is held.
     #[error(
         "`{name}`: given back, because {answered} of {wanted} replicas confirmed it within {within:?}{}",
         if *here == Some(false) { ", and the server did not have it on disk" } else { "" }
@@ -74,26 +81,28 @@ pub enum AcquireError {
     TooFewCopies {
         /// The lock's name.
         name: Name,
-        /// How many replicas were asked for.
+        /// How many replicas were required.
         wanted: u32,
         /// How many have confirmed it.
         answered: u32,
-        /// Whether the server itself had it on disk, when that was asked for.
+        /// Whether the server itself had it on disk; `None` when that was not required.
         here: Option<bool>,
-        /// How long was waited for them.
+        /// How long the client waited for them.
         within: Duration,
     },
 
-    /// Too few nodes of a [`Quorum`](crate::Quorum) have answered. **Single votes may be left** for up to `clear_in`.
+    /// Too few nodes of a [`Quorum`](crate::Quorum) have replied.
+    ///
+    /// **Single votes may remain** for up to `clear_in`.
     #[error("`{name}`: {source}")]
     NoQuorum {
         /// The lock's name.
         name: Name,
         /// How many nodes have granted it.
         granted: usize,
-        /// How many would have been a majority.
+        /// How many are a majority.
         needed: usize,
-        /// What each node has said.
+        /// The vote of each node.
         votes: Vec<NodeVote>,
         /// After this long no node holds anything of this attempt.
         clear_in: Duration,
@@ -107,7 +116,7 @@ pub enum AcquireError {
 }
 
 impl AcquireError {
-    /// `client`: who tried.
+    /// Creates the error; `client` is the one that tried.
     pub(crate) fn still_busy(
         name: Name,
         waited: Duration,
@@ -123,7 +132,7 @@ impl AcquireError {
         }
     }
 
-    /// After so many tries beyond the first.
+    /// Sets the number of retries.
     pub(crate) fn after(mut self, tries: u32) -> Self {
         if let AcquireError::StillBusy { retries, .. } = &mut self {
             *retries = tries;
@@ -148,7 +157,9 @@ pub enum ExtendError {
     #[error(transparent)]
     Lost(#[from] Lost),
 
-    /// No usable answer came. The lease holds until its old deadline at least; it may have been extended.
+    /// No usable reply came.
+    ///
+    /// The lease holds until its old deadline at least; it may have been extended.
     #[error("`{name}`: extension unknown: {source}")]
     Unknown {
         /// The lock's name.
@@ -162,13 +173,13 @@ pub enum ExtendError {
     Store {
         /// The lock's name.
         name: Name,
-        /// What the store said.
+        /// The store's error.
         source: StoreError,
     },
 }
 
 impl ExtendError {
-    /// The store's trouble, told apart by whether the extension may have happened.
+    /// Converts a store error, by whether the extension may have happened.
     pub(crate) fn from_store(name: &Name, source: StoreError) -> Self {
         let name = name.clone();
         if source.maybe_applied() {
@@ -188,12 +199,14 @@ pub enum ReleaseError {
     NotHeld {
         /// The lock's name.
         name: Name,
-        /// What was found instead.
+        /// What the release found instead.
         why: NotHeld,
     },
 
-    /// No usable answer came. The lease is not used any more; it is being released in the background and ends by
-    /// itself at its ttl at the latest.
+    /// No usable reply came.
+    ///
+    /// The lease is not used any more. It is being released in the background and ends by itself at its ttl at the
+    /// latest.
     #[error("`{name}`: release unknown: {source}")]
     Unknown {
         /// The lock's name.
@@ -202,12 +215,14 @@ pub enum ReleaseError {
         source: StoreError,
     },
 
-    /// The store refused. The lease is not used any more and ends by itself at its ttl at the latest.
+    /// The store refused.
+    ///
+    /// The lease is not used any more and ends by itself at its ttl at the latest.
     #[error("`{name}`: not released: {source}")]
     Store {
         /// The lock's name.
         name: Name,
-        /// What the store said.
+        /// The store's error.
         source: StoreError,
     },
 }
@@ -215,7 +230,7 @@ pub enum ReleaseError {
 /// What a release found instead of the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotHeld {
-    /// Nothing: it ran out, or somebody deleted it.
+    /// No key: it expired, or was deleted.
     Expired,
     /// Another holder.
     Taken,
@@ -230,7 +245,7 @@ impl fmt::Display for NotHeld {
     }
 }
 
-/// Why looking failed. Looking changes nothing.
+/// Why an inspection failed. An inspection changes nothing.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum InspectError {
@@ -238,7 +253,7 @@ pub enum InspectError {
     #[error(transparent)]
     Invalid(#[from] InvalidInput),
 
-    /// The store did not answer.
+    /// The store did not reply.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -251,7 +266,7 @@ pub enum BreakError {
     #[error(transparent)]
     Invalid(#[from] InvalidInput),
 
-    /// Nobody held it. Nothing was changed.
+    /// No client held it. Nothing was changed.
     #[error("`{name}` is not held")]
     NotHeld {
         /// The lock's name.
@@ -265,7 +280,7 @@ pub enum BreakError {
         name: Name,
     },
 
-    /// The holder has another fencing token by now, or one without. Nothing was changed.
+    /// The holder now has another fencing token, or none. Nothing was changed.
     #[error("`{name}` is held under {} by now", shown(*fence))]
     Changed {
         /// The lock's name.
@@ -274,7 +289,7 @@ pub enum BreakError {
         fence: Option<Fence>,
     },
 
-    /// The store did not answer. The holder may have been broken.
+    /// The store did not reply. The holder may have been broken.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

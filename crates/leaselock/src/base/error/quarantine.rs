@@ -1,13 +1,15 @@
-//! Why strict mode grants nothing for a while.
+//! The reason of a quarantine in strict mode.
 
 use std::fmt;
 
-/// Why nobody is granted for a while.
+/// Why no new lease is granted for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Quarantine {
-    /// There was no gate: strict mode was not set up here ([`Client::init_strict`](crate::Client::init_strict)), or the
-    /// server lost its data, by a restart without persistence or by `FLUSHALL`.
+    /// There was no gate.
+    ///
+    /// Strict mode was not set up here ([`Client::init_strict`](crate::Client::init_strict)), or the server lost its
+    /// data, by a restart without persistence or by `FLUSHALL`.
     Missing,
     /// The gate was that of another server process: this one was restarted, or promoted.
     Moved,

@@ -1,4 +1,4 @@
-//! What a store said when it did not do what it was asked for, and what each node of several said.
+//! The error of a store, and what each node of a quorum replied.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -8,36 +8,37 @@ use std::{fmt, io};
 use super::kind::ErrorKind;
 use super::vote::Vote;
 
-/// What the store said. `kind()` is for decisions, the message and `source()` are for people.
+/// The error of a store.
 ///
-/// Whether the request may have taken effect is part of each operation's own error: `Unknown` there means it may have.
+/// `kind()` is for decisions, the message and `source()` are for human readers. Whether the request may have taken
+/// effect is part of each operation's own error: `Unknown` there means it may have.
 #[derive(Clone)]
 pub struct StoreError(Arc<Inner>);
 
 struct Inner {
     kind: ErrorKind,
     message: String,
-    /// The request may have been carried out although no answer came.
+    /// True if the request may have been carried out although no reply came.
     maybe_applied: bool,
-    /// The store is there: only others who used the same lock kept the request from its turn.
+    /// True if the store is up, and only other users of the same lock delayed the request.
     contended: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
-    /// What each of several servers said.
+    /// The reply of each of several servers.
     tally: Option<Tally>,
 }
 
 impl StoreError {
-    /// The request surely had no effect.
+    /// Creates the error of a request that surely had no effect.
     pub(crate) fn refused(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self::build(kind, message.into(), false, None)
     }
 
-    /// The request may have had its effect.
+    /// Creates the error of a request that may have had its effect.
     pub(crate) fn unknown(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self::build(kind, message.into(), true, None)
     }
 
-    /// The request had no turn within its time-out, because others used the same lock all the while.
+    /// Creates the error of a request that timed out because other clients used the same lock.
     #[cfg(feature = "embedded")]
     pub(crate) fn contended(message: String) -> Self {
         StoreError(Arc::new(Inner {
@@ -50,7 +51,7 @@ impl StoreError {
         }))
     }
 
-    /// Without random numbers there is no token, and so nothing to ask of a store.
+    /// Creates the error of a failed random source: without a token no request can be made.
     pub(crate) fn no_random(error: getrandom::Error) -> Self {
         Self::refused(ErrorKind::Internal, format!("no random numbers: {error}"))
     }
@@ -83,7 +84,7 @@ impl StoreError {
         }))
     }
 
-    /// Too few of several servers have said the same.
+    /// Creates the error of too few equal replies.
     #[cfg(feature = "redis")]
     pub(crate) fn no_majority(kind: ErrorKind, tally: Tally, maybe_applied: bool) -> Self {
         StoreError(Arc::new(Inner {
@@ -100,17 +101,17 @@ impl StoreError {
         self.0.tally.as_ref()
     }
 
-    /// What each node of a [`Quorum`](crate::Quorum) has said, when that is why it failed.
+    /// Returns the vote of each node of a [`Quorum`](crate::Quorum), when the votes are why it failed.
     pub fn votes(&self) -> &[NodeVote] {
         self.tally().map_or(&[], |tally| &tally.votes)
     }
 
-    /// What kind of trouble.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The store is there, and others keep it busy.
+    /// True if the store is up and other clients keep it busy.
     pub(crate) fn is_contention(&self) -> bool {
         self.0.contended
     }
@@ -119,7 +120,7 @@ impl StoreError {
         self.0.maybe_applied
     }
 
-    /// Trying the same again later makes sense; the others need a person.
+    /// True if a later retry can succeed; other errors need an operator.
     pub(crate) fn may_pass(&self) -> bool {
         use ErrorKind as K;
         matches!(
@@ -171,17 +172,19 @@ impl std::error::Error for StoreError {
 pub struct NodeVote {
     /// The node's address, without its login.
     pub node: String,
-    /// What it said.
+    /// Its vote.
     pub vote: Vote,
-    /// What kept it from voting: of the kind `Unreachable` when there was no connection to it, `TimedOut` when it has
-    /// not answered [`within`](NodeVote::within). `None` when it answered.
+    /// Why it did not vote; `None` when it replied.
+    ///
+    /// Of the kind `Unreachable` when there was no connection to it, `TimedOut` when it has not replied
+    /// [`within`](NodeVote::within).
     pub error: Option<StoreError>,
-    /// How long it had to answer.
+    /// How long it had to reply.
     pub within: Duration,
 }
 
 impl NodeVote {
-    /// Why there is no connection, without the address.
+    /// Describes why there is no connection, without the address.
     fn cause(&self, error: &StoreError) -> String {
         let met = error.source().and_then(|source| source.downcast_ref());
         let met = met.map(|met: &io::Error| {
@@ -210,7 +213,7 @@ impl fmt::Display for NodeVote {
     }
 }
 
-/// A question to all nodes on which no majority has said the same.
+/// The replies of all nodes, when no majority has given the same.
 #[derive(Debug, Clone)]
 pub(crate) struct Tally {
     pub(crate) granted: usize,

@@ -1,33 +1,33 @@
-//! What one node of a quorum has said.
+//! The vote of one node of a quorum.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::kind::ErrorKind;
 
-/// What a node of a [`Quorum`](crate::Quorum) has said.
+/// The vote of a node of a [`Quorum`](crate::Quorum).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Vote {
-    /// The lock was free there. The vote has been taken back.
+    /// The lock was free there. The vote has been withdrawn.
     Granted,
-    /// Another holds it there.
+    /// Another client holds it there.
     Busy {
-        /// The id of the client that does; `None` when a foreign library does.
+        /// The id of that client; `None` when a foreign library holds it.
         holder: Option<String>,
     },
-    /// It came up too lately to know what it granted before, and votes again after `rest`.
+    /// It started too recently to know what it granted before, and votes again after `rest`.
     NotVoting {
-        /// How long it still stays out.
+        /// How long it still stays out of votes.
         rest: Duration,
     },
     /// No connection, or no answer: [`NodeVote::error`](crate::NodeVote::error) tells which.
     Silent,
-    /// It answered with a refusal.
+    /// It replied with a refusal.
     Failed(ErrorKind),
     /// It is the same server as a node before it, and both have one vote.
     SameServer,
-    /// It has answered, and too few have answered the same.
+    /// It replied, but too few nodes have replied the same.
     Answered,
 }
 
