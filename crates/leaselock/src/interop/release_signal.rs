@@ -1,4 +1,4 @@
-//! What tells whoever tries for a lock without a line that it may be free.
+//! Wake-ups for waiters of a lock without a queue: it may be free.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,17 +18,17 @@ use crate::script::Value;
 use crate::store::redis::DedicatedConnection;
 use crate::store::subscriptions::Subscription;
 
-/// How one waiter is told.
+/// How one waiter is woken.
 enum Ring {
-    /// Everybody who listens hears each release.
+    /// Every subscriber receives each release.
     Subscription(Subscription),
-    /// The server may tell what happens to the key, or nothing: the timer goes on.
+    /// The server may report changes of the key, or nothing: polling continues.
     News(Subscription, RateLimit),
-    /// Each release wakes one, who takes an element out of a list.
+    /// Each release wakes one waiter, which takes an element out of a list.
     Signal(Signal),
 }
 
-/// Listens as the users of the lock do. What is told from then on is heard, if anything is.
+/// Subscribes as the users of the lock do. From then on wake-ups arrive, if there are any.
 pub(crate) async fn listen(
     connections: &Connections,
     protocol: Protocol,
@@ -87,8 +87,9 @@ impl ReleaseSignal for Ring {
     }
 }
 
-/// Blocks on a list, on the client's own thread and over a connection of its own. An element that was taken and had no
-/// use is put back, because it was to wake somebody.
+/// Blocks on a list, on the client's own thread and over a dedicated connection.
+///
+/// An element that was taken without use is put back, because it was meant to wake some waiter.
 struct Signal {
     shared: Arc<Shared>,
     ready: watch::Receiver<bool>,
@@ -97,22 +98,22 @@ struct Signal {
 
 #[derive(Default)]
 struct Shared {
-    /// An element was taken, and nobody has tried since.
+    /// True if an element was taken, and no waiter has tried since.
     taken: AtomicBool,
     rung: Notify,
     goes_on: Notify,
-    /// Nobody waits any more.
+    /// True if no task waits any more.
     over: AtomicBool,
-    /// What the server calls the connection, to end its blocking; 0 when that is not known.
+    /// The connection's id on the server, to end its blocking; 0 when it is not known.
     connection: std::sync::atomic::AtomicI64,
 }
 
-/// So long a connection blocks at a time, so that one that nobody could end ends soon.
+/// How long a connection blocks at a time, so that one that cannot be unblocked ends soon.
 #[cfg(feature = "redis")]
 const BLOCKS_SECONDS: &str = "5";
 #[cfg(feature = "redis")]
 const BLOCKS: Duration = Duration::from_secs(5);
-/// For everything that does not block.
+/// The timeout of everything that does not block.
 const WITHIN: Duration = Duration::from_secs(1);
 
 impl Signal {
@@ -145,7 +146,7 @@ impl Drop for Signal {
         self.shared.goes_on.notify_one();
         let id = self.shared.connection.load(Ordering::SeqCst);
         let store = self.connections.thread_store.clone();
-        // The server says to the connection itself whether it was in time.
+        // The server's reply on the connection itself says whether this was in time.
         drop(self.connections.thread.spawn(async move {
             if id != 0 {
                 drop(
@@ -170,7 +171,7 @@ impl Taker {
             if let Err(error) = self.session(&ready).await {
                 tracing::debug!(list = self.list, %error, "not listening; the waiter has its timer only");
                 ready.send_replace(false);
-                self.shared.rung.notify_one(); // something may have been missed
+                self.shared.rung.notify_one(); // a message may have been missed
                 self.shared.taken.store(false, Ordering::SeqCst);
                 tokio::time::sleep(WITHIN).await;
             }
@@ -188,7 +189,7 @@ impl Taker {
     #[cfg(feature = "redis")]
     async fn session(&self, ready: &watch::Sender<bool>) -> Result<(), StoreError> {
         let mut private: DedicatedConnection = self.connections.private(WITHIN).await?;
-        // Whoever may not ask goes on blocking for a moment when nobody waits any more.
+        // A user without this right goes on blocking for a moment when no task waits any more.
         if let Ok(Value::Int(id)) = private.ask(&["CLIENT", "ID"], WITHIN).await {
             self.shared.connection.store(id, Ordering::SeqCst);
         }
@@ -212,7 +213,7 @@ impl Taker {
         std::future::pending().await
     }
 
-    /// As a release would, for whoever waits elsewhere.
+    /// Pushes the element, as a release would, for waiters of other clients.
     async fn put_back(&self) {
         let commands: [&[&str]; 2] = [
             &["LPUSH", &self.list, "1"],

@@ -1,4 +1,4 @@
-//! What an operator should know about a quorum: each node, and what they are together.
+//! The operator's report about a quorum: each node, and all of them together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::base::error::StoreError;
 use crate::store::report::{Check, Fit, Kept, NodeReport, Promise, Report};
 
 impl QuorumStore {
-    /// Examines every node. One that does not answer is a finding and no error.
+    /// Examines every node. One that does not reply is a finding and not an error.
     pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
         let mut asked = Vec::new();
         for node in self.nodes.iter().map(Arc::clone) {
@@ -64,7 +64,7 @@ impl QuorumStore {
         vec![had, restart, Promise::new(Kept::No, order)]
     }
 
-    /// Whether it is a server of its own, and whether it votes.
+    /// Reports whether it is a server of its own, and whether it votes.
     async fn identity(&self, at: usize, node: &Member, within: Duration) -> Vec<Check> {
         let terms = &self.common.terms;
         let Ok((birth, _)) = node.birth(self.until(within)).await else {

@@ -1,8 +1,8 @@
-//! Which server answers, and from when on it may vote. Pure.
+//! Which server replies, and when it may vote. Pure.
 //!
-//! A server that comes up empty has forgotten what it granted, so it stays out of votes until the longest lease that it
-//! could have known of has ended: the delayed restart of the Redlock algorithm (redis.io, *Distributed locks with
-//! Redis*). A restart breaks every connection, so it is enough to ask once for each.
+//! A server that starts empty has forgotten what it granted. So it stays out of votes until the longest lease that it
+//! could have known has expired. This is the delayed restart of the Redlock algorithm (redis.io, *Distributed locks
+//! with Redis*). A restart breaks every connection, so one request for each connection is enough.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -10,24 +10,24 @@ use std::time::Duration;
 use crate::base::clock::Moment;
 use crate::base::ttl::Drift;
 
-/// The server counts whole seconds, by a clock that it reads now and then.
+/// The server counts whole seconds, by a clock that it reads at intervals.
 const ROUNDING: Duration = Duration::from_secs(1);
 
-/// What a server says about itself.
+/// What a server reports about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Eligibility {
-    /// Stands for its run id, which is new with every start.
+    /// A hash of its run id, which is new with every start.
     pub(crate) server: u64,
-    /// How long it had been up, at least,
+    /// How long it had been running, at least,
     up: Duration,
     /// at this moment.
     at: Moment,
-    /// Its clock, in microseconds, when it says so.
+    /// Its clock, in microseconds, when it reports that.
     pub(crate) time_us: Option<u64>,
 }
 
 impl Eligibility {
-    /// Understands `INFO server`, whose answer came at `received`.
+    /// Parses `INFO server`, whose reply came at `received`.
     pub(crate) fn read(info: &str, received: Moment) -> Option<Self> {
         let field = |name: &str| {
             let lines = info.lines();
@@ -47,7 +47,7 @@ impl Eligibility {
         })
     }
 
-    /// How long it still stays out, when the longest lease lasts so long; zero for one that votes.
+    /// Returns how long it stays out of votes, given the longest lease; zero for a server that votes.
     pub(crate) fn stays_out(&self, longest: Duration, drift: Drift, now: Moment) -> Duration {
         let up = self.up + now.saturating_since(self.at);
         (longest + drift.over(longest)).saturating_sub(up)

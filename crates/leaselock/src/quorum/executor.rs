@@ -1,4 +1,4 @@
-//! Who runs operations: one store, or a majority of several servers.
+//! The executor of operations: one store, or a majority of several servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::store::{Capabilities, Holder, SharedSink, Sink, Store, Timed, Traffic
 
 /// One store or several. Clones share everything; `another_lane` has connections of its own.
 ///
-/// What only one store can do is refused by a majority, or is what a store without that ability answers.
+/// An operation that only one store supports is refused by a majority, or answered as by a store without it.
 #[derive(Debug, Clone)]
 pub(crate) enum Executor {
     One(Store),
@@ -30,7 +30,7 @@ pub(crate) enum Executor {
     Majority(QuorumStore),
 }
 
-/// Runs the same expression on whichever this is.
+/// Evaluates the same expression on either variant.
 macro_rules! each {
     ($executor:expr, $inner:ident => $body:expr) => {
         match $executor {
@@ -41,7 +41,7 @@ macro_rules! each {
     };
 }
 
-/// What only one server can do, and what stands for it elsewhere.
+/// Evaluates what only one server supports, or its substitute elsewhere.
 macro_rules! on_server {
     ($executor:expr, $server:ident => $body:expr, else $elsewhere:expr) => {
         match $executor {
@@ -53,7 +53,7 @@ macro_rules! on_server {
 }
 
 impl Executor {
-    /// The one store.
+    /// Returns the one store.
     pub(crate) fn one(&self) -> Option<&Store> {
         match self {
             Executor::One(store) => Some(store),
@@ -62,7 +62,7 @@ impl Executor {
         }
     }
 
-    /// The several servers.
+    /// Returns the several servers.
     #[cfg(feature = "redis")]
     pub(crate) fn majority(&self) -> Option<&QuorumStore> {
         match self {
@@ -71,7 +71,7 @@ impl Executor {
         }
     }
 
-    /// Several servers agree on nothing but a lease.
+    /// Returns the one store; several servers agree on nothing but a lease.
     fn one_for(&self, what: impl FnOnce() -> &'static str) -> Result<&Store, StoreError> {
         let refused = || {
             let what = what();
@@ -81,7 +81,7 @@ impl Executor {
         self.one().ok_or_else(refused)
     }
 
-    /// Runs an operation and understands its answer. Returns within `within`, give or take scheduling.
+    /// Runs an operation and reads its answer. Returns within `within`, give or take scheduling.
     pub(crate) async fn ask<O: Votable>(
         &self,
         operation: &O,
@@ -90,11 +90,11 @@ impl Executor {
         match self {
             Executor::One(store) => store.ask(operation, within).await,
             #[cfg(feature = "redis")]
-            Executor::Majority(quorum) => Box::pin(quorum.ask(operation, within, None)).await, // large, as is what it is made of
+            Executor::Majority(quorum) => Box::pin(quorum.ask(operation, within, None)).await, // the future is large
         }
     }
 
-    /// The same for what is not voted on.
+    /// Runs an operation without a vote.
     pub(crate) async fn ask_one<O: Operation>(
         &self,
         operation: &O,
@@ -104,8 +104,9 @@ impl Executor {
         store.ask(operation, within).await
     }
 
-    /// The same as [`ask`](Executor::ask), and what time it was on the server, whatever it says. Several servers have
-    /// no time in common.
+    /// Runs [`ask`](Executor::ask) and returns the server's time too, whatever the outcome.
+    ///
+    /// Several servers have no time in common.
     pub(crate) async fn ask_when<O: Votable>(
         &self,
         operation: &O,
@@ -114,7 +115,7 @@ impl Executor {
         self.ask_hearing(operation, within, |_, _| {}).await
     }
 
-    /// The same. A majority tells `hears` what each node has answered, also when that comes after the outcome.
+    /// Runs it, and a majority passes each node's reply to `hears`, even after the outcome.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn ask_hearing<O: Votable>(
         &self,
@@ -140,25 +141,26 @@ impl Executor {
         each!(self, store => store.listen(channel, sink).await)
     }
 
-    /// Who hears changing channels. They ring as long as somebody serves them.
+    /// Returns the subscriptions to changing channels, which work while a task serves them.
     pub(crate) fn bells(&self) -> Arc<Subscriptions> {
         on_server!(self, server => server.bells(), else Subscriptions::deaf())
     }
 
-    /// Where each lock has a place of its own: who hears channels where this key lies, and whether those are to be
-    /// sharded. It may lie elsewhere later.
+    /// Returns the subscriptions at this key's node, and whether its channels are sharded.
+    ///
+    /// For stores where each lock has its own node. The key may move later.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) fn bells_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
         on_server!(self, server => server.bells_at(key), else None)
     }
 
-    /// From now on whoever waits can be told there.
+    /// Enables wake-ups there from now on.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) fn hear_at_nodes(&self, sink: SharedSink) {
         on_server!(self, server => server.hear_at_nodes(sink), else {});
     }
 
-    /// Hears what the bells want, for ever, across reconnects; stops when dropped.
+    /// Serves the subscriptions, for ever, across reconnects; stops when dropped.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn serve(&self, bells: &Arc<Subscriptions>) {
         on_server!(self, server => server.serve(bells).await, else std::future::pending().await)
@@ -169,47 +171,50 @@ impl Executor {
         each!(self, store => store.follow(holder).await)
     }
 
-    /// The channel on which the store may tell what happens to a key, whoever does it.
+    /// Returns the channel on which the store may report what any client does to a key.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) fn news_of(&self, key: &str) -> Option<String> {
         on_server!(self, server => server.news_of(key), else None)
     }
 
-    /// From now on whoever waits can be told over the connection of the requests too: the sink runs in the runtime of
-    /// whoever made that connection, hears a gap when it ends, and must not block.
+    /// Enables wake-ups over the connection of the requests too.
+    ///
+    /// The sink runs in the runtime that made that connection, is told of a gap when the connection ends, and must not
+    /// block.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) fn hear_along(&self, channel: &str, sink: Sink) {
         on_server!(self, server => server.hear_along(channel, sink), else {});
     }
 
-    /// Messages arrive over the connection of the requests at present, in the runtime of whoever asks.
+    /// True if messages now arrive over the connection of the requests, in the caller's runtime.
     pub(crate) fn hears(&self) -> bool {
         on_server!(self, server => server.hears(), else false)
     }
 
-    /// The same for the connection that a request would go over: there may be none yet, and it may turn out not to.
+    /// True if that holds for the connection of the next request: it may not exist yet, and may turn out otherwise.
     pub(crate) fn would_hear(&self) -> bool {
         on_server!(self, server => server.would_hear(), else false)
     }
 
-    /// The same, after having tried to bring that about.
+    /// Returns the same, after an attempt to bring that about.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn listens(&self, within: Duration) -> bool {
         on_server!(self, server => server.listens(within).await, else false)
     }
 
-    /// Replicas can be waited for.
+    /// True if a request can wait for replicas.
     pub(crate) fn has_replicas(&self) -> bool {
         on_server!(self, server => server.has_replicas(), else false)
     }
 
-    /// What other ways of locking consist of can be sent: only to a server, where others lock in those ways.
+    /// True if plain commands of other protocols can be sent: only a server has other programs that lock in those.
     pub(crate) fn has_commands(&self) -> bool {
         on_server!(self, _server => true, else false)
     }
 
-    /// Strict mode is for what can forget: a folder's leases end with the machine that they are on, and a majority
-    /// does not forget.
+    /// Refuses strict mode for a store that cannot forget.
+    ///
+    /// A folder's leases end with their machine, and a majority does not forget.
     pub(crate) fn can_be_strict(&self) -> Result<(), StoreError> {
         if self.has_commands() {
             return Ok(());
@@ -223,17 +228,17 @@ impl Executor {
         ))
     }
 
-    /// Each key may lie on a server of its own.
+    /// True if each key may be on a server of its own.
     pub(crate) fn is_cluster(&self) -> bool {
         on_server!(self, server => server.is_cluster(), else false)
     }
 
-    /// Answers come from servers each of which has a clock of its own.
+    /// True if replies come from several servers, each with a clock of its own.
     pub(crate) fn has_clocks(&self) -> bool {
         self.one().is_none() || self.is_cluster()
     }
 
-    /// One command that is no script.
+    /// Runs one command that is not a script.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn plain(
         &self,
@@ -243,7 +248,7 @@ impl Executor {
         on_server!(self, server => server.plain(words, within).await, else Err(no_commands()))
     }
 
-    /// Several as one transaction, and the answer of each.
+    /// Runs several commands as one transaction, and returns the reply of each.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn together(
         &self,
@@ -253,7 +258,7 @@ impl Executor {
         on_server!(self, server => server.together(commands, within).await, else Err(no_commands()))
     }
 
-    /// A connection for one purpose, moved by the runtime of this handle.
+    /// Opens a dedicated connection, driven by the runtime of this handle.
     #[cfg(feature = "redis")]
     pub(crate) async fn private(
         &self,
@@ -263,7 +268,7 @@ impl Executor {
         on_server!(self, server => server.private(handle, within).await, else Err(no_commands()))
     }
 
-    /// Adds to the report what Sentinels say, if this server has any; leases of this ttl are to outlive a failover.
+    /// Adds to the report what Sentinels say, if this server has any; leases of this ttl must outlive a failover.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables, clippy::unused_async))]
     pub(crate) async fn examine_sentinels(&self, report: &mut Report, ttl: Duration) {
         #[cfg(feature = "redis")]
@@ -280,7 +285,7 @@ impl Executor {
         each!(self, store => store.may_wake(channel, within).await)
     }
 
-    /// See [`Store::scan`]. Each node of several has other keys.
+    /// Scans the keys; see [`Store::scan`]. Each node of several has other keys.
     pub(crate) async fn scan(
         &self,
         cursor: u64,
@@ -296,7 +301,7 @@ impl Executor {
         each!(self, store => store.examine(within).await)
     }
 
-    /// Waits for what the nodes still clean up, at most for `within`.
+    /// Waits for the cleanup of the nodes, at most for `within`.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables, clippy::unused_async))]
     pub(crate) async fn is_clean(&self, within: Duration) {
         #[cfg(feature = "redis")]
@@ -319,7 +324,7 @@ impl Executor {
         each!(self, store => store.capabilities())
     }
 
-    /// See [`Store::epoch`]. Several servers have not one connection, and nobody compares times of different ones.
+    /// See [`Store::epoch`]. Several servers have several connections, and their times are never compared.
     pub(crate) fn epoch(&self) -> Option<u64> {
         self.one()?.epoch()
     }
@@ -329,7 +334,7 @@ impl Executor {
         self.one()?.traffic(key)
     }
 
-    /// The same over connections of its own.
+    /// Returns the same over connections of its own.
     pub(crate) fn another_lane(&self) -> Executor {
         match self {
             Executor::One(store) => Executor::One(store.another_lane()),
@@ -350,7 +355,7 @@ impl Executor {
         self.one()?.session_descriptor()
     }
 
-    /// The store or the servers in words, without secrets.
+    /// Describes the store or the servers, without secrets.
     pub(crate) fn describe(&self) -> String {
         each!(self, store => store.describe())
     }

@@ -1,5 +1,7 @@
-//! Asking all nodes at once. Whoever asks has the outcome as soon as it is decided; requests that are still on their way
-//! then go on by themselves, because one that is dropped may be carried out all the same, and nobody would know.
+//! Requests to all nodes at once.
+//!
+//! The caller gets the outcome as soon as it is decided. Requests that are still on their way continue by themselves. A
+//! node may carry out a dropped request all the same, and no task would learn of that.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,16 +14,16 @@ use tokio::runtime::Handle;
 
 use super::tally::{Absent, Votes};
 
-/// What a node said, and which server it is.
+/// A node's reply, and which server it is.
 pub(super) type Said<R> = (Result<R, Absent>, Option<u64>);
 type Request<R> = Pin<Box<dyn Future<Output = Said<R>> + Send>>;
 
-/// One question to several nodes.
+/// One request to several nodes.
 pub(crate) struct FanOut<R: Send + 'static> {
     votes: Votes<R>,
-    /// The outcome is known.
+    /// True if the outcome is known.
     over: Arc<AtomicBool>,
-    /// By node.
+    /// The pending requests, by node.
     on_their_way: Vec<(usize, Request<R>)>,
 }
 
@@ -34,7 +36,7 @@ impl<R: Send + 'static> FanOut<R> {
         }
     }
 
-    /// The question was lost: what has not left yet is not asked for any more.
+    /// Cancels requests that have not left yet, because the vote failed.
     pub(crate) fn call_off(&self) {
         self.over.store(true, Ordering::SeqCst);
     }
@@ -55,7 +57,7 @@ impl<R: Send + 'static> FanOut<R> {
         &self.votes
     }
 
-    /// Waits for the next answer and tells whose it is; `None` when there is none left.
+    /// Waits for the next reply and returns its node; `None` when there is none left.
     ///
     /// # Cancel safety
     /// Safe: the requests go on.
@@ -85,9 +87,9 @@ impl<R: Send + 'static> Drop for FanOut<R> {
         if left.is_empty() {
             return;
         }
-        // Here and not on the client's thread: their connection ends with this runtime, and their timers do.
+        // Here and not on the client's thread: their connections and timers belong to this runtime.
         if let Ok(runtime) = Handle::try_current() {
-            // One task for all of them: a second one would wake another thread of the runtime to share the work.
+            // One task for all of them: a second would wake another thread of the runtime to share the work.
             drop(runtime.spawn(poll_fn(move |cx| {
                 left.retain_mut(|(_, request)| request.as_mut().poll(cx).is_pending());
                 if left.is_empty() {

@@ -1,4 +1,4 @@
-//! Several servers as one store: what is sent to all of them, and what is made of their answers.
+//! Several servers as one store: requests to all of them, and their combined reply.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,15 +30,15 @@ pub(crate) struct QuorumStore {
     runs_on: Arc<OnceLock<Handle>>,
 }
 
-/// Told what each node has answered, also when that comes after the outcome.
+/// A callback for each node's reply, even after the outcome.
 pub(crate) type Hears<R> = Arc<dyn Fn(usize, &R) + Send + Sync>;
 
-/// In which way the nodes are asked.
+/// Which nodes may reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// Only a server that knows all it has granted may answer.
+    /// Only a server that knows all it has granted.
     ToVote,
-    /// Every server may.
+    /// Every server.
     ToSay,
 }
 
@@ -65,13 +65,14 @@ impl QuorumStore {
         }
     }
 
-    /// What is left to clean up is cleaned up there.
+    /// Runs the remaining cleanup on this runtime.
     pub(crate) fn clean_up_on(&self, handle: &Handle) {
-        drop(self.runs_on.set(handle.clone())); // once is enough
+        drop(self.runs_on.set(handle.clone())); // the first one is enough
     }
 
-    /// Waits until nothing is left to clean up on any node, at most for `within`: a node that is gone is not waited for
-    /// any longer.
+    /// Waits until no node has cleanup left, at most for `within`.
+    ///
+    /// It does not wait longer for a node that is gone.
     pub(crate) async fn is_clean(&self, within: Duration) {
         const EACH: Duration = Duration::from_millis(2);
         let until = self.until(within.min(self.common.terms.node_timeout));
@@ -84,12 +85,12 @@ impl QuorumStore {
         }
     }
 
-    /// The longest ttl that a lease may have.
+    /// Returns the longest ttl that a lease may have.
     pub(crate) fn longest(&self) -> Duration {
         self.common.terms.longest
     }
 
-    /// A lease that lasts longer would outlive what a node is thought to have forgotten.
+    /// Refuses a lease that would outlive the time for which a restarted node stays out.
     pub(crate) fn takes(&self, ttl: Duration) -> Result<(), InvalidInput> {
         let longest = self.longest();
         if ttl <= longest {
@@ -101,13 +102,15 @@ impl QuorumStore {
         )))
     }
 
-    /// By how much a proposed fencing token may be behind a node's clock: no number that was granted in a former life
-    /// of a node is that young, because the node has stayed out for the whole of that time.
+    /// Returns how far a proposed fencing token may be behind a node's clock.
+    ///
+    /// No token that an earlier process of the node granted is that young, because the node has stayed out for all of
+    /// that time.
     pub(crate) fn behind(&self) -> Duration {
         self.common.terms.longest / 4
     }
 
-    /// As [`propose`](QuorumStore::propose) has it; 0 for whoever wants none.
+    /// Proposes as [`propose`](QuorumStore::propose) does; 0 for a caller without fencing.
     pub(crate) async fn propose_if(&self, fencing: bool, within: Duration) -> u64 {
         if fencing {
             self.propose(within).await
@@ -116,10 +119,10 @@ impl QuorumStore {
         }
     }
 
-    /// A fencing token to propose; 0 when no server's time is known.
+    /// Proposes a fencing token; 0 when no server's time is known.
     ///
-    /// The first of a client waits until a majority has said what time it is. Whoever connects asks for that anyway, so
-    /// it costs no trip, and a proposal that knows nothing would cost one.
+    /// The first proposal of a client waits until a majority has reported its time. Connecting asks for that anyway, so
+    /// it costs no round trip; a proposal without it would cost one.
     pub(crate) async fn propose(&self, within: Duration) -> u64 {
         let known = self.common.times.propose(CLOCK.now());
         if known != 0 {
@@ -145,7 +148,7 @@ impl QuorumStore {
         self.common.times.asked_for(least);
     }
 
-    /// Asks those nodes that are `among`.
+    /// Sends a request to the nodes that are `among`.
     pub(crate) fn poll<O: Votable>(
         &self,
         operation: &O,
@@ -193,7 +196,7 @@ impl QuorumStore {
         poll
     }
 
-    /// What the nodes say together, as soon as that is decided.
+    /// Runs an operation, and returns the combined reply as soon as that is decided.
     pub(crate) async fn ask<O: Votable>(
         &self,
         operation: &O,
@@ -212,7 +215,7 @@ impl QuorumStore {
         Err(self.no_majority(poll.votes(), |_| Vote::Answered, true))
     }
 
-    /// Too few nodes have said the same.
+    /// Creates the error of too few equal replies.
     pub(crate) fn no_majority<R>(
         &self,
         votes: &Votes<R>,
@@ -244,7 +247,7 @@ impl QuorumStore {
         StoreError::no_majority(kind_of(votes), tally, maybe_applied)
     }
 
-    /// Messages of any node are heard. They are missed only when no node is heard.
+    /// Subscribes at every node. Messages are missed only when no node is connected.
     pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
         let sink: Arc<dyn Fn(Event) + Send + Sync> = Arc::from(sink);
         let heard = Arc::new(AtomicUsize::new(0));
@@ -267,7 +270,7 @@ impl QuorumStore {
                         _ => 0,
                     };
                     if others > 0 {
-                        return; // they tell of the same
+                        return; // they report the same
                     }
                     sink(event);
                 });
@@ -277,7 +280,7 @@ impl QuorumStore {
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Whether most nodes let the user tell whoever listens to the channel of a release; `None` when too few say so.
+    /// True if most nodes let the user publish to the channel; `None` when too few say so.
     pub(crate) async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
         let mut asked = tokio::task::JoinSet::new();
         for node in self.nodes.iter().map(Arc::clone) {
@@ -310,7 +313,7 @@ impl QuorumStore {
         std::future::pending().await
     }
 
-    /// Puts the scripts onto every node as functions.
+    /// Loads the scripts onto every node as functions.
     pub(crate) async fn load_functions(
         &self,
         library: &'static Library,
@@ -344,7 +347,7 @@ impl QuorumStore {
     }
 }
 
-/// A request that cleans up, from when it is made until it is over or left to the mop.
+/// A cleanup request, from its creation until it ends or goes to the repair.
 struct Cleaning {
     common: Arc<Common>,
     mop: Arc<Repair>,
@@ -371,7 +374,7 @@ pub(super) fn not_votable(what: &str) -> StoreError {
     StoreError::refused(ErrorKind::Unsupported, message)
 }
 
-/// What most of those who are missing have met.
+/// Returns the most frequent kind of error.
 fn kind_of<R>(votes: &Votes<R>) -> ErrorKind {
     let kind = |absent: &Absent| match absent {
         Absent::NotVoting(_) => ErrorKind::NotServing,
@@ -379,7 +382,7 @@ fn kind_of<R>(votes: &Votes<R>) -> ErrorKind {
     };
     let kinds: Vec<ErrorKind> = votes.absent().map(kind).collect();
     let often = |kind: &ErrorKind| kinds.iter().filter(|other| *other == kind).count();
-    // What may pass by itself is told in the first place, because a waiter goes on then.
+    // A transient error comes first, because a waiter continues then.
     let most = kinds
         .iter()
         .copied()

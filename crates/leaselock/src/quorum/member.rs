@@ -1,4 +1,4 @@
-//! One node of a quorum: its server, over one connection, and whether that may vote.
+//! One node of a quorum: its server, over one connection, and whether the server may vote.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -18,26 +18,26 @@ use crate::store::redis::RedisStore;
 
 const CLOCK: Clock = Clock::boot();
 
-/// What all who share a quorum's locks agree on, and how it is asked.
+/// Settings that all clients of a quorum's locks agree on, and how nodes are queried.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
-    /// How long one node may take; as long as the request when that is less.
+    /// How long one node may take; the whole request's timeout when that is less.
     pub(crate) node_timeout: Duration,
     /// No lease lasts longer.
     pub(crate) longest: Duration,
-    /// A server that came up within the longest lease does not vote.
+    /// True if a server that started within the longest lease does not vote.
     pub(crate) delayed_restart: bool,
     pub(crate) drift: Drift,
 }
 
-/// What the lanes of a quorum share.
+/// What the connections of a quorum share.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) terms: Terms,
     pub(super) times: Proposals,
-    /// How many requests that clean up are on their way.
+    /// How many cleanup requests are on their way.
     pub(super) cleaning: AtomicUsize,
-    /// Which server each node was at the latest look; 0 for never.
+    /// Which server each node was at the latest check; 0 for never.
     servers: Vec<AtomicU64>,
 }
 
@@ -56,17 +56,17 @@ impl Common {
         (server != 0).then_some(server)
     }
 
-    /// The node before this one that is the same server.
+    /// Returns an earlier node that is the same server.
     pub(super) fn twin(&self, at: usize) -> Option<usize> {
         let server = self.server(at)?;
         (0..at).find(|before| self.server(*before) == Some(server))
     }
 }
 
-/// The right to be the next whose request leaves, of whoever had to wait for the connection.
+/// The right to send the next request, for callers that waited for the connection.
 pub(super) type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
 
-/// The turn is over when the request has left, which it does when it is asked for the first time.
+/// Ends the turn when the request has left, which is when it is first polled.
 async fn in_turn<T>(turn: Option<Turn<'_>>, request: impl Future<Output = T>) -> T {
     let mut request = pin!(request);
     if turn.is_some() {
@@ -79,24 +79,24 @@ async fn in_turn<T>(turn: Option<Turn<'_>>, request: impl Future<Output = T>) ->
     request.await
 }
 
-/// One node, over a connection that its lane has.
+/// One node, over one connection.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) store: RedisStore,
     at: usize,
     common: Arc<Common>,
-    /// Who answers over which connection.
+    /// The server behind each connection.
     known: Mutex<Option<Known>>,
-    /// Held by whoever finds that out, so that requests which wait for it leave in the order in which they came.
+    /// Held by the task that finds that out, so that waiting requests leave in the order in which they came.
     first: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
 struct Known {
-    /// Over this connection.
+    /// The connection to which this applies.
     epoch: Option<u64>,
     birth: Eligibility,
-    /// What the server has run for us, and so needs not be sent again as a whole.
+    /// Scripts that the server has run for us, and that need not be sent again as a whole.
     scripts: Vec<&'static str>,
 }
 
@@ -115,10 +115,10 @@ impl Member {
         Member::new(self.store.another_lane(), self.at, &self.common)
     }
 
-    /// What the server answers, when it may vote.
+    /// Runs a call on a server that may vote.
     ///
-    /// `over`: the outcome is known, and a vote that has not left yet is not asked for any more. What takes it back may
-    /// have overtaken it while it waited for a connection.
+    /// `over`: the outcome is known, and a vote that has not left yet is not sent any more. Its withdrawal may have
+    /// overtaken it while it waited for a connection.
     pub(super) async fn vote(
         &self,
         call: &Call,
@@ -135,22 +135,25 @@ impl Member {
         }
         let left = until.saturating_since(CLOCK.now());
         let answer = in_turn(turn, self.run(call, left)).await?;
-        // It came over another connection, when that has changed, and so perhaps from another life of the server.
+        // If the connection has changed, the reply came over another one, and perhaps from an earlier process of the
+        // server.
         drop(self.may_vote(until).await?);
         Ok(answer)
     }
 
-    /// What the server answers, however young it is.
+    /// Runs a call on the server, however recently it started.
     pub(super) async fn ask(&self, call: &Call, within: Duration) -> Result<Answer, Absent> {
         let until = CLOCK.now().plus(within);
-        let born = self.birth(until).await; // so that one server that is listed twice is counted once
+        let born = self.birth(until).await; // so that one server that is listed twice counts once
         let turn = born.ok().and_then(|(_, turn)| turn);
         let left = until.saturating_since(CLOCK.now());
         in_turn(turn, self.run(call, left)).await
     }
 
-    /// Sends a script as a whole the first time: asked for by its hash it would be sent a second time when the server
-    /// does not have it, and what was sent meanwhile, such as a withdrawal of this vote, would have overtaken it.
+    /// Runs a script, sent as a whole the first time.
+    ///
+    /// By its hash, it would be sent a second time when the server does not have it. Requests that were sent meanwhile,
+    /// such as a withdrawal of this vote, would have overtaken it.
     async fn run(&self, call: &Call, within: Duration) -> Result<Answer, Absent> {
         let script = call.script.name;
         let is_new = self.now_known(|known| !known.scripts.contains(&script));
@@ -180,8 +183,10 @@ impl Member {
         }
     }
 
-    /// Which server answers over the present connection. Asks once for each. Whoever had to wait for that has a turn: who
-    /// comes later waits until it is given up, also when the server is known by then.
+    /// Returns the server behind the present connection, with one request for each connection.
+    ///
+    /// A caller that waited for that has a turn. Later callers wait until the turn ends, even when the server is known
+    /// by then.
     pub(super) async fn birth(
         &self,
         until: Moment,
@@ -207,7 +212,7 @@ impl Member {
                 _ => None,
             };
             let birth = birth.ok_or_else(|| self.nameless())?;
-            // With none before and one since, the answer came over that one.
+            // With no connection before and one since, the reply came over that one.
             if epoch == latest || (epoch, latest) == (Some(0), Some(1)) {
                 *self.known() = Some(Known {
                     epoch: latest,
@@ -224,11 +229,11 @@ impl Member {
     }
 
     fn known_birth(&self) -> Option<Eligibility> {
-        let is_connected = self.store.is_connected(); // else whoever comes next waits too, and could be the first to leave
+        let is_connected = self.store.is_connected(); // else the next caller waits too, and could be the first to leave
         self.now_known(|known| known.birth).filter(|_| is_connected)
     }
 
-    /// What is known of the server behind the present connection.
+    /// Reads what is known of the server behind the present connection.
     fn now_known<T>(&self, about: impl FnOnce(&mut Known) -> T) -> Option<T> {
         let epoch = self.store.epoch();
         let mut known = self.known();

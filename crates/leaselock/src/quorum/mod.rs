@@ -1,8 +1,8 @@
 //! Leases on a majority of independent servers: the Redlock algorithm (redis.io, *Distributed locks with Redis*).
 //!
-//! Every node is an ordinary server. An operation is sent to all of them at once, and says itself what their answers
-//! come to together; counting and arithmetic are apart from sending. Nobody waits for a node that cannot change the
-//! outcome any more.
+//! Every node is an ordinary server. A quorum sends an operation to all of them at once, and the operation itself
+//! combines their replies. Counting and arithmetic are apart from sending. No caller waits for a node that cannot
+//! change the outcome any more.
 
 #[cfg(feature = "redis")]
 mod doctor;

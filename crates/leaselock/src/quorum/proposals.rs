@@ -1,7 +1,7 @@
 //! Which fencing token to propose: the newest time of any server, never one of our own clock.
 //!
-//! An answer says what a server's clock showed before it came; what has passed since then by our own clock, which only
-//! measures how long, makes it a time not later than that server's now. So wall clocks of clients do not matter.
+//! A reply carries what a server's clock showed before it came. The time that has passed since then is added, measured
+//! by our own clock. The sum is not later than that server's now, so wall clocks of clients do not matter.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::base::clock::Moment;
 use crate::base::fence::Fence;
 
-/// What a server said so long ago counts only when no other has said anything since: clocks run apart.
+/// A report older than this counts only when no other node has reported since: clocks drift apart.
 const FRESH: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -17,9 +17,9 @@ pub(crate) struct Proposals(Mutex<Known>);
 
 #[derive(Debug)]
 struct Known {
-    /// Of each node, what its clock showed and when that came.
+    /// For each node, what its clock showed and when that report came.
     nodes: Vec<Option<(u64, Moment)>>,
-    /// The highest fencing token that was proposed or asked for.
+    /// The highest fencing token that was proposed or required.
     highest: u64,
 }
 
@@ -35,12 +35,14 @@ impl Proposals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A node's clock showed this when its answer left, which came at `received`.
+    /// Records a node's clock when its reply left, which came at `received`.
     pub(crate) fn showed(&self, node: usize, time_us: u64, received: Moment) {
         self.known().nodes[node] = Some((time_us, received));
     }
 
-    /// A node asks for at least this. One that no node accepts would make all later proposals vain.
+    /// Records that a node requires at least this.
+    ///
+    /// A number that no node accepts would make all later proposals vain.
     pub(crate) fn asked_for(&self, least: u64) {
         if least >= Fence::END {
             return;
@@ -49,7 +51,7 @@ impl Proposals {
         known.highest = known.highest.max(least.saturating_sub(1));
     }
 
-    /// The next proposal, larger than all before; 0 when nothing is known yet.
+    /// Returns the next proposal, larger than all before; 0 when nothing is known yet.
     pub(crate) fn propose(&self, now: Moment) -> u64 {
         let mut known = self.known();
         let age = |at: Moment| now.saturating_since(at);

@@ -1,8 +1,8 @@
-//! Cleaning up on nodes that did not confirm it, in the background, until it cannot matter any more.
+//! Background cleanup on nodes that did not confirm it, until it cannot matter any more.
 //!
-//! A vote whose answer was lost may be carried out late, by a node that was frozen or slow, after it was withdrawn. So
-//! each call is repeated until the node has answered, and then twice more. It is one key that ends by itself, so not
-//! more is kept than a bounded number, and nothing beyond the longest lease.
+//! A frozen or slow node may carry out a vote without a reply late, after its withdrawal. So each call is repeated
+//! until the node has replied, and then twice more. It concerns one key that expires by itself. So the number of calls
+//! is bounded, and their time by the longest lease.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,17 +17,17 @@ use crate::script::Call;
 use crate::store::redis::RedisStore;
 
 const CLOCK: Clock = Clock::boot();
-/// After an answer, because what came before it may have been overtaken.
+/// Repetitions after a reply, because it may have overtaken an earlier request.
 const LOOKS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
-/// While the node does not answer; the last one repeats.
+/// Pauses while the node does not reply; the last one repeats.
 const PAUSES_MS: [u64; 4] = [50, 200, 1000, 3000];
 const TRY_WITHIN: Duration = Duration::from_secs(1);
-/// A stalled node may carry out old requests when it goes on, so trying does not end with the lease.
+/// A stalled node may carry out old requests when it resumes, so retries do not end with the lease.
 const PATIENCE_BEYOND: Duration = Duration::from_secs(60);
-/// So many keys, of a node that is gone for long. The oldest ends first.
+/// The most keys of a node that is gone for long. The oldest is dropped first.
 const MOST: usize = 8192;
 
-/// What is to be cleaned up on one node.
+/// The pending cleanup of one node.
 pub(super) struct Repair {
     store: RedisStore,
     longest: Duration,
@@ -38,7 +38,7 @@ pub(super) struct Repair {
 #[derive(Default)]
 struct Due {
     calls: BinaryHeap<Reverse<Entry>>,
-    /// Of all of them.
+    /// The keys of all entries.
     keys: usize,
     count: u64,
     running: bool,
@@ -50,7 +50,7 @@ impl Due {
         self.calls.push(Reverse(entry));
     }
 
-    /// What is due first.
+    /// Removes the entry that is due first.
     fn pop(&mut self) -> Option<Entry> {
         let Reverse(entry) = self.calls.pop()?;
         self.keys -= entry.call.key_count();
@@ -60,10 +60,10 @@ impl Due {
 
 struct Entry {
     at: Moment,
-    /// So that none is equal to another.
+    /// Makes every entry different.
     number: u64,
     call: Arc<Call>,
-    /// How many answers there were.
+    /// How many replies there were.
     answers: usize,
     until: Moment,
 }
@@ -91,7 +91,7 @@ impl Repair {
         !due.running && due.calls.is_empty()
     }
 
-    /// This call was not confirmed, or did not find what it was to clean up.
+    /// Takes over a call that was not confirmed, or did not find what it was to clean up.
     pub(super) fn take(self: &Arc<Self>, call: &Arc<Call>, answered: bool) {
         let now = CLOCK.now();
         let mut due = self.due();
@@ -132,7 +132,7 @@ impl Repair {
                     let ms = PAUSES_MS.get(failures).or(PAUSES_MS.last());
                     failures += 1;
                     let pause = Duration::from_millis(ms.copied().unwrap_or(0));
-                    // The others would meet the same.
+                    // The other calls would fail in the same way.
                     CLOCK.sleep(pause).await;
                     Some(Duration::ZERO)
                 }
@@ -145,7 +145,7 @@ impl Repair {
         }
     }
 
-    /// What is due first; nothing, and whoever comes next starts again.
+    /// Returns the entry that is due first; with none, the next caller starts the task again.
     fn next(&self) -> Option<Entry> {
         let mut due = self.due();
         let next = due.pop();

@@ -1,7 +1,7 @@
-//! Counting votes. Pure: what each node has said comes in, what they say together comes out.
+//! Counting votes: from the reply of each node to the combined reply. Pure.
 //!
-//! A majority is one of all nodes that were configured, never of those that answered. Nodes that turn out to be one
-//! server have one vote between them.
+//! A majority is one of all configured nodes, never of those that replied. Nodes that turn out to be one server have
+//! one vote between them.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::base::error::StoreError;
 /// Why a node has not voted.
 #[derive(Debug, Clone)]
 pub(crate) enum Absent {
-    /// It came up too lately to know what it has granted before, and stays out for so long.
+    /// It started too recently to know what it has granted before, and stays out for this long.
     NotVoting(Duration),
     /// The request failed.
     Failed(StoreError),
 }
 
 impl Absent {
-    /// The request may have had its effect.
+    /// True if the request may have had its effect.
     pub(crate) fn maybe_applied(&self) -> bool {
         match self {
             Absent::NotVoting(_) => false,
@@ -26,34 +26,34 @@ impl Absent {
     }
 }
 
-/// What the nodes have answered to one question so far.
+/// The replies of the nodes to one request so far.
 #[derive(Debug)]
 pub(crate) struct Votes<R> {
     nodes: Vec<Node<R>>,
-    /// How long each has to answer.
+    /// How long each has to reply.
     within: Duration,
 }
 
 #[derive(Debug)]
 struct Node<R> {
-    /// `None` while it has not answered.
+    /// `None` while it has not replied.
     said: Option<Result<R, Absent>>,
-    /// The same number means the same server; `None` when that is not known.
+    /// Equal numbers mean one server; `None` when that is not known.
     server: Option<u64>,
 }
 
-/// What the votes come to.
+/// The combined result of the votes.
 #[derive(Debug)]
 pub(crate) enum Verdict<R> {
-    /// They cannot change that any more.
+    /// Further votes cannot change it any more.
     Decided(R),
-    /// Not yet; and never, when all have answered.
+    /// Not yet; and never, when all have replied.
     Open,
-    /// This cannot be voted on.
+    /// The operation has no vote.
     Never,
 }
 
-/// How many of so many are a majority.
+/// Returns the size of a majority.
 pub(crate) fn majority(of: usize) -> usize {
     of / 2 + 1
 }
@@ -70,7 +70,7 @@ impl<R> Votes<R> {
         }
     }
 
-    /// The same, when they have so long to answer.
+    /// Sets how long the nodes have to reply.
     pub(super) fn due(self, within: Duration) -> Self {
         Votes { within, ..self }
     }
@@ -90,29 +90,29 @@ impl<R> Votes<R> {
         majority(self.nodes.len())
     }
 
-    /// Those who have answered, whatever they said.
+    /// Lists the replies of the nodes that have replied, whatever they are.
     pub(crate) fn answers(&self) -> impl Iterator<Item = (usize, &R)> {
         let all = self.nodes.iter().enumerate();
         all.filter_map(|(at, node)| Some((at, node.said.as_ref()?.as_ref().ok()?)))
     }
 
-    /// What a node has said; `None` while it is silent.
+    /// Returns a node's reply; `None` while it is silent.
     pub(crate) fn of(&self, at: usize) -> Option<&Result<R, Absent>> {
         self.nodes[at].said.as_ref()
     }
 
-    /// What has kept nodes from answering.
+    /// Lists why nodes have not replied.
     pub(crate) fn absent(&self) -> impl Iterator<Item = &Absent> {
         let said = self.nodes.iter().filter_map(|node| node.said.as_ref());
         said.filter_map(|said| said.as_ref().err())
     }
 
-    /// One that has not said anything may have done what it was asked for.
+    /// True if a node without a reply may have carried the request out.
     pub(crate) fn may_have_acted(&self) -> bool {
         self.silent() > 0 || self.absent().any(Absent::maybe_applied)
     }
 
-    /// A node may have done what it was asked for: its answer says so, or none says that it has not.
+    /// True if a node may have carried the request out: its reply says so, or no reply denies it.
     pub(crate) fn may_have(&self, at: usize, says_so: impl Fn(&R) -> bool) -> bool {
         match self.of(at) {
             Some(Ok(reply)) => says_so(reply),
@@ -121,7 +121,7 @@ impl<R> Votes<R> {
         }
     }
 
-    /// A node before this one is the same server, and its vote counts.
+    /// True if an earlier node is the same server, and its vote counts.
     pub(crate) fn is_twin(&self, at: usize, counts: impl Fn(&R) -> bool) -> bool {
         let server = self.nodes[at].server;
         let same = |node: &Node<R>| {
@@ -131,7 +131,7 @@ impl<R> Votes<R> {
         server.is_some() && self.nodes[..at].iter().any(same)
     }
 
-    /// How many servers have said something like this.
+    /// Counts the servers with such a reply.
     pub(crate) fn count(&self, like: impl Fn(&R) -> bool) -> usize {
         let those = self.answers().filter(|(_, reply)| like(reply));
         those.filter(|(at, _)| !self.is_twin(*at, &like)).count()
@@ -145,18 +145,18 @@ impl<R> Votes<R> {
         self.count(like) == self.nodes.len()
     }
 
-    /// So many have said something like this that a majority cannot say anything else any more.
+    /// True if so many replied like this that a majority of any other reply is impossible.
     pub(crate) fn prevents(&self, like: impl Fn(&R) -> bool) -> bool {
         let those = self.answers().filter(|(_, reply)| like(reply)).count();
         those > self.nodes.len() - self.needed()
     }
 
-    /// How many have not answered yet.
+    /// Counts the nodes that have not replied yet.
     pub(crate) fn silent(&self) -> usize {
         self.nodes.iter().filter(|node| node.said.is_none()).count()
     }
 
-    /// The same votes on a part of the question; `None` is no answer to it.
+    /// Returns the same votes on a part of the request; `None` is no reply to it.
     pub(crate) fn map<P>(&self, part: impl Fn(&R) -> Option<P>) -> Votes<P> {
         let nodes = self.nodes.iter().map(|node| Node {
             said: match &node.said {
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::base::error::ErrorKind;
 
-    /// One letter for each node: `y`, `n`, `x` for a failure, `.` for silence.
+    /// Builds votes from one letter for each node: `y`, `n`, `x` for a failure, `.` for silence.
     fn votes(said: &str) -> Votes<bool> {
         let mut votes = Votes::new(said.len());
         for (at, letter) in said.chars().enumerate() {
@@ -238,7 +238,7 @@ mod tests {
         assert!(votes.is_majority(|vote| *vote));
     }
 
-    /// Its vote must not be lost because the other one of the pair has said no.
+    /// Its vote must not be lost because the other node of the pair has said no.
     #[test]
     fn of_two_that_are_one_server_the_one_that_said_so_counts() {
         let mut votes = Votes::new(3);

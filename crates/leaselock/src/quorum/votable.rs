@@ -8,35 +8,36 @@ use crate::script::Operation;
 #[cfg(feature = "redis")]
 use crate::script::{Answer, Call};
 
-/// What the nodes of a quorum do with an operation. The defaults: each node is sent the very operation, and they decide
-/// nothing together.
+/// An operation's behaviour on the nodes of a quorum.
+///
+/// The defaults: each node gets the very operation, and their replies are not combined.
 #[cfg(feature = "redis")]
 pub(crate) trait Votable: Operation {
-    /// A node that does not confirm it is asked again, in the background.
+    /// True if it is repeated in the background on a node that does not confirm it.
     const CLEANS_UP: bool = false;
 
-    /// What each node is sent.
+    /// Returns the call for each node.
     fn on_a_node(&self) -> Call {
         self.call()
     }
 
-    /// What a node answers to that.
+    /// Reads a node's answer to that call.
     fn of_a_node(answer: &Answer) -> Result<Self::Reply, StoreError> {
         Self::read(answer)
     }
 
-    /// What the nodes say together.
+    /// Combines the nodes' replies.
     fn count(_votes: &Votes<Self::Reply>) -> Verdict<Self::Reply> {
         Verdict::Never
     }
 
-    /// What was to be cleaned up was there. Otherwise it may still be on its way.
+    /// True if the node had what was to be cleaned up; otherwise that may still be on its way.
     fn is_found(_reply: &Self::Reply) -> bool {
         true
     }
 }
 
-/// Without servers there is nothing to vote.
+/// Without servers there is no vote.
 #[cfg(not(feature = "redis"))]
 pub(crate) trait Votable: Operation {}
 #[cfg(not(feature = "redis"))]

@@ -1,4 +1,4 @@
-//! The libraries, each with what its own source says. `docs/presets.md` has the versions that were read.
+//! The libraries, each as its own source defines it. `docs/presets.md` has the versions that were read.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::interop::protocol::Protocol;
 /// One try.
 const ONCE: Wait = tries(1, 0, 0);
 
-/// So many tries in all, so many milliseconds apart, give or take a share of that.
+/// So many tries in all, at this delay, varied by the jitter.
 const fn tries(tries: u32, delay_ms: u64, jitter_percent: u8) -> Wait {
     Wait::Retries {
         count: Some(tries - 1),
@@ -24,7 +24,7 @@ const fn ms(ms: u64) -> Option<Duration> {
     Some(Duration::from_millis(ms))
 }
 
-/// A library whose key is the name as it is, and whose user must say how long a lock lasts.
+/// A library whose key is the name itself, and whose user must set a ttl.
 const PLAIN: Library = Library {
     name: "",
     before: "",
@@ -167,11 +167,11 @@ impl Preset {
         ..PLAIN
     });
 
-    /// python-redis-lock (Python), which rings a list when it lets go.
+    /// python-redis-lock (Python), which pushes to a list on release.
     pub const PYTHON_REDIS_LOCK: Preset = Preset(&Library {
         name: "python-redis-lock",
         wait: Wait::Forever,
-        protocol: Protocol::PythonRedisLock, // which puts `lock:` in front
+        protocol: Protocol::PythonRedisLock, // which prefixes `lock:`
         note: "without `expire` its key never ends by itself: when its holder dies, only an operator frees it",
         ..PLAIN
     });

@@ -1,4 +1,4 @@
-//! A library whose locks are meant: how it names their keys, and what it does when nothing else is said.
+//! Another library's locks: how it names their keys, and its defaults.
 
 mod libraries;
 mod library;

@@ -1,8 +1,10 @@
-//! Several plain keys at once, all or none, each with the same value: as bsm/redislock (Go) and redlock (Node) take
-//! several resources. The value is a token of 22 characters and, behind it, a note, as bsm/redislock has its metadata.
+//! Several plain keys at once, all or none, each with the same value.
 //!
-//! **The hole**: there is none in the taking, which is one script. But what is held together ends together, and each of
-//! the keys can be broken by itself; and on a cluster all of them must lie in one slot.
+//! bsm/redislock (Go) and redlock (Node) take several resources in this way. The value is a token of 22 characters,
+//! followed by a note, as bsm/redislock has its metadata.
+//!
+//! **The hole**: taking has none, because it is one script. But the keys expire together, and each of them can be
+//! broken by itself. On a cluster all of them must be in one slot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,16 +20,16 @@ use crate::quorum::executor::Executor;
 use crate::script::Scripts;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
-/// How long the token of a value is; bsm/redislock compares so much of it.
+/// The length of a value's token; bsm/redislock compares that much of it.
 pub(super) const TOKEN: usize = 22;
 
-/// Each acquisition has a value of its own.
+/// Creates the value of one acquisition.
 pub(super) fn value(token: &Token, note: Option<&str>) -> String {
     let token = token.secret().get(..TOKEN).unwrap_or_default();
     token.to_owned() + note.unwrap_or_default()
 }
 
-/// The note behind the token of somebody's value.
+/// Returns the note behind the token of a value.
 pub(crate) fn note(value: &[u8]) -> Option<String> {
     let note = String::from_utf8_lossy(value.get(TOKEN..)?).into_owned();
     (!note.is_empty()).then_some(note)

@@ -1,4 +1,4 @@
-//! One taking of a lock in another way than the native one: what is written, and how it is taken, kept and given back.
+//! One acquisition in a protocol other than the native one: its value, and how it is taken, extended and released.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,34 +22,34 @@ use crate::interop::release_signal;
 use crate::quorum::executor::Executor;
 use crate::script::keys::MutexKeys;
 
-/// One taking. It is made before its request is sent, and its value is its own.
+/// One acquisition, created before its request is sent, with a value of its own.
 pub(crate) struct ForeignLock {
     protocol: Protocol,
     keys: MutexKeys,
     token: Token,
-    /// Those that are taken along.
+    /// The locks that are acquired together with it.
     others: Vec<Arc<str>>,
-    /// What is written where the way has values of its own. A secret like the token.
+    /// The value, in a protocol with its own values. A secret like the token.
     value: Option<String>,
-    /// The list that wakes others, where there is one.
+    /// The list that wakes other waiters, where the protocol has one.
     signal: Option<String>,
-    /// The connection with which it is given back, where the way needs one of its own.
+    /// The connection that releases it, where the protocol needs a dedicated one.
     #[cfg(feature = "redis")]
     line: Option<Arc<OwnConnection>>,
 }
 
-/// One name, taken as another library takes it.
+/// The lock of one name in another library's protocol.
 #[derive(Debug)]
 pub(crate) struct Custom {
     protocol: Protocol,
     prefix: String,
-    /// Those that are taken along.
+    /// The locks that are acquired together with it.
     others: Vec<Arc<str>>,
     why: Option<String>,
 }
 
 impl Custom {
-    /// `None` for the native way, which needs none.
+    /// Returns the lock; `None` for the native protocol, which needs none.
     pub(crate) fn of(
         protocol: Protocol,
         prefix: &str,
@@ -175,7 +175,7 @@ impl CustomLock for ForeignLock {
                 }
                 Protocol::AllOrNone => self.locks().take(store, ttl, within).await,
                 Protocol::Redisson => redisson::take(store, lock, value, ttl, within).await,
-                // Nobody can tell it from `SET` with `NX` and `PX`.
+                // This grant equals that of `SET` with `NX` and `PX`.
                 Protocol::SetnxPexpire | Protocol::PythonRedisLock | Protocol::Native => {
                     setnx_pexpire::take(store, lock, value, ttl, within).await
                 }

@@ -1,6 +1,6 @@
-//! The other ways in which programs take a lock in Redis or Valkey, so that a fleet that uses one of them can be joined.
+//! The protocols of other lock programs in Redis or Valkey, so that leaselock can join a fleet that uses one.
 //!
-//! Each has its file here, with its hole described at the top. None of them is better than the native one.
+//! Each has its file here, which describes its hole at the top. None of them is better than the native one.
 
 pub(crate) mod all_or_none;
 pub(crate) mod custom;

@@ -1,8 +1,8 @@
-//! The lock of python-redis-lock: `lock:<name>`, and a list that is given one element with each release.
+//! The lock of python-redis-lock: `lock:<name>`, and a list that gets one element with each release.
 //!
-//! Its waiters block on the list; one of them takes the element and tries. **The holes**: whoever takes the element and
-//! then does not take the lock leaves the others asleep until their time-out; a newcomer may be faster than whoever was
-//! woken; and a lock that ends by itself wakes nobody.
+//! Its waiters block on the list; one of them takes the element and tries. **The holes**: a waiter that takes the
+//! element and then not the lock leaves the others asleep until their timeout. A newcomer may be faster than the woken
+//! waiter. A lock that expires wakes no waiter.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) fn key(name: &str) -> String {
     format!("{LOCK}{name}")
 }
 
-/// The list on which its waiters block.
+/// Returns the list on which its waiters block.
 pub(super) fn signal(prefix: &str, lock: &str) -> String {
     let key = lock.strip_prefix(prefix).unwrap_or(lock);
     format!("{prefix}{SIGNAL}{}", key.strip_prefix(LOCK).unwrap_or(key))

@@ -1,7 +1,7 @@
-//! The plain lock of Redisson: a hash with one field, `<client>:<thread>`, and a channel that hears of each release.
+//! The plain lock of Redisson: a hash with one field, `<client>:<thread>`, and a channel for releases.
 //!
-//! **The hole**: a message is sent once. Whoever is not listening at that moment, for whatever reason, sleeps on until
-//! the holder's time ends; Redisson's own waiters do, ours look now and then as well.
+//! **The hole**: a message is sent once. A waiter that is not subscribed at that moment, for whatever reason, sleeps
+//! until the holder's time ends. Redisson's own waiters do; ours also poll at a low rate.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::quorum::executor::Executor;
 use crate::script::Scripts;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
-/// A holder's name in Redisson's form: a UUID (RFC 9562, version 4) for the client, and a thread.
+/// Creates a holder's name in Redisson's form: a UUID (RFC 9562, version 4) for the client, and a thread.
 pub(super) fn holder() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
@@ -31,7 +31,7 @@ pub(super) fn holder() -> Result<String, getrandom::Error> {
     Ok(text + ":1")
 }
 
-/// Where its waiters listen. A name with a hash tag of its own is used as it is.
+/// Returns the channel of its waiters. A name with a hash tag of its own is used as it is.
 pub(crate) fn channel(lock: &str) -> String {
     if lock.contains('{') {
         format!("redisson_lock__channel:{lock}")
@@ -40,7 +40,7 @@ pub(crate) fn channel(lock: &str) -> String {
     }
 }
 
-/// Its word for a release; the others on the channel are of read-write locks.
+/// True if the message is of a release; the others on the channel are of read-write locks.
 pub(crate) fn is_unlocked(words: &[u8]) -> bool {
     words == b"0"
 }

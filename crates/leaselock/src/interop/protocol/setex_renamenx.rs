@@ -1,8 +1,8 @@
-//! `SETEX` of a first key and `RENAMENX` to the lock's own under `MULTI`; `DEL` to give it back.
+//! `SETEX` of a first key and `RENAMENX` to the lock's own under `MULTI`; `DEL` to release it.
 //!
-//! A way to have value and time in one step before `SET NX PX`. **The hole**: `DEL` looks at nothing. A request that is
-//! underway when the lock ends deletes that of the next holder, so near its end the lock is left to end by itself; a
-//! request that takes longer than that guard deletes it all the same. Times are whole seconds.
+//! It was a way to set value and time in one step before `SET NX PX`. **The hole**: `DEL` compares nothing. A request
+//! that is on its way when the lock expires deletes the next holder's. So the lock is left to expire when little time
+//! remains; a request that takes longer than that guard still deletes it. Times are whole seconds.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) fn key(name: &str) -> String {
     format!("{name}{REAL}")
 }
 
-/// Commands that take the lock, for one of its ends; whoever loses leaves the first key to its time.
+/// Takes the lock for one of its ends; a loser leaves the first key to expire.
 pub(super) async fn take(
     store: &Executor,
     lock: &str,
@@ -47,7 +47,7 @@ pub(super) async fn take(
     }
 }
 
-/// Deletes it, unless so little is left that it may be another's when the request arrives.
+/// Deletes it, unless it may be another client's by the time the request arrives.
 pub(super) async fn release(
     store: &Executor,
     lock: &str,
@@ -56,7 +56,7 @@ pub(super) async fn release(
     within: Duration,
 ) -> Result<ReleaseAnswer, StoreError> {
     if left <= latency_guard {
-        return Ok(ReleaseAnswer::Released); // by its own end, which is as near
+        return Ok(ReleaseAnswer::Released); // by its expiry, which is as near
     }
     deleted(store, lock, within).await
 }

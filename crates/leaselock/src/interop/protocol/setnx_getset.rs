@@ -1,8 +1,9 @@
-//! `SETNX` of the time at which the lock ends, `GETSET` to take over one that has ended, `DEL` to give it back.
+//! `SETNX` of the time at which the lock ends, `GETSET` to take over one that has ended, `DEL` to release it.
 //!
-//! The way of the Redis manual before 2.6 (<https://redis.io/docs/latest/commands/setnx/>). **The holes**: every client
-//! judges by its own clock, so one whose clock is ahead takes over a lock that is held; a loser of `GETSET` moves the
-//! winner's time by what lies between the two; and `DEL` looks at nothing, so one that is late deletes another's lock.
+//! This is the protocol of the Redis manual before 2.6 (<https://redis.io/docs/latest/commands/setnx/>). **The holes**:
+//! every client judges by its own clock, so one whose clock is ahead takes over a held lock. A loser of `GETSET` moves
+//! the winner's time by the difference between their requests. `DEL` compares nothing, so a late one deletes another
+//! client's lock.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ fn now_ms() -> u64 {
     wall_us() / 1000
 }
 
-/// When a lock that is asked for now ends, in milliseconds since 1970 by this machine's clock.
+/// Returns the end of a lock that is requested now, in milliseconds since 1970 by this machine's clock.
 pub(super) fn value(ttl: Ttl) -> String {
     (now_ms() + ttl.as_ms() + 1).to_string()
 }
@@ -34,7 +35,7 @@ pub(super) async fn take(
     }
     let Some(seen) = end_of(&store.plain(&["GET", lock], within).await?)? else {
         return Ok(TakeOutcome::Busy {
-            remaining: Some(Duration::ZERO), // it has just been given back
+            remaining: Some(Duration::ZERO), // it has just been released
         });
     };
     if let Some(remaining) = still(seen) {
@@ -44,7 +45,7 @@ pub(super) async fn take(
     }
     let before = store.plain(&["GETSET", lock, value], within).await?;
     match end_of(&before)? {
-        // Another was first, and its time is ours now.
+        // Another client was first, and its lock now has our time.
         Some(end) if end != seen => Ok(TakeOutcome::Busy {
             remaining: still(end),
         }),
@@ -52,13 +53,13 @@ pub(super) async fn take(
     }
 }
 
-/// How long a lock with this end is still held, by this machine's clock; nothing when it is over.
+/// Returns how long a lock with this end is still held, by this machine's clock; `None` when it has ended.
 fn still(end_ms: u64) -> Option<Duration> {
     let now_ms = now_ms();
     (end_ms >= now_ms).then(|| Duration::from_millis(end_ms - now_ms))
 }
 
-/// The time in a value; some write it with a fraction.
+/// Parses the time in a value; some libraries write it with a fraction.
 fn end_of(value: &Value) -> Result<Option<u64>, StoreError> {
     let Value::Bytes(text) = value else {
         return Ok(None);
@@ -74,7 +75,7 @@ fn end_of(value: &Value) -> Result<Option<u64>, StoreError> {
     })
 }
 
-/// How long the lock is still held under this value, by this machine's clock; `None` when it is free.
+/// Returns how long the lock is held under this value, by this machine's clock; `None` when it is free.
 pub(crate) fn left(value: &Value) -> Result<Option<Duration>, StoreError> {
     Ok(end_of(value)?.and_then(still))
 }
@@ -93,7 +94,7 @@ pub(super) async fn release(
     deleted(store, lock, within).await
 }
 
-/// `DEL`, which looks at nothing.
+/// Sends `DEL`, which compares nothing.
 pub(super) async fn deleted(
     store: &Executor,
     lock: &str,

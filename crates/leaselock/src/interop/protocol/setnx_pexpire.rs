@@ -1,7 +1,7 @@
 //! `SETNX` and `PEXPIRE` in one script, for servers from before `SET NX PX` (2.6.12).
 //!
-//! **The hole** that this way was made to close: sent as two commands, a crash between them leaves a lock without an
-//! end. In a script both happen or none. What remains is what every lease has: a holder that is late.
+//! **The hole** that this protocol was made to close: with two commands, a crash between them leaves a lock without an
+//! expiry. A script does both or neither. What remains is what every lease has: a holder that is late.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl Operation for Take<'_> {
     }
 }
 
-/// What `PTTL` says; less than nothing is no end, or no key any more.
+/// Reads a reply to `PTTL`; below zero there is no expiry, or no key any more.
 pub(crate) fn remaining(pttl_ms: i64) -> Option<Duration> {
     match pttl_ms {
         -2 => Some(Duration::ZERO),

@@ -1,10 +1,10 @@
-//! Which ways of locking a client can have.
+//! Which protocols a client supports.
 
 use super::Protocol;
 use crate::base::error::InvalidInput;
 use crate::engine::core::Engine;
 
-/// Other ways of locking are those of programs that share a server.
+/// Refuses other libraries' protocols without a shared server.
 pub(crate) fn check_supported(engine: &Engine, protocol: Protocol) -> Result<(), InvalidInput> {
     if engine.store.is_cluster() && !protocol.lies_in_one_slot() {
         return Err(InvalidInput::new(format!(

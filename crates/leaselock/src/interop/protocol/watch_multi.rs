@@ -1,8 +1,8 @@
-//! Taken as in [`setex_renamenx`](super::setex_renamenx); given back by `WATCH`, a look, and `MULTI`, `DEL`, `EXEC`.
+//! Taken as in [`setex_renamenx`](super::setex_renamenx); released by `WATCH`, a read, and `MULTI`, `DEL`, `EXEC`.
 //!
-//! **The hole**: a watch belongs to its connection. Any other use of it in between (another lock's `EXEC`, an
-//! `UNWATCH`) forgets the watch, and then `DEL` deletes whatever lies there. So each lock has a connection of its own,
-//! from before it is taken until it is given back; there is a limit, because servers have one.
+//! **The hole**: a watch belongs to its connection. Any other use of the connection in between (another lock's `EXEC`,
+//! an `UNWATCH`) drops the watch, and then `DEL` deletes whatever is there. So each lock has a dedicated connection
+//! from before it is taken until it is released. Their number is limited, because servers limit it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::engine::calls::ReleaseAnswer;
 use crate::engine::custom::{Connections, OWN_CONNECTIONS_MOST, OwnConnection};
 use crate::script::Value;
 
-/// The connection of one lock.
+/// Opens the connection of one lock.
 pub(super) async fn open(
     connections: &Connections,
     within: Duration,
@@ -56,6 +56,6 @@ pub(super) async fn release(
     match private.ask(&["EXEC"], within).await? {
         Value::Array(answers) if answers == [Value::Int(1)] => Ok(ReleaseAnswer::Released),
         Value::Array(_) => Ok(ReleaseAnswer::Expired),
-        _ => Ok(ReleaseAnswer::Taken), // somebody changed it since the look
+        _ => Ok(ReleaseAnswer::Taken), // another client changed it since the read
     }
 }
