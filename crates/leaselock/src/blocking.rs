@@ -1,7 +1,7 @@
-//! The same words for programs without async.
+//! The same API for programs without async.
 //!
-//! Each call waits on the calling thread while the client's own thread does the work. Do not call these from inside
-//! an async runtime: they panic there rather than stop the executor.
+//! Each call blocks the calling thread while the client's own thread does the work. Do not call these from inside an
+//! async runtime: they panic there rather than stop the executor.
 //!
 //! ```
 //! use leaselock::blocking::Client;
@@ -34,7 +34,7 @@ use crate::interop::preset::Preset;
 use crate::mutex::{Ran, RunError};
 use crate::store::report::Report;
 
-/// A [`Client`](crate::Client) whose calls wait on the calling thread.
+/// A [`Client`](crate::Client) whose calls block the calling thread.
 #[derive(Debug, Clone)]
 pub struct Client {
     client: crate::Client,
@@ -63,7 +63,7 @@ impl Client {
         handle.block_on(future)
     }
 
-    /// The lock of this name.
+    /// Returns the lock of this name.
     pub fn mutex(&self, name: impl Into<String>) -> Mutex {
         Mutex {
             client: self.client.clone(),
@@ -79,7 +79,7 @@ impl Client {
     /// As [`Client::inspect`](crate::Client::inspect).
     ///
     /// # Errors
-    /// [`InspectError`] when the name is bad or the store does not answer.
+    /// [`InspectError`] when the name is bad or the store does not reply.
     pub fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
         self.wait(async { Ok(self.client.inspect(name).await) })?
     }
@@ -87,7 +87,7 @@ impl Client {
     /// As [`Client::list`](crate::Client::list).
     ///
     /// # Errors
-    /// [`InspectError`] when the store does not answer.
+    /// [`InspectError`] when the store does not reply.
     pub fn list(&self, pattern: &str) -> Result<Vec<Inspection>, InspectError> {
         self.wait(async { Ok(self.client.list(pattern).await) })?
     }
@@ -103,7 +103,7 @@ impl Client {
     /// As [`Client::doctor`](crate::Client::doctor).
     ///
     /// # Errors
-    /// [`StoreError`] when the store does not answer.
+    /// [`StoreError`] when the store does not reply.
     pub fn doctor(&self) -> Result<Report, StoreError> {
         self.wait(self.client.doctor())
     }
@@ -116,7 +116,7 @@ impl Client {
     /// As [`Client::init_strict`](crate::Client::init_strict).
     ///
     /// # Errors
-    /// [`StoreError`] when this client is not in strict mode, or the store does not answer.
+    /// [`StoreError`] when this client is not in strict mode, or the store does not reply.
     pub fn init_strict(&self) -> Result<(), StoreError> {
         self.wait(self.client.init_strict())
     }
@@ -124,7 +124,7 @@ impl Client {
     /// As [`Client::strict_status`](crate::Client::strict_status).
     ///
     /// # Errors
-    /// [`StoreError`] when the store does not answer or is no server.
+    /// [`StoreError`] when the store does not reply or is not a server.
     pub fn strict_status(&self) -> Result<StrictStatus, StoreError> {
         self.wait(self.client.strict_status())
     }
@@ -138,7 +138,7 @@ impl Client {
         self.wait(self.client.load_functions())
     }
 
-    /// Goes on with a lease that another process has detached.
+    /// Continues a lease that another process has detached.
     pub fn attach(&self, handle: Handle) -> DetachedLease {
         DetachedLease {
             client: self.client.clone(),
@@ -210,7 +210,7 @@ impl Mutex {
     /// As [`Mutex::acquire`](crate::Mutex::acquire).
     ///
     /// # Errors
-    /// [`AcquireError`]: every variant says what it means for what you hold.
+    /// [`AcquireError`]: every variant says what you hold after it.
     pub fn acquire(&self) -> Result<Lease, AcquireError> {
         waited!(self, AcquireError, self.name(), self.mutex.acquire())
             .map(|lease| self.lease(lease))
@@ -219,7 +219,7 @@ impl Mutex {
     /// As [`Mutex::acquire_within`](crate::Mutex::acquire_within).
     ///
     /// # Errors
-    /// [`AcquireError::StillBusy`] when others held it to the end.
+    /// [`AcquireError::StillBusy`] when other clients held it to the end.
     pub fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
         waited!(
             self,
@@ -233,14 +233,16 @@ impl Mutex {
     /// As [`Mutex::check`](crate::Mutex::check).
     ///
     /// # Errors
-    /// [`InspectError`]: it is not known whether anybody holds it.
+    /// [`InspectError`]: it is not known whether any client holds it.
     pub fn check(&self) -> Result<Option<Holder>, InspectError> {
         let background = self.client.engine().background()?;
         background.handle.clone().block_on(self.mutex.check())
     }
 
-    /// Runs `body` under a lease and releases it, also on panic. A thread cannot be stopped from outside, so a body
-    /// that runs long asks [`Held::is_held`] or [`Losing::check`] in between; a loss is reported when the body ends.
+    /// Runs `body` under a lease and releases it, also on panic.
+    ///
+    /// A thread cannot be stopped from outside, so a long body calls [`Held::is_held`] or [`Losing::check`] in between;
+    /// a loss is reported when the body ends.
     ///
     /// # Errors
     /// [`RunError::Acquire`]: the body did not run. [`RunError::Lost`]: the lease was gone before the body ended.
@@ -260,7 +262,7 @@ impl Mutex {
     }
 }
 
-/// A [`Lease`](crate::Lease) whose calls wait on the calling thread. Dropping it releases soon, not now.
+/// A [`Lease`](crate::Lease) whose calls block the calling thread. Dropping it releases soon, not now.
 #[must_use = "dropping a lease gives it up"]
 #[clippy::has_significant_drop]
 pub struct Lease {
@@ -311,8 +313,9 @@ impl Lease {
         })
     }
 
-    /// Calls `told` once, on the client's own thread, when the lease ends for whatever reason, a release included. It
-    /// must not block.
+    /// Calls `told` once, on the client's own thread, when the lease ends.
+    ///
+    /// For whatever reason, a release included. It must not block.
     pub fn on_lost(&self, told: impl FnOnce(Lost) + Send + 'static) {
         let losing = self.lease.lost();
         if let Ok(background) = self.client.engine().background() {
@@ -345,7 +348,7 @@ impl Lease {
     /// As [`Lease::detach`](crate::Lease::detach).
     ///
     /// # Errors
-    /// [`ExtendError`]; the lease is given up then.
+    /// [`ExtendError`]; the client then gives the lease up.
     pub fn detach(self) -> Result<Handle, ExtendError> {
         let name = self.lease.name().clone();
         waited!(self, ExtendError, name, self.lease.detach())
@@ -358,7 +361,7 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// A [`DetachedLease`](crate::DetachedLease) whose calls wait on the calling thread.
+/// A [`DetachedLease`](crate::DetachedLease) whose calls block the calling thread.
 #[derive(Debug)]
 pub struct DetachedLease {
     client: crate::Client,

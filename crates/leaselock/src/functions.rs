@@ -1,4 +1,4 @@
-//! The list of all scripts, and what a client does with them as a library of functions.
+//! The list of all scripts, and their use as a library of functions.
 
 use std::sync::OnceLock;
 
@@ -14,27 +14,28 @@ use crate::script::Script;
 use crate::script::library::Library;
 use crate::store::redis::LoadedFunctions;
 
-/// Every script that a server may be asked to run.
+/// Lists every script that a server may run.
 fn scripts() -> impl Iterator<Item = &'static Script> {
     let ours = [mutex::SCRIPTS, gate::SCRIPTS, identity::SCRIPTS];
     let all = ours.into_iter().chain(protocol::SCRIPTS);
     all.flatten().map(|script| script())
 }
 
-/// The library of this version.
+/// Returns the library of this version.
 fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     LIBRARY.get_or_init(|| Library::of(&scripts().collect::<Vec<_>>()))
 }
 
 impl Client {
-    /// Loads all scripts as functions onto the server, or onto every primary of a cluster, for clients that were built
-    /// with [`functions`](crate::ClientBuilder::functions). Replicas have them from their primary. Each version of
-    /// leaselock has a library of its own: others stay, and nothing is done when this one is there. The user needs the
-    /// right to `FUNCTION LOAD`.
+    /// Loads all scripts as functions onto the server, or onto every primary of a cluster.
+    ///
+    /// For clients that were built with [`functions`](crate::ClientBuilder::functions). Replicas get them from their
+    /// primary. Each version of leaselock has a library of its own: it leaves others as they are, and does nothing when
+    /// its own is there. The user needs the right to `FUNCTION LOAD`.
     ///
     /// # Cancel safety
-    /// When dropped, it may have happened; doing it again does no harm.
+    /// When dropped, it may have happened; repeating it does no harm.
     ///
     /// # Errors
     /// [`StoreError`] of the kind `Unsupported` when the store has no functions (Redis before 7, a folder), `Forbidden`
@@ -44,7 +45,8 @@ impl Client {
         store.load_functions(library(), OPERATOR_WITHIN).await
     }
 
-    /// What [`load_functions`](Client::load_functions) loads, for whoever loads it by other means:
+    /// Returns what [`load_functions`](Client::load_functions) loads, to load it by other means.
+    ///
     /// `FUNCTION LOAD` takes it as it is.
     pub fn functions_source() -> &'static str {
         &library().source
@@ -52,10 +54,11 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// Whether scripts are called as functions that an administrator has loaded
-    /// ([`Client::load_functions`]), so that the user needs no right to send scripts; off by default. Needs Redis 7 or
-    /// later, or Valkey, at a URL. Where the functions of this version are missing, each operation says so, and names the
-    /// server.
+    /// Sets whether scripts are called as functions that an administrator has loaded.
+    ///
+    /// See [`Client::load_functions`]; `false` by default. With `true` the user needs no right to send scripts. Needs
+    /// Redis 7 or later, or Valkey, at a URL. Where the functions of this version are missing, each operation says so,
+    /// and names the server.
     pub fn functions(mut self, on: bool) -> Self {
         self.functions = on.then(library);
         self
@@ -63,8 +66,10 @@ impl ClientBuilder {
 }
 
 impl QuorumBuilder {
-    /// Whether scripts are called as functions that an administrator has loaded onto every node
-    /// ([`Quorum::load_functions`](crate::Quorum::load_functions)); off by default. A node without them has no vote.
+    /// Sets whether scripts are called as functions that an administrator has loaded onto every node.
+    ///
+    /// See [`Quorum::load_functions`](crate::Quorum::load_functions); `false` by default. A node without them has no
+    /// vote.
     pub fn functions(mut self, on: bool) -> Self {
         self.functions = on.then(library);
         self
@@ -79,7 +84,7 @@ mod tests {
     use super::*;
     use crate::script::library::{grants, name_in};
 
-    /// A new script must be named in the `SCRIPTS` of its noun.
+    /// A new script must be named in the `SCRIPTS` of its primitive.
     #[test]
     fn every_script_is_in_the_library() {
         let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
@@ -91,7 +96,7 @@ mod tests {
             for file in std::fs::read_dir(noun.path()).unwrap().flatten() {
                 let text = std::fs::read_to_string(file.path()).unwrap();
                 if !text.contains("\n-- Returns ") {
-                    continue; // a fragment of this noun
+                    continue; // a fragment of this primitive
                 }
                 let verb = file.file_name().into_string().unwrap();
                 let verb = verb.trim_end_matches(".lua");

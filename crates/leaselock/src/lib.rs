@@ -1,8 +1,8 @@
 //! Distributed locks as leases.
 //!
-//! Redis or Valkey carries the locks when there are many machines; a folder of small files carries them when there is
-//! one. Every lock is a *lease*: it ends by itself, its holder is told before it ends, and each grant carries a number
-//! (the fencing token) with which the protected resource can turn a stale holder away.
+//! Redis or Valkey holds the locks when there are many machines; a folder of small files holds them when there is one.
+//! Every lock is a *lease*: it expires by itself, and its holder is notified before that. Each grant carries a number
+//! (the fencing token) with which the protected resource can refuse a stale holder.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -71,11 +71,11 @@ pub use crate::store::redis::TlsOptions;
 #[cfg(feature = "redis")]
 pub use crate::store::redis::{FunctionsNode, LoadedFunctions};
 pub use crate::store::report::{Check, Fit, Kept, NodeReport, Promise, Report};
-/// The redis client library in the version that connections are handed in from.
+/// The redis client library, in the version whose connections a program can hand in.
 #[cfg(feature = "redis")]
 pub use redis;
 
-/// The pages whose code is compiled and run.
+/// The pages whose code is compiled and run as doc tests.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../../../README.md")]

@@ -1,4 +1,4 @@
-//! One store, whichever it is.
+//! The store of a client, of any kind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) enum Store {
     Embedded(super::embedded::EmbeddedStore),
 }
 
-/// Runs the same expression on whichever store this is.
+/// Evaluates the same expression on any kind of store.
 macro_rules! each {
     ($store:expr, $inner:ident => $body:expr) => {
         match $store {
@@ -42,7 +42,7 @@ impl Store {
         each!(self, store => store.run(call, within).await)
     }
 
-    /// Runs an operation and understands its answer.
+    /// Runs an operation and reads its answer.
     pub(crate) async fn ask<O: Operation>(
         &self,
         operation: &O,
@@ -51,7 +51,7 @@ impl Store {
         O::read(&self.run(&operation.call(), within).await?)
     }
 
-    /// The same, and what time it was on the server, whatever it says.
+    /// Runs an operation and returns the server's time too, whatever the outcome.
     pub(crate) async fn ask_when<O: Operation>(
         &self,
         operation: &O,
@@ -64,13 +64,14 @@ impl Store {
         })
     }
 
-    /// Listens on a channel for ever, across reconnects; stops when dropped.
+    /// Subscribes to a channel for ever, across reconnects; stops when dropped.
     pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
         each!(self, store => store.listen(channel, sink).await)
     }
 
-    /// Follows the store to wherever it moves, and has leases verified when something happens to it, for ever; stops
-    /// when dropped.
+    /// Follows the store to wherever it moves, for ever; stops when dropped.
+    ///
+    /// It has leases verified when something happens to the store.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn follow(&self, holder: &Arc<dyn Holder>) {
         match self {
@@ -81,7 +82,7 @@ impl Store {
         }
     }
 
-    /// Whoever asks it has a user, who may not be allowed everything.
+    /// True if the store has users, whose rights may be limited.
     pub(crate) fn has_users(&self) -> bool {
         match self {
             #[cfg(feature = "redis")]
@@ -91,8 +92,9 @@ impl Store {
         }
     }
 
-    /// Whether the user may do what it takes to wake whoever listens to the channel; `None` when nobody says so. It
-    /// sends an empty message there.
+    /// True if the user may wake the channel's subscribers; `None` when the store does not say.
+    ///
+    /// It publishes an empty message there.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
         match self {
@@ -103,8 +105,9 @@ impl Store {
         }
     }
 
-    /// Some keys that may be locks and match the glob pattern, from `cursor` on (0 to begin), and the next cursor
-    /// (0 at the end).
+    /// Returns some keys that may be locks and match the glob pattern, and the next cursor.
+    ///
+    /// From `cursor` on: 0 to begin, and 0 again at the end.
     pub(crate) async fn scan(
         &self,
         cursor: u64,
@@ -114,7 +117,7 @@ impl Store {
         each!(self, store => store.scan(cursor, pattern, within).await)
     }
 
-    /// What an operator should know about the store, and whether it is fit for locks.
+    /// Reports what an operator should know about the store, and whether it is fit for locks.
     pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
         each!(self, store => store.examine(within).await)
     }
@@ -140,14 +143,16 @@ impl Store {
         each!(self, store => store.capabilities())
     }
 
-    /// Changes with each new connection of this lane, behind which another server may answer; `None` when that cannot
-    /// be seen.
+    /// Returns a number that changes with each new connection, behind which another server may reply.
+    ///
+    /// `None` when that cannot be detected.
     pub(crate) fn epoch(&self) -> Option<u64> {
         each!(self, store => store.epoch())
     }
 
-    /// Where each call reads and writes all that is kept under a name: how often it was written. A waiter that listens
-    /// there is known to be alive without a word of it.
+    /// Returns how often the data under a name was written, where each call reads and writes all of it.
+    ///
+    /// A waiter that listens there is known to be alive without a request.
     #[cfg_attr(
         not(feature = "embedded"),
         expect(unused_variables, reason = "only folders can tell")
@@ -161,7 +166,7 @@ impl Store {
         }
     }
 
-    /// The same store over a connection of its own.
+    /// Returns the same store over a connection of its own.
     pub(crate) fn another_lane(&self) -> Store {
         match self {
             #[cfg(feature = "redis")]
@@ -171,7 +176,7 @@ impl Store {
         }
     }
 
-    /// A job that outlives this process holds no longer than this. Only a store with sessions lets it hold at all.
+    /// Limits how long a job that outlives this process can hold; only a store with sessions lets it hold at all.
     #[cfg_attr(not(feature = "embedded"), expect(unused_variables))]
     pub(crate) fn limit_session(&self, until: Moment) {
         match self {
@@ -192,7 +197,7 @@ impl Store {
         }
     }
 
-    /// The store in words, without secrets.
+    /// Describes the store, without secrets.
     pub(crate) fn describe(&self) -> String {
         each!(self, store => store.describe())
     }

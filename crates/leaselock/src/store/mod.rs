@@ -1,5 +1,7 @@
-//! Where leases live. A store does two things: it runs a script atomically on its declared keys, and it delivers
-//! wake-up messages, saying when it may have missed some. It never learns which primitive it serves.
+//! Where leases are stored.
+//!
+//! A store does two things. It runs a script atomically on its declared keys. It delivers wake-up messages, and says
+//! when it may have missed some. It is independent of the primitive.
 
 pub(crate) mod any;
 #[cfg(feature = "embedded")]

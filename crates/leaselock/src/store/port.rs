@@ -1,18 +1,18 @@
-//! What a store offers to those above, and what they offer to it.
+//! What a store offers to the layers above, and what they offer to it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::StoreError;
 
-/// What a listener hears.
+/// An event of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// Messages from now on arrive. Whatever was sent before may have been missed.
+    /// Messages from now on arrive. Earlier messages may have been missed.
     Ready,
     /// Messages may be missed until the next `Ready`.
     Gap,
-    /// Some holder's process ended without a word: a lock may be free.
+    /// Some holder's process ended without a release: a lock may be free.
     #[cfg_attr(
         not(feature = "embedded"),
         expect(dead_code, reason = "servers do not know")
@@ -22,10 +22,10 @@ pub(crate) enum Event {
     Message(Vec<u8>),
 }
 
-/// Receives events; called on the client's own thread or where somebody waits for them, must not block.
+/// Receives events, on the client's own thread or in a task that waits for them; must not block.
 pub(crate) type Sink = Box<dyn Fn(Event) + Send + Sync>;
 
-/// Whoever has leases on a store.
+/// A client with leases on a store.
 pub(crate) trait Holder: Send + Sync {
     #[cfg_attr(
         not(feature = "redis"),
@@ -33,34 +33,34 @@ pub(crate) trait Holder: Send + Sync {
     )]
     fn holds(&self) -> bool;
 
-    /// Something happened to the store: every lease is verified now.
+    /// Verifies every lease now, because something happened to the store.
     fn verify_all(&self);
 }
 
-/// A sink that several share.
+/// A sink that several subscriptions share.
 pub(crate) type SharedSink = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// What differs between stores, for those above.
+/// The differences between stores, for the layers above.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Capabilities {
-    /// Waiters can be woken by messages. Without, they have timers only.
+    /// True if messages can wake waiters. Otherwise waiters poll only.
     pub(crate) wakes: bool,
     /// How many keys of different names one call may have.
     pub(crate) keys_per_call: usize,
-    /// Requests for different names may leave in one call.
+    /// True if requests for different names may leave in one call.
     pub(crate) combines: bool,
-    /// Each lock has a place of its own where its waiters listen.
+    /// True if each lock has a node of its own where its waiters subscribe.
     pub(crate) by_node: bool,
-    /// Waiters look at least this often, whatever else they know.
+    /// The longest pause between two polls of a waiter.
     pub(crate) look_every: Duration,
 }
 
-/// What a lock's place in a folder has seen, to be had without reading it.
+/// The counters of a lock's location in a folder, available without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Traffic {
     /// How often it was written.
     pub(crate) commits: u64,
-    /// How much is read by each call.
+    /// How much each call reads.
     pub(crate) bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What an operator should know about a store.
+//! An operator's report about a store.
 
 /// Whether something is fit for locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,17 +11,17 @@ pub enum Fit {
     Unfit,
 }
 
-/// One thing that was looked at.
+/// One finding of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Check {
-    /// What was looked at, such as `eviction policy`.
+    /// What was checked, such as `eviction policy`.
     pub topic: String,
     /// What was found.
     pub found: String,
     /// Whether that is fit for locks.
     pub fit: Fit,
-    /// What to change, when there is something to change.
+    /// What to change; `None` when nothing needs a change.
     pub advice: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Check {
     }
 }
 
-/// How often the clock jumped, and by how much last.
+/// Reports how often the clock jumped, and by how much last.
 pub(crate) fn clock_jumps(jumps: u64, last_ms: Option<i64>) -> Option<Check> {
     let last_ms = last_ms?;
     let way = if last_ms < 0 { "back" } else { "forward" };
@@ -72,25 +72,25 @@ pub(crate) fn clock_jumps(jumps: u64, last_ms: Option<i64>) -> Option<Check> {
     Some(Check::warn("clock jumps", found, advice))
 }
 
-/// Whether a promise is kept by the present set-up.
+/// Whether the present set-up keeps a promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kept {
-    /// It is, as far as the settings can tell.
+    /// It does, as far as the settings can tell.
     Yes,
-    /// It is not.
+    /// It does not.
     No,
-    /// What decides it could not be read.
+    /// The deciding setting could not be read.
     Unknown,
 }
 
-/// One sentence about what the present set-up can promise, or cannot.
+/// One sentence about what the present set-up can or cannot promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Promise {
     /// The sentence. With [`Kept::No`] it says what may happen instead.
     pub text: String,
-    /// Whether it is good news.
+    /// Whether the set-up keeps it.
     pub kept: Kept,
 }
 
@@ -116,27 +116,27 @@ impl Promise {
     }
 }
 
-/// What was looked at on one of several servers.
+/// The findings on one of several servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeReport {
-    /// The server in words, without secrets.
+    /// The server's description, without secrets.
     pub store: String,
-    /// Each thing that was looked at.
+    /// Its findings.
     pub checks: Vec<Check>,
 }
 
-/// All that was looked at.
+/// All findings about a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// The store in words, without secrets.
+    /// The store's description, without secrets.
     pub store: String,
-    /// Each thing that was looked at; with several servers what concerns them together.
+    /// The findings; with several servers those that concern them together.
     pub checks: Vec<Check>,
-    /// Each of several servers; empty when there is one.
+    /// The report of each of several servers; empty when there is one.
     pub nodes: Vec<NodeReport>,
-    /// What this set-up can promise and what it cannot, in sentences.
+    /// What this set-up can and cannot promise, in sentences.
     pub promises: Vec<Promise>,
 }
 
@@ -150,7 +150,7 @@ impl Report {
         }
     }
 
-    /// Nothing is unfit, on any server. Warnings are allowed.
+    /// True if nothing is unfit, on any server. Warnings are allowed.
     pub fn is_fit(&self) -> bool {
         let nodes = self.nodes.iter().flat_map(|node| &node.checks);
         self.checks

@@ -1,7 +1,8 @@
-//! Bells: whoever waits for something that only a message to some channel tells of hears that channel meanwhile.
+//! Temporary subscriptions: a waiter subscribes to a channel as long as it needs its messages.
 //!
-//! A changing set of channels, unlike the one of a client on which it is told of its grants. Here is who wants what; a
-//! store with messages hears the channels over one connection of the client's own thread, and says here what it hears.
+//! The set of channels changes, unlike a client's own channel for its grants. This file records which waiter wants
+//! which channel. A store with messages subscribes over one connection of the client's own thread, and reports here
+//! what it receives.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,48 +13,49 @@ use tokio::sync::{Notify, watch};
 
 use super::{Event, SharedSink};
 
-/// Whether a message with these words rings.
+/// Decides whether a message with these words wakes the waiter.
 pub(crate) type Waker = fn(&[u8]) -> bool;
 
-/// All bells of a client.
+/// All temporary subscriptions of a client.
 pub(crate) struct Subscriptions {
-    /// The store has no such messages.
+    /// True if the store has no such messages.
     deaf: bool,
-    /// Who is told every message, and of a gap when messages arrive again after it.
+    /// Receives every message, and each gap, reported when messages arrive again after it.
     told: Option<SharedSink>,
     table: Mutex<HashMap<Arc<str>, Channel>>,
-    /// A channel has become wanted, or has ceased to be.
+    /// Notified when a channel has become wanted or unwanted.
     changed: Notify,
 }
 
-/// One channel, from the first bell to the end of its subscription.
+/// One channel, from its first waiter to the end of its subscription.
 #[derive(Debug)]
 struct Channel {
     state: watch::Sender<State>,
-    /// It was heard before, so something may have been missed.
+    /// True if it was subscribed before, so that a message may have been missed.
     missed: bool,
     hooks: Vec<Arc<Hook>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Not heard yet, or not at present.
+    /// Not subscribed yet, or not at present.
     Silent,
     Heard,
-    /// The store will not let us.
+    /// The store refuses the subscription.
     Refused,
-    /// It is heard elsewhere from now on, if anywhere.
+    /// The channel has moved; its messages arrive elsewhere, if anywhere.
     Gone,
 }
 
-/// Where one bell hangs.
+/// The registration of one waiter at its channel.
 struct Hook {
     rings: Waker,
     rung: Notify,
 }
 
-/// Rings when something is published to its channel. Dropping it ends that; the channel is left in the background when
-/// it was the last one.
+/// Wakes its waiter when a message comes to its channel.
+///
+/// Dropping it ends that. After the last one, the client unsubscribes in the background.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     bells: Arc<Subscriptions>,
@@ -62,7 +64,7 @@ pub(crate) struct Subscription {
     hook: Arc<Hook>,
 }
 
-/// What is to be done about the channels.
+/// Channels to subscribe and to unsubscribe.
 #[derive(Debug, Default)]
 pub(super) struct Due {
     pub(super) subscribe: Vec<Arc<str>>,
@@ -70,7 +72,7 @@ pub(super) struct Due {
 }
 
 impl Subscriptions {
-    /// For a store without messages: no bell ever rings.
+    /// Creates the set of a store without messages, which never wakes a waiter.
     pub(crate) fn deaf() -> Arc<Self> {
         Self::with(true, None)
     }
@@ -84,13 +86,13 @@ impl Subscriptions {
         })
     }
 
-    /// A bell that rings with every message to the channel.
+    /// Subscribes to every message of the channel.
     #[cfg(all(test, feature = "redis"))]
     pub(crate) fn hear(self: &Arc<Self>, channel: &str) -> Subscription {
         self.hear_only(channel, |_| true)
     }
 
-    /// A bell that rings with those messages only.
+    /// Subscribes to the messages that `rings` accepts.
     pub(crate) fn hear_only(self: &Arc<Self>, channel: &str, rings: Waker) -> Subscription {
         let hook = Arc::new(Hook {
             rings,
@@ -131,36 +133,36 @@ impl Subscriptions {
     }
 }
 
-/// For the store that hears the channels.
+/// Creates the set of a store that subscribes to the channels.
 #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no other hears"))]
 impl Subscriptions {
     pub(crate) fn new() -> Arc<Self> {
         Self::with(false, None)
     }
 
-    /// Bells whose messages somebody is told, whichever of them they ring.
+    /// Creates a set whose messages all go to the sink too, whether or not they wake a waiter.
     pub(super) fn telling(sink: SharedSink) -> Arc<Self> {
         Self::with(false, Some(sink))
     }
 
-    /// Ends when there is a channel to be heard.
+    /// Waits until a channel is wanted.
     pub(super) async fn wanted(&self) {
         while self.is_idle() {
             self.changed().await;
         }
     }
 
-    /// No channel is wanted.
+    /// True if no channel is wanted.
     pub(super) fn is_idle(&self) -> bool {
         self.table().is_empty()
     }
 
-    /// Ends with the next change; one that came since the last call counts. For one task.
+    /// Waits for the next change; one that came since the last call counts. For one task.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// What is to be done about the channels, all of which is taken for done from here on.
+    /// Returns the pending changes, and regards all of them as done from here on.
     pub(super) fn due(&self) -> Due {
         let mut due = Due::default();
         self.table().retain(|name, channel| {
@@ -169,7 +171,7 @@ impl Subscriptions {
                 (true, State::Silent) => due.subscribe.push(Arc::clone(name)),
                 (false, State::Heard) => {
                     due.unsubscribe.push(Arc::clone(name));
-                    // It may be wanted again before that is done, and is subscribed to after it then.
+                    // It may be wanted again before the unsubscription; then the subscription follows it.
                     channel.state.send_replace(State::Silent);
                 }
                 (true, _) => {}
@@ -180,7 +182,7 @@ impl Subscriptions {
         due
     }
 
-    /// Messages to the channel arrive from now on. What may have been missed before counts as one.
+    /// Reports that messages arrive from now on. A gap before that counts as a message.
     pub(crate) fn heard(&self, name: &str) {
         if let Some(channel) = self.table().get_mut(name) {
             channel.state.send_replace(State::Heard);
@@ -191,14 +193,14 @@ impl Subscriptions {
         }
     }
 
-    /// The store will not let us hear the channel.
+    /// Reports that the store refuses the subscription.
     pub(super) fn refused(&self, name: &str) {
         if let Some(channel) = self.table().get(name) {
             channel.state.send_replace(State::Refused);
         }
     }
 
-    /// Messages to these channels do not arrive here any more, so whoever wants them is rung.
+    /// Reports that these channels' messages no longer arrive here, which wakes their waiters.
     pub(super) fn gone(&self, which: impl Fn(&str) -> bool) {
         for (_, channel) in self.table().iter_mut().filter(|(name, _)| which(name)) {
             if channel.state.send_replace(State::Gone) != State::Gone {
@@ -209,7 +211,7 @@ impl Subscriptions {
         self.changed.notify_one();
     }
 
-    /// Messages to the channel arrive.
+    /// True if messages to the channel arrive.
     pub(super) fn is_heard(&self, name: &[u8]) -> bool {
         let name = std::str::from_utf8(name).ok();
         let table = self.table();
@@ -223,7 +225,7 @@ impl Subscriptions {
         }
     }
 
-    /// Nothing arrives until each channel is heard again. True when something did before.
+    /// Reports a gap until each channel is subscribed again; true if some channel was subscribed.
     pub(super) fn gap(&self) -> bool {
         let mut any = false;
         for channel in self.table().values_mut() {
@@ -237,10 +239,10 @@ impl Subscriptions {
         any
     }
 
-    /// A message to the channel has come.
+    /// Reports a message to the channel.
     pub(crate) fn message(&self, name: &[u8], words: &[u8]) {
         let Ok(name) = std::str::from_utf8(name) else {
-            return; // it is none of ours
+            return; // not one of these channels
         };
         self.tell(Event::Message(words.to_vec()));
         if let Some(channel) = self.table().get(name) {
@@ -250,27 +252,29 @@ impl Subscriptions {
     }
 }
 
-/// For whoever listens where a lock lies.
+/// For waiters that subscribe at a lock's node.
 impl Subscription {
-    /// It hangs among these.
+    /// True if it belongs to this set.
     pub(crate) fn is_among(&self, bells: &Arc<Subscriptions>) -> bool {
         Arc::ptr_eq(&self.bells, bells)
     }
 
-    /// It hangs among these on this channel, which is heard or may yet be.
+    /// True if it is this set's subscription to this channel, which works or may yet.
     pub(crate) fn is_for(&self, bells: &Arc<Subscriptions>, channel: &str) -> bool {
         self.is_among(bells) && *self.channel == *channel && *self.state.borrow() != State::Gone
     }
 
-    /// The store does not let us hear the channel.
+    /// True if the store refuses the subscription.
     pub(crate) fn is_refused(&self) -> bool {
         *self.state.borrow() == State::Refused
     }
 }
 
 impl Subscription {
-    /// Waits until messages to the channel arrive, at most for `within`; tells whether they do. They do not in a
-    /// folder, over a connection that was handed in, and where the user may not hear the channel.
+    /// Waits until messages to the channel arrive, at most for `within`; true if they do.
+    ///
+    /// They do not in a folder, over a connection that the program handed in, and for a user without the right to the
+    /// channel.
     ///
     /// # Cancel safety
     /// Safe: waiting changes nothing.
@@ -281,11 +285,12 @@ impl Subscription {
         settled.is_ok_and(|state| state.is_ok_and(|state| *state == State::Heard))
     }
 
-    /// Ends with the next message, or when messages arrive again after some may have been missed; what came since the
-    /// last call counts. Never ends while the channel cannot be heard.
+    /// Waits for the next message, or for the end of a gap.
+    ///
+    /// A message since the last call counts. It never ends while the channel cannot be subscribed.
     ///
     /// # Cancel safety
-    /// Safe: what has rung is there for the next call.
+    /// Safe: a wake-up in between is there for the next call.
     pub(crate) async fn rung(&self) {
         self.hook.rung.notified().await;
     }

@@ -22,7 +22,7 @@ pub(super) fn key(name: &str) -> String {
     format!("{name}{REAL}")
 }
 
-/// Takes the lock for one of its ends; a loser leaves the first key to expire.
+/// Takes the lock; a loser leaves the first key to expire.
 pub(super) async fn take(
     store: &Executor,
     lock: &str,

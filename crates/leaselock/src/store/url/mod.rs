@@ -1,7 +1,7 @@
 //! The URLs that name a store.
 //!
-//! No message repeats any part of the URL: a password with an unescaped character in it ends up anywhere, in the host,
-//! the port or the path.
+//! No message repeats any part of the URL: a password with an unescaped character can end up in the host, the port or
+//! the path.
 
 mod parts;
 mod redis_url;

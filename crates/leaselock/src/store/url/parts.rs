@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::base::error::InvalidInput;
 
-/// What a browser and `url` crates escape as well; raw, they would move the borders between the parts.
+/// The advice about escapes, as in browsers and `url` crates: raw characters would move the borders of the parts.
 pub(super) const ESCAPES: &str = "special characters in a user or password are written as %40 for @, %2F for /, %3A for :, \
                        %23 for #, %3F for ?, %25 for %";
 
@@ -81,7 +81,7 @@ pub(super) fn all_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Servers count databases from 0; how many there are is theirs to say.
+/// Parses a database number from 0; only the server knows how many there are.
 pub(super) fn database(path: &str) -> Result<u32, InvalidInput> {
     match path {
         "" => Ok(0),
@@ -120,7 +120,7 @@ pub(super) fn decoded(text: &str) -> Result<String, InvalidInput> {
     })
 }
 
-/// `%41` becomes `A`. A plus sign stays one.
+/// Decodes `%41` as `A`. A plus sign stays one.
 fn unescaped(text: &str) -> Option<Vec<u8>> {
     let mut pieces = text.split('%');
     let mut bytes = pieces.next()?.as_bytes().to_vec();
@@ -135,7 +135,7 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// As it stands in a URL.
+/// Formats an address as in a URL.
 pub(crate) fn address(host: &str, port: u16) -> String {
     if host.contains(':') {
         format!("[{host}]:{port}")

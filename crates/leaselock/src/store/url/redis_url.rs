@@ -1,4 +1,4 @@
-//! Where a server is, and how to log in.
+//! The address and login of a server.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,23 +15,23 @@ use crate::script::library::Library;
 #[cfg(feature = "tls")]
 use crate::store::redis::TlsOptions;
 
-/// Where a server is and how to log in. Neither `Debug` nor `Display` shows the login.
+/// The address and login of a server. Neither `Debug` nor `Display` shows the login.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct RedisUrl {
     pub(crate) place: Place,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) db: u32,
-    /// Scripts are called as functions of this library.
+    /// Set when scripts are called as functions of this library.
     #[cfg(feature = "redis")]
     pub(crate) functions: Option<&'static Library>,
-    /// For a place with TLS.
+    /// Set for an address with TLS.
     #[cfg(feature = "tls")]
     pub(crate) tls: Arc<TlsOptions>,
 }
 
 impl RedisUrl {
-    /// The first database there, without a login.
+    /// Returns the first database there, without a login.
     pub(crate) fn at(place: Place) -> Self {
         RedisUrl {
             place,
@@ -54,7 +54,7 @@ impl RedisUrl {
         }
     }
 
-    /// With these options, which only a place with TLS may have: nobody is to take plain text for TLS.
+    /// Sets the options for TLS, which only an address with TLS may have: no user may take plain text for TLS.
     #[cfg(feature = "tls")]
     pub(crate) fn secure(&mut self, options: &Arc<TlsOptions>) -> Result<(), InvalidInput> {
         options.check()?;
@@ -68,7 +68,7 @@ impl RedisUrl {
     }
 }
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     Tcp {
@@ -77,7 +77,7 @@ pub(crate) enum Place {
         tls: bool,
     },
     Unix(PathBuf),
-    /// On whichever server the Sentinels name.
+    /// The server that the Sentinels name.
     Watched(Sentinels),
 }
 

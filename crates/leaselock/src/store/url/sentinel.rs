@@ -9,7 +9,7 @@ use crate::base::error::InvalidInput;
 
 const SENTINEL_PORT: u16 = 26379;
 const EXAMPLE: &str = "redis+sentinel://a:26379,b:26379,c:26379/service/0";
-/// More are none that anybody runs; each may cost a connection that waits for its time-out.
+/// The most Sentinels: no user runs more, and each may cost a connection that waits for its timeout.
 const MOST: usize = 16;
 
 /// `[user:password@]host[:port],…/service[/db][?sentinel_user=…&sentinel_pass=…]`
@@ -50,7 +50,7 @@ pub(super) fn watched(rest: &str, tls: bool) -> Result<RedisUrl, InvalidInput> {
     })
 }
 
-/// What Sentinels take for a name.
+/// Checks a name by the rules of Sentinels.
 fn name_of(service: &str) -> Result<String, InvalidInput> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if service.is_empty() || service.len() > 128 || !service.chars().all(plain) {
@@ -60,7 +60,7 @@ fn name_of(service: &str) -> Result<String, InvalidInput> {
         ));
     }
     if all_digits(service) {
-        // It would be a number of a database whose service was forgotten.
+        // It would be a database number without a service name.
         return refuse(&format!(
             "the name of the service comes before the number of the database, as in {EXAMPLE}"
         ));
@@ -68,7 +68,7 @@ fn name_of(service: &str) -> Result<String, InvalidInput> {
     Ok(service.to_owned())
 }
 
-/// Their own login, because it is seldom that of the servers.
+/// Parses the Sentinels' own login, which is seldom that of the servers.
 fn add_login(sentinels: &mut Sentinels, query: &str) -> Result<(), InvalidInput> {
     for (key, value) in pairs(query) {
         match key {

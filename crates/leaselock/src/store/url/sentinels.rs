@@ -4,13 +4,13 @@ use std::fmt;
 
 use super::parts::address;
 
-/// Who tells where the primary is. Neither `Debug` nor `Display` shows their login.
+/// The Sentinels, which know the primary's address. Neither `Debug` nor `Display` shows their login.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Sentinels {
-    /// Those to begin with: they know of the others.
+    /// The first Sentinels to ask: they know the others.
     pub(crate) known: Vec<(String, u16)>,
     pub(crate) service: String,
-    /// Of the Sentinels and of the servers alike.
+    /// True if Sentinels and servers use TLS.
     pub(crate) tls: bool,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,

@@ -12,7 +12,7 @@ use crate::base::error::InvalidInput;
 pub(crate) enum Target {
     /// A Redis or Valkey server.
     Redis(RedisUrl),
-    /// Some nodes of a cluster, by which the others are found.
+    /// Some nodes of a cluster, which know the others.
     Cluster(Vec<RedisUrl>),
     /// A folder of lock files; `None` is the default one.
     Folder(Option<PathBuf>),
@@ -21,7 +21,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Which feature a build without it would need.
+    /// Names the feature that this build lacks.
     #[cfg(not(all(feature = "redis", feature = "embedded")))]
     pub(crate) fn not_built_in(&self) -> String {
         let feature = match self {
@@ -36,7 +36,7 @@ const FORMS: &str = "redis://[user:password@]host[:port][/db], rediss://… for 
                      redis+sentinel://[user:password@]sentinel[:port],…/service[/db], \
                      redis+cluster://[user:password@]host[:port],host[:port],… for a cluster, file: or file:///folder, mem: or mem:name";
 
-/// What the URL names, or a message that says what would be right.
+/// Parses a URL, or returns a message that says what would be right.
 pub(crate) fn parse(url: &str) -> Result<Target, InvalidInput> {
     if let Some(rest) = url.strip_prefix("redis://") {
         redis_is_built_in()?;

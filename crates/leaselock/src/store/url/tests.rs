@@ -1,4 +1,4 @@
-//! The URLs that name a store, tested.
+//! Tests of the URLs that name a store.
 
 use proptest::prelude::*;
 
