@@ -1,4 +1,4 @@
-//! The commands of the whitelist, on the image of one file. Each does what Redis does, as far as the scripts ask.
+//! The commands of the whitelist, on the image of one file. Each does what Redis does, as far as the scripts need.
 
 use super::packed::Fields;
 use super::reply::{Failure, Reply};
@@ -16,7 +16,7 @@ pub(super) fn run(step: &mut Step, words: &[&[u8]]) -> Result<Reply, Failure> {
         .ok_or_else(|| Failure::internal("ERR a command needs a name"))?;
     match (*name, args) {
         (b"TIME", []) => Ok(time(step.now_us)),
-        // A folder has no slots, so channels are all alike.
+        // A folder has no slots, so all channels are of one kind.
         (b"PUBSUB", [what, channels @ ..]) if what == b"NUMSUB" || what == b"SHARDNUMSUB" => {
             Ok(receivers(step, channels))
         }
@@ -44,7 +44,7 @@ fn unknown(name: &[u8], args: &[&[u8]]) -> Failure {
     ))
 }
 
-/// A command of several keys is the same command on each.
+/// Runs a command of several keys on each of them.
 fn each(
     step: &mut Step,
     keys: &[&[u8]],
@@ -53,7 +53,7 @@ fn each(
     keys.iter().map(|key| one(step, key)).collect()
 }
 
-/// How many of them answer 1.
+/// Counts the keys that answer 1.
 fn count(
     step: &mut Step,
     keys: &[&[u8]],
@@ -71,7 +71,7 @@ fn is_there(step: &mut Step, key: &[u8]) -> Result<Reply, Failure> {
     Ok(Reply::Int(i64::from(found)))
 }
 
-/// As `GET`, but what is no string counts as nothing.
+/// Returns as `GET` does, except that a value of another type counts as nil.
 fn value_or_nil(step: &mut Step, key: &[u8]) -> Result<Reply, Failure> {
     let key = declared(step, key)?;
     Ok(Reply::or_nil(text(&step.image, key).ok().flatten()))
@@ -157,7 +157,7 @@ fn publish(step: &mut Step, channel: &[u8], message: &[u8]) -> Result<Reply, Fai
     }
     let present = step.surroundings.present(channel);
     if present {
-        step.outbox.push((channel.to_vec(), message.to_vec())); // whom it does not reach, it never will
+        step.outbox.push((channel.to_vec(), message.to_vec())); // a listener that it does not reach now never gets it
     }
     Ok(Reply::Int(i64::from(present)))
 }

@@ -1,7 +1,7 @@
-//! Wake-ups between processes: one Unix datagram socket per channel that somebody listens on, in the folder `wake`.
+//! Wake-ups between processes: one Unix datagram socket per channel with a listener, in the folder `wake`.
 //!
-//! Whether somebody listens is asked of the system itself: connecting to a socket whose process died is refused.
-//! A datagram that does not fit is dropped, because listeners also look by themselves every second.
+//! The system itself knows whether a listener is alive: connecting to a socket whose process died is refused. A
+//! datagram that does not fit is dropped, because listeners also poll every second.
 
 use std::collections::HashMap;
 use std::io::ErrorKind as IoKind;
@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use super::opening;
 use super::time::hex;
 
-/// Messages are short; what is longer is cut, and then not understood.
+/// The longest message; a longer one is cut, and then not understood.
 pub(super) const LONGEST: usize = 1024;
 
 /// The sending half.
@@ -28,25 +28,26 @@ pub(super) struct Datagrams {
     sender: Mutex<Sender>,
 }
 
-/// A socket that is connected to one listener after the other. Finding a listener costs more than sending to it, so
-/// who was just asked for is sent to without a second search.
+/// A socket that is connected to one listener after the other.
+///
+/// Finding a listener costs more than sending to it, so a message to the last one needs no second search.
 #[derive(Debug)]
 struct Sender {
     socket: UnixDatagram,
-    /// The channel at the other end.
+    /// The channel of the connected listener.
     connected: Vec<u8>,
-    /// The names of their files.
+    /// The names of the listeners' files.
     names: HashMap<Vec<u8>, String>,
 }
 
-/// Names kept, since each takes a hash to find.
+/// How many names are kept, since each takes a hash to find.
 const NAMES: usize = 64;
 
 pub(super) fn file_name(channel: &[u8]) -> String {
     hex(&Sha256::digest(channel)[..20])
 }
 
-/// Through the descriptor, since a socket's address has room for 107 bytes only and folders may be deep.
+/// Returns an address through the descriptor: an address has room for 107 bytes only, and paths may be long.
 fn address(folder: &OwnedFd, name: &str) -> PathBuf {
     if cfg!(target_os = "linux") {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))
@@ -55,7 +56,7 @@ fn address(folder: &OwnedFd, name: &str) -> PathBuf {
     }
 }
 
-/// What lies there itself: a symbolic link, which another user may have put there, is not followed.
+/// Opens the entry itself and follows no symbolic link, which may be another user's.
 #[cfg(target_os = "linux")]
 struct Found(OwnedFd);
 
@@ -107,7 +108,7 @@ impl Sender {
         })
     }
 
-    /// Refused by a socket whose process died.
+    /// Connects; the socket of a dead process refuses.
     fn connect(&mut self, folder: &OwnedFd, channel: &[u8]) -> std::io::Result<()> {
         self.connected.clear();
         if !self.names.contains_key(channel) {
@@ -125,7 +126,7 @@ impl Sender {
     fn send(&mut self, folder: &OwnedFd, channel: &[u8], message: &[u8]) -> std::io::Result<()> {
         if self.connected == channel {
             match self.socket.send(message) {
-                // Another socket may lie there by now.
+                // Another socket may have this name by now.
                 Err(error) if is_absence(&error) => {}
                 sent => return sent.map(drop),
             }
@@ -145,7 +146,7 @@ impl Datagrams {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody listens, or it cannot be told: who is wrongly taken for absent would be passed over for ever.
+    /// True if a listener is alive, or if that is unknown: a waiter taken for absent would be skipped for ever.
     pub(super) fn present(&self, channel: &[u8]) -> bool {
         !self
             .sender()
@@ -163,12 +164,12 @@ impl Datagrams {
 
     pub(super) fn send(&self, channel: &[u8], message: &[u8]) {
         if let Err(error) = self.sender().send(&self.folder, channel, message) {
-            // The receiver sees the change at its next look.
+            // The receiver sees the change at its next poll.
             tracing::debug!(%error, "a wake-up was not delivered");
         }
     }
 
-    /// Removes the socket of a listener that is dead.
+    /// Removes the socket of a dead listener.
     pub(super) fn sweep(&self, name: &str) {
         let identity = || {
             statat(&*self.folder, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -185,7 +186,7 @@ fn is_absence(error: &std::io::Error) -> bool {
     matches!(error.kind(), IoKind::ConnectionRefused | IoKind::NotFound)
 }
 
-/// The receiving half. Its socket goes away with it.
+/// The receiving half. Dropping it removes its socket.
 #[derive(Debug)]
 pub(super) struct Listener {
     folder: Arc<OwnedFd>,
@@ -195,7 +196,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Messages are kept from now on. A socket that a dead process left under this name is replaced.
+    /// Creates the socket, which keeps messages from now on. It replaces one that a dead process left under this name.
     pub(super) fn bind(folder: Arc<OwnedFd>, channel: &[u8], mode: Mode) -> std::io::Result<Self> {
         let name = file_name(channel);
         match unlinkat(&*folder, name.as_str(), AtFlags::empty()) {
@@ -204,7 +205,7 @@ impl Listener {
         }
         let socket = UnixDatagram::bind(address(&folder, &name))?;
         socket.set_nonblocking(true)?;
-        // Not by its name: another user may have put a link there, to a file of ours that they want to read.
+        // Not by its name, which may be another user's link to a file of ours that they want to read.
         let found = Found::search(&folder, &name)?;
         let stat = found.stat()?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
@@ -225,12 +226,12 @@ impl Listener {
         stat.is_ok_and(|stat| stat.st_ino == self.inode)
     }
 
-    /// The socket as the present runtime waits for it.
+    /// Returns the socket registered with the present runtime.
     pub(super) fn register(&self) -> std::io::Result<tokio::net::UnixDatagram> {
         tokio::net::UnixDatagram::from_std(self.socket.try_clone()?)
     }
 
-    /// Nobody finds it any more.
+    /// Removes the socket's name, so that senders do not find it any more.
     pub(super) fn unlink(&self) {
         if self.is_linked() {
             unlinkat(&*self.folder, self.name.as_str(), AtFlags::empty()).ok();
@@ -244,7 +245,7 @@ impl Drop for Listener {
     }
 }
 
-/// How many datagrams the system keeps for a receiver.
+/// Returns how many datagrams the system keeps for a receiver.
 pub(super) fn capacity() -> usize {
     let text = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap_or_default();
     text.trim().parse().unwrap_or(10).max(1)

@@ -1,4 +1,4 @@
-//! What an operator should know about a folder of locks.
+//! The operator's report about a folder of locks.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::time;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::report::{Check, Fit, Promise};
 
-/// Below this a full disk is near. A lock file takes 4 KiB.
+/// Free space below which a warning is due. A lock file takes 4 KiB.
 const LITTLE_SPACE: u64 = 64 << 20;
 
 impl FolderStore {
-    /// A folder that cannot carry locks is a finding and no error.
+    /// Examines the folder. One that cannot carry locks is a finding and not an error.
     pub(super) async fn examine(&self, within: Duration) -> Result<Vec<Check>, StoreError> {
         let outcome = self
             .keep_trying("its time", within, |folder| checks(folder))
@@ -56,7 +56,7 @@ pub(super) fn of_memory() -> Vec<Promise> {
     )]
 }
 
-/// What a folder keeps does not depend on settings.
+/// Lists the promises of a folder, which do not depend on settings.
 pub(super) fn of_a_folder() -> Vec<Promise> {
     let kept = [
         "no lease is forgotten while a holder lives: a power failure ends holders and leases together",
@@ -93,7 +93,7 @@ fn checks(folder: &Folder) -> Result<Vec<Check>, FileError> {
     Ok(checks)
 }
 
-/// Counting many takes time.
+/// Counts files, for a limited time.
 fn count(topic: &'static str, folder: &OwnedFd) -> Check {
     const MANY: usize = 100_000;
     let count = Names::of(folder).map_or(0, |names| names.take(MANY).count());
@@ -104,7 +104,7 @@ fn count(topic: &'static str, folder: &OwnedFd) -> Check {
     Check::warn(topic, format!("{count} or more"), advice)
 }
 
-/// An unfit one is refused when the folder is opened, so this one is fit.
+/// Reports the file system; an unfit one is refused when the folder is opened.
 #[cfg(target_os = "linux")]
 fn file_system(folder: &Folder) -> rustix::io::Result<Check> {
     use super::fitness;
@@ -137,7 +137,7 @@ fn permissions(owner: u32, mode: rustix::fs::RawMode) -> Check {
     Check::fit("permissions", format!("{found}, {shared}"))
 }
 
-/// Whoever owns a sub-folder may delete any file in it, with the sticky bit or without.
+/// Reports the owners of sub-folders, who may delete any file there, with the sticky bit or without.
 fn owners(folder: &Folder, root: &Stat) -> rustix::io::Result<Vec<Check>> {
     let mut checks = Vec::new();
     for (name, part) in [

@@ -1,4 +1,4 @@
-//! Runs the scripts: a few Lua machines, each with nothing but arithmetic, text, tables and `redis`.
+//! The script engine: a few Lua machines, each with nothing but arithmetic, text, tables and `redis`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,11 +14,11 @@ use super::step::Step;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Answer, Call, Script};
 
-/// What scripts may use besides `redis`. Anything else would not run the same on every Redis, or reach outside.
+/// The globals for scripts besides `redis`. Any other differs between Redis versions, or reaches outside.
 const ALLOWED: &[&str] = &[
     "string", "math", "table", "ipairs", "pairs", "tonumber", "tostring", "type", "unpack", "error",
 ];
-/// The same script must do the same thing twice, and bytecode can break out.
+/// Functions that would make a script give different results, or run bytecode, which can break out.
 const FORBIDDEN: &[(&str, &str)] = &[
     ("string", "dump"),
     ("math", "random"),
@@ -31,23 +31,23 @@ static IDLE: Mutex<Vec<Machine>> = Mutex::new(Vec::new());
 
 type Slot = Arc<Mutex<Running>>;
 
-/// What `redis.call` works on.
+/// The state behind `redis.call`.
 #[derive(Default)]
 struct Running {
     step: Option<Step>,
     words: Words,
-    /// What the first `redis.call` that raised an error said.
+    /// The error of the first `redis.call` that raised one.
     failure: Option<Failure>,
 }
 
 struct Machine {
     lua: Lua,
     running: Slot,
-    /// Compiled scripts by where their text lies.
+    /// Compiled scripts by the address of their text.
     compiled: HashMap<usize, Function>,
 }
 
-/// Runs a call on a step. On an error the step is gone: unlike Redis, nothing of a failed script stays.
+/// Runs a call on a step. An error discards the step: unlike on Redis, nothing of a failed script remains.
 pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Answer, Step), StoreError> {
     match shortcut::answer(call, &mut step) {
         Some(answer) => Ok((answer, step)),
@@ -55,7 +55,7 @@ pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Answer, Step), Sto
     }
 }
 
-/// The same in Lua, whatever the script.
+/// Runs the call in Lua, even a script with a shortcut.
 pub(super) fn interpret(call: &Call, mut step: Step) -> Result<(Answer, Step), StoreError> {
     step.keys = call.all_keys().map(str::to_owned).collect();
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -84,7 +84,7 @@ impl Machine {
             StdLib::STRING | StdLib::MATH | StdLib::TABLE,
             LuaOptions::default(),
         )?;
-        // Collecting walks over all compiled scripts, so it is done less often; a call leaves a few kilobytes behind.
+        // A collection walks over all compiled scripts, so it runs less often; a call leaves a few kilobytes behind.
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(1000)));
         let running = Slot::default();
         let globals = lua.globals();
@@ -127,7 +127,7 @@ impl Machine {
             refuse(raised.unwrap_or_else(|| Failure::internal(error.to_string())))
         })?;
         let value = reply::from_lua(&value).map_err(refuse)?;
-        // Nothing is committed yet, so an answer without a tag is a refusal and not a doubt.
+        // Nothing is committed yet, so an answer without a tag is a refusal, and the outcome is not unknown.
         let answer =
             Answer::from_value(value).map_err(|_| refuse(Failure::internal("no tagged answer")))?;
         let step = step.ok_or_else(|| refuse(Failure::internal("it lost its place")))?;
@@ -161,7 +161,7 @@ impl Machine {
     }
 }
 
-/// A machine serves many calls, so a script that set a global would reach into the next one.
+/// Forbids new globals: a machine serves many calls, and a global would affect the next one.
 fn seal(lua: &Lua, globals: &Table) -> mlua::Result<()> {
     let refuse = |doing: &'static str| {
         lua.create_function(
@@ -179,10 +179,10 @@ fn seal(lua: &Lua, globals: &Table) -> mlua::Result<()> {
     globals.set_metatable(Some(seal))
 }
 
-/// `redis.call`, which raises errors, or `redis.pcall`, which returns them as `{err = message}`.
+/// Creates `redis.call`, which raises errors, or `redis.pcall`, which returns them as `{err = message}`.
 fn caller(lua: &Lua, running: &Slot, raises: bool) -> mlua::Result<Function> {
     let running = Arc::clone(running);
-    // Made once, because most writes answer nothing else.
+    // Created once, because most writes answer nothing else.
     let fine = lua.create_table()?;
     fine.raw_set("ok", "OK")?;
     lua.create_function(move |lua, words: MultiValue| {

@@ -1,19 +1,19 @@
 //! The format of a lock file: two slots of the same size, each a header and a payload.
 //!
-//! A write goes to the slot with the older state. Space for both is set aside beforehand, so a release works on a full
-//! disk. A file's length says how large its slots are: half of the largest power of two that fits.
+//! A write goes to the slot with the older state. Space for both is reserved beforehand, so a release works on a full
+//! disk. The length of a file determines the size of its slots: half of the largest power of two that fits.
 //!
 //! # Which damage a crash can leave
 //!
 //! - A process that is killed, or whose write the system refuses. Linux copies a `write` page by page: it may stop
 //!   between two pages, and not within one. A file has both copies before it gets its name, and every write puts the
-//!   page with the header last. So the newer copy is whole, and the older one is whole or has its old header, whose
-//!   number says that it is the older one. No file is empty or zeroed, and no copy lacks its header.
-//! - A machine that loses power. Nothing here waits for the disk, so any part of what was written may be missing, up to
-//!   the whole file. All leases are void by then: the older copy counts for its fence, and an empty file is a free
-//!   lock, whose fences go on with the store's time. The time of the file's last write tells: it lies before this boot.
-//! - Everything else was done by a program, a person or the disk. A damaged copy that may be the newer one, or an empty
-//!   file, may have been a held lock: `Corrupt`, until an operator deletes the file.
+//!   page with the header last. So the newer copy is whole. The older one is whole or has its old header, whose number
+//!   shows that it is older. No file is empty or zeroed, and no copy lacks its header.
+//! - A machine that loses power. No call waits for the disk, so any part of what was written may be missing, up to the
+//!   whole file. All leases are void by then. The older copy counts for its fence. An empty file is a free lock, whose
+//!   fences continue with the store's time. The time of the file's last write, before this boot, identifies this case.
+//! - Every other damage was done by a program, a user or the disk. A damaged copy that may be the newer one, or an
+//!   empty file, may have been a held lock: `Corrupt`, until an operator deletes the file.
 
 #[cfg(test)]
 mod tests;
@@ -23,31 +23,31 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, pread, pwrite};
 
-/// The first size of a slot. Nearly every lock stays there: five keys and some waiters.
+/// The first size of a slot. Nearly every lock keeps it: five keys and some waiters.
 pub(super) const FIRST_SLOT: u64 = 2048;
 /// The first size of a file.
 pub(super) const FIRST_FILE: u64 = 2 * FIRST_SLOT;
-/// No copy is larger; a hundred thousand waiters fit. It bounds what a call reads and writes.
+/// The largest copy: room for a hundred thousand waiters. It bounds what a call reads and writes.
 pub(super) const LARGEST: u64 = 32 << 20;
 const HEADER: usize = 64;
 const MAGIC: &[u8; 7] = b"leasefl";
 const VERSION: u8 = 1;
-/// The checksum covers what comes after it.
+/// The checksum covers all bytes from here on.
 const CHECKED_FROM: usize = 12;
-/// Says that the writer of this copy left the other one whole. Version 0.1.0 wrote zero.
+/// The offset of the mark that the writer of this copy left the other one whole. Version 0.1.0 wrote zero.
 const BOTH_AT: usize = 56;
 /// The system carries out a write within one such page as a whole.
 const PAGE: u64 = 4096;
 
-/// One whole state as it lies in a slot.
+/// One whole state as stored in a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) sequence: u64,
-    /// The machine's boot that it was written in.
+    /// The machine's boot at the write.
     pub(super) boot: [u8; 16],
-    /// The distance from the machine's clock to the store's time when it was written.
+    /// The distance from the machine's clock to the store's time at the write.
     pub(super) anchor_us: u64,
-    /// The machine's clock when it was written.
+    /// The machine's clock at the write.
     pub(super) boot_us: u64,
     pub(super) payload: Vec<u8>,
 }
@@ -75,7 +75,7 @@ impl Record {
         out
     }
 
-    /// The record at the start of a slot; `None` when it is not whole.
+    /// Parses the record at the start of a slot; `None` when it is not whole.
     fn parse(slot: &[u8]) -> Option<Self> {
         let header = slot.get(..HEADER)?;
         let number = |from: usize| {
@@ -107,7 +107,7 @@ impl Record {
     }
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug)]
 pub(super) enum Found {
     /// Empty or zeros: the machine lost power, or a program emptied it.
@@ -116,18 +116,18 @@ pub(super) enum Found {
         record: Record,
         slot: u64,
         slot_size: u64,
-        /// The other copy is damaged as no process leaves it, and may have been the newer one.
+        /// True if the other copy may have been the newer one, with damage that no crashed process leaves.
         doubtful: bool,
     },
     /// Both slots are bad.
     Damaged(&'static str),
 }
 
-/// One slot, as far as it can be understood.
+/// The content of one slot.
 enum Copy {
-    /// With what its writer said of the other one.
+    /// A record, and whether its writer left the other copy whole.
     Whole(Record, bool),
-    /// A header with this number, and not what belongs to it.
+    /// A header with this number, whose record is damaged.
     Cut(u64),
     Bad,
 }
@@ -150,7 +150,7 @@ impl Copy {
         matches!(self, Copy::Whole(record, _) if record.sequence > than.sequence)
     }
 
-    /// Whether this was whole once and may have been newer than that one.
+    /// True if this was whole once and may have been newer than that record.
     fn may_have_been_newer(&self, than: &Record) -> bool {
         match self {
             Copy::Whole(..) => false,
@@ -204,7 +204,7 @@ pub(super) fn read(file: BorrowedFd<'_>, length: u64) -> Result<Found, Errno> {
     })
 }
 
-/// Where the newer copy is whole, the header of the older one says all that counts.
+/// Reads both large copies; where the newer one is whole, the header of the older one is enough.
 fn large_copies(file: BorrowedFd<'_>, slot_size: u64) -> Result<(Copy, Copy), Errno> {
     let header = |at| read_at(file, at, HEADER as u64).map(|bytes| Copy::parse(&bytes));
     let slot = |at| read_slot(file, at, slot_size).map(|bytes| Copy::parse(&bytes));
@@ -228,7 +228,7 @@ fn all_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// The second slot is written first; whoever died during that left the first one as zeros.
+/// True if the first slot is zeros: the second is written first, and its writer may die during that.
 fn untouched(bytes: &[u8]) -> bool {
     let half = bytes.len() / 2;
     all_zero(&bytes[..half])
@@ -249,7 +249,7 @@ fn read_at(file: BorrowedFd<'_>, offset: u64, length: u64) -> Result<Vec<u8>, Er
     Ok(bytes)
 }
 
-/// Of a large slot only as much as it says it uses.
+/// Reads a slot; of a large one only as much as it says it uses.
 fn read_slot(file: BorrowedFd<'_>, offset: u64, slot_size: u64) -> Result<Vec<u8>, Errno> {
     let header = read_at(file, offset, HEADER as u64)?;
     let length = header
@@ -275,7 +275,9 @@ fn write_at(file: BorrowedFd<'_>, offset: u64, bytes: &[u8]) -> Result<(), Errno
     Ok(())
 }
 
-/// Puts a copy into its slot, the page with the header last: until then the slot says that it is the older one.
+/// Writes a copy into its slot, with the page of the header last.
+///
+/// Until then the slot has the header of the older copy.
 fn put(file: BorrowedFd<'_>, offset: u64, record: &Record) -> Result<(), Errno> {
     let bytes = record.bytes();
     let in_first_page = usize::try_from(PAGE - offset % PAGE).unwrap_or(usize::MAX);
@@ -284,8 +286,9 @@ fn put(file: BorrowedFd<'_>, offset: u64, record: &Record) -> Result<(), Errno> 
     write_at(file, offset, first)
 }
 
-/// Number and length of the newer state, as the headers say: nothing may be decided by that, since whether they are whole
-/// is not looked at.
+/// Returns number and length of the newer state, as the headers have them.
+///
+/// No decision may depend on that, since the headers are not checked.
 pub(super) fn newest(file: BorrowedFd<'_>, length: u64) -> Result<Option<(u64, u64)>, Errno> {
     let mut newest = None;
     for offset in [0, slot_size(length)] {
@@ -305,8 +308,9 @@ pub(super) fn newest(file: BorrowedFd<'_>, length: u64) -> Result<Option<(u64, u
     Ok(newest)
 }
 
-/// Sets space aside. Where the file system cannot, zeros are written behind `written`; a length in between counts as
-/// the old one.
+/// Reserves space.
+///
+/// Where the file system cannot, it writes zeros behind `written`. A length in between counts as the old one.
 fn reserve(file: BorrowedFd<'_>, old: u64, written: u64, to: u64) -> Result<(), Errno> {
     let reserved = match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, to) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
@@ -316,13 +320,13 @@ fn reserve(file: BorrowedFd<'_>, old: u64, written: u64, to: u64) -> Result<(), 
         other => other,
     };
     if reserved.is_err() {
-        // A failure half-way may have left it longer, which would only waste space.
+        // A failure half-way may have left the file longer, which would only waste space.
         rustix::fs::ftruncate(file, old).ok();
     }
     reserved
 }
 
-/// Makes a file ready: space for both slots, and an empty state in each, written as one page.
+/// Prepares a file: space for both slots, and an empty state in each, written as one page.
 pub(super) fn prepare(file: BorrowedFd<'_>, length: u64, mut empty: Record) -> Result<(), Errno> {
     if length != FIRST_FILE {
         if length > 0 {
@@ -340,7 +344,7 @@ pub(super) fn prepare(file: BorrowedFd<'_>, length: u64, mut empty: Record) -> R
     write_at(file, 0, &both)
 }
 
-/// Puts `next` in place of `old`, which lies in `slot`. Its sequence is set here.
+/// Replaces `old`, which is in `slot`, by `next`, and sets its sequence.
 pub(super) fn write(
     file: BorrowedFd<'_>,
     mut old: Record,
@@ -355,7 +359,7 @@ pub(super) fn write(
     let mut size = slot_size;
     if needed > slot_size {
         if slot == 1 {
-            // The first slot stays where it is when the file grows, so the present state must lie there.
+            // The first slot keeps its place when the file grows, so the present state must be there.
             old.sequence += 1;
             put(file, 0, &old)?;
             slot = 0;
@@ -375,7 +379,9 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Doubles the slots of a file whose present state lies in front. What becomes the second slot has a copy before the
+/// Doubles the slots of a file whose present state is in the first one.
+///
+/// The later second slot has a copy before the new length makes it a slot.
 /// length makes it one.
 fn grow(file: BorrowedFd<'_>, present: &Record, slot_size: u64) -> Result<(), Errno> {
     let (old, new) = (2 * slot_size, 4 * slot_size);
@@ -384,7 +390,7 @@ fn grow(file: BorrowedFd<'_>, present: &Record, slot_size: u64) -> Result<(), Er
     copied.and_then(|()| reserve(file, old, written, new))
 }
 
-/// Gives space back after a long line, once the present state lies in front. It may fail: then it is done later.
+/// Frees space after a long queue, once the present state is in the first slot. On failure a later write does it.
 fn shrink(file: BorrowedFd<'_>, present: &Record, needed: u64) {
     let size = (2 * needed).next_power_of_two().max(FIRST_SLOT);
     if put(file, size, &earlier(present)).is_ok() {
@@ -392,7 +398,7 @@ fn shrink(file: BorrowedFd<'_>, present: &Record, needed: u64) {
     }
 }
 
-/// The same state as an older copy.
+/// Returns the same state as an older copy.
 fn earlier(present: &Record) -> Record {
     Record {
         sequence: present.sequence.saturating_sub(1),

@@ -1,9 +1,9 @@
 //! Which file systems can carry locks.
 //!
-//! A lock file needs `flock` that excludes, and all who use it need the same clock. File systems that several machines
-//! see have neither for certain.
+//! A lock file needs `flock` that excludes, and all its users need the same clock. File systems that several machines
+//! share guarantee neither.
 
-/// The name of a file system that cannot carry locks, by the type number of `statfs`; `None` when it can.
+/// Names a file system that cannot carry locks, by the type number of `statfs`; `None` when it can.
 #[cfg(target_os = "linux")]
 pub(super) fn unfit(kind: u64) -> Option<&'static str> {
     // The number is 32 bits wide and comes with its sign on some machines.
@@ -27,7 +27,7 @@ pub(super) fn unfit(kind: u64) -> Option<&'static str> {
     }
 }
 
-/// The type number, which is of a signed type on most machines.
+/// Returns the type number, which is of a signed type on most machines.
 #[cfg(target_os = "linux")]
 #[expect(
     clippy::cast_sign_loss,
@@ -38,7 +38,7 @@ pub(super) fn kind(found: &rustix::fs::StatFs) -> u64 {
     found.f_type as u64
 }
 
-/// The usual name of a fit one, for people.
+/// Returns the usual name of a fit file system, for display.
 #[cfg(target_os = "linux")]
 pub(super) fn name(kind: u64) -> String {
     match kind & 0xffff_ffff {

@@ -1,7 +1,7 @@
 //! An open folder of lock files: `locks/`, `sessions/`, `wake/`, and `meta`, which keeps the time.
 //!
-//! A folder that only its owner may write to is private. One that its group or everybody may write to is shared
-//! (`chmod 2770` or `chmod 1777`), and what is created in it gives them the same rights.
+//! A folder that only its owner may write to is private. A folder that its group or every user may write to is shared
+//! (`chmod 2770` or `chmod 1777`), and new files in it give them the same rights.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
@@ -23,13 +23,13 @@ use super::time_anchor::TimeAnchor;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 
-/// Which folder, for whom.
+/// The path of a folder and the client that uses it.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) path: PathBuf,
     pub(super) clock: Clock,
     pub(super) client: String,
-    /// What the client holds ends with its process.
+    /// True if the client's leases end with its process.
     pub(super) session: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Creates what is missing. `session` is the one that this client had before the folder was opened again.
+    /// Opens the folder and creates what is missing. `session` is the one from before the folder was opened again.
     pub(super) fn open(
         settings: &Settings,
         session: Option<Arc<Session>>,
@@ -90,19 +90,19 @@ impl Folder {
         })
     }
 
-    /// The store's anchor, or `Gone` when the folder is not the one that was opened.
+    /// Returns the store's anchor, or `Gone` when the path leads to another folder now.
     pub(super) fn anchor_us(&self) -> Result<u64, FileError> {
         let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
         anchor.check(&self.root)
     }
 
-    /// The anchor that this process uses, whatever became of the folder.
+    /// Returns the anchor that this process uses, whatever became of the folder.
     pub(super) fn fixed_anchor_us(&self) -> u64 {
         let anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
         anchor.us()
     }
 
-    /// In a private folder all files are its owner's. In a shared one whoever came first made the file.
+    /// Checks a file's owner: the folder's in a private folder, any user in a shared one.
     pub(super) fn check_file_owner(
         &self,
         path: &dyn Fn() -> PathBuf,
@@ -125,7 +125,7 @@ impl Folder {
         self.settings.clock.now().as_nanos() / 1000
     }
 
-    /// What is left of a client that had a session when it took a lease.
+    /// Returns what remains of a client that had a session when it acquired a lease.
     pub(super) fn look(&self, client: &str) -> Left {
         match &self.session {
             Some(_) if client == self.settings.client => Left::Process,
@@ -196,10 +196,10 @@ fn cannot_create(path: &Path, error: &std::io::Error) -> StoreError {
 }
 
 const OTHERS_WRITE: RawMode = 0o022;
-/// Files in a folder that only its owner may write to.
+/// The mode of files in a folder that only its owner may write to.
 pub(super) const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
-/// Locks in somebody else's private folder would shut its owner out, or could be taken away by them.
+/// Refuses another user's private folder: locks there would shut its owner out, or could be deleted by them.
 fn check_owner(path: &Path, owner: u32, mode: RawMode) -> Result<(), StoreError> {
     let me = rustix::process::geteuid().as_raw();
     if owner == me || mode & OTHERS_WRITE != 0 {
@@ -235,8 +235,9 @@ fn check_file_system(_path: &Path, _root: &OwnedFd) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The modes of folders and files within a folder of this mode. Reading a lock file shows tokens, which are secrets,
-/// so only who may write to the folder may read.
+/// Returns the modes of folders and files within a folder of this mode.
+///
+/// Reading a lock file reveals tokens, which are secrets, so only users who may write to the folder may read.
 fn modes(folder: RawMode) -> (Mode, Mode) {
     let (mut folders, mut files) = (0o700 | folder & 0o3000, 0o600);
     for (write, folder_bits, file_bits) in [(0o020, 0o070, 0o060), (0o002, 0o007, 0o006)] {
@@ -248,7 +249,7 @@ fn modes(folder: RawMode) -> (Mode, Mode) {
     (Mode::from_raw_mode(folders), Mode::from_raw_mode(files))
 }
 
-/// In a shared folder another user may have made it first, and may be its owner.
+/// Opens or creates a sub-folder. In a shared folder another user may have created and own it.
 fn subfolder(root: &OwnedFd, path: &Path, name: &str, mode: Mode) -> Result<OwnedFd, StoreError> {
     let path = path.join(name);
     let failed = |error| system("prepare the folder", &path, error);
@@ -265,7 +266,7 @@ fn subfolder(root: &OwnedFd, path: &Path, name: &str, mode: Mode) -> Result<Owne
         other => failed(other),
     })?;
     if made {
-        // The mask of the process must not hide it from others. Another user may have put theirs in its place.
+        // The mask of the process must not hide it from other users. Another user may have put theirs in its place.
         match fchmod(&folder, mode) {
             Ok(()) | Err(Errno::PERM) => {}
             Err(error) => return Err(failed(error)),
@@ -296,8 +297,10 @@ fn closed(root: &OwnedFd, path: &Path, name: &str, mode: Mode) -> StoreError {
     StoreError::refused(ErrorKind::Forbidden, message)
 }
 
-/// Where locks lie when nobody says: for root `/var/lib/leaselock`, for others in the home folder of the passwd entry,
-/// which unlike `$HOME` is the same under `sudo` and `cron`.
+/// Returns the default folder.
+///
+/// For root `/var/lib/leaselock`, for others in the home folder of the passwd entry, which unlike `$HOME` is the same
+/// under `sudo` and `cron`.
 pub(super) fn default_folder() -> Result<PathBuf, StoreError> {
     if rustix::process::geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/leaselock"));
@@ -313,12 +316,12 @@ pub(super) fn default_folder() -> Result<PathBuf, StoreError> {
     }
 }
 
-/// A moment of the machine's clock in the store's time.
+/// Converts a moment of the machine's clock into the store's time.
 pub(super) fn in_store_us(moment: Moment, anchor_us: u64) -> u64 {
     (moment.as_nanos() / 1000).saturating_add(anchor_us)
 }
 
-/// The boot that this process lives in.
+/// Returns the boot of this process.
 pub(super) fn this_boot() -> time::BootId {
     time::boot_id()
 }

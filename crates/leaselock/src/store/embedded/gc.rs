@@ -1,5 +1,6 @@
-//! Tidying up: lock files with nothing alive in them, and what dead processes left. A few files at a time, so that no
-//! call pays for all of history.
+//! Garbage collection: lock files without anything alive, and files of dead processes.
+//!
+//! It takes a few files at a time, so that no call has the cost of all of them.
 
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
@@ -12,15 +13,16 @@ use super::newborn;
 use super::session;
 use super::session::Left;
 
-/// One call in so many sweeps.
+/// How many calls there are to one sweep.
 const EVERY: u32 = 256;
-/// Processes that make a call or two only have to sweep as well, but not each of them: one in so many does at its
-/// first call.
+/// One in how many processes sweeps at its first call.
+///
+/// Processes that make only a call or two have to sweep too, but not each of them.
 const STARTS: u8 = 8;
-/// How many files of each kind one step looks at.
+/// How many files of each kind one step examines.
 const AT_ONCE: usize = 16;
 
-/// How far the sweep is in each folder.
+/// The progress of the sweep in each folder.
 #[derive(Debug)]
 pub(super) struct Gc {
     calls: AtomicU32,
@@ -28,7 +30,7 @@ pub(super) struct Gc {
 }
 
 impl Gc {
-    /// The client's id, which is random, decides whether its first call sweeps.
+    /// Creates the state; the client's random id decides whether its first call sweeps.
     pub(super) fn new(client: &str) -> Self {
         let dice = client.bytes().last().unwrap_or(0);
         Gc {
@@ -57,11 +59,11 @@ impl Gc {
         for file in next(wakes, &folder.wakes) {
             folder.wake.sweep(&file);
         }
-        folder.kept.close_all(); // some of them are removed now
+        folder.kept.close_all(); // some of them are being removed
     }
 }
 
-/// The next few names. After the last one the folder is read anew, at the next step.
+/// Returns the next few names. After the last one the next step reads the folder anew.
 fn next(place: &mut Option<Names>, folder: &OwnedFd) -> Vec<String> {
     if place.is_none() {
         *place = Names::of(folder).ok();
@@ -73,7 +75,7 @@ fn next(place: &mut Option<Names>, folder: &OwnedFd) -> Vec<String> {
     names
 }
 
-/// A busy or damaged file is left alone.
+/// Examines a lock file, except a busy or damaged one.
 fn lock_file(folder: &Folder, name: &str) {
     let Ok(anchor_us) = folder.anchor_us() else {
         return;
@@ -82,7 +84,7 @@ fn lock_file(folder: &Folder, name: &str) {
     let Ok(Some(held)) = lockfile::lock(folder, name, false) else {
         return;
     };
-    // Its maker holds its lock until it has its own name, and makes another when this one is taken away before.
+    // Its creator holds its lock until it has its own name, and creates another when this one is removed before.
     let is_over = newborn::is_unnamed(name)
         || held
             .load(anchor_us, now_us)

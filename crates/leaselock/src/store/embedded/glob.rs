@@ -1,6 +1,6 @@
 //! Patterns as Redis matches them: `*`, `?`, `[abc]`, `[^a]`, `[a-z]`, and `\` before a character that means itself.
 
-/// Only the last star is ever tried again, so the cost is at most the product of both lengths.
+/// True if the text matches. Only the last star is retried, so the cost is at most the product of both lengths.
 pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut pattern, mut text) = (pattern, text);
     let mut again: Option<(&[u8], &[u8])> = None;
@@ -26,7 +26,7 @@ pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// The rest of the pattern when its first element matches this byte.
+/// Returns the rest of the pattern when its first element matches this byte.
 fn one(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     match pattern {
         [b'?', rest @ ..] => Some(rest),
@@ -37,7 +37,7 @@ fn one(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     }
 }
 
-/// A class without its `]` ends with the pattern.
+/// Matches a class; one without its `]` ends with the pattern.
 fn class(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     let (negated, mut pattern) = match pattern {
         [b'^', rest @ ..] => (true, rest),

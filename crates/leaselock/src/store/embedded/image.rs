@@ -1,4 +1,4 @@
-//! What one lock file holds: a few keys, each a string, a hash or a sorted set, and how they lie in bytes.
+//! The content of one lock file: a few keys, each a string, a hash or a sorted set, and their encoding.
 
 use super::glob;
 use super::packed::{Fields, Members};
@@ -8,22 +8,22 @@ use crate::base::token;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Image {
     pub(super) entries: Vec<Entry>,
-    /// A script wrote something, so there is something to commit.
+    /// True if a script wrote something that must be committed.
     pub(super) changed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
     pub(super) key: String,
-    /// The last microsecond of its life on the store's clock; `None` has no end.
+    /// The last microsecond before expiry on the store's clock; `None` never expires.
     pub(super) ends_us: Option<u64>,
-    /// The client in this token had a session when it was written, so the session decides with the ttl.
+    /// True if the client in this token had a session at the write: then session and ttl decide together.
     pub(super) bound: bool,
     pub(super) life: Life,
     pub(super) content: Content,
 }
 
-/// What a look at the holder's session said; found anew by every call and never stored.
+/// The state of the holder's session, read anew by every call and never stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Life {
     /// The ttl decides.
@@ -31,7 +31,7 @@ pub(super) enum Life {
     Ttl,
     /// The process is dead and its job still runs: held until this point of the store's clock, whatever the ttl.
     Session { until_us: Option<u64> },
-    /// Nobody is left of process and job.
+    /// Process and job have ended.
     Over,
 }
 
@@ -51,7 +51,7 @@ impl Entry {
         }
     }
 
-    /// The value, when it is text; other types never hold a token.
+    /// Returns the value, when it is a string; other types never hold a token.
     pub(super) fn text(&self) -> Option<&[u8]> {
         match &self.content {
             Content::Text(text) => Some(text),
@@ -76,12 +76,12 @@ impl Image {
         self.entries.len() != before
     }
 
-    /// Drops what is over. Time stands still while a script runs, so nothing runs out under it.
+    /// Drops expired keys. Time stands still while a script runs, so nothing expires during it.
     pub(super) fn settle(&mut self, now_us: u64) {
         self.entries.retain(|entry| !entry.is_over(now_us));
     }
 
-    /// The keys that match the pattern and whose value is one of our tokens.
+    /// Lists the keys that match the pattern and whose value is one of our tokens.
     pub(super) fn locks(&self, pattern: &str) -> Vec<String> {
         let shown = |entry: &&Entry| {
             entry.text().and_then(token::client_of).is_some()
@@ -95,7 +95,10 @@ impl Image {
 const NO_END: u64 = u64::MAX;
 const BOUND: u8 = 0x80;
 
-/// Ends are stored on the machine's own clock (`anchor_us` is the distance), which no loss of the anchor can move.
+/// Encodes an image.
+///
+/// Expiry times are stored on the machine's own clock (`anchor_us` is the distance), which no loss of the anchor can
+/// move.
 pub(super) fn encode(image: &Image, anchor_us: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(room(image));
     put_length(&mut out, image.entries.len());
@@ -126,7 +129,7 @@ pub(super) fn encode(image: &Image, anchor_us: u64) -> Vec<u8> {
     out
 }
 
-/// Enough for all of it.
+/// Returns an upper bound of the encoded length.
 fn room(image: &Image) -> usize {
     let each = image.entries.iter().map(|entry| {
         let content = match &entry.content {
@@ -148,11 +151,12 @@ fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Names with a common slot tag share a file. More keys than this take too long, because each may have a session to
-/// look at.
+/// The most keys in one file, which names with a common slot tag share.
+///
+/// More keys take too long, because each may have a session to check.
 pub(super) const MOST_KEYS: usize = 10_000;
 
-/// The reverse; `None` for bytes that `encode` does not write.
+/// Decodes an image; `None` for bytes that `encode` does not write.
 pub(super) fn decode(bytes: &[u8], anchor_us: u64) -> Option<Image> {
     let mut rest = Rest(bytes);
     let mut image = Image::default();
@@ -210,7 +214,7 @@ impl<'a> Rest<'a> {
         self.take(length)
     }
 
-    /// What `read` finds at the front.
+    /// Reads items from the front with `read`.
     fn all<T>(&mut self, read: impl FnOnce(&'a [u8]) -> Option<(T, &'a [u8])>) -> Option<T> {
         let (found, rest) = read(self.0)?;
         self.0 = rest;

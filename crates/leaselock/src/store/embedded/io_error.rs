@@ -1,4 +1,4 @@
-//! What goes wrong with files, in words and kinds.
+//! Errors of files, in words and kinds.
 
 use std::path::Path;
 
@@ -6,16 +6,16 @@ use rustix::io::Errno;
 
 use crate::base::error::{ErrorKind, StoreError};
 
-/// Why a step with files was not taken.
+/// Why a step with files failed.
 #[derive(Debug)]
 pub(super) enum FileError {
-    /// Another process has the lock file; try again in a moment.
+    /// Another process holds the lock file; try again in a moment.
     Busy,
-    /// Another process has this file of the folder; try again in a moment.
+    /// Another process holds this file of the folder; try again in a moment.
     Taken(&'static str),
-    /// The folder was emptied or replaced under us; open it again.
+    /// The folder was emptied or replaced while it was open; open it again.
     Gone,
-    /// It will not get better by itself at once.
+    /// An immediate retry would fail too.
     Store(StoreError),
 }
 
@@ -25,7 +25,7 @@ impl From<StoreError> for FileError {
     }
 }
 
-/// An error of the system about a file. The request had no effect.
+/// Converts a system error about a file. The request had no effect.
 pub(super) fn system(doing: &str, path: &Path, error: Errno) -> StoreError {
     let kind = match error {
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => ErrorKind::StorageFull,

@@ -1,4 +1,4 @@
-//! Listings of a folder that are under way.
+//! Listings of a folder in progress.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use super::folder::Folder;
 use super::io_error::{FileError, system};
 use super::names::Names;
 
-/// Listings kept at once. An older one that goes on begins anew.
+/// Listings kept at once. An older one that continues starts again.
 const KEPT: usize = 16;
 
-/// The listings under way, by number: how far each has read the folder.
+/// The listings in progress, by number: how far each has read the folder.
 #[derive(Debug, Default)]
 pub(super) struct Listings(Mutex<UnderWay>);
 
@@ -25,7 +25,7 @@ impl Listings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nobody else has it until it is put back.
+    /// Takes a listing out, so that no other call has it until it is put back.
     pub(super) fn take(&self, number: u32, folder: &Folder) -> Result<Names, FileError> {
         if let Some(names) = self.under_way().kept.remove(&number) {
             return Ok(names);
@@ -34,7 +34,7 @@ impl Listings {
         Ok(Names::of(&folder.locks).map_err(|error| system("list", &path(), error))?)
     }
 
-    /// The number under which it goes on.
+    /// Puts a listing back and returns its number.
     pub(super) fn put_back(&self, names: Names) -> u32 {
         let mut under_way = self.under_way();
         under_way.last = under_way.last.wrapping_add(1).max(1);

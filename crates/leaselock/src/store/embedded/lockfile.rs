@@ -24,12 +24,12 @@ use super::time::hex;
 use crate::base::{clock, token};
 use crate::script::keys;
 
-/// How much of a name a file's name shows, for people.
+/// How much of a lock's name its file name contains, for human readers.
 const SHOWN: usize = 24;
 /// How often a file may vanish between two steps before another try waits.
 const TRIES: u32 = 16;
 
-/// The file of a slot tag: readable at the front, unique at the back.
+/// Returns the file name of a slot tag: readable at the front, unique at the back.
 pub(super) fn file_name(tag: &str) -> String {
     let safe = |c: char| {
         if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
@@ -42,16 +42,16 @@ pub(super) fn file_name(tag: &str) -> String {
     format!("{shown}-{}", hex(&Sha256::digest(tag)[..20]))
 }
 
-/// The lock on a file, given back when dropped.
+/// The lock on a file, released when dropped.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
     folder: &'a Folder,
     name: &'a str,
     file: Arc<LockFile>,
-    /// Others find this very file under its name.
+    /// True if other processes find this very file under its name.
     is_current: bool,
     length: u64,
-    /// When it was last written or cut, by the wall clock.
+    /// When it was last written or truncated, by the wall clock.
     changed_us: i128,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Present {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Closing would not do if another thread were starting a process just now.
+        // Closing it is not enough while another thread starts a process.
         let unlocked = flock(&self.file.descriptor, FlockOperation::Unlock);
         if unlocked.is_ok() && self.is_current {
             self.folder.kept.put_back(self.name, Arc::clone(&self.file));
@@ -73,7 +73,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Locks the file of that name. `None` when it is not there and `create` does not say to make it.
+/// Locks the file of that name. `None` when it does not exist and `create` is false.
 pub(super) fn lock<'a>(
     folder: &'a Folder,
     name: &'a str,
@@ -96,7 +96,7 @@ pub(super) fn lock<'a>(
             }
             other => other.map_err(failed)?,
         }
-        // From here on it is given back by itself.
+        // From here on dropping releases it.
         let mut held = Held {
             folder,
             name,
@@ -105,7 +105,7 @@ pub(super) fn lock<'a>(
             length: 0,
             changed_us: 0,
         };
-        // Somebody may have removed it since it was opened; a lock on a removed file excludes nobody.
+        // A process may have removed it since it was opened; a lock on a removed file excludes no process.
         match statat(&folder.locks, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(now) if (now.st_dev, now.st_ino) == held.file.identity => {
                 held.is_current = true;
@@ -124,11 +124,11 @@ pub(super) fn lock<'a>(
 enum Opened {
     File(LockFile),
     Nothing,
-    /// Another process made it at the same moment.
+    /// Another process created it at the same moment.
     Overtaken,
 }
 
-/// With patience a file with two names is one that is just getting its name.
+/// Opens the file; `patient` takes a file with two names for one that is just getting its name.
 fn open(folder: &Folder, name: &str, create: bool, patient: bool) -> Result<Opened, FileError> {
     let opened = match opening::open(&folder.locks, name, OFlags::RDWR, Mode::empty()) {
         Err(Unopened::System(Errno::NOENT)) if !create => return Ok(Opened::Nothing),
@@ -153,7 +153,7 @@ fn path(folder: &Folder, name: &str) -> PathBuf {
     folder.settings.path.join("locks").join(name)
 }
 
-/// The keys as they are at this moment, without the lock; `None` when that needs the lock.
+/// Returns the keys as they are at this moment, without the lock; `None` when that needs the lock.
 pub(super) fn snapshot(
     folder: &Folder,
     name: &str,
@@ -173,7 +173,7 @@ pub(super) fn snapshot(
             }) => {
                 return understand(folder, name, &record, anchor_us, now_us).map(Some);
             }
-            // The lock decides whether this is damage or a write under way.
+            // The lock decides whether this is damage or a write in progress.
             Some(_) => std::thread::yield_now(),
         }
     }
@@ -185,8 +185,9 @@ impl Held<'_> {
         self.file.descriptor.as_fd()
     }
 
-    /// Nothing was written since the machine started, by the clock of now and by the one that the store's time began
-    /// with: one of them may have been wrong.
+    /// True if nothing was written since the machine started.
+    ///
+    /// By the clock of now and by the one with which the store's time began: one of them may have been wrong.
     fn is_of_an_earlier_boot(&self, anchor_us: u64) -> bool {
         let began_us = clock::wall_us().saturating_sub(self.folder.boot_us());
         self.changed_us < i128::from(began_us.min(anchor_us))
@@ -233,7 +234,7 @@ impl Held<'_> {
         Err(corrupt(&path(), what).into())
     }
 
-    /// Makes the image the present state. On an error the state before is still the present one.
+    /// Makes the image the present state. On an error the previous state remains.
     pub(super) fn commit(
         &self,
         image: &Image,
@@ -266,7 +267,7 @@ impl Held<'_> {
             .map_err(|error| system("write lock file", &path(self.folder, self.name), error).into())
     }
 
-    /// True when the file is gone. Another user's file in a folder with the sticky bit has to stay.
+    /// Removes the file; true when it is gone. Another user's file in a folder with the sticky bit remains.
     pub(super) fn remove(&self) -> bool {
         unlinkat(&self.folder.locks, self.name, AtFlags::empty()).is_ok()
     }
@@ -283,12 +284,12 @@ fn record(folder: &Folder, image: &Image, anchor_us: u64) -> Record {
     }
 }
 
-/// What a new file holds.
+/// Returns the content of a new file.
 fn blank(folder: &Folder) -> Record {
     record(folder, &Image::default(), folder.fixed_anchor_us())
 }
 
-/// The keys in a record that are alive: by their ttl, by their holder's session, and by the machine's boot.
+/// Returns the live keys in a record: by their ttl, by their holder's session, and by the machine's boot.
 fn understand(
     folder: &Folder,
     name: &str,
@@ -297,7 +298,7 @@ fn understand(
     now_us: u64,
 ) -> Result<Image, FileError> {
     let same_boot = record.boot == this_boot();
-    // In another boot the machine's clock began anew, so ends count in the store's time of then.
+    // In another boot the machine's clock started anew, so expiry times count in the store's time of then.
     let image = image::decode(
         &record.payload,
         if same_boot {

@@ -16,9 +16,9 @@ use crate::base::error::StoreError;
 use crate::script::{Answer, Call};
 use crate::store::{Event, Sink};
 
-/// Messages that a listener may be behind before it misses some.
+/// How many messages a listener may be behind before it misses some.
 const QUEUE: usize = 1024;
-/// The wall time at which a manual clock stands when a test begins, so that tests see the same times in every run.
+/// The wall time of a manual clock at the start, so that tests see the same times in every run.
 const MANUAL_ANCHOR_US: u64 = 1_700_000_000_000_000;
 
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl MemoryStore {
-    /// It lives as long as somebody uses it.
+    /// Returns the store of this name, which lives as long as any client uses it.
     pub(super) fn named(name: &str, clock: Clock) -> Self {
         static NAMED: Mutex<Option<HashMap<String, Weak<Shared>>>> = Mutex::new(None);
         let boot_us = clock.now().as_nanos() / 1000;
@@ -96,7 +96,7 @@ impl MemoryStore {
         let tag = one_tag(call)?;
         let mut images = hold(&self.shared.images);
         let now_us = self.now_us();
-        // A copy, so that a script that fails leaves no trace.
+        // A copy, so that a failed script leaves no trace.
         let mut image = images.by_tag.get(tag).cloned().unwrap_or_default();
         image.settle(now_us);
         image.changed = false;
@@ -159,7 +159,7 @@ impl MemoryStore {
 }
 
 impl Images {
-    /// After as many calls as there are images, so that it costs each call next to nothing.
+    /// Drops expired keys after as many calls as there are images, so that it costs each call next to nothing.
     fn sweep(&mut self, now_us: u64) {
         self.calls_since_sweep += 1;
         if self.calls_since_sweep > self.by_tag.len() + 64 {
@@ -185,13 +185,13 @@ impl Surroundings for Shared {
         hold(&self.listeners).contains_key(channel)
     }
 
-    /// Processes and what they hold in memory end together.
+    /// False: processes and what they hold in memory end together.
     fn has_session(&self, _client: &str) -> bool {
         false
     }
 }
 
-/// A listener's entry, which goes away with it.
+/// A listener's entry, removed when it is dropped.
 struct Registered<'a> {
     shared: &'a Shared,
     channel: Vec<u8>,

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::Dir;
 use rustix::io::Errno;
 
-/// Goes on where it was at the last call. What comes into the folder or leaves it meanwhile may be among them or not.
+/// An iteration that continues after the last call. Files created or removed meanwhile may be included or not.
 #[derive(Debug)]
 pub(super) struct Names(Dir);
 
@@ -20,7 +20,7 @@ impl Names {
 impl Iterator for Names {
     type Item = String;
 
-    /// The next name that one of our files may have.
+    /// Returns the next name that a file of ours may have.
     fn next(&mut self) -> Option<String> {
         loop {
             let entry = self.0.read()?.ok()?;

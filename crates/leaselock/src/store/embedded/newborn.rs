@@ -1,6 +1,6 @@
-//! A new lock file: made whole and locked under another name, and only then given its own.
+//! A new lock file: written and locked under another name, and only then given its own.
 //!
-//! So a file that others find has both copies of its state, and one that is empty was emptied.
+//! So every file that other processes find has both copies of its state, and an empty one was emptied.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,12 +18,12 @@ use super::opening::Unopened;
 /// Names of lock files begin with a letter, a digit, `_` or `-`.
 const UNNAMED: &str = ".new-";
 
-/// Whether a file of this name never was a lock.
+/// True if a file of this name never was a lock.
 pub(super) fn is_unnamed(name: &str) -> bool {
     name.starts_with(UNNAMED)
 }
 
-/// Makes the file, locked, with what `blank` says in it; `None` when another process was first.
+/// Creates the file, locked, with the content of `blank`; `None` when another process was first.
 pub(super) fn make(
     folder: &Folder,
     name: &str,
@@ -36,7 +36,7 @@ pub(super) fn make(
     let access = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
     let made = match opening::open(&folder.locks, &unnamed, access, folder.file_mode) {
         Err(Unopened::System(Errno::EXIST)) => return Ok(None),
-        // The folder itself is gone.
+        // The folder itself does not exist any more.
         Err(Unopened::System(Errno::NOENT)) => return Err(FileError::Gone),
         other => other.map_err(|error| error.trouble("create lock file", &path()))?,
     };
@@ -45,7 +45,7 @@ pub(super) fn make(
         Err(error) => {
             unlinkat(&folder.locks, &unnamed, AtFlags::empty()).ok();
             match error {
-                // `NOENT`: a sweep took it for what a dead process left.
+                // `NOENT`: a sweep removed it as the remains of a dead process.
                 Errno::EXIST | Errno::NOENT | Errno::WOULDBLOCK => Ok(None),
                 error => Err(system("make room for lock file", &path(), error).into()),
             }
@@ -61,7 +61,7 @@ fn name_it(
     blank: impl FnOnce() -> Record,
 ) -> Result<(), Errno> {
     if folder.file_mode != Mode::from_raw_mode(0o600) {
-        // The mask of the process must not hide it from others.
+        // The mask of the process must not hide it from other users.
         rustix::fs::fchmod(file, folder.file_mode)?;
     }
     flock(file, FlockOperation::NonBlockingLockExclusive)?;
@@ -69,7 +69,7 @@ fn name_it(
     rename(&folder.locks, unnamed, name)
 }
 
-/// `EXIST` when there is a file of that name.
+/// Renames; `EXIST` when there is a file of that name.
 #[cfg(target_os = "linux")]
 fn rename(locks: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
     use rustix::fs::{RenameFlags, renameat_with};
@@ -84,7 +84,7 @@ fn rename(locks: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
     link(locks, from, to)
 }
 
-/// Where files cannot be renamed without replacing another. For a moment the file has two names.
+/// Links, where a rename would replace another file. For a moment the file has two names.
 fn link(locks: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
     rustix::fs::linkat(locks, from, locks, to, AtFlags::empty())?;
     unlinkat(locks, from, AtFlags::empty())

@@ -1,4 +1,4 @@
-//! The store in a folder: opens it when needed, takes turns with other processes, and commits what scripts did.
+//! The store in a folder: opens it when needed, takes turns with other processes, and commits the scripts' writes.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ use crate::store::{Event, Sink};
 pub(super) struct FolderStore {
     settings: Settings,
     opened: Mutex<Opened>,
-    /// Where messages to this client are read.
+    /// The receiver of messages to this client.
     ear: Mutex<Option<Arc<Receiver>>>,
     sweep: Gc,
     tries: TryQueues,
@@ -37,11 +37,11 @@ pub(super) struct FolderStore {
 #[derive(Debug, Default)]
 struct Opened {
     folder: Option<Arc<Folder>>,
-    /// How often it was opened.
+    /// How often the folder was opened.
     times: u64,
-    /// Outlives the folder: it goes on in the same folder opened again.
+    /// Outlives the folder: it continues when the same folder is opened again.
     session: Option<Arc<Session>>,
-    /// The longest hold, said before there was a session.
+    /// The longest hold, set before there was a session.
     limit: Option<Moment>,
 }
 
@@ -61,7 +61,7 @@ impl FolderStore {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The open folder. Whoever finds it gone calls `forget`, and it is opened again.
+    /// Returns the open folder. A caller that finds it gone calls `forget`, and it is opened again.
     pub(super) fn folder(&self) -> Result<Arc<Folder>, FileError> {
         let mut opened = self.opened();
         if let Some(folder) = &opened.folder {
@@ -92,8 +92,9 @@ impl FolderStore {
         }
     }
 
-    /// Tries again while others are at it. Between two tries it holds nothing but, once it takes long, its turn among
-    /// the tasks of this client.
+    /// Retries while other processes hold the file.
+    ///
+    /// Between two tries it holds nothing; once it takes long, it holds its turn among the tasks of this client.
     pub(super) async fn keep_trying<T>(
         &self,
         what: &str,
@@ -152,7 +153,7 @@ impl FolderStore {
     }
 
     pub(super) async fn listen(&self, channel: &str, sink: Sink) {
-        /// A folder that cannot be used now may be usable later.
+        /// The pause before a retry with a folder that cannot be used now.
         const AGAIN: Duration = Duration::from_secs(1);
         let sink = Arc::new(sink);
         loop {
@@ -171,7 +172,7 @@ impl FolderStore {
     }
 
     async fn attend(&self, ear: Arc<Receiver>, sink: &Sink) {
-        /// Nothing is heard any more when whoever listens stops, by whatever way.
+        /// Closes the receiver when the listener stops, for whatever reason.
         struct Open<'a>(&'a FolderStore, Arc<Receiver>);
         impl Drop for Open<'_> {
             fn drop(&mut self) {
@@ -199,7 +200,7 @@ impl FolderStore {
         self.ear.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever names the channel in a call, as one word of an argument, waits for messages on it.
+    /// Moves the receiver to a task that waits: its call names the channel as one word of an argument.
     fn lend_ear(&self, call: &Call) {
         let Some(ear) = self.ear().clone() else {
             return;
@@ -267,10 +268,12 @@ fn limit(session: &Session, until: Moment) {
 /// From this try on a task sleeps between two tries.
 const NAPS_UNTIL: u32 = 96;
 
-/// Hardly anybody holds a lock file for more than microseconds, so first the processor is offered to others. A holder
-/// that was interrupted takes longer: naps, which are shorter than the runtime's timers, because who sleeps is overtaken
-/// by those who do not. After that, sleep: longer the longer it takes, because thousands that try every millisecond take
-/// the processor from the one who has the file. Different lengths keep processes from trying in step.
+/// Pauses between two tries, in three steps.
+///
+/// A process rarely holds a lock file for more than microseconds, so the task first yields the processor. A holder that
+/// was interrupted takes longer. So the task then takes short naps, shorter than the runtime's timers, because a task
+/// that sleeps is overtaken by those that do not. After that it sleeps, the longer the more it has tried: thousands
+/// that try every millisecond take the processor from the holder. Varied lengths keep processes from trying in step.
 async fn pause(turn: u32, now: Moment) {
     const SPINS: u32 = 4;
     const YIELDS: u32 = 64;
@@ -288,13 +291,13 @@ async fn pause(turn: u32, now: Moment) {
         let least = 500 << ((turn - NAPS_UNTIL) / DOUBLES_EACH).min(DOUBLES);
         tokio::time::sleep(Duration::from_micros(least + dice % (3 * least))).await;
     }
-    // Others of this runtime have their turn too; not at once, because that wakes a second thread of it.
+    // Lets other tasks of this runtime run; not at once, because that wakes a second thread of it.
     if (turn + 1).is_multiple_of(16) {
         tokio::task::yield_now().await;
     }
 }
 
-/// One try. Everything between taking the file's lock and giving it back happens here, without waiting for anything.
+/// Tries once. Everything between lock and unlock of the file happens here, without waiting.
 fn attempt(folder: &Arc<Folder>, name: &str, call: &Call) -> Result<Answer, FileError> {
     let anchor_us = folder.anchor_us()?;
     let now_us = folder.boot_us().saturating_add(anchor_us);
@@ -311,7 +314,7 @@ fn attempt(folder: &Arc<Folder>, name: &str, call: &Call) -> Result<Answer, File
     let Some(held) = lockfile::lock(folder, name, true)? else {
         return Err(FileError::Gone);
     };
-    // Time is read again under the lock, so that it is in the order of the commits.
+    // Time is read again under the lock, so that times are in the order of the commits.
     let now_us = folder.boot_us().saturating_add(anchor_us);
     let (image, present) = held.load(anchor_us, now_us)?;
     let (answer, step) = engine::execute(call, step(folder, call, image, now_us))?;

@@ -1,17 +1,17 @@
 //! Lock files that stay open from one call to the next, because finding one costs more than locking it.
 //!
-//! A lock belongs to an open file and not to a thread, so a file is taken out while a call uses it: two threads never
-//! lock through the same one. Whether it is still the file that others find is looked at after every lock, as if it
-//! had just been opened.
+//! A lock belongs to an open file and not to a thread. So a call takes the file out while it uses it: two threads never
+//! lock through the same one. After every lock the call checks that other processes still find this file, as if it had
+//! just been opened.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// More names than this in use at once are rare, and a process may have a thousand descriptors only.
+/// The most open files: more names in use at once are rare, and a process may have only a thousand descriptors.
 const MOST: usize = 64;
 
-/// An open lock file, and which file of the system it is.
+/// An open lock file, and its identity in the system.
 #[derive(Debug)]
 pub(super) struct LockFile {
     pub(super) descriptor: OwnedFd,
@@ -22,7 +22,7 @@ pub(super) struct LockFile {
 #[derive(Debug)]
 pub(super) struct OpenFiles {
     idle: Mutex<HashMap<String, Arc<LockFile>>>,
-    /// A process that was forked shares its parent's open files, and with them its locks.
+    /// The process that opened them: a forked process shares its parent's open files, and with them its locks.
     process: u32,
 }
 
@@ -38,7 +38,7 @@ impl OpenFiles {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nobody else has it until it is put back.
+    /// Takes a file out, so that no other call has it until it is put back.
     pub(super) fn take(&self, name: &str) -> Option<Arc<LockFile>> {
         let file = self.idle().remove(name)?;
         (self.process == std::process::id()).then_some(file)
@@ -52,7 +52,7 @@ impl OpenFiles {
         idle.insert(name.to_owned(), file);
     }
 
-    /// Files that were removed take up space as long as somebody has them open.
+    /// Closes all files: a removed file takes up space as long as a process has it open.
     pub(super) fn close_all(&self) {
         self.idle().clear();
     }

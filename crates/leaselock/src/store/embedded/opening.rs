@@ -1,8 +1,8 @@
 //! The one way to open a file of the folder.
 //!
-//! Other users may write to a shared folder, so anything may lie under a name: a FIFO, whose opening waits for a
-//! writer, a symbolic link to another machine's files, a file with a lease, whose opening waits for its owner. No
-//! opening here waits, follows a link or enters another mount, and only a regular file with one name is used.
+//! Other users may write to a shared folder, so any kind of file may have a name of ours. A FIFO blocks until it has a
+//! writer, and a file with a lease until its owner agrees. A symbolic link may lead to another machine's files. No
+//! opening here blocks, follows a link or enters another mount, and only a regular file with one name is used.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -19,11 +19,11 @@ use crate::base::error::{ErrorKind, StoreError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unopened {
     System(Errno),
-    /// What lies there in place of a file of ours.
+    /// A file of another kind in place of ours.
     Strange(&'static str),
 }
 
-/// A second name, by which a file elsewhere would be written.
+/// A second name, by which a write would change a file elsewhere.
 pub(super) const LINKED: Unopened = Unopened::Strange("a hard link");
 
 impl From<Errno> for Unopened {
@@ -33,7 +33,7 @@ impl From<Errno> for Unopened {
 }
 
 impl Unopened {
-    /// A process has a lease on the file (`F_SETLEASE`), which the system takes away after a while.
+    /// True if a process has a lease on the file (`F_SETLEASE`), which the system breaks after a while.
     pub(super) fn is_busy(self) -> bool {
         self == Unopened::System(Errno::WOULDBLOCK)
     }
@@ -45,7 +45,7 @@ impl Unopened {
         }
     }
 
-    /// As an error, or as a reason to try again.
+    /// Converts this into an error, or into a reason to retry.
     pub(super) fn trouble(self, doing: &str, path: &Path) -> FileError {
         if self.is_busy() {
             return FileError::Busy;
@@ -88,7 +88,7 @@ pub(super) fn open(
     }
 }
 
-/// What lies there, to be looked at and not to be read.
+/// Opens the entry to read its attributes, not its content.
 #[cfg(target_os = "linux")]
 pub(super) fn place(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -101,11 +101,11 @@ pub(super) fn folder(root: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     within(root, name, flags | OFlags::NONBLOCK, Mode::empty())
 }
 
-/// Without entering another mount, which a user can put onto a folder of theirs, and which may not answer.
+/// Opens without entering another mount, which a user can put onto their folder, and which may not respond.
 #[cfg(target_os = "linux")]
 fn within(folder: &OwnedFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     use rustix::fs::{ResolveFlags, openat2};
-    /// Kernels before 5.6, and sandboxes that do not know the call.
+    /// True on kernels before 5.6, and in sandboxes that do not know the call.
     static UNKNOWN: AtomicBool = AtomicBool::new(false);
     let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
     if !UNKNOWN.load(Ordering::Relaxed) {
@@ -113,7 +113,7 @@ fn within(folder: &OwnedFd, name: &str, flags: OFlags, mode: Mode) -> Result<Own
             Err(Errno::NOSYS | Errno::PERM) => {}
             other => return other,
         }
-        // A sandbox may say `EPERM` for a call that it does not know, and so may a file that cannot be changed.
+        // A sandbox may return `EPERM` for a call that it does not know, and so may a file that cannot be changed.
         let plain = openat(folder, name, flags, mode);
         if plain.is_ok() {
             UNKNOWN.store(true, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! Hashes and sorted sets as they lie in a lock file: one piece of memory each, searched from the front.
+//! Hashes and sorted sets as stored in a lock file: one allocation each, searched from the front.
 //!
-//! Every call reads the whole file, so with thousands of waiters a value of its own for each of them would cost more
-//! than all that the call does. Here a member costs its bytes, in memory as in the file.
+//! Every call reads the whole file. With thousands of waiters, a separate value for each would cost more than all else
+//! in the call. Here a member costs its bytes, in memory as in the file.
 
 /// Fields of a hash with their values, in the order of the fields.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,7 +18,7 @@ pub(super) struct Member<'a> {
     pub(super) name: &'a [u8],
 }
 
-/// How many items there are, and all of them one behind the other.
+/// The number of items, and their bytes in sequence.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Packed {
     count: usize,
@@ -28,7 +28,7 @@ struct Packed {
 const LENGTH: usize = 4;
 const SCORE: usize = 8;
 
-/// What lies behind its length at the front, and the rest.
+/// Returns the framed bytes at the front, and the rest.
 fn framed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<LENGTH>()?;
     rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)
@@ -41,7 +41,7 @@ fn frame(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 impl Packed {
-    /// `None` unless `bytes` begins with so many items; with what lies behind them.
+    /// Reads so many items and returns the bytes behind them; `None` if `bytes` has fewer.
     fn read<'a, T: 'a>(
         count: usize,
         bytes: &'a [u8],
@@ -55,7 +55,7 @@ impl Packed {
         Some((Packed { count, bytes }, rest))
     }
 
-    /// The items, each with the place where it begins.
+    /// Iterates over the items, each with its offset.
     fn items<'a, T: 'a>(
         &'a self,
         next: impl Fn(&'a [u8]) -> Option<(T, &'a [u8])> + 'a,
@@ -69,7 +69,7 @@ impl Packed {
         })
     }
 
-    /// Puts an item in the place of `removed` bytes at `at`.
+    /// Replaces the `removed` bytes at `at` by an item.
     fn splice(&mut self, at: usize, removed: usize, item: &[u8]) {
         drop(self.bytes.splice(at..at + removed, item.iter().copied()));
         self.count = self.count + usize::from(!item.is_empty()) - usize::from(removed > 0);
@@ -92,7 +92,7 @@ fn next_member(bytes: &[u8]) -> Option<(Member<'_>, &[u8])> {
 }
 
 impl Fields {
-    /// `None` unless `bytes` begins with so many fields; with what lies behind them.
+    /// Reads so many fields and returns the bytes behind them; `None` if `bytes` has fewer.
     pub(super) fn read(count: usize, bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (packed, rest) = Packed::read(count, bytes, next_field)?;
         Some((Fields(packed), rest))
@@ -106,12 +106,12 @@ impl Fields {
         self.0.count == 0
     }
 
-    /// Without their number.
+    /// Returns the bytes without the count.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0.bytes
     }
 
-    /// Where the field lies, and how long it is with its value: nothing when it would have to be put there.
+    /// Returns the offset of the field and its length with the value: zero where it would be inserted.
     fn place(&self, field: &[u8]) -> (usize, usize) {
         let not_before = self
             .0
@@ -132,7 +132,7 @@ impl Fields {
         Some(value)
     }
 
-    /// True when the field is new.
+    /// Inserts a field; true when it is new.
     pub(super) fn insert(&mut self, field: &[u8], value: &[u8]) -> bool {
         let (at, removed) = self.place(field);
         let mut item = Vec::with_capacity(2 * LENGTH + field.len() + value.len());
@@ -142,7 +142,7 @@ impl Fields {
         removed == 0
     }
 
-    /// True when the field was there.
+    /// Removes a field; true when it was there.
     pub(super) fn remove(&mut self, field: &[u8]) -> bool {
         let (at, removed) = self.place(field);
         self.0.splice(at, removed, &[]);
@@ -151,7 +151,7 @@ impl Fields {
 }
 
 impl Members {
-    /// `None` unless `bytes` begins with so many members; with what lies behind them.
+    /// Reads so many members and returns the bytes behind them; `None` if `bytes` has fewer.
     pub(super) fn read(count: usize, bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (packed, rest) = Packed::read(count, bytes, next_member)?;
         Some((Members(packed), rest))
@@ -165,7 +165,7 @@ impl Members {
         self.0.count == 0
     }
 
-    /// Without their number.
+    /// Returns the bytes without the count.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0.bytes
     }
@@ -174,12 +174,12 @@ impl Members {
         self.0.items(next_member).map(|(_, member)| member)
     }
 
-    /// From 0 on.
+    /// Returns the rank, from 0 on.
     pub(super) fn rank(&self, name: &[u8]) -> Option<usize> {
         self.iter().position(|member| member.name == name)
     }
 
-    /// True when the member is new.
+    /// Inserts a member; true when it is new.
     pub(super) fn insert(&mut self, score: f64, name: &[u8]) -> bool {
         let is_new = !self.remove(name);
         let before = |member: &Member<'_>| (member.score, member.name) < (score, name);
@@ -194,7 +194,7 @@ impl Members {
         is_new
     }
 
-    /// True when the member was there.
+    /// Removes a member; true when it was there.
     pub(super) fn remove(&mut self, name: &[u8]) -> bool {
         let mut items = self.0.items(next_member);
         let found = items.find(|(_, member)| member.name == name);

@@ -10,8 +10,9 @@ use super::file_format::Found;
 use super::opening;
 use super::opening::Unopened;
 
-/// Reads a file without its lock. A writer may be at the older copy just then, which does not disturb; `None` when the
-/// file is not there.
+/// Reads a file without its lock; `None` when it does not exist.
+///
+/// A writer may be writing the older copy meanwhile, which does not matter.
 pub(super) fn peek(locks: &OwnedFd, name: &str) -> Result<Option<Found>, Unopened> {
     let (file, stat) = match opening::open(locks, name, OFlags::RDONLY, Mode::empty()) {
         Err(Unopened::System(Errno::NOENT)) => return Ok(None),

@@ -1,9 +1,9 @@
-//! Who reads the socket of a listener: the runtime of whoever waits, so that a message wakes its waiter without a
-//! detour through the client's own thread.
+//! The receiver of a listener's socket, read by the runtime of the task that waits.
 //!
-//! That thread reads as long as nobody waits in a runtime with threads of its own: any other runtime stands still
-//! between two calls, while somebody elsewhere may wait for a message. It goes on to look whether the socket is where
-//! others find it, and reads again when the runtime ends.
+//! So a message wakes its waiter without a detour through the client's own thread. That thread reads as long as no task
+//! waits in a multi-threaded runtime. A single-threaded runtime stands still between two calls, while a task elsewhere
+//! may wait for a message. The client's thread continues to check whether senders still find the socket, and reads
+//! again when the runtime ends.
 
 #[cfg(test)]
 mod tests;
@@ -21,11 +21,11 @@ use super::datagram::{LONGEST, Listener, capacity};
 use crate::base::clock::{Clock, Moment};
 use crate::store::{Event, Sink};
 
-/// This many at once may have been more than fit.
+/// With so many messages at once, more may have been dropped.
 const MANY: usize = 64;
-/// How often it is looked whether the socket is still where others find it.
+/// How often the receiver checks whether senders still find the socket.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// Waiters of both kinds may take turns, and moving costs more than a detour.
+/// How long it stays at home: waiters of both kinds may alternate, and a move costs more than a detour.
 const HOME_FOR: Duration = Duration::from_millis(100);
 
 pub(super) struct Receiver {
@@ -35,17 +35,17 @@ pub(super) struct Receiver {
     /// The client's own thread.
     home: Id,
     many: usize,
-    /// Messages are passed on under this lock, and none once it says `false`.
+    /// Messages are passed on under this lock, and none once it is `false`.
     open: Mutex<bool>,
     place: Mutex<Place>,
     moved: Notify,
 }
 
-/// Where messages are read.
+/// Which runtime reads the messages.
 #[derive(Debug, Default)]
 struct Place {
     away: Option<Away>,
-    /// How often it went away.
+    /// How often it left home.
     times: u64,
     home_until: Option<Moment>,
     /// A runtime in which it did not work, or that has ended.
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Receiver {
 }
 
 impl Receiver {
-    /// To be called on the thread that is its home.
+    /// Creates the receiver; called on the thread that is its home.
     pub(super) fn new(listener: Listener, channel: &str, sink: Arc<Sink>) -> Self {
         Receiver {
             listener,
@@ -91,7 +91,7 @@ impl Receiver {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Messages are for whoever runs here, from now on.
+    /// Moves the receiver to the caller's runtime.
     pub(super) fn follow(self: &Arc<Self>) {
         let Ok(here) = Handle::try_current() else {
             return; // another kind of executor
@@ -135,7 +135,7 @@ impl Receiver {
         }
     }
 
-    /// Reads while it is at home. Ends when others cannot find the socket any more.
+    /// Reads while it is at home. Ends when senders cannot find the socket any more.
     pub(super) async fn attend(&self) {
         loop {
             let is_home = self.place().away.is_none();
@@ -162,7 +162,7 @@ impl Receiver {
         }
     }
 
-    /// Passes on what has arrived. False when nothing is to be heard any more.
+    /// Passes on the messages that have arrived; false once it is closed.
     fn drain(&self, socket: &UnixDatagram) -> bool {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if !*open {
@@ -174,7 +174,7 @@ impl Receiver {
             (self.sink)(Event::Message(message[..length].to_vec()));
             received += 1;
             if received == self.many {
-                // The queue may have been full, so others may have been dropped.
+                // The queue may have been full, so messages may have been dropped.
                 (self.sink)(Event::Gap);
                 (self.sink)(Event::Ready);
                 break;
@@ -183,7 +183,7 @@ impl Receiver {
         true
     }
 
-    /// Nothing is heard any more once this has returned, and nobody finds the socket.
+    /// Closes it: once this has returned, no message is passed on, and senders do not find the socket.
     pub(super) fn close(&self) {
         self.listener.unlink();
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
@@ -199,7 +199,7 @@ impl Place {
     }
 }
 
-/// The task that reads away from home. When it ends without having been told to, home reads again.
+/// The task that reads away from home. When it ends unasked, home reads again.
 struct Guest {
     ear: Arc<Receiver>,
     time: u64,

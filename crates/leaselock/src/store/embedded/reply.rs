@@ -1,4 +1,4 @@
-//! What commands answer and how values cross between Lua and commands, by the rules that Redis has for it.
+//! Replies of commands, and the conversion of values between Lua and commands, by the rules of Redis.
 
 use mlua::{Lua, Value as LuaValue};
 
@@ -6,7 +6,7 @@ use crate::base::error::ErrorKind;
 use crate::script::Value;
 use crate::script::damage;
 
-/// The answer of one command.
+/// The reply of one command.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Reply {
     Nil,
@@ -41,7 +41,7 @@ impl Failure {
         }
     }
 
-    /// What a script says in words of its own, or passes on from a command.
+    /// Parses an error that a script raises itself, or passes on from a command.
     fn of_script(line: &str) -> Self {
         match damage::from_line(line) {
             Some(error) => Failure {
@@ -61,7 +61,7 @@ impl Failure {
     }
 }
 
-/// A command's answer for the script: nil becomes false, a status becomes a table with `ok`.
+/// Converts a command's reply for the script: nil becomes false, a status becomes a table with `ok`.
 pub(super) fn to_lua(lua: &Lua, reply: Reply) -> mlua::Result<LuaValue> {
     Ok(match reply {
         Reply::Nil => LuaValue::Boolean(false),
@@ -80,7 +80,7 @@ pub(super) fn to_lua(lua: &Lua, reply: Reply) -> mlua::Result<LuaValue> {
     })
 }
 
-/// What a script returned. Numbers lose their fraction, tables end at the first nil, false is nil.
+/// Converts a script's result. Numbers lose their fraction, tables end at the first nil, false is nil.
 pub(super) fn from_lua(value: &LuaValue) -> Result<Value, Failure> {
     match value {
         LuaValue::Boolean(true) => Ok(Value::Int(1)),
@@ -123,7 +123,7 @@ fn truncated(number: f64) -> i64 {
     number as i64
 }
 
-/// The words of one `redis.call`, one after the other in a buffer that is used again and again.
+/// The words of one `redis.call`, in sequence in a buffer that is reused.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     buffer: Vec<u8>,
@@ -136,7 +136,7 @@ impl Words {
         self.ends.clear();
     }
 
-    /// Text as it is, numbers as C's `%.17g` prints them.
+    /// Adds text as it is, and numbers as C's `%.17g` prints them.
     pub(super) fn push(&mut self, value: &LuaValue) -> Result<(), Failure> {
         match value {
             LuaValue::String(text) => self.buffer.extend_from_slice(&text.as_bytes()),
@@ -172,7 +172,7 @@ fn number(value: &LuaValue) -> Result<String, Failure> {
     }
 }
 
-/// C's `%.17g`: 17 digits, trailing zeros dropped, an exponent only outside of 1e-4 to 1e17.
+/// Formats as C's `%.17g`: 17 digits, trailing zeros dropped, an exponent only outside of 1e-4 to 1e17.
 fn general(number: f64) -> String {
     const DIGITS: i32 = 17;
     if !number.is_finite() {

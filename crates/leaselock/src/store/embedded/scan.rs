@@ -8,11 +8,11 @@ use super::on_disk::FolderStore;
 use crate::base::clock::Clock;
 use crate::base::error::StoreError;
 
-/// How many files one page looks at, and for how long: files may be large.
+/// How many files one page reads, and for how long: files may be large.
 const PAGE: usize = 256;
 const PAGE_TIME: Duration = Duration::from_millis(10);
 impl FolderStore {
-    /// The cursor is the number of the listing.
+    /// Returns a page of names; the cursor is the number of the listing.
     pub(super) async fn scan(
         &self,
         from: u64,
@@ -40,7 +40,7 @@ impl FolderStore {
     }
 }
 
-/// A file that cannot be read has no locks to show; using them says why.
+/// Lists the locks in a file. An unreadable one has none to show; using its lock reports why.
 fn locks_in_file(folder: &Folder, name: &str, pattern: &str) -> Vec<String> {
     let Ok(anchor_us) = folder.anchor_us() else {
         return Vec::new();

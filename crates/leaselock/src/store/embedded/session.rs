@@ -1,8 +1,8 @@
 //! Sessions bind leases to processes.
 //!
-//! A process holds two locked files as long as it lives: `sessions/<client>`, whose descriptor a job may inherit, and
-//! `sessions/<client>.main`, which nobody inherits. The system drops the locks when the last descriptor is closed, so
-//! whoever looks can tell: process alive, process dead but its job running, or nobody left.
+//! A process holds two locked files as long as it lives. A job may inherit the descriptor of `sessions/<client>`; no
+//! process inherits that of `sessions/<client>.main`. The system drops the locks when the last descriptor is closed. So
+//! any client can tell whether the process is alive, dead with its job running, or dead with its job.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,16 +15,16 @@ use super::opening;
 use super::opening::Unopened;
 use crate::base::clock::Moment;
 
-/// What is left of a client.
+/// What remains of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
     Process,
-    /// The process is dead, but a job that it started still has the descriptor. The moment is the longest hold.
+    /// The process is dead, but its job still has the descriptor. The moment is the longest hold.
     Job(Option<Moment>),
     Nobody,
 }
 
-/// This process's own session. Ends when dropped, unless a job goes on.
+/// This process's own session. It ends when dropped, unless a job continues.
 #[derive(Debug)]
 pub(super) struct Session {
     folder: OwnedFd,
@@ -50,7 +50,7 @@ impl Session {
         })
     }
 
-    /// Others still find these files; they do not after the folder was emptied.
+    /// True if other processes still find these files, and false after the folder was emptied.
     pub(super) fn is_linked(&self) -> bool {
         let linked = |file: &Option<OwnedFd>| {
             file.as_ref()
@@ -60,15 +60,15 @@ impl Session {
         linked(&self.shared) && linked(&self.main)
     }
 
-    /// A descriptor for a job to inherit: as long as it is open, what this client holds stays held.
+    /// Returns a descriptor for a job to inherit: as long as it is open, this client's leases stay held.
     pub(super) fn descriptor(&self) -> Option<OwnedFd> {
-        // `dup` leaves out close-on-exec, which is the point.
+        // `dup` leaves out close-on-exec on purpose.
         self.shared
             .as_ref()
             .and_then(|file| rustix::io::dup(file).ok())
     }
 
-    /// A job that goes on alone holds no longer than this.
+    /// Limits how long a job can hold after its process.
     pub(super) fn limit(&self, until: Moment) -> Result<(), Errno> {
         let text = format!("{:020}\n", until.as_nanos());
         match &self.shared {
@@ -81,7 +81,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         drop(self.shared.take());
-        // Given back by name: another thread may be starting a process, which has a copy until it runs its program.
+        // Unlocked explicitly: another thread may be starting a process, which has a copy until it runs its program.
         let main = self.main.take();
         main.map(|main| flock(main, FlockOperation::Unlock).ok());
         // Only when no job has the descriptor; otherwise the sweep removes the files later.
@@ -97,12 +97,12 @@ fn locked(folder: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, Unopened>
         let (file, _) = opening::open(folder, name, OFlags::RDWR | OFlags::CREATE, mode)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) if rustix::fs::fstat(&file)?.st_nlink > 0 => {
-                // The mask of the process must not hide it from others who share the folder.
+                // The mask of the process must not hide it from other users of the folder.
                 rustix::fs::fchmod(&file, mode)?;
                 return Ok(file);
             }
             Ok(()) => {}
-            // Somebody looks at it, which takes microseconds.
+            // A process is checking it, which takes microseconds.
             Err(Errno::WOULDBLOCK) => std::thread::sleep(std::time::Duration::from_micros(500)),
             Err(error) => return Err(error.into()),
         }
@@ -110,18 +110,18 @@ fn locked(folder: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, Unopened>
     Err(Errno::WOULDBLOCK.into())
 }
 
-/// This client has, or just had, a session.
+/// True if this client has, or just had, a session.
 pub(super) fn exists(folder: &OwnedFd, client: &str) -> bool {
     statat(folder, main_name(client), AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
-/// What a look at one of the two files says.
+/// The state of one of the two files.
 enum Seen {
     Absent,
     Free,
-    /// Locked, or not for us to look at.
+    /// Locked, or not readable for us.
     Held(Option<OwnedFd>),
-    /// No session lies there, so nothing is known.
+    /// The file is not a session, so nothing is known.
     Strange,
 }
 
@@ -129,7 +129,7 @@ fn see(folder: &OwnedFd, name: &str) -> Seen {
     match opening::open(folder, name, OFlags::RDONLY, Mode::empty()) {
         Ok((file, _)) => match flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => {
-                // Closing would do, if no other thread were starting a process just now.
+                // Closing is enough, unless another thread is just starting a process.
                 flock(&file, FlockOperation::Unlock).ok();
                 Seen::Free
             }
@@ -141,13 +141,14 @@ fn see(folder: &OwnedFd, name: &str) -> Seen {
     }
 }
 
-/// What is left of a client that had a session.
+/// Returns what remains of a client that had a session.
 pub(super) fn look(folder: &OwnedFd, client: &str) -> Left {
     search(folder, client).0
 }
 
-/// With the file that a living process holds. Where something else lies in place of a session, the ttl decides, as it
-/// does for a process that is alive.
+/// Returns the state, with the file that a living process holds.
+///
+/// Where another kind of file is in place of a session, the ttl decides, as for a living process.
 fn search(folder: &OwnedFd, client: &str) -> (Left, Option<OwnedFd>) {
     match see(folder, &main_name(client)) {
         Seen::Held(main) => return (Left::Process, main),
@@ -162,12 +163,13 @@ fn search(folder: &OwnedFd, client: &str) -> (Left, Option<OwnedFd>) {
     (left, None)
 }
 
-/// Files of clients who were alive, kept open because each call looks at its holder. Only the process itself locks its
-/// file, so one that is still locked is alive; what else became of it is looked for anew.
+/// Files of clients that were alive, kept open because each call checks its holder.
+///
+/// Only the process itself locks its file, so one that is still locked is alive; any other case is searched anew.
 #[derive(Debug, Default)]
 pub(super) struct Living {
     files: Mutex<HashMap<String, OwnedFd>>,
-    /// Clients who have, or had, a session, which stays true of them: it begins before their id is written anywhere.
+    /// Clients that have, or had, a session, which stays true: it begins before their id is written anywhere.
     known: Mutex<HashSet<String>>,
 }
 
@@ -193,7 +195,7 @@ impl Living {
         left
     }
 
-    /// As `exists`, but asked once only of a client who has one.
+    /// Returns what `exists` does, with one check only for a client that has a session.
     pub(super) fn had_session(&self, folder: &OwnedFd, client: &str) -> bool {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.contains(client) {
@@ -220,14 +222,14 @@ fn limit_in(file: &OwnedFd) -> Option<Moment> {
     Some(Moment::from_nanos(nanos))
 }
 
-/// Removes the files of a client of whom nobody is left.
+/// Removes the files of a client whose process and job have ended.
 pub(super) fn remove(folder: &OwnedFd, client: &str) {
     let free = |name: &str| {
         let (file, _) = opening::open(folder, name, OFlags::RDWR, Mode::empty())?;
         flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive)?;
         Ok(file)
     };
-    // Both are locked before either goes, so that a session that is just beginning is left alone.
+    // Both are locked before either is removed, so that a session that is just beginning is left alone.
     let (main, shared) = (free(&main_name(client)), free(client));
     let gone = |file: &Result<OwnedFd, Unopened>| {
         matches!(file, Ok(_) | Err(Unopened::System(Errno::NOENT)))

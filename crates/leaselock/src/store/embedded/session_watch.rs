@@ -1,20 +1,20 @@
-//! Hears when somebody's session ends, so that a lock whose holder died is taken over at once and not at the next look.
+//! Detection of the end of a session: waiters take over a dead holder's lock at once and not at the next poll.
 //!
-//! The system tells (inotify) when the last descriptor of a file that was opened for writing is closed, which is just
-//! what the end of a session is: no process has to be alive to say it. Looking at a session opens its file for reading
-//! only, so looks are not heard.
+//! The system reports (inotify) when the last descriptor of a file that was opened for writing is closed. That is the
+//! end of a session, and no process has to be alive to report it. A check of a session opens its file for reading only,
+//! so checks are not reported.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::store::{Event, Sink};
 
-/// The system tells a moment before it drops the lock on the file.
+/// The system reports a moment before it drops the lock on the file.
 const JUST_AFTER: Duration = Duration::from_millis(1);
-/// And on a busy machine that moment is longer.
+/// The same moment on a busy machine, where it is longer.
 const ONCE_MORE: Duration = Duration::from_millis(20);
 
-/// Where the endings of sessions in one folder are heard.
+/// The watch on the sessions in one folder.
 #[derive(Debug)]
 pub(super) struct SessionWatch {
     #[cfg(target_os = "linux")]
@@ -22,7 +22,7 @@ pub(super) struct SessionWatch {
 }
 
 impl SessionWatch {
-    /// `None` where the system does not tell; then there are only looks.
+    /// `None` where the system does not report; then waiters only poll.
     #[cfg(target_os = "linux")]
     pub(super) fn watch(sessions: &OwnedFd) -> Option<Self> {
         use std::os::fd::AsRawFd;
@@ -31,7 +31,7 @@ impl SessionWatch {
         let queue = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
         let folder = format!("/proc/self/fd/{}", sessions.as_raw_fd());
         inotify::add_watch(&queue, folder, WatchFlags::CLOSE_WRITE).ok()?;
-        // Not a pipe, but read like one, and without the unsafe registration of a bare descriptor.
+        // It is no pipe, but reads like one, without the unsafe registration of a bare descriptor.
         let heard = tokio::net::unix::pipe::Receiver::from_owned_fd_unchecked(queue).ok()?;
         Some(SessionWatch { heard })
     }
@@ -41,7 +41,7 @@ impl SessionWatch {
         None
     }
 
-    /// Says each ending, for ever.
+    /// Reports each end of a session, for ever.
     #[cfg(target_os = "linux")]
     pub(super) async fn report(&self, sink: &Sink) {
         let mut events = [0; 4096];
@@ -68,7 +68,7 @@ impl SessionWatch {
     }
 }
 
-/// Whether one of these events is about the file that jobs inherit. The end of the process alone frees nothing.
+/// True if one of these events is about the file that jobs inherit. The end of the process alone frees nothing.
 fn is_ending(mut events: &[u8]) -> bool {
     const HEADER: usize = 16;
     while let Some((header, rest)) = events.split_at_checked(HEADER) {
@@ -77,7 +77,7 @@ fn is_ending(mut events: &[u8]) -> bool {
             .ok()
             .and_then(|at| rest.split_at_checked(at))
         else {
-            return true; // not understood: better a look too many
+            return true; // not understood: an unneeded poll does no harm
         };
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         if !name.ends_with(b".main") {

@@ -1,4 +1,4 @@
-//! A store in a folder or in memory, for those above.
+//! A store in a folder or in memory, for the layers above.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -23,13 +23,14 @@ pub(crate) struct EmbeddedStore(Kind);
 enum Kind {
     Folder(Arc<FolderStore>),
     Memory(MemoryStore),
-    /// There is no default folder; every use says why.
+    /// There is no default folder; every operation reports why.
     Nowhere(StoreError),
 }
 
 impl EmbeddedStore {
-    /// Locks in a folder. Nothing is read or created before the first use. With a session, what this client holds ends
-    /// with its process and the jobs that inherited the session's descriptor.
+    /// Creates a store in a folder; nothing is read or created before the first use.
+    ///
+    /// With a session, this client's leases end with its process and the jobs that inherited the session's descriptor.
     pub(crate) fn folder(path: &Path, clock: Clock, client: &ClientId, session: bool) -> Self {
         let client = client.as_str().to_owned();
         let settings = folder::Settings {
@@ -41,7 +42,7 @@ impl EmbeddedStore {
         EmbeddedStore(Kind::Folder(Arc::new(FolderStore::new(settings))))
     }
 
-    /// Locks in the user's own default folder.
+    /// Creates a store in the user's own default folder.
     pub(crate) fn default_folder(clock: Clock, client: &ClientId, session: bool) -> Self {
         match folder::default_folder() {
             Ok(path) => Self::folder(&path, clock, client, session),
@@ -49,7 +50,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// Locks in this process's memory. Stores of the same name are one store; a store without a name is alone.
+    /// Creates a store in this process's memory. Equal names are one store; a store without a name is alone.
     pub(crate) fn memory(name: &str, clock: Clock) -> Self {
         EmbeddedStore(Kind::Memory(MemoryStore::named(name, clock)))
     }
@@ -70,7 +71,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// Some locks, each with one of our tokens in it, that match the pattern.
+    /// Returns some locks that match the pattern, each with one of our tokens in it.
     pub(crate) async fn scan(
         &self,
         cursor: u64,
@@ -103,7 +104,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// How often the folder was opened: one that was removed comes back with another clock.
+    /// Returns how often the folder was opened: one that was removed comes back with another clock.
     pub(crate) fn epoch(&self) -> Option<u64> {
         match &self.0 {
             Kind::Folder(store) => Some(store.epoch()),
@@ -112,7 +113,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// Of the file that the key lies in. Memory says nothing: whoever waits there is in the same process.
+    /// Returns the traffic of the key's file; `None` for memory, whose waiters are in the same process.
     pub(crate) fn traffic(&self, key: &str) -> Option<Traffic> {
         match &self.0 {
             Kind::Folder(store) => store.traffic(key),
@@ -128,8 +129,10 @@ impl EmbeddedStore {
         }
     }
 
-    /// A descriptor for a job to inherit: what this client holds stays held until it is closed, even when this process
-    /// dies. `None` without a session, or before the first use.
+    /// Returns a descriptor for a job to inherit.
+    ///
+    /// Until it is closed this client's leases stay held, even when this process dies. `None` without a session, or
+    /// before the first use.
     pub(crate) fn session_descriptor(&self) -> Option<OwnedFd> {
         match &self.0 {
             Kind::Folder(store) => store.session_descriptor(),
@@ -137,7 +140,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// A job that goes on alone holds no longer than this.
+    /// Limits how long a job can hold after its process.
     pub(crate) fn limit_session(&self, until: Moment) {
         if let Kind::Folder(store) = &self.0 {
             store.limit_session(until);

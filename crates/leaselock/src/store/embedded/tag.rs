@@ -1,9 +1,9 @@
-//! Which file the keys of a call lie in.
+//! The file that holds the keys of a call.
 
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Call, keys};
 
-/// What all keys of a call have in common, and with it the file that they lie in.
+/// Returns the common slot tag of all keys of a call, which determines their file.
 pub(super) fn one_tag(call: &Call) -> Result<&str, StoreError> {
     let mut tags = call.all_keys().map(keys::slot_tag);
     match tags.next() {

@@ -1,11 +1,11 @@
-//! Folders of their own for tests.
+//! Separate folders for tests.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-/// A temporary folder that is removed in the end.
+/// A temporary folder, removed when dropped.
 #[derive(Debug)]
 pub(super) struct Scratch(PathBuf);
 
@@ -41,7 +41,7 @@ pub(super) fn descriptor(path: &Path) -> OwnedFd {
 pub(super) struct Job(std::process::Child);
 
 impl Job {
-    /// One at a time, so that no other job inherits the same descriptor by accident.
+    /// A lock, so that no other job inherits the same descriptor by accident.
     pub(super) fn inheriting(descriptor: impl FnOnce() -> Option<OwnedFd>) -> Self {
         static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
         let _one = ONE

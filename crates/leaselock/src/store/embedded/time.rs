@@ -1,7 +1,7 @@
 //! The store's time: the machine's clock plus an anchor that is fixed once per boot.
 //!
-//! The folder's `meta` file keeps the anchor and the last time that was recorded. So the store's time never steps while
-//! the machine runs, whatever becomes of the wall clock, and goes on from where it was after a reboot.
+//! The folder's `meta` file keeps the anchor and the last recorded time. So the store's time never steps while the
+//! machine runs, whatever becomes of the wall clock, and continues from there after a reboot.
 
 use std::sync::OnceLock;
 
@@ -9,11 +9,12 @@ use std::sync::OnceLock;
 pub(super) type BootId = [u8; 16];
 
 pub(super) const FORMAT: u32 = 1;
-/// No clock is right about this time, which comes in the year 2112. Fencing tokens begin with the time, and above 2^53
-/// scripts do not tell them apart.
+/// A time that only a wrong clock shows: the year 2112.
+///
+/// Fencing tokens begin with the time, and scripts do not distinguish numbers above 2^53.
 const LATEST_US: u64 = 1 << 52;
 
-/// The boot that this process lives in. Zeros where the system has no such number.
+/// Returns the boot of this process; zeros where the system has no such number.
 pub(super) fn boot_id() -> BootId {
     static BOOT: OnceLock<BootId> = OnceLock::new();
     *BOOT.get_or_init(|| {
@@ -22,26 +23,26 @@ pub(super) fn boot_id() -> BootId {
     })
 }
 
-/// The time namespace of this process, in which the machine's clock may be shifted; empty when unknown.
+/// Returns the time namespace of this process, in which the machine's clock may be shifted; empty when unknown.
 pub(super) fn namespace() -> String {
     let link = std::fs::read_link("/proc/self/ns/time");
     link.map(|link| link.to_string_lossy().into_owned())
         .unwrap_or_default()
 }
 
-/// The anchor for a boot: the wall clock decides, unless that would not lie after the last time recorded.
+/// Returns the anchor for a boot: by the wall clock, unless that is not after the last recorded time.
 pub(super) fn fix(wall_us: u64, boot_us: u64, last_us: u64) -> u64 {
     wall_us
         .max(last_us.saturating_add(1))
         .saturating_sub(boot_us)
 }
 
-/// What the `meta` file says.
+/// The content of the `meta` file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Meta {
     pub(super) boot: BootId,
     pub(super) anchor_us: u64,
-    /// The store's time when this was written.
+    /// The store's time at the write.
     pub(super) last_us: u64,
     pub(super) namespace: String,
 }
@@ -49,11 +50,11 @@ pub(super) struct Meta {
 /// Why a `meta` file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// Another format, so other programs are at work in this folder: hands off.
+    /// Another format, so other programs use this folder: it is left alone.
     Format(String),
-    /// A time that no clock had.
+    /// A time that no correct clock had.
     Implausible(u64),
-    /// Cut short or garbled: the anchor is found in the lock files.
+    /// Truncated or garbled: the anchor is found in the lock files.
     Damaged,
 }
 
@@ -97,12 +98,12 @@ impl Meta {
     }
 }
 
-/// What lock files know about time, when the `meta` file is lost.
+/// What lock files show about time, when the `meta` file is lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Traces {
     /// The anchor of this boot.
     pub(super) anchor_us: Option<u64>,
-    /// The latest time at which one was written in an earlier boot.
+    /// The latest time of a write in an earlier boot.
     pub(super) last_us: u64,
 }
 
@@ -124,7 +125,7 @@ impl Traces {
     }
 }
 
-/// By hand, because every call needs the name of its file.
+/// Formats as hex, without a crate because every call needs the name of its file.
 pub(super) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);

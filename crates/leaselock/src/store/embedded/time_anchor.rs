@@ -1,4 +1,4 @@
-//! The `meta` file: fixing the anchor of the store's time once per boot, and noticing when it was changed.
+//! The `meta` file: fixing the anchor of the store's time once per boot, and detecting changes of it.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -22,16 +22,16 @@ use crate::base::error::{ErrorKind, StoreError};
 const META: &str = "meta";
 const META_NEW: &str = "meta.new";
 const META_LOCK: &str = "meta.lock";
-/// How far the store's time may go on before it is recorded again.
+/// How far the store's time may advance before it is recorded again.
 const RECORD_EVERY_US: u64 = 60_000_000;
-/// How many lock files are asked when the `meta` file is lost, and for how long.
+/// How many lock files are read when the `meta` file is lost, and for how long.
 const ASKED: usize = 256;
 const ASKING: Duration = Duration::from_millis(200);
 
-/// Inode and time of the last change: another `meta` file has another.
+/// Inode and time of the last change, which differ for another `meta` file.
 type Identity = (u64, i64, i128);
 
-/// The anchor that this process uses, and the file that it is from.
+/// The anchor that this process uses, and its file.
 #[derive(Debug)]
 pub(super) struct TimeAnchor {
     us: u64,
@@ -40,12 +40,12 @@ pub(super) struct TimeAnchor {
 }
 
 impl TimeAnchor {
-    /// The store's time when the machine started.
+    /// Returns the store's time when the machine started.
     pub(super) fn us(&self) -> u64 {
         self.us
     }
 
-    /// The anchor, as long as the file says so. The look costs less than a microsecond.
+    /// Returns the anchor, as long as the file confirms it. The check costs less than a microsecond.
     pub(super) fn check(&mut self, root: &OwnedFd) -> Result<u64, FileError> {
         let file = identity(root).ok_or(FileError::Gone)?;
         if file != self.file {
@@ -58,7 +58,7 @@ impl TimeAnchor {
         Ok(self.us)
     }
 
-    /// Records the store's time now and then, so that it never goes back over a reboot. Who is late does it.
+    /// Records the store's time at intervals, so that it never goes back over a reboot. Any late process does it.
     pub(super) fn record(&mut self, root: &OwnedFd, now_us: u64, mode: Mode) {
         if now_us.saturating_sub(self.last_us) < RECORD_EVERY_US {
             return;
@@ -69,7 +69,7 @@ impl TimeAnchor {
                 last_us: now_us.max(meta.last_us),
                 ..meta
             };
-            // Without waiting for the disk: what a power cut loses here, the fences in the lock files make up for.
+            // Without waiting for the disk: the fences in the lock files make up for what a power cut loses here.
             if write(root, &meta, mode, false).is_ok() {
                 self.file = identity(root).unwrap_or(self.file);
             }
@@ -101,8 +101,8 @@ pub(super) fn load(
     if let Some(meta) = usable(path, found.clone())? {
         return in_use(root, &meta);
     }
-    // In this order: whatever comes between the two makes the store's time late and not early, so that fences do not run
-    // ahead of the clock.
+    // In this order: a delay between the two makes the store's time late and not early, so that fences are not ahead of
+    // the clock.
     let wall_us = clock::wall_us();
     let boot_us = clock.now().as_nanos() / 1000;
     let anchor_us = match found {
@@ -137,7 +137,7 @@ enum Unread {
     Text(Unreadable),
 }
 
-/// What was read, when it is of this boot; an error when it must not be touched.
+/// Returns the content, when it is of this boot; an error when the file must not be touched.
 fn usable(path: &Path, found: Result<Option<Meta>, Unread>) -> Result<Option<Meta>, FileError> {
     let shown = path.display();
     let message = match found {
@@ -190,7 +190,7 @@ fn read(root: &OwnedFd) -> Result<Option<Meta>, Unread> {
     Ok(Some(meta))
 }
 
-/// The lock that whoever writes `meta` holds. It goes with the descriptor.
+/// Takes the lock for writing `meta`, released with its descriptor.
 fn locked(root: &OwnedFd, mode: Mode) -> Result<OwnedFd, Unopened> {
     let file = create(root, META_LOCK, mode)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -236,7 +236,7 @@ fn write(
     };
     put(META_NEW)?;
     match renameat(root, META_NEW, root, META) {
-        // In a shared folder with the sticky bit nobody may replace another user's file; a torn one would be mended.
+        // In a shared folder with the sticky bit no user may replace another's file; a torn one would be repaired.
         Err(Errno::PERM | Errno::ACCESS) => {
             unlinkat(root, META_NEW, AtFlags::empty()).ok();
             put(META)
@@ -245,7 +245,7 @@ fn write(
     }
 }
 
-/// What the lock files know of the anchor.
+/// Returns what the lock files show of the anchor.
 fn traces(locks: &OwnedFd, clock: &Clock) -> Traces {
     let mut traces = Traces::default();
     let until = clock.now().plus(ASKING);

@@ -1,5 +1,6 @@
-//! Tasks of one client that want the same lock file while others keep it busy: one of them tries, the others queue
-//! behind it. Thousands of tasks that all try take the processor from the one that has the file.
+//! Queues of one client's tasks for a lock file that other processes keep busy: one of them tries.
+//!
+//! Thousands of tasks that all try take the processor from the one that has the file.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ type Queue = Arc<tokio::sync::Mutex<()>>;
 #[derive(Debug, Default)]
 pub(super) struct TryQueues(Mutex<HashMap<String, Queue>>);
 
-/// A place in a queue, which ends with its last place.
+/// A task's place in a queue; the queue is removed with its last place.
 #[derive(Debug)]
 struct Place<'a> {
     queues: &'a TryQueues,
@@ -25,7 +26,7 @@ struct Place<'a> {
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     _head: OwnedMutexGuard<()>,
-    /// Dropped behind it, so that a queue without a place has no head either.
+    /// Dropped after the head, so that a queue without a place has no head either.
     _place: Place<'a>,
 }
 
@@ -34,12 +35,12 @@ impl TryQueues {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A task of this client tries for the file already.
+    /// True if a task of this client is already trying for the file.
     pub(super) fn has(&self, name: &str) -> bool {
         self.queues().contains_key(name)
     }
 
-    /// Waits for the turn to try. `None` when that takes longer than `within`.
+    /// Waits for the turn to try; `None` when that takes longer than `within`.
     pub(super) async fn turn<'a>(&'a self, name: &'a str, within: Duration) -> Option<Turn<'a>> {
         let queue = Arc::clone(self.queues().entry(name.to_owned()).or_default());
         let place = Place {

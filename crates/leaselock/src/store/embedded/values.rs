@@ -1,4 +1,4 @@
-//! Values in the image of one file: strings with their ends, and hashes.
+//! Values in the image of one file: strings with their expiry, and hashes.
 
 use super::image::{Content, Entry, Image, Life};
 use super::packed::Fields;
@@ -23,10 +23,10 @@ pub(super) fn kind(image: &Image, key: &str) -> &'static str {
     }
 }
 
-/// A lease that only a job's session keeps alive has no known end; a second makes waiters look again soon.
+/// A lease that only a job's session keeps alive has no known end; a second makes waiters poll again soon.
 const SESSION_HELD_MS: u64 = 1000;
 
-/// Rounded down, so that nobody counts on more than there is.
+/// Returns the remaining time, rounded down, so that no client expects more.
 pub(super) fn remaining_ms(entry: Option<&Entry>, now_us: u64) -> i64 {
     let Some(entry) = entry else { return -2 };
     let left = |ends_us: u64| ends_us.saturating_sub(now_us) / 1000;
@@ -70,12 +70,12 @@ pub(super) fn put(step: &mut Step, key: &str, value: &[u8], ttl_ms: u64) {
     });
 }
 
-/// `SET key value KEEPTTL`.
+/// Runs `SET key value KEEPTTL`.
 pub(super) fn keep_end(image: &mut Image, key: &str, value: &[u8]) {
     *content_or(image, key, Content::Text(Vec::new())) = Content::Text(value.to_vec());
 }
 
-/// `PEXPIRE key ttl_ms`; false when it is not there.
+/// Runs `PEXPIRE key ttl_ms`; false when the key does not exist.
 pub(super) fn prolong(step: &mut Step, key: &str, ttl_ms: u64) -> bool {
     let now_us = step.now_us;
     let Some(entry) = step.image.find_mut(key) else {
@@ -94,7 +94,7 @@ pub(super) fn fields<'a>(image: &'a Image, key: &str) -> Result<Option<&'a Field
     }
 }
 
-/// The content under a key, which is created without an end when it is not there.
+/// Returns the content under a key, created without an expiry when it does not exist.
 pub(super) fn content_or<'a>(image: &'a mut Image, key: &str, empty: Content) -> &'a mut Content {
     image.changed = true;
     let place = image

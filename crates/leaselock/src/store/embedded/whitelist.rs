@@ -1,4 +1,4 @@
-//! The commands that the shipped scripts use, and no other: what runs here runs on every Redis too.
+//! The commands that the scripts use, and no other: what runs here runs on every Redis too.
 
 /// In alphabetical order. A test compares it with the scripts.
 pub(crate) const WHITELIST: &[&str] = &[

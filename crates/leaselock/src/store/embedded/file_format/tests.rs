@@ -1,4 +1,4 @@
-//! A temporary file stands for a lock file; every point at which a writer can die is tried.
+//! Tests with a temporary file as lock file, at every point at which a writer can die.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -49,7 +49,7 @@ fn put_text(file: &File, text: &str) {
     write(file.as_fd(), old, slot, slot_size, record(text)).unwrap();
 }
 
-/// The other copy is whole, or surely the older one.
+/// True if the other copy is whole, or surely the older one.
 fn is_sure(file: &File) -> bool {
     matches!(
         found(file),
@@ -221,7 +221,7 @@ fn a_crash_between_the_steps_of_growing_loses_nothing() {
     }
 }
 
-/// Only a file whose copies are both whole tells damage from a crash.
+/// True if both copies are whole: only then can a reader tell damage from a crash.
 fn both_are_whole(file: &File) -> bool {
     let (slot, size) = newest(file);
     let other = read_slot(file.as_fd(), (1 - slot) * size, size).unwrap();

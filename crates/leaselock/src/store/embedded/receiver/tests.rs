@@ -6,7 +6,7 @@ use super::*;
 use crate::store::embedded::datagram::Datagrams;
 use crate::store::embedded::testing::Scratch;
 
-/// An ear in a folder, what it hears on which thread, and how to speak to it.
+/// A receiver in a folder, what it receives on which thread, and its sender.
 struct Scene {
     _scratch: Scratch,
     ear: Arc<Receiver>,
@@ -34,12 +34,12 @@ fn scene() -> Scene {
 }
 
 impl Scene {
-    /// Speaks until the message is heard on a thread with a name that begins so.
+    /// Sends until a thread with a name that begins so receives the message.
     async fn is_heard_on(&self, threads: &str) {
         let speak = async {
             loop {
                 self.wake.send(b"channel", b"hello");
-                tokio::time::sleep(Duration::from_millis(1)).await; // looked for each millisecond
+                tokio::time::sleep(Duration::from_millis(1)).await; // checked each millisecond
                 let heard = self.heard.try_iter().last();
                 if heard.is_some_and(|(_, thread)| thread.starts_with(threads)) {
                     return;
@@ -82,7 +82,7 @@ async fn messages_are_heard_where_somebody_waits_and_at_home_when_that_has_ended
     scene.is_heard_on(&home).await;
     waits_in(&two, &scene.ear);
     scene.is_heard_on("two").await;
-    scene.ear.follow(); // somebody waits at home
+    scene.ear.follow(); // a task waits at home
     scene.is_heard_on(&home).await;
     two.shutdown_background();
 }

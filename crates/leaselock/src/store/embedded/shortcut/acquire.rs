@@ -1,4 +1,4 @@
-//! `mutex/acquire`: a free lock, one that is held already, or a place in line.
+//! `mutex/acquire`: a free lock, a held one, or a position in the queue.
 
 use super::mint::Mint;
 use super::numbers::{digits, has_16_digits, reserved};
@@ -24,7 +24,7 @@ pub(super) fn acquire(
     let token = wish.token.as_bytes();
     let Some(held) = value(step, names.lock)? else {
         if step.image.find(names.line).is_some() {
-            return None; // whose turn it is, is for the script to find
+            return None; // only the script finds the next waiter
         }
         if !wish.fences {
             values::put(step, names.lock, token, wish.ttl_ms);
@@ -63,7 +63,7 @@ pub(super) fn acquire(
     tagged("waiting", [left, holder, now, Value::Int(place)])
 }
 
-/// In line, behind all of the same priority, or still at the place it had. The place counts from 1.
+/// Adds the waiter behind all others of the same priority, or keeps its position. Positions count from 1.
 fn enqueue(
     step: &mut Step,
     names: &Names<'_>,
@@ -82,7 +82,7 @@ fn enqueue(
         Some(last) => Some((ticket(last.name)?, Waiter::in_member(last.name)?)),
         None => None,
     };
-    // Nobody of lower priority stands behind, as nearly always.
+    // No waiter of lower priority follows, as nearly always.
     let usual = waiter.priority == "0"
         && last
             .as_ref()
@@ -130,7 +130,7 @@ fn enqueue(
     i64::try_from(rank + 1).ok()
 }
 
-/// Was marked as alive at most 10 s ago, as the leading digits of the time say, and wishes the same.
+/// True if it was marked as alive at most 10 s ago, by the leading digits of the time, with the same request.
 fn is_fresh(member: &[u8], now_us: u64, wait: &str) -> bool {
     let (now, tens) = (now_us.to_string(), 9);
     let looked = member.get(LOOKED_AT..LOOKED_AT + tens);

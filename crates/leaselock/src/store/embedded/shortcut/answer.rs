@@ -10,7 +10,7 @@ use crate::script::{Answer, Call, Value};
 use crate::store::embedded::step::Step;
 use crate::store::embedded::values;
 
-/// The answer of the script, with what it wrote in the step.
+/// Returns the script's answer and makes its writes in the step.
 pub(in crate::store::embedded) fn answer(call: &Call, step: &mut Step) -> Option<Answer> {
     let (keys, args) = (call.all_keys(), call.all_args());
     match call.script.name {

@@ -9,15 +9,15 @@ use crate::store::embedded::values;
 /// As in `lua/fence.lua`.
 pub(super) const FENCE_KEPT_MS: u64 = 614_800_000;
 
-/// A plain grant of `range` numbers from the present time on.
+/// A plain grant of `range` fencing tokens from the present time on.
 pub(super) struct Mint {
     pub(super) last: u64,
-    /// Its key is to be kept longer.
+    /// True if the time of its key must be extended.
     renews: bool,
 }
 
 impl Mint {
-    /// `None` when the clock has not passed all numbers up to the last one that was used.
+    /// Creates the grant; `None` when the clock has not passed the last fencing token that was used.
     pub(super) fn plain(step: &Step, fence: &str, range: u64, used: Option<u64>) -> Option<Self> {
         let now_us = step.now_us;
         let renews = match value(step, fence)? {

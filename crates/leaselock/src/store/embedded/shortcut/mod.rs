@@ -1,8 +1,8 @@
-//! The scripts of nearly every call in Rust, for the states that nearly every call meets: free and nobody in
-//! line, held, and a first waiter who is there.
+//! The most frequent scripts in Rust, for the most frequent states.
 //!
-//! The Lua file is what decides; this says the same with a tenth of the work. Whatever is unusual is left to the Lua:
-//! `None`, and nothing is touched. A property test runs both and holds answers, states and messages equal.
+//! These are: free with an empty queue, held, and a first waiter that is alive. The Lua file decides; this gives the
+//! same result with a tenth of the work. An unusual state is left to the Lua: `None`, and nothing is changed. A
+//! property test runs both and compares answers, states and messages.
 
 mod acquire;
 mod answer;

@@ -2,18 +2,18 @@
 
 use crate::base::fence::Fence;
 
-/// Lua counts in doubles, and numbers of more digits are not told apart there.
+/// Lua counts in doubles, which do not distinguish numbers of more digits.
 const DIGITS_MAX: usize = 15;
-/// Of server time in microseconds, and so of tickets.
+/// Digits of server time in microseconds, and so of a queue entry's order.
 const TIME_DIGITS: usize = 16;
 
-/// A whole number above zero that means the same in Lua.
+/// Parses a whole number above zero that means the same in Lua.
 pub(super) fn plain(text: &str) -> Option<u64> {
     let digits = (1..=DIGITS_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|number| digits && *number > 0)
 }
 
-/// A number of up to 16 digits that a double can hold with the next one.
+/// Parses a number of up to 16 digits, if a double can hold it and the next one.
 pub(super) fn counted(text: &str) -> Option<u64> {
     let digits = (1..=16).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
     text.parse()
@@ -21,13 +21,13 @@ pub(super) fn counted(text: &str) -> Option<u64> {
         .filter(|number| digits && *number < 1 << 53)
 }
 
-/// A time in microseconds as it stands in a member.
+/// Parses a time in microseconds as stored in a member.
 pub(super) fn digits(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     counted(text).filter(|_| text.len() == TIME_DIGITS)
 }
 
-/// How many fences a grant reserves.
+/// Parses how many fencing tokens a grant reserves.
 pub(super) fn reserved(text: &str) -> Option<u64> {
     plain(text).filter(|range| *range <= Fence::RANGE_MAX)
 }

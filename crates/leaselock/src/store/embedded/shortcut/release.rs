@@ -1,4 +1,4 @@
-//! `mutex/release`: the lock is free, or goes to the first in line.
+//! `mutex/release`: the lock becomes free, or goes to the first waiter in the queue.
 
 use super::mint::{FENCE_KEPT_MS, Mint};
 use super::numbers::{counted, has_16_digits, plain, reserved};
@@ -40,7 +40,7 @@ pub(super) fn release(
     tagged("released", [])
 }
 
-/// The lock goes to the first in line.
+/// Grants the lock to the first waiter in the queue.
 fn pass_on(step: &mut Step, names: &Names<'_>, used: Option<u64>) -> Option<()> {
     let in_line = members(step, names.line)??;
     let (member, others) = (in_line.iter().next()?.name.to_vec(), in_line.len() > 1);
@@ -58,11 +58,11 @@ fn pass_on(step: &mut Step, names: &Names<'_>, used: Option<u64>) -> Option<()> 
     }
     let mint = match fences(next) {
         true => Some(Mint::plain(step, names.fence, reserved(range)?, used)?),
-        false if used.is_some() => return None, // the script gives them back
+        false if used.is_some() => return None, // the script returns the unused ones
         false => None,
     };
     if !step.surroundings.present(channel.as_bytes()) {
-        return None; // who comes after it, is for the script to find
+        return None; // only the script finds the waiter behind it
     }
     values::hash_del(&mut step.image, names.waiters, next).ok()?;
     sorted::remove(&mut step.image, names.line, &member).ok()?;

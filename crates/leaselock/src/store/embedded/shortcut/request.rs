@@ -1,4 +1,4 @@
-//! What a call asks for.
+//! The arguments of a call.
 
 use super::numbers::plain;
 use super::waiter::{LOOKED_AT, TOKEN_AT, Waiter};
@@ -19,7 +19,7 @@ pub(super) struct QueueRequest<'a> {
     pub(super) token: &'a str,
     pub(super) ttl_ms: u64,
     pub(super) fences: bool,
-    /// What a place in line is to have; `None` for whoever does not get in line.
+    /// The data of the queue entry; `None` for a request that does not queue.
     pub(super) wait: Option<(&'a str, Waiter<'a>)>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> QueueRequest<'a> {
     }
 }
 
-/// Whether a grant of this token has a fencing token.
+/// True if a grant of this token has a fencing token.
 pub(super) fn fences(token: &[u8]) -> bool {
     token.get(22) == Some(&b'.')
 }

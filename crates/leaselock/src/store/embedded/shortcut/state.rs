@@ -1,4 +1,4 @@
-//! What the image of a file holds for a lock.
+//! The state of a lock in the image of its file.
 
 use super::numbers::counted;
 use super::request::exactly;
@@ -27,7 +27,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The value of a string key, which is not there in `Some(None)`.
+/// Returns the value of a string key; `Some(None)` when there is none.
 pub(super) fn value<'a>(step: &'a Step, key: &str) -> Option<Option<&'a [u8]>> {
     match step.image.find(key) {
         None => Some(None),
@@ -35,7 +35,7 @@ pub(super) fn value<'a>(step: &'a Step, key: &str) -> Option<Option<&'a [u8]>> {
     }
 }
 
-/// Those in line, in order. A key without members does not exist.
+/// Returns the waiters in queue order. A key without members does not exist.
 pub(super) fn members<'a>(step: &'a Step, line: &str) -> Option<Option<&'a Members>> {
     match step.image.find(line).map(|entry| &entry.content) {
         None => Some(None),
@@ -44,7 +44,7 @@ pub(super) fn members<'a>(step: &'a Step, line: &str) -> Option<Option<&'a Membe
     }
 }
 
-/// What a waiter's grant needs, as text.
+/// Returns the data for a waiter's grant, as text.
 pub(super) fn entry<'a>(step: &'a Step, waiters: &str, token: &[u8]) -> Option<Option<&'a [u8]>> {
     match step.image.find(waiters).map(|entry| &entry.content) {
         None => Some(None),
@@ -53,7 +53,7 @@ pub(super) fn entry<'a>(step: &'a Step, waiters: &str, token: &[u8]) -> Option<O
     }
 }
 
-/// First and last number of the latest grant, zeros when there is none.
+/// Returns first and last fencing token of the latest grant, zeros when there is none.
 pub(super) fn latest(step: &Step, fence: &str) -> Option<(u64, u64)> {
     let Some(found) = value(step, fence)? else {
         return Some((0, 0));
@@ -66,7 +66,7 @@ pub(super) fn remaining_ms(step: &Step, lock: &str) -> i64 {
     values::remaining_ms(step.image.find(lock), step.now_us)
 }
 
-/// At least this long from now; what is left then.
+/// Extends to at least this long from now, and returns the remaining time.
 pub(super) fn lengthen(step: &mut Step, lock: &str, ttl_ms: u64) -> i64 {
     let left_ms = remaining_ms(step, lock);
     let ttl = i64::try_from(ttl_ms).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! The scripts in Lua and what `shortcut/` makes of them: run side by side on the same states.
+//! Comparison of the scripts in Lua with `shortcut/`: both run side by side on the same states.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const KEYS: [&str; 4] = [
     "{job}:ll:fence",
 ];
 
-/// Who listens and who has a session is told by the last letter.
+/// Surroundings in which the last letter says whether a listener or a session exists.
 struct Around;
 
 impl Surroundings for Around {
@@ -39,18 +39,18 @@ enum Op {
         actor: usize,
         waits: bool,
     },
-    /// With so many of the reserved numbers used, or none named.
+    /// With so many of the reserved fencing tokens used, or none named.
     Release {
         actor: usize,
         used: Option<u64>,
     },
     Extend(usize),
-    /// Under the lock's own key: whatever lies there.
+    /// Under the lock's own key, whatever it holds.
     Announce {
         gone: bool,
     },
     Wait(u64),
-    /// Somebody writes what leaselock would not.
+    /// Another program writes what leaselock would not.
     Write {
         key: usize,
         content: Content,
@@ -194,7 +194,7 @@ fn write(image: &mut Image, now_us: u64, key: usize, content: Content, ends: boo
     });
 }
 
-/// How many calls there were, and how many did without Lua.
+/// How many calls there were, and how many ran without Lua.
 #[derive(Default)]
 struct Count {
     calls: Cell<u32>,
@@ -257,7 +257,7 @@ fn what_is_done_without_lua_is_what_lua_does() {
     assert!(fast > calls / 2, "{fast} of {calls} calls did without Lua");
 }
 
-/// Every call that is met all the time does without Lua: otherwise the test above would show nothing for it.
+/// Every frequent call runs without Lua: otherwise the test above would show nothing for it.
 #[test]
 fn the_usual_calls_do_without_lua() {
     let (mut image, now_us) = (Image::default(), 1_795_224_695_691_371);

@@ -1,13 +1,13 @@
-//! What a waiter asked for, as its entry in line says it.
+//! A waiter's request, as its queue entry has it.
 
 use super::numbers::{counted, digits, plain, reserved};
 
-/// Where a member's parts begin: the token behind the ticket, and what was asked for behind the time of the look.
+/// The offsets in a member: the token behind the queue order, and the request behind the time of the poll.
 pub(super) const TOKEN_AT: usize = 16;
 pub(super) const LOOKED_AT: usize = 47;
 pub(super) const WISH_AT: usize = 64;
 
-/// What a waiter asked for, taken apart: `priority passed_ms range channel`.
+/// A waiter's request, parsed: `priority passed_ms range channel`.
 pub(super) struct Waiter<'a> {
     pub(super) priority: &'a str,
     pub(super) passed_ms: &'a str,
@@ -31,7 +31,7 @@ impl<'a> Waiter<'a> {
         })
     }
 
-    /// As a member of the line shows it behind the time of its latest look.
+    /// Parses the part of a member behind the time of its latest poll.
     pub(super) fn in_member(member: &'a [u8]) -> Option<Self> {
         digits(member.get(LOOKED_AT..WISH_AT - 1)?)?;
         let wish = std::str::from_utf8(member.get(WISH_AT - 1..)?).ok()?;
@@ -40,7 +40,7 @@ impl<'a> Waiter<'a> {
 
     pub(super) fn score(&self) -> Option<f64> {
         let priority: i32 = self.priority.parse().ok()?;
-        // The text of it is negated in Lua, and one that is written oddly means something else there.
+        // Lua negates its text, and a number in an unusual form means something else there.
         (priority.to_string() == self.priority)
             .then_some(priority)?
             .checked_neg()

@@ -1,4 +1,4 @@
-//! What a crash, a reboot, a thoughtless `rm` and damage leave behind, and what other processes make of it.
+//! Crashes, reboots, a careless `rm` and damage, and what other processes then do.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -73,7 +73,7 @@ async fn a_grant_that_a_power_cut_tore_never_was_and_no_fence_is_repeated() {
     );
 }
 
-/// As if nothing had been written since the machine started.
+/// Dates the file as if nothing had been written since the machine started.
 fn before_this_boot(file: &File) {
     file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000))
         .unwrap();
@@ -148,7 +148,7 @@ async fn a_held_file_that_was_emptied_zeroed_or_cut_is_damage_and_never_free() {
     }
 }
 
-/// Nothing waits for the disk, so a power cut may leave any file empty.
+/// No call waits for the disk, so a power cut may leave any file empty.
 #[tokio::test]
 async fn a_file_that_a_power_cut_emptied_is_a_free_lock_with_a_greater_fence() {
     for length in [0, 100, 4096, 8192] {
@@ -221,7 +221,7 @@ async fn lock_files_from_a_time_that_no_clock_had_do_not_bring_it_back() {
     assert!(two.time().await < 1 << 52);
 }
 
-/// The only whole copy of a file, as if it had been written before the machine started.
+/// Makes one copy the only whole one, as if it had been written before the machine started.
 fn of_another_boot(file: &File, at: u64) {
     let mut header = [0; 64];
     file.read_exact_at(&mut header, at).unwrap();

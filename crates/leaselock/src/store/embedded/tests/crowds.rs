@@ -1,5 +1,4 @@
-//! Thousands of waiters for one name: how often the file is written is told by what they do and not by how long they
-//! wait.
+//! Thousands of waiters for one name: counts of the writes to the file, not times.
 
 use std::collections::VecDeque;
 use std::sync::mpsc;
@@ -23,7 +22,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// A holder, and all the others in the queue in this order.
+    /// Creates a holder, with all the others in the queue in this order.
     async fn gathers() -> Self {
         let (scratch, clock) = (Scratch::new(), Clock::manual());
         let peer = Peer::on(&scratch, &clock, false);
@@ -73,7 +72,7 @@ impl Crowd {
 async fn a_waiter_reads_its_position_while_others_use_the_file_and_writes_nothing() {
     let crowd = Crowd::gathers().await;
     let gathered = crowd.commits();
-    let growing = 2 * u64::from(WAITERS.ilog2()); // now and then the file was too small
+    let growing = 2 * u64::from(WAITERS.ilog2()); // at times the file was too small
     assert!(
         (WAITERS..=2 + WAITERS + growing).contains(&gathered),
         "{gathered}"
@@ -118,7 +117,7 @@ async fn thousands_are_served_in_order_with_one_write_for_each_hand_over() {
     let sink = move |event| drop(sender.send(event));
     let listening = tokio::spawn(async move { store.listen(CHANNEL, Box::new(sink)).await });
     while events.try_recv() != Ok(Event::Ready) {
-        tokio::time::sleep(Duration::from_millis(1)).await; // between two looks at the condition
+        tokio::time::sleep(Duration::from_millis(1)).await; // between two checks of the condition
     }
     let before = crowd.commits();
     while let Some(next) = crowd.waiters.pop_front() {
@@ -131,7 +130,7 @@ async fn thousands_are_served_in_order_with_one_write_for_each_hand_over() {
         let message = loop {
             match events.try_recv() {
                 Ok(Event::Message(message)) => break message,
-                _ => tokio::time::sleep(Duration::from_millis(1)).await, // between two looks at the condition
+                _ => tokio::time::sleep(Duration::from_millis(1)).await, // between two checks of the condition
             }
         };
         assert!(message.ends_with(next.secret().as_bytes()));

@@ -175,7 +175,7 @@ async fn nothing_is_left_of_locks_that_are_over() {
     };
     assert_eq!(left(), 40);
     clock.advance(Duration::from_secs(8 * 24 * 3600));
-    // Sweeps come with every 256th call and look at sixteen files.
+    // A sweep comes with every 256th call and examines sixteen files.
     for _ in 0..256 * 6 {
         peer.run(&inspect("another")).await.unwrap();
     }
@@ -233,7 +233,7 @@ async fn on_a_full_disk_locks_are_released_and_new_names_are_refused() {
     assert!(again.is_some());
 }
 
-/// A lock on a file that others do not find excludes nobody.
+/// A lock on a file that other processes do not find excludes none of them.
 #[tokio::test]
 async fn a_file_that_was_taken_away_between_two_calls_is_not_used_any_more() {
     type Away = fn(&std::path::Path);
@@ -271,7 +271,7 @@ fn lock_file(scratch: &Scratch) -> std::path::PathBuf {
     scratch.path().join("locks here/locks").join(name)
 }
 
-/// The system gives a lock to an open file, and whoever has that file open has the lock.
+/// The system gives a lock to an open file, and every process with that open file has the lock.
 #[test]
 fn two_threads_of_a_process_exclude_each_other() {
     let scratch = Scratch::new();

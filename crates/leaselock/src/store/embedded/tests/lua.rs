@@ -1,4 +1,4 @@
-//! The script engine: what scripts may do, what commands answer, what an error leaves behind.
+//! The script engine: what scripts may do, the replies of commands, the effects of an error.
 
 use super::*;
 use crate::base::error::ErrorKind;

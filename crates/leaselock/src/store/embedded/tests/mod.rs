@@ -1,4 +1,4 @@
-//! The store as those above see it: calls of the real scripts, and of small ones that try one thing.
+//! The store as the layers above see it: calls of the real scripts, and of small ones that test one thing.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ mod waking;
 
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// A process, as far as the store can tell: a client with a store of its own.
+/// A process, from the view of the store: a client with a store of its own.
 struct Peer {
     client: ClientId,
     store: EmbeddedStore,
@@ -52,13 +52,13 @@ impl Peer {
         self.run(call).await.unwrap().tag().to_owned()
     }
 
-    /// Takes `job` for so long; the fence, or `None` when it is busy.
+    /// Acquires `job` for so long; returns the fence, or `None` when it is busy.
     async fn take(&self, token: &Token, ttl_ms: u64) -> Option<u64> {
         let answer = self.run(&acquire("job", token, ttl_ms)).await.unwrap();
         (["fenced", "granted"].contains(&answer.tag())).then(|| answer.number(0).unwrap())
     }
 
-    /// Server time as a script sees it.
+    /// Returns server time as a script sees it.
     async fn time(&self) -> u64 {
         let answer = self.run(&inspect("job")).await.unwrap();
         answer.number(0).unwrap()
@@ -108,7 +108,7 @@ fn inspect(name: &str) -> Call {
     call
 }
 
-/// A script made up for a test.
+/// Creates a script for a test.
 fn made_up(body: &str, keys: &[&str], args: &[&str]) -> Call {
     call_of(body, keys, args, false)
 }

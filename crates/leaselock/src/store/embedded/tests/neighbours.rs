@@ -1,4 +1,4 @@
-//! What another user may put into a shared folder, and what becomes of those who use it.
+//! What another user may put into a shared folder, and how its users are protected.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
@@ -13,10 +13,10 @@ use crate::base::error::ErrorKind;
 
 mod growing;
 
-/// Far beyond what anything here takes, and less than for ever.
+/// Far longer than any step here takes.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// Something that is no file of ours, put where one belongs.
+/// A foreign file in the place of one of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Plant {
     Fifo,
@@ -25,7 +25,7 @@ enum Plant {
     Symlink,
     SymlinkToFifo,
     HardLink,
-    /// A device with bytes without end, and one without any.
+    /// A device with endless bytes, and one without any.
     Zeros,
     Nothing,
 }
@@ -39,7 +39,7 @@ const FILES: [Plant; 6] = [
     Plant::HardLink,
 ];
 
-/// Whoever may make no device, or has a file system that opens none, does without them.
+/// Lists the plants; without those that this user or file system does not allow.
 fn plants() -> Vec<Plant> {
     let scratch = Scratch::new();
     let at = scratch.path().join("device");
@@ -67,7 +67,7 @@ impl Plant {
     const NULL: u32 = 3;
     const ZERO: u32 = 5;
 
-    /// In place of what is there.
+    /// Replaces what is there.
     fn put(self, scratch: &Scratch, at: &Path) {
         if at.is_dir() {
             std::fs::remove_dir_all(at).unwrap();
@@ -108,13 +108,13 @@ impl Plant {
     }
 }
 
-/// From a file to the folder of the test. A link to an absolute path would be refused for its mount alone.
+/// Returns the path from a file to the folder of the test. An absolute link would be refused for its mount alone.
 fn relative(scratch: &Scratch, at: &Path) -> PathBuf {
     let below = at.strip_prefix(scratch.path()).unwrap().components();
     below.skip(1).map(|_| "..").collect()
 }
 
-/// Runs it on a thread of its own with a runtime of one thread, which a call that blocks would take along.
+/// Runs it on a separate thread with a runtime of one thread, which a blocking call would block.
 fn without_hanging<T: Send + 'static>(
     what: impl std::fmt::Debug,
     test: impl AsyncFnOnce() -> T + Send + 'static,
@@ -149,7 +149,7 @@ fn lock_path(scratch: &Scratch, name: &str) -> PathBuf {
     folder(scratch).join("locks").join(name)
 }
 
-/// Every kind of call is refused in words, and calls on other names go on.
+/// Checks that every kind of call is refused in words, and that calls on other names continue.
 async fn is_refused(peer: &Peer, kind: ErrorKind, file: &str) {
     for call in [acquire("job", &peer.token(), 1000), inspect("job")] {
         let error = peer.run(&call).await.unwrap_err();
@@ -183,7 +183,7 @@ fn what_lies_in_place_of_a_lock_file_is_refused_and_other_names_go_on() {
     }
 }
 
-/// Until then the holder may be alive, so nobody else is let in before.
+/// Until then the holder may be alive, so no other client is granted before.
 #[test]
 fn where_a_holders_session_is_no_session_its_ttl_decides() {
     for plant in plants() {
@@ -351,7 +351,7 @@ fn a_lock_on_a_file_that_is_never_given_back_is_a_time_out_that_names_it() {
     );
 }
 
-/// Bytes that this thread has read so far; 0 where the system does not count them.
+/// Returns how many bytes this thread has read so far; 0 where the system does not count them.
 fn bytes_read() -> u64 {
     let io = std::fs::read_to_string("/proc/thread-self/io").unwrap_or_default();
     let line = io.lines().find_map(|line| line.strip_prefix("rchar: "));
@@ -369,7 +369,7 @@ fn a_file_that_is_too_large_or_full_of_keys_is_damaged_and_little_of_it_is_read(
             .write(true)
             .open(lock_path(&scratch, "job"))
             .unwrap();
-        // Each with headers that say so, and with one that says it has a gigabyte.
+        // Each with headers that say so, and with one that claims a gigabyte.
         for length in [1 << 27, 1 << 40, 8 << 20] {
             file.set_len(length).unwrap();
             let before = bytes_read();

@@ -1,9 +1,9 @@
-//! Leases that end with the process that took them, or go on with its job.
+//! Leases that end with the process that acquired them, or continue with its job.
 
 use super::*;
 
-/// Other tests start processes, which have a copy of every descriptor until they run their program. So what a death
-/// frees may take a moment here.
+/// Waits until the lock is free. Other tests start processes, which have a copy of every descriptor until they run
+/// their program. So a death may free the lock a moment late here.
 async fn free_soon(peer: &Peer) {
     while peer.tag(&inspect("job")).await != "free" {
         tokio::task::yield_now().await;
@@ -73,7 +73,7 @@ async fn a_job_holds_on_when_its_wrapper_dies_until_it_ends_itself() {
             ("busy", 1000),
             "look again in a second"
         );
-        // Writing the file must not lose a lease whose time is over.
+        // The write must not lose an expired lease.
         let waiting = two
             .run(&enqueue("job", &two.token(), 1000, "channel"))
             .await

@@ -1,4 +1,4 @@
-//! How long a call takes. Nothing is asserted; `--nocapture` shows it, and only a release build says anything.
+//! The duration of a call. Nothing is asserted; `--nocapture` shows it, and only a release build is meaningful.
 
 use super::*;
 
@@ -30,7 +30,7 @@ async fn the_cost_of_an_uncontended_call_is_shown() {
     }
 }
 
-/// Four clients hand one lock around; each gets in line again before it gives the lock back.
+/// Four clients hand one lock around; each queues again before it releases the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_pace_of_hand_overs_is_shown() {
     const EACH: u32 = 500;
@@ -53,7 +53,7 @@ async fn the_pace_of_hand_overs_is_shown() {
                     let token = peer.token();
                     let call = enqueue("job", &token, 60_000, &channel);
                     while peer.tag(&call).await == "waiting" {
-                        // A message that was lost is made up for by a look.
+                        // A poll makes up for a lost message.
                         let heard = tokio::time::timeout(Duration::from_secs(1), grants.recv());
                         if let Ok(Some(crate::store::Event::Message(message))) = heard.await
                             && message.ends_with(token.secret().as_bytes())

@@ -1,4 +1,4 @@
-//! Hand-overs: the grant is written, and the message wakes the one that it is for.
+//! Hand-overs: the grant is written, and the message wakes the waiter with the grant.
 
 use std::sync::mpsc;
 
@@ -24,7 +24,7 @@ async fn next(events: &mpsc::Receiver<Event>) -> Event {
     loop {
         match events.try_recv() {
             Ok(event) => return event,
-            // Between two looks at the condition.
+            // Between two checks of the condition.
             Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
         }
     }
@@ -87,7 +87,7 @@ async fn a_release_hands_over_to_the_first_that_is_there_in_a_folder() {
     hands_over(&one.store, &two.store).await;
 }
 
-/// Its own thread reads for whoever waits in a runtime without threads.
+/// Its own thread reads for a task in a runtime without threads.
 #[tokio::test]
 async fn a_grant_is_heard_in_the_runtime_of_whoever_asked_for_it() {
     let scratch = Scratch::new();
@@ -102,7 +102,7 @@ async fn a_grant_is_heard_in_the_runtime_of_whoever_asked_for_it() {
     let heard = async || loop {
         match events.try_recv() {
             Ok(heard) => return heard,
-            Err(_) => tokio::time::sleep(Duration::from_millis(1)).await, // between two looks
+            Err(_) => tokio::time::sleep(Duration::from_millis(1)).await, // between two checks
         }
     };
     let (_, home) = heard().await;

@@ -34,8 +34,10 @@ impl Drop for Appender {
     }
 }
 
-/// Its length is read before its content, which is longer by then. As long as it is not twice as long, what is behind
-/// the two copies does not matter; after that it may be the newer one.
+/// Its length is read before its content, which is longer by then.
+///
+/// As long as it is not twice as long, the bytes behind the two copies do not matter. After that they may be the newer
+/// copy.
 #[test]
 fn a_lock_file_that_grows_all_the_time_is_damage_and_every_call_ends_in_its_time() {
     let scratch = shared();
@@ -67,7 +69,7 @@ fn a_lock_file_that_grows_all_the_time_is_damage_and_every_call_ends_in_its_time
     });
 }
 
-/// Nothing but its first bytes is read.
+/// Only its first bytes are read.
 #[test]
 fn a_session_that_grows_all_the_time_is_looked_at_as_any_other() {
     let scratch = shared();
