@@ -1,10 +1,10 @@
-//! Answers in the terms of scripts, whichever protocol version they came in.
+//! Replies in the terms of scripts, from either protocol version.
 
 use redis::Value as Raw;
 
 use crate::script::{Malformed, Value};
 
-/// What a script can return, and nothing else.
+/// Converts what a script can return, and nothing else.
 pub(super) fn plain(raw: Raw) -> Result<Value, Malformed> {
     match raw {
         Raw::Nil => Ok(Value::Nil),
@@ -21,7 +21,7 @@ pub(super) fn plain(raw: Raw) -> Result<Value, Malformed> {
     }
 }
 
-/// The text of an answer that is one.
+/// Returns the text of a reply that is one.
 pub(super) fn text(raw: &Raw) -> Option<String> {
     match raw {
         Raw::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
@@ -32,7 +32,7 @@ pub(super) fn text(raw: &Raw) -> Option<String> {
     }
 }
 
-/// Names and values one after the other, or as a map in the newer protocol.
+/// Returns names and values in sequence, also from a map of the newer protocol.
 pub(super) fn texts(raw: &Raw) -> Vec<String> {
     match raw {
         Raw::Array(items) | Raw::Set(items) => items.iter().filter_map(text).collect(),
@@ -45,7 +45,7 @@ pub(super) fn texts(raw: &Raw) -> Vec<String> {
     }
 }
 
-/// One page of `SCAN`. Names that are no UTF-8 are none of ours.
+/// Parses one page of `SCAN`. A name that is not UTF-8 is not one of ours.
 pub(super) fn page(raw: &Raw) -> Result<(u64, Vec<String>), Malformed> {
     let Raw::Array(parts) = raw else {
         return Err(Malformed);

@@ -1,11 +1,11 @@
-//! How long to leave a server alone after a failure.
+//! The pause before the next request to a server after a failure.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Doubles from 20 ms to 1 s, with jitter, so that many clients do not come back at once.
+/// A back-off that doubles from 20 ms to 1 s, with jitter, so that many clients do not retry at once.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
@@ -16,7 +16,7 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// The pause after one more failure: between half and all of the step.
+    /// Returns the pause after one more failure: between half and all of the step.
     pub(super) fn next(&mut self) -> Duration {
         let step = FIRST
             .saturating_mul(1 << self.failures.min(10))
@@ -26,13 +26,13 @@ impl Backoff {
     }
 }
 
-/// Between half and all of a pause.
+/// Returns between half and all of a pause.
 pub(super) fn jittered(pause: Duration) -> Duration {
     // Without a random source there is no jitter, which is no reason to fail.
     pause / 2 + part(pause / 2, getrandom::u32().unwrap_or(u32::MAX))
 }
 
-/// `share` of 2³² of a duration.
+/// Returns `share` of 2³² of a duration.
 fn part(of: Duration, share: u32) -> Duration {
     let nanos = (of.as_nanos() * u128::from(share)) >> 32;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! How a script is called, and what the server says when it does not have it.
+//! The command for a script, and the server's errors when it does not have the script.
 
 use redis::{Cmd, Value};
 
@@ -6,7 +6,7 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::script::library::Library;
 use crate::script::{Call, Script};
 
-/// How a script is called: as a function where there are some, by its hash otherwise.
+/// Builds the short command: a function where there are some, the script's hash otherwise.
 pub(super) fn short(library: Option<&Library>, call: &Call) -> Cmd {
     match library {
         Some(library) => command("FCALL", library.function(call.script), call),
@@ -14,7 +14,7 @@ pub(super) fn short(library: Option<&Library>, call: &Call) -> Cmd {
     }
 }
 
-/// The same in a way that a server understands that has never seen the script.
+/// Builds the command for a server that has never seen the script.
 pub(super) fn whole(library: Option<&Library>, call: &Call) -> Cmd {
     match library {
         Some(_) => short(library, call),
@@ -37,12 +37,12 @@ fn hash_of(script: &'static Script) -> &'static str {
     script.sha1.get_or_init(hash)
 }
 
-/// The server has never seen the script; nothing was run.
+/// True if the server has never seen the script; nothing was run.
 pub(super) fn is_noscript(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(reply) if reply.code() == "NOSCRIPT")
 }
 
-/// Nothing was run: the server has no such function, or no functions at all.
+/// True if the server has no such function, or no functions at all; nothing was run.
 pub(super) fn is_absent(line: &str) -> bool {
     line.contains("Function not found") || is_unknown(line)
 }
@@ -51,7 +51,7 @@ fn is_unknown(line: &str) -> bool {
     line.contains("unknown command") && line.to_ascii_uppercase().contains("FCALL")
 }
 
-/// What to do about it.
+/// Creates the error, which says what to do about it.
 pub(super) fn absent(library: &Library, line: &str, place: &str) -> StoreError {
     let message = if is_unknown(line) {
         format!(

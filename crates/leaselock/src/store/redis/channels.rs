@@ -1,5 +1,6 @@
-//! The connection over which bells are heard: made when the first one is wanted, closed when there was none for a
-//! while. One connection hears all channels, however many bells hang there.
+//! The connection for temporary subscriptions: opened for the first one, closed after an idle time.
+//!
+//! One connection serves all channels, for any number of waiters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +17,10 @@ use super::subscriber::Sessions;
 use crate::base::error::StoreError;
 use crate::store::subscriptions::{Due, Subscriptions};
 
-/// Who waits for one lock after another needs no connection for each.
+/// How long an idle connection is kept: a task that waits for one lock after another needs no new one for each.
 pub(super) const IDLE_MOST: Duration = Duration::from_secs(10);
 
-/// Hears what is wanted until it is dropped.
+/// Serves the subscriptions until it is dropped.
 pub(super) async fn serve(endpoint: &Endpoint, bells: &Arc<Subscriptions>) {
     let mut sessions = Sessions::default();
     loop {
@@ -36,7 +37,7 @@ pub(super) async fn serve(endpoint: &Endpoint, bells: &Arc<Subscriptions>) {
     }
 }
 
-/// One connection from its beginning to its end: an error, or nobody hears any more.
+/// Runs one connection to its end: an error, or no subscription for the idle time.
 async fn session(endpoint: &Endpoint, bells: &Arc<Subscriptions>) -> Result<(), StoreError> {
     let told = Arc::clone(bells);
     let Opened {
@@ -60,7 +61,7 @@ fn tell(bells: &Subscriptions, push: PushInfo) {
     }
 }
 
-/// Subscribes and unsubscribes as bells come and go.
+/// Subscribes and unsubscribes as waiters come and go.
 async fn follow(
     endpoint: &Endpoint,
     bells: &Subscriptions,
@@ -94,7 +95,7 @@ async fn follow(
     }
 }
 
-/// One command for each channel, because the server refuses one as a whole. They leave together.
+/// Sends one command for each channel, because the server refuses a command as a whole. They leave together.
 pub(super) async fn each<'a>(
     endpoint: &Endpoint,
     connection: &mut MultiplexedConnection,

@@ -1,4 +1,4 @@
-//! Commands that are no scripts: what other ways of locking consist of.
+//! Commands that are not scripts: the parts of other protocols.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::script::Value;
 const CLOCK: Clock = Clock::boot();
 
 impl RedisStore {
-    /// One command on the connection that all share.
+    /// Sends one command on the shared connection.
     pub(crate) async fn plain(
         &self,
         words: &[&str],
@@ -32,8 +32,9 @@ impl RedisStore {
         understood(answer, |line| self.0.explain(line))
     }
 
-    /// Whether the user may ask who listens to the channel, and publish there. A script that hands a lock over does
-    /// both with the rights of this user.
+    /// True if the user may count the channel's subscribers, and publish there.
+    ///
+    /// A script that hands a lock over does both with the rights of this user.
     pub(crate) async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
         let of_a_slot = channel.ends_with(":s");
         let (count, publish) = if of_a_slot {
@@ -48,12 +49,12 @@ impl RedisStore {
         is_allowed(&self.plain(&[publish, channel, ""], within).await)
     }
 
-    /// The same for the only command of them that a node of a quorum cannot do without.
+    /// True if the user may publish: the only one of these commands that a node of a quorum cannot do without.
     pub(crate) async fn may_publish(&self, channel: &str, within: Duration) -> Option<bool> {
         is_allowed(&self.plain(&["PUBLISH", channel, ""], within).await)
     }
 
-    /// Several as one transaction, and the answer of each.
+    /// Sends several commands as one transaction, and returns the reply of each.
     pub(crate) async fn together(
         &self,
         commands: &[&[&str]],
@@ -78,7 +79,7 @@ impl RedisStore {
     }
 }
 
-/// What the server lets the user do; `None` when it has not said so.
+/// Reads whether the server permits it; `None` when it has not said so.
 fn is_allowed(answer: &Result<Value, StoreError>) -> Option<bool> {
     match answer {
         Ok(_) => Some(true),

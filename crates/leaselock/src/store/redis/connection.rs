@@ -1,4 +1,4 @@
-//! One connection that many tasks share: made when it is needed, given up when it is in doubt.
+//! One connection that many tasks share: opened when it is needed, closed when it is in doubt.
 
 mod live;
 mod reconnect;
@@ -21,7 +21,7 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 
 const CLOCK: Clock = Clock::boot();
-/// The connection of a lane, when there is one.
+/// The connection, when there is one.
 #[derive(Debug)]
 pub(super) struct Connection {
     endpoint: Endpoint,
@@ -35,11 +35,11 @@ pub(super) struct Connection {
 #[derive(Debug, Default)]
 struct State {
     live: Option<Arc<Live>>,
-    /// The latest failure of the present outage: the reason for those whose time ends while another is trying.
+    /// The latest failure of the present outage: the error of requests that time out while another task connects.
     reason: Option<StoreError>,
-    /// Held by whoever makes a connection, so that many callers make one. With it comes when the next try may be.
+    /// Held by the task that connects, so that many callers open one connection. It has the time of the next try.
     gate: Arc<tokio::sync::Mutex<Outage>>,
-    /// When the gate was last passed by somebody who has not come out yet.
+    /// When the gate was last entered by a task that has not left it yet.
     inside_since: Option<Moment>,
 }
 
@@ -64,7 +64,7 @@ impl Connection {
         &self.endpoint
     }
 
-    /// To the same server, over a connection of its own.
+    /// Returns a connection to the same server, not shared with this one.
     pub(super) fn another(&self) -> Arc<Self> {
         Connection::new(self.endpoint.clone(), self.trouble.clone())
     }
@@ -77,12 +77,12 @@ impl Connection {
         self.made.load(Ordering::SeqCst)
     }
 
-    /// There is a connection, as far as is known.
+    /// True if there is a connection, as far as is known.
     pub(super) fn is_connected(&self) -> bool {
         self.live().is_some()
     }
 
-    /// Sends one command and returns the server's answer, which may be an error of its own. `time` is left until then.
+    /// Sends one command before `until` and returns the server's reply, which may be an error.
     pub(super) async fn ask(
         self: &Arc<Self>,
         command: &Cmd,
@@ -91,14 +91,14 @@ impl Connection {
     ) -> Result<Value, StoreError> {
         let (live, time) = match self.live() {
             Some(live) => (live, time),
-            None => (Box::pin(self.connected(until)).await?, left(until)), // seldom, and large
+            None => (Box::pin(self.connected(until)).await?, left(until)), // rare, and large
         };
         let mut connection = live.connection.clone();
         let sent = timeout(time, connection.send_packed_command(command)).await;
         self.outcome(&live, sent)
     }
 
-    /// Sends commands as one transaction and returns the answer of its `EXEC`.
+    /// Sends commands as one transaction and returns the reply to its `EXEC`.
     pub(super) async fn together(
         self: &Arc<Self>,
         commands: &Pipeline,
@@ -127,7 +127,7 @@ impl Connection {
         self.answer_at(&both, 1, until).await
     }
 
-    /// Sends commands that leave together, and returns one of their answers.
+    /// Sends commands that leave together, and returns one of their replies.
     async fn answer_at(
         self: &Arc<Self>,
         commands: &Pipeline,
@@ -142,7 +142,7 @@ impl Connection {
         self.outcome(&live, sent.map(|answers| answers.map(one)))
     }
 
-    /// What sending came to: an answer, a broken connection, or none in time.
+    /// Reads the outcome: a reply, a broken connection, or a timeout.
     fn outcome(
         &self,
         live: &Live,
@@ -163,7 +163,7 @@ impl Connection {
                 ))
             }
             Err(_) => {
-                // What is still queued must not reach a stalled server later, long after the clean-up.
+                // A queued request must not reach a stalled server later, long after the cleanup.
                 live.control.give_up_on_silence();
                 self.give_up(live);
                 Err(self.no_answer())
@@ -176,7 +176,7 @@ impl Connection {
         StoreError::unknown(ErrorKind::TimedOut, message)
     }
 
-    /// The next call makes a new connection. This one closes when the last of its callers has gone.
+    /// Gives the connection up, so that the next call opens another. This one closes with the last of its callers.
     fn give_up(&self, live: &Live) {
         if let Some((ear, _)) = &live.ear {
             ear.close(); // before there is another
@@ -197,17 +197,17 @@ impl Connection {
         &self.push_mode
     }
 
-    /// Messages arrive over this lane, in the runtime of whoever asks.
+    /// True if messages arrive over this connection, in the caller's runtime.
     pub(super) fn hears(&self) -> bool {
         self.push_mode.is_to_hear() && self.live().is_some_and(|live| live.hears())
     }
 
-    /// The same for the connection that a request of whoever asks would go over: there may be none yet.
+    /// True if that holds for the connection of the caller's next request, which may not exist yet.
     pub(super) fn would_hear(&self) -> bool {
         self.push_mode.is_to_hear() && self.live().is_none_or(|live| live.hears())
     }
 
-    /// The same, after having replaced a connection that was made before anybody waited.
+    /// Returns the same, after replacing a connection that was opened before any task waited.
     pub(super) async fn listens(self: &Arc<Self>, until: Moment) -> bool {
         if !self.push_mode.begin() {
             return false;
@@ -215,7 +215,7 @@ impl Connection {
         if let Ok(live) = self.connected(until).await
             && !live.tried
         {
-            drop(timeout(left(until), self.replace_untried()).await); // it stays, then
+            drop(timeout(left(until), self.replace_untried()).await); // on failure it stays
         }
         self.hears()
     }
@@ -228,7 +228,7 @@ impl Connection {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        // Nothing panics while it is held.
+        // No code panics while it is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,10 @@
-//! What has happened to connections, counted: whoever looks after leases waits for it.
+//! A counter of connection events, for the tasks that verify leases.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Counts what has happened to the connections of a store. Clones share the count.
+/// Counts events on the connections of a store. Clones share the count.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ConnectionEvents(Arc<watch::Sender<u64>>);
 
@@ -13,7 +13,7 @@ impl ConnectionEvents {
         self.0.send_modify(|count| *count += 1);
     }
 
-    /// What has happened before counts as news: a lease may be older than the thread that looks after it.
+    /// Watches the count. Earlier events count as news: a lease may be older than the thread that verifies it.
     pub(super) fn watch(&self) -> watch::Receiver<u64> {
         let mut news = self.0.subscribe();
         if *news.borrow() > 0 {

@@ -1,4 +1,4 @@
-//! A connection that one purpose has for itself.
+//! A connection for one purpose.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Answer, Malformed, Operation, Value};
 
 impl RedisStore {
-    /// A connection that nobody else uses, moved by the runtime of `handle`.
+    /// Opens a connection without other users, driven by the runtime of `handle`.
     pub(crate) async fn private(
         &self,
         handle: &Handle,
@@ -58,12 +58,12 @@ pub(crate) struct DedicatedConnection {
 }
 
 impl DedicatedConnection {
-    /// It has not broken yet.
+    /// True if it has not broken yet.
     pub(crate) fn is_open(&self) -> bool {
         !self.raw.driver.is_over()
     }
 
-    /// One command. After a failure the connection is of no use any more.
+    /// Runs one command. After a failure the connection is useless.
     pub(crate) async fn ask(
         &mut self,
         words: &[&str],
@@ -73,7 +73,7 @@ impl DedicatedConnection {
         understood(answer, |line| self.endpoint.explain(line))
     }
 
-    /// One script.
+    /// Runs one script.
     pub(crate) async fn run<O: Operation>(
         &mut self,
         operation: &O,

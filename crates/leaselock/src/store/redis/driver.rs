@@ -1,4 +1,4 @@
-//! An opened connection, and what moves its bytes.
+//! An open connection, and its driver.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -11,10 +11,10 @@ use super::heartbeat;
 use super::push_receiver::{Closing, PushReceiver};
 use super::socket::SocketControl;
 
-/// What moves the bytes of a connection while it is polled.
+/// The driver: it moves the bytes of a connection while it is polled.
 pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A connection, what closes its socket, and `D`, which moves its bytes.
+/// A connection, the control that closes its socket, and its driver `D`.
 pub(super) struct Opened<D> {
     pub(super) connection: MultiplexedConnection,
     pub(super) control: Arc<SocketControl>,
@@ -22,7 +22,7 @@ pub(super) struct Opened<D> {
 }
 
 impl Opened<Driver> {
-    /// From here on the present runtime moves the bytes.
+    /// Runs the driver on the present runtime.
     pub(super) fn spawn(self) -> Opened<RunningDriver> {
         Opened {
             connection: self.connection,
@@ -31,9 +31,10 @@ impl Opened<Driver> {
         }
     }
 
-    /// The same. The ear closes with the driver, or before it when the line is silent: requests go on then, each with
-    /// its own deadline, and waiters are told elsewhere. The driver comes first, so that a runtime that was not driven
-    /// for a while reads what has come before it calls the line silent.
+    /// Runs the driver, and closes the receiver with it, or before it when the connection is silent.
+    ///
+    /// Requests then continue, each with its own deadline, and waiters are woken elsewhere. The driver is polled first.
+    /// So a runtime that was not driven for a while reads what has arrived before it takes the connection for silent.
     pub(super) fn spawn_to_hear(mut self, ear: &Arc<PushReceiver>) -> Opened<RunningDriver> {
         let closing = Closing(Arc::clone(ear));
         let (connection, control) = (self.connection.clone(), Arc::clone(&self.control));
@@ -52,12 +53,14 @@ impl Opened<Driver> {
     }
 }
 
-/// A driver on the runtime that made it. Dropping this closes the socket, even when answers are still owed: the
-/// client's own clean-up would wait for them for ever.
+/// A driver on the runtime that created it.
+///
+/// Dropping this closes the socket, even with replies outstanding: the redis client's own cleanup would wait for them
+/// for ever.
 #[derive(Debug)]
 pub(super) struct RunningDriver {
     task: AbortHandle,
-    /// Who is told when the connection has ended by itself.
+    /// Counts the end of the connection, unless it was closed.
     tells: Arc<OnceLock<ConnectionEvents>>,
 }
 
@@ -73,19 +76,19 @@ impl RunningDriver {
         RunningDriver { task, tells }
     }
 
-    /// From now on. Once is enough.
+    /// Counts from now on; the first call decides.
     pub(super) fn tells(&self, trouble: &ConnectionEvents) {
         if self.tells.set(trouble.clone()).is_ok() && self.is_over() {
             trouble.happened();
         }
     }
 
-    /// Closes the socket as soon as its runtime gets to it.
+    /// Closes the socket as soon as its runtime runs the driver.
     pub(super) fn stop(&self) {
         self.task.abort();
     }
 
-    /// The connection broke, or its runtime is gone.
+    /// True if the connection broke, or its runtime ended.
     pub(super) fn is_over(&self) -> bool {
         self.task.is_finished()
     }

@@ -1,4 +1,4 @@
-//! One server: where it is, how to log in, and how a connection to it is made.
+//! One server: its address, its login, and how a connection to it is opened.
 
 mod dial;
 mod greet;
@@ -17,13 +17,13 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::store::url::Place;
 use crate::store::url::RedisUrl;
 
-/// Whoever shares it shares what was read for TLS.
+/// Clones share the files that were read for TLS.
 #[derive(Clone)]
 pub(super) struct Endpoint(Arc<Inner>);
 
 struct Inner {
     url: RedisUrl,
-    /// Who says where the server is, when it is none that stays in its place.
+    /// Locates the server, when its address can change.
     watch: Option<PrimaryLocator>,
     #[cfg(feature = "tls")]
     tls: Tls,
@@ -43,7 +43,7 @@ impl Endpoint {
         }))
     }
 
-    /// Another server of the same set-up, which stays in its place.
+    /// Returns another server of the same set-up, whose address does not change.
     pub(super) fn beside(&self, url: RedisUrl) -> Self {
         Endpoint(Arc::new(Inner {
             url,
@@ -57,12 +57,12 @@ impl Endpoint {
         &self.0.url
     }
 
-    /// Who says where the server is, if anybody does.
+    /// Returns the locator of the server, if it has one.
     pub(super) fn watch(&self) -> Option<&PrimaryLocator> {
         self.0.watch.as_ref()
     }
 
-    /// The server, as an administrator would call it.
+    /// Names the server, as an administrator would.
     pub(super) fn place(&self) -> String {
         match self.0.watch.as_ref().and_then(PrimaryLocator::place) {
             Some(primary) => format!("{primary}, the primary of {self},"),
@@ -70,7 +70,7 @@ impl Endpoint {
         }
     }
 
-    /// Ends when the server is said to be in another place: never when it stays in its place.
+    /// Waits until the server is said to have another address; never ends for a fixed address.
     pub(super) async fn moved(&self) {
         match &self.0.watch {
             Some(watch) => watch.moved().await,
@@ -78,7 +78,7 @@ impl Endpoint {
         }
     }
 
-    /// What an error line of this server means. A server may repeat what it was sent: never the password.
+    /// Converts an error line of this server, which may repeat what it was sent, but never the password.
     pub(super) fn explain(&self, line: &str) -> StoreError {
         if let Some(watch) = &self.0.watch {
             watch.hears_an_error(line);
@@ -91,7 +91,7 @@ impl Endpoint {
         }
     }
 
-    /// A server that does not like our certificate says so when we take TLS for agreed on.
+    /// Converts a refusal of our certificate, which comes after the client takes the handshake for complete.
     #[cfg_attr(not(feature = "tls"), expect(unused_variables))]
     fn behind(&self, control: &SocketControl, error: StoreError) -> StoreError {
         #[cfg(feature = "tls")]
@@ -109,7 +109,7 @@ impl Endpoint {
         error
     }
 
-    /// It became another server while a connection was made.
+    /// Creates the error for a server that moved during the connection attempt.
     fn gone(&self) -> StoreError {
         StoreError::refused(
             ErrorKind::Unreachable,
@@ -117,7 +117,7 @@ impl Endpoint {
         )
     }
 
-    /// The server has refused what was sent before any request.
+    /// Converts a refusal from before any request.
     pub(super) fn refusal(&self, reply: &redis::ServerError) -> StoreError {
         error_map::surely_not(self.explain(&error_map::line(reply)))
     }
@@ -129,7 +129,7 @@ impl Endpoint {
         }
     }
 
-    /// No answer while connecting.
+    /// Creates the error for no reply while connecting.
     pub(super) fn silent(&self) -> StoreError {
         StoreError::refused(
             ErrorKind::TimedOut,

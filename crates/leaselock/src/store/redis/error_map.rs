@@ -1,4 +1,4 @@
-//! What went wrong, in our terms: which kind of trouble, and whether the request may have had its effect.
+//! Conversion of errors: their kind, and whether the request may have had its effect.
 
 mod words;
 
@@ -9,7 +9,7 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::base::unseen::is_unseen;
 use crate::script::damage;
 
-/// The whole line that the server sent.
+/// Returns the whole line that the server sent.
 pub(super) fn line(error: &ServerError) -> String {
     let mut line = error.code().to_owned();
     if let Some(details) = error.details() {
@@ -19,7 +19,7 @@ pub(super) fn line(error: &ServerError) -> String {
     line
 }
 
-/// What an error line of the server means for the request that it answers.
+/// Converts an error line that is the reply to a request.
 pub(super) fn from_line(line: &str) -> StoreError {
     if let Some(damaged) = damage::from_line(line) {
         return damaged;
@@ -43,7 +43,7 @@ pub(super) fn from_line(line: &str) -> StoreError {
     }
     let by_phrase = || PHRASES.iter().find(|phrase| line.contains(phrase.word));
     if let Some(meaning) = by_word(line).or_else(by_phrase) {
-        // Behind the known words old and new servers say where in which script, which tells an operator nothing.
+        // Behind the known words, servers name the place in the script, which tells an operator nothing.
         let words = line.split(" script: ").next().unwrap_or(line);
         return StoreError::refused(meaning.kind, explained(meaning.advice, words));
     }
@@ -55,7 +55,7 @@ pub(super) fn from_line(line: &str) -> StoreError {
     StoreError::unknown(kind, explained(what, line))
 }
 
-/// The first code word, wherever it stands: old servers wrap it in the place in the script where it was raised.
+/// Finds the first code word, at any position: old servers put the place in the script in front of it.
 fn by_word(line: &str) -> Option<&'static Meaning> {
     let mut words = line
         .split([' ', ':'])
@@ -63,13 +63,15 @@ fn by_word(line: &str) -> Option<&'static Meaning> {
     words.find_map(|word| REFUSALS.iter().find(|meaning| meaning.word == word))
 }
 
-/// The advice and the server's own words.
+/// Joins the advice and the server's own words.
 fn explained(advice: &str, line: &str) -> String {
     format!("{advice} (it said: {})", quoted(line))
 }
 
-/// Somebody else's words, safe to print: no characters that are not seen, not endless, and without the arguments that servers
-/// repeat for a command that they do not know, for these hold tokens and passwords.
+/// Makes a server's words safe to print.
+///
+/// Without invisible characters, and shortened. It drops the arguments that servers repeat for an unknown command,
+/// because these contain tokens and passwords.
 pub(super) fn quoted(text: &str) -> String {
     const LONGEST: usize = 200;
     let text = text
@@ -87,19 +89,19 @@ pub(super) fn quoted(text: &str) -> String {
     shown
 }
 
-/// What a failure of the connection means for a request that was handed to it.
+/// Converts a failure of the connection during a request.
 pub(super) fn from_connection(error: RedisError, place: &str) -> StoreError {
     let (kind, message) = broken(&error, place);
     StoreError::unknown(kind, message).with_source(error)
 }
 
-/// What a failure before any request means.
+/// Converts a failure before any request.
 pub(super) fn from_connecting(error: RedisError, place: &str) -> StoreError {
     let (kind, message) = broken(&error, place);
     StoreError::refused(kind, message).with_source(error)
 }
 
-/// The same trouble, met before any request was sent.
+/// Converts the same error, met before any request was sent.
 pub(super) fn surely_not(error: StoreError) -> StoreError {
     StoreError::refused(error.kind(), error.to_string())
 }
@@ -123,7 +125,7 @@ fn broken(error: &RedisError, place: &str) -> (ErrorKind, String) {
         ErrorKind::Unreachable
     };
     let detail = quoted(&error.to_string());
-    // A broken pipe is what the client says for every end of a connection; it tells people nothing.
+    // The redis client reports a broken pipe for every end of a connection, which tells a reader nothing.
     if detail == "broken pipe" {
         (kind, what)
     } else {

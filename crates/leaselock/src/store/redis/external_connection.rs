@@ -1,4 +1,4 @@
-//! A connection that the user made and shares with us. It cannot listen, and nothing that blocks is sent on it.
+//! A connection that the program made and shares with us. It cannot subscribe, and never gets a blocking command.
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use crate::base::error::{ErrorKind, StoreError};
 
 pub(super) const PLACE: &str = "the connection that was handed in";
 
-/// Any of the client's connections, behind one face.
+/// Any connection type of the redis client, behind one trait.
 pub(super) trait ExternalConnection: Send + Sync {
     fn send<'a>(
         &self,
@@ -57,9 +57,9 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ExternalConnection for T
     }
 }
 
-/// Sends one command and returns the server's answer, which may be an error of its own.
+/// Sends one command and returns the server's reply, which may be an error.
 ///
-/// How often their connection sends it is theirs to say, so every other failure is in doubt.
+/// Their connection decides how often it sends the command, so the outcome of every other failure is unknown.
 pub(super) async fn ask(
     handed: &dyn ExternalConnection,
     command: &Cmd,
@@ -68,7 +68,7 @@ pub(super) async fn ask(
     outcome(timeout(within, handed.send(command)).await)
 }
 
-/// The same for a transaction, of whose `EXEC` this is the answer.
+/// Sends a transaction and returns the reply to its `EXEC`.
 pub(super) async fn together(
     handed: &dyn ExternalConnection,
     commands: &Pipeline,

@@ -13,18 +13,21 @@ use crate::script::library::Library;
 
 const CLOCK: Clock = Clock::boot();
 
-/// What loading the library came to.
+/// The result of loading the library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LoadedFunctions {
     /// The name of the library of this version.
     pub name: String,
-    /// It was there before, on each of the nodes; nothing was changed.
+    /// True if each of the nodes already had it; then nothing was changed.
     pub was_there: bool,
-    /// Where it was put: one server, every primary of a cluster, or every node of a quorum. Replicas have it from their
-    /// primary.
+    /// Where it was loaded: one server, every primary of a cluster, or every node of a quorum.
+    ///
+    /// Replicas get it from their primary.
     pub nodes: Vec<FunctionsNode>,
-    /// The libraries of other versions. When no client of theirs is left, `FUNCTION DELETE` takes them away.
+    /// The libraries of other versions.
+    ///
+    /// When none of their clients is left, `FUNCTION DELETE` removes them.
     pub others: Vec<String>,
 }
 
@@ -34,12 +37,12 @@ pub struct LoadedFunctions {
 pub struct FunctionsNode {
     /// Its address, without its login.
     pub node: String,
-    /// It was there before.
+    /// True if it already had the library.
     pub was_there: bool,
 }
 
 impl RedisStore {
-    /// Loads the library wherever a lock of this store may lie, unless it is there.
+    /// Loads the library onto every server that may hold a lock of this store, unless it is there.
     pub(crate) async fn load_functions(
         &self,
         library: &'static Library,
@@ -79,7 +82,7 @@ impl RedisStore {
         let mut list = redis::cmd("FUNCTION");
         list.arg("LIST").arg("LIBRARYNAME").arg("leaselock_*");
         let others = match self.0.ask(&list, None, until).await? {
-            Value::ServerError(_) => Vec::new(), // loading is a right of its own
+            Value::ServerError(_) => Vec::new(), // loading is a separate right
             listed => others(&listed, &library.name),
         };
         let node = FunctionsNode {
@@ -95,7 +98,7 @@ impl RedisStore {
     }
 }
 
-/// On all of them at once. One that fails does not keep the others from having it.
+/// Loads it onto all of them at once. A failure on one does not affect the others.
 pub(crate) async fn load_on_each(
     stores: Vec<RedisStore>,
     library: &'static Library,
@@ -124,7 +127,7 @@ pub(crate) async fn load_on_each(
     }
     all.others.sort();
     all.others.dedup();
-    // What needs a person is told rather than what may pass.
+    // An error that needs an operator precedes a transient one.
     let worst = failures.iter().min_by_key(|(_, error)| error.may_pass());
     let Some(kind) = worst.map(|(_, error)| error.kind()) else {
         return Ok(all);
@@ -147,7 +150,7 @@ fn ended() -> StoreError {
     StoreError::refused(ErrorKind::Internal, "the runtime is shutting down")
 }
 
-/// The names of libraries behind `library_name`, without this one.
+/// Returns the names of libraries behind `library_name`, without this one.
 fn others(listed: &Value, ours: &str) -> Vec<String> {
     let Value::Array(libraries) = listed else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The ways to a store: a connection of ours, one of the user's, or a cluster.
+//! The link to a store: a connection of ours, one of the program's, or a cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) enum Link {
 }
 
 impl Link {
-    /// `key`: where the command goes, in a cluster.
+    /// Sends a command; `key` determines its node in a cluster.
     pub(super) async fn ask(
         &self,
         command: &Cmd,
@@ -38,7 +38,7 @@ impl Link {
         self.ask_within(command, until, left).await
     }
 
-    /// For whoever has just read how much time is left until then.
+    /// Sends a command, for a caller that has just read the remaining time.
     pub(super) async fn ask_within(
         &self,
         command: &Cmd,
@@ -52,7 +52,7 @@ impl Link {
         }
     }
 
-    /// What an error line of the server means.
+    /// Converts an error line of the server.
     pub(super) fn explain(&self, line: &str) -> StoreError {
         match self {
             Link::Own(lane) => lane.endpoint().explain(line),
@@ -61,7 +61,7 @@ impl Link {
         }
     }
 
-    /// Scripts are called as functions of this library.
+    /// Returns the library when scripts are called as its functions.
     pub(super) fn functions(&self) -> Option<&'static Library> {
         match self {
             Link::Own(lane) => lane.endpoint().url().functions,
@@ -70,7 +70,7 @@ impl Link {
         }
     }
 
-    /// The server that has the key, as an administrator would call it.
+    /// Names the server that has the key, as an administrator would.
     fn place_of(&self, key: Option<&str>) -> String {
         match self {
             Link::Own(lane) => lane.endpoint().place(),
@@ -79,7 +79,7 @@ impl Link {
         }
     }
 
-    /// In words, without secrets.
+    /// Describes the link, without secrets.
     pub(super) fn describe(&self) -> String {
         match self {
             Link::Own(lane) => lane.endpoint().to_string(),
@@ -91,7 +91,7 @@ impl Link {
         }
     }
 
-    /// The connection to the one server of this store, when it is ours.
+    /// Returns the connection to the one server of this store, when it is ours.
     pub(super) fn own(&self) -> Option<&Arc<Connection>> {
         match self {
             Link::Own(own) => Some(own),
@@ -99,7 +99,7 @@ impl Link {
         }
     }
 
-    /// What an error line means as the answer to a call.
+    /// Converts an error line that is the reply to a call.
     pub(super) fn explain_call(&self, call: &Call, line: &str) -> StoreError {
         match self.functions() {
             Some(library) if calls::is_absent(line) => {

@@ -1,10 +1,10 @@
 //! Leases on one Redis or Valkey server. The only folder that names `redis::`.
 //!
 //! A script is sent by its hash, and as a whole when the server does not have it; never loaded beforehand. Every call
-//! has one deadline, which covers connecting too. What a failure says about the request is decided in `error_map`.
+//! has one deadline, which covers connecting too. `error_map` decides what a failure means for the request.
 //!
-//! Redis's own client has what stands here too, and each would break a promise. Its cluster connection sends a request
-//! again after a connection was dropped or a time-out, and a release that is sent twice answers *expired* for one that
+//! The redis client has counterparts of this code, and each would break a promise. Its cluster connection sends a
+//! request again after a dropped connection or a timeout. A release that is sent twice answers *expired* for one that
 //! worked. Its Sentinel client believes the first Sentinel that names a primary, whatever its configuration epoch. Its
 //! connection manager keeps a stalled connection with its queue, and its TLS needs a provider for the whole process.
 

@@ -1,4 +1,4 @@
-//! Whether the connections of a lane are to receive messages as well as answers.
+//! Whether a store's connections for requests receive messages too.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -7,12 +7,12 @@ use super::push_receiver::{PushReceiver, PushReceivers};
 use crate::base::error::StoreError;
 use crate::store::Sink;
 
-/// Nobody has waited yet.
+/// No task has waited yet.
 const NONE: u8 = 0;
 const HEAR: u8 = 1;
 /// The latest try failed, so the next connection does without: requests come first.
 const NOT_NOW: u8 = 2;
-/// The server does not let us, which only a person can change.
+/// The server refuses, which only an operator can change.
 const NEVER: u8 = 3;
 
 #[derive(Debug, Default)]
@@ -24,10 +24,10 @@ pub(super) struct PushMode {
 impl PushMode {
     pub(super) fn hear_along(&self, channel: &str, sink: Sink) {
         let channel = channel.to_owned();
-        drop(self.hearing.set(Arc::new(PushReceivers { channel, sink }))); // once is enough
+        drop(self.hearing.set(Arc::new(PushReceivers { channel, sink }))); // the first one is enough
     }
 
-    /// Somebody waits. False when there is nobody to be told.
+    /// Records that a task waits; false without a sink for messages.
     pub(super) fn begin(&self) -> bool {
         self.change(NONE, HEAR);
         self.hearing.get().is_some()
@@ -37,26 +37,26 @@ impl PushMode {
         self.state.load(Ordering::SeqCst) == HEAR
     }
 
-    /// The ear of the next connection, when it is to have one.
+    /// Returns the receiver for the next connection, when it should have one.
     pub(super) fn ear(&self) -> Option<Arc<PushReceiver>> {
         let hearing = self.hearing.get().filter(|_| self.is_to_hear())?;
         Some(PushReceiver::new(hearing))
     }
 
-    /// A connection that was to hear was not had. True when one that does not hear is worth trying at once.
+    /// Records that a receiving connection failed; true when a plain one is worth an immediate try.
     pub(super) fn failed(&self, error: &StoreError) -> bool {
         let passes = error.may_pass();
         self.change(HEAR, if passes { NOT_NOW } else { NEVER });
         !passes
     }
 
-    /// A connection does without an ear. True when it might have had one.
+    /// Records a connection without a receiver; true when it might have had one.
     pub(super) fn done_without(&self) -> bool {
         self.change(NOT_NOW, HEAR);
         self.state.load(Ordering::SeqCst) != NONE
     }
 
-    /// It stays as it is when somebody else was first.
+    /// Changes the mode, unless another task was first.
     fn change(&self, from: u8, to: u8) -> bool {
         let (success, failure) = (Ordering::SeqCst, Ordering::SeqCst);
         let changed = self.state.compare_exchange(from, to, success, failure);

@@ -1,4 +1,4 @@
-//! What one connection hears of one channel.
+//! The messages of one channel on one connection.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,17 +7,17 @@ use redis::{PushInfo, PushKind, Value};
 
 use crate::store::{Event, Sink};
 
-/// A channel, and who is told what arrives there.
+/// A channel, and the sink of its messages.
 pub(super) struct PushReceivers {
     pub(super) channel: String,
     pub(super) sink: Sink,
 }
 
-/// The ear of one connection: what it hears goes straight to the sink, in the order in which it came.
+/// The receiver of one connection: messages go directly to the sink, in their order.
 #[derive(Debug)]
 pub(super) struct PushReceiver {
     hearing: Arc<PushReceivers>,
-    /// Held while the sink is told, so that nothing is heard any more once it is over.
+    /// Held while the sink is called, so that no message follows the end.
     phase: Mutex<Phase>,
 }
 
@@ -26,7 +26,7 @@ enum Phase {
     /// Not subscribed yet.
     Deaf,
     Hears,
-    /// The connection is given up. What it still brings may be older than what its successor has brought.
+    /// The connection is given up. Its remaining messages may be older than those of its successor.
     Over,
 }
 
@@ -42,7 +42,7 @@ impl PushReceiver {
         &self.hearing.channel
     }
 
-    /// A message to the channel arrives here.
+    /// True if messages to the channel arrive here.
     pub(super) fn hears(&self) -> bool {
         *self.phase() == Phase::Hears
     }
@@ -67,7 +67,7 @@ impl PushReceiver {
         }
     }
 
-    /// Hears nothing from here on, and says so if it has heard before.
+    /// Passes no message on from here on, and reports a gap if it was subscribed.
     pub(super) fn close(&self) {
         let mut phase = self.phase();
         if std::mem::replace(&mut *phase, Phase::Over) == Phase::Hears {
@@ -86,8 +86,9 @@ impl fmt::Debug for PushReceivers {
     }
 }
 
-/// Closes the ear when what moves the bytes of its connection ends, however that comes about: the connection broke, it
-/// was given up, or its runtime is gone.
+/// Closes the receiver when its connection's driver ends, for any reason.
+///
+/// The connection broke, it was given up, or its runtime ended.
 pub(super) struct Closing(pub(super) Arc<PushReceiver>);
 
 impl Drop for Closing {

@@ -30,7 +30,7 @@ impl RedisStore {
         self.page(&answer)
     }
 
-    /// One primary after the other: which one stands in the upper bits of the cursor.
+    /// Scans one primary after the other; the upper bits of the cursor hold its index.
     async fn scan_nodes(
         &self,
         cluster: &Cluster,
@@ -68,7 +68,7 @@ impl RedisStore {
     }
 }
 
-/// One page of keys that may be locks.
+/// Builds the command for one page of keys that may be locks.
 fn command(cursor: u64, pattern: &str) -> Cmd {
     let mut scan = redis::cmd("SCAN");
     scan.arg(cursor).arg("MATCH").arg(pattern);

@@ -1,4 +1,4 @@
-//! The socket of a connection: opened by us, so that we decide how it ends.
+//! The socket of a connection: opened by leaselock, to control how it ends.
 
 use std::io;
 use std::pin::Pin;
@@ -10,12 +10,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// An answer of ours is some kilobytes; a server that sends this much without completing one is no server of ours.
+/// A reply is some kilobytes; a server that sends this much without completing one is not a lock server.
 const UNANSWERED_MAX: usize = 4 << 20;
-/// An error line with room to spare.
+/// The bound of a first error line, with some reserve.
 const FIRST_MAX: usize = 1024;
-/// How long sent bytes may stay unacknowledged, and how soon an idle line is probed: a silently dead peer is noticed
-/// even by a connection that nobody uses.
+/// How long sent bytes may stay unacknowledged, and how soon an idle connection is probed.
+///
+/// So even an idle connection detects a silently dead peer.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_MAX_MS: u32 = 10_000;
 const PROBE_AFTER: Duration = Duration::from_secs(15);
@@ -42,7 +43,7 @@ impl Stream {
     }
 }
 
-/// No delay, because requests are small and wait for answers; and probes, because a peer may vanish.
+/// Sets no delay, because requests are small and wait for replies; and probes, because a peer may vanish.
 pub(super) fn tune(stream: &TcpStream) {
     use rustix::net::sockopt;
     ignore(stream.set_nodelay(true));
@@ -54,61 +55,63 @@ pub(super) fn tune(stream: &TcpStream) {
     ignore(sockopt::set_tcp_user_timeout(stream, UNACKNOWLEDGED_MAX_MS));
 }
 
-/// Options are a courtesy of the system: a connection without them still works.
+/// Ignores an error: a connection without these options still works.
 fn ignore<E>(_: Result<(), E>) {}
 
-/// What the owner of a connection keeps while the socket itself belongs to the driver.
+/// The control that the owner of a connection keeps while its driver owns the socket.
 #[derive(Debug, Default)]
 pub(super) struct SocketControl {
     abort: AtomicBool,
-    /// It was given up because a request had no answer in time.
+    /// True if it was given up because a request had no reply in time.
     silent: AtomicBool,
     unanswered: AtomicUsize,
-    /// The beginning of what came first.
+    /// The first bytes that arrived.
     first: OnceLock<Vec<u8>>,
-    /// What ended a connection over TLS.
+    /// Why a connection over TLS ended.
     #[cfg(feature = "tls")]
     ended: OnceLock<io::Error>,
 }
 
 impl SocketControl {
-    /// The socket's end will throw away what it has not sent yet, so that a request that nobody waits for any more
-    /// does not reach a stalled server later.
+    /// Makes the end of the socket discard its unsent bytes.
+    ///
+    /// So an abandoned request does not reach a stalled server later.
     pub(super) fn abort(&self) {
         self.abort.store(true, Ordering::Release);
     }
 
-    /// The server has not answered in time, so nobody waits for it on this connection any more.
+    /// Gives the connection up, because the server has not replied in time.
     pub(super) fn give_up_on_silence(&self) {
         self.silent.store(true, Ordering::Release);
         self.abort();
     }
 
-    /// The connection ended by that, and not by the server.
+    /// True if that ended the connection, and not the server.
     pub(super) fn was_silent(&self) -> bool {
         self.silent.load(Ordering::Acquire)
     }
 
-    /// The error line that the server began with. One that lets nobody in says so before it is asked, and the client
-    /// drops what is no answer to a request.
+    /// Returns the error line with which the server began.
+    ///
+    /// A server that refuses every client sends it before any request, and the redis client drops what is not a reply.
     pub(super) fn first_error(&self) -> Option<String> {
         let text = String::from_utf8_lossy(self.first.get()?.strip_prefix(b"-")?);
         text.split_once("\r\n").map(|(line, _)| line.to_owned())
     }
 
-    /// What the server has said against our certificate, with which TLS was agreed on at first.
+    /// Returns the server's refusal of our certificate, which follows a complete handshake.
     #[cfg(feature = "tls")]
     pub(super) fn tls_trouble(&self, host: &str) -> Option<crate::base::error::StoreError> {
         super::tls::refused(self.ended.get()?, host)
     }
 
-    /// An answer was complete.
+    /// Notes a complete reply.
     pub(super) fn answered(&self) {
         self.unanswered.store(0, Ordering::Relaxed);
     }
 }
 
-/// A transport on a control.
+/// A transport with its control.
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: Stream,
@@ -123,8 +126,9 @@ impl Socket {
 
 #[cfg(feature = "tls")]
 impl Socket {
-    /// Keeps the reason for the end of a connection over TLS, which the client does not pass on. When writing fails,
-    /// the reason lies unread before the end: the server said it and hung up.
+    /// Keeps the reason for the end of a connection over TLS, which the redis client does not pass on.
+    ///
+    /// When a write fails, the reason is still unread: the server sent it and closed the connection.
     fn note_end<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -143,7 +147,7 @@ impl Socket {
     }
 }
 
-/// An error cannot be copied; one of TLS can.
+/// Copies an error of TLS; an I/O error cannot be copied.
 #[cfg(feature = "tls")]
 fn same(error: &io::Error) -> io::Error {
     use tokio_rustls::rustls;
@@ -174,7 +178,7 @@ impl Drop for Socket {
     }
 }
 
-/// Runs the same poll on whichever transport this is.
+/// Runs the same poll on either transport.
 macro_rules! poll {
     ($socket:expr, $stream:ident => $body:expr) => {
         match &mut $socket.stream {
@@ -211,7 +215,7 @@ impl AsyncRead for Socket {
                 .get_or_init(|| news[..read.min(FIRST_MAX)].to_vec());
         }
         if self.control.unanswered.fetch_add(read, Ordering::Relaxed) + read > UNANSWERED_MAX {
-            // Of this kind, because the client takes other kinds for errors that pass.
+            // Of this kind, because the redis client takes other kinds for transient errors.
             let error = io::Error::new(
                 io::ErrorKind::ConnectionAborted,
                 "the server's answer has no end",

@@ -1,4 +1,4 @@
-//! What a store on servers is made from: a URL, a client, a connection or the nodes of a cluster.
+//! Constructors of a store on servers: from a URL, a client, a connection or the nodes of a cluster.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::base::error::InvalidInput;
 use crate::store::url::{Place, RedisUrl};
 
 impl RedisStore {
-    /// Connects when it is needed for the first time.
+    /// Creates a store that connects on first use.
     pub(crate) fn from_url(url: RedisUrl) -> Self {
         RedisStore::to(Endpoint::new(url))
     }
@@ -28,12 +28,12 @@ impl RedisStore {
         )))
     }
 
-    /// A cluster with these among its nodes.
+    /// Creates a store on a cluster with these among its nodes.
     pub(crate) fn from_nodes(seeds: Vec<RedisUrl>) -> Self {
         RedisStore(Link::Cluster(Cluster::new(seeds)))
     }
 
-    /// Connections of our own to where the client points.
+    /// Creates a store with connections of our own to the client's server.
     pub(crate) fn from_client(client: &redis::Client) -> Result<Self, InvalidInput> {
         let info = client.get_connection_info();
         let login = info.redis_settings();
@@ -71,7 +71,7 @@ impl RedisStore {
         }))
     }
 
-    /// The user's own connection, shared. It cannot listen: waiters have timers only.
+    /// Creates a store on the program's own connection, shared. It cannot subscribe: waiters poll only.
     pub(crate) fn from_connection(
         connection: impl ConnectionLike + Clone + Send + Sync + 'static,
     ) -> Self {

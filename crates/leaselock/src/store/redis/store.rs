@@ -1,4 +1,4 @@
-//! A store on servers, for those above: it runs scripts there, and delivers messages.
+//! A store on servers, for the layers above: it runs scripts there, and delivers messages.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::store::{Capabilities, Holder, SharedSink, Sink};
 
 const CLOCK: Clock = Clock::boot();
 
-/// One server, over a connection of ours or of the user's, or a cluster. Clones share the connection.
+/// One server, over a connection of ours or of the program's, or a cluster. Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct RedisStore(pub(super) Link);
 
@@ -31,7 +31,7 @@ impl RedisStore {
                 let answer = link.ask_within(&short, until, within).await?;
                 if calls::is_noscript(&answer) {
                     let whole = calls::whole(library, call);
-                    Box::pin(link.ask(&whole, None, until)).await? // seldom, and large
+                    Box::pin(link.ask(&whole, None, until)).await? // rare, and large
                 } else {
                     answer
                 }
@@ -40,8 +40,9 @@ impl RedisStore {
         self.understood(call, answer)
     }
 
-    /// The same in one trip, whether the server has the script or not: whoever sends something behind it can rely on the
-    /// order.
+    /// Runs a script in one round trip, whether the server has it or not.
+    ///
+    /// So a caller that sends another request behind it can rely on the order.
     pub(crate) async fn run_whole(
         &self,
         call: &Call,
@@ -69,7 +70,7 @@ impl RedisStore {
             })
     }
 
-    /// Messages to the channel until dropped; nothing at all over a connection that was handed in.
+    /// Delivers messages to the channel until dropped; none over a connection that was handed in.
     pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
         match self.0.own() {
             Some(own) => subscriber::listen(own.endpoint(), channel, sink).await,
@@ -77,7 +78,7 @@ impl RedisStore {
         }
     }
 
-    /// Who hears changing channels: nobody over a connection that was handed in.
+    /// Returns the subscriptions to changing channels; none over a connection that was handed in.
     pub(crate) fn bells(&self) -> Arc<Subscriptions> {
         match self.0.own() {
             Some(_) => Subscriptions::new(),
@@ -85,7 +86,7 @@ impl RedisStore {
         }
     }
 
-    /// Hears what the bells want until dropped.
+    /// Serves the subscriptions until dropped.
     pub(crate) async fn serve(&self, bells: &Arc<Subscriptions>) {
         match &self.0 {
             Link::Own(lane) => channels::serve(lane.endpoint(), bells).await,
@@ -94,7 +95,7 @@ impl RedisStore {
         }
     }
 
-    /// Who hears channels at the node that has the key, and whether those are to be sharded.
+    /// Returns the subscriptions at the node that has the key, and whether its channels are sharded.
     pub(crate) fn bells_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
         match &self.0 {
             Link::Cluster(cluster) => cluster.bells_at(key),
@@ -102,15 +103,16 @@ impl RedisStore {
         }
     }
 
-    /// From now on whoever waits can be told there.
+    /// Enables wake-ups there from now on.
     pub(crate) fn hear_at_nodes(&self, sink: SharedSink) {
         if let Link::Cluster(cluster) = &self.0 {
             cluster.hear_at_nodes(sink);
         }
     }
 
-    /// Follows the server to wherever the Sentinels say it is, and has leases verified when connections end, until
-    /// dropped. Nobody tells anything of one that was handed in.
+    /// Follows the server to the address that the Sentinels report, until dropped.
+    ///
+    /// It has leases verified when connections end. A connection that was handed in reports nothing.
     pub(crate) async fn follow(&self, holder: &dyn Holder) {
         match &self.0 {
             Link::Own(lane) => health::follow(lane, holder).await,
@@ -119,31 +121,32 @@ impl RedisStore {
         }
     }
 
-    /// Where the server tells what happens to a key, when its keyspace notifications are on.
+    /// Returns the channel on which the server reports what happens to a key, with keyspace notifications.
     pub(crate) fn news_of(&self, key: &str) -> Option<String> {
         let own = self.0.own()?;
         Some(format!("__keyspace@{}__:{key}", own.endpoint().url().db))
     }
 
-    /// From now on whoever waits can be told over the connection of the requests. Nothing is told over one that was
-    /// handed in.
+    /// Enables wake-ups over the connection of the requests from now on.
+    ///
+    /// None come over one that was handed in.
     pub(crate) fn hear_along(&self, channel: &str, sink: Sink) {
         if let Some(own) = self.0.own() {
             own.push_mode().hear_along(channel, sink);
         }
     }
 
-    /// Messages arrive over the connection of the requests at present, in the runtime of whoever asks.
+    /// True if messages now arrive over the connection of the requests, in the caller's runtime.
     pub(crate) fn hears(&self) -> bool {
         self.0.own().is_some_and(|own| own.hears())
     }
 
-    /// The same for the connection that a request would go over.
+    /// True if that holds for the connection of the next request.
     pub(crate) fn would_hear(&self) -> bool {
         self.0.own().is_some_and(|own| own.would_hear())
     }
 
-    /// The same, after having tried to bring that about.
+    /// Returns the same, after an attempt to bring that about.
     pub(crate) async fn listens(&self, within: Duration) -> bool {
         match self.0.own() {
             Some(own) => own.listens(CLOCK.now().plus(within)).await,
@@ -155,7 +158,7 @@ impl RedisStore {
         if let Link::Cluster(_) = &self.0 {
             return Capabilities {
                 wakes: true,
-                keys_per_call: 1, // others may lie in another slot
+                keys_per_call: 1, // others may be in another slot
                 combines: false,
                 by_node: true,
                 look_every: Duration::MAX,
@@ -165,12 +168,12 @@ impl RedisStore {
             wakes: self.0.own().is_some(),
             keys_per_call: 200,
             by_node: false,
-            combines: self.0.own().is_some(), // what lies behind another's connection is not known: a cluster?
+            combines: self.0.own().is_some(), // what is behind the program's connection is unknown: it may be a cluster
             look_every: Duration::MAX,
         }
     }
 
-    /// How many connections there were. One that was handed in reconnects without a word.
+    /// Counts the connections. One that was handed in reconnects unnoticed.
     pub(crate) fn epoch(&self) -> Option<u64> {
         match &self.0 {
             Link::Own(lane) => Some(lane.epoch()),
@@ -179,17 +182,17 @@ impl RedisStore {
         }
     }
 
-    /// Connections can be opened for one purpose, and a server has replicas.
+    /// True if dedicated connections can be opened, and a server has replicas.
     pub(crate) fn has_replicas(&self) -> bool {
         self.0.own().is_some()
     }
 
-    /// A request would leave at once. One that was handed in is asked.
+    /// True if a request would leave at once, which is assumed of a connection that was handed in.
     pub(crate) fn is_connected(&self) -> bool {
         self.0.own().is_none_or(|own| own.is_connected())
     }
 
-    /// The same server over a connection of its own. There is only one that was handed in.
+    /// Returns the same server over a connection of its own. One that was handed in is the only one.
     pub(crate) fn another_lane(&self) -> Self {
         match &self.0 {
             Link::Own(lane) => RedisStore(Link::Own(lane.another())),
@@ -202,7 +205,7 @@ impl RedisStore {
         self.0.describe()
     }
 
-    /// Each key may lie on a server of its own.
+    /// True if each key may be on a server of its own.
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self.0, Link::Cluster(_))
     }

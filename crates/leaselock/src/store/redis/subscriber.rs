@@ -1,4 +1,4 @@
-//! The listening connection: kept alive for ever, and never silent about what it may have missed.
+//! The subscribed connection: reopened for ever, with every gap reported.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::store::Sink;
 
 const CLOCK: Clock = Clock::boot();
-/// A connection that lived for less was no success: the next try waits longer.
+/// A connection that lived for less was not a success: the next try waits longer.
 const STEADY: Duration = Duration::from_secs(2);
 
-/// Listens until it is dropped.
+/// Delivers messages until it is dropped.
 pub(super) async fn listen(endpoint: &Endpoint, channel: &str, sink: Sink) {
     let hearing = Arc::new(PushReceivers {
         channel: channel.to_owned(),
@@ -42,12 +42,12 @@ pub(super) async fn listen(endpoint: &Endpoint, channel: &str, sink: Sink) {
     }
 }
 
-/// What one connection after another has come to.
+/// The history of successive connections.
 #[derive(Debug)]
 pub(super) struct Sessions {
     backoff: Backoff,
     began: Moment,
-    /// What people were told while nothing is heard.
+    /// The error that was logged during the present gap.
     told: Option<ErrorKind>,
 }
 
@@ -66,7 +66,7 @@ impl Sessions {
         self.began = CLOCK.now();
     }
 
-    /// What ended this one is worth telling: not the same again and again.
+    /// True if this end is worth a log entry: an equal one is not repeated.
     pub(super) fn is_news(&mut self, heard: bool, error: &StoreError) -> bool {
         if heard {
             self.told = None;
@@ -74,7 +74,7 @@ impl Sessions {
         self.told.replace(error.kind()) != Some(error.kind())
     }
 
-    /// Before the next one, the longer the more of them failed at once; no longer than until the server has moved.
+    /// Pauses before the next one, longer after each immediate failure; at most until the server has moved.
     pub(super) async fn pause(&mut self, endpoint: &Endpoint) {
         if CLOCK.now().saturating_since(self.began) >= STEADY {
             self.backoff.reset();
@@ -86,7 +86,7 @@ impl Sessions {
     }
 }
 
-/// One connection from its beginning to its end.
+/// Runs one connection to its end.
 async fn session(endpoint: &Endpoint, ear: &Arc<PushReceiver>) -> StoreError {
     let told = Arc::clone(ear);
     match endpoint.for_messages(move |push| told.hear(push)).await {
@@ -104,7 +104,7 @@ async fn session(endpoint: &Endpoint, ear: &Arc<PushReceiver>) -> StoreError {
     }
 }
 
-/// Subscribes, then makes sure that the line is alive; returns what ended it.
+/// Subscribes, then checks that the connection is alive; returns why it ended.
 async fn stay(
     endpoint: &Endpoint,
     ear: &PushReceiver,
@@ -118,7 +118,7 @@ async fn stay(
     }
 }
 
-/// Makes sure that the line is alive; returns what ended it.
+/// Checks that the connection is alive; returns why it ended.
 pub(super) async fn until_silent(
     endpoint: &Endpoint,
     connection: MultiplexedConnection,

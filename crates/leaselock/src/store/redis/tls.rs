@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{self, AlertDescription, CertificateError, ClientConfi
 use super::tls_options::{Pem, TlsOptions};
 use crate::base::error::{ErrorKind, StoreError};
 
-/// What is trusted and shown. Reads files.
+/// Builds the configuration of trust and identity. Reads files.
 pub(super) fn configured(options: &TlsOptions) -> Result<Arc<ClientConfig>, StoreError> {
     let roots = if options.authorities.is_empty() {
         system()?
@@ -48,7 +48,7 @@ pub(super) fn configured(options: &TlsOptions) -> Result<Arc<ClientConfig>, Stor
         })
 }
 
-/// The system's authorities, or those in `SSL_CERT_FILE`.
+/// Returns the system's authorities, or those in `SSL_CERT_FILE`.
 fn system() -> Result<RootCertStore, StoreError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -115,7 +115,7 @@ fn read(pem: &Pem, what: &str) -> Result<Vec<u8>, StoreError> {
     }
 }
 
-/// The parser's own words may repeat a line of what it read.
+/// Describes a parse failure without the parser's own words, which may repeat a line of the file.
 fn unread(error: &pem::Error, pem: &Pem, what: &str) -> StoreError {
     let why = match error {
         pem::Error::NoItemsFound => format!("holds no {what} in PEM form"),
@@ -148,8 +148,9 @@ pub(super) async fn wrap(
         })
 }
 
-/// What a failure that TLS itself has found means; it may come with the first answer, when the server does not like
-/// our certificate. One that is not right needs a person. `None` for a connection that just broke.
+/// Converts a failure that TLS itself has found; `None` for a connection that just broke.
+///
+/// It may come with the first reply, when the server refuses our certificate. A wrong certificate needs an operator.
 pub(super) fn refused(error: &io::Error, host: &str) -> Option<StoreError> {
     let inner = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     let what = match inner {
@@ -175,7 +176,7 @@ fn certificate(why: &CertificateError) -> &'static str {
             "the server's certificate is for another name: use that name in the URL, or as the server name of the TLS \
              options"
         }
-        // An authority of the same name with another key makes a bad signature.
+        // An authority of the same name with another key gives a bad signature.
         E::UnknownIssuer | E::BadSignature => {
             "the server's certificate is not trusted: it is from an authority that is not known here; name it in the \
              TLS options"
@@ -184,7 +185,7 @@ fn certificate(why: &CertificateError) -> &'static str {
     }
 }
 
-/// What the server says of the certificate that we have shown, or have not.
+/// Describes the server's alert about the certificate that we have sent, or have not.
 fn answer(alert: AlertDescription) -> &'static str {
     use AlertDescription as A;
     match alert {

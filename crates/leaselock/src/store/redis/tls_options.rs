@@ -1,4 +1,4 @@
-//! What a connection over TLS trusts and how it says who it is, as plain values.
+//! Trust and identity of a connection over TLS, as plain values.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,14 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::base::error::InvalidInput;
 
-/// How connections to `rediss://` servers trust, and prove who we are. Without any, the authorities of the system are
-/// trusted, no certificate of ours is shown, and the server's must be for the host in the URL.
+/// Trust and identity of connections to `rediss://` servers.
 ///
-/// Files are read again for each new connection, so a certificate that was renewed is used from the next one on.
-/// What is wrong with one is an error of [`ErrorKind::Tls`](crate::ErrorKind::Tls) of the operation that needed the
-/// connection; it names the file.
+/// By default the authorities of the system are trusted, no client certificate is sent, and the server's must be for
+/// the host in the URL.
+///
+/// Files are read again for each new connection, so a renewed certificate is used from the next one on. A bad file is
+/// an error of [`ErrorKind::Tls`](crate::ErrorKind::Tls) of the operation that needed the connection; it names the
+/// file.
 ///
 /// ```
 /// # fn main() -> Result<(), leaselock::InvalidInput> {
@@ -33,7 +35,7 @@ pub struct TlsOptions {
     server_name: Option<String>,
 }
 
-/// Text in PEM form, or where it lies.
+/// Text in PEM form, or its file.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Pem {
     Bytes(Vec<u8>),
@@ -41,34 +43,35 @@ pub(super) enum Pem {
 }
 
 impl TlsOptions {
-    /// The authorities of the system, and no certificate of ours.
+    /// Returns the default: the authorities of the system, and no client certificate.
     pub fn new() -> Self {
         TlsOptions::default()
     }
 
-    /// Trusts the authorities in this PEM file, and no others but those that are named here too.
+    /// Trusts the authorities in this PEM file, and no others but those added here too.
     #[must_use]
     pub fn ca_file(mut self, path: impl AsRef<Path>) -> Self {
         self.authorities.push(Pem::file(path.as_ref()));
         self
     }
 
-    /// The same with the text itself.
+    /// Trusts the authorities in this PEM text, and no others but those added here too.
     #[must_use]
     pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.authorities.push(Pem::Bytes(pem.into()));
         self
     }
 
-    /// Shows the certificate in this PEM file, followed there by those between it and its authority, to servers that
-    /// ask for one. The key is in PEM form too, without a password.
+    /// Sends the certificate in this PEM file to servers that request one.
+    ///
+    /// The file has the intermediate certificates after it. The key is in PEM form too, without a password.
     #[must_use]
     pub fn identity_files(mut self, certificate: impl AsRef<Path>, key: impl AsRef<Path>) -> Self {
         self.identity = Some((Pem::file(certificate.as_ref()), Pem::file(key.as_ref())));
         self
     }
 
-    /// The same with the texts themselves.
+    /// Sends the certificate in this PEM text, as [`identity_files`](Self::identity_files) does.
     #[must_use]
     pub fn identity_pem(
         mut self,
@@ -79,8 +82,9 @@ impl TlsOptions {
         self
     }
 
-    /// The name that the server's certificate must be for, and that the server is told (SNI), in place of the host in
-    /// the URL: for one that is reached by an address or through a tunnel.
+    /// Sets the name that the server's certificate must be for, in place of the host in the URL.
+    ///
+    /// The server gets it too (SNI). For a server that is reached by an address or through a tunnel.
     #[must_use]
     pub fn server_name(mut self, name: &str) -> Self {
         self.server_name = Some(name.to_owned());
@@ -91,7 +95,7 @@ impl TlsOptions {
         self.server_name.as_deref().unwrap_or(host)
     }
 
-    /// What was read stays right: there is no file that may change.
+    /// True if the options stay valid once read: there is no file that may change.
     pub(super) fn is_lasting(&self) -> bool {
         let identity = self.identity.iter().flat_map(|(one, two)| [one, two]);
         let mut all = self.authorities.iter().chain(identity);
@@ -116,7 +120,7 @@ impl Pem {
     }
 }
 
-/// Never what is in it.
+/// Hides the content.
 impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

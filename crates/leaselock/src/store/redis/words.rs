@@ -1,4 +1,4 @@
-//! Commands as words, and what their answers mean.
+//! Commands as words, and the meaning of their replies.
 
 use redis::Cmd;
 

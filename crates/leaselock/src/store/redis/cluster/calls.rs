@@ -1,4 +1,4 @@
-//! RunningDriver a script on the node that has its keys.
+//! Running a script on the node that has its keys.
 
 use std::time::Duration;
 
@@ -13,8 +13,10 @@ use crate::store::redis::calls;
 const CLOCK: Clock = Clock::boot();
 
 impl Cluster {
-    /// On the node that has the call's keys. When they are not together because their slot is being moved, a call that
-    /// can do with the first alone does, once half of its time is over.
+    /// Runs a call on the node that has its keys.
+    ///
+    /// While their slot is being moved they may be on two nodes. Once half of its time is over, a call that can do so
+    /// then runs on the first key alone.
     pub(in crate::store::redis) async fn run(
         &self,
         call: &Call,
@@ -34,7 +36,7 @@ impl Cluster {
         Ok(answer)
     }
 
-    /// Runs a call where its keys lie; tried again until `patience` while they are not together.
+    /// Runs a call on its keys' node, and retries until `patience` while they are on two nodes.
     async fn run_until(
         &self,
         call: &Call,

@@ -1,4 +1,4 @@
-//! Locks on a cluster: each lies on the node that has its slot.
+//! Locks on a cluster: each is on the node that has its slot.
 
 mod calls;
 mod node_subscriber;

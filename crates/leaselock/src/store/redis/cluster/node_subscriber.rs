@@ -1,4 +1,4 @@
-//! Listening at every node of a cluster, over one connection each that is there as long as one channel is wanted.
+//! Subscriptions at every node of a cluster, over one connection each while a channel is wanted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ use crate::store::redis::subscriber::Sessions;
 use crate::store::subscriptions::{Due, Subscriptions};
 
 const CLOCK: Clock = Clock::boot();
-/// How long the nodes are asked who has a slot whose channel is not heard any more.
+/// How long the nodes are asked for the owner of a slot whose channel was lost.
 const ASKED_FOR: Duration = Duration::from_secs(1);
-/// How often, where no node says by itself that a slot has left.
+/// How often, where no node reports by itself that a slot has left.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
 
-/// Hears what is wanted at every node until it is dropped.
+/// Serves the subscriptions at every node until it is dropped.
 pub(super) async fn serve(topology: &Arc<Topology>) {
     let mut served: HashMap<Node, Arc<Subscriptions>> = HashMap::new();
     let mut tasks = JoinSet::new();
@@ -50,7 +50,7 @@ pub(super) async fn serve(topology: &Arc<Topology>) {
     }
 }
 
-/// The listening end of one node.
+/// The subscribing end of one node.
 struct NodeSubscriber {
     endpoint: Endpoint,
     topology: Arc<Topology>,
@@ -70,7 +70,7 @@ impl NodeSubscriber {
                 if sessions.is_news(heard, &error) {
                     tracing::warn!(server = %self.endpoint, %error, "not listening; waiters have their timers only");
                 }
-                // It may be another's turn to be listened to.
+                // The channels may now belong to another node.
                 let until = CLOCK.now().plus(ASKED_FOR);
                 drop(self.topology.refresh(asked, until).await);
                 sessions.pause(&self.endpoint).await;
@@ -78,7 +78,7 @@ impl NodeSubscriber {
         }
     }
 
-    /// One connection from its beginning to its end: an error, a slot that has moved, or nobody listens any more.
+    /// Runs one connection to its end: an error, a slot that has moved, or no subscription any more.
     async fn session(&self) -> Result<(), StoreError> {
         let told = Arc::clone(&self.bells);
         let moved = Arc::new(Notify::new());
@@ -98,7 +98,7 @@ impl NodeSubscriber {
             error = subscriber::until_silent(&self.endpoint, connection.clone(), &control) => Err(error),
             outcome = self.follow(connection) => outcome,
             () = self.keep_asking() => Ok(()),
-            // What the node says of its own accord is taken for an answer, so none can be trusted from here on.
+            // A push of the node is taken for a reply, so no reply can be trusted from here on.
             () = moved.notified() => {
                 let message = format!("a slot has left {}", self.endpoint);
                 Err(StoreError::refused(ErrorKind::ClusterDown, message))
@@ -106,7 +106,7 @@ impl NodeSubscriber {
         }
     }
 
-    /// Ordinary channels stay where they are when a slot leaves, and nobody is told, so the table is asked for.
+    /// Asks for the table at intervals: ordinary channels stay when a slot leaves, and no message reports that.
     async fn keep_asking(&self) {
         loop {
             sleep(ASKED_EVERY).await;
@@ -118,7 +118,7 @@ impl NodeSubscriber {
         }
     }
 
-    /// Subscribes and unsubscribes as bells come and go.
+    /// Subscribes and unsubscribes as waiters come and go.
     async fn follow(&self, mut connection: MultiplexedConnection) -> Result<(), StoreError> {
         loop {
             let Due {
@@ -128,7 +128,7 @@ impl NodeSubscriber {
             let left = each(&self.endpoint, &mut connection, unsubscribing, &unsubscribe).await?;
             for (_, answer) in left {
                 match answer {
-                    // It has left with its slot.
+                    // The channel has left with its slot.
                     Err(error) if error.kind() != ErrorKind::ClusterDown => return Err(error),
                     _ => {}
                 }
@@ -184,7 +184,7 @@ fn unsubscribing(channel: &str) -> &'static str {
     }
 }
 
-/// True when a channel is not heard any more that somebody wants to hear.
+/// Passes a message on; true when a wanted channel was lost.
 fn tell(bells: &Subscriptions, push: PushInfo) -> bool {
     let PushInfo { kind, data } = push;
     match (kind, &data[..]) {

@@ -1,8 +1,8 @@
-//! Leases on a cluster: each lock lies on the node that has its slot, and its requests go there.
+//! The router of a cluster's requests: each goes to the node that has the lock's slot.
 //!
-//! The nodes say themselves when a slot has moved, is moving, or is nobody's. Such an answer means that nothing was
-//! done, so the request is sent again where it belongs, within its own time. A request whose connection broke after it
-//! was sent is in doubt, as on a single server, and is never sent again here.
+//! The nodes themselves report that a slot has moved, is moving, or has no owner. Such a reply means that nothing was
+//! done, so the request is sent again to the right node, within its own time. A request whose connection broke after it
+//! was sent has an unknown outcome, as on a single server, and is never sent again here.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -26,13 +26,14 @@ use crate::store::subscriptions::Subscriptions;
 use crate::store::url::RedisUrl;
 
 const CLOCK: Clock = Clock::boot();
-/// Whoever cannot be reached by then may not be the owner any more, so the others are asked who is. The connection
-/// goes on being made.
+/// A node that was not reached by then may not be the owner any more, so the others are asked.
+///
+/// Connecting continues.
 const REACHED_AFTER: Duration = Duration::from_millis(300);
-/// Between two tries of one request; the first comes at once and they double from the first to the second of these.
+/// Between two tries of one request; the first is immediate, and pauses double from the first to the second of these.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
-/// No try begins with less time left, or it would end in doubt and break the connection that others use.
+/// The least time for a try: with less its outcome could be unknown, and it would break a shared connection.
 const ANSWER: Duration = Duration::from_millis(100);
 
 /// A cluster over connections that belong together: one to each node that was needed.
@@ -44,18 +45,18 @@ pub(in crate::store::redis) struct Cluster {
 #[derive(Default)]
 struct Connections {
     by_node: HashMap<Node, Arc<Connection>>,
-    /// The connections of those that were given up.
+    /// How many connections to forgotten nodes were made.
     made_before: u64,
-    /// The table that they are those of.
+    /// The version of the table to which the connections belong.
     changes: u64,
 }
 
-/// How often a request was sent, and to whom it goes next.
+/// How often a request was sent, and its next node.
 #[derive(Default)]
 struct Tries(u32);
 
 impl Tries {
-    /// How long to wait before the next one.
+    /// Returns the pause before the next try.
     fn pause(&mut self) -> Duration {
         let (first, longest) = PAUSES;
         let pause = match self.0 {
@@ -68,12 +69,12 @@ impl Tries {
 }
 
 impl Cluster {
-    /// Connects when it is needed for the first time. `seeds`: some of the nodes.
+    /// Creates a cluster that connects on first use. `seeds`: some of the nodes.
     pub(in crate::store::redis) fn new(seeds: Vec<RedisUrl>) -> Arc<Self> {
         Cluster::of(Topology::new(seeds))
     }
 
-    /// The same cluster over connections of its own.
+    /// Returns the same cluster over connections of its own.
     pub(in crate::store::redis) fn another(&self) -> Arc<Self> {
         Cluster::of(Arc::clone(&self.topology))
     }
@@ -85,8 +86,9 @@ impl Cluster {
         })
     }
 
-    /// Sends one command to whoever has the key, and returns its answer, which may be an error of its own. While some
-    /// of its keys are on their way to another node it is tried again until `patience`.
+    /// Sends one command to the owner of the key, and returns its reply, which may be an error.
+    ///
+    /// While some of its keys are on their way to another node it is retried until `patience`.
     pub(in crate::store::redis) async fn ask(
         &self,
         command: &Cmd,
@@ -118,7 +120,7 @@ impl Cluster {
                     }
                     outcome => return outcome,
                 },
-                // Who says so knows, whatever others make of the table meanwhile.
+                // The node that reports this knows, whatever others report meanwhile.
                 Next::Moved(to, outcome) => {
                     sent_on = Some(to);
                     (outcome, until)
@@ -137,7 +139,7 @@ impl Cluster {
         }
     }
 
-    /// Who has the slot. The nodes are asked when that is not known.
+    /// Returns the owner of the slot. The nodes are asked when it is not known.
     async fn owner(&self, slot: u16, asked: u64, until: Moment) -> Result<Node, StoreError> {
         if let Some(node) = self.topology.owner(slot) {
             return Ok(node);
@@ -149,8 +151,9 @@ impl Cluster {
         })
     }
 
-    /// At this very node. A connection that is not there is waited for no longer than it takes to ask others whether
-    /// the node is still the right one.
+    /// Sends to this very node.
+    ///
+    /// It waits for a missing connection no longer than it takes to ask others whether the node is still the right one.
     async fn ask_at(&self, node: &Node, command: &Cmd, until: Moment) -> Result<Value, StoreError> {
         let lane = self.lane(node);
         let reached = CLOCK.now().plus(REACHED_AFTER).min(until);
@@ -159,7 +162,7 @@ impl Cluster {
         lane.ask(command, until, left).await
     }
 
-    /// At a node to which the slot is on its way. The permission holds for one command, so both leave together.
+    /// Sends to a node to which the slot is on its way. `ASKING` permits one command, so both leave together.
     async fn ask_there(
         &self,
         node: &Node,
@@ -169,7 +172,7 @@ impl Cluster {
         Box::pin(self.lane(node).asking(command, until)).await
     }
 
-    /// What becomes of a request after this.
+    /// Decides what follows from a reply.
     async fn understood(
         &self,
         outcome: Result<Value, StoreError>,
@@ -206,7 +209,7 @@ impl Cluster {
                 Next::Over(Err(error))
             }
             Err(error) if error.may_pass() => {
-                // When nobody knows better, the node is tried again.
+                // Without news, the node is tried again.
                 drop(Box::pin(self.topology.refresh(asked, until)).await);
                 Next::Again(Err(error))
             }
@@ -229,7 +232,7 @@ impl Cluster {
         })
     }
 
-    /// Nodes that have no slots any more need no connection. Requests that are on their way keep theirs.
+    /// Closes connections to nodes without slots. Requests that are on their way keep theirs.
     fn forget_strangers(&self, lanes: &mut Connections, but: &Node) {
         let primaries = self.topology.primaries();
         let Connections {
@@ -246,14 +249,14 @@ impl Cluster {
         });
     }
 
-    /// Grows with each new connection and with each slot that is found elsewhere.
+    /// Returns a number that grows with each new connection and with each slot that is found elsewhere.
     pub(in crate::store::redis) fn epoch(&self) -> u64 {
         let lanes = self.lanes();
         let made: u64 = lanes.by_node.values().map(|lane| lane.epoch()).sum();
         made + lanes.made_before + self.topology.changes()
     }
 
-    /// Sends one command to the primary at this place among all of them; `None` behind the last.
+    /// Sends one command to the primary at this index; `None` behind the last.
     pub(in crate::store::redis) async fn ask_primary(
         &self,
         place: usize,
@@ -275,7 +278,7 @@ impl Cluster {
         Ok(self.topology.primaries())
     }
 
-    /// Every primary, as a server of its own, by what the nodes say now.
+    /// Lists every primary as a server of its own, by a new table.
     pub(in crate::store::redis) async fn endpoints_anew(
         &self,
         until: Moment,
@@ -285,12 +288,12 @@ impl Cluster {
         self.endpoints(until).await
     }
 
-    /// Scripts are called as functions of this library.
+    /// Returns the library when scripts are called as its functions.
     pub(in crate::store::redis) fn functions(&self) -> Option<&'static Library> {
         self.topology.functions()
     }
 
-    /// The node that has the key, as far as is known.
+    /// Names the node that has the key, as far as is known.
     pub(in crate::store::redis) fn place_of(&self, key: &str) -> String {
         match self.topology.owner(slot_of(key)) {
             Some(node) => format!("the node {node}"),
@@ -298,7 +301,7 @@ impl Cluster {
         }
     }
 
-    /// Every primary, as a server of its own.
+    /// Lists every primary as a server of its own.
     pub(in crate::store::redis) async fn endpoints(
         &self,
         until: Moment,
@@ -308,8 +311,9 @@ impl Cluster {
         Ok(primaries.iter().map(endpoint).collect())
     }
 
-    /// Who hears channels at the node that has the key, as far as is known. Channels that are `sharded` are heard
-    /// where the server has such.
+    /// Returns the subscriptions at the node that has the key, as far as is known.
+    ///
+    /// `sharded` channels are used where the server has them.
     pub(in crate::store::redis) fn bells_at(
         &self,
         key: &str,
@@ -318,17 +322,17 @@ impl Cluster {
         self.topology.ears().at(&node)
     }
 
-    /// Whoever waits is told this way, from here on.
+    /// Wakes waiters through this sink from now on.
     pub(in crate::store::redis) fn hear_at_nodes(&self, sink: SharedSink) {
         self.topology.ears().tell(sink);
     }
 
-    /// Hears what is wanted, at all nodes, until it is dropped.
+    /// Serves the subscriptions at all nodes, until it is dropped.
     pub(in crate::store::redis) async fn serve(&self) {
         node_subscriber::serve(&self.topology).await;
     }
 
-    /// Of all connections, and of slots that are found elsewhere.
+    /// Returns the events of all connections, and of slots that are found elsewhere.
     pub(in crate::store::redis) fn trouble(&self) -> &ConnectionEvents {
         self.topology.trouble()
     }
@@ -342,16 +346,16 @@ impl Cluster {
     }
 }
 
-/// What becomes of a request.
+/// The next step of a request.
 enum Next {
     Over(Result<Value, StoreError>),
-    /// It belongs to this node already.
+    /// This node has it already, while the slot is moving.
     Asks(Node),
-    /// It belongs to this node now; this is what it has met so far.
+    /// This node has it now; with the outcome so far.
     Moved(Node, Result<Value, StoreError>),
-    /// It is sent again where it belongs now; this is what it has met so far.
+    /// It is sent again to the right node; with the outcome so far.
     Again(Result<Value, StoreError>),
-    /// The same, but its keys are not together, and others can do without.
+    /// The same, but its keys are on two nodes, and other calls can do without.
     Later(Result<Value, StoreError>),
 }
 

@@ -1,4 +1,4 @@
-//! Which node has which keys. Pure.
+//! The table of slots: which node has which keys. Pure.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,12 +10,12 @@ use crate::base::slots::SLOTS;
 pub(super) use crate::base::slots::of as slot_of;
 use crate::store::redis::answer;
 
-/// In place of a node, for a slot that nobody has.
+/// The mark of a slot without a node.
 const NOBODY: u16 = u16::MAX;
 
 const COUNT: usize = SLOTS as usize;
 
-/// Where a node listens. Cheap to clone.
+/// The address of a node. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Node {
     pub(super) host: Arc<str>,
@@ -43,10 +43,10 @@ impl fmt::Debug for Node {
     }
 }
 
-/// Who has which slot, as far as is known.
+/// The owner of each slot, as far as is known.
 #[derive(Clone)]
 pub(super) struct Table {
-    /// Places in `nodes`.
+    /// Indexes into `nodes`.
     owners: Vec<u16>,
     /// Every node that was named, replicas too: any of them can be asked for a newer table.
     nodes: Vec<Node>,
@@ -62,8 +62,9 @@ impl Default for Table {
 }
 
 impl Table {
-    /// What `CLUSTER SLOTS` answers. `asked` is the node that did: one that does not know its own address leaves it
-    /// out. `None` for anything else.
+    /// Parses the reply to `CLUSTER SLOTS`; `None` for anything else.
+    ///
+    /// `asked` is the node that replied: one that does not know its own address leaves it out.
     pub(super) fn read(answer: &Value, asked: &Node) -> Option<Table> {
         let Value::Array(rows) = answer else {
             return None;
@@ -98,7 +99,7 @@ impl Table {
         self.nodes.get(usize::from(*place))
     }
 
-    /// One slot has another owner than was thought. True when that is news.
+    /// Records another owner of one slot; true when that is news.
     pub(super) fn moved(&mut self, slot: u16, to: &Node) -> bool {
         if self.owner(slot) == Some(to) {
             return false;
@@ -111,7 +112,7 @@ impl Table {
         true
     }
 
-    /// Those who have slots, in a fixed order.
+    /// Lists the nodes with slots, in a fixed order.
     pub(super) fn primaries(&self) -> Vec<Node> {
         let mut counts = HashMap::new();
         for place in self.owners.iter().filter(|place| **place != NOBODY) {
@@ -129,7 +130,7 @@ impl Table {
         &self.nodes
     }
 
-    /// Every slot has the same owner.
+    /// True if every slot has the same owner.
     pub(super) fn agrees(&self, other: &Table) -> bool {
         let slots = 0..SLOTS;
         slots
@@ -138,7 +139,7 @@ impl Table {
     }
 }
 
-/// Numbers from 0 to the last slot.
+/// Parses a slot's number, from 0 to the last slot.
 fn slot(value: &Value) -> Option<usize> {
     let Value::Int(number) = value else {
         return None;
@@ -146,7 +147,7 @@ fn slot(value: &Value) -> Option<usize> {
     usize::try_from(*number).ok().filter(|slot| *slot < COUNT)
 }
 
-/// An address, a port, and what does not matter here.
+/// Parses a node: an address, a port, and fields that do not matter here.
 fn node(value: &Value, asked: &Node) -> Option<Node> {
     let Value::Array(parts) = value else {
         return None;
@@ -159,7 +160,7 @@ fn node(value: &Value, asked: &Node) -> Option<Node> {
     Some(place(&host, port, asked))
 }
 
-/// An empty host, or `?`, means the one that was asked.
+/// Returns the address; an empty host, or `?`, means the node that was asked.
 fn place(host: &str, port: u16, asked: &Node) -> Node {
     if host.is_empty() || host == "?" {
         return Node {
@@ -170,21 +171,21 @@ fn place(host: &str, port: u16, asked: &Node) -> Node {
     Node::new(host, port)
 }
 
-/// What a node says instead of an answer, of what concerns the cluster. In all of these nothing was done.
+/// An error of a node that concerns the cluster. In all of these nothing was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Redirect {
-    /// The slot is that node's.
+    /// That node has the slot.
     Moved(u16, Node),
-    /// The slot is on its way to that node, and this request belongs there already.
+    /// The slot is on its way to that node, which serves this request already.
     Ask(Node),
-    /// Some keys of the request have moved and some have not.
+    /// Some keys of the request have moved and others have not.
     TryAgain,
-    /// A replica, which was the primary before.
+    /// The node is a replica, and was the primary before.
     Demoted,
 }
 
 impl Redirect {
-    /// `None` for every other error. `asked` is the node that said it.
+    /// Parses an error; `None` for every other one. `asked` is the node that sent it.
     pub(super) fn read(line: &str, asked: &Node) -> Option<Redirect> {
         let mut words = line.split(' ');
         match words.next()? {
@@ -204,7 +205,7 @@ impl Redirect {
     }
 }
 
-/// `host:port`; an IPv6 address stands there without brackets, so the last colon counts.
+/// Parses `host:port`; an IPv6 address has no brackets there, so the last colon counts.
 fn address(text: &str, asked: &Node) -> Option<Node> {
     let (host, port) = text.rsplit_once(':')?;
     Some(place(host, port.parse().ok()?, asked))

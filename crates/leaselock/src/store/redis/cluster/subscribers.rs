@@ -1,7 +1,7 @@
-//! Where waiters of a cluster listen: at the node that has their lock, because a node counts its own listeners only.
+//! Subscriptions of waiters in a cluster: at their lock's node, because a node counts its own subscribers only.
 //!
-//! Each node has its bells. When a slot moves, what was heard of it ends there; whoever waits looks again and listens
-//! at the new owner.
+//! Each node has its set of subscriptions. When a slot moves, its subscriptions end; the waiter polls and subscribes at
+//! the new owner.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,11 +14,11 @@ use super::slots::{Node, Table, slot_of};
 use crate::store::SharedSink;
 use crate::store::subscriptions::Subscriptions;
 
-/// The bells of each node.
+/// The subscriptions at each node.
 pub(super) struct Subscribers {
     by_node: Mutex<HashMap<Node, Arc<Subscriptions>>>,
     pub(super) grown: Notify,
-    /// The servers have channels that belong to a slot. Supposed until one says otherwise.
+    /// True if the servers have channels that belong to a slot. Assumed until a server says otherwise.
     pub(super) sharded: AtomicBool,
     sink: OnceLock<SharedSink>,
 }
@@ -36,10 +36,10 @@ impl Default for Subscribers {
 
 impl Subscribers {
     pub(super) fn tell(&self, sink: SharedSink) {
-        drop(self.sink.set(sink)); // once is enough
+        drop(self.sink.set(sink)); // the first one is enough
     }
 
-    /// The bells of a node, and whether its channels are to be sharded; `None` when nobody would be told.
+    /// Returns a node's subscriptions, and whether its channels are sharded; `None` without a sink.
     pub(super) fn at(&self, node: &Node) -> Option<(Arc<Subscriptions>, bool)> {
         let sink = self.sink.get()?;
         let mut by_node = self.by_node();
@@ -54,7 +54,7 @@ impl Subscribers {
         Some((bells, sharded))
     }
 
-    /// Whoever listens where the slot of its channel does not lie any more is told.
+    /// Wakes waiters whose channel's slot has left the node of their subscription.
     pub(super) fn follow(&self, table: &Table) {
         for (node, bells) in self.by_node().iter() {
             bells.gone(|channel| table.owner(slot_of(channel)) != Some(node));

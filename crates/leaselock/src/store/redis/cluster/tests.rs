@@ -1,4 +1,4 @@
-//! What becomes of a request, with nodes that say what a test wants.
+//! Tests of requests, with nodes whose replies a test chooses.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,10 +13,10 @@ use crate::store::redis::tests::{acquire, release};
 use crate::store::url::{Target, parse};
 
 const WITHIN: Duration = Duration::from_millis(500);
-/// An answer to a script that is no answer.
+/// A reply to a script that closes the connection.
 const HANG_UP: &str = "";
 
-/// A node that says the same to every script and every other node's port when it is asked for the slots.
+/// A node with one reply to every script, and another node's port in its reply about slots.
 struct FakeNode {
     port: u16,
     scripts: AtomicUsize,
@@ -24,7 +24,7 @@ struct FakeNode {
 }
 
 impl FakeNode {
-    /// `says`: the answer to scripts, given this node's port and the `other`'s.
+    /// Starts the node. `says`: the reply to scripts, given this node's port and the `other`'s.
     fn start(listener: TcpListener, other: u16, says: fn(u16, u16) -> String) -> Arc<Self> {
         let port = listener.local_addr().unwrap().port();
         let node = Arc::new(FakeNode {
@@ -74,7 +74,7 @@ impl FakeNode {
     }
 }
 
-/// Two nodes, each of which takes itself for the owner of everything, and a store that knows the first.
+/// Starts two nodes, each of which claims every slot, and a store that knows the first.
 fn pair(
     first: fn(u16, u16) -> String,
     second: fn(u16, u16) -> String,

@@ -1,7 +1,7 @@
-//! What is known of a cluster: who has which slot. One for all connections of a client.
+//! The topology of a cluster: the owner of each slot. All connections of a client share it.
 //!
-//! A table is asked for when there is none, and when something has shown that it is old. Any node can be asked, over a
-//! connection of its own, because those of requests may wait for a node that is stuck.
+//! A table is requested when there is none, and when a reply has shown that it is old. Any node can be asked, over a
+//! dedicated connection, because those of requests may wait for a node that is stuck.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,21 +23,21 @@ use crate::store::redis::error_map;
 use crate::store::url::{Place, RedisUrl, address};
 
 const CLOCK: Clock = Clock::boot();
-/// A node that has not answered by then may be dead, and another one is asked as well.
+/// A node that has not replied by then may be dead, and another one is asked as well.
 const NEXT_AFTER: Duration = Duration::from_millis(200);
-/// However many requests find the table old, the nodes are not asked more often.
+/// The shortest pause between two requests for a table, however many requests find it old.
 const LEAST_APART: Duration = Duration::from_millis(50);
-/// How long the nodes are asked when nobody waits for the answer.
+/// How long the nodes are asked when no caller waits for the reply.
 const IN_BACKGROUND: Duration = Duration::from_secs(2);
-/// Whoever asks for longer sits on a runtime that nobody drives any more.
+/// A task that asks for longer is on a runtime that is not driven any more.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 pub(super) struct Topology {
     seeds: Vec<RedisUrl>,
     table: Mutex<Table>,
-    /// Held by whoever asks the nodes, with the time of the latest answer.
+    /// Held by the task that asks the nodes, with the time of the latest reply.
     gate: tokio::sync::Mutex<Option<Moment>>,
-    /// How often the nodes have answered.
+    /// How often the nodes have replied.
     asked: AtomicU64,
     /// How often a slot was found with another owner.
     changes: AtomicU64,
@@ -66,7 +66,9 @@ impl Topology {
         &self.trouble
     }
 
-    /// How often the nodes have answered: to be read before a request, and shown when it has found the table old.
+    /// Returns how often the nodes have replied.
+    ///
+    /// A request reads it before it is sent, and passes it on when it has found the table old.
     pub(super) fn asked(&self) -> u64 {
         self.asked.load(Ordering::SeqCst)
     }
@@ -87,7 +89,7 @@ impl Topology {
         self.seeds[0].functions
     }
 
-    /// The way to a node: all have the login of the URL.
+    /// Returns the endpoint of a node: all have the login of the URL.
     pub(super) fn endpoint(&self, node: &Node) -> Endpoint {
         let mut url = self.seeds[0].clone();
         if let Place::Tcp { host, port, .. } = &mut url.place {
@@ -96,7 +98,7 @@ impl Topology {
         Endpoint::new(url)
     }
 
-    /// What an error line of a node means.
+    /// Converts an error line of a node.
     pub(super) fn explain(&self, line: &str) -> StoreError {
         if line.starts_with("MOVED ") || line.starts_with("ASK ") {
             let message = format!(
@@ -108,12 +110,12 @@ impl Topology {
         Endpoint::new(self.seeds[0].clone()).explain(line)
     }
 
-    /// A node says that a slot is another's.
+    /// Records that a slot belongs to another node.
     pub(super) fn moved(self: &Arc<Self>, slot: u16, to: &Node) {
         let asked = self.asked();
         if self.table().moved(slot, to) {
             self.has_changed();
-            self.refresh_in_background(asked); // seldom is it the only one
+            self.refresh_in_background(asked); // it is seldom the only one
         }
     }
 
@@ -124,7 +126,7 @@ impl Topology {
         self.trouble.happened();
     }
 
-    /// Asks the nodes, unless somebody has since `seen`. Whoever needs the answer at once does not wait for this.
+    /// Asks the nodes, unless a task has since `seen`. A caller that needs the reply at once does not wait for this.
     pub(super) fn refresh_in_background(self: &Arc<Self>, seen: u64) {
         let this = Arc::clone(self);
         drop(tokio::spawn(async move {
@@ -135,7 +137,7 @@ impl Topology {
         }));
     }
 
-    /// Asks the nodes, unless somebody has since `seen`.
+    /// Asks the nodes, unless a task has since `seen`.
     pub(super) async fn refresh(&self, seen: u64, until: Moment) -> Result<(), StoreError> {
         let patience = left(until).min(STUCK_AFTER);
         let gate = timeout(patience, self.gate.lock()).await;
@@ -165,7 +167,7 @@ impl Topology {
         Ok(())
     }
 
-    /// The first answer counts. One after the other is asked, and the next one before a slow one has answered.
+    /// Asks one node after the other, the next before a slow one has replied. The first reply counts.
     async fn ask_the_nodes(&self, until: Moment) -> Result<Table, StoreError> {
         let mut rest = self.candidates().into_iter();
         let mut asking = JoinSet::new();
@@ -195,8 +197,9 @@ impl Topology {
         Err(failure.unwrap_or_else(|| self.silent()))
     }
 
-    /// Whom to ask: everybody who is known in no fixed order, so that one with an old view does not always come first;
-    /// then those of the URL.
+    /// Lists the nodes to ask: known ones first, then those of the URL.
+    ///
+    /// Known ones are in random order, so that one with an old view is not always the first.
     fn candidates(&self) -> Vec<Node> {
         let mut nodes = self.table().nodes().to_vec();
         if !nodes.is_empty() {
@@ -224,7 +227,7 @@ impl Topology {
     }
 }
 
-/// A node's own view.
+/// Returns a node's own table.
 async fn table_of(endpoint: &Endpoint, node: &Node) -> Result<Table, StoreError> {
     let mut raw = endpoint.for_requests().await?;
     let slots = raw

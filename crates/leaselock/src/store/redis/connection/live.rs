@@ -1,4 +1,4 @@
-//! A connection that is there.
+//! An open connection.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ pub(super) struct Live {
     pub(super) connection: MultiplexedConnection,
     pub(super) control: Arc<SocketControl>,
     pub(super) running: Arc<RunningDriver>,
-    /// It receives messages, on this runtime.
+    /// Set when it receives messages, with its runtime.
     pub(super) ear: Option<(Arc<PushReceiver>, Id)>,
-    /// It was made to receive messages or because that had failed.
+    /// True if it was opened to receive messages, or because that had failed.
     pub(super) tried: bool,
 }
 
@@ -35,7 +35,7 @@ impl Live {
         })
     }
 
-    /// Messages arrive, and in the runtime of whoever asks: another may have stopped being driven.
+    /// True if messages arrive in the caller's runtime: another may have stopped being driven.
     pub(super) fn hears(&self) -> bool {
         self.ear
             .as_ref()

@@ -1,4 +1,4 @@
-//! Making the connection of many tasks, once for all of them, as often as it takes.
+//! Opening the shared connection, once for all of its tasks, with retries.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use super::{CLOCK, Connection, Outage, left};
 use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
 
-/// One pause and one attempt are shorter. Whoever takes longer sits on a runtime that nobody drives any more.
+/// One pause and one attempt are shorter. A task that takes longer is on a runtime that is not driven any more.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 impl Connection {
@@ -33,7 +33,7 @@ impl Connection {
         }
     }
 
-    /// Tries until it succeeds, until only a person can help, or until the next try would come too late.
+    /// Retries until it succeeds, until only an operator can help, or until the next try would come too late.
     async fn keep_dialling(self: &Arc<Self>, until: Moment) -> Result<Arc<Live>, StoreError> {
         loop {
             let mut outage = self.gate().lock_owned().await;
@@ -53,7 +53,7 @@ impl Connection {
                 }
                 outage.retry_at = None;
             }
-            // In a task of its own: a caller who goes away early leaves a connection for the next one, who may have
+            // In a task of its own: a caller that is dropped early leaves a connection for the next one, which may have
             // as little time.
             match tokio::spawn(self.clone().dial(outage)).await {
                 Ok(Err(error)) if error.may_pass() => {}
@@ -82,7 +82,7 @@ impl Connection {
             Ok(live) => {
                 tracing::debug!(server = %self.endpoint, "connected");
                 *outage = Outage::default();
-                self.made.fetch_add(1, Ordering::SeqCst); // before anybody can use it
+                self.made.fetch_add(1, Ordering::SeqCst); // before any task can use it
                 state.live = Some(live.clone());
                 state.reason = None;
                 Ok(live)
@@ -104,7 +104,7 @@ impl Connection {
         Ok(Live::new(raw, None, self.push_mode.done_without()))
     }
 
-    /// A connection that receives messages, when somebody has waited for some and the server lets us.
+    /// Opens a connection that receives messages, when a task has waited for some and the server permits it.
     async fn connect_to_hear(&self) -> Result<Option<Arc<Live>>, StoreError> {
         let Some(ear) = self.push_mode.ear() else {
             return Ok(None);
@@ -127,14 +127,14 @@ impl Connection {
         }
     }
 
-    /// In a task of its own, as `dial`. The present connection stays when there is no better one.
+    /// Replaces the connection, in a task of its own as `dial`. The present one stays when there is no better one.
     async fn replace(self: Arc<Self>, _gate: OwnedMutexGuard<Outage>) {
         let better = self.connect_to_hear().await;
         let mut state = self.state();
         state.inside_since = None;
         if let Ok(Some(live)) = better {
             live.running.tells(&self.trouble);
-            self.made.fetch_add(1, Ordering::SeqCst); // before anybody can use it
+            self.made.fetch_add(1, Ordering::SeqCst); // before any task can use it
             state.live = Some(live);
             return;
         }
@@ -144,7 +144,7 @@ impl Connection {
         }
     }
 
-    /// A new gate when somebody is stuck in the old one.
+    /// Returns the gate; a new one when a task is stuck in the old one.
     fn gate(&self) -> Arc<tokio::sync::Mutex<Outage>> {
         let mut state = self.state();
         if state

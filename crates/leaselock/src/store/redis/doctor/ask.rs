@@ -1,4 +1,4 @@
-//! Asking a server about itself.
+//! Requests to a server about itself.
 
 use redis::{Cmd, Value};
 
@@ -7,7 +7,7 @@ use crate::base::error::StoreError;
 use crate::store::redis::error_map;
 use crate::store::redis::link::Link;
 
-/// The answer, or the error line that the server sent instead of one.
+/// Returns the reply, or the error line that the server sent instead.
 pub(super) async fn ask(
     link: &Link,
     command: &Cmd,
@@ -17,7 +17,7 @@ pub(super) async fn ask(
         Value::ServerError(reply) => {
             let line = error_map::line(&reply);
             let error = link.explain(&line);
-            // A server that serves nobody cannot be examined; a command that is refused can be done without.
+            // A server that serves no client cannot be examined; the report can do without a refused command.
             if error.may_pass() && !error.maybe_applied() {
                 Err(error)
             } else {

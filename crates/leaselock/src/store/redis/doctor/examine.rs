@@ -1,4 +1,4 @@
-//! Is this server fit for locks, and what can a set-up of one or several promise?
+//! Examination of servers: whether each is fit for locks, and what the set-up can promise.
 
 use std::time::Duration;
 
@@ -47,7 +47,9 @@ impl RedisStore {
     }
 }
 
-/// The primaries of a cluster at once. One that does not answer is unfit; when none does, that is an error.
+/// Examines the primaries of a cluster at once.
+///
+/// One that does not reply is unfit; when none does, that is an error.
 pub(super) async fn examine_all(
     name: String,
     stores: &[RedisStore],
@@ -86,8 +88,9 @@ pub(super) async fn examine_all(
     Ok(report)
 }
 
-/// Looks at everything that matters to locks. A server that does not answer at all is an error; one that refuses to
-/// say something gets a warning in its place.
+/// Checks everything that matters to locks.
+///
+/// A server that does not reply at all is an error; one that refuses a command gets a warning in its place.
 async fn examine(
     link: &Link,
     shape: Shape,
@@ -126,7 +129,7 @@ fn unread(topic: &str, refusal: &str) -> Check {
     Check::warn(topic, found, advice)
 }
 
-/// The server's clock against ours, by the quickest answer, and how long a round trip takes.
+/// Measures the server's clock against ours, by the quickest reply, and the round trip.
 async fn measure(link: &Link, facts: &mut Facts, until: Moment) -> Result<Check, StoreError> {
     let mut trips = Vec::new();
     for _ in 0..LATENCY_SAMPLES {
@@ -154,7 +157,7 @@ async fn measure(link: &Link, facts: &mut Facts, until: Moment) -> Result<Check,
     Ok(facts::latency(median))
 }
 
-/// Whether others on the way can read tokens and the password.
+/// Reports whether others on the network path can read tokens and the password.
 fn transport(link: &Link) -> Option<Check> {
     let Link::Own(lane) = link else { return None };
     let local = |host: &str| {
@@ -180,7 +183,7 @@ fn transport(link: &Link) -> Option<Check> {
     })
 }
 
-/// Whether the functions of this version are there, for a client that calls them.
+/// Checks that the functions of this version are there, for a client that calls them.
 async fn functions(link: &Link, until: Moment) -> Result<Option<Check>, StoreError> {
     let Some(library) = link.functions() else {
         return Ok(None);
@@ -197,7 +200,7 @@ async fn functions(link: &Link, until: Moment) -> Result<Option<Check>, StoreErr
     }))
 }
 
-/// Whether anybody gets in without a password; `None` when only administrators may ask.
+/// Returns whether a login needs no password; `None` when only administrators may ask.
 async fn is_open(link: &Link, until: Moment) -> Result<Option<bool>, StoreError> {
     let Link::Own(lane) = link else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! From what the server says about itself to what an operator should know. No I/O.
+//! Findings from a server's facts about itself. No I/O.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use super::shape::Shape;
 use crate::store::redis::answer;
 use crate::store::report::Check;
 
-/// What is known of one server.
+/// The known facts about one server.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     /// Lines of INFO and settings, by name.
     words: HashMap<String, String>,
     /// How far the server's clock is ahead of this machine's.
     pub(super) offset_us: Option<i64>,
-    /// Anybody gets in without a password.
+    /// True if a login needs no password.
     pub(super) open: Option<bool>,
-    /// Others on the way can read what is sent.
+    /// True if others on the network path can read what is sent.
     pub(super) readable: Option<bool>,
 }
 
@@ -61,7 +61,9 @@ impl Facts {
         Some((parts.next()?.ok()?, parts.next()?.ok()?))
     }
 
-    /// Scripts are refused without replicas, as commands are. Seen not to be on 6.2.5, and to be on 6.2.14.
+    /// True if scripts are refused without replicas, as commands are.
+    ///
+    /// Observed: not on 6.2.5, but on 6.2.14.
     pub(super) fn holds_scripts_to_replicas(&self) -> bool {
         let parts = self.get("redis_version").unwrap_or_default().split('.');
         let parts: Vec<u32> = parts.map_while(|part| part.parse().ok()).collect();
@@ -72,7 +74,7 @@ impl Facts {
         self.version().is_some_and(|version| version >= (7, 0))
     }
 
-    /// One check per topic that something is known about.
+    /// Returns one check per topic with a known fact.
     pub(super) fn checks(&self, shape: Shape) -> Vec<Check> {
         let all = [
             self.server(),
@@ -198,7 +200,7 @@ impl Facts {
         })
     }
 
-    /// Whether strangers on the network are kept out of a server that has no password.
+    /// Checks that a server without a password refuses strangers on the network.
     fn protection(&self) -> Option<Check> {
         let mode = self.get("protected-mode")?;
         if mode == "yes" || self.open != Some(true) {
@@ -209,7 +211,7 @@ impl Facts {
         Some(Check::warn("protected mode", mode, advice))
     }
 
-    /// Whether anybody can break locks.
+    /// Checks who can break locks.
     pub(super) fn login(&self) -> Option<Check> {
         let advice = "whoever reaches the server can break every lock: set requirepass, or ACL users and \
                       `user default off`";
@@ -220,7 +222,7 @@ impl Facts {
         })
     }
 
-    /// A failover forgets what the new primary had not received yet.
+    /// Checks replicas: a failover loses what the new primary had not received yet.
     fn replicas(&self) -> Option<Check> {
         let attached = self.number("connected_slaves")?;
         let needed = self.number("min-replicas-to-write");
@@ -249,7 +251,7 @@ impl Facts {
     }
 }
 
-/// `offset_us` is how far the server's clock is ahead of this machine's.
+/// Checks the clock; `offset_us` is how far the server's is ahead of this machine's.
 pub(super) fn clock(offset_us: i64) -> Check {
     let (amount, sign) = (
         offset_us.unsigned_abs(),
@@ -278,7 +280,7 @@ pub(super) fn latency(median: Duration) -> Check {
     Check::warn("latency", found, advice)
 }
 
-/// `ACL GETUSER default` shows a user that is on and has no password.
+/// Parses `ACL GETUSER default`: true if the user is on and has no password.
 pub(super) fn is_open(user: &Value) -> bool {
     let entries: Vec<(String, Vec<String>)> = match user {
         Value::Array(items) => items

@@ -1,4 +1,4 @@
-//! What an operator should know about servers.
+//! The operator's report about servers.
 
 mod ask;
 mod examine;

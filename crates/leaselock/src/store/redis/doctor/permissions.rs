@@ -1,4 +1,4 @@
-//! May this user run what leaselock sends? Servers since 7.0 answer that without running it.
+//! Whether this user may run what leaselock sends. Servers since 7.0 answer that without running it.
 
 use redis::Value;
 
@@ -10,7 +10,7 @@ use crate::store::redis::answer;
 use crate::store::redis::link::Link;
 use crate::store::report::Check;
 
-/// Every command that our connections send or our scripts call, with arguments of the right number.
+/// Every command of our connections and scripts, with arguments of the right number.
 pub(in crate::store::redis) const USED: &[&[&str]] = &[
     &["EVALSHA", "0000000000000000000000000000000000000000", "0"],
     &["EVAL", "return 1", "0"],
@@ -42,7 +42,7 @@ pub(in crate::store::redis) const USED: &[&[&str]] = &[
     &["ZREVRANGEBYSCORE", "ll", "0", "0"],
 ];
 
-/// What is needed besides in a cluster.
+/// The additional commands in a cluster.
 pub(in crate::store::redis) const IN_A_CLUSTER: &[&[&str]] = &[
     &["CLUSTER", "SLOTS"],
     &["ASKING"],
@@ -51,7 +51,7 @@ pub(in crate::store::redis) const IN_A_CLUSTER: &[&[&str]] = &[
     &["PUBSUB", "SHARDNUMSUB"],
 ];
 
-/// In place of the first two, for a client that calls functions.
+/// Replaces the first two, for a client that calls functions.
 const CALL: &[&str] = &["FCALL", "leaselock", "0"];
 
 fn needed(link: &Link, shape: Shape) -> Vec<&'static [&'static str]> {
@@ -68,7 +68,7 @@ fn needed(link: &Link, shape: Shape) -> Vec<&'static [&'static str]> {
 
 const ADMINISTRATOR: &str = "only an administrator may ask for more";
 
-/// Asks about every command, where the server can be asked; else tries those without which nothing works.
+/// Asks about every command, where the server supports that; else tries the indispensable ones.
 pub(super) async fn check(
     link: &Link,
     shape: Shape,
@@ -102,11 +102,11 @@ pub(super) async fn check(
     Ok(judge(&denied, "every command that is needed"))
 }
 
-/// Sends those of the commands that change nothing. A script that is not there is not a refusal.
+/// Sends the commands that change nothing. A missing script is not a refusal.
 async fn by_trying(link: &Link, until: Moment, why: &str) -> Result<Check, StoreError> {
     const HARMLESS: [&str; 6] = ["EVALSHA", "EVAL", "FCALL", "PING", "PUBSUB", "TIME"];
     let mut denied = Vec::new();
-    // What a cluster needs besides cannot be tried at any node.
+    // The additional commands of a cluster cannot be tried at any node.
     for command in needed(link, Shape::Single) {
         let mut request = redis::cmd(command[0]);
         request.arg(&command[1..]);
@@ -137,8 +137,9 @@ fn judge(denied: &[&str], otherwise: &str) -> Check {
     }
 }
 
-/// The command itself is denied. Which keys and channels are allowed depends on the prefix, which a store does not
-/// know.
+/// True if the command itself is denied.
+///
+/// Which keys and channels are allowed depends on the prefix, which a store does not know.
 pub(super) fn is_denied(verdict: &Value) -> bool {
     answer::text(verdict).is_some_and(|text| text.contains("no permissions to run"))
 }

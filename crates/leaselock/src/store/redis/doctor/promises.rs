@@ -1,10 +1,10 @@
-//! What a set-up can promise and what it cannot, in sentences. No I/O.
+//! The promises of a set-up, in sentences. No I/O.
 
 use super::facts::Facts;
 use super::together::apart_us;
 use crate::store::report::{Kept, Promise};
 
-/// `known` are the servers that answered. What several keep is what the weakest of them keeps.
+/// Lists the promises; `known` are the servers that replied, and the weakest of them decides.
 pub(super) fn of(known: &[Facts]) -> Vec<Promise> {
     let mut promises = vec![worst(known, restart), worst(known, eviction)];
     promises.extend(failover(known));
@@ -14,7 +14,7 @@ pub(super) fn of(known: &[Facts]) -> Vec<Promise> {
     promises
 }
 
-/// The sentence for the server with which it is worst.
+/// Returns the sentence for the worst server.
 fn worst(known: &[Facts], sentence: impl Fn(&Facts) -> Promise) -> Promise {
     let badness = |promise: &Promise| match promise.kept {
         Kept::Yes => 0,
@@ -69,7 +69,7 @@ fn eviction(facts: &Facts) -> Promise {
     }
 }
 
-/// What happens when a primary dies or is cut off.
+/// Says what happens when a primary dies or is cut off.
 fn failover(known: &[Facts]) -> Vec<Promise> {
     let primaries = known
         .iter()
@@ -103,7 +103,7 @@ fn failover(known: &[Facts]) -> Vec<Promise> {
     promises
 }
 
-/// A clock that is off will be set right some day, and that is a step.
+/// Says whether clocks agree: a wrong clock will be corrected some day, and that is a step.
 fn clocks(known: &[Facts]) -> Promise {
     const OFF_US: u64 = 1_000_000;
     let offsets = known.iter().filter_map(|facts| facts.offset_us);
@@ -125,7 +125,7 @@ fn clocks(known: &[Facts]) -> Promise {
     Promise::broken(text)
 }
 
-/// Who can break a lock without being asked.
+/// Says who can break a lock unasked.
 fn access(known: &[Facts]) -> Vec<Promise> {
     let any = |flag: fn(&Facts) -> Option<bool>| {
         let flags = known.iter().map(flag);

@@ -1,4 +1,4 @@
-//! What several servers are together, and what a set-up can promise: from facts alone.
+//! Tests of the report on several servers and of the promises, from facts alone.
 
 use super::facts::Facts;
 use super::{promises, together};
@@ -28,7 +28,7 @@ fn fit(checks: &[Check], topic: &str) -> Fit {
         .fit
 }
 
-/// The one sentence that has these words in it.
+/// Returns the verdict of the one sentence with these words.
 fn kept(promises: &[Promise], words: &str) -> Kept {
     let mut matching = promises
         .iter()

@@ -1,4 +1,4 @@
-//! What concerns the Sentinels of a service: whether they can choose another primary, and when. No I/O.
+//! The Sentinels of a service: whether they can choose another primary, and when. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use crate::base::error::StoreError;
 use crate::store::report::{Check, Promise};
 
-/// What follows once a primary is found to be down takes no longer, as a rule.
+/// How long a switch usually takes at most, once a primary is found to be down.
 const ELECTION: Duration = Duration::from_secs(2);
-/// Nobody who has to wait longer for the next try of a switch would call it one that goes by itself.
+/// The longest bearable pause before the next try of a switch.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// All that the Sentinels of one service say.
+/// The reports of all Sentinels of one service.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) service: String,
     pub(crate) told: Vec<Told>,
 }
 
-/// One of them.
+/// The report of one Sentinel.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) place: String,
@@ -26,13 +26,13 @@ pub(crate) struct Told {
     pub(crate) said: Result<Option<About>, StoreError>,
 }
 
-/// What one of them knows of the service.
+/// One Sentinel's view of the service.
 #[derive(Debug, Clone)]
 pub(crate) struct About {
-    /// Its own id, or its address when it keeps that to itself.
+    /// Its own id, or its address when it does not report an id.
     pub(crate) id: String,
     pub(crate) primary: String,
-    /// How many there are, itself included, also those that are down.
+    /// How many there are, itself included, even those that are down.
     pub(crate) sentinels: u64,
     /// How many must find the primary down.
     pub(crate) quorum: u64,
@@ -42,7 +42,7 @@ pub(crate) struct About {
 }
 
 impl View {
-    /// For leases of this length.
+    /// Returns the checks for leases of this length.
     pub(crate) fn checks(&self, ttl: Duration) -> Vec<Check> {
         if self.voters().next().is_none() {
             return vec![self.answering()];
@@ -52,7 +52,7 @@ impl View {
         checks
     }
 
-    /// Whether the failure of the primary is outlived; `None` when there is nobody to take its place.
+    /// Says whether locks survive a failure of the primary; `None` when no replica can take its place.
     pub(crate) fn promise(&self) -> Option<Promise> {
         if self.voters().all(|about| about.replicas == 0) {
             return None;
@@ -72,7 +72,7 @@ impl View {
         })
     }
 
-    /// Those who know the service, each once.
+    /// Lists the Sentinels that know the service, each once.
     fn voters(&self) -> impl Iterator<Item = &About> {
         let mut seen = BTreeSet::new();
         let those = self
@@ -91,7 +91,7 @@ impl View {
         told.unwrap_or(0).max(self.answer())
     }
 
-    /// How many must be there for a switch: enough to find the primary down, and a majority of all to choose.
+    /// Returns how many a switch needs: enough to find the primary down, and a majority of all to choose.
     fn needed(&self) -> u64 {
         let quorum = self.voters().map(|about| about.quorum).max();
         quorum.unwrap_or(0).max(most_of(self.known()))
@@ -143,7 +143,7 @@ impl View {
         Check::fit(topic, found)
     }
 
-    /// Whether as many can agree as must.
+    /// Checks that enough Sentinels can agree.
     fn agreement(&self) -> Check {
         let (topic, known, answer) = ("Sentinel quorum", self.known(), self.answer());
         let quorums: BTreeSet<u64> = self.voters().map(|about| about.quorum).collect();
@@ -196,7 +196,7 @@ impl View {
         Check::unfit("primary named", each.join(", "), advice)
     }
 
-    /// How long the primary is away, by the slowest.
+    /// Checks how long the primary is away, by the slowest Sentinel.
     fn switch(&self, ttl: Duration) -> Check {
         let down_after = self.longest(|about| about.down_after);
         let away = down_after + ELECTION;
@@ -205,7 +205,7 @@ impl View {
             away.as_millis().div_ceil(1000),
             down_after.as_millis()
         );
-        // Renewal begins when a third of the time is over, so a half is left at least.
+        // Renewal begins after a third of the time, so half of it remains at least.
         if away <= ttl / 2 {
             return Check::fit("a switch", found);
         }

@@ -1,4 +1,4 @@
-//! What several Sentinels say comes to these sentences.
+//! Tests of the sentences about several Sentinels.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn about(id: usize, of: u64) -> About {
     }
 }
 
-/// So many that answer, of so many that there are.
+/// Creates a view in which so many reply, of so many that exist.
 fn view(answer: usize, of: u64) -> View {
     let told = (0..answer).map(|id| Told {
         place: format!("s{id}:26379"),
@@ -111,7 +111,7 @@ fn those_that_do_not_answer_or_do_not_know_the_service_are_named_and_too_few_cho
     );
 }
 
-/// Named in the URL by one address, and by another where the others tell of it.
+/// The URL has one address of it, and the others report another.
 #[test]
 fn one_sentinel_under_two_addresses_counts_once() {
     let mut view = view(3, 3);

@@ -1,6 +1,6 @@
-//! How servers carry the locks together.
+//! How servers hold the locks together.
 
-/// It decides what is wrong with one of them.
+/// The set-up, which decides what is wrong with one of its servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// One server.

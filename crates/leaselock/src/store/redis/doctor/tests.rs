@@ -1,4 +1,4 @@
-//! The examination, tested.
+//! Tests of the examination.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -124,7 +124,7 @@ fn a_clock_that_is_off_by_more_than_a_second_is_a_warning() {
     assert_eq!(latency(Duration::from_millis(80)).fit, Fit::Warn);
 }
 
-/// Every command in the scripts is one that permissions are looked up for.
+/// Every command in the scripts is among those whose permissions are checked.
 #[test]
 fn the_list_of_commands_is_that_of_the_scripts() {
     let mut called = BTreeSet::new();
@@ -138,7 +138,7 @@ fn the_list_of_commands_is_that_of_the_scripts() {
             }
             let text = std::fs::read_to_string(path).unwrap();
             if text.contains("On servers only.") {
-                continue; // of ways that are chosen lock by lock
+                continue; // of protocols that are chosen lock by lock
             }
             called.extend(
                 text.split("call('")
@@ -258,7 +258,7 @@ async fn commands_that_are_not_allowed_are_named() {
     let (named, found) = advice(&["-zadd", "-publish"]).await;
     match named {
         Some(named) => assert_eq!(named, "give the user +publish +zadd"),
-        // Before Redis 7 nobody can ask about commands that change something.
+        // Before Redis 7 the server does not answer questions about commands that change something.
         None => assert!(found.contains("cannot be asked"), "{found}"),
     }
 }

@@ -1,13 +1,13 @@
-//! What concerns several servers together. No I/O.
+//! Findings about several servers together. No I/O.
 
 use super::facts::Facts;
 use crate::base::error::StoreError;
 use crate::store::report::Check;
 
-/// Clocks further apart than this are set by nobody.
+/// Clocks further apart than this are not synchronised.
 const SKEW_MAX_US: u64 = 1_000_000;
 
-/// `named` is how many servers there should be; `known` are those that answered.
+/// Returns the checks; `named` is how many servers there should be, `known` are those that replied.
 pub(super) fn checks(known: &[Facts], named: usize) -> Vec<Check> {
     let answering = answering(known.len(), named);
     [Some(answering), skew(known)]
@@ -25,13 +25,13 @@ fn answering(answered: usize, named: usize) -> Check {
     Check::warn("servers that answer", found, advice)
 }
 
-/// A server that did not answer, in place of what it would have said.
+/// Reports a server that did not reply, in place of its checks.
 pub(super) fn silent(error: &StoreError) -> Check {
     let advice = "start it, or see what keeps this machine from it";
     Check::unfit("answer", error.to_string(), advice)
 }
 
-/// How far the clocks of the servers are apart; `None` when fewer than two are known.
+/// Returns how far the servers' clocks are apart; `None` when fewer than two are known.
 pub(super) fn apart_us(known: &[Facts]) -> Option<u64> {
     let offsets: Vec<i64> = known.iter().filter_map(|facts| facts.offset_us).collect();
     if offsets.len() < 2 {

@@ -17,11 +17,11 @@ use crate::store::redis::socket::Stream;
 use crate::store::redis::tls;
 use crate::store::url::Place;
 
-/// A host name with several addresses gets to the next one after this.
+/// The time for one address of a host name with several; then the next one is tried.
 const ADDRESS_MAX: Duration = Duration::from_secs(1);
 
 impl Endpoint {
-    /// The socket, and how long it may stay when the server may move.
+    /// Opens the socket, and returns how long it may stay when the server may move.
     pub(super) async fn dial(&self) -> Result<(Stream, Option<Located>), StoreError> {
         match &self.0.url.place {
             Place::Unix(path) => {
@@ -77,7 +77,7 @@ impl Endpoint {
         Ok(Stream::Tls(Box::new(wrapped)))
     }
 
-    /// URLs for TLS are refused without it, so nobody gets here.
+    /// Unreachable: URLs for TLS are refused without the feature.
     #[cfg(not(feature = "tls"))]
     async fn wrapped(&self, _: TcpStream, _: &str) -> Result<Stream, StoreError> {
         Err(StoreError::refused(
@@ -103,7 +103,7 @@ impl Endpoint {
     }
 }
 
-/// The first address that lets us in, in the resolver's order.
+/// Connects to the first address that accepts, in the resolver's order.
 async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in tokio::net::lookup_host((host, port)).await? {

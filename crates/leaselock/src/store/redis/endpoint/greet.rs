@@ -1,4 +1,4 @@
-//! What is said first on a new connection: the login, the database, and whether the server serves.
+//! The first commands on a new connection: the login, the database, and whether the server serves.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
@@ -33,7 +33,7 @@ impl Endpoint {
             return self.is_primary(watch, connection).await;
         }
         match self.say(connection, &redis::cmd("PING")).await {
-            // A user who may not greet may still lock.
+            // A user without the right to this command may still lock.
             Err(error) if error.to_string().contains("NOPERM") => Ok(()),
             outcome => outcome,
         }

@@ -15,18 +15,18 @@ use crate::store::redis::error_map;
 use crate::store::redis::push_receiver::PushReceiver;
 use crate::store::redis::socket::{Socket, SocketControl};
 
-/// No attempt lasts longer, so that a host that swallows packets does not keep a better try waiting.
+/// The longest attempt, so that a host that drops packets does not delay a better try.
 const ATTEMPT_MAX: Duration = Duration::from_secs(3);
-/// Many tasks share a connection; the client's own default makes the fifty-first wait.
+/// The queue of requests: many tasks share a connection, and the redis client's default makes the fifty-first wait.
 const QUEUE: usize = 1024;
 
 impl Endpoint {
-    /// A connection for requests, logged in and answering.
+    /// Opens a connection for requests, logged in and replying.
     pub(in crate::store::redis) async fn for_requests(
         &self,
     ) -> Result<Opened<RunningDriver>, StoreError> {
         within(ATTEMPT_MAX, self, async {
-            // The login is sent by `greet`, because the client hides what the server says to it.
+            // `greet` sends the login, because the redis client hides the server's reply to its own.
             let anonymous = RedisConnectionInfo::default().set_skip_set_lib_name();
             let config = AsyncConnectionConfig::new();
             let opened = self.open(&anonymous, config, Arc::default()).await?;
@@ -44,7 +44,7 @@ impl Endpoint {
         .await
     }
 
-    /// A connection for requests that receives messages too: logged in, subscribed and answering.
+    /// Opens a connection for requests that receives messages too: logged in, subscribed and replying.
     pub(in crate::store::redis) async fn for_both(
         &self,
         ear: &Arc<PushReceiver>,
@@ -62,7 +62,7 @@ impl Endpoint {
         .await
     }
 
-    /// A connection that receives messages. Its driver is not spawned: it ends with the future that polls it.
+    /// Opens a connection for messages. Its driver is not spawned: it ends with the future that polls it.
     pub(in crate::store::redis) async fn for_messages(
         &self,
         hear: impl Fn(PushInfo) + Send + Sync + 'static,
@@ -80,7 +80,7 @@ impl Endpoint {
         .await
     }
 
-    /// Messages need the newer protocol, in which the client logs in by itself.
+    /// Opens the connection. Messages need the newer protocol, in which the redis client logs in by itself.
     async fn open_to(
         &self,
         hear: impl Fn(PushInfo) + Send + Sync + 'static,
@@ -115,7 +115,7 @@ impl Endpoint {
     ) -> Result<Opened<Driver>, StoreError> {
         let (stream, located) = self.dial().await?;
         let socket = Socket::new(stream, control.clone());
-        // Every call has a deadline of its own; the client's would come first and hide it.
+        // Every call has its own deadline; the redis client's would come first and hide it.
         let config = config
             .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUE);

@@ -1,4 +1,4 @@
-//! The words of real servers, and what they mean.
+//! Tests with the words of real servers.
 
 use ErrorKind::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const SHA: &str = "0dba3f50748442a2f9b317a4d0e9153e82f5f7c5";
 
-/// Each line as a script raised it in Redis 6.2, in 7.0 to 8, and in Valkey 9.
+/// Returns the line as a script raised it in Redis 6.2, in 7.0 to 8, and in Valkey 9.
 fn raised(line: &str) -> Vec<String> {
     let (code, _) = line.split_once(' ').unwrap();
     let old = if code == "WRONGTYPE" || code == "ERR" {

@@ -1,12 +1,12 @@
-//! The words by which servers' errors are told apart.
+//! The words that distinguish servers' errors.
 
 use crate::base::error::ErrorKind;
 
-/// What one word in a server's error means.
+/// The meaning of one word in a server's error.
 pub(super) struct Meaning {
     pub(super) word: &'static str,
     pub(super) kind: ErrorKind,
-    /// What would be right, where we know it.
+    /// The remedy, where we know it.
     pub(super) advice: &'static str,
 }
 
@@ -19,8 +19,10 @@ const WAITAOF: &str = "fsynced needs Redis 7.2 or later, or Valkey: use min_repl
 const CLUSTER: &str =
     "the server is a node of a cluster: name it as redis+cluster://, with some of its nodes";
 
-/// Errors by their code word. All of these come before anything was written: either the server refuses the whole
-/// command, or it refuses the first write of a script, and our scripts check types before they write.
+/// Errors by their code word.
+///
+/// All of these come before any write: either the server refuses the whole command, or it refuses the first write of a
+/// script. Our scripts check types before they write.
 pub(super) const REFUSALS: &[Meaning] = &[
     meaning(
         "LOADING",
@@ -93,7 +95,7 @@ pub(super) const REFUSALS: &[Meaning] = &[
     ),
 ];
 
-/// Errors that are told apart by their wording only.
+/// Errors that differ by their wording only.
 pub(super) const PHRASES: &[Meaning] = &[
     meaning(
         "WAITAOF cannot be used when numlocal",
@@ -144,15 +146,17 @@ pub(super) const PHRASES: &[Meaning] = &[
     ),
 ];
 
-/// Commands that the user may not use. Outside of a script nothing has happened; inside, an earlier command of the
-/// same script may have been allowed to write.
+/// Errors about commands that the user may not run.
+///
+/// Outside of a script nothing has happened. Inside, an earlier command of the same script may have been allowed to
+/// write.
 pub(super) const FORBIDDEN: &[&str] = &[
     "NOPERM",
     "ACL failure in script",
     "The user executing the script",
 ];
 pub(super) const FORBIDDEN_ADVICE: &str = "the user may not do this: see its ACL";
-/// What servers since 6.2 put around an error that a script raised.
+/// What servers since 6.2 add to an error that a script raised.
 pub(super) const FROM_A_SCRIPT: &[&str] = &[
     "Error running script",
     "@user_script",

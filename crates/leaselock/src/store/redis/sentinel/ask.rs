@@ -1,4 +1,4 @@
-//! Asking Sentinels where the primary is, and a server whether it is one.
+//! Requests to Sentinels for the primary's address, and to a server for its role.
 
 #[cfg(feature = "tls")]
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use crate::store::url::{Place, RedisUrl, address};
 /// How long one Sentinel may take; then the next one is asked.
 pub(super) const EACH_WITHIN: Duration = Duration::from_millis(500);
 
-/// What those say who do not name a primary.
+/// The failures of Sentinels that do not name a primary.
 #[derive(Default)]
 struct Denials {
-    /// They do not know the name.
+    /// How many do not know the name.
     unknown: usize,
-    /// They tell of an older configuration than was seen before.
+    /// Reports of an older configuration than was seen before.
     stale: Vec<Seen>,
     failure: Option<StoreError>,
 }
 
 impl Endpoint {
-    /// Where the primary is, as the first Sentinel tells who answers and knows no less than we do.
+    /// Returns the primary's address, from the first Sentinel that replies with no older configuration than ours.
     pub(in crate::store::redis) async fn post(&self) -> Result<Located, StoreError> {
         let Some(watch) = self.watch() else {
             return Err(StoreError::refused(
@@ -54,7 +54,7 @@ impl Endpoint {
         denials.judge(self, watch, known.len())
     }
 
-    /// What a Sentinel tells over a connection of its own; `None` when it does not know the service.
+    /// Asks a Sentinel over a dedicated connection; `None` when it does not know the service.
     pub(super) async fn ask(
         &self,
         watch: &PrimaryLocator,
@@ -74,7 +74,7 @@ impl Endpoint {
         }
     }
 
-    /// One of the Sentinels, with their login.
+    /// Returns the endpoint of one of the Sentinels, with their login.
     pub(super) fn node(&self, watch: &PrimaryLocator, place: &Address) -> Endpoint {
         let sentinels = &watch.sentinels;
         let (host, port, tls) = (place.0.clone(), place.1, sentinels.tls);
@@ -87,8 +87,9 @@ impl Endpoint {
         })
     }
 
-    /// Whether the server that was named is the primary by its own account too. A user who may not ask finds out with
-    /// the first write.
+    /// Checks that the named server itself reports that it is the primary.
+    ///
+    /// A user who may not ask finds out with the first write.
     pub(in crate::store::redis) async fn is_primary(
         &self,
         watch: &PrimaryLocator,
@@ -125,7 +126,7 @@ impl Endpoint {
 }
 
 impl Denials {
-    /// What needs a person is told rather than what may pass.
+    /// Records an error; one that needs an operator precedes a transient one.
     fn fails(&mut self, error: StoreError) {
         if self.failure.as_ref().is_none_or(StoreError::may_pass) {
             self.failure = Some(error);
@@ -151,7 +152,7 @@ impl Denials {
             );
             return Err(StoreError::refused(ErrorKind::UnknownService, message));
         }
-        // Most of them were set up anew, so their count began anew.
+        // Most of them were set up anew, so their count started anew.
         if stale.len() * 2 > known
             && let Some(seen) = stale.iter().max_by_key(|seen| seen.epoch)
         {
@@ -177,7 +178,7 @@ pub(super) async fn look(
 ) -> Result<Option<Seen>, StoreError> {
     let service = watch.sentinels.service.as_str();
     let mut commands = Pipeline::with_capacity(3);
-    // The first is right while a switch is under way; the second has the number of the configuration.
+    // The first is right during a switch; the second has the number of the configuration.
     for verb in ["GET-MASTER-ADDR-BY-NAME", "MASTER", "SENTINELS"] {
         commands.cmd("SENTINEL").arg(verb).arg(service);
     }
@@ -220,7 +221,7 @@ fn read(named: &Value, about: &Value, others: &Value) -> Option<Seen> {
     })
 }
 
-/// Where one of the others is.
+/// Returns the address of one of the others.
 pub(super) fn place_in(other: &Value) -> Option<Address> {
     place(field(other, "ip")?, &field(other, "port")?)
 }
@@ -231,7 +232,7 @@ fn place(host: String, port: &str) -> Option<Address> {
     Some((host, port.parse().ok()?)).filter(|(_, port)| fine && *port > 0)
 }
 
-/// One value of a list of names and values.
+/// Returns one value of a list of names and values.
 pub(super) fn field(answer: &Value, name: &str) -> Option<String> {
     let texts = answer::texts(answer);
     let (pairs, _) = texts.as_chunks::<2>();
@@ -241,7 +242,7 @@ pub(super) fn field(answer: &Value, name: &str) -> Option<String> {
         .map(|[_, value]| value.clone())
 }
 
-/// A Sentinel's trouble, which must not be taken for the server's.
+/// Converts a Sentinel's error, which must not be taken for the server's.
 pub(super) fn of_a_sentinel(node: &Endpoint, error: StoreError) -> StoreError {
     let message = match error.kind() {
         ErrorKind::Auth => format!(

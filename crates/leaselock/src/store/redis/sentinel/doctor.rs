@@ -1,4 +1,4 @@
-//! Asking every Sentinel what an operator should know.
+//! Requests to every Sentinel for the operator's report.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::store::report::Report;
 use crate::store::url::address;
 
 impl RedisStore {
-    /// Adds what there is to say of those who name the server, if anybody does, for leases of this length.
+    /// Adds the findings about the Sentinels, if there are any, for leases of this length.
     pub(crate) async fn examine_sentinels(&self, report: &mut Report, ttl: Duration) {
         let Some(endpoint) = self.0.own().map(|own| own.endpoint()) else {
             return;
@@ -35,7 +35,7 @@ impl RedisStore {
     }
 }
 
-/// What those say who are known, and those of whom they tell.
+/// Collects the reports of the known Sentinels, and of those that they name.
 async fn told(endpoint: &Endpoint, watch: &PrimaryLocator) -> Vec<Told> {
     let mut places = watch.in_turn();
     let mut asking = JoinSet::new();
@@ -76,7 +76,7 @@ async fn told(endpoint: &Endpoint, watch: &PrimaryLocator) -> Vec<Told> {
 
 type Found = Option<(About, Vec<Address>)>;
 
-/// One of them; `None` when it does not know the service.
+/// Asks one of them; `None` when it does not know the service.
 async fn about(node: &Endpoint, service: &str, place: &Address) -> Result<Found, StoreError> {
     let asked = async {
         let raw = node.for_requests().await;
@@ -99,7 +99,7 @@ async fn look(
     for verb in ["GET-MASTER-ADDR-BY-NAME", "MASTER", "SENTINELS"] {
         commands.cmd("SENTINEL").arg(verb).arg(service);
     }
-    // Who may not ask for this sees one Sentinel under two addresses as two.
+    // Without the right to this, one Sentinel with two addresses counts as two.
     commands.cmd("SENTINEL").arg("MYID");
     let answers = connection
         .send_packed_commands(&commands, 0, commands.len())

@@ -1,4 +1,4 @@
-//! Hearing of a switch: one connection to one of the Sentinels, on the client's own thread.
+//! Detection of a switch: one connection to one of the Sentinels, on the client's own thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use crate::store::redis::socket::SocketControl;
 use crate::store::redis::subscriber;
 use crate::store::redis::subscriber::Sessions;
 
-/// A switch whose message was lost is seen after this.
+/// The interval of polls, which detect a switch whose message was lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// One Sentinel may be cut off from the others without knowing: every so many looks another one is asked too.
+/// How many polls there are to one of another Sentinel: this one may be cut off without knowing.
 const LOOKS_PER_OTHER: usize = 5;
 
 /// Follows the primary until dropped.
@@ -40,15 +40,15 @@ pub(in crate::store::redis) async fn follow(endpoint: &Endpoint) {
     }
 }
 
-/// What ended a session, and whether anything was heard in it.
+/// Why a session ended, and whether any message came in it.
 type Never = Result<std::convert::Infallible, (bool, StoreError)>;
 
-/// One connection to one Sentinel, from its beginning to its end.
+/// Runs one connection to one Sentinel, to its end.
 async fn session(endpoint: &Endpoint, watch: &PrimaryLocator, place: &Address) -> Never {
     let node = endpoint.node(watch, place);
     let bell = Arc::new(Notify::new());
     let rung = Arc::clone(&bell);
-    // Whatever it says is only a reason to look.
+    // Any message is only a reason to poll.
     let hear = move |push: redis::PushInfo| {
         if push.kind == PushKind::Message {
             rung.notify_one();
@@ -86,12 +86,12 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Subscribes, then looks whenever there is a reason, and every now and then without.
+    /// Subscribes, then polls for every message, and at intervals without one.
     async fn stay(&self, mut connection: MultiplexedConnection) -> Never {
         let silent = |heard| Err((heard, of_a_sentinel(self.node, self.node.silent())));
         match timeout(EACH_WITHIN, connection.subscribe("+switch-master")).await {
             Ok(Ok(())) => {}
-            // A user who may not hear still looks.
+            // A user without the right to subscribe still polls.
             Ok(Err(error)) => match self.node.connecting(error) {
                 error if error.kind() == ErrorKind::Forbidden => {}
                 error => return Err((false, of_a_sentinel(self.node, error))),
@@ -127,7 +127,7 @@ impl Line<'_> {
         silent(true)
     }
 
-    /// The others in turn.
+    /// Asks the other Sentinels in turn.
     async fn ask_another(&self, count: usize) {
         let mut others = self.watch.in_turn();
         others.retain(|other| other != self.place);

@@ -1,7 +1,7 @@
-//! Where the primary of a service is, as its Sentinels tell.
+//! The address of a service's primary, as its Sentinels report it.
 //!
-//! Each new connection asks them, and `follow` hears of a switch. Whoever tells of an older configuration than was seen
-//! before is not believed: it may be cut off, together with the server that was the primary.
+//! Each new connection asks them, and `follow` detects a switch. A Sentinel that reports an older configuration than
+//! was seen before is not believed. It may be cut off, together with the server that was the primary.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,13 +13,13 @@ use crate::store::url::{Place, RedisUrl, Sentinels, address};
 
 pub(super) type Address = (String, u16);
 
-/// More than a service has; what tells of more is not one of them.
+/// The most addresses to learn: more than a service has; a server that names more is not a Sentinel of it.
 pub(super) const LEARNED_MOST: usize = 16;
 
 /// What is known of a service.
 pub(in crate::store::redis) struct PrimaryLocator {
     pub(super) sentinels: Sentinels,
-    /// Those to ask, whoever answered last first.
+    /// The Sentinels to ask, the latest one that replied first.
     known: Mutex<Vec<Address>>,
     pub(super) named: watch::Sender<Named>,
 }
@@ -27,13 +27,13 @@ pub(in crate::store::redis) struct PrimaryLocator {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Named {
     pub(super) primary: Option<Address>,
-    /// Of the configuration that named it: it grows with every switch.
+    /// The epoch of the configuration that named it: it grows with every switch.
     pub(super) epoch: u64,
-    /// Changes whenever the connections so far are to be given up.
+    /// Changes whenever the existing connections must be given up.
     turn: u64,
 }
 
-/// What one Sentinel tells.
+/// The report of one Sentinel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) primary: Address,
@@ -53,27 +53,27 @@ impl PrimaryLocator {
         }
     }
 
-    /// Where the primary was named last.
+    /// Returns the latest named address.
     #[cfg(feature = "tls")]
     pub(in crate::store::redis) fn host(&self) -> Option<String> {
         let named = self.named.borrow();
         named.primary.as_ref().map(|(host, _)| host.clone())
     }
 
-    /// The same, as it is written.
+    /// Returns the latest named address as text.
     pub(in crate::store::redis) fn place(&self) -> Option<String> {
         let named = self.named.borrow();
         let primary = named.primary.as_ref();
         primary.map(|(host, port)| address(host, *port))
     }
 
-    /// Ends when connections are to be made anew.
+    /// Waits until connections must be opened anew.
     pub(in crate::store::redis) async fn moved(&self) {
         let mut named = self.named.subscribe();
-        drop(named.changed().await); // whoever asks has the sender
+        drop(named.changed().await); // the caller owns the sender
     }
 
-    /// A server that refuses writes because it is a replica is the primary no more, whatever was heard before.
+    /// Notes an error: a server that refuses writes as a replica is not the primary any more, whatever was reported.
     pub(in crate::store::redis) fn hears_an_error(&self, line: &str) {
         if line.contains("READONLY") || line.contains("MASTERDOWN") {
             tracing::debug!(service = %self.sentinels, "the server is a replica; asking where the primary is");
@@ -81,7 +81,7 @@ impl PrimaryLocator {
         }
     }
 
-    /// Believes what a Sentinel tells, unless it knows less than we do. False: it does.
+    /// Accepts a Sentinel's report; false when it is older than ours.
     pub(super) fn told(&self, seen: &Seen) -> bool {
         let known = seen.epoch >= self.named.borrow().epoch;
         if known {
@@ -105,7 +105,7 @@ impl PrimaryLocator {
         });
     }
 
-    /// A connection to whoever is named from here on.
+    /// Returns the named server, for a connection from here on.
     pub(super) fn post(&self) -> Option<Located> {
         let heard = self.named.subscribe();
         let Named { primary, turn, .. } = heard.borrow().clone();
@@ -121,7 +121,7 @@ impl PrimaryLocator {
         self.known().clone()
     }
 
-    /// It is asked first from here on, and those of whom it tells after all others.
+    /// Moves this Sentinel to the front, and adds those that it names at the end.
     pub(super) fn answered(&self, first: &Address, others: &[Address]) {
         let mut known = self.known();
         known.retain(|address| address != first);
@@ -134,12 +134,12 @@ impl PrimaryLocator {
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<Address>> {
-        // Nothing panics while it is held.
+        // No code panics while it is held.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Where a connection goes, and how long it may stay.
+/// The address for a connection, and how long the connection may stay.
 pub(in crate::store::redis) struct Located {
     address: Address,
     turn: u64,
@@ -151,18 +151,19 @@ impl Located {
         (&self.address.0, self.address.1)
     }
 
-    /// Ends when the primary is elsewhere.
+    /// Waits until the primary is elsewhere.
     pub(in crate::store::redis) async fn is_left(&self) {
         let mut heard = self.heard.clone();
         while heard.borrow_and_update().turn == self.turn {
             if heard.changed().await.is_err() {
-                return std::future::pending().await; // nobody is left to tell
+                return std::future::pending().await; // no locator is left
             }
         }
     }
 
-    /// Moves the bytes of a connection as long as it may stay. What is still queued then must not reach a server that
-    /// was frozen and thinks that it is the primary.
+    /// Drives a connection as long as it may stay.
+    ///
+    /// A request that is still queued then must not reach a server that was frozen and takes itself for the primary.
     pub(in crate::store::redis) fn hold(
         self,
         mut driver: Driver,

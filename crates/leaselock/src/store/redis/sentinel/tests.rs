@@ -1,4 +1,4 @@
-//! What is believed of what Sentinels tell.
+//! Tests of which Sentinels' reports are believed.
 
 use std::future::poll_fn;
 use std::sync::mpsc;
@@ -86,7 +86,7 @@ fn whoever_answered_is_asked_first_and_those_of_whom_it_tells_last() {
     assert_eq!(watch.in_turn()[0], place("c"));
 }
 
-/// A service of one server, which the Sentinel goes on to name.
+/// Starts a service of one server, which the Sentinel continues to name.
 fn service() -> (Server, Sentinels, RedisStore) {
     let server = Server::start();
     let sentinels = Sentinels::builder(&server).count(1).start();
@@ -95,7 +95,7 @@ fn service() -> (Server, Sentinels, RedisStore) {
     (server, sentinels, store)
 }
 
-/// Another primary is named: what happens at a switch.
+/// Names another primary, as at a switch.
 fn switch(store: &RedisStore) {
     let Link::Own(lane) = &store.0 else {
         panic!("connections of our own")
@@ -123,7 +123,7 @@ async fn at_a_switch_connections_end_although_the_old_primary_answers_and_nobody
     drop(private);
 }
 
-/// Without those of the Sentinel and of the test itself.
+/// Counts connections, without those of the Sentinel and of the test itself.
 fn connections_of_clients(server: &Server) -> usize {
     let clients = server.cli(&["CLIENT", "LIST"]);
     let ours = |line: &&str| !line.contains("name=sentinel-") && !line.contains("cmd=client");

@@ -1,4 +1,4 @@
-//! Channels that are heard for a while, and the one connection that hears them.
+//! Temporary subscriptions, and the one connection that serves them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::store::subscriptions::{Subscription, Subscriptions};
 
-/// The bells of a store, served until dropped.
+/// The subscriptions of a store, served until dropped.
 struct Tower {
     bells: Arc<Subscriptions>,
     task: JoinHandle<()>,
@@ -97,7 +97,7 @@ async fn a_ring_that_nobody_awaited_counts_once_and_what_does_not_ring_is_not_he
     for words in ["yes", "yes", "no"] {
         server.cli(&["PUBLISH", "ch", words]);
     }
-    // What comes later on the same connection has come after them.
+    // A later message on the same connection has come after them.
     let last = tower.hear("last").await;
     server.cli(&["PUBLISH", "last", "x"]);
     rings(&last).await;
@@ -135,7 +135,7 @@ async fn after_a_gap_every_bell_rings_once_and_hears_again() {
     is_left(&server, "b");
 }
 
-/// The one that left and the one that came are told apart by nobody on the way.
+/// No component on the way can tell the old subscription from the new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_channel_that_is_left_and_wanted_again_at_once_is_heard() {
     let server = Server::start();
@@ -162,7 +162,7 @@ async fn a_channel_that_may_not_be_heard_is_told_and_the_others_are_heard() {
     server.cli(&["PUBLISH", "open", "x"]);
     rings(&open).await;
     assert!(is_still(&closed).await && connections(&server) == 1);
-    // Whoever wants it later is told the same.
+    // A later waiter gets the same result.
     assert!(!tower.bells.hear("closed").ready(PATIENCE).await);
 }
 

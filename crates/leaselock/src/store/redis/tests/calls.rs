@@ -1,4 +1,4 @@
-//! Calls that work.
+//! Calls that succeed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -103,7 +103,7 @@ async fn a_client_of_the_user_lends_its_address_and_login() {
     );
 }
 
-/// A connection of the user's that counts what is sent on it.
+/// A connection of the program that counts what is sent on it.
 #[derive(Clone)]
 struct Counting(redis::aio::MultiplexedConnection, Arc<AtomicUsize>);
 

@@ -1,4 +1,4 @@
-//! Servers that are none, or that lie.
+//! Fake servers, and servers that lie.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use crate::base::error::ErrorKind;
 
 const WITHIN: Duration = Duration::from_millis(500);
 
-/// Every connection is greeted with `greeting`, and gets `answer` for what it sends then.
+/// Starts a server that sends `greeting` on every connection, and answers the first bytes with `answer`.
 fn fake(greeting: &'static [u8], answer: fn(&mut TcpStream)) -> RedisStore {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let store = store(&format!("redis://{}", listener.local_addr().unwrap()));
@@ -28,7 +28,7 @@ fn fake(greeting: &'static [u8], answer: fn(&mut TcpStream)) -> RedisStore {
 }
 
 fn say(stream: &mut TcpStream, bytes: &[u8]) {
-    // The client may hang up at any point.
+    // The client may close the connection at any point.
     drop(stream.write_all(bytes));
 }
 

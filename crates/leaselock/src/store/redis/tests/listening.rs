@@ -1,4 +1,4 @@
-//! Messages, and being told when some may be missed.
+//! Messages, and reports of gaps.
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::store::Event;
 
-/// Listens on `ch` until dropped.
+/// Subscribes to `ch` until dropped.
 struct Listener {
     events: UnboundedReceiver<Event>,
     task: JoinHandle<()>,
@@ -111,7 +111,7 @@ async fn a_line_that_is_silently_dead_is_noticed() {
     assert_eq!(listener.next().await, Event::Ready);
 }
 
-/// The line is not given up, because a request may have more time than a line that only listens.
+/// The connection is not given up: a request may have more time than a connection that only receives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_of_requests_that_is_silent_stops_being_listened_on_and_goes_on_serving_requests() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! Who may do what, and where.
+//! Rights of users.
 
 use super::*;
 use crate::base::error::ErrorKind;
@@ -73,7 +73,7 @@ async fn a_user_with_just_the_rights_that_are_needed_can_lock() {
         "{error}"
     );
 
-    // Inside a script an earlier command may have been allowed, so nothing is certain.
+    // Inside a script an earlier command may have been allowed, so the outcome is unknown.
     server.cli(&["ACL", "SETUSER", "locker", "-set"]);
     let error = run(&store, &acquire("job")).await.unwrap_err();
     assert_eq!(

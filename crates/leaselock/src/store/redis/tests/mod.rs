@@ -1,4 +1,4 @@
-//! The store against real servers, and against ones that lie.
+//! The store against real servers, and against fake ones.
 
 mod bells;
 mod calls;
@@ -17,7 +17,7 @@ use crate::base::error::StoreError;
 use crate::script::{Answer, Call, script};
 use crate::store::url::{Target, parse};
 
-/// For what takes milliseconds, on a machine that does something else at the same time.
+/// For steps that take milliseconds, on a machine that is busy with other work.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) const TOKEN: &str = "AAAAAAAAAAAAAAAAAAAAAA.clientid";
 
@@ -40,7 +40,7 @@ fn on_lock(script: &'static crate::script::Script, name: &str) -> Call {
     call
 }
 
-/// Takes the lock for a minute, without waiting.
+/// Builds a call that acquires the lock for a minute, without waiting.
 pub(super) fn acquire(name: &str) -> Call {
     let mut call = on_lock(script!("mutex/acquire"), name);
     for arg in [TOKEN, "60000", ""] {
@@ -55,12 +55,12 @@ pub(super) fn release(name: &str) -> Call {
     call
 }
 
-/// Runs a call that has all the time it needs.
+/// Runs a call with all the time it needs.
 pub(super) async fn run(store: &RedisStore, call: &Call) -> Result<Answer, StoreError> {
     store.run(call, PATIENCE).await
 }
 
-/// The tag of an answer.
+/// Returns the tag of an answer.
 pub(super) async fn tag(store: &RedisStore, call: &Call) -> String {
     run(store, call).await.unwrap().tag().to_owned()
 }

@@ -1,4 +1,4 @@
-//! Servers that go away, stall and come back.
+//! Servers that stop, stall and come back.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ async fn a_server_that_is_down_is_unreachable_and_is_found_again() {
     let store = store(&server.url());
     assert_eq!(tag(&store, &acquire("job")).await, "fenced");
     server.kill();
-    // The first may still go to the old connection, and never know what became of it.
+    // The first may still go to the old connection, and its outcome remains unknown.
     drop(store.run(&acquire("job"), Duration::from_millis(200)).await);
     for _ in 0..3 {
         let error = store
@@ -31,7 +31,7 @@ async fn a_server_that_is_down_is_unreachable_and_is_found_again() {
     assert_eq!(tag(&store, &acquire("job")).await, "fenced");
 }
 
-/// The first one that waits too long breaks the connection for the others, which must not look as if the server had.
+/// The first request that times out breaks the connection for the others, which must not blame the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_silent_is_silent_to_all_who_wait_for_it() {
     let server = Server::start();
@@ -147,7 +147,7 @@ async fn a_call_to_a_stalled_server_ends_on_time_and_its_clean_up_comes_after_it
     assert_eq!(server.cli(&["EXISTS", "job"]).integer(), Some(0));
 }
 
-/// The end of a socket tells whether what it had not sent was thrown away.
+/// The end of a socket shows whether it discarded its unsent bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_without_an_answer_is_reset_so_that_nothing_arrives_late() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,9 +1,9 @@
-//! Servers that answer, but not with what was asked for.
+//! Servers that reply, but refuse the request.
 
 use super::*;
 use crate::base::error::ErrorKind;
 
-/// Refused, surely without effect, and said in words that hold `said`.
+/// Checks that the call is refused, surely without effect, in words that contain `said`.
 async fn refused(store: &RedisStore, call: &Call, kind: ErrorKind, said: &str) {
     let error = run(store, call).await.unwrap_err();
     assert_eq!(
