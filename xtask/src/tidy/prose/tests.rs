@@ -80,16 +80,36 @@ fn the_glossary_may_list_old_words_as_synonyms_and_not_use_them() {
 }
 
 #[test]
-fn doc_comments_are_read_and_code_and_plain_comments_are_not() {
+fn comments_are_read_and_code_is_not() {
     let source = "//! Whoever waits.\n/// ```\n/// let party = 1; // whoever\n/// ```\n// nobody\nlet nobody = 1;\n    /// `nobody`\n";
-    let file = File {
-        path: "crates/leaselock/src/a.rs".to_owned(),
-        text: source.to_owned(),
+    let lines = |path: &str, text: &str| {
+        let file = File {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        };
+        let mut found = Vec::new();
+        old_words(&file, text::of_comments(&file), &mut found);
+        found.iter().map(|one| one.line).collect::<Vec<_>>()
     };
-    let mut found = Vec::new();
-    old_words(&file, text::of_comments(source), &mut found);
-    let lines: Vec<usize> = found.iter().map(|one| one.line).collect();
-    assert_eq!(lines, [1]);
+    assert_eq!(lines("crates/a.rs", source), [1, 5]);
+    let script = "-- who: nobody\nlocal nobody = '-- nobody'\n  -- looks\n";
+    assert_eq!(lines("crates/a.lua", script), [1, 3]);
+    assert_eq!(lines("crates/a.toml", source), [0; 0]);
+}
+
+#[test]
+fn an_old_word_in_a_comment_is_named_with_file_and_line() {
+    let source = "fn wait() {}\n\n    // Nobody waits.\n";
+    let path = "crates/leaselock/src/base/name.rs";
+    let found = complaints(path, source);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with(&format!(
+            "{path}:3: says \"nobody\"; the standard term: name the actor"
+        )),
+        "{found:?}"
+    );
+    assert_eq!(complaints("crates/leaselock/src/a.rs", source), [""; 0]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The prose of a page or of doc comments: without code, and of links only the words that a reader sees.
+//! The prose of a page or of comments: without code, and of links only the words that a reader sees.
 
 use crate::files::File;
 
@@ -37,16 +37,22 @@ fn without_synonyms(row: &str) -> &str {
     last.map_or(row, |last| &row[..last])
 }
 
-/// The prose of `///` and `//!` comments.
-pub(in crate::tidy) fn of_comments(text: &str) -> Vec<Line> {
+/// What begins a line of comment in Rust and in Lua; the longer one first, where one begins with another.
+const RUST: &[&str] = &["///", "//!", "//"];
+const LUA: &[&str] = &["--"];
+
+/// The prose of the lines that are comments in a Rust or Lua file; nothing of any other file.
+pub(in crate::tidy) fn of_comments(file: &File) -> Vec<Line> {
+    let starts = match file.path.rsplit_once('.') {
+        Some((_, "rs")) => RUST,
+        Some((_, "lua")) => LUA,
+        _ => return Vec::new(),
+    };
     let mut fenced = false;
     let mut lines = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
+    for (number, line) in (1..).zip(file.text.lines()) {
         let line = line.trim_start();
-        let Some(comment) = line
-            .strip_prefix("///")
-            .or_else(|| line.strip_prefix("//!"))
-        else {
+        let Some(comment) = starts.iter().find_map(|start| line.strip_prefix(start)) else {
             continue;
         };
         let fence = comment.trim_start().starts_with("```");

@@ -1,7 +1,7 @@
 //! Words that this project once made up, and the standard term for each.
 
 /// Old words in all their forms, and what to write instead.
-pub(super) const OLD: [(&[&str], &str); 13] = [
+pub(super) const OLD: [(&[&str], &str); 16] = [
     (
         &[
             "whoever",
@@ -49,6 +49,9 @@ pub(super) const OLD: [(&[&str], &str); 13] = [
     ),
     (&["clean-up", "clean-ups"], "cleanup; to clean up"),
     (&["mop", "mops", "reaper", "debt", "debts"], "cleanup"),
+    (&["owe", "owes", "owed"], "cleanup, pending; to clean up"),
+    (&["ear", "ears"], "receiver, subscription"),
+    (&["lane", "lanes"], "connection"),
     (&["vigil", "leash", "rooms"], "the term of docs/glossary.md"),
 ];
 

@@ -275,9 +275,7 @@ fn write_at(file: BorrowedFd<'_>, offset: u64, bytes: &[u8]) -> Result<(), Errno
     Ok(())
 }
 
-/// Writes a copy into its slot, with the page of the header last.
-///
-/// Until then the slot has the header of the older copy.
+/// Writes a copy, the page with the header last: until then the slot has the older copy's header.
 fn put(file: BorrowedFd<'_>, offset: u64, record: &Record) -> Result<(), Errno> {
     let bytes = record.bytes();
     let in_first_page = usize::try_from(PAGE - offset % PAGE).unwrap_or(usize::MAX);
@@ -286,9 +284,7 @@ fn put(file: BorrowedFd<'_>, offset: u64, record: &Record) -> Result<(), Errno> 
     write_at(file, offset, first)
 }
 
-/// Returns number and length of the newer state, as the headers have them.
-///
-/// No decision may depend on that, since the headers are not checked.
+/// Returns number and length of the newer state by its unchecked header, so no decision may use them.
 pub(super) fn newest(file: BorrowedFd<'_>, length: u64) -> Result<Option<(u64, u64)>, Errno> {
     let mut newest = None;
     for offset in [0, slot_size(length)] {
@@ -308,9 +304,7 @@ pub(super) fn newest(file: BorrowedFd<'_>, length: u64) -> Result<Option<(u64, u
     Ok(newest)
 }
 
-/// Reserves space.
-///
-/// Where the file system cannot, it writes zeros behind `written`. A length in between counts as the old one.
+/// Reserves space, or else writes zeros behind `written`. A length in between counts as the old one.
 fn reserve(file: BorrowedFd<'_>, old: u64, written: u64, to: u64) -> Result<(), Errno> {
     let reserved = match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, to) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
@@ -379,9 +373,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Doubles the slots of a file whose present state is in the first one.
-///
-/// The later second slot has a copy before the new length makes it a slot.
+/// Doubles the slots; the first has the present state, and the new second one a copy before it counts.
 /// length makes it one.
 fn grow(file: BorrowedFd<'_>, present: &Record, slot_size: u64) -> Result<(), Errno> {
     let (old, new) = (2 * slot_size, 4 * slot_size);
