@@ -1,9 +1,9 @@
--- callers: who asks to be told of a release on this node of a quorum: 'token channel' in the order of arrival.
+-- callers: callers to wake on a release on this node of a quorum: 'token channel' in the order of arrival.
 
--- Writes: tells the first who is there, by its token on its channel: a reason to poll and no grant. Whoever is told or
--- is not there leaves: it asks again when it polls, and nobody is told in vain twice.
+-- Writes: wakes the first caller that is alive, by its token on its channel: a reason to poll and no grant. A caller
+-- that is woken or not alive is removed: it registers again when it polls, and is never woken twice in vain.
 local function callers_tell(callers)
-  local waiting = redis.pcall('ZRANGE', callers, '0', '15') -- an error for what is no sorted set has none
+  local waiting = redis.pcall('ZRANGE', callers, '0', '15') -- an error for another type has none
   for i = 1, #waiting do
     local whose, channel = string.match(waiting[i], '^(%S+) (.+)$')
     redis.call('ZREM', callers, waiting[i])

@@ -1,19 +1,19 @@
 -- fence: fencing tokens, larger with every grant.
--- The key holds 'first:last' of the current grant, so that a replay answers the same numbers: one, or a range for an
--- entry in the queue that several tasks of one process share. It is kept for seven days, not for ever; seeding with
--- server time in microseconds makes a number after its loss larger too.
--- Plain cases write it and leave its end as it is, which costs half as much, unless the six leading digits of the time
--- have changed since the grant before: that happens every 10 000 s, by which it is kept longer.
+-- The key holds 'first:last' of the current grant, so that a replay answers the same numbers: one, or a range for a
+-- queue entry that several tasks of one process share. It is kept for seven days; seeding with server time in
+-- microseconds makes a number larger even after its loss. Plain cases write it without changing its expiry, which costs
+-- half as much, unless the six leading digits of the time have changed since the previous grant: that happens every
+-- 10 000 s, by which it is kept longer.
 
--- A value that no grant writes is damaged: what was granted before is unknown then, so nothing is granted under it.
+-- A value that no grant writes is damaged: earlier numbers are then unknown, so nothing is granted.
 
-local FENCE_KEPT_MS = '614800000' -- text: the server would make text of a number each time
+local FENCE_KEPT_MS = '614800000' -- text: the server would format a number each time
 local FENCE_LENGTH = 33 -- two numbers of 16 digits, as nearly always
 local SAME_10000_S = 6 -- so many leading digits of a time of 16 digits stay the same for 10 000 s
 local FENCE_END = 9007199253692416 -- 2^53 less the longest range: above 2^53 a double skips numbers
 local FENCE_RANGE_MAX = 1048576
 
--- What redis.pcall gave; nil and true when the key holds another type. Any other refusal is raised.
+-- What redis.pcall returned; nil and true when the key holds another type. Any other refusal is raised.
 local function of_type(answer)
   if type(answer) ~= 'table' or not answer.err then return answer end
   if string.find(answer.err, 'WRONGTYPE', 1, true) then return nil, true end
@@ -41,8 +41,8 @@ local function fence_read(fence)
   return fence_parse(value)
 end
 
--- Reads only: the first and last number of the lease that this value holds; 0 for a foreign one, for one without, and
--- when the fence is damaged.
+-- Reads only: the first and last number of the lease that this value holds; 0 for a foreign one, for one without
+-- fencing, and when the fence is damaged.
 local function fence_of(value, fence)
   if not is_fenced(value) or client_of(value) == '' then return 0, 0 end
   local first, last = fence_read(fence)
@@ -57,8 +57,8 @@ local function fence_mint(fence, last, now_us, range)
   return text
 end
 
--- Writes: the numbers above `used` were reserved and not needed. Refused for lack of memory it may be: they are
--- lost then, and the next are larger all the same.
+-- Writes: the numbers above `used` were reserved and not used. Memory pressure may refuse the write: then they are
+-- lost, and the next ones are larger all the same.
 local function fence_lower(fence, first, used)
   redis.pcall('SET', fence, whole(first) .. ':' .. whole(used), 'PX', FENCE_KEPT_MS)
 end

@@ -1,9 +1,9 @@
--- gate: strict mode (docs/strict.md). A server that has forgotten leases, or whose clock ends them early, grants nothing
--- until every lease that one before it may have granted is over. On servers only.
--- The gate is a string that never ends by itself, one for all locks of a prefix: 'server until_us longest_ms why'.
--- `server` is one life of one process as primary: its run id, and the id of the primary that it took over from when it
--- was promoted, so that a primary that was a replica meanwhile is another one. `until_us` is the server's time until
--- which nobody is granted, '0' once that is over; `why` stands only until then. A gate that is missing is closed.
+-- gate: strict mode (docs/strict.md). A server that has forgotten leases, or whose clock expires them early, grants
+-- nothing until every lease that an earlier one may have granted has expired. On servers only.
+-- The gate is a string without expiry, one for all locks of a prefix: 'server until_us longest_ms why'.
+-- `server` is one process in one term as primary: its run id, and the id of the primary from which it was promoted, so
+-- that a primary that was a replica meanwhile is another one. `until_us` is the server time until which nothing is
+-- granted, '0' once that is over; `why` is set only until then. A gate that is missing is closed.
 
 local function gate_server()
   local run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
@@ -27,8 +27,8 @@ local function gate_is_open(gate)
   return until_us == '0' and server == gate_server()
 end
 
--- Nothing when a lock may be granted; otherwise the answer. Closes the gate when it is not this server's, and opens it
--- when its time is over: the next call finds it open. Reads the time only if it gives an answer.
+-- Nothing when a lock may be granted; otherwise the answer. Closes the gate when it is another server's, and opens it
+-- when its time is over: the next call finds it open. Reads the time only for an answer.
 local function gate_refusal(gate, longest_ms, quarantine_ms)
   local here = gate_server()
   if redis.call('GET', gate) == gate_value(here, '0', longest_ms) then return nil end
@@ -41,11 +41,11 @@ local function gate_refusal(gate, longest_ms, quarantine_ms)
     redis.call('SET', gate, gate_value(here, '0', longest_ms))
     return { 'quarantined', 0, why, now }
   end
-  -- More than all of it is left when the clock went back.
+  -- More than all of it remains when the clock went back.
   if not left_ms or left_ms > tonumber(quarantine_ms) then
     why = server == here and why or server and 'moved' or 'missing'
     left_ms = tonumber(quarantine_ms)
-    -- What memory pressure refuses comes second: a gate that is missing is closed too.
+    -- The write that memory pressure refuses comes second: a gate that is missing is closed too.
     redis.call('DEL', gate)
     redis.pcall('SET', gate, gate_value(here, string.format('%.0f', now + left_ms * 1000), longest_ms, why))
   end

@@ -5,20 +5,21 @@
 -- the write.
 local MANY_MAX = 256 -- so that one call never holds the server for long
 
--- Reads only: the values of the keys from `first` to `last`, false for nothing and for what is no string; nil, when the
--- server will not say.
+-- Reads only: the values of the keys from `first` to `last`, false for no key and for another type; nil when the server
+-- refuses.
 local function many_values(keys, first, last)
   local values = redis.pcall('MGET', unpack(keys, first, last))
   return not values.err and values or nil
 end
 
--- Reads only: whether one of the keys from `first` to `last` is there, or may be.
+-- Reads only: whether one of the keys from `first` to `last` exists, or may exist.
 local function many_exist(keys, first, last)
   return redis.pcall('EXISTS', unpack(keys, first, last)) ~= 0
 end
 
--- Reads only: a letter for each of the locks: `mine` where it holds its token, which stands behind `before` others; 'e'
--- where nothing is there, 't' where another holds it, and '-' where the server will not say or there are too many.
+-- Reads only: a letter for each of the locks: `mine` where it holds its token, which is behind `before` other
+-- arguments; 'e' where there is no key, 't' where another client holds it, '-' where the server refuses or there are
+-- too many.
 local function many_letters(keys, args, before, mine)
   local count = #args - before
   local held = count <= MANY_MAX and many_values(keys, 1, count)
@@ -36,8 +37,8 @@ local function many_letters(keys, args, before, mine)
   return letters
 end
 
--- Writes: deletes the locks with the letter 'r'. Where that is refused the letter is '-', and 'e' for a lock that was in
--- this call before: the second time it is as if the first were over.
+-- Writes: deletes the locks with the letter 'r'. Where that is refused the letter is '-', and 'e' for a lock that was
+-- in this call before: the second item is answered as if the first had ended.
 local function many_delete(keys, letters)
   local free, done = {}, {}
   for i = 1, #letters do

@@ -1,7 +1,7 @@
--- prelude: what every script begins with, except for a plain case that does without.
--- Numbers above 14 digits leave through whole(), because Lua would print 1e+15 for them.
+-- prelude: the functions of every script, except of a plain case that runs without.
+-- Numbers above 14 digits are returned through whole(), because Lua would print 1e+15 for them.
 
--- Server time in microseconds. A script reads it once: it moves while the script runs.
+-- Server time in microseconds. A script reads it once: it advances while the script runs.
 local time_us, time_text
 local function clock_of(time)
   time_text = time[1] .. string.sub('000000' .. time[2], -6)
@@ -13,12 +13,12 @@ local function clock_us()
   return clock_of(redis.call('TIME'))
 end
 
--- Most of what a script says is the time that it read, which is not made into text again: that costs as much as a command.
+-- Most answers have the time that was read, whose text is reused: formatting it costs as much as a command.
 local function whole(number)
   return number == time_us and time_text or string.format('%.0f', number)
 end
 
--- Constants of a function stand in it: each that stands outside costs every script.
+-- Constants of one function are in it: each one outside costs every script.
 
 -- The client inside one of our own tokens, or '' for a foreign value. A token is 22 characters, '.' (or '~' when the
 -- lease has no fencing token), and 8 characters of client.

@@ -1,8 +1,9 @@
 -- proposal: a fencing token that a client proposes to one node of a quorum. It holds here when it is larger than all
--- that this node has seen, and not behind its clock by more than a node that forgot everything stays out of votes.
+-- that this node has seen, and behind its clock by no more than the time for which a node without memory stays out of
+-- votes.
 
--- Reads only: whether the number holds over what the fence has held, and the least that would; nil when what it has held
--- is damaged. A number that would damage it does not hold.
+-- Reads only: whether the number holds over the former value of the fence, and the least that would; nil when that
+-- value is damaged. A number that would damage it does not hold.
 local function proposal_holds(before, wish, now_us, behind_us)
   local last = 0
   if before then
@@ -13,8 +14,8 @@ local function proposal_holds(before, wish, now_us, behind_us)
   return wish > last and wish >= now_us - behind_us and wish < FENCE_END, math.max(last + 1, now_us)
 end
 
--- Writes the number over what the fence has held. Returns the server's refusal, or nil. As in lua/fence.lua,
--- which stands in front of this, the end of the key stays as it is while the leading digits do, which costs half as much.
+-- Writes the number over the former value of the fence. Returns the server's refusal, or nil. As in lua/fence.lua,
+-- which precedes this, the expiry of the key stays as it is while the leading digits do, which costs half as much.
 local function proposal_write(fence, before, proposed)
   local number = proposed .. ':' .. proposed
   local written
@@ -24,7 +25,7 @@ local function proposal_write(fence, before, proposed)
   elseif before then
     written = redis.pcall('SET', fence, number, 'PX', FENCE_KEPT_MS)
   else
-    written = redis.pcall('SET', fence, number, 'PX', FENCE_KEPT_MS, 'NX') -- what is there is no string of ours
+    written = redis.pcall('SET', fence, number, 'PX', FENCE_KEPT_MS, 'NX') -- another type is there
   end
   if written and written.ok then return nil end
   return written or { err = 'WRONGTYPE the fence holds no number' }

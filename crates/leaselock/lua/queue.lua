@@ -1,22 +1,22 @@
--- queue: who waits for a lock, in which order, who of them is there, and telling one. It writes no lock.
+-- queue: the waiters of a lock, their order, which of them are alive, and waking one. It writes no lock.
 -- `queue` is a sorted set: score = -priority, so it is first in, first out within a priority, because an entry begins
--- with its ticket. An entry holds all that a grant needs, and its parts stand where these names say, in every script:
---    1-16  ticket, 16 digits                           TICKET_END
+-- with its `ticket`. An entry holds all that a grant needs, and its parts have these positions in every script:
+--    1-16  `ticket`, the order, 16 digits              TICKET_END
 --   17-47  token, 31 characters                        TOKEN_START, TOKEN_END
 --   48-63  server time of the latest poll, 16 digits   POLLED_START; up to POLLED_SAME_10_S it is the same for 10 s
---   64-    ' priority passed_ms kind channel'          WISH_START, without the space: what the waiter asked for;
+--   64-    ' priority passed_ms kind channel'          WISH_START, without the space: the waiter's request;
 --          the usual priority is ' 0 '                 PRIORITY_START, PRIORITY_END
--- `kind` says what a waiter asks for. Digits ask for the mutex: how many fencing tokens its grant reserves, for the tasks
--- that share the entry. Every other kind begins with a letter. The plain cases know digits only; a first entry of another
--- kind makes them fall through to the general part. A waiter whose kind that one cannot judge is told to poll, by its
--- token alone, and nobody behind it is granted while it is there.
--- `waiters` is a hash: token -> entry, so that whoever polls or leaves finds its own. Without a queue it means nothing.
+-- `kind` is the kind of the request. Digits ask for the mutex: how many fencing tokens its grant reserves, for the
+-- tasks that share the entry. Every other kind begins with a letter. The plain cases know digits only; a first entry of
+-- another kind makes them fall through to the general part. A waiter whose kind that part cannot judge is told to poll,
+-- by its token alone, and no waiter behind it is granted while it is alive. `waiters` is a hash: token -> entry, so
+-- that a waiter that polls or leaves finds its own. It is void without a queue.
 local TOKEN_START, TOKEN_END, POLLED_START = 17, 47, 48
-local QUEUE_KEPT_MS = '60000' -- every waiter polls at least each 15 s and renews this
+local QUEUE_KEPT_MS = '60000' -- every waiter polls at least every 15 s and renews this
 local GONE_AFTER_US = 45000000 -- three polls missed
 local HEAD_MAX = 128 -- how far one call reads from the head
 
--- An entry, taken apart and left as text. One of another version has no channel and never polled.
+-- An entry, parsed into text. One of another version has no channel and never polled.
 local function queue_entry(member)
   local polled_us, priority, passed_ms, kind, channel =
     string.match(member, '^(%d+) (-?%d+) (%d+) (%w+) (.*)$', POLLED_START)
@@ -29,7 +29,7 @@ local function queue_score(priority)
   return string.sub(priority, 1, 1) == '-' and string.sub(priority, 2) or '-' .. priority
 end
 
--- Another type lies under the key of `queue` or of `waiters`, so nobody can tell who waits.
+-- The key of `queue` or of `waiters` has another type, so the waiters are unknown.
 local function queue_damaged(key)
   return { err = 'DAMAGED queue ' .. key }
 end
@@ -41,7 +41,7 @@ local function queue_known(waiters, token)
   return member and string.sub(member, TOKEN_START, TOKEN_END) == token and string.match(member, '^%d+') and member
 end
 
--- In a cluster a channel may belong to the slot, so that its messages stay with the node: its end says so.
+-- In a cluster a channel may belong to the slot, so that its messages stay with the node: the end of its name says so.
 local function queue_is_sharded(channel)
   return string.sub(channel, -2) == ':s'
 end
@@ -51,7 +51,7 @@ local function queue_tell(channel, message)
   return redis.pcall('PUBLISH', channel, message)
 end
 
--- Reads only: which of these channels has a receiver. Nobody, when the server will not say.
+-- Reads only: which of these channels has a subscriber. None, when the server refuses.
 local function queue_present(channels)
   local present, sharded, plain = {}, {}, {}
   for _, channel in ipairs(channels) do
@@ -67,7 +67,7 @@ local function queue_present(channels)
   return present
 end
 
--- Reads only: the entries from `first` to `last`, taken apart; none and true when the queue is damaged.
+-- Reads only: the parsed entries from `first` to `last`; none and true when the queue is damaged.
 local function queue_read(queue, first, last)
   local entries, members, other = {}, of_type(redis.pcall('ZRANGE', queue, first, last))
   for i, member in ipairs(members or {}) do
@@ -76,19 +76,19 @@ local function queue_read(queue, first, last)
   return entries, other
 end
 
--- Writes nothing: tells the first waiter, by its token alone, which is a reason to poll. It may not be there, or we may
--- not say so; then it polls by itself.
+-- Writes nothing: wakes the first waiter, by its token alone, which is a reason to poll. It may not be alive, or we may
+-- not publish; then it polls by itself.
 local function queue_tell_first(queue)
   local first = queue_read(queue, 0, 0)[1]
   if first and first.channel ~= '' then queue_tell(first.channel, first.token) end
 end
 
--- Reads only: the first waiter who is there (`asking` is: it is the caller) and whom `fits` takes, and those who are
--- surely gone. A member without an entry in `waiters` is of one who could not be found any more when it left. `fits` says
--- false for whoever is passed over, and nil for whoever it cannot judge: then nobody is picked, and that one comes last.
--- Nobody, and true, when `waiters` is damaged.
+-- Reads only: the first waiter that is alive (`asking`, the caller, is) and that `fits` accepts, and those that are
+-- surely gone. A member without an entry in `waiters` is of a waiter that was not found when it left. `fits` returns
+-- false to skip a waiter, and nil for one that it cannot judge: then none is picked, and that one is returned last.
+-- None, and true, when `waiters` is damaged.
 local function queue_pick(queue, waiters, now_us, asking, fits)
-  local gone, first, last = {}, 0, 0 -- the head alone first: mostly it is there
+  local gone, first, last = {}, 0, 0 -- the head alone first: usually it is alive
   while first < HEAD_MAX do
     local entries, channels = queue_read(queue, first, last), {}
     for _, entry in ipairs(entries) do
@@ -117,7 +117,7 @@ local function queue_drop(queue, waiters, entry)
   redis.call('HDEL', waiters, entry.token)
 end
 
--- Those who are gone leave the queue; not a token that has another entry by now.
+-- Waiters that are gone leave the queue; not a token that has another entry by now.
 local function queue_forget(queue, waiters, gone)
   for _, entry in ipairs(gone) do
     redis.call('ZREM', queue, entry.member)
@@ -133,7 +133,7 @@ local function queue_keep(queue, waiters)
   redis.call('PEXPIRE', waiters, QUEUE_KEPT_MS)
 end
 
--- Writes: in the queue, where its ticket says.
+-- Writes: adds the entry to the queue, at the position of its `ticket`.
 local function queue_add(queue, waiters, member, score)
   redis.call('HSET', waiters, string.sub(member, TOKEN_START, TOKEN_END), member)
   redis.call('ZADD', queue, score, member)

@@ -1,4 +1,4 @@
--- all_or_none/extend: make the time of several locks whole again, if all are the caller's. Never creates or shortens.
+-- all_or_none/extend: extend several locks, if all are the caller's. Never creates or shortens.
 -- On servers only.
 --
 -- KEYS[…] locks      strings; the holder's value
@@ -6,8 +6,8 @@
 -- ARGV[2] ttl_ms     integer > 0
 --
 -- Returns {"extended", time_us}   all are held for at least ttl_ms from time_us
---         {"expired", time_us}    one is not there: it ran out or was deleted; nothing was changed
---         {"taken", time_us}      another holds one; nothing was changed
+--         {"expired", time_us}    one is not there: it expired or was deleted; nothing was changed
+--         {"taken", time_us}      another client holds one; nothing was changed
 -- Replay  harmless: the same answer as long as the value holds
 -- Writes  locks
 --#include prelude
@@ -22,7 +22,7 @@ for _, lock in ipairs(KEYS) do
 end
 if gone then return { 'expired', whole(now_us) } end
 for _, lock in ipairs(KEYS) do
-  -- -1 too: a lease always ends by itself
+  -- -1 too: a lease always expires
   if redis.call('PTTL', lock) < ttl_ms then redis.call('PEXPIRE', lock, ttl_ms) end
 end
 return { 'extended', whole(now_us) }

@@ -1,12 +1,12 @@
--- all_or_none/release: give several locks back; whichever is another's by now is left alone.
+-- all_or_none/release: release several locks; one that another client holds by now is left alone.
 -- On servers only.
 --
 -- KEYS[…] locks      strings; the holder's value
 -- ARGV[1] value      the caller's proof of ownership, and its note behind it
 --
--- Returns {"released"}    all were the caller's, and nobody holds them
---         {"expired"}     one was not there any more; the others are given back
---         {"taken"}       another holds one; the others are given back
+-- Returns {"released"}    all were the caller's, and are free
+--         {"expired"}     one was not there any more; the others are released
+--         {"taken"}       another client holds one; the others are released
 -- Replay  "expired" or "taken": the first call did the work
 -- Writes  locks
 local value = ARGV[1]

@@ -6,8 +6,8 @@
 -- ARGV[2] ttl_ms     integer > 0
 --
 -- Returns {"taken"}               all are held for ttl_ms
---         {"busy", pttl_ms}       another holds some of them, for so long; -1: one never ends
--- Replay  a value that holds gets "taken" with its time made whole again
+--         {"busy", pttl_ms}       another client holds some of them, for so long; -1: one never expires
+-- Replay  a value that holds gets "taken" with its ttl renewed
 -- Writes  locks
 local value, ttl_ms = ARGV[1], ARGV[2]
 

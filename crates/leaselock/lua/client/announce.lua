@@ -1,10 +1,10 @@
--- client/announce: say who a client is, once for all its leases.
+-- client/announce: write the record of a client, once for all its leases.
 --
 -- KEYS[1] record     string; host, pid, process name and start, one a line
--- ARGV[1] about      what to write there; '' takes it away
+-- ARGV[1] about      the record; '' deletes it
 -- ARGV[2] ttl_ms     integer > 0; never shortens
 --
--- Returns {"announced"}    others can read it
+-- Returns {"announced"}    other clients can read it
 --         {"gone"}         they cannot any more
 -- Replay  the same answer
 -- Writes  record

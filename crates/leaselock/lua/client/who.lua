@@ -1,9 +1,9 @@
--- client/who: what a client said about itself. Changes nothing.
+-- client/who: read the record of a client. Changes nothing.
 --
 -- KEYS[1] record     string; host, pid, process name and start, one a line
 --
 -- Returns {"known", about}    as written by client/announce
---         {"unknown"}         never said, or long gone; or no client of ours wrote what lies there
+--         {"unknown"}         never written, or expired; or the value is of no client of ours
 -- Replay  the same answer
 -- Writes  nothing
 local record = KEYS[1]

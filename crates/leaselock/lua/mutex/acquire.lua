@@ -1,43 +1,43 @@
--- mutex/acquire: take the mutex if it is free and nobody is ahead; otherwise, if willing, join the queue.
+-- mutex/acquire: acquire the mutex if it is free and no waiter is ahead; otherwise, if willing, join the queue.
 --
 -- KEYS[1] lock       string; the holder's token; the lease is this key's PTTL
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
 -- KEYS[4] fence      string; 'first:last' of the latest grant, kept 7 days (lua/fence.lua)
--- KEYS[5] gate       string; in strict mode only: while it is closed nobody is granted (lua/gate.lua)
+-- KEYS[5] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership; its 23rd character is '.' when a grant mints fencing tokens
 -- ARGV[2] ttl_ms     integer > 0; the lease when granted by this call
 -- ARGV[3] wait       '' does not join the queue when busy. 'priority passed_ms kind channel' does: larger priorities go
 --                    first; passed_ms > 0 is the lease when handed over later, short until it is renewed; kind is digits
---                    here, a range > 0: how many fencing tokens a grant reserves that was waited for; channel is where
---                    the caller listens for its grant, empty when it cannot
+--                    here, a range > 0: how many fencing tokens a later grant reserves; channel is where the caller
+--                    receives its grant, empty when it cannot
 -- ARGV[4] longest_ms     integer > 0; in strict mode only: the longest ttl that any lease behind the gate has
--- ARGV[5] quarantine_ms  integer > 0; in strict mode only: how long a gate that is found to be another server's is closed
+-- ARGV[5] quarantine_ms  integer > 0; in strict mode only: how long another server's gate is closed
 --
--- Returns {"fenced", time_us}                              granted at once with nobody in the queue: held under `token`
+-- Returns {"fenced", time_us}                              granted at once with an empty queue: held under `token`
 --                                                          until ttl_ms from time_us, which is its fencing token too
 --         {"unfenced", time_us}                            the same without a fencing token
 --         {"granted", fence, range, time_us, others}       granted in any other case; fence '0' when the token asks
 --                                                          for none, otherwise the first of `range`; others '1' when
---                                                          somebody is left in the queue
+--                                                          a waiter is left in the queue
 --         {"waiting", pttl_ms, holder, time_us, position}  in the queue at `position` (1 is next); the holder's remaining
 --                                                          time (-1: none is set) and its client ('' when foreign).
---                                                          1 and '': it is free, and owed to another waiter
---         {"busy", pttl_ms, holder, time_us}               held by another, or owed to somebody in the queue, which the
---                                                          caller is not in
---         {"quarantined", left_ms, why, time_us}           strict mode: nobody is granted for so long, 0 when it has
+--                                                          1 and '': it is free, and reserved for another waiter
+--         {"busy", pttl_ms, holder, time_us}               held by another client, or reserved for a waiter, and the
+--                                                          caller is not in the queue
+--         {"quarantined", left_ms, why, time_us}           strict mode: nothing is granted for so long, 0 when it has
 --                                                          just ended; why: 'missing', there was no gate; 'moved', it
---                                                          was another server's. Nothing is held by this call
+--                                                          was another server's. This call holds nothing
 --         {"disagrees", longest_ms, time_us}               strict mode: the gate is for leases of another length
---         the error DAMAGED fence, with its key            no grant of ours wrote what lies there, and the token wants a
---                                                          fencing token; or DAMAGED queue: the queue or the waiters are
---                                                          of another type. Nothing is granted and nothing is renewed
--- Replay  a token that holds gets {"granted", same fence, same range} with its time made whole again; a waiting token
---         keeps its position and is marked as alive, unless it was in the last 10 s. Nothing is granted or queued twice.
+--         the error DAMAGED fence, with its key            no grant of ours wrote this value, and the token wants a
+--                                                          fencing token; or DAMAGED queue: the queue or the waiters
+--                                                          are of another type. Nothing is granted or renewed
+-- Replay  a token that holds gets {"granted", same fence, same range} with its ttl renewed; a waiting token keeps its
+--         position and is marked as alive, unless it was in the last 10 s. Nothing is granted or queued twice.
 -- Writes  lock, queue, waiters, fence, gate
 --#strict
--- Behind a closed gate nobody is granted and nobody joins the queue. Nor does a token that holds learn so, because its
--- lease may have ended, by another clock, before it was ever told of it.
+-- Behind a closed gate nothing is granted and no caller joins the queue. Nor does a token that holds learn so: its
+-- lease may have expired, by another clock, before it ever learned of it.
 --#include gate
 local gate, longest_ms, quarantine_ms = KEYS[5], ARGV[4], ARGV[5]
 
@@ -54,7 +54,7 @@ local time = redis.call('TIME')
 local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
 local held = wait ~= '' and redis.call('GET', lock)
 
--- The plain case: nothing is there but perhaps a fence that the clock has passed, of two numbers with 16 digits.
+-- The plain case: no key exists but perhaps a fence that the clock has passed, of two numbers with 16 digits.
 if not held and redis.call('EXISTS', lock, queue) == 0 then
   if string.byte(token, FENCED_AT) ~= FENCED then
     redis.call('SET', lock, token, 'PX', ttl_ms)
@@ -92,8 +92,8 @@ if held and held ~= token and string.sub(wait, 1, 2) == '0 ' then
     if added == 1 then
       redis.call('ZADD', queue, '0', member)
       local position = last and redis.call('HLEN', waiters) or 1
-      -- Both keys end 60 s after this was done last, which is at most 10 s ago unless the leading digits differ.
-      -- An entry that is alone behind others has made its key anew.
+      -- Both keys expire 60 s after this was done last, which is at most 10 s ago unless the leading digits differ.
+      -- An entry that is alone behind others has created its key anew.
       if position == 1 or string.sub(last, 1, SAME_10_S) ~= string.sub(now, 1, SAME_10_S) then
         redis.call('PEXPIRE', queue, QUEUE_KEPT_MS)
         redis.call('PEXPIRE', waiters, QUEUE_KEPT_MS)
@@ -102,7 +102,7 @@ if held and held ~= token and string.sub(wait, 1, 2) == '0 ' then
       local holder = #held == TOKEN_LENGTH and string.match(held, '^[%w_-]+[.~]([%w_-]+)$') or ''
       return { 'waiting', redis.call('PTTL', lock), holder, now, position }
     end
-    -- A poll by whoever stands there with the same wish, and was marked as alive at most 10 s ago, writes nothing.
+    -- A poll with the same request, of a waiter that was marked as alive at most 10 s ago, writes nothing.
     local mine = added == 0 and redis.call('HGET', waiters, token)
     if mine and string.sub(mine, POLLED_START, POLLED_SAME_10_S) == string.sub(now, 1, SAME_10_S)
       and string.sub(mine, WISH_START) == wait then
@@ -143,8 +143,8 @@ local _, last_fence = 0, 0
 if not held then _, last_fence = fence_read(fence) end
 if fenced and not last_fence then return fence_damaged(fence) end
 
--- Joins the queue, or shows that it is still there: a known token keeps its ticket and with it its position. Before it is
--- known whose turn it is, so that a higher priority counts at once.
+-- Joins the queue, or renews the entry: a known token keeps its `ticket` and with it its position. This precedes the
+-- choice of the next waiter, so that a higher priority counts at once.
 if waits and (held or length > 0) then
   local ticket = member and string.sub(member, 1, TICKET_END)
   if not ticket then
@@ -177,7 +177,7 @@ redis.call('SET', lock, token, 'PX', ttl_ms)
 if member then
   queue_drop(queue, waiters, { member = member, token = token })
 else
-  range = '1' -- nobody shares what was not waited for
+  range = '1' -- no other task shares a grant without a wait
 end
 local minted = fenced and fence_mint(fence, last_fence, now_us, tonumber(range)) or '0'
 local others = length > 0 and redis.call('ZCARD', queue) > 0

@@ -1,4 +1,4 @@
--- mutex/acquire_many: take many mutexes at once, each for itself: those that are free with nobody in the queue.
+-- mutex/acquire_many: acquire many mutexes at once, each for itself: those that are free with an empty queue.
 --
 -- KEYS[…] locks      the locks of n items, then their n queues, then their n fences (none without fencing)
 -- ARGV[1] ttl_ms     integer > 0; the lease of each
@@ -8,10 +8,10 @@
 -- Returns {"answered", time_us, letters, …}   one letter for each item, in the order of the locks:
 --           g  granted: held until ttl_ms from time_us
 --           f  granted, and time_us is its fencing token
---           b  busy: held by another; behind the letters, for each b in order, its remaining time in milliseconds (-1:
---              none is set) and its client ('' when foreign)
---           -  any other case: nothing was done, ask with mutex/acquire
--- Replay  - for what the first call granted: mutex/acquire knows a token that holds
+--           b  busy: held by another client; behind the letters, for each b in order, its remaining milliseconds
+--              (-1: none is set) and its client ('' when foreign)
+--           -  any other case: nothing was done, use mutex/acquire
+-- Replay  - for an item that the first call granted: mutex/acquire knows a token that holds
 -- Writes  locks
 --#include prelude many fence
 local ttl_ms, fencing = ARGV[1], ARGV[2]
@@ -24,7 +24,7 @@ local fresh, recent = now .. ':' .. now, string.sub(now, 1, SAME_10000_S)
 local count = #ARGV - 2
 local fenced = fencing == '1'
 
--- The lock of an item and its number; the letter of its answer. What is there and is no string looks free up to here. NX
+-- Takes the lock of an item by its number, and returns its letter. A key of another type counts as free up to here. NX
 -- leaves it as it is, and the second item of a lock too.
 local function take(i)
   if not fenced then
@@ -37,7 +37,7 @@ local function take(i)
     if type(before) == 'table' then return '-' end
     local last = string.match(before, '^%d+:(%d+)$')
     if not last or #last ~= TIME_LENGTH or #before ~= FENCE_LENGTH or #now ~= TIME_LENGTH or before > now or last >= now then
-      -- The clock went back, this lock was in the call before, or this is no fence of ours.
+      -- The clock went back, this lock was in the call before, or the value is not a fence of ours.
       if before ~= fresh then redis.pcall('SET', fence, before, 'KEEPTTL') end
       return '-'
     end
@@ -47,7 +47,7 @@ local function take(i)
   return taken and taken.ok and 'f' or '-'
 end
 
--- The plain case: of all items there is neither a lock nor a queue.
+-- The plain case: no item has a lock or a queue.
 local plain = count <= MANY_MAX and not many_exist(KEYS, 1, 2 * count)
 local held = not plain and count <= MANY_MAX and many_values(KEYS, 1, count)
 local answers, holders = {}, {}

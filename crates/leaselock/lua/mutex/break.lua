@@ -1,23 +1,23 @@
--- mutex/break: take the mutex away as an operator; the next waiter has it in the same step.
+-- mutex/break: break the lease as an operator; the next waiter gets the mutex in the same step.
 --
 -- KEYS[1] lock       string; the holder's token
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
 -- KEYS[4] fence      string; 'first:last' of the latest grant
--- KEYS[5] gate       string; in strict mode only: while it is closed nobody is granted (lua/gate.lua)
+-- KEYS[5] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] only       a fencing token that must be one of the holder's; '' for any
 -- ARGV[2] foreign    '1' breaks a lock of another library too, '0' does not
 --
--- Returns {"broken", holder, fence, time_us}   taken away from this client ('' when foreign); fence: the first of its
+-- Returns {"broken", holder, fence, time_us}   the client that held it ('' when foreign); fence: the first of its
 --                                      numbers, '0': it had none
---         {"free", time_us}                    nobody held it
+--         {"free", time_us}                    no client held it
 --         {"foreign", time_us}                 another library holds it; nothing was changed
---         {"changed", fence, time_us}          the holder has other fencing tokens by now ('0': none); nothing was changed
--- Replay  breaks whoever holds then: name the fencing token to break one grant only
+--         {"changed", fence, time_us}          the holder now has other fencing tokens ('0': none); nothing was changed
+-- Replay  breaks the holder of that moment: name the fencing token to break one grant only
 -- Writes  lock, queue, waiters, fence
 --#include prelude fence queue mutex/grant
 --#strict
--- A hand-over is a grant, so behind a closed gate nobody is next.
+-- A hand-over is a grant, so behind a closed gate there is none.
 --#include gate
 local gate = KEYS[5]
 

@@ -1,21 +1,21 @@
--- mutex/cancel: undo an acquire whose caller went away: out of the queue, and on to the next if it was granted.
+-- mutex/cancel: undo an acquire whose caller was dropped: leave the queue, and hand over if it was granted.
 --
 -- KEYS[1] lock       string; the holder's token
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
 -- KEYS[4] fence      string; 'first:last' of the latest grant
--- KEYS[5] gate       string; in strict mode only: while it is closed nobody is granted (lua/gate.lua)
+-- KEYS[5] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
--- ARGV[2] used       the highest fencing token in use, of those that were reserved; '0' when none is to be given back
+-- ARGV[2] used       the highest fencing token in use, of those that were reserved; '0' when all count as used
 --
--- Returns {"left", time_us}        was in the queue and is not any more; the next one is told when it is the first now
+-- Returns {"left", time_us}        was in the queue and has left it; a waiter that is the first now is woken
 --         {"released", time_us}    held the lock, which is free or the next waiter's now
 --         {"absent", time_us}      neither held nor waited; nothing was changed
 -- Replay  "absent": the first call did the work
 -- Writes  lock, queue, waiters, fence
 --#include prelude fence queue mutex/grant
 --#strict
--- A hand-over is a grant, so behind a closed gate nobody is next.
+-- A hand-over is a grant, so behind a closed gate there is none.
 --#include gate
 local lock, token, gate = KEYS[1], ARGV[1], KEYS[5]
 
@@ -28,13 +28,13 @@ local token, used = ARGV[1], tonumber(ARGV[2]) or 0
 
 local now_us = clock_us()
 local member = queue_known(waiters, token)
-local held = redis.pcall('GET', lock) -- an error for what is no lock, which is no reason to stay in the queue
+local held = redis.pcall('GET', lock) -- an error for another type, which is no reason to stay in the queue
 local was_first = member and of_type(redis.pcall('ZRANK', queue, member)) == 0
 if member then queue_drop(queue, waiters, { member = member, token = token }) end
 if held == token then
   grant_pass_on(lock, queue, waiters, fence, used, now_us)
   return { 'released', whole(now_us) }
 end
--- Behind a holder that tells nobody only the first polls often, so the next one is told that it is the first.
+-- Behind a holder that wakes no waiter only the first polls often, so the new first one is told that it is.
 if was_first then queue_tell_first(queue) end
 return { member and 'left' or 'absent', whole(now_us) }

@@ -1,13 +1,13 @@
--- mutex/confirm: make the time of a lease whole again by a write in any case, so that whoever waits for replicas on the
--- same connection waits for this and for all that was written before.
+-- mutex/confirm: extend a lease by a write in any case, so that a wait for replicas on the same connection covers this
+-- write and all before it.
 --
 -- KEYS[1] lock       string; the holder's token
 -- ARGV[1] token      the caller's proof of ownership
 -- ARGV[2] ttl_ms     integer > 0
 --
 -- Returns {"confirmed", time_us}   held for at least ttl_ms from time_us, and written
---         {"expired", time_us}     nothing is there: the lease ran out or was deleted
---         {"taken", time_us}       another holds it
+--         {"expired", time_us}     there is no lock: the lease expired or was deleted
+--         {"taken", time_us}       another client holds it
 -- Replay  harmless: the same answer as long as the token holds
 -- Writes  lock
 --#include prelude

@@ -1,14 +1,14 @@
--- mutex/detach: give a lease a new proof of ownership, with which another process goes on.
+-- mutex/detach: give a lease a new proof of ownership, with which another process continues.
 --
 -- KEYS[1] lock       string; the holder's token
 -- ARGV[1] token      the caller's proof of ownership
 -- ARGV[2] successor  the token that holds from now on
--- ARGV[3] ttl_ms     integer > 0; the lease is made whole, never shortened
+-- ARGV[3] ttl_ms     integer > 0; the lease is extended to it, never shortened
 --
 -- Returns {"passed", pttl_ms, time_us}     `successor` holds for pttl_ms from time_us
---         {"expired", time_us}             nothing is there: the lease ran out or was deleted
---         {"taken", time_us}               another holds it
--- Replay  "passed" again, with the time made whole
+--         {"expired", time_us}             there is no lock: the lease expired or was deleted
+--         {"taken", time_us}               another client holds it
+-- Replay  "passed" again, with its ttl renewed
 -- Writes  lock
 --#include prelude
 local lock = KEYS[1]

@@ -1,12 +1,12 @@
--- mutex/extend: make the time of a lease whole again. Never creates a lease, never shortens one.
+-- mutex/extend: extend a lease. Never creates a lease, never shortens one.
 --
 -- KEYS[1] lock       string; the holder's token; the only key touched, so it works while slots move
 -- ARGV[1] token      the caller's proof of ownership
 -- ARGV[2] ttl_ms     integer > 0
 --
 -- Returns {"extended", pttl_ms, time_us}   held for at least ttl_ms from time_us
---         {"expired", time_us}             nothing is there: the lease ran out or was deleted
---         {"taken", time_us}               another holds it
+--         {"expired", time_us}             there is no lock: the lease expired or was deleted
+--         {"taken", time_us}               another client holds it
 -- Replay  harmless: the same answer as long as the token holds
 -- Writes  lock
 --#include prelude
@@ -18,7 +18,7 @@ local held = redis.call('GET', lock)
 if not held then return { 'expired', whole(now_us) } end
 if held ~= token then return { 'taken', whole(now_us) } end
 local pttl_ms = redis.call('PTTL', lock)
-if pttl_ms < ttl_ms then -- -1 too: a lease always ends by itself
+if pttl_ms < ttl_ms then -- -1 too: a lease always expires
   redis.call('PEXPIRE', lock, ttl_ms)
   pttl_ms = ttl_ms
 end

@@ -1,7 +1,7 @@
--- mutex/grant: how the mutex goes to a waiter: the lock, its fencing tokens, and the message.
+-- mutex/grant: how a waiter is granted the mutex: the lock, its fencing tokens, and the message.
 
--- Reads only: whose turn it is, as queue_pick says. This can judge who asks for the mutex. `unfenced` passes over those
--- who want a fencing token.
+-- Reads only: the next waiter, as queue_pick finds it. This can judge waiters for the mutex. `unfenced` skips those
+-- that want a fencing token.
 local function grant_pick(queue, waiters, now_us, asking, unfenced)
   return queue_pick(queue, waiters, now_us, asking, function(entry)
     if not string.match(entry.kind or '', '^%d+$') then return nil end
@@ -9,9 +9,9 @@ local function grant_pick(queue, waiters, now_us, asking, unfenced)
   end)
 end
 
--- Writes: the lock goes to `entry`, or is deleted when there is none. The message is last and says what is already
+-- Writes: the lock goes to `entry`, or is deleted when there is none. The message is last and reports what is already
 -- written: 'grant', the first reserved fence and how many (the first is 0 without fencing), server time, ttl, whether
--- others are left in the queue, token. When it is refused, the grant is taken back and the waiter stays in the queue.
+-- others are left in the queue, token. When it is refused, the grant is undone and the waiter stays in the queue.
 -- True when handed over.
 local function grant_hand_over(lock, queue, waiters, fence, entry, last_fence, now_us)
   if not entry then
@@ -35,8 +35,8 @@ local function grant_hand_over(lock, queue, waiters, fence, entry, last_fence, n
   return true
 end
 
--- Reads first, then writes: gives up `lock` to whoever is next. `used` is the highest number that its holder used of
--- those that were reserved; 0 when all are to count as used. Whatever is damaged, the lock is given up: who cannot have
+-- Reads first, then writes: releases `lock` to the next waiter. `used` is the highest number that its holder used of
+-- those that were reserved; 0 when all count as used. Even with damage the lock is released: a waiter that cannot get
 -- it is told to poll, and learns of the damage. So is a waiter of another kind, which its own scripts grant.
 local function grant_pass_on(lock, queue, waiters, fence, used, now_us)
   local first_fence, last_fence = fence_read(fence)
@@ -45,7 +45,7 @@ local function grant_pass_on(lock, queue, waiters, fence, used, now_us)
   local entry, gone, other, unjudged = grant_pick(queue, waiters, now_us, '', not last_fence)
   queue_forget(queue, waiters, gone)
   local handed_over = grant_hand_over(lock, queue, waiters, fence, entry, last_fence, now_us)
-  -- A grant with numbers of its own has taken the unused ones.
+  -- A grant with fencing tokens has taken the unused ones.
   if unused and not (entry and is_fenced(entry.token)) then fence_lower(fence, first_fence, used) end
   if unjudged then
     queue_tell(unjudged.channel, unjudged.token)

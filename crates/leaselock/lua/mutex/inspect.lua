@@ -1,16 +1,16 @@
--- mutex/inspect: who holds the mutex, why, and who waits. Changes nothing.
+-- mutex/inspect: show which client holds the mutex, why, and which clients wait. Changes nothing.
 --
 -- KEYS[1] lock       string; the holder's token
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] fence      string; 'first:last' of the latest grant
 -- KEYS[4] why        string; the holder's token and its note
 --
--- Returns {"free", time_us, queue, damaged}     queue: client, priority, client, priority, …; damaged: the name and key of
---                                              each side key that is, 'fence' or 'queue'
+-- Returns {"free", time_us, queue, damaged}     queue: client, priority, client, priority, …; damaged: name and key of
+--                                              each damaged side key, 'fence' or 'queue'
 --         {"held", time_us, queue, value, pttl_ms, fence, why, damaged}    value: the holder's token, ours or foreign;
---                                              pttl_ms -1: it never ends; fence: the first of its numbers, '0': this
---                                              lease has none, or it is damaged; why: '' for what is no note
---         {"other", time_us, queue, type, damaged}    something that is no lock lies under the key
+--                                              pttl_ms -1: it never expires; fence: the first of its numbers, '0': this
+--                                              lease has none, or it is damaged; why: '' for another type
+--         {"other", time_us, queue, type, damaged}    the key holds a value that is not a lock
 -- Replay  the same answer
 -- Writes  nothing
 --#include prelude fence queue

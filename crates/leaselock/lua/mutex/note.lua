@@ -1,13 +1,13 @@
--- mutex/note: leave a note for others beside a lease, or take it away.
+-- mutex/note: write a note for other clients beside a lease, or delete it.
 --
 -- KEYS[1] lock       string; the holder's token
 -- KEYS[2] why        string; the holder's token and its note, shown only while that token holds
 -- ARGV[1] token      the holder's token
--- ARGV[2] text       the note; '' takes it away
+-- ARGV[2] text       the note; '' deletes it
 -- ARGV[3] ttl_ms     integer > 0; as long as the lease
 --
--- Returns {"noted"}     the note is there
---         {"erased"}    it is not: taken away, or the token does not hold, and another's note was not touched
+-- Returns {"noted"}     the note is written
+--         {"erased"}    it is not: deleted, or the token does not hold, and another client's note was not touched
 -- Replay  the same answer
 -- Writes  why
 local lock, why = KEYS[1], KEYS[2]

@@ -1,13 +1,13 @@
--- mutex/position: where in the queue a waiter stands, for one who is far from its head. Changes nothing.
+-- mutex/position: show a waiter's position in the queue, when it is far from the head. Changes nothing.
 --
 -- KEYS[1] lock       string; the holder's token
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
 -- ARGV[1] token      the waiter's
--- ARGV[2] wait       what the waiter asked for, as mutex/acquire takes it
+-- ARGV[2] wait       the waiter's request, as in mutex/acquire
 --
--- Returns {"waiting", pttl_ms, holder, time_us, position}    as mutex/acquire says it: held by another, and in the queue
---                                                         with this very wish, which is kept for 30 s at least
+-- Returns {"waiting", pttl_ms, holder, time_us, position}    as in mutex/acquire: held by another client, and queued
+--                                                         with this very request, which is kept for 30 s at least
 --         {"ask", time_us}                                in any other case only mutex/acquire can answer
 -- Replay  the same answer
 -- Writes  nothing
@@ -15,7 +15,7 @@
 local lock, queue, waiters = KEYS[1], KEYS[2], KEYS[3]
 local token, wait = ARGV[1], ARGV[2]
 local WISH_START = 65 -- in an entry (lua/queue.lua)
-local KEPT_MS = 30000 -- half of what a mark in the queue gives it
+local KEPT_MS = 30000 -- half of what a poll that marks a waiter as alive gives it
 
 local now = whole(clock_us())
 local held, member = redis.call('GET', lock), redis.call('HGET', waiters, token)

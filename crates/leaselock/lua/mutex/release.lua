@@ -1,17 +1,16 @@
--- mutex/release: give the mutex back as its holder; the next waiter has it in the same step.
+-- mutex/release: release the mutex as its holder; the next waiter gets it in the same step.
 --
 -- KEYS[1] lock       string; the holder's token
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
 -- KEYS[3] waiters    hash; token to its entry in the queue
 -- KEYS[4] fence      string; 'first:last' of the latest grant
--- KEYS[5] gate       string; in strict mode only: while it is closed nobody is granted (lua/gate.lua)
+-- KEYS[5] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
--- ARGV[2] used       the highest fencing token in use, of those that were reserved; left out when none is to be given
---                    back
+-- ARGV[2] used       the highest fencing token in use, of those that were reserved; left out when all count as used
 --
 -- Returns {"released"}    free, or already the next waiter's
---         {"expired"}     nothing was there: the lease had run out or was deleted
---         {"taken"}       another holds it; nothing was changed
+--         {"expired"}     there was no lock: the lease had expired or was deleted
+--         {"taken"}       another client holds it; nothing was changed
 -- Replay  "expired" or "taken": the first call did the work
 -- Writes  lock, queue, waiters, fence
 --#strict
@@ -34,12 +33,12 @@ local held = redis.call('GET', lock)
 if not held then return { 'expired' } end
 if held ~= token then return { 'taken' } end
 
--- The plain case: nobody waits, and no reserved number is left. What was not waited for is asked by the cheaper question.
+-- The plain case: no waiter, and no reserved number. Without reserved numbers EXISTS on the queue is cheaper.
 if not used and redis.call('EXISTS', queue) == 0 then
   redis.call('DEL', lock)
   return { 'released' }
 end
-local ahead = redis.pcall('ZRANGE', queue, '0', '1') -- an error for what is no queue has no first
+local ahead = redis.pcall('ZRANGE', queue, '0', '1') -- an error for another type has no first
 local first = ahead[1]
 if used and not first and redis.pcall('GET', fence) == used .. ':' .. used then
   redis.call('DEL', lock)
@@ -66,7 +65,7 @@ local sharded = channel and string.sub(channel, -2) == ':s'
 local heard = channel and redis.pcall('PUBSUB', sharded and 'SHARDNUMSUB' or 'NUMSUB', channel)
 if heard and not heard.err and tonumber(heard[2]) > 0 then
   local dropped = redis.pcall('HDEL', waiters, next)
-  -- Without an entry it is of one who could not be found when it left.
+  -- Without an entry it is of a waiter that was not found when it left.
   if type(dropped) == 'number' then redis.call('ZREM', queue, first) end
   if dropped == 1 then
     out = first
@@ -96,7 +95,7 @@ if heard and not heard.err and tonumber(heard[2]) > 0 then
       local sent = sharded and redis.pcall('SPUBLISH', channel, message) or redis.pcall('PUBLISH', channel, message)
       if type(sent) == 'number' then return { 'released' } end
     end
-    -- Refused, so it is taken back; what becomes of the lock is decided behind the fragments.
+    -- Refused, so it is undone; the general part behind the fragments decides about the lock.
     if type(before) == 'string' then redis.call('SET', fence, before, 'KEEPTTL') end
   end
 end

@@ -1,13 +1,13 @@
--- mutex/release_many: give many mutexes back at once, each for itself: those for which nobody is in the queue.
+-- mutex/release_many: release many mutexes at once, each for itself: those with an empty queue.
 --
 -- KEYS[…] locks      the locks of n items, then their n queues
 -- ARGV[…] tokens     each holder's proof of ownership, in the order of the locks; at most 256
 --
 -- Returns {"answered", letters}   one letter for each item, in the order of the locks:
 --           r  released: it is free
---           e  expired: nothing was there
---           t  taken: another holds it; nothing was changed
---           -  any other case: nothing was done, ask with mutex/release
+--           e  expired: there was no lock
+--           t  taken: another client holds it; nothing was changed
+--           -  any other case: nothing was done, use mutex/release
 -- Replay  e or t: the first call did the work
 -- Writes  locks
 --#include many

@@ -1,4 +1,4 @@
--- mutex/survey: which of these keys hold one of our tokens. Changes nothing.
+-- mutex/survey: find which of these keys hold one of our tokens. Changes nothing.
 --
 -- KEYS[…] candidates  any keys, at most 256
 --
@@ -12,7 +12,7 @@ local TOKEN_LENGTH = 31
 
 local answer = { 'locks' }
 for i, key in ipairs(candidates) do
-  local length = redis.pcall('STRLEN', key) -- an error for what is not a string
+  local length = redis.pcall('STRLEN', key) -- an error for another type
   if length == TOKEN_LENGTH and client_of(redis.call('GET', key)) ~= '' then answer[#answer + 1] = i end
 end
 return answer

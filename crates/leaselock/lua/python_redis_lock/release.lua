@@ -1,13 +1,13 @@
--- python_redis_lock/release: give back a lock of python-redis-lock and wake one of those who wait for it there.
+-- python_redis_lock/release: release a lock of python-redis-lock and wake one of its waiters.
 -- On servers only.
 --
 -- KEYS[1] lock       string; the holder's token
--- KEYS[2] signal     list; one element is one wake-up, for whoever takes it first
+-- KEYS[2] signal     list; one element is one wake-up, for the first waiter that takes it
 -- ARGV[1] token      the caller's proof of ownership
 --
--- Returns {"released"}    nobody holds it, and one waiter is woken
---         {"expired"}     nothing was there: the lease had run out or was deleted
---         {"taken"}       another holds it; nothing was changed
+-- Returns {"released"}    it is free, and one waiter is woken
+--         {"expired"}     there was no lock: the lease had expired or was deleted
+--         {"taken"}       another client holds it; nothing was changed
 -- Replay  "expired" or "taken": the first call did the work
 -- Writes  lock, signal
 local lock, signal = KEYS[1], KEYS[2]
@@ -17,6 +17,6 @@ local held = redis.call('GET', lock)
 if not held then return { 'expired' } end
 if held ~= token then return { 'taken' } end
 redis.call('DEL', signal, lock)
--- One second, as there: a signal that nobody takes is gone before it could wake somebody for nothing.
+-- One second, as in python-redis-lock: an element that no waiter takes expires before it could wake one in vain.
 if type(redis.pcall('LPUSH', signal, 1)) == 'number' then redis.call('PEXPIRE', signal, 1000) end
 return { 'released' }

@@ -5,13 +5,13 @@
 -- KEYS[2] fence      string; 'first:last' of the latest grant, kept 7 days (lua/proposal.lua)
 -- ARGV[1] token      the caller's proof of ownership
 -- ARGV[2] proposed   the fencing token
--- ARGV[3] behind_us  by how much it may be behind this server's clock
+-- ARGV[3] behind_us  how far it may be behind this server's clock
 --
 -- Returns {"accepted", time_us}          the proposal holds here
 --         {"refused", least, time_us}    it does not: `least` would
 --         {"gone", time_us}              the vote is not there any more; nothing was changed
---         the error DAMAGED fence, with its key    no vote of ours wrote what lies there; nothing was changed
--- Replay  refuses what it accepted: who holds a number that is not larger cannot be told
+--         the error DAMAGED fence, with its key    no vote of ours wrote this value; nothing was changed
+-- Replay  refuses what it accepted: the owner of a number that is not larger is unknown
 -- Writes  fence
 --#include prelude fence proposal
 local lock, fence = KEYS[1], KEYS[2]

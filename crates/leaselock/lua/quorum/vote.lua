@@ -3,21 +3,21 @@
 --
 -- KEYS[1] lock       string; the holder's token; the vote ends with this key's PTTL
 -- KEYS[2] fence      string; 'first:last' of the latest grant, kept 7 days (lua/proposal.lua)
--- KEYS[3] callers    sorted set; who asks to be told of a release, in the order of arrival
+-- KEYS[3] callers    sorted set; callers to wake on a release, in the order of arrival
 -- ARGV[1] token      the caller's proof of ownership; its 23rd character is '.' when it wants a fencing token
 -- ARGV[2] ttl_ms     integer > 0
 -- ARGV[3] proposed   the fencing token that the caller proposes; '0' when it knows none
--- ARGV[4] behind_us  by how much the proposal may be behind this server's clock
--- ARGV[5] caller     'token channel' of whoever is to be told when it is busy; '' tells nobody
+-- ARGV[4] behind_us  how far the proposal may be behind this server's clock
+-- ARGV[5] caller     'token channel' of the caller to wake when the lock is busy; '' for none
 --
 -- Returns {"accepted", time_us}                 held under `token` until ttl_ms from time_us, and the proposal holds here
 --                                               or none was wanted
 --         {"granted", least, time_us}           held as well, but the proposal does not hold: `least` would
---         {"busy", pttl_ms, holder, time_us}    held by another for so long (-1: no end is set), of this client ('' when
---                                               foreign); the caller will be told
---         the error DAMAGED fence, with its key         no vote of ours wrote what lies there; the token has no vote here
--- Replay  a token that holds holds on, with its time made whole again; the proposal is refused, even where it was
---         accepted, because nobody can tell any more whose number the latest one is
+--         {"busy", pttl_ms, holder, time_us}    held by another for so long (-1: no expiry is set), of this client (''
+--                                               when foreign); the caller will be woken
+--         the error DAMAGED fence, with its key         no vote of ours wrote this value; the token has no vote here
+-- Replay  a token that holds still holds, with its ttl renewed; the proposal is refused, even where it was accepted,
+--         because the owner of the latest number is unknown
 -- Writes  lock, fence, callers
 local lock, fence, callers = KEYS[1], KEYS[2], KEYS[3]
 local token, ttl_ms, proposed, behind_us, caller = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -29,8 +29,8 @@ local FENCE_KEPT_MS, FENCE_END = '614800000', 9007199253692416
 local time = redis.call('TIME')
 local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
 
--- The plain case: the lock is free, its caller has not waited, and the proposal is larger than the one number that the
--- fence has. What refuses the fence is found before anybody knows of the lock.
+-- The plain case: the lock is free, its caller has not waited, and the proposal is larger than the one number of the
+-- fence. A refusal of the fence is found before any client knows of the lock.
 local taken = caller == '' and redis.call('SET', lock, token, 'PX', ttl_ms, 'NX')
 if taken then
   if string.byte(token, FENCED_AT) ~= FENCED then return { 'accepted', now } end
@@ -63,9 +63,9 @@ local now_us = clock_of(time)
 local held = redis.call('GET', lock)
 if held and held ~= token then
   if caller ~= '' then
-    -- NX: it keeps its place. What is there and is no sorted set costs the caller its wake-up and not the answer.
+    -- NX: it keeps its position. With another type the caller loses its wake-up and still gets the answer.
     redis.pcall('ZADD', callers, 'NX', whole(now_us), caller)
-    redis.pcall('PEXPIRE', callers, '60000') -- everybody asks again sooner
+    redis.pcall('PEXPIRE', callers, '60000') -- every caller polls sooner
   end
   return { 'busy', redis.call('PTTL', lock), client_of(held), whole(now_us) }
 end

@@ -1,15 +1,15 @@
--- quorum/withdraw_many: give many votes back at once, each for itself, and tell whoever asked to be told of one.
+-- quorum/withdraw_many: withdraw many votes at once, each for itself, and wake the first caller of each.
 -- On servers only.
 --
 -- KEYS[…] locks      the locks of n items, then their n callers
--- ARGV[1] tell       '1' tells the first caller who is there, of each
+-- ARGV[1] tell       '1' wakes the first caller that is alive, of each
 -- ARGV[…] tokens     each caller's proof of ownership, in the order of the locks; at most 256
 --
 -- Returns {"answered", letters}   one letter for each item, in the order of the locks:
 --           r  released: it was held, and is free
---           e  expired: nothing was there
---           t  taken: another holds it; nothing was changed
---           -  any other case: nothing was done, ask with quorum/withdraw
+--           e  expired: there was no lock
+--           t  taken: another client holds it; nothing was changed
+--           -  any other case: nothing was done, use quorum/withdraw
 -- Replay  e or t: the first call did the work
 -- Writes  locks
 --#include many callers

@@ -1,4 +1,4 @@
--- redisson/extend: make the time of a lease in Redisson's form whole again. Never creates a lease, never shortens one.
+-- redisson/extend: extend a lease in Redisson's form. Never creates a lease, never shortens one.
 -- On servers only.
 --
 -- KEYS[1] lock       hash; '<client>:<thread>' to how often that thread holds
@@ -6,8 +6,8 @@
 -- ARGV[2] ttl_ms     integer > 0
 --
 -- Returns {"extended", pttl_ms, time_us}   held for at least ttl_ms from time_us
---         {"expired", time_us}             nothing is there: the lease ran out or was deleted
---         {"taken", time_us}               another holds it
+--         {"expired", time_us}             there is no lock: the lease expired or was deleted
+--         {"taken", time_us}               another client holds it
 -- Replay  harmless: the same answer as long as the holder holds
 -- Writes  lock
 --#include prelude
@@ -18,7 +18,7 @@ local now_us = clock_us()
 if redis.call('EXISTS', lock) == 0 then return { 'expired', whole(now_us) } end
 if redis.call('HEXISTS', lock, holder) == 0 then return { 'taken', whole(now_us) } end
 local pttl_ms = redis.call('PTTL', lock)
-if pttl_ms < ttl_ms then -- -1 too: a lease always ends by itself
+if pttl_ms < ttl_ms then -- -1 too: a lease always expires
   redis.call('PEXPIRE', lock, ttl_ms)
   pttl_ms = ttl_ms
 end

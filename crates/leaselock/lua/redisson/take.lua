@@ -6,8 +6,8 @@
 -- ARGV[2] ttl_ms     integer > 0
 --
 -- Returns {"taken"}               held for ttl_ms
---         {"busy", pttl_ms}       something is there, held for so long; -1: it never ends
--- Replay  a holder gets "taken" with its time made whole again; it never holds twice
+--         {"busy", pttl_ms}       the key exists, for so long; -1: it never expires
+-- Replay  a holder gets "taken" with its ttl renewed; it never holds twice
 -- Writes  lock
 local lock = KEYS[1]
 local holder, ttl_ms = ARGV[1], ARGV[2]

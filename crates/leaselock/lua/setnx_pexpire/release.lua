@@ -1,12 +1,12 @@
--- setnx_pexpire/release: delete a lock if it is the caller's own, and tell nobody.
+-- setnx_pexpire/release: delete a lock if it is the caller's own, and wake no waiter.
 -- On servers only.
 --
 -- KEYS[1] lock       string; the holder's token
 -- ARGV[1] token      the caller's proof of ownership
 --
--- Returns {"released"}    nobody holds it
---         {"expired"}     nothing was there: the lease had run out or was deleted
---         {"taken"}       another holds it; nothing was changed
+-- Returns {"released"}    it is free
+--         {"expired"}     there was no lock: the lease had expired or was deleted
+--         {"taken"}       another client holds it; nothing was changed
 -- Replay  "expired" or "taken": the first call did the work
 -- Writes  lock
 local lock = KEYS[1]

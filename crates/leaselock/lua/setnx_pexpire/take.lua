@@ -1,4 +1,4 @@
--- setnx_pexpire/take: take a lock as servers did it that had no SET with NX and PX: value and time by two commands.
+-- setnx_pexpire/take: take a lock as on servers without SET with NX and PX: value and ttl by two commands.
 -- On servers only.
 --
 -- KEYS[1] lock       string; the holder's token
@@ -6,8 +6,8 @@
 -- ARGV[2] ttl_ms     integer > 0
 --
 -- Returns {"taken"}               held for ttl_ms
---         {"busy", pttl_ms}       something is there, held for so long; -1: it never ends
--- Replay  a token that holds gets "taken" with its time made whole again
+--         {"busy", pttl_ms}       the key exists, for so long; -1: it never expires
+-- Replay  a token that holds gets "taken" with its ttl renewed
 -- Writes  lock
 local lock = KEYS[1]
 local token, ttl_ms = ARGV[1], ARGV[2]

@@ -1,9 +1,9 @@
--- strict/init: open the gate of strict mode, for an operator who knows that nobody holds a lock. On servers only.
+-- strict/init: open the gate of strict mode, for an operator who knows that no client holds a lock. On servers only.
 --
--- KEYS[1] gate        string; whose it is, until when it is closed, the longest ttl (lua/gate.lua)
+-- KEYS[1] gate        string; its server, until when it is closed, the longest ttl (lua/gate.lua)
 -- ARGV[1] longest_ms  integer > 0; the longest ttl that any lease behind this gate will have
 --
--- Returns {"opened", time_us}    grants are made at once
+-- Returns {"opened", time_us}    grants resume at once
 -- Replay  the same answer
 -- Writes  gate
 --#include prelude gate

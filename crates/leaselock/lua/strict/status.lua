@@ -1,10 +1,10 @@
 -- strict/status: whether the gate of strict mode is open. Changes nothing. On servers only.
 --
--- KEYS[1] gate  string; whose it is, until when it is closed, the longest ttl (lua/gate.lua)
+-- KEYS[1] gate  string; its server, until when it is closed, the longest ttl (lua/gate.lua)
 --
 -- Returns {"missing", time_us}                      never set up, or lost with the data: the next acquire closes it
 --         {"moved", longest_ms, time_us}            another server's: the next acquire closes it
---         {"closed", left_ms, longest_ms, time_us}  nobody is granted for so long
+--         {"closed", left_ms, longest_ms, time_us}  nothing is granted for so long
 --         {"open", longest_ms, time_us}             grants are made
 -- Replay  the same answer
 -- Writes  nothing
