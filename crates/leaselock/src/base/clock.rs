@@ -148,7 +148,7 @@ pub(crate) fn wall_us() -> u64 {
         .saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0) / 1000)
 }
 
-/// A timer of the client's own thread that is on time after a suspend too (a timerfd on the same clock).
+/// A timer of the client's own thread, on time even after a suspend (a timerfd on the same clock).
 #[derive(Debug)]
 pub(crate) struct Alarm {
     clock: Clock,

@@ -72,7 +72,9 @@ impl Token {
     }
 }
 
-/// A hasher for tables of tokens, whose random part is as good as a hash and chosen by no other program.
+/// A hasher for tables of tokens.
+///
+/// The random part of a token is as good as a hash, and no other program chooses it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ByRandom(u64);
 

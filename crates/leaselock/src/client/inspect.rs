@@ -117,7 +117,7 @@ pub struct InLine {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BreakTerms {
-    /// Break only the grant with this fencing token, so that inspect and break cannot hit two different holders.
+    /// Break only the grant with this fencing token: the holder may have changed since an inspection.
     pub only_fence: Option<Fence>,
     /// True to break a lock of another library too.
     pub foreign: bool,

@@ -87,7 +87,7 @@ pub(super) struct Member {
     common: Arc<Common>,
     /// The server behind each connection.
     known: Mutex<Option<Known>>,
-    /// Held by the task that finds that out, so that waiting requests leave in the order in which they came.
+    /// Held by the task that finds that out, so that waiting requests leave in their order of arrival.
     first: tokio::sync::Mutex<()>,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Call {
     words: Words,
     /// How many of the words are keys; the others are arguments.
     keys: usize,
-    /// The script that does the most important part on the first key alone, when the keys are in several slots.
+    /// The script for the most important part, on the first key alone, when the keys are in several slots.
     pub(crate) alone: Option<&'static Script>,
 }
 
@@ -77,7 +77,7 @@ impl Call {
         }
     }
 
-    /// Sets the script that runs on the first key, with the same arguments, when the keys are in several slots.
+    /// Sets the script to run on the first key, with the same arguments, for keys in several slots.
     pub(crate) fn single_key_fallback(&mut self, script: &'static Script) {
         self.alone = Some(script);
     }

@@ -18,7 +18,9 @@ pub enum ErrorKind {
     NoReplicas,
     /// The cluster does not serve this slot (`CLUSTERDOWN`, `MOVED`, `TRYAGAIN` …).
     ClusterDown,
-    /// The server replies but does not serve for another reason (`BUSY`, `MISCONF`, `MASTERDOWN`, too many clients).
+    /// The server replies but does not serve, for another reason.
+    ///
+    /// `BUSY`, `MISCONF`, `MASTERDOWN`, too many clients.
     NotServing,
     /// No Sentinel watches servers under the name in the URL.
     UnknownService,

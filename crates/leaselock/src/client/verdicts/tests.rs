@@ -3,7 +3,7 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::base::fence::Fence;
 use crate::quorum::tally::Absent;
 
-/// Builds votes from one letter for each node, `.` for one that has not replied and `x` for one that failed.
+/// Builds votes from one letter for each node: `.` has not replied, `x` has failed.
 fn votes<R>(said: &str, reply: impl Fn(char) -> R) -> Votes<R> {
     let mut votes = Votes::new(said.len());
     for (at, letter) in said.chars().enumerate() {

@@ -1,4 +1,4 @@
-//! The protocols of other lock programs in Redis or Valkey, so that leaselock can join a fleet that uses one.
+//! The protocols of other lock programs in Redis or Valkey, for fleets that use one of them.
 //!
 //! Each has its file here, which describes its hole at the top. None of them is better than the native one.
 

@@ -1,4 +1,4 @@
-//! `SETNX` of the time at which the lock ends, `GETSET` to take over one that has ended, `DEL` to release it.
+//! `SETNX` of the lock's end time, `GETSET` to take over one that has ended, `DEL` to release it.
 //!
 //! This is the protocol of the Redis manual before 2.6 (<https://redis.io/docs/latest/commands/setnx/>). **The holes**:
 //! every client judges by its own clock, so one whose clock is ahead takes over a held lock. A loser of `GETSET` moves

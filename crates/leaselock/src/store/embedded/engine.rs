@@ -179,7 +179,7 @@ fn seal(lua: &Lua, globals: &Table) -> mlua::Result<()> {
     globals.set_metatable(Some(seal))
 }
 
-/// Creates `redis.call`, which raises errors, or `redis.pcall`, which returns them as `{err = message}`.
+/// Creates `redis.call`, which raises errors, or `redis.pcall`, which returns `{err = message}`.
 fn caller(lua: &Lua, running: &Slot, raises: bool) -> mlua::Result<Function> {
     let running = Arc::clone(running);
     // Created once, because most writes answer nothing else.

@@ -1,7 +1,7 @@
 //! An open folder of lock files: `locks/`, `sessions/`, `wake/`, and `meta`, which keeps the time.
 //!
 //! A folder that only its owner may write to is private. A folder that its group or every user may write to is shared
-//! (`chmod 2770` or `chmod 1777`), and new files in it give them the same rights.
+//! (`chmod 2770` or `chmod 1777`). New files in it give them the same rights.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;

@@ -159,7 +159,7 @@ impl MemoryStore {
 }
 
 impl Images {
-    /// Drops expired keys after as many calls as there are images, so that it costs each call next to nothing.
+    /// Drops expired keys once in as many calls as there are images, to keep the cost of a call low.
     fn sweep(&mut self, now_us: u64) {
         self.calls_since_sweep += 1;
         if self.calls_since_sweep > self.by_tag.len() + 64 {

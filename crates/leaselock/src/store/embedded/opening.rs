@@ -101,7 +101,7 @@ pub(super) fn folder(root: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     within(root, name, flags | OFlags::NONBLOCK, Mode::empty())
 }
 
-/// Opens without entering another mount, which a user can put onto their folder, and which may not respond.
+/// Opens without entering another mount, by which a user could replace a folder, and which may hang.
 #[cfg(target_os = "linux")]
 fn within(folder: &OwnedFd, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     use rustix::fs::{ResolveFlags, openat2};

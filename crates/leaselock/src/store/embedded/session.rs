@@ -91,7 +91,7 @@ impl Drop for Session {
 
 /// Creates and locks a file that a sweep may be removing at this very moment.
 fn locked(folder: &OwnedFd, name: &str, mode: Mode) -> Result<OwnedFd, Unopened> {
-    /// A process that keeps the lock costs 10 ms of the caller's thread before the caller waits with its timers.
+    /// A process that keeps the lock costs the caller's thread 10 ms; then the caller waits with timers.
     const TRIES: u32 = 20;
     for _ in 0..TRIES {
         let (file, _) = opening::open(folder, name, OFlags::RDWR | OFlags::CREATE, mode)?;

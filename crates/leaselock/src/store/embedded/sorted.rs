@@ -63,7 +63,7 @@ fn names<'a>(members: impl Iterator<Item = Member<'a>>) -> Reply {
     )
 }
 
-/// Converts positions, from 0 on or from -1 down at the end, into how many to skip and how many to take.
+/// Converts positions into how many to skip and to take: from 0 on, or from -1 down at the end.
 fn range(length: usize, first: i64, last: i64) -> (usize, usize) {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let place = |at: i64| {

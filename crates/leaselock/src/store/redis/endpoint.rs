@@ -91,7 +91,7 @@ impl Endpoint {
         }
     }
 
-    /// Converts a refusal of our certificate, which comes after the client takes the handshake for complete.
+    /// Converts a refusal of our certificate, which comes after the client regards the handshake as done.
     #[cfg_attr(not(feature = "tls"), expect(unused_variables))]
     fn behind(&self, control: &SocketControl, error: StoreError) -> StoreError {
         #[cfg(feature = "tls")]

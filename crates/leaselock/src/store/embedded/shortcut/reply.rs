@@ -11,7 +11,7 @@ pub(super) fn text(text: impl ToString) -> Value {
     Value::Bytes(text.to_string().into_bytes())
 }
 
-/// Returns the client in a value that has the form of our tokens, as `client_of` in `lua/prelude.lua` does.
+/// Returns the client in a value in the form of our tokens, as `client_of` in `lua/prelude.lua`.
 pub(super) fn client_in(value: &[u8]) -> &str {
     let plain = |part: &str| {
         let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';

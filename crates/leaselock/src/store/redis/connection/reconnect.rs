@@ -33,7 +33,7 @@ impl Connection {
         }
     }
 
-    /// Retries until it succeeds, until only an operator can help, or until the next try would come too late.
+    /// Retries until success, until only an operator can help, or until the next try would be too late.
     async fn keep_dialling(self: &Arc<Self>, until: Moment) -> Result<Arc<Live>, StoreError> {
         loop {
             let mut outage = self.gate().lock_owned().await;
@@ -104,7 +104,7 @@ impl Connection {
         Ok(Live::new(raw, None, self.push_mode.done_without()))
     }
 
-    /// Opens a connection that receives messages, when a task has waited for some and the server permits it.
+    /// Opens a connection that receives messages, if a task has waited for some and the server permits it.
     async fn connect_to_hear(&self) -> Result<Option<Arc<Live>>, StoreError> {
         let Some(ear) = self.push_mode.ear() else {
             return Ok(None);

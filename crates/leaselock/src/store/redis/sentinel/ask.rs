@@ -28,7 +28,7 @@ struct Denials {
 }
 
 impl Endpoint {
-    /// Returns the primary's address, from the first Sentinel that replies with no older configuration than ours.
+    /// Returns the primary's address, from the first Sentinel with a configuration not older than ours.
     pub(in crate::store::redis) async fn post(&self) -> Result<Located, StoreError> {
         let Some(watch) = self.watch() else {
             return Err(StoreError::refused(

@@ -8,7 +8,7 @@ use crate::base::error::ErrorKind;
 
 const WITHIN: Duration = Duration::from_millis(500);
 
-/// Starts a server that sends `greeting` on every connection, and answers the first bytes with `answer`.
+/// Starts a server that greets each connection with `greeting`, and then runs `answer`.
 fn fake(greeting: &'static [u8], answer: fn(&mut TcpStream)) -> RedisStore {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let store = store(&format!("redis://{}", listener.local_addr().unwrap()));
@@ -180,7 +180,7 @@ async fn a_command_that_is_renamed_is_named_without_its_arguments() {
     );
 }
 
-/// The greeting takes longer than any caller waits, so only a try that outlives its caller gets through.
+/// The greeting takes longer than a caller waits, so only a try that outlives its caller succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_with_little_time_get_a_slow_connection_in_the_end() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

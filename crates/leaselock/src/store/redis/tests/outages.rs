@@ -31,7 +31,7 @@ async fn a_server_that_is_down_is_unreachable_and_is_found_again() {
     assert_eq!(tag(&store, &acquire("job")).await, "fenced");
 }
 
-/// The first request that times out breaks the connection for the others, which must not blame the server.
+/// The first timeout breaks the connection for other requests, which must not blame the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_silent_is_silent_to_all_who_wait_for_it() {
     let server = Server::start();
