@@ -189,7 +189,7 @@ impl Taker {
     #[cfg(feature = "redis")]
     async fn session(&self, ready: &watch::Sender<bool>) -> Result<(), StoreError> {
         let mut private: DedicatedConnection = self.connections.private(WITHIN).await?;
-        // A user without this right goes on blocking for a moment when no task waits any more.
+        // Without this right the connection blocks for a moment longer when no task waits any more.
         if let Ok(Value::Int(id)) = private.ask(&["CLIENT", "ID"], WITHIN).await {
             self.shared.connection.store(id, Ordering::SeqCst);
         }

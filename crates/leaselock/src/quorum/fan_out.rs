@@ -60,7 +60,7 @@ impl<R: Send + 'static> FanOut<R> {
     /// Waits for the next reply and returns its node; `None` when there is none left.
     ///
     /// # Cancel safety
-    /// Safe: the requests go on.
+    /// Safe: the requests continue.
     pub(crate) async fn next(&mut self) -> Option<usize> {
         poll_fn(|cx| {
             if self.on_their_way.is_empty() {

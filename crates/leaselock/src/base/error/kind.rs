@@ -44,7 +44,7 @@ pub enum ErrorKind {
     StorageFull,
     /// The folder for lock files cannot be created or found.
     CannotCreate,
-    /// The folder lies on a file system that cannot carry locks.
+    /// The folder is on a file system that cannot carry locks.
     Unfit,
     /// The reply was not understood.
     Malformed,

@@ -33,7 +33,7 @@ impl Lost {
         }
     }
 
-    /// Adds what the renewals before it have met.
+    /// Adds the outcome of the renewals before it.
     pub(crate) fn after(
         mut self,
         last_error: Option<StoreError>,

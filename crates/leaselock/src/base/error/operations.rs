@@ -106,7 +106,7 @@ pub enum AcquireError {
         votes: Vec<NodeVote>,
         /// After this long no node holds anything of this attempt.
         clear_in: Duration,
-        /// The same in words.
+        /// The same as a message.
         source: StoreError,
     },
 

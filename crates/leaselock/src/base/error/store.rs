@@ -166,7 +166,7 @@ impl std::error::Error for StoreError {
     }
 }
 
-/// One node of a [`Quorum`](crate::Quorum) and its vote. Shown in words, without the node's address.
+/// One node of a [`Quorum`](crate::Quorum) and its vote. `Display` describes it, without the node's address.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NodeVote {

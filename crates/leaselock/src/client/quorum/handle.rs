@@ -28,10 +28,9 @@ use crate::store::report::Report;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # What does not exist here
 /// An operation that nodes cannot vote on is a missing method: it fails at compile time, not at run time. There is no
 /// `list`: each node knows other locks, those of failed rounds among them, and no majority has agreed on any list.
-/// There is no `list`: each node knows other locks, those of failed rounds among them, and no majority has agreed on
-/// any list.
 ///
 /// ```compile_fail,E0599
 /// # async fn f(quorum: leaselock::Quorum) {

@@ -374,7 +374,6 @@ pub(super) fn write(
 }
 
 /// Doubles the slots; the first has the present state, and the new second one a copy before it counts.
-/// length makes it one.
 fn grow(file: BorrowedFd<'_>, present: &Record, slot_size: u64) -> Result<(), Errno> {
     let (old, new) = (2 * slot_size, 4 * slot_size);
     let written = old + (HEADER + present.payload.len()) as u64;

@@ -1,4 +1,4 @@
-//! Errors of files, in words and kinds.
+//! Errors of files: messages and kinds.
 
 use std::path::Path;
 

@@ -2,7 +2,7 @@
 //!
 //! A process holds two locked files as long as it lives. A job may inherit the descriptor of `sessions/<client>`; no
 //! process inherits that of `sessions/<client>.main`. The system drops the locks when the last descriptor is closed. So
-//! any client can tell whether the process is alive, dead with its job running, or dead with its job.
+//! any client can tell whether the process is alive, dead with its job running, or both have ended.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};

@@ -101,7 +101,7 @@ pub(super) fn from_connecting(error: RedisError, place: &str) -> StoreError {
     StoreError::refused(kind, message).with_source(error)
 }
 
-/// Converts the same error, met before any request was sent.
+/// Converts an error to the same one from before any request.
 pub(super) fn surely_not(error: StoreError) -> StoreError {
     StoreError::refused(error.kind(), error.to_string())
 }

@@ -130,7 +130,7 @@ fn enqueue(
     i64::try_from(rank + 1).ok()
 }
 
-/// True if it polled with the same request at most 10 s ago, by the leading digits of the time.
+/// True if it was marked as alive with the same request at most 10 s ago, by the time's leading digits.
 fn is_fresh(member: &[u8], now_us: u64, wait: &str) -> bool {
     let (now, tens) = (now_us.to_string(), 9);
     let looked = member.get(LOOKED_AT..LOOKED_AT + tens);

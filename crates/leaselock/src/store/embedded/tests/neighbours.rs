@@ -149,7 +149,7 @@ fn lock_path(scratch: &Scratch, name: &str) -> PathBuf {
     folder(scratch).join("locks").join(name)
 }
 
-/// Checks that every kind of call is refused in words, and that calls on other names continue.
+/// Checks that every kind of call is refused with a message, and that calls on other names continue.
 async fn is_refused(peer: &Peer, kind: ErrorKind, file: &str) {
     for call in [acquire("job", &peer.token(), 1000), inspect("job")] {
         let error = peer.run(&call).await.unwrap_err();

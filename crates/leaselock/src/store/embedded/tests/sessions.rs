@@ -2,8 +2,10 @@
 
 use super::*;
 
-/// Waits until the lock is free. Other tests start processes, which have a copy of every descriptor until they run
-/// their program. So a death may free the lock a moment late here.
+/// Waits until the lock is free.
+///
+/// Other tests start processes, which have a copy of every descriptor until they run their program. So a death may free
+/// the lock a moment late here.
 async fn free_soon(peer: &Peer) {
     while peer.tag(&inspect("job")).await != "free" {
         tokio::task::yield_now().await;
