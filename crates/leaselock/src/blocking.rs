@@ -34,6 +34,13 @@ use crate::interop::preset::Preset;
 use crate::mutex::{Ran, RunError};
 use crate::store::report::Report;
 
+/// The methods of what is inside that need no waiting.
+macro_rules! forwarded {
+    ($inside:ident: $($(#[$doc:meta])* $name:ident -> $answer:ty;)*) => {
+        $($(#[$doc])* pub fn $name(&self) -> $answer { self.$inside.$name() })*
+    };
+}
+
 /// A [`Client`](crate::Client) whose calls block the calling thread.
 #[derive(Debug, Clone)]
 pub struct Client {
@@ -55,6 +62,14 @@ impl Client {
         crate::Client::connect(url).map(Client::from)
     }
 
+    forwarded! { client:
+        /// As [`Client::held`](crate::Client::held).
+        held -> Vec<Held>;
+
+        /// As [`Client::stats`](crate::Client::stats).
+        stats -> Stats;
+    }
+
     fn wait<T>(
         &self,
         future: impl Future<Output = Result<T, StoreError>>,
@@ -69,11 +84,6 @@ impl Client {
             client: self.client.clone(),
             mutex: self.client.mutex(name),
         }
-    }
-
-    /// As [`Client::held`](crate::Client::held).
-    pub fn held(&self) -> Vec<Held> {
-        self.client.held()
     }
 
     /// As [`Client::inspect`](crate::Client::inspect).
@@ -106,11 +116,6 @@ impl Client {
     /// [`StoreError`] when the store does not reply.
     pub fn doctor(&self) -> Result<Report, StoreError> {
         self.wait(self.client.doctor())
-    }
-
-    /// As [`Client::stats`](crate::Client::stats).
-    pub fn stats(&self) -> Stats {
-        self.client.stats()
     }
 
     /// As [`Client::init_strict`](crate::Client::init_strict).
@@ -155,13 +160,6 @@ impl Client {
         self.wait(async { Ok(self.client.close().await) })
             .unwrap_or(nothing)
     }
-}
-
-/// The same methods as those of what is inside.
-macro_rules! forwarded {
-    ($($(#[$doc:meta])* $name:ident -> $answer:ty;)*) => {
-        $($(#[$doc])* pub fn $name(&self) -> $answer { self.lease.$name() })*
-    };
 }
 
 /// A [`Mutex`](crate::Mutex) whose calls wait on the calling thread.
@@ -271,7 +269,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    forwarded! {
+    forwarded! { lease:
         /// The name that it is for.
         name -> &Name;
 
@@ -296,7 +294,7 @@ impl Lease {
         /// A token to ask whether it is lost, for other threads.
         lost -> Losing;
 
-        /// A view for other threads: it can look, but not extend or release.
+        /// A view for other threads, which can read but not extend or release.
         view -> Held;
     }
 
@@ -369,7 +367,7 @@ pub struct DetachedLease {
 }
 
 impl DetachedLease {
-    forwarded! {
+    forwarded! { lease:
         /// The lock's name.
         name -> &Name;
 

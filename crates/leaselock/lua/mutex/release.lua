@@ -50,7 +50,7 @@ local FENCED_AT, FENCED = 23, 46 -- of a token (lua/prelude.lua)
 local TIME_LENGTH, FENCE_LENGTH, SAME_10000_S, FENCE_KEPT_MS = 16, 33, 6, '614800000' -- of a fence (lua/fence.lua)
 local TOKEN_START, TOKEN_END, POLLED_START = 17, 47, 48 -- of an entry (lua/queue.lua)
 
--- The plain turn: the first waiter has a channel, somebody hears its grant, and the clock has 16 digits and has passed
+-- The plain turn: the first waiter has a channel with a subscriber, and the clock has 16 digits and has passed
 -- all numbers; its grant takes the unused ones, or there are none. What memory pressure cannot refuse is written first,
 -- and what a wrong type refuses before anything that stays.
 local time = redis.call('TIME')

@@ -85,7 +85,7 @@ impl Preset {
         self.0.protocol
     }
 
-    /// What whoever shares its locks must know: where it differs from leaselock.
+    /// What those who share its locks must know: where it differs from leaselock.
     pub fn note(self) -> &'static str {
         self.0.note
     }

@@ -15,40 +15,44 @@ use crate::base::name::Name;
 use crate::script::Scripts;
 use crate::script::keys::MutexKeys;
 
-/// How a lock is taken and given back on the server. All who share a lock use the same way.
+/// The protocol of a lock on the server. All clients that share a lock use the same one.
 ///
-/// Anything but [`Native`](Protocol::Native) exists to join programs that lock so already, and has the hole of that
-/// way, which `docs/protocols.md` shows; it needs a Redis or Valkey server. Behind them there is no line: whoever waits
-/// tries again, in order only among the tasks of one client.
+/// Any other than [`Native`](Protocol::Native) exists to join programs that lock so already, and has that protocol's
+/// hole, which `docs/protocols.md` shows. It needs a Redis or Valkey server. It has no queue: waiters retry, in order
+/// only among the tasks of one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Protocol {
-    /// `SET NX PX` and scripts that compare: shared with every library that locks by a plain string and compares
-    /// before it deletes.
+    /// `SET NX PX` and scripts that compare.
+    ///
+    /// Shared with every library that locks by a plain string and compares before it deletes.
     #[default]
     Native,
     /// `SETNX` of a time, `GETSET` to take over one that has passed. Needs clocks that agree.
     SetnxGetset,
     /// `SETEX` of `<name>:tmp_lock` and `RENAMENX` to `<name>:real_lock` under `MULTI`; `DEL`.
     SetexRenamenx {
-        /// So near its end the lock is left to end by itself instead of being deleted, because the request could
-        /// arrive after another has taken it.
+        /// The lock is not deleted when less time than this remains, but left to expire.
+        ///
+        /// The request could arrive after another client has taken the lock.
         latency_guard: Duration,
     },
-    /// The same, given back by `WATCH` and `MULTI`, `DEL`, `EXEC` on a connection of its own.
+    /// The same, released by `WATCH` and `MULTI`, `DEL`, `EXEC` on a dedicated connection.
     WatchMulti,
     /// `SETNX` and `PEXPIRE` in one script, for servers from before `SET NX PX`.
     SetnxPexpire,
-    /// python-redis-lock: `lock:<name>`, and a list that wakes whoever waits.
+    /// python-redis-lock: `lock:<name>`, and a list that wakes waiters.
     PythonRedisLock,
-    /// Redisson's plain lock: a hash, and a channel that wakes whoever waits.
+    /// Redisson's plain lock: a hash, and a channel that wakes waiters.
     Redisson,
-    /// Several plain keys at once, all or none, as bsm/redislock (Go) and redlock (Node) take several resources. The
-    /// note lies in the value, behind the token.
+    /// Several plain keys at once, all or none.
+    ///
+    /// bsm/redislock (Go) and redlock (Node) take several resources in this way. The note is in the value, behind the
+    /// token.
     AllOrNone,
 }
 
-/// Every script of the other ways.
+/// Every script of these protocols.
 #[cfg(feature = "redis")]
 pub(crate) const SCRIPTS: [Scripts; 4] = [
     all_or_none::SCRIPTS,
@@ -57,12 +61,13 @@ pub(crate) const SCRIPTS: [Scripts; 4] = [
     setnx_pexpire::SCRIPTS,
 ];
 
-/// How near its end a lock that is deleted without a look is left alone, unless set otherwise: longer than a request
-/// takes that is not lost.
+/// The default guard of protocols that delete without comparing: longer than any request that is not lost.
+///
+/// Within this time of expiry the lock is left to expire.
 pub const LATENCY_GUARD: Duration = Duration::from_millis(500);
 
 impl Protocol {
-    /// Every one, as it is without settings.
+    /// Every protocol with its default settings.
     pub const ALL: [Protocol; 8] = [
         Protocol::Native,
         Protocol::SetnxGetset,
@@ -81,7 +86,7 @@ impl Protocol {
         }
     }
 
-    /// What it is called, as in `--protocol`.
+    /// Returns its name, as in `--protocol`.
     pub const fn name(self) -> &'static str {
         match self {
             Protocol::Native => "native",
@@ -99,7 +104,7 @@ impl Protocol {
         self == Protocol::Native
     }
 
-    /// The keys of a lock that is taken in this way.
+    /// Returns the keys of a lock in this protocol.
     pub(crate) fn keys(self, prefix: &str, name: &Name) -> Result<MutexKeys, InvalidInput> {
         if self.is_native() {
             return MutexKeys::new(prefix, name);
@@ -107,7 +112,7 @@ impl Protocol {
         MutexKeys::alone(format!("{prefix}{}", self.key(name.as_str())))
     }
 
-    /// What the key of a lock is called there.
+    /// Returns the key of a lock in this protocol.
     pub(crate) fn key(self, name: &str) -> String {
         match self {
             Protocol::SetexRenamenx { .. } | Protocol::WatchMulti => setex_renamenx::key(name),
@@ -116,7 +121,7 @@ impl Protocol {
         }
     }
 
-    /// Why its locks cannot be extended and so not renewed; `None` when they can.
+    /// Says why its locks cannot be extended and so not renewed; `None` when they can.
     pub(crate) fn why_no_renewal(self) -> Option<&'static str> {
         match self {
             Protocol::SetnxGetset => {
@@ -129,8 +134,9 @@ impl Protocol {
         }
     }
 
-    /// Each of its requests is about keys that share a slot, and needs no connection of its own. The resources of
-    /// [`AllOrNone`](Protocol::AllOrNone) do when their names say so.
+    /// True if each request's keys share a slot, and no request needs a dedicated connection.
+    ///
+    /// The resources of [`AllOrNone`](Protocol::AllOrNone) share a slot when their names say so.
     pub(crate) fn lies_in_one_slot(self) -> bool {
         !matches!(
             self,
@@ -138,7 +144,7 @@ impl Protocol {
         )
     }
 
-    /// It counts in whole seconds.
+    /// True if it counts in whole seconds.
     pub(crate) fn whole_seconds(self) -> bool {
         matches!(self, Protocol::SetexRenamenx { .. } | Protocol::WatchMulti)
     }
