@@ -76,8 +76,8 @@ impl Exit {
             ErrorKind::Auth
             | ErrorKind::Tls
             | ErrorKind::Forbidden
-            | ErrorKind::Unfit
-            | ErrorKind::Disagrees => {
+            | ErrorKind::UnsupportedFilesystem
+            | ErrorKind::ConfigMismatch => {
                 Exit::REFUSED
             }
             ErrorKind::WrongType | ErrorKind::Corrupt => Exit::FOREIGN_DATA,
@@ -100,7 +100,9 @@ impl Exit {
                 Exit::FOREIGN_DATA
             }
             // Whatever else some of the nodes have met, a majority cannot be reached.
-            AcquireError::TooFewCopies { .. } | AcquireError::NoQuorum { .. } => Exit::UNAVAILABLE,
+            AcquireError::TooFewReplicas { .. } | AcquireError::NoQuorum { .. } => {
+                Exit::UNAVAILABLE
+            }
             _ => Exit::INTERNAL,
         }
     }
@@ -229,7 +231,12 @@ mod tests {
             ),
             (
                 Exit::REFUSED,
-                &[K::Auth, K::Forbidden, K::Unfit, K::Disagrees],
+                &[
+                    K::Auth,
+                    K::Forbidden,
+                    K::UnsupportedFilesystem,
+                    K::ConfigMismatch,
+                ],
             ),
             (Exit::FOREIGN_DATA, &[K::WrongType, K::Corrupt]),
             (Exit::CANNOT_CREATE, &[K::StorageFull, K::CannotCreate]),
@@ -249,7 +256,7 @@ mod tests {
 
         let other = client
             .mutex("job")
-            .wait(leaselock::Wait::Within(Duration::from_millis(20)));
+            .wait(leaselock::Wait::Timeout(Duration::from_millis(20)));
         let busy = other.acquire().await.unwrap_err();
         assert_eq!(Exit::of_acquire(&busy, Exit::chosen(5)), Exit(5));
         let invalid = client.mutex("").try_acquire().await.unwrap_err();
@@ -257,7 +264,7 @@ mod tests {
         let invalid = client.inspect("").await.unwrap_err();
         assert_eq!(Exit::of_inspect(&invalid), Exit::USAGE);
 
-        let terms = leaselock::BreakTerms::default();
+        let terms = leaselock::BreakOptions::default();
         client.break_lease("job", terms).await.unwrap();
         let gone = client.break_lease("job", terms).await.unwrap_err();
         assert_eq!(Exit::of_break(&gone), Exit::LOST);

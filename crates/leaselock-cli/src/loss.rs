@@ -43,7 +43,7 @@ impl<'a> Loss<'a> {
     /// The end of the longest hold has come, which is why there is no renewal.
     pub(crate) fn by_longest_hold(mut self, is_over: bool) -> Self {
         if is_over && self.reason.is_none() && self.last_error.is_none() {
-            self.reason = Some(LostReason::HoldOver);
+            self.reason = Some(LostReason::MaxHoldReached);
         }
         self
     }
@@ -51,7 +51,7 @@ impl<'a> Loss<'a> {
     /// The lease is not renewed at all.
     pub(crate) fn without_renewal(mut self, is_so: bool) -> Self {
         if is_so && self.reason.is_none() {
-            self.reason = Some(LostReason::RanOut);
+            self.reason = Some(LostReason::Expired);
         }
         self
     }
@@ -63,7 +63,7 @@ impl<'a> Loss<'a> {
     fn why(&self) -> String {
         let (store, time) = (self.store, show::duration(self.unconfirmed_for));
         match (self.reason, &self.last_error) {
-            (None | Some(LostReason::OutOfTouch), Some(error)) => {
+            (None | Some(LostReason::StoreUnreachable), Some(error)) => {
                 let cause = cause(error, store);
                 if is_silence(error) {
                     format!("no reply from {store} for {time} ({cause})")
@@ -71,14 +71,18 @@ impl<'a> Loss<'a> {
                     format!("no renewal confirmed by {store} for {time} ({cause})")
                 }
             }
-            (Some(LostReason::OutOfTouch), None) => format!("no reply from {store} for {time}"),
+            (Some(LostReason::StoreUnreachable), None) => {
+                format!("no reply from {store} for {time}")
+            }
             (None, None) => {
                 format!("not renewed at {store} for {time}: no reply, or this process did not run")
             }
-            (Some(LostReason::RanOut), _) => {
+            (Some(LostReason::Expired), _) => {
                 format!("it expired at {store}, {time} after it was last confirmed")
             }
-            (Some(reason @ (LostReason::HoldOver | LostReason::GivenUp)), _) => reason.to_string(),
+            (Some(reason @ (LostReason::MaxHoldReached | LostReason::Released)), _) => {
+                reason.to_string()
+            }
             (Some(reason), None) => format!("{reason} ({store}, last confirmed {time} ago)"),
             (Some(reason), Some(error)) => {
                 let cause = cause(error, store);

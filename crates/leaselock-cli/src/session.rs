@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use leaselock::{
-    BreakError, BreakTerms, Broken, Client, ClientBuilder, Closed, DetachedLease, Handle,
-    InspectError, Inspection, InvalidInput, LoadedFunctions, Mutex, Quorum, Report, StoreError,
+    BreakError, BreakOptions, BreakOutcome, Client, ClientBuilder, CloseReport, DetachedLease,
+    Handle, InspectError, Inspection, InvalidInput, LoadedFunctions, Mutex, Quorum, Report,
+    StoreError,
 };
 
 use crate::args::Globals;
@@ -44,8 +45,8 @@ impl Locks {
     pub(crate) async fn break_lease(
         &self,
         name: &str,
-        terms: BreakTerms,
-    ) -> Result<Broken, BreakError> {
+        terms: BreakOptions,
+    ) -> Result<BreakOutcome, BreakError> {
         each!(self, one => one.break_lease(name, terms).await)
     }
 
@@ -61,12 +62,12 @@ impl Locks {
         each!(self, one => one.load_functions().await)
     }
 
-    pub(crate) async fn close(&self) -> Closed {
+    pub(crate) async fn close(&self) -> CloseReport {
         each!(self, one => one.close().await)
     }
 
     /// The same within a limit. `None`: it was not done by then, and what is left expires at its ttl.
-    pub(crate) async fn close_within(&self, limit: Duration) -> Option<Closed> {
+    pub(crate) async fn close_within(&self, limit: Duration) -> Option<CloseReport> {
         tokio::time::timeout(limit, self.close()).await.ok()
     }
 

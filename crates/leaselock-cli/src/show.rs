@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::{Fence, Holder, Holding, InLine, Inspection, Process};
+use leaselock::{Fence, Holder, Holding, Inspection, Process, Waiter};
 use serde_json::{Value, json};
 
 use crate::boottime;
@@ -110,7 +110,7 @@ pub(crate) fn holder_json(holder: &Holder) -> Value {
     })
 }
 
-fn in_line_json(place: &InLine) -> Value {
+fn in_line_json(place: &Waiter) -> Value {
     json!({
         "place": place.place,
         "client": place.client,

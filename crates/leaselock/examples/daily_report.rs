@@ -55,7 +55,7 @@ async fn report_once(
         .url(url)
         .process_name(&format!("host-{host}"))
         .build()?;
-    let mutex = client.mutex("daily-report").why(day);
+    let mutex = client.mutex("daily-report").note(day);
     let lease = mutex.acquire_within(Duration::from_secs(1)).await?;
     let mark = folder.join(format!("{day}.done"));
     let open = !mark.exists();

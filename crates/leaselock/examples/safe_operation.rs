@@ -7,7 +7,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use leaselock::{
-    AcquireError, BreakTerms, Client, ErrorKind, ExtendError, Fence, LostReason, Mutex,
+    AcquireError, BreakOptions, Client, ErrorKind, ExtendError, Fence, LostReason, Mutex,
     ReleaseError,
 };
 
@@ -84,7 +84,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let mutex = client
         .mutex("operation")
         .ttl(Duration::from_millis(600))
-        .wait(leaselock::Wait::Within(Duration::from_millis(50)));
+        .wait(leaselock::Wait::Timeout(Duration::from_millis(50)));
     let quick = |_| async {};
 
     assert_eq!(operate(&mutex, quick).await, Outcome::Done);
@@ -99,19 +99,19 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     let slow = |fence| {
         let client = client.clone();
         async move {
-            let terms = BreakTerms::default().only(fence);
+            let terms = BreakOptions::default().only(fence);
             assert!(client.break_lease("operation", terms).await.is_ok());
             std::future::pending::<()>().await;
         }
     };
     let stopped = operate(&mutex, slow).await;
-    assert_eq!(stopped, Outcome::Stopped(LostReason::Vanished));
+    assert_eq!(stopped, Outcome::Stopped(LostReason::KeyMissing));
 
     // The same, but the work ends before the holder has learned of it.
     let unaware = |fence| {
         let client = client.clone();
         async move {
-            let terms = BreakTerms::default().only(fence);
+            let terms = BreakOptions::default().only(fence);
             assert!(client.break_lease("operation", terms).await.is_ok());
         }
     };
@@ -123,7 +123,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
 
     // Nobody listens on port 1. Without a wait that is known at once.
     let nobody = Client::connect("redis://127.0.0.1:1/")?;
-    let mutex_of_nobody = nobody.mutex("operation").wait(leaselock::Wait::No);
+    let mutex_of_nobody = nobody.mutex("operation").wait(leaselock::Wait::Never);
     let down = Outcome::NotNow(Reason::Store(ErrorKind::Unreachable));
     assert_eq!(operate(&mutex_of_nobody, quick).await, down);
 

@@ -73,7 +73,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     assert!(other.is_held() && other.remaining() < ttl);
     clock.advance(ttl + Duration::from_millis(1));
     assert!(!other.is_held());
-    assert_eq!(other.lost().await.reason, LostReason::RanOut);
+    assert_eq!(other.lost().await.reason, LostReason::Expired);
     let next = mutex.try_acquire().await?.ok_or("it ran out")?;
     assert!(next.fence() > other.fence());
     next.release().await?;

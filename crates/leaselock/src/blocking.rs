@@ -24,14 +24,14 @@ use crate::base::error::{
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::client::detached::Handle;
-use crate::client::inspect::{BreakTerms, Broken, Holder, Inspection};
+use crate::client::inspect::{BreakOptions, BreakOutcome, Holder, Inspection};
 use crate::client::options::setters;
-use crate::client::{Closed, Stats};
+use crate::client::{CloseReport, Stats};
 use crate::engine::gate::StrictStatus;
-use crate::engine::lease::loss::Losing;
-use crate::engine::lease::{Held, LeaseState};
+use crate::engine::lease::loss::LossWatch;
+use crate::engine::lease::{LeaseState, LeaseView};
 use crate::interop::preset::Preset;
-use crate::mutex::{Ran, RunError};
+use crate::mutex::{RunError, RunResult};
 use crate::store::report::Report;
 
 /// The methods of what is inside that need no waiting.
@@ -64,7 +64,7 @@ impl Client {
 
     forwarded! { client:
         /// As [`Client::held`](crate::Client::held).
-        held -> Vec<Held>;
+        held -> Vec<LeaseView>;
 
         /// As [`Client::stats`](crate::Client::stats).
         stats -> Stats;
@@ -106,7 +106,7 @@ impl Client {
     ///
     /// # Errors
     /// [`BreakError`] says why nothing was broken.
-    pub fn break_lease(&self, name: &str, terms: BreakTerms) -> Result<Broken, BreakError> {
+    pub fn break_lease(&self, name: &str, terms: BreakOptions) -> Result<BreakOutcome, BreakError> {
         self.wait(async { Ok(self.client.break_lease(name, terms).await) })?
     }
 
@@ -152,8 +152,8 @@ impl Client {
     }
 
     /// As [`Client::close`](crate::Client::close).
-    pub fn close(&self) -> Closed {
-        let nothing = Closed {
+    pub fn close(&self) -> CloseReport {
+        let nothing = CloseReport {
             released: 0,
             unconfirmed: 0,
         };
@@ -186,9 +186,9 @@ macro_rules! waited {
 impl Mutex {
     setters!(mutex.options);
 
-    /// As [`Mutex::like`](crate::Mutex::like).
-    pub fn like(mut self, preset: Preset) -> Self {
-        self.mutex = self.mutex.like(preset);
+    /// As [`Mutex::preset`](crate::Mutex::preset).
+    pub fn preset(mut self, preset: Preset) -> Self {
+        self.mutex = self.mutex.preset(preset);
         self
     }
 
@@ -228,28 +228,28 @@ impl Mutex {
         .map(|lease| self.lease(lease))
     }
 
-    /// As [`Mutex::check`](crate::Mutex::check).
+    /// As [`Mutex::holder`](crate::Mutex::holder).
     ///
     /// # Errors
     /// [`InspectError`]: it is not known whether any client holds it.
-    pub fn check(&self) -> Result<Option<Holder>, InspectError> {
+    pub fn holder(&self) -> Result<Option<Holder>, InspectError> {
         let background = self.client.engine().background()?;
-        background.handle.clone().block_on(self.mutex.check())
+        background.handle.clone().block_on(self.mutex.holder())
     }
 
     /// Runs `body` under a lease and releases it, also on panic.
     ///
-    /// A thread cannot be stopped from outside, so a long body calls [`Held::is_held`] or [`Losing::check`] in between;
+    /// A thread cannot be stopped from outside, so a long body calls [`LeaseView::is_held`] or [`LossWatch::check`] in between;
     /// a loss is reported when the body ends.
     ///
     /// # Errors
     /// [`RunError::Acquire`]: the body did not run. [`RunError::Lost`]: the lease was gone before the body ended.
-    pub fn run<T>(&self, body: impl FnOnce(&Held) -> T) -> Result<Ran<T>, RunError> {
+    pub fn run<T>(&self, body: impl FnOnce(&LeaseView) -> T) -> Result<RunResult<T>, RunError> {
         let lease = self.acquire()?;
         let value = body(&lease.view());
         lease.lost().check()?;
         let released = lease.release();
-        Ok(Ran { value, released })
+        Ok(RunResult { value, released })
     }
 
     fn lease(&self, lease: crate::Lease) -> Lease {
@@ -292,10 +292,10 @@ impl Lease {
         state -> LeaseState;
 
         /// A token to ask whether it is lost, for other threads.
-        lost -> Losing;
+        lost -> LossWatch;
 
         /// A view for other threads, which can read but not extend or release.
-        view -> Held;
+        view -> LeaseView;
     }
 
     /// Waits for at most `limit` for the lease to end; `None` when it is still held then.

@@ -53,24 +53,26 @@ pub use crate::base::name::Name;
 pub use crate::base::ttl::{TTL, TTL_MAX, TTL_MIN};
 pub use crate::client::builder::ClientBuilder;
 pub use crate::client::detached::{DetachedLease, Handle};
-pub use crate::client::inspect::{BreakTerms, Broken, Holder, Holding, InLine, Inspection};
-pub use crate::client::options::{DRIFT_PPM, Options};
+pub use crate::client::inspect::{BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter};
+pub use crate::client::options::{DEFAULT_DRIFT_PPM, Options};
 #[cfg(feature = "redis")]
-pub use crate::client::quorum::{LONGEST_TTL, Quorum, QuorumBuilder};
-pub use crate::client::{Client, Closed, Stats};
+pub use crate::client::quorum::{DEFAULT_LONGEST_TTL, Quorum, QuorumBuilder};
+pub use crate::client::{Client, CloseReport, Stats};
 pub use crate::engine::gate::StrictStatus;
 pub use crate::engine::identity::Process;
-pub use crate::engine::lease::loss::Losing;
-pub use crate::engine::lease::{Held, Lease, LeaseState};
-pub use crate::engine::request::{RETRY_DELAY, RETRY_JITTER_PERCENT, Wait, Waiting};
+pub use crate::engine::lease::loss::LossWatch;
+pub use crate::engine::lease::{Lease, LeaseState, LeaseView};
+pub use crate::engine::request::{
+    DEFAULT_RETRY_DELAY, DEFAULT_RETRY_JITTER_PERCENT, Wait, Waiting,
+};
 pub use crate::interop::preset::Preset;
-pub use crate::interop::protocol::{LATENCY_GUARD, Protocol};
-pub use crate::mutex::{Mutex, Ran, RunError};
+pub use crate::interop::protocol::{DEFAULT_LATENCY_GUARD, Protocol};
+pub use crate::mutex::{Mutex, RunError, RunResult};
 #[cfg(feature = "tls")]
 pub use crate::store::redis::TlsOptions;
 #[cfg(feature = "redis")]
 pub use crate::store::redis::{FunctionsNode, LoadedFunctions};
-pub use crate::store::report::{Check, Fit, Kept, NodeReport, Promise, Report};
+pub use crate::store::report::{Finding, Guarantee, GuaranteeStatus, NodeReport, Report, Verdict};
 /// The redis client library, in the version whose connections a program can hand in.
 #[cfg(feature = "redis")]
 pub use redis;

@@ -34,7 +34,7 @@ async fn forgets(server: Server, forget: impl FnOnce(&Server)) {
     let second = second.acquire().await.unwrap();
     assert!(first.deadline() >= deadline && second.fence() > first.fence());
     let lost = first.lost().await;
-    let known = [LostReason::TakenOver, LostReason::Vanished];
+    let known = [LostReason::TakenOver, LostReason::KeyMissing];
     assert!(known.contains(&lost.reason), "{lost}");
     assert!(second.is_held());
     second.release().await.unwrap();
@@ -108,7 +108,7 @@ async fn the_holder_on_a_frozen_server_is_told_at_its_deadline_and_the_next_gets
         .unwrap();
     let frozen = server.pause();
     let lost = first.lost().await;
-    assert_eq!(lost.reason, LostReason::OutOfTouch);
+    assert_eq!(lost.reason, LostReason::StoreUnreachable);
     drop(frozen);
     let second = second.acquire().await.unwrap();
     assert!(second.fence() > first.fence());
@@ -143,7 +143,7 @@ async fn a_holder_that_does_not_renew_loses_its_lease_on_every_store() {
         let first = frozen.acquire().await.unwrap();
         let second = mutex().acquire().await.unwrap();
         assert!(!first.is_held() && second.fence() > first.fence(), "{url}");
-        assert_eq!(first.lost().await.reason, LostReason::RanOut);
+        assert_eq!(first.lost().await.reason, LostReason::Expired);
         assert!(first.release().await.is_err());
         second.release().await.unwrap();
     }

@@ -137,7 +137,7 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
         .prefix("app:")
         .build()
         .unwrap();
-    let mutex = client.mutex("report").why("a note");
+    let mutex = client.mutex("report").note("a note");
     let lease = mutex.acquire().await.unwrap();
     let waiter = tokio::spawn(async move { mutex.acquire_within(Duration::from_secs(20)).await });
 

@@ -28,7 +28,7 @@ impl LikeArgs {
     /// The mutex of that library, if there is one.
     pub(crate) fn mutex(&self, mutex: Mutex) -> Mutex {
         match self.preset {
-            Some(preset) => mutex.like(preset),
+            Some(preset) => mutex.preset(preset),
             None => mutex,
         }
     }

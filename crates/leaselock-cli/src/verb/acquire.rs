@@ -73,7 +73,7 @@ pub(crate) fn mutex(client: &Locks, name: &str, lock: &LockArgs, globals: &Globa
     let mutex = client.mutex(name).ttl(lock.ttl(longest));
     let mut mutex = mutex.priority(lock.priority);
     if let Some(why) = &lock.why {
-        mutex = mutex.why(why);
+        mutex = mutex.note(why);
     }
     if let Some((count, timeout)) = lock.replicas(longest) {
         mutex = mutex.min_replicas(count, timeout);
@@ -102,8 +102,8 @@ pub(crate) async fn obtain(
     let ancestors = Ancestors::of_this_process();
     let name = mutex.name().unwrap_or_default().to_owned();
     let policy = match (wait.nonblock, wait.wait) {
-        (true, _) => Wait::No,
-        (false, Some(limit)) => Wait::Within(limit),
+        (true, _) => Wait::Never,
+        (false, Some(limit)) => Wait::Timeout(limit),
         (false, None) => Wait::Forever,
     };
     let told = state.clone();

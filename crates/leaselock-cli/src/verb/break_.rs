@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use leaselock::{BreakTerms, Fence, Holding};
+use leaselock::{BreakOptions, Fence, Holding};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
     let client = session::client(globals)?;
     let name = args.like.name(&args.name, globals)?;
     session::block_on(async {
-        let mut terms = BreakTerms::default().foreign(args.foreign);
+        let mut terms = BreakOptions::default().foreign(args.foreign);
         match args.fence {
             Some(fence) => terms = terms.only(Fence::new(fence)),
             None if args.yes => {}

@@ -1,6 +1,6 @@
 //! `leaselock doctor`
 
-use leaselock::{Check, Fit, Kept, Promise, Report};
+use leaselock::{Finding, Guarantee, GuaranteeStatus, Report, Verdict};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -28,7 +28,7 @@ pub(crate) fn run(globals: &Globals) -> Result<Exit, Failure> {
 }
 
 /// The store and each of its servers, with the checks made there.
-fn parts(report: &Report) -> impl Iterator<Item = (&str, &[Check])> {
+fn parts(report: &Report) -> impl Iterator<Item = (&str, &[Finding])> {
     let nodes = report.nodes.iter();
     let nodes = nodes.map(|node| (node.store.as_str(), node.checks.as_slice()));
     std::iter::once((report.store.as_str(), report.checks.as_slice())).chain(nodes)
@@ -44,9 +44,9 @@ fn words(report: &Report) -> String {
         text += &format!("{gap}{}\n{lines}", output::sanitized(store));
     }
     for (kept, heading) in [
-        (Kept::Yes, "This can promise:"),
-        (Kept::No, "This cannot prevent:"),
-        (Kept::Unknown, "This could not be found out:"),
+        (GuaranteeStatus::Yes, "This can promise:"),
+        (GuaranteeStatus::No, "This cannot prevent:"),
+        (GuaranteeStatus::Unknown, "This could not be found out:"),
     ] {
         let sentences = report
             .promises
@@ -68,8 +68,8 @@ fn objects(report: &Report) -> String {
             "store": report.store,
             "promise": promise.text,
             "kept": match promise.kept {
-                Kept::Yes => "yes",
-                Kept::No => "no",
+                GuaranteeStatus::Yes => "yes",
+                GuaranteeStatus::No => "no",
                 _ => "unknown",
             },
         })
@@ -80,15 +80,15 @@ fn objects(report: &Report) -> String {
         .collect()
 }
 
-fn word(fit: Fit) -> &'static str {
+fn word(fit: Verdict) -> &'static str {
     match fit {
-        Fit::Fit => "fit",
-        Fit::Warn => "warn",
-        Fit::Unfit => "UNFIT",
+        Verdict::Fit => "fit",
+        Verdict::Warn => "warn",
+        Verdict::Unfit => "UNFIT",
     }
 }
 
-fn line(check: &Check, width: usize) -> String {
+fn line(check: &Finding, width: usize) -> String {
     let found = output::sanitized(&check.found);
     let advice = check
         .advice
@@ -102,11 +102,11 @@ fn line(check: &Check, width: usize) -> String {
     )
 }
 
-fn sentence(promise: &Promise) -> String {
+fn sentence(promise: &Guarantee) -> String {
     format!("  - {}\n", output::sanitized(&promise.text))
 }
 
-fn object(store: &str, check: &Check) -> serde_json::Value {
+fn object(store: &str, check: &Finding) -> serde_json::Value {
     json!({
         "store": store,
         "topic": check.topic,

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
     if let Some(longest) = args.max_hold {
         lock = lock.max_hold(longest);
     }
-    let lock = lock.checked()?;
+    let lock = lock.validate()?;
     let status = Status::read()?;
     let guardian = Guardian::start(&status, plan.guardian).map_err(|error| {
         Failure::new(format!("cannot start the guardian: {error}"), Exit::SYSTEM)

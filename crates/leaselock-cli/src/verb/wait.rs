@@ -21,9 +21,9 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::client(globals)?;
     let name = args.like.name(&args.name, globals)?;
     let policy = match (args.nonblock, args.wait) {
-        (true, _) => Wait::No,
-        (false, Some(limit)) => Wait::Within(limit),
-        (false, None) => Wait::Retries {
+        (true, _) => Wait::Never,
+        (false, Some(limit)) => Wait::Timeout(limit),
+        (false, None) => Wait::Poll {
             count: None,
             delay: POLL_EVERY,
             jitter_percent: 20,
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
         );
         let holder = tokio::select! {
             biased;
-            holder = mutex.check() => holder?,
+            holder = mutex.holder() => holder?,
             failure = ancestors.holds(&client, &name, Exit::BUSY), if !args.nonblock => return Err(failure),
             () = progress.follow_holder(&client, &name), if !args.nonblock => unreachable!("it never ends"),
         };

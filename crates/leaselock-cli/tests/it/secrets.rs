@@ -31,7 +31,7 @@ fn no_verb_repeats_a_handle_or_a_password_from_its_arguments_or_variables() {
     for variable in [
         "PREFIX",
         "STRICT",
-        "LONGEST_TTL",
+        "DEFAULT_LONGEST_TTL",
         "TLS_CA",
         "TLS_KEY",
         "TLS_SERVER_NAME",

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use super::handle::Client;
-use super::options::{DRIFT_PPM, Options};
+use super::options::{DEFAULT_DRIFT_PPM, Options};
 use super::state::ClientState;
 use crate::base::clock::Clock;
 use crate::base::clock_watch::ClockWatch;
@@ -66,7 +66,7 @@ impl Default for ClientBuilder {
             source: Source::Url(String::new()),
             prefix: String::new(),
             defaults: Options::default(),
-            drift_ppm: DRIFT_PPM,
+            drift_ppm: DEFAULT_DRIFT_PPM,
             request_timeout: None,
             strict: None,
             process_name: None,
@@ -188,7 +188,7 @@ impl ClientBuilder {
     ///
     /// **All clients that take locks on the server with this prefix must set the same `longest_ttl`.** So none of them
     /// may be without strict mode: such a client grants and hands over as ever. A client that disagrees with the others
-    /// is refused ([`ErrorKind::Disagrees`](crate::ErrorKind::Disagrees)). A lease with a longer ttl and a protocol
+    /// is refused ([`ErrorKind::ConfigMismatch`](crate::ErrorKind::ConfigMismatch)). A lease with a longer ttl and a protocol
     /// other than the native one are refused too, as [`InvalidInput`]. Where no ttl was set, the default is the shorter
     /// of 10 s and `longest_ttl`.
     ///

@@ -157,7 +157,7 @@ async fn detach(engine: &Arc<Engine>, kept: &LeaseRecord) -> Result<Handle, Exte
     let lost = |reason| ExtendError::from(Lost::new(name(), kept.fence, reason));
     match answer.map_err(store)? {
         Detached::Passed => {}
-        Detached::Expired => return Err(lost(LostReason::Vanished)),
+        Detached::Expired => return Err(lost(LostReason::KeyMissing)),
         Detached::Taken => return Err(lost(LostReason::TakenOver)),
     }
     let record = keys::client_record(&engine.prefix, client.as_str());
@@ -255,7 +255,7 @@ impl DetachedLease {
                 self.keep_record(ttl, within).await;
                 Ok(())
             }
-            Ok(ExtendAnswer::Expired) => lost(LostReason::Vanished),
+            Ok(ExtendAnswer::Expired) => lost(LostReason::KeyMissing),
             Ok(ExtendAnswer::Taken) => lost(LostReason::TakenOver),
             Err(source) => Err(ExtendError::from_store(&self.handle.name, source)),
         }

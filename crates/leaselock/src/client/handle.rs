@@ -8,7 +8,7 @@ use super::state::ClientState;
 use crate::base::error::StoreError;
 use crate::engine::core::{Engine, OPERATOR_WITHIN, RECORD_TTL};
 use crate::engine::identity::Announce;
-use crate::engine::lease::Held;
+use crate::engine::lease::LeaseView;
 use crate::store::report;
 use crate::store::report::Report;
 
@@ -37,7 +37,7 @@ pub struct Stats {
 /// What remained to be cleaned up when a client was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Closed {
+pub struct CloseReport {
     /// Leases and queue entries whose release in the background was confirmed.
     pub released: usize,
     /// Those whose release was not confirmed; they end by themselves at their ttl.
@@ -60,15 +60,15 @@ impl Client {
     }
 
     /// Lists the leases that this client holds, oldest first.
-    pub fn held(&self) -> Vec<Held> {
+    pub fn held(&self) -> Vec<LeaseView> {
         let kept = self
             .engine()
             .started()
             .map(|background| background.keeper.held())
             .unwrap_or_default();
         kept.into_iter()
-            .map(Held::new)
-            .filter(Held::is_held)
+            .map(LeaseView::new)
+            .filter(LeaseView::is_held)
             .collect()
     }
 
@@ -105,10 +105,10 @@ impl Client {
     /// Finishes the cleanup of dropped leases and cancelled acquisitions, in a few seconds at most.
     ///
     /// New acquisitions are refused from here on; leases that are held stay held.
-    pub async fn close(&self) -> Closed {
+    pub async fn close(&self) -> CloseReport {
         self.engine().closed.store(true, Ordering::SeqCst);
         let Some(background) = self.engine().started() else {
-            return Closed {
+            return CloseReport {
                 released: 0,
                 unconfirmed: 0,
             };
@@ -126,7 +126,7 @@ impl Client {
             };
             drop(self.engine().ask(&gone, OPERATOR_WITHIN).await); // for observers only
         }
-        Closed {
+        CloseReport {
             released,
             unconfirmed,
         }

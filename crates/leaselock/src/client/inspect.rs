@@ -27,7 +27,7 @@ pub struct Inspection {
     /// Whether it is held, and by which client.
     pub state: Holding,
     /// The waiters in queue order; the first 128.
-    pub line: Vec<InLine>,
+    pub line: Vec<Waiter>,
     /// Damaged side keys that keep the lock from being granted: one sentence each, with the remedy.
     pub damaged: Vec<String>,
 }
@@ -81,7 +81,7 @@ impl Holder {
         }
     }
 
-    /// For [`check`](crate::Mutex::check): a value of another kind keeps the lock from being acquired.
+    /// For [`holder`](crate::Mutex::holder): a value of another kind keeps the lock from being acquired.
     pub(crate) fn not_a_lock(kind: &str) -> Self {
         Holder {
             foreign: true,
@@ -102,7 +102,7 @@ impl Holder {
 /// One position in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct InLine {
+pub struct Waiter {
     /// The position; 1 is next.
     pub place: usize,
     /// The id of the client.
@@ -116,14 +116,14 @@ pub struct InLine {
 /// Conditions for [`break_lease`](crate::Client::break_lease).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct BreakTerms {
+pub struct BreakOptions {
     /// Break only the grant with this fencing token: the holder may have changed since an inspection.
     pub only_fence: Option<Fence>,
     /// True to break a lock of another library too.
     pub foreign: bool,
 }
 
-impl BreakTerms {
+impl BreakOptions {
     /// Breaks only the grant with this fencing token.
     #[must_use]
     pub fn only(mut self, fence: Fence) -> Self {
@@ -142,7 +142,7 @@ impl BreakTerms {
 /// The holder whose lease was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Broken {
+pub struct BreakOutcome {
     /// The id of the client; `None` for another library.
     pub client: Option<String>,
     /// The process, as it described itself.
@@ -216,7 +216,11 @@ impl Client {
     ///
     /// # Errors
     /// [`BreakError`] says why nothing was broken.
-    pub async fn break_lease(&self, name: &str, terms: BreakTerms) -> Result<Broken, BreakError> {
+    pub async fn break_lease(
+        &self,
+        name: &str,
+        terms: BreakOptions,
+    ) -> Result<BreakOutcome, BreakError> {
         break_lease(self.engine(), &Name::new(name)?, terms).await
     }
 }
@@ -264,7 +268,7 @@ async fn look(
     let mut line = Vec::with_capacity(seen.line.len());
     for (index, (client, priority)) in seen.line.into_iter().enumerate() {
         let process = people.find(&client).await?;
-        line.push(InLine {
+        line.push(Waiter {
             place: index + 1,
             client,
             process,
@@ -348,8 +352,8 @@ fn escaped(prefix: &str) -> String {
 pub(crate) async fn break_lease(
     engine: &Arc<Engine>,
     name: &Name,
-    terms: BreakTerms,
-) -> Result<Broken, BreakError> {
+    terms: BreakOptions,
+) -> Result<BreakOutcome, BreakError> {
     let keys = MutexKeys::new(&engine.prefix, name)?.behind(engine.gate());
     let step = Break {
         keys: &keys,
@@ -363,7 +367,7 @@ pub(crate) async fn break_lease(
                 Some(client) => People::of(engine).find(client).await.unwrap_or_default(),
                 None => None,
             };
-            Ok(Broken {
+            Ok(BreakOutcome {
                 client: holder,
                 process,
                 fence,

@@ -15,4 +15,4 @@ mod target;
 mod verdicts;
 pub(crate) mod views;
 
-pub use self::handle::{Client, Closed, Stats};
+pub use self::handle::{Client, CloseReport, Stats};

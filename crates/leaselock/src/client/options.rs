@@ -10,7 +10,7 @@ use crate::interop::preset::Preset;
 use crate::interop::protocol::Protocol;
 
 /// 1 %: a clock that runs one part in a hundred fast or slow is broken; quartz is a thousand times better.
-pub const DRIFT_PPM: u32 = 10_000;
+pub const DEFAULT_DRIFT_PPM: u32 = 10_000;
 /// One script reads all of them.
 const OTHERS_MAX: usize = 99;
 /// A note is for human readers; longer text belongs in a log.
@@ -104,7 +104,7 @@ macro_rules! setters {
         }
 
         /// Sets a note that others see while the lease is held: at most 200 characters, no secret.
-        pub fn why(mut self, note: impl Into<String>) -> Self {
+        pub fn note(mut self, note: impl Into<String>) -> Self {
             self$(.$field)*.why = Some(note.into());
             self
         }
@@ -120,7 +120,7 @@ macro_rules! setters {
         /// Sets how the server takes the lock; [`Native`]($crate::Protocol::Native) by default.
         ///
         /// An option that the protocol does not support is refused, with the reason, by
-        /// [`checked`]($crate::Mutex::checked) and by the first operation.
+        /// [`validate`]($crate::Mutex::validate) and by the first operation.
         pub fn protocol(mut self, protocol: $crate::Protocol) -> Self {
             self$(.$field)*.protocol = protocol;
             self
@@ -129,7 +129,7 @@ macro_rules! setters {
         /// Acquires these names too, in the same step: all or none.
         ///
         /// Only with [`AllOrNone`]($crate::Protocol::AllOrNone), and at most 99.
-        pub fn along_with(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        pub fn and_names(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
             self$(.$field)*.others = names.into_iter().map(Into::into).collect();
             self
         }
@@ -138,7 +138,7 @@ macro_rules! setters {
         ///
         /// At least one replica; the timeout is from 1 ms to less than the ttl, and includes the release when too few
         /// confirm. When too few have confirmed by then, the client releases the lock to the next waiter. The error is
-        /// [`TooFewCopies`]($crate::AcquireError::TooFewCopies), and no wait policy tries again. Without this option a
+        /// [`TooFewReplicas`]($crate::AcquireError::TooFewReplicas), and no wait policy tries again. Without this option a
         /// grant counts as soon as the server has it. Renewals and extensions are not confirmed.
         ///
         /// This narrows what a failover can lose and does not close it: a replica without the grant may be the one that
@@ -212,7 +212,7 @@ impl Options {
     /// Checks that all options are in range, and returns the ttl.
     pub(crate) fn check(&self) -> Result<Ttl, InvalidInput> {
         let ttl = self.length();
-        if let Some(Wait::Retries { jitter_percent, .. }) = self.wait
+        if let Some(Wait::Poll { jitter_percent, .. }) = self.wait
             && jitter_percent > 100
         {
             return Err(InvalidInput::new(format!(
@@ -330,7 +330,7 @@ mod tests {
     fn options_out_of_range_are_refused_with_what_would_be_right() {
         let second = Duration::from_secs(1);
         let shorter = || Options::default().ttl(second);
-        let jitter = Wait::Retries {
+        let jitter = Wait::Poll {
             count: None,
             delay: second,
             jitter_percent: 101,
@@ -338,8 +338,8 @@ mod tests {
         for (options, says) in [
             (Options::default().ttl(Duration::ZERO), "10 ms to 30 days"),
             (Options::default().max_hold(second), "at least as long"),
-            (Options::default().why("x".repeat(201)), "at most 200"),
-            (Options::default().why("a\nb"), "control"),
+            (Options::default().note("x".repeat(201)), "at most 200"),
+            (Options::default().note("a\nb"), "control"),
             (Options::default().wait(jitter), "0 to 100"),
             (shorter().min_replicas(0, second / 2), "at least one"),
             (shorter().fsynced(false, 0, second / 2), "at least one"),

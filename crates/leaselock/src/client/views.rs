@@ -39,7 +39,7 @@ impl Operation for Inspect<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock).key(self.keys.queue());
-        call.key(self.keys.fence()).key(self.keys.why());
+        call.key(self.keys.fence()).key(self.keys.note());
     }
 
     fn decode(answer: &Answer) -> Result<Inspected, Malformed> {

@@ -19,7 +19,7 @@ impl Operation for Note<'_> {
     const SCRIPT: fn() -> &'static Script = || script!("mutex/note");
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock).key(self.keys.why());
+        call.key(&self.keys.lock).key(self.keys.note());
         call.arg(self.token).arg(self.text).arg(self.ttl.as_ms());
     }
 

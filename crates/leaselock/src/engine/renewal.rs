@@ -235,7 +235,7 @@ impl Renewal {
 
     /// At the end of the longest hold the store still holds the key: the lease is given up for the holder.
     fn give_back_after_hold(&self, kept: &LeaseRecord, reason: LostReason) {
-        if reason == LostReason::HoldOver {
+        if reason == LostReason::MaxHoldReached {
             let owed = PendingCleanup::release(
                 kept.keys.clone(),
                 kept.token.clone(),

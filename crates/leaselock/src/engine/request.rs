@@ -10,18 +10,18 @@ use crate::base::ttl::Ttl;
 
 /// 50 ms between two tries of the retry policy, with half of it as jitter, so that hosts started by the same clock do
 /// not try in step.
-pub const RETRY_DELAY: Duration = Duration::from_millis(50);
+pub const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Half the delay, either way.
-pub const RETRY_JITTER_PERCENT: u8 = 50;
+pub const DEFAULT_RETRY_JITTER_PERCENT: u8 = 50;
 
 /// How long an acquisition waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
     /// Not at all.
-    No,
+    Never,
     /// Tries again, without a place in line: newcomers and waiters in line go first.
-    Retries {
+    Poll {
         /// How often after the first try; `None` for ever.
         count: Option<u32>,
         /// The pause between two tries.
@@ -30,7 +30,7 @@ pub enum Wait {
         jitter_percent: u8,
     },
     /// In line, for so long.
-    Within(Duration),
+    Timeout(Duration),
     /// In line, for ever. Fails after 2 s when the store never answered.
     Forever,
 }
@@ -38,10 +38,10 @@ pub enum Wait {
 impl Wait {
     /// Tries `count` times more, with the default delay and jitter.
     pub const fn retries(count: u32) -> Self {
-        Wait::Retries {
+        Wait::Poll {
             count: Some(count),
-            delay: RETRY_DELAY,
-            jitter_percent: RETRY_JITTER_PERCENT,
+            delay: DEFAULT_RETRY_DELAY,
+            jitter_percent: DEFAULT_RETRY_JITTER_PERCENT,
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::client::options::{Options, setters};
 #[cfg(feature = "redis")]
 use crate::client::quorum::Quorum;
 use crate::client::state::ClientState;
-use crate::engine::lease::{Held, Lease};
+use crate::engine::lease::{Lease, LeaseView};
 use crate::engine::request::Wait;
 use crate::engine::wait::attempt::Acquisition;
 use crate::engine::wait::schedule;
@@ -36,7 +36,7 @@ pub struct Mutex {
 /// What a body under a lease came to.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Ran<T> {
+pub struct RunResult<T> {
     /// What the body returned.
     pub value: T,
     /// Whether the release was confirmed. After `NotHeld`, others may have held the lock before the body had ended.
@@ -96,11 +96,11 @@ impl Mutex {
     /// # let client = leaselock::Client::connect("mem:")?;
     /// use leaselock::Preset;
     ///
-    /// let mutex = client.mutex("job").like(Preset::REDIS_SEMAPHORE);
+    /// let mutex = client.mutex("job").preset(Preset::REDIS_SEMAPHORE);
     /// assert_eq!(mutex.name(), Some("mutex:job"));
     /// # Ok::<_, leaselock::InvalidInput>(())
     /// ```
-    pub fn like(mut self, preset: Preset) -> Self {
+    pub fn preset(mut self, preset: Preset) -> Self {
         self.name = self.name.and_then(|name| match self.options.like {
             None => preset.mutex_for(name.as_str()),
             Some(first) => Err(InvalidInput::new(format!(
@@ -123,7 +123,7 @@ impl Mutex {
     ///
     /// # Errors
     /// [`InvalidInput`] says what would be right. Nothing is sent.
-    pub fn checked(self) -> Result<Self, InvalidInput> {
+    pub fn validate(self) -> Result<Self, InvalidInput> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         self.state.request(name, &self.options)?;
         Ok(self)
@@ -156,7 +156,11 @@ impl Mutex {
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
     pub async fn try_acquire(&self) -> Result<Option<Lease>, AcquireError> {
-        match self.acquisition()?.run(Wait::No, &self.state.groups).await {
+        match self
+            .acquisition()?
+            .run(Wait::Never, &self.state.groups)
+            .await
+        {
             Ok(lease) => Ok(Some(lease)),
             Err(AcquireError::StillBusy { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -193,14 +197,14 @@ impl Mutex {
     /// [`AcquireError::StillBusy`] when others held it to the end; nothing of ours is in line then.
     pub async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
         self.acquisition()?
-            .run(Wait::Within(limit), &self.state.groups)
+            .run(Wait::Timeout(limit), &self.state.groups)
             .await
     }
 
     /// Looks whether anybody holds the lock, and never takes it. `Ok(None)`: nobody did.
     ///
     /// # Waiting
-    /// With [`Wait::Retries`], looks again while it is held, as often as the policy says; with [`Wait::Within`] until
+    /// With [`Wait::Poll`], looks again while it is held, as often as the policy says; with [`Wait::Timeout`] until
     /// the time is over; otherwise one look. `Ok(Some(_))` is whoever held it at the last look.
     ///
     /// # Cancel safety
@@ -208,18 +212,18 @@ impl Mutex {
     ///
     /// # Errors
     /// [`InspectError`]: it is not known whether anybody holds it.
-    pub async fn check(&self) -> Result<Option<Holder>, InspectError> {
+    pub async fn holder(&self) -> Result<Option<Holder>, InspectError> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
         self.options.check()?;
         let clock = &self.state.engine.clock;
         let (mut left, delay, percent, end) = match self.options.patience() {
-            Wait::No | Wait::Forever => (Some(0), Duration::ZERO, 0, None),
-            Wait::Retries {
+            Wait::Never | Wait::Forever => (Some(0), Duration::ZERO, 0, None),
+            Wait::Poll {
                 count,
                 delay,
                 jitter_percent,
             } => (count, delay, jitter_percent, None),
-            Wait::Within(limit) => (None, CHECK_EVERY, 20, Some(clock.now().plus(limit))),
+            Wait::Timeout(limit) => (None, CHECK_EVERY, 20, Some(clock.now().plus(limit))),
         };
         loop {
             let holder = match look(&self.state.engine, self.options.protocol, name).await? {
@@ -258,9 +262,9 @@ impl Mutex {
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
-    pub async fn run<T, F, Fut>(&self, body: F) -> Result<Ran<T>, RunError>
+    pub async fn run<T, F, Fut>(&self, body: F) -> Result<RunResult<T>, RunError>
     where
-        F: FnOnce(Held) -> Fut,
+        F: FnOnce(LeaseView) -> Fut,
         Fut: Future<Output = T>,
     {
         let lease = self.acquire().await?;
@@ -274,7 +278,7 @@ impl Mutex {
         };
         let value = outcome?;
         let released = lease.release().await;
-        Ok(Ran { value, released })
+        Ok(RunResult { value, released })
     }
 }
 
@@ -306,7 +310,7 @@ pub(crate) const SCRIPTS: Scripts = &[
     crate::engine::ballot::many::WithdrawMany::SCRIPT,
 ];
 
-/// How often [`Mutex::check`] looks while it waits for a time.
+/// How often [`Mutex::holder`] looks while it waits for a time.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 /// A key is gone one millisecond after its time.
 const AFTER_END: Duration = Duration::from_millis(2);

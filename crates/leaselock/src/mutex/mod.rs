@@ -6,4 +6,4 @@ mod tests;
 
 #[cfg(feature = "redis")]
 pub(crate) use self::lock::SCRIPTS;
-pub use self::lock::{Mutex, Ran, RunError};
+pub use self::lock::{Mutex, RunError, RunResult};

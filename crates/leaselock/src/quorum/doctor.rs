@@ -7,7 +7,7 @@ use super::group::QuorumStore;
 use super::member::Member;
 use super::tally::majority;
 use crate::base::error::StoreError;
-use crate::store::report::{Check, Fit, Kept, NodeReport, Promise, Report};
+use crate::store::report::{Finding, Guarantee, GuaranteeStatus, NodeReport, Report, Verdict};
 
 impl QuorumStore {
     /// Examines every node. One that does not reply is a finding and not an error.
@@ -40,48 +40,53 @@ impl QuorumStore {
         Ok(report)
     }
 
-    fn promises(&self, answered: usize) -> Vec<Promise> {
+    fn promises(&self, answered: usize) -> Vec<Guarantee> {
         let (nodes, needed) = (self.nodes.len(), majority(self.nodes.len()));
         let spare = answered.saturating_sub(needed);
         let had = if answered < needed {
-            Promise::new(
-                Kept::No,
+            Guarantee::new(
+                GuaranteeStatus::No,
                 "no lock can be had until a majority of the nodes answers",
             )
         } else {
             let text = format!("locks can be had while {spare} more of the {nodes} nodes are down");
-            Promise::new(Kept::Yes, text)
+            Guarantee::new(GuaranteeStatus::Yes, text)
         };
         let restart = if self.common.terms.delayed_restart {
             let text = "a node that restarts without its data lets no second holder in: it stays out of votes for the \
                         longest ttl";
-            Promise::new(Kept::Yes, text)
+            Guarantee::new(GuaranteeStatus::Yes, text)
         } else {
             let text = "nodes vote at once after a restart: one that has lost its data may let a second holder in";
-            Promise::new(Kept::Unknown, text)
+            Guarantee::new(GuaranteeStatus::Unknown, text)
         };
         let order = "nobody is served in any order: there is no line on several servers";
-        vec![had, restart, Promise::new(Kept::No, order)]
+        vec![had, restart, Guarantee::new(GuaranteeStatus::No, order)]
     }
 
     /// Reports whether it is a server of its own, and whether it votes.
-    async fn identity(&self, at: usize, node: &Member, within: Duration) -> Vec<Check> {
+    async fn identity(&self, at: usize, node: &Member, within: Duration) -> Vec<Finding> {
         let terms = &self.common.terms;
         let Ok((birth, _)) = node.birth(self.until(within)).await else {
             let advice = "allow this user INFO: without it a restart is not noticed";
             let found = "does not say which server it is and since when";
             let fit = if terms.delayed_restart {
-                Fit::Unfit
+                Verdict::Unfit
             } else {
-                Fit::Warn
+                Verdict::Warn
             };
-            return vec![Check::new("vote", found, fit, Some(advice))];
+            return vec![Finding::new("vote", found, fit, Some(advice))];
         };
         let mut checks = Vec::new();
         if let Some(twin) = self.common.twin(at) {
             let found = format!("the same server as {}", self.nodes[twin].store.describe());
             let advice = "name another server: one that is listed twice has one vote";
-            checks.push(Check::new("identity", found, Fit::Unfit, Some(advice)));
+            checks.push(Finding::new(
+                "identity",
+                found,
+                Verdict::Unfit,
+                Some(advice),
+            ));
         }
         let out = birth.stays_out(terms.longest, terms.drift, super::group::CLOCK.now());
         checks.push(voting(out, terms.delayed_restart));
@@ -89,49 +94,49 @@ impl QuorumStore {
     }
 }
 
-fn voting(out: Duration, delayed_restart: bool) -> Check {
+fn voting(out: Duration, delayed_restart: bool) -> Finding {
     if !delayed_restart {
         let advice = "only for servers that keep every write across a crash (appendfsync always)";
-        return Check::new(
+        return Finding::new(
             "vote",
             "votes at once after a restart",
-            Fit::Warn,
+            Verdict::Warn,
             Some(advice),
         );
     }
     if out.is_zero() {
-        return Check::new("vote", "votes", Fit::Fit, None);
+        return Finding::new("vote", "votes", Verdict::Fit, None);
     }
     let found = format!("came up lately and votes in {} s", out.as_secs() + 1);
-    Check::new(
+    Finding::new(
         "vote",
         found,
-        Fit::Warn,
+        Verdict::Warn,
         Some("wait: it may have forgotten what it granted"),
     )
 }
 
-fn silent(why: &str) -> Check {
+fn silent(why: &str) -> Finding {
     let advice = "bring it back: the others can spare fewer now";
-    Check::new("reachable", why, Fit::Warn, Some(advice))
+    Finding::new("reachable", why, Verdict::Warn, Some(advice))
 }
 
-fn together(answered: usize, nodes: usize) -> Check {
+fn together(answered: usize, nodes: usize) -> Finding {
     let needed = majority(nodes);
     let found = format!("{answered} of {nodes} nodes answer, {needed} are needed");
     let (fit, advice) = match answered {
-        all if all == nodes => (Fit::Fit, None),
-        enough if enough > needed => (Fit::Warn, Some("bring the others back")),
+        all if all == nodes => (Verdict::Fit, None),
+        enough if enough > needed => (Verdict::Warn, Some("bring the others back")),
         just if just == needed => (
-            Fit::Warn,
+            Verdict::Warn,
             Some("bring the others back: one more and no lock can be had"),
         ),
         _ => (
-            Fit::Unfit,
+            Verdict::Unfit,
             Some("no lock can be had: bring the others back"),
         ),
     };
-    Check::new("quorum", found, fit, advice)
+    Finding::new("quorum", found, fit, advice)
 }
 
 #[cfg(test)]
@@ -141,11 +146,11 @@ mod tests {
     #[test]
     fn a_majority_must_answer_and_every_further_failure_is_counted() {
         for (answered, nodes, expected) in [
-            (5, 5, Fit::Fit),
-            (4, 5, Fit::Warn),
-            (3, 5, Fit::Warn),
-            (2, 5, Fit::Unfit),
-            (1, 1, Fit::Fit),
+            (5, 5, Verdict::Fit),
+            (4, 5, Verdict::Warn),
+            (3, 5, Verdict::Warn),
+            (2, 5, Verdict::Unfit),
+            (1, 1, Verdict::Fit),
         ] {
             let fit = together(answered, nodes).fit;
             assert_eq!(fit, expected, "{answered} of {nodes}");

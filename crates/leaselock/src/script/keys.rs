@@ -69,7 +69,7 @@ impl MutexKeys {
     }
 
     /// Returns the key of the holder's note.
-    pub(crate) fn why(&self) -> SideKey<'_> {
+    pub(crate) fn note(&self) -> SideKey<'_> {
         self.beside("why")
     }
 
@@ -211,7 +211,7 @@ mod tests {
                 k.queue().to_string(),
                 k.waiters().to_string(),
                 k.fence().to_string(),
-                k.why().to_string(),
+                k.note().to_string(),
             ]
         };
         for key in all(&plain) {
@@ -229,7 +229,7 @@ mod tests {
                 keys.queue().to_string(),
                 keys.waiters().to_string(),
                 keys.fence().to_string(),
-                keys.why().to_string(),
+                keys.note().to_string(),
             ] {
                 assert_eq!(slot_tag(&key), "foo".trim_start_matches(' '), "{key}");
             }

@@ -2,7 +2,7 @@
 
 /// Whether something is fit for locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fit {
+pub enum Verdict {
     /// Good for locks.
     Fit,
     /// Works, with a weakness that the advice names.
@@ -14,25 +14,25 @@ pub enum Fit {
 /// One finding of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Check {
+pub struct Finding {
     /// What was checked, such as `eviction policy`.
     pub topic: String,
     /// What was found.
     pub found: String,
     /// Whether that is fit for locks.
-    pub fit: Fit,
+    pub fit: Verdict,
     /// What to change; `None` when nothing needs a change.
     pub advice: Option<String>,
 }
 
-impl Check {
+impl Finding {
     pub(crate) fn new(
         topic: &str,
         found: impl Into<String>,
-        fit: Fit,
+        fit: Verdict,
         advice: Option<&str>,
     ) -> Self {
-        Check {
+        Finding {
             topic: topic.to_owned(),
             found: found.into(),
             fit,
@@ -41,20 +41,20 @@ impl Check {
     }
 
     pub(crate) fn fit(topic: &str, found: impl Into<String>) -> Self {
-        Check::new(topic, found, Fit::Fit, None)
+        Finding::new(topic, found, Verdict::Fit, None)
     }
 
     pub(crate) fn warn(topic: &str, found: impl Into<String>, advice: impl AsRef<str>) -> Self {
-        Check::new(topic, found, Fit::Warn, Some(advice.as_ref()))
+        Finding::new(topic, found, Verdict::Warn, Some(advice.as_ref()))
     }
 
     pub(crate) fn unfit(topic: &str, found: impl Into<String>, advice: impl AsRef<str>) -> Self {
-        Check::new(topic, found, Fit::Unfit, Some(advice.as_ref()))
+        Finding::new(topic, found, Verdict::Unfit, Some(advice.as_ref()))
     }
 }
 
 /// Reports how often the clock jumped, and by how much last.
-pub(crate) fn clock_jumps(jumps: u64, last_ms: Option<i64>) -> Option<Check> {
+pub(crate) fn clock_jumps(jumps: u64, last_ms: Option<i64>) -> Option<Finding> {
     let last_ms = last_ms?;
     let way = if last_ms < 0 { "back" } else { "forward" };
     let found = format!(
@@ -69,13 +69,13 @@ pub(crate) fn clock_jumps(jumps: u64, last_ms: Option<i64>) -> Option<Check> {
         "leases that were held then ended early, and others may have got their locks: let NTP slew the server's clock \
          instead of stepping it"
     };
-    Some(Check::warn("clock jumps", found, advice))
+    Some(Finding::warn("clock jumps", found, advice))
 }
 
 /// Whether the present set-up keeps a promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Kept {
+pub enum GuaranteeStatus {
     /// It does, as far as the settings can tell.
     Yes,
     /// It does not.
@@ -87,32 +87,32 @@ pub enum Kept {
 /// One sentence about what the present set-up can or cannot promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Promise {
-    /// The sentence. With [`Kept::No`] it says what may happen instead.
+pub struct Guarantee {
+    /// The sentence. With [`GuaranteeStatus::No`] it says what may happen instead.
     pub text: String,
     /// Whether the set-up keeps it.
-    pub kept: Kept,
+    pub kept: GuaranteeStatus,
 }
 
-impl Promise {
-    pub(crate) fn new(kept: Kept, text: impl Into<String>) -> Self {
-        Promise {
+impl Guarantee {
+    pub(crate) fn new(kept: GuaranteeStatus, text: impl Into<String>) -> Self {
+        Guarantee {
             text: text.into(),
             kept,
         }
     }
 
     pub(crate) fn kept(text: impl Into<String>) -> Self {
-        Promise::new(Kept::Yes, text)
+        Guarantee::new(GuaranteeStatus::Yes, text)
     }
 
     pub(crate) fn broken(text: impl Into<String>) -> Self {
-        Promise::new(Kept::No, text)
+        Guarantee::new(GuaranteeStatus::No, text)
     }
 
     #[cfg(feature = "redis")]
     pub(crate) fn unknown(text: impl Into<String>) -> Self {
-        Promise::new(Kept::Unknown, text)
+        Guarantee::new(GuaranteeStatus::Unknown, text)
     }
 }
 
@@ -123,7 +123,7 @@ pub struct NodeReport {
     /// The server's description, without secrets.
     pub store: String,
     /// Its findings.
-    pub checks: Vec<Check>,
+    pub checks: Vec<Finding>,
 }
 
 /// All findings about a store.
@@ -133,15 +133,15 @@ pub struct Report {
     /// The store's description, without secrets.
     pub store: String,
     /// The findings; with several servers those that concern them together.
-    pub checks: Vec<Check>,
+    pub checks: Vec<Finding>,
     /// The report of each of several servers; empty when there is one.
     pub nodes: Vec<NodeReport>,
     /// What this set-up can and cannot promise, in sentences.
-    pub promises: Vec<Promise>,
+    pub promises: Vec<Guarantee>,
 }
 
 impl Report {
-    pub(crate) fn new(store: String, checks: Vec<Check>, promises: Vec<Promise>) -> Self {
+    pub(crate) fn new(store: String, checks: Vec<Finding>, promises: Vec<Guarantee>) -> Self {
         Report {
             store,
             checks,
@@ -156,6 +156,6 @@ impl Report {
         self.checks
             .iter()
             .chain(nodes)
-            .all(|check| check.fit < Fit::Unfit)
+            .all(|check| check.fit < Verdict::Unfit)
     }
 }

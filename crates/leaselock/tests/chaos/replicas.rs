@@ -33,9 +33,9 @@ fn client(server: &Server, within: Option<Duration>) -> Client {
 
 /// It was refused because no replica has it, and nothing is held.
 async fn refused(client: &Client, name: &str, outcome: Result<leaselock::Lease, AcquireError>) {
-    let Err(AcquireError::TooFewCopies {
-        wanted: 1,
-        answered: 0,
+    let Err(AcquireError::TooFewReplicas {
+        required: 1,
+        confirmed: 0,
         ..
     }) = outcome
     else {

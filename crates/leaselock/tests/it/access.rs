@@ -1,6 +1,6 @@
 //! The users of docs/access.md: each may do what its role needs, and nothing else.
 
-use leaselock::{BreakError, BreakTerms, Client, ErrorKind, Fit, Holding};
+use leaselock::{BreakError, BreakOptions, Client, ErrorKind, Holding, Verdict};
 use testkit::resp::Connection;
 use testkit::{Server, Value};
 
@@ -144,7 +144,7 @@ const FOR_NOBODY_SINCE_SEVEN: &[&[&str]] = &[
 async fn a_locker_may_take_wait_and_give_back_and_nothing_else() {
     let site = Site::with(&["locker"]);
     let [one, two] = [0, 1].map(|_| site.client("locker"));
-    let mutex = one.mutex("job").ttl(LONG).why("a note");
+    let mutex = one.mutex("job").ttl(LONG).note("a note");
     let lease = mutex.acquire().await.unwrap();
     let next = waiter(&two, "job", LONG);
     in_line(&two, "job", 1).await;
@@ -199,20 +199,20 @@ async fn an_observer_sees_every_lock_of_its_prefix_and_changes_none() {
     let lease = holder
         .mutex("job")
         .ttl(LONG)
-        .why("a note")
+        .note("a note")
         .acquire()
         .await
         .unwrap();
     let _waiting = waiter(&site.client("locker"), "job", LONG);
     in_line(&observer, "job", 1).await;
     assert_eq!(observer.list("*").await.unwrap().len(), 1);
-    assert!(observer.mutex("job").check().await.unwrap().is_some());
+    assert!(observer.mutex("job").holder().await.unwrap().is_some());
     let report = observer.doctor().await.unwrap();
     assert!(report.is_fit(), "{report:#?}");
     let unread: Vec<_> = report
         .checks
         .iter()
-        .filter(|check| check.fit == Fit::Warn)
+        .filter(|check| check.fit == Verdict::Warn)
         .collect();
     assert!(
         unread.iter().any(|check| check.topic == "CONFIG"),
@@ -222,7 +222,7 @@ async fn an_observer_sees_every_lock_of_its_prefix_and_changes_none() {
     let refused = soon(observer.mutex("free").ttl(LONG).try_acquire()).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("the user may not do this"), "{refused}");
-    let broken = observer.break_lease("job", BreakTerms::default()).await;
+    let broken = observer.break_lease("job", BreakOptions::default()).await;
     let Err(BreakError::Store(error)) = broken else {
         panic!("{broken:?}")
     };
@@ -252,7 +252,7 @@ async fn an_admin_breaks_locks_and_is_told_all_that_the_doctor_asks() {
     let _lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
     assert_eq!(admin.list("*").await.unwrap().len(), 1);
     admin
-        .break_lease("job", BreakTerms::default())
+        .break_lease("job", BreakOptions::default())
         .await
         .unwrap();
     admin

@@ -3,7 +3,7 @@
 use std::sync::mpsc::channel;
 
 use leaselock::blocking::Client;
-use leaselock::{AcquireError, BreakTerms, Holding, LostReason, RunError, StrictStatus};
+use leaselock::{AcquireError, BreakOptions, Holding, LostReason, RunError, StrictStatus};
 use testkit::{Server, wait_until};
 
 use crate::support::{LONG, PATIENCE, leftovers, millis};
@@ -18,13 +18,13 @@ fn rig() -> (Server, Client, Client) {
 #[test]
 fn the_words_of_the_async_front_mean_the_same() {
     let (server, one, two) = rig();
-    let mutex = one.mutex("job").ttl(LONG).why("a note");
+    let mutex = one.mutex("job").ttl(LONG).note("a note");
     let lease = mutex.try_acquire().unwrap().unwrap();
     assert!(two.mutex("job").try_acquire().unwrap().is_none());
     let busy = two.mutex("job").acquire_within(millis(10)).unwrap_err();
     assert!(matches!(busy, AcquireError::StillBusy { .. }), "{busy:?}");
     assert_eq!(
-        two.mutex("job").check().unwrap().unwrap().fence,
+        two.mutex("job").holder().unwrap().unwrap().fence,
         lease.fence()
     );
     assert!(matches!(
@@ -39,7 +39,7 @@ fn the_words_of_the_async_front_mean_the_same() {
     attached.extend(LONG).unwrap();
     attached.release().unwrap();
     let lease = one.mutex("job").acquire().unwrap();
-    two.break_lease("job", BreakTerms::default()).unwrap();
+    two.break_lease("job", BreakOptions::default()).unwrap();
     assert!(lease.release().is_err());
     drop(one.mutex("job").ttl(LONG).acquire().unwrap());
     assert!(one.close().unconfirmed == 0 && leftovers(&server).is_empty());
@@ -78,9 +78,9 @@ fn lost_within_waits_for_the_loss_and_no_longer() {
     assert_eq!(lease.lost_within(millis(10)), None);
     let (told, hears) = channel();
     lease.on_lost(move |lost| told.send(lost).unwrap());
-    two.break_lease("job", BreakTerms::default()).unwrap();
+    two.break_lease("job", BreakOptions::default()).unwrap();
     let lost = lease.lost_within(PATIENCE).unwrap();
-    assert_eq!(lost.reason, LostReason::Vanished);
+    assert_eq!(lost.reason, LostReason::KeyMissing);
     assert_eq!(hears.recv_timeout(PATIENCE).unwrap(), lost);
     assert_eq!(lease.lost_within(LONG), Some(lost), "it stays lost");
 }
@@ -92,7 +92,7 @@ fn on_lost_is_called_for_a_release_too_and_once() {
     let (told, hears) = channel();
     lease.on_lost(move |lost| told.send(lost.reason).unwrap());
     lease.release().unwrap();
-    assert_eq!(hears.recv_timeout(PATIENCE), Ok(LostReason::GivenUp));
+    assert_eq!(hears.recv_timeout(PATIENCE), Ok(LostReason::Released));
     assert!(
         hears.recv_timeout(PATIENCE).is_err(),
         "and then its sender is gone"
@@ -106,15 +106,15 @@ fn run_releases_after_the_body_and_says_when_the_lease_was_gone() {
     let ran = mutex.run(|lease| lease.is_held()).unwrap();
     assert!(ran.value && ran.released.is_ok());
     let lost = mutex.run(|lease| {
-        two.break_lease("job", BreakTerms::default()).unwrap();
+        two.break_lease("job", BreakOptions::default()).unwrap();
         wait_until(PATIENCE, "the body sees it", || !lease.is_held());
     });
-    assert!(matches!(lost, Err(RunError::Lost(lost)) if lost.reason == LostReason::Vanished));
+    assert!(matches!(lost, Err(RunError::Lost(lost)) if lost.reason == LostReason::KeyMissing));
     let panics =
         std::panic::AssertUnwindSafe(|| mutex.run(|_| std::panic::panic_any("on purpose")));
     assert!(
         std::panic::catch_unwind(panics)
-            .map(|ran: Result<leaselock::Ran<()>, _>| ran.is_ok())
+            .map(|ran: Result<leaselock::RunResult<()>, _>| ran.is_ok())
             .is_err()
     );
     wait_until(PATIENCE, "the panic released it", || {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::{BreakTerms, Client, Fit, Holding, Lease, LostReason};
+use leaselock::{BreakOptions, Client, Holding, Lease, LostReason, Verdict};
 use testkit::Server;
 
 use crate::support::{eventually, soon};
@@ -28,7 +28,7 @@ async fn set(by_ms: i64) -> (Server, Client, Lease) {
 async fn do_something(client: &Client, what: &str) {
     match what {
         "inspect" => drop(client.inspect("other").await.unwrap()),
-        "break" => drop(client.break_lease("other", BreakTerms::default()).await),
+        "break" => drop(client.break_lease("other", BreakOptions::default()).await),
         "acquire" => drop(client.mutex("other").acquire().await.unwrap()),
         _ => unreachable!(),
     }
@@ -40,7 +40,7 @@ async fn when_the_clock_goes_forward_holders_learn_of_their_loss_by_whatever_is_
         let (_server, client, lease) = set(DAY_MS).await;
         do_something(&client, what).await;
         let lost = soon(lease.lost()).await;
-        assert_eq!(lost.reason, LostReason::Vanished, "{what}");
+        assert_eq!(lost.reason, LostReason::KeyMissing, "{what}");
         let stats = client.stats();
         assert_eq!(stats.clock_jumps, 1, "{what}");
         let by_ms = stats.last_clock_jump_ms.unwrap();
@@ -57,7 +57,7 @@ async fn an_extension_that_finds_its_lease_gone_makes_the_others_be_verified() {
     server.set_clock_offset_ms(DAY_MS);
     lease.extend(HOURS).await.unwrap_err();
     let lost = soon(other.lost()).await;
-    assert_eq!(lost.reason, LostReason::Vanished);
+    assert_eq!(lost.reason, LostReason::KeyMissing);
     assert_eq!(client.stats().clock_jumps, 1);
 }
 
@@ -83,7 +83,7 @@ async fn when_the_clock_goes_back_leases_are_verified_and_the_stuck_lock_has_a_n
         .iter()
         .find(|check| check.topic == "clock jumps")
         .unwrap();
-    assert_eq!(check.fit, Fit::Warn);
+    assert_eq!(check.fit, Verdict::Warn);
     assert!(
         check.advice.as_ref().unwrap().contains("leaselock break"),
         "{check:?}"

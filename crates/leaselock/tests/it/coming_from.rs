@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use leaselock::{BreakTerms, Client, Lease, Mutex, Wait};
+use leaselock::{BreakOptions, Client, Lease, Mutex, Wait};
 use testkit::Server;
 
 use crate::support::{LONG, millis};
@@ -45,14 +45,14 @@ impl Rig {
 
     /// Takes the lock from its holder, as an expiry would.
     async fn take_away(&self) {
-        let terms = BreakTerms::default();
+        let terms = BreakOptions::default();
         self.two.break_lease("job", terms).await.unwrap();
     }
 }
 
 /// So many tries beyond the first, a moment apart.
 fn tries(count: u32) -> Wait {
-    Wait::Retries {
+    Wait::Poll {
         count: Some(count),
         delay: millis(1),
         jitter_percent: 0,

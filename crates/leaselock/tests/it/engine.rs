@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 
 use leaselock::{
-    BreakError, BreakTerms, Broken, Client, ClientBuilder, Closed, DetachedLease, Handle, Held,
-    InspectError, Inspection, Mutex, Quorum,
+    BreakError, BreakOptions, BreakOutcome, Client, ClientBuilder, CloseReport, DetachedLease,
+    Handle, InspectError, Inspection, LeaseView, Mutex, Quorum,
 };
 use testkit::sentinels::{SERVICE, Sentinels};
 #[cfg(feature = "tls")]
@@ -74,7 +74,7 @@ impl Locks {
         each!(self, one => one.id())
     }
 
-    pub(crate) fn held(&self) -> Vec<Held> {
+    pub(crate) fn held(&self) -> Vec<LeaseView> {
         each!(self, one => one.held())
     }
 
@@ -94,8 +94,8 @@ impl Locks {
     pub(crate) async fn break_lease(
         &self,
         name: &str,
-        terms: BreakTerms,
-    ) -> Result<Broken, BreakError> {
+        terms: BreakOptions,
+    ) -> Result<BreakOutcome, BreakError> {
         each!(self, one => one.break_lease(name, terms).await)
     }
 
@@ -103,7 +103,7 @@ impl Locks {
         each!(self, one => one.attach(handle))
     }
 
-    pub(crate) async fn close(&self) -> Closed {
+    pub(crate) async fn close(&self) -> CloseReport {
         each!(self, one => one.close().await)
     }
 }

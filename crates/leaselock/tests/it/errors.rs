@@ -41,15 +41,15 @@ async fn errors_about_a_lock_name_it() {
     let client = Client::connect(&server.url()).unwrap();
     let mutex = client.mutex("nightly/report").ttl(LONG);
     let free = client
-        .break_lease("nightly/report", BreakTerms::default())
+        .break_lease("nightly/report", BreakOptions::default())
         .await;
     let held = mutex.acquire().await.unwrap();
     let busy = mutex.acquire_within(millis(1)).await;
-    let terms = BreakTerms::default().only(Fence::new(1));
+    let terms = BreakOptions::default().only(Fence::new(1));
     let changed = client.break_lease("nightly/report", terms).await;
     server.cli(&["SET", "nightly/report", "theirs"]);
     let foreign = client
-        .break_lease("nightly/report", BreakTerms::default())
+        .break_lease("nightly/report", BreakOptions::default())
         .await;
     let extended = held.extend(LONG).await;
     let lost = soon(held.lost()).await;
@@ -79,7 +79,7 @@ async fn neither_password_nor_token_is_ever_shown() {
     let builder = Client::builder().url(&server.url());
     let mut shown = format!("{builder:?} {builder:#?}");
     let client = builder.build().unwrap();
-    let mutex = client.mutex("job").ttl(LONG).why("a note");
+    let mutex = client.mutex("job").ttl(LONG).note("a note");
     shown += &format!("{client:?} {client:#?} {mutex:?} {mutex:#?}");
     let lease = mutex.acquire().await.unwrap();
     let token = server.cli(&["GET", "job"]).text().unwrap().to_owned();

@@ -61,13 +61,17 @@ async fn each_side_keeps_the_other_out_under_the_key_of_the_library() {
         if preset.protocol() != Protocol::Native {
             continue; // they have a test of their own
         }
-        let mutex = client.mutex("job").ttl(LONG).wait(Wait::No).like(preset);
+        let mutex = client
+            .mutex("job")
+            .ttl(LONG)
+            .wait(Wait::Never)
+            .preset(preset);
         assert_eq!(mutex.name(), Some(key), "{library}");
         let set = |value| server.cli(&["SET", key, value, "NX", "PX", "60000"]);
 
         assert_eq!(set("theirs").text(), Some("OK"), "{library}");
         assert!(mutex.try_acquire().await.unwrap().is_none(), "{library}");
-        assert!(mutex.check().await.unwrap().unwrap().foreign, "{library}");
+        assert!(mutex.holder().await.unwrap().unwrap().foreign, "{library}");
         let released = server.cli(&["EVAL", RELEASE, "1", key, "theirs"]);
         assert_eq!(released.integer(), Some(1), "{library}");
 
@@ -99,7 +103,11 @@ async fn a_preset_brings_the_protocol_of_its_library() {
         (Preset::REDISSON, "job", &["HSET", "job", "6ba7b810:1", "1"]),
     ];
     for (preset, key, theirs) in cases {
-        let mutex = client.mutex("job").ttl(LONG).wait(Wait::No).like(preset);
+        let mutex = client
+            .mutex("job")
+            .ttl(LONG)
+            .wait(Wait::Never)
+            .preset(preset);
         let held = server.cli(theirs);
         assert!(
             held.integer() == Some(1) || held.text() == Some("OK"),
@@ -107,7 +115,7 @@ async fn a_preset_brings_the_protocol_of_its_library() {
         );
         server.cli(&["PEXPIRE", key, "60000"]);
         assert!(mutex.try_acquire().await.unwrap().is_none(), "{preset}");
-        assert!(mutex.check().await.unwrap().is_some(), "{preset}");
+        assert!(mutex.holder().await.unwrap().is_some(), "{preset}");
         server.cli(&["DEL", key]);
 
         let lease = mutex.try_acquire().await.unwrap().unwrap();
@@ -147,7 +155,7 @@ async fn a_library_that_compares_the_first_22_characters_never_takes_ours() {
         redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
         return 1";
     let (server, client) = rig().await;
-    let mutex = client.mutex("job").ttl(LONG).like(Preset::BSM_REDISLOCK);
+    let mutex = client.mutex("job").ttl(LONG).preset(Preset::BSM_REDISLOCK);
     let obtain = |value: &str| server.cli(&["EVAL", OBTAIN, "1", "job", value, "60000"]);
     let mut heads = Vec::new();
     for _ in 0..3 {
@@ -166,7 +174,7 @@ async fn a_library_that_compares_the_first_22_characters_never_takes_ours() {
 #[tokio::test]
 async fn the_librarys_ttl_and_wait_hold_where_nothing_else_is_set() {
     let (server, client) = rig().await;
-    let lease = client.mutex("job").like(Preset::GUIDE).acquire().await;
+    let lease = client.mutex("job").preset(Preset::GUIDE).acquire().await;
     assert_eq!(lease.as_ref().unwrap().ttl(), Duration::from_secs(30));
     assert!(pttl(&server, "lock:job") > 29_000);
     // In whatever order, and also when it is a default of the client.
@@ -175,14 +183,14 @@ async fn the_librarys_ttl_and_wait_hold_where_nothing_else_is_set() {
     let builder = Client::builder().url(&server.url()).defaults(defaults);
     let careful = builder.build().unwrap();
     for (mutex, expected) in [
-        (client.mutex("a").ttl(own).like(Preset::GUIDE), own),
-        (client.mutex("b").like(Preset::GUIDE).ttl(own), own),
-        (careful.mutex("c").like(Preset::GUIDE), own),
-        (client.mutex("d").like(Preset::REDIS_PY), leaselock::TTL),
+        (client.mutex("a").ttl(own).preset(Preset::GUIDE), own),
+        (client.mutex("b").preset(Preset::GUIDE).ttl(own), own),
+        (careful.mutex("c").preset(Preset::GUIDE), own),
+        (client.mutex("d").preset(Preset::REDIS_PY), leaselock::TTL),
     ] {
         assert_eq!(mutex.acquire().await.unwrap().ttl(), expected);
     }
-    let busy = client.mutex("job").like(Preset::GUIDE).wait(Wait::No);
+    let busy = client.mutex("job").preset(Preset::GUIDE).wait(Wait::Never);
     assert_eq!(tries(busy.acquire().await), 1);
     drop(lease);
 }
@@ -200,7 +208,7 @@ async fn the_recipe_of_the_guide_tries_ten_times_and_says_so() {
     let (server, client) = rig().await;
     server.cli(&["SET", "lock:job", "theirs", "PX", "60000"]);
     server.cli(&["CONFIG", "RESETSTAT"]);
-    let refused = soon(client.mutex("job").like(Preset::GUIDE).acquire()).await;
+    let refused = soon(client.mutex("job").preset(Preset::GUIDE).acquire()).await;
     match &refused {
         Err(AcquireError::StillBusy { waited, .. }) => assert!(*waited >= millis(9 * 200)),
         other => panic!("{other:?}"),
@@ -212,9 +220,9 @@ async fn the_recipe_of_the_guide_tries_ten_times_and_says_so() {
 #[tokio::test]
 async fn what_the_locks_of_a_library_cannot_have_is_refused_and_nothing_is_sent() {
     let (server, client) = rig().await;
-    let guide = || client.mutex("job").like(Preset::GUIDE);
+    let guide = || client.mutex("job").preset(Preset::GUIDE);
     let too_long = "x".repeat(510);
-    let redisson = || client.mutex("job").like(Preset::REDISSON);
+    let redisson = || client.mutex("job").preset(Preset::REDISSON);
     for (mutex, says) in [
         (
             redisson().protocol(Protocol::WatchMulti),
@@ -224,48 +232,57 @@ async fn what_the_locks_of_a_library_cannot_have_is_refused_and_nothing_is_sent(
             client
                 .mutex("job")
                 .protocol(Protocol::Redisson)
-                .like(Preset::GUIDE),
+                .preset(Preset::GUIDE),
             "taken by the protocol native; leave redisson out",
         ),
         (
             client
                 .mutex("job")
-                .like(Preset::POTTERY)
+                .preset(Preset::POTTERY)
                 .protocol(Protocol::AllOrNone),
             "taken by the protocol native; leave all-or-none out",
         ),
         (redisson().fencing(true), "a fencing token cannot be had"),
         (guide().ttl(millis(1_500)), "2s would be right"),
         (
-            client.mutex("job").ttl(millis(999)).like(Preset::GUIDE),
+            client.mutex("job").ttl(millis(999)).preset(Preset::GUIDE),
             "1s would be right",
         ),
-        (guide().like(Preset::REDSYNC), "is a lock of guide already"),
-        (client.mutex(too_long).like(Preset::GUIDE), "at most 512"),
-        (client.mutex("").like(Preset::GUIDE), "at least one byte"),
+        (
+            guide().preset(Preset::REDSYNC),
+            "is a lock of guide already",
+        ),
+        (client.mutex(too_long).preset(Preset::GUIDE), "at most 512"),
+        (client.mutex("").preset(Preset::GUIDE), "at least one byte"),
     ] {
         let refusal = mutex.acquire().await.unwrap_err();
         assert!(matches!(refusal, AcquireError::Invalid(_)), "{refusal:?}");
         assert!(refusal.to_string().contains(says), "{refusal}");
-        assert!(mutex.check().await.is_err());
+        assert!(mutex.holder().await.is_err());
     }
     assert_eq!(calls(&server, "evalsha") + calls(&server, "eval"), 0);
     assert!(guide().ttl(millis(2_000)).acquire().await.is_ok());
     let old_way = client.mutex("old").protocol(Protocol::SetnxPexpire);
-    assert!(old_way.like(Preset::REDIS_EXP_LOCK).acquire().await.is_ok());
+    assert!(
+        old_way
+            .preset(Preset::REDIS_EXP_LOCK)
+            .acquire()
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test]
 async fn inspect_break_and_handles_know_the_lock_by_the_librarys_key() {
     let (_server, client) = rig().await;
-    let mutex = client.mutex("job").ttl(LONG).like(Preset::WARLOCK);
+    let mutex = client.mutex("job").ttl(LONG).preset(Preset::WARLOCK);
     let key = Preset::WARLOCK.name_for("job").unwrap();
     let handle = mutex.acquire().await.unwrap().detach().await.unwrap();
     let read: Handle = handle.to_secret_string().parse().unwrap();
     assert_eq!(client.attach(read).name(), &key);
     assert_eq!(client.inspect(key.as_str()).await.unwrap().name, "job:lock");
     assert_eq!(client.list("*:lock").await.unwrap().len(), 1);
-    let terms = leaselock::BreakTerms::default();
+    let terms = leaselock::BreakOptions::default();
     client.break_lease(key.as_str(), terms).await.unwrap();
     assert!(is_free(&client, "job:lock").await);
 }
@@ -279,8 +296,8 @@ fn seconds(duration: Duration) -> String {
 
 fn waits(preset: Preset) -> String {
     match preset.wait() {
-        Wait::Retries { count: Some(0), .. } => "1 try".to_owned(),
-        Wait::Retries {
+        Wait::Poll { count: Some(0), .. } => "1 try".to_owned(),
+        Wait::Poll {
             count: Some(more),
             delay,
             jitter_percent,
@@ -297,7 +314,7 @@ fn waits(preset: Preset) -> String {
                 ),
             }
         }
-        Wait::Within(limit) => format!("{}, queued", seconds(limit)),
+        Wait::Timeout(limit) => format!("{}, queued", seconds(limit)),
         Wait::Forever => "for ever, queued".to_owned(),
         other => panic!("{other:?}"),
     }

@@ -40,11 +40,11 @@ fn plain(server: &Server) -> Client {
 
 #[track_caller]
 fn too_few(error: &AcquireError, of: u32, have: u32, limit: Duration) {
-    let AcquireError::TooFewCopies {
-        wanted,
-        answered,
-        here: None,
-        within,
+    let AcquireError::TooFewReplicas {
+        required: wanted,
+        confirmed: answered,
+        local_fsync: None,
+        timeout: within,
         ..
     } = error
     else {
@@ -78,7 +78,12 @@ async fn a_replica_has_the_grant_when_it_counts() {
     // A connection that the server closed meanwhile is no obstacle.
     primary.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
     eventually("taken again", async || {
-        client.mutex("again").wait(Wait::No).acquire().await.is_ok()
+        client
+            .mutex("again")
+            .wait(Wait::Never)
+            .acquire()
+            .await
+            .is_ok()
     })
     .await;
 }
@@ -88,7 +93,7 @@ async fn a_grant_that_no_replica_has_in_time_is_given_back() {
     let (primary, replica) = pair();
     let client = client(&primary, 1, WITHIN);
     let frozen = replica.pause();
-    for wait in [Wait::No, Wait::Forever, Wait::retries(3)] {
+    for wait in [Wait::Never, Wait::Forever, Wait::retries(3)] {
         let error = soon(client.mutex("job").wait(wait).acquire())
             .await
             .unwrap_err();
@@ -148,7 +153,7 @@ async fn a_grant_that_was_handed_over_is_given_on_when_no_replica_has_it() {
     let mutex = careful.mutex("job");
     let first = tokio::spawn(async move { mutex.acquire().await });
     in_line(&holder, "job", 1).await;
-    let mutex = holder.mutex("job").why("stands by itself");
+    let mutex = holder.mutex("job").note("stands by itself");
     let second = tokio::spawn(async move { mutex.acquire().await });
     in_line(&holder, "job", 2).await;
 
@@ -267,10 +272,10 @@ async fn on_disk_is_more_than_in_memory_and_needs_a_server_that_can_tell() {
     let frozen = replica.pause();
     let few = client.mutex("job").fsynced(true, 1, WITHIN);
     let error = soon(few.acquire()).await.unwrap_err();
-    let AcquireError::TooFewCopies {
-        wanted: 1,
-        answered: 0,
-        here: Some(true),
+    let AcquireError::TooFewReplicas {
+        required: 1,
+        confirmed: 0,
+        local_fsync: Some(true),
         ..
     } = error
     else {
@@ -300,7 +305,7 @@ async fn where_no_replica_can_be_waited_for_it_is_refused_before_anything_is_sen
         let error = mutex.acquire().await.unwrap_err();
         assert!(matches!(error, AcquireError::Invalid(_)), "{error:?}");
         assert!(error.to_string().contains("redis+sentinel://"), "{error}");
-        assert!(mutex.checked().is_err());
+        assert!(mutex.validate().is_err());
         assert!(is_free(&client, "job").await);
     }
     let client = plain(&server);
@@ -318,7 +323,7 @@ async fn where_no_replica_can_be_waited_for_it_is_refused_before_anything_is_sen
             "native",
         ),
     ] {
-        let error = mutex.checked().unwrap_err();
+        let error = mutex.validate().unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
     }
 }

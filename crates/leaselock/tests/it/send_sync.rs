@@ -17,15 +17,22 @@ fn every_type_is_send_sync_and_static() {
     is_everything::<Client>();
     is_everything::<Mutex>();
     is_everything::<Lease>();
-    is_everything::<Held>();
-    is_everything::<Losing>();
+    is_everything::<LeaseView>();
+    is_everything::<LossWatch>();
     is_everything::<Handle>();
     is_everything::<DetachedLease>();
     is_everything::<(Options, Wait, Waiting, Name, Fence, Clock, Moment)>();
-    is_everything::<(Inspection, Holding, Holder, InLine, Process)>();
-    is_everything::<(BreakTerms, Broken, Closed, LeaseState, LostReason, NotHeld)>();
-    is_everything::<(Report, Check, Fit, ErrorKind)>();
-    is_everything::<Ran<()>>();
+    is_everything::<(Inspection, Holding, Holder, Waiter, Process)>();
+    is_everything::<(
+        BreakOptions,
+        BreakOutcome,
+        CloseReport,
+        LeaseState,
+        LostReason,
+        NotHeld,
+    )>();
+    is_everything::<(Report, Finding, Verdict, ErrorKind)>();
+    is_everything::<RunResult<()>>();
 }
 
 /// A builder may carry a connection of the user's own; it goes to another thread too.
@@ -42,11 +49,11 @@ async fn every_future_is_send() {
     is_send(mutex.try_acquire());
     is_send(mutex.acquire());
     is_send(mutex.acquire_within(Duration::ZERO));
-    is_send(mutex.check());
+    is_send(mutex.holder());
     is_send(mutex.run(|lease| async move { lease.fence() }));
     is_send(client.inspect("job"));
     is_send(client.list("*"));
-    is_send(client.break_lease("job", BreakTerms::default()));
+    is_send(client.break_lease("job", BreakOptions::default()));
     is_send(client.doctor());
     is_send(client.close());
     let lease = mutex.acquire().await.unwrap();

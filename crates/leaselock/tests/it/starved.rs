@@ -37,7 +37,7 @@ async fn a_loss_is_known_although_the_executor_was_busy_past_the_deadline() {
     let (losing, view) = (lease.lost(), lease.view());
     assert!(losing.check().is_ok());
     busy_until(lease.deadline());
-    assert_eq!(losing.check().unwrap_err().reason, LostReason::RanOut);
+    assert_eq!(losing.check().unwrap_err().reason, LostReason::Expired);
     assert!(!lease.is_held() && !view.is_held() && client.held().is_empty());
 }
 

@@ -38,7 +38,7 @@ async fn a_holder_is_told_at_once_when_its_server_has_come_back_without_the_leas
     let client = Client::connect(&server.url()).unwrap();
     let lease = held(client.mutex("job")).await;
     server.restart();
-    assert_eq!(soon(lease.lost()).await.reason, LostReason::Vanished);
+    assert_eq!(soon(lease.lost()).await.reason, LostReason::KeyMissing);
 }
 
 /// Nothing is sent from here on: the connections are all that tells.
@@ -103,7 +103,7 @@ async fn a_lease_is_verified_when_its_node_of_a_cluster_has_come_back() {
     let client = Client::connect(&cluster.url()).unwrap();
     let lease = held(client.mutex("job")).await;
     cluster.owner_of("job").restart();
-    assert_eq!(soon(lease.lost()).await.reason, LostReason::Vanished);
+    assert_eq!(soon(lease.lost()).await.reason, LostReason::KeyMissing);
 }
 
 #[tokio::test]
@@ -122,5 +122,5 @@ async fn a_lease_of_a_quorum_is_over_at_once_when_a_majority_has_come_back_witho
     // Both at once: one that is back alone is asked for its vote again.
     nodes.0[..2].iter().for_each(Server::kill);
     nodes.0[..2].iter().for_each(Server::restart);
-    assert_eq!(soon(lease.lost()).await.reason, LostReason::Vanished);
+    assert_eq!(soon(lease.lost()).await.reason, LostReason::KeyMissing);
 }

@@ -126,7 +126,7 @@ pub(crate) async fn holds_and_we_are_refused(peer: &Peer) {
     let before = both.seen();
     assert!(both.ours().try_acquire().await.unwrap().is_none());
     assert_eq!(both.seen(), before, "a try changes nothing");
-    let holder = both.ours().check().await.unwrap().unwrap();
+    let holder = both.ours().holder().await.unwrap().unwrap();
     assert!(holder.foreign, "{holder:?}");
     assert_eq!(both.them.release(theirs).await, Answer::Done);
     both.we_hold().await.release().await.unwrap();

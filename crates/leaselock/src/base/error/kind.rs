@@ -45,13 +45,13 @@ pub enum ErrorKind {
     /// The folder for lock files cannot be created or found.
     CannotCreate,
     /// The folder is on a file system that cannot carry locks.
-    Unfit,
+    UnsupportedFilesystem,
     /// The reply was not understood.
     Malformed,
     /// This store does not support the operation.
     Unsupported,
     /// Strict mode is set up there with another longest ttl than this client's.
-    Disagrees,
+    ConfigMismatch,
     /// A bug of leaselock itself.
     Internal,
 }

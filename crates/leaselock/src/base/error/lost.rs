@@ -73,28 +73,28 @@ fn context(last_error: Option<&StoreError>, unconfirmed_for: Option<Duration>) -
 #[non_exhaustive]
 pub enum LostReason {
     /// The deadline passed; renewal was off, or this process did not run in time.
-    RanOut,
+    Expired,
     /// The key has another holder's token.
     TakenOver,
     /// The key is gone: it expired early, was deleted or evicted, or the server lost it.
-    Vanished,
+    KeyMissing,
     /// The store did not reply until the deadline passed. The key may still exist for a moment.
-    OutOfTouch,
+    StoreUnreachable,
     /// The longest hold that the caller set is over.
-    HoldOver,
+    MaxHoldReached,
     /// The holder itself gave it up (release, drop, detach or close).
-    GivenUp,
+    Released,
 }
 
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            LostReason::RanOut => "its time ran out",
+            LostReason::Expired => "its time ran out",
             LostReason::TakenOver => "another holder has it",
-            LostReason::Vanished => "it is gone from the store",
-            LostReason::OutOfTouch => "the store could not be reached in time",
-            LostReason::HoldOver => "the longest hold allowed is over",
-            LostReason::GivenUp => "it was given up",
+            LostReason::KeyMissing => "it is gone from the store",
+            LostReason::StoreUnreachable => "the store could not be reached in time",
+            LostReason::MaxHoldReached => "the longest hold allowed is over",
+            LostReason::Released => "it was given up",
         })
     }
 }

@@ -31,7 +31,7 @@ pub enum AcquireError {
         holder: Option<String>,
         /// True if the holder is the client that tried: a held name is busy for its holder too.
         own: bool,
-        /// How many retries followed the first try, with [`Wait::Retries`](crate::Wait::Retries).
+        /// How many retries followed the first try, with [`Wait::Poll`](crate::Wait::Poll).
         retries: u32,
     },
 
@@ -75,20 +75,20 @@ pub enum AcquireError {
     ///
     /// Nothing is held.
     #[error(
-        "`{name}`: given back, because {answered} of {wanted} replicas confirmed it within {within:?}{}",
-        if *here == Some(false) { ", and the server did not have it on disk" } else { "" }
+        "`{name}`: given back, because {confirmed} of {required} replicas confirmed it within {timeout:?}{}",
+        if *local_fsync == Some(false) { ", and the server did not have it on disk" } else { "" }
     )]
-    TooFewCopies {
+    TooFewReplicas {
         /// The lock's name.
         name: Name,
         /// How many replicas were required.
-        wanted: u32,
+        required: u32,
         /// How many have confirmed it.
-        answered: u32,
+        confirmed: u32,
         /// Whether the server itself had it on disk; `None` when that was not required.
-        here: Option<bool>,
+        local_fsync: Option<bool>,
         /// How long the client waited for them.
-        within: Duration,
+        timeout: Duration,
     },
 
     /// Too few nodes of a [`Quorum`](crate::Quorum) have replied.

@@ -7,7 +7,7 @@ use crate::base::error::InvalidInput;
 use crate::base::ttl::{Drift, TTL_MAX, TTL_MIN};
 use crate::client::Client;
 use crate::client::builder::ClientBuilder;
-use crate::client::options::{DRIFT_PPM, Options};
+use crate::client::options::{DEFAULT_DRIFT_PPM, Options};
 use crate::quorum::group::QuorumStore;
 use crate::quorum::member::Terms;
 use crate::script::library::Library;
@@ -16,7 +16,7 @@ use crate::store::url;
 use crate::store::url::{RedisUrl, Target};
 
 /// A minute: six times the default ttl, and a bearable delay for a node after its restart.
-pub const LONGEST_TTL: Duration = Duration::from_secs(60);
+pub const DEFAULT_LONGEST_TTL: Duration = Duration::from_secs(60);
 /// A slower node is of no use to a lease of ten seconds; a request waits so long only if too few others reply.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 /// More nodes add no safety and slow every request.
@@ -61,9 +61,9 @@ impl QuorumBuilder {
         QuorumBuilder {
             urls,
             client: Client::builder(),
-            drift_ppm: DRIFT_PPM,
+            drift_ppm: DEFAULT_DRIFT_PPM,
             node_timeout: NODE_TIMEOUT,
-            longest: LONGEST_TTL,
+            longest: DEFAULT_LONGEST_TTL,
             delayed_restart: true,
             functions: None,
             #[cfg(feature = "tls")]
@@ -301,9 +301,9 @@ mod tests {
         let second = Duration::from_secs(1);
         let quorum = Quorum::builder(urls).longest_ttl(4 * second).build();
         let quorum = quorum.unwrap();
-        assert!(quorum.mutex("job").checked().is_ok());
-        assert!(quorum.mutex("job").ttl(4 * second).checked().is_ok());
-        let refusal = quorum.mutex("job").ttl(5 * second).checked().unwrap_err();
+        assert!(quorum.mutex("job").validate().is_ok());
+        assert!(quorum.mutex("job").ttl(4 * second).validate().is_ok());
+        let refusal = quorum.mutex("job").ttl(5 * second).validate().unwrap_err();
         assert!(refusal.to_string().contains("4s"), "{refusal}");
     }
 }

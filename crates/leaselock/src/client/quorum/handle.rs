@@ -2,9 +2,9 @@
 
 use crate::base::error::{BreakError, InspectError, StoreError};
 use crate::client::detached::{DetachedLease, Handle};
-use crate::client::handle::{Client, Closed};
-use crate::client::inspect::{BreakTerms, Broken, Inspection};
-use crate::engine::lease::Held;
+use crate::client::handle::{Client, CloseReport};
+use crate::client::inspect::{BreakOptions, BreakOutcome, Inspection};
+use crate::engine::lease::LeaseView;
 use crate::store::redis::LoadedFunctions;
 use crate::store::report::Report;
 
@@ -58,7 +58,7 @@ impl Quorum {
     }
 
     /// Lists the leases that this client holds, oldest first.
-    pub fn held(&self) -> Vec<Held> {
+    pub fn held(&self) -> Vec<LeaseView> {
         self.client.held()
     }
 
@@ -85,7 +85,11 @@ impl Quorum {
     ///
     /// # Errors
     /// [`BreakError`] says why nothing was broken.
-    pub async fn break_lease(&self, name: &str, terms: BreakTerms) -> Result<Broken, BreakError> {
+    pub async fn break_lease(
+        &self,
+        name: &str,
+        terms: BreakOptions,
+    ) -> Result<BreakOutcome, BreakError> {
         self.client.break_lease(name, terms).await
     }
 
@@ -124,7 +128,7 @@ impl Quorum {
     /// Closes the quorum, as [`Client::close`] does.
     ///
     /// What nodes that are down have not confirmed ends there by itself at its ttl.
-    pub async fn close(&self) -> Closed {
+    pub async fn close(&self) -> CloseReport {
         self.client.close().await
     }
 }

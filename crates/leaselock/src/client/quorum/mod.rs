@@ -3,5 +3,5 @@
 mod builder;
 mod handle;
 
-pub use self::builder::{LONGEST_TTL, QuorumBuilder};
+pub use self::builder::{DEFAULT_LONGEST_TTL, QuorumBuilder};
 pub use self::handle::Quorum;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::deadlines::Id;
-use super::loss::Losing;
+use super::loss::LossWatch;
 use super::record::LeaseRecord;
 use super::release::{claimed, release};
-use super::view::Held;
+use super::view::LeaseView;
 use crate::base::clock::Moment;
 use crate::base::error::{ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError};
 use crate::base::fence::Fence;
@@ -145,7 +145,7 @@ impl Lease {
         self.kept.fence
     }
 
-    /// How often it was tried again after the first time, with [`Wait::Retries`](crate::Wait::Retries): more than 0
+    /// How often it was tried again after the first time, with [`Wait::Poll`](crate::Wait::Poll): more than 0
     /// tells that others held it, or that the store did not answer. In line there are no tries, and this is 0.
     pub fn retries(&self) -> u32 {
         self.retries
@@ -193,14 +193,14 @@ impl Lease {
         self.kept.core().unconfirmed_for(now)
     }
 
-    /// Ends when the lease does. See [`Losing`].
-    pub fn lost(&self) -> Losing {
-        Losing::new(Arc::clone(&self.kept))
+    /// Ends when the lease does. See [`LossWatch`].
+    pub fn lost(&self) -> LossWatch {
+        LossWatch::new(Arc::clone(&self.kept))
     }
 
     /// A view for other tasks: it can look, but not extend or release, and does not keep the lease.
-    pub fn view(&self) -> Held {
-        Held::new(Arc::clone(&self.kept))
+    pub fn view(&self) -> LeaseView {
+        LeaseView::new(Arc::clone(&self.kept))
     }
 
     /// Calls `hook` with the present deadline at once, and with each new one on the client's own thread. It must not
@@ -250,7 +250,7 @@ impl Lease {
                     .lost_by_now()
                     .map_or(Ok(()), |lost| Err(lost.into()))
             }
-            Ok(ExtendAnswer::Expired) => Err(self.end(LostReason::Vanished).into()),
+            Ok(ExtendAnswer::Expired) => Err(self.end(LostReason::KeyMissing).into()),
             Ok(ExtendAnswer::Taken) => Err(self.end(LostReason::TakenOver).into()),
             Err(source) => Err(ExtendError::from_store(&self.kept.name, source)),
         }
@@ -323,7 +323,7 @@ impl Lease {
         self.given_up = true;
         self.engine.forget(self.id);
         let until = self.kept.core().deadline();
-        self.kept.end(LostReason::GivenUp);
+        self.kept.end(LostReason::Released);
         let claim = self.kept.claim.clone();
         let (keys, token) = (self.kept.keys.clone(), self.kept.token.clone());
         let owed = if self.late_requests {

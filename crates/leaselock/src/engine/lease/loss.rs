@@ -13,7 +13,7 @@ use crate::base::error::Lost;
 ///
 /// Clones are independent and `'static`: hand one to every piece of work that must stop when the lease ends. It ends
 /// no later than the lease's deadline by this machine's clock, whether or not the network or your executor runs, and
-/// also when the holder itself gives the lease up ([`LostReason::GivenUp`](crate::LostReason::GivenUp)).
+/// also when the holder itself gives the lease up ([`LostReason::Released`](crate::LostReason::Released)).
 ///
 /// Sooner, when a renewal finds the lease gone from the store. The next one comes after a third of the time that is left,
 /// and at once when a connection to a server has ended, when Sentinels name another primary, when slots of a cluster go
@@ -21,14 +21,14 @@ use crate::base::error::Lost;
 ///
 /// # Cancel safety
 /// Dropping it and asking again loses nothing: a loss stays.
-pub struct Losing {
+pub struct LossWatch {
     kept: Arc<LeaseRecord>,
     ticket: Option<u64>,
 }
 
-impl Losing {
+impl LossWatch {
     pub(crate) fn new(kept: Arc<LeaseRecord>) -> Self {
-        Losing { kept, ticket: None }
+        LossWatch { kept, ticket: None }
     }
 
     /// Whether the lease has ended. Reads the clock, so it is exact even when nothing else runs.
@@ -45,21 +45,21 @@ impl Losing {
     }
 }
 
-impl Clone for Losing {
+impl Clone for LossWatch {
     fn clone(&self) -> Self {
-        Losing::new(Arc::clone(&self.kept))
+        LossWatch::new(Arc::clone(&self.kept))
     }
 }
 
-impl fmt::Debug for Losing {
+impl fmt::Debug for LossWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Losing")
+        f.debug_struct("LossWatch")
             .field("lost", &self.kept.latch.get())
             .finish_non_exhaustive()
     }
 }
 
-impl Future for Losing {
+impl Future for LossWatch {
     type Output = Lost;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Lost> {
@@ -80,7 +80,7 @@ impl Future for Losing {
     }
 }
 
-impl Drop for Losing {
+impl Drop for LossWatch {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             self.kept.latch.lock().waiting.remove(&ticket);

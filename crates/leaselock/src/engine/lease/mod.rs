@@ -12,4 +12,4 @@ mod view;
 pub(crate) use self::handle::PassOn;
 pub use self::handle::{Lease, LeaseState};
 pub(crate) use self::release::release;
-pub use self::view::Held;
+pub use self::view::LeaseView;

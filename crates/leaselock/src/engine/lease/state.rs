@@ -204,11 +204,11 @@ impl LeaseMachine {
 
     fn ran_out(&self) -> LostReason {
         if self.hold_until.is_some_and(|until| self.deadline >= until) {
-            LostReason::HoldOver
+            LostReason::MaxHoldReached
         } else if self.trouble.is_some() || self.renewing {
-            LostReason::OutOfTouch
+            LostReason::StoreUnreachable
         } else {
-            LostReason::RanOut
+            LostReason::Expired
         }
     }
 
@@ -320,7 +320,7 @@ mod tests {
     fn a_lease_that_was_handed_over_for_less_and_is_not_renewed_ends_then() {
         let mut core = lease_until(at(300), true, None);
         assert_eq!(core.step(at(100)), Step::Renew);
-        assert_eq!(core.step(at(300)), Step::Lost(LostReason::OutOfTouch));
+        assert_eq!(core.step(at(300)), Step::Lost(LostReason::StoreUnreachable));
     }
 
     #[test]
@@ -342,7 +342,7 @@ mod tests {
         };
         assert!(retry < at(988));
         assert_eq!(core.step(retry), Step::Renew);
-        assert_eq!(core.step(at(988)), Step::Lost(LostReason::OutOfTouch));
+        assert_eq!(core.step(at(988)), Step::Lost(LostReason::StoreUnreachable));
     }
 
     #[test]
@@ -363,9 +363,9 @@ mod tests {
     fn the_deadline_ends_the_lease_whatever_is_still_on_its_way() {
         let mut core = lease(true, None);
         assert_eq!(core.step(at(400)), Step::Renew);
-        assert_eq!(core.step(at(988)), Step::Lost(LostReason::OutOfTouch));
+        assert_eq!(core.step(at(988)), Step::Lost(LostReason::StoreUnreachable));
         core.extended(at(400), at(990), ttl(1000));
-        assert_eq!(core.lost(), Some(LostReason::OutOfTouch));
+        assert_eq!(core.lost(), Some(LostReason::StoreUnreachable));
         assert_eq!(core.step(at(991)), Step::Over);
     }
 
@@ -373,7 +373,7 @@ mod tests {
     fn without_renewal_the_lease_runs_out() {
         let mut core = lease(false, None);
         assert_eq!(core.step(at(900)), Step::Until(at(988)));
-        assert_eq!(core.step(at(988)), Step::Lost(LostReason::RanOut));
+        assert_eq!(core.step(at(988)), Step::Lost(LostReason::Expired));
     }
 
     #[test]
@@ -383,7 +383,7 @@ mod tests {
         core.extended(at(900), at(900), ttl(1000));
         assert_eq!(core.deadline(), at(1500));
         assert_eq!(core.step(at(1499)), Step::Until(at(1500)));
-        assert_eq!(core.step(at(1500)), Step::Lost(LostReason::HoldOver));
+        assert_eq!(core.step(at(1500)), Step::Lost(LostReason::MaxHoldReached));
     }
 
     #[test]
@@ -397,7 +397,7 @@ mod tests {
     fn the_first_reason_stays() {
         let mut core = lease(true, None);
         assert!(core.end(LostReason::TakenOver));
-        assert!(!core.end(LostReason::GivenUp));
+        assert!(!core.end(LostReason::Released));
         assert_eq!(core.lost(), Some(LostReason::TakenOver));
     }
 
@@ -423,7 +423,7 @@ mod tests {
             panic!()
         };
         let mut next = core.passed_on(at(100), ttl(1000), None);
-        assert!(core.end(LostReason::GivenUp));
+        assert!(core.end(LostReason::Released));
         assert_eq!((next.deadline(), next.next()), (at(988), due));
         assert_eq!(
             next.step(due),

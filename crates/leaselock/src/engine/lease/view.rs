@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::loss::Losing;
+use super::loss::LossWatch;
 use super::record::LeaseRecord;
 use crate::base::fence::Fence;
 use crate::base::name::Name;
@@ -12,13 +12,13 @@ use crate::base::name::Name;
 /// A view of a lease: it can look, but not extend or release. Clones are cheap and `'static`; the lease ends without
 /// regard to them.
 #[derive(Clone)]
-pub struct Held {
+pub struct LeaseView {
     kept: Arc<LeaseRecord>,
 }
 
-impl Held {
+impl LeaseView {
     pub(crate) fn new(kept: Arc<LeaseRecord>) -> Self {
-        Held { kept }
+        LeaseView { kept }
     }
 
     /// The name that it is for.
@@ -45,15 +45,15 @@ impl Held {
         self.kept.lost_by_now().is_none()
     }
 
-    /// Ends when the lease does. See [`Losing`].
-    pub fn lost(&self) -> Losing {
-        Losing::new(Arc::clone(&self.kept))
+    /// Ends when the lease does. See [`LossWatch`].
+    pub fn lost(&self) -> LossWatch {
+        LossWatch::new(Arc::clone(&self.kept))
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for LeaseView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held")
+        f.debug_struct("LeaseView")
             .field("name", &self.kept.name)
             .field("fence", &self.kept.fence)
             .finish_non_exhaustive()

@@ -198,7 +198,7 @@ impl Renewal {
                 kept.tell_hook();
                 self.regain(id, kept);
             }
-            Ok(ExtendAnswer::Expired) => drop(kept.end(LostReason::Vanished)),
+            Ok(ExtendAnswer::Expired) => drop(kept.end(LostReason::KeyMissing)),
             Ok(ExtendAnswer::Taken) => drop(kept.end(LostReason::TakenOver)),
             Err(error) => {
                 tracing::debug!(name = %kept.name, %error, "renewal failed");

@@ -29,7 +29,7 @@ fn lease(clock: &Clock) -> LeaseRecord {
 fn passed_on(kept: &LeaseRecord, clock: &Clock) -> Arc<LeaseRecord> {
     let ttl = kept.ttl();
     let core = kept.core().passed_on(clock.now(), ttl, None);
-    kept.end(LostReason::GivenUp);
+    kept.end(LostReason::Released);
     Arc::new(kept.passed_on(None, core))
 }
 

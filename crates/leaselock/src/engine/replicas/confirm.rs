@@ -90,12 +90,12 @@ fn verdict(
     let name = name.clone();
     match counted {
         Ok(counted) if counted.are_enough(asked) => Ok(()),
-        Ok(counted) => Err(AcquireError::TooFewCopies {
+        Ok(counted) => Err(AcquireError::TooFewReplicas {
             name,
-            wanted: asked.replicas,
-            answered: counted.replicas,
-            here: asked.on_disk.filter(|here| *here).map(|_| counted.here),
-            within: asked.within,
+            required: asked.replicas,
+            confirmed: counted.replicas,
+            local_fsync: asked.on_disk.filter(|here| *here).map(|_| counted.here),
+            timeout: asked.within,
         }),
         Err(source) => Err(AcquireError::Store { name, source }),
     }

@@ -35,16 +35,16 @@ impl Acquisition<'_> {
         wait: Wait,
         groups: &Arc<LocalGroups>,
     ) -> Result<Lease, AcquireError> {
-        self.lines_up = matches!(wait, Wait::Within(_) | Wait::Forever);
+        self.lines_up = matches!(wait, Wait::Timeout(_) | Wait::Forever);
         let start = self.engine.clock.now();
         let end = match wait {
-            Wait::No => return Box::pin(self.retry(start, Some(0), Duration::ZERO, 0)).await,
-            Wait::Retries {
+            Wait::Never => return Box::pin(self.retry(start, Some(0), Duration::ZERO, 0)).await,
+            Wait::Poll {
                 count,
                 delay,
                 jitter_percent,
             } => return Box::pin(self.retry(start, count, delay, jitter_percent)).await,
-            Wait::Within(limit) => Some(start.plus(limit)),
+            Wait::Timeout(limit) => Some(start.plus(limit)),
             Wait::Forever => None,
         };
         if self.request.custom.is_some() {

@@ -204,7 +204,7 @@ impl<'a> Acquisition<'a> {
              same, and an operator can change it (`leaselock strict init`)",
             ours.unwrap_or_default()
         );
-        StoreError::refused(ErrorKind::Disagrees, message)
+        StoreError::refused(ErrorKind::ConfigMismatch, message)
     }
 
     /// What answers and messages that belong together have in common.
@@ -361,7 +361,7 @@ pub(super) fn may_pass(error: &AcquireError) -> bool {
         AcquireError::Unknown { source, .. }
         | AcquireError::Store { source, .. }
         | AcquireError::NoQuorum { source, .. } => source.may_pass(),
-        AcquireError::Invalid(_) | AcquireError::TooFewCopies { .. } | AcquireError::Closed => {
+        AcquireError::Invalid(_) | AcquireError::TooFewReplicas { .. } | AcquireError::Closed => {
             false
         }
     }

@@ -13,7 +13,7 @@ const ONCE: Wait = tries(1, 0, 0);
 
 /// So many tries in all, at this delay, varied by the jitter.
 const fn tries(tries: u32, delay_ms: u64, jitter_percent: u8) -> Wait {
-    Wait::Retries {
+    Wait::Poll {
         count: Some(tries - 1),
         delay: Duration::from_millis(delay_ms),
         jitter_percent,
@@ -146,7 +146,7 @@ impl Preset {
         name: "redis-semaphore",
         before: "mutex:",
         ttl: ms(10_000),
-        wait: Wait::Within(Duration::from_secs(10)),
+        wait: Wait::Timeout(Duration::from_secs(10)),
         note: "its mutex only; each of its waiters asks every 10 ms",
         ..PLAIN
     });
@@ -277,7 +277,7 @@ impl Preset {
     pub const REDIS_LOCK_RS: Preset = Preset(&Library {
         name: "redis-lock-rs",
         before: "redlock:",
-        wait: Wait::Within(Duration::from_secs(10)),
+        wait: Wait::Timeout(Duration::from_secs(10)),
         note: "its own default ttl is 10 ms, which any pause outlives and which is not kept here; \
                its locks on several resources have other keys",
         ..PLAIN

@@ -8,7 +8,7 @@ use crate::base::name::Name;
 use crate::engine::request::Wait;
 use crate::interop::protocol::Protocol;
 
-/// Another lock library, or a recipe that many follow. [`Mutex::like`](crate::Mutex::like) shares its locks.
+/// Another lock library, or a recipe that many follow. [`Mutex::preset`](crate::Mutex::preset) shares its locks.
 ///
 /// A plain value: it says how the library names the key of a lock and what it does when its user says nothing.
 /// Nearly all of them keep one string under one key with `SET NX` and compare the whole of it (or its first 22

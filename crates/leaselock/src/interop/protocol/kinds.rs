@@ -64,7 +64,7 @@ pub(crate) const SCRIPTS: [Scripts; 4] = [
 /// The default guard of protocols that delete without comparing: longer than any request that is not lost.
 ///
 /// Within this time of expiry the lock is left to expire.
-pub const LATENCY_GUARD: Duration = Duration::from_millis(500);
+pub const DEFAULT_LATENCY_GUARD: Duration = Duration::from_millis(500);
 
 impl Protocol {
     /// Every protocol with its default settings.
@@ -82,7 +82,7 @@ impl Protocol {
     /// [`SetexRenamenx`](Protocol::SetexRenamenx) with a guard of 500 ms.
     pub const fn setex_renamenx() -> Self {
         Protocol::SetexRenamenx {
-            latency_guard: LATENCY_GUARD,
+            latency_guard: DEFAULT_LATENCY_GUARD,
         }
     }
 

@@ -16,4 +16,4 @@ pub(crate) mod watch_multi;
 
 #[cfg(feature = "redis")]
 pub(crate) use self::kinds::SCRIPTS;
-pub use self::kinds::{LATENCY_GUARD, Protocol};
+pub use self::kinds::{DEFAULT_LATENCY_GUARD, Protocol};

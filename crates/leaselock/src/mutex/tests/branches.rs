@@ -385,7 +385,7 @@ fn every_key_that_a_lock_leaves_has_a_ttl() {
             &keys.queue().to_string(),
             &keys.waiters().to_string(),
             &keys.fence().to_string(),
-            &keys.why().to_string(),
+            &keys.note().to_string(),
         ] {
             let Value::Int(left) = lab.meddle(&TTL_OF, key, &[]).await[0] else {
                 panic!()

@@ -108,13 +108,13 @@ fn a_note_is_shown_only_for_the_lease_that_left_it() {
         assert!(why.is_empty());
         lab.ask(&note(&second, "")).await;
         assert_ne!(
-            lab.meddle(&TYPE_OF, &keys.why().to_string(), &[]).await,
+            lab.meddle(&TYPE_OF, &keys.note().to_string(), &[]).await,
             [Value::Bytes(b"none".to_vec())],
             "not its own note"
         );
         lab.ask(&note(&first, "")).await;
         assert_eq!(
-            lab.meddle(&TYPE_OF, &keys.why().to_string(), &[]).await,
+            lab.meddle(&TYPE_OF, &keys.note().to_string(), &[]).await,
             [Value::Bytes(b"none".to_vec())]
         );
         lab.ask(&note(&second, "ours")).await;
@@ -230,7 +230,7 @@ fn what_is_no_note_is_not_shown_and_a_long_one_is_cut() {
             (&SET_BYTES, String::new(), 0),
             (&SET, long, 1024),
         ] {
-            let key = keys.why().to_string();
+            let key = keys.note().to_string();
             lab.meddle(script, &key, &[&text]).await;
             let InspectedState::Held { why, .. } = lab.inspect(&keys).await.state else {
                 panic!("{}", lab.engine)

@@ -11,14 +11,14 @@ use super::names::Names;
 use super::on_disk::FolderStore;
 use super::time;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::store::report::{Check, Fit, Promise};
+use crate::store::report::{Finding, Guarantee, Verdict};
 
 /// Free space below which a warning is due. A lock file takes 4 KiB.
 const LITTLE_SPACE: u64 = 64 << 20;
 
 impl FolderStore {
     /// Examines the folder. One that cannot carry locks is a finding and not an error.
-    pub(super) async fn examine(&self, within: Duration) -> Result<Vec<Check>, StoreError> {
+    pub(super) async fn examine(&self, within: Duration) -> Result<Vec<Finding>, StoreError> {
         let outcome = self
             .keep_trying("its time", within, |folder| checks(folder))
             .await;
@@ -26,10 +26,12 @@ impl FolderStore {
             Err(error)
                 if matches!(
                     error.kind(),
-                    ErrorKind::Unfit | ErrorKind::Forbidden | ErrorKind::CannotCreate
+                    ErrorKind::UnsupportedFilesystem
+                        | ErrorKind::Forbidden
+                        | ErrorKind::CannotCreate
                 ) =>
             {
-                Ok(vec![Check::unfit(
+                Ok(vec![Finding::unfit(
                     "folder",
                     error.to_string(),
                     "use another folder or a server",
@@ -40,48 +42,48 @@ impl FolderStore {
     }
 }
 
-pub(super) fn memory() -> Vec<Check> {
+pub(super) fn memory() -> Vec<Finding> {
     let advice = "use file: or a server for locks between processes";
-    vec![Check::new(
+    vec![Finding::new(
         "reach",
         "this process only",
-        Fit::Fit,
+        Verdict::Fit,
         Some(advice),
     )]
 }
 
-pub(super) fn of_memory() -> Vec<Promise> {
-    vec![Promise::broken(
+pub(super) fn of_memory() -> Vec<Guarantee> {
+    vec![Guarantee::broken(
         "other processes are not excluded: each has a memory of its own",
     )]
 }
 
 /// Lists the promises of a folder, which do not depend on settings.
-pub(super) fn of_a_folder() -> Vec<Promise> {
+pub(super) fn of_a_folder() -> Vec<Guarantee> {
     let kept = [
         "no lease is forgotten while a holder lives: a power failure ends holders and leases together",
         "what a process holds is free at once when it and its job are gone",
         "time runs by this machine's own clock, which never steps",
     ];
-    let mut promises: Vec<_> = kept.map(Promise::kept).into();
-    promises.push(Promise::broken(
+    let mut promises: Vec<_> = kept.map(Guarantee::kept).into();
+    promises.push(Guarantee::broken(
         "other machines are not excluded: that needs a server",
     ));
     promises
 }
 
-fn checks(folder: &Folder) -> Result<Vec<Check>, FileError> {
+fn checks(folder: &Folder) -> Result<Vec<Finding>, FileError> {
     let path = &folder.settings.path;
     let failed = |error| system("look at", path, error);
     let anchor_us = folder.anchor_us()?;
     let stat = rustix::fs::fstat(&folder.root).map_err(failed)?;
-    let mut checks = vec![Check::fit("folder", path.display().to_string())];
+    let mut checks = vec![Finding::fit("folder", path.display().to_string())];
     #[cfg(target_os = "linux")]
     checks.push(file_system(folder).map_err(failed)?);
     checks.push(permissions(stat.st_uid, stat.st_mode));
     checks.extend(owners(folder, &stat).map_err(failed)?);
     checks.push(space(folder).map_err(failed)?);
-    checks.push(Check::fit("format", time::FORMAT.to_string()));
+    checks.push(Finding::fit("format", time::FORMAT.to_string()));
     checks.push(boot(anchor_us, folder.boot_us()));
     for (topic, files) in [
         ("lock files", &folder.locks),
@@ -94,51 +96,51 @@ fn checks(folder: &Folder) -> Result<Vec<Check>, FileError> {
 }
 
 /// Counts files, for a limited time.
-fn count(topic: &'static str, folder: &OwnedFd) -> Check {
+fn count(topic: &'static str, folder: &OwnedFd) -> Finding {
     const MANY: usize = 100_000;
     let count = Names::of(folder).map_or(0, |names| names.take(MANY).count());
     if count < MANY {
-        return Check::fit(topic, count.to_string());
+        return Finding::fit(topic, count.to_string());
     }
     let advice = "a listing takes long; another user may have put them there";
-    Check::warn(topic, format!("{count} or more"), advice)
+    Finding::warn(topic, format!("{count} or more"), advice)
 }
 
 /// Reports the file system; an unfit one is refused when the folder is opened.
 #[cfg(target_os = "linux")]
-fn file_system(folder: &Folder) -> rustix::io::Result<Check> {
+fn file_system(folder: &Folder) -> rustix::io::Result<Finding> {
     use super::fitness;
     let kind = fitness::kind(&rustix::fs::fstatfs(&folder.root)?);
     let advice =
         (kind == 0x0102_1994).then_some("fencing tokens go on from the wall clock after a reboot");
-    Ok(Check::new(
+    Ok(Finding::new(
         "file system",
         fitness::name(kind),
         if advice.is_some() {
-            Fit::Warn
+            Verdict::Warn
         } else {
-            Fit::Fit
+            Verdict::Fit
         },
         advice,
     ))
 }
 
-fn permissions(owner: u32, mode: rustix::fs::RawMode) -> Check {
+fn permissions(owner: u32, mode: rustix::fs::RawMode) -> Finding {
     let found = format!("{:04o}, owned by user {owner}", mode & 0o7777);
     if mode & 0o002 != 0 && mode & 0o1000 == 0 {
         let advice = "everybody can delete the locks of others: chmod 1777";
-        return Check::warn("permissions", found, advice);
+        return Finding::warn("permissions", found, advice);
     }
     let shared = if mode & 0o022 != 0 {
         "shared"
     } else {
         "private"
     };
-    Check::fit("permissions", format!("{found}, {shared}"))
+    Finding::fit("permissions", format!("{found}, {shared}"))
 }
 
 /// Reports the owners of sub-folders, who may delete any file there, with the sticky bit or without.
-fn owners(folder: &Folder, root: &Stat) -> rustix::io::Result<Vec<Check>> {
+fn owners(folder: &Folder, root: &Stat) -> rustix::io::Result<Vec<Finding>> {
     let mut checks = Vec::new();
     for (name, part) in [
         ("locks", &folder.locks),
@@ -150,32 +152,32 @@ fn owners(folder: &Folder, root: &Stat) -> rustix::io::Result<Vec<Check>> {
             let found =
                 format!("{name}/ belongs to user {owner}, who can delete the locks of others");
             let advice = "give locks/, sessions/ and wake/ to the owner of the folder with chown";
-            checks.push(Check::warn("sub-folder", found, advice));
+            checks.push(Finding::warn("sub-folder", found, advice));
         }
     }
     Ok(checks)
 }
 
-fn space(folder: &Folder) -> rustix::io::Result<Check> {
+fn space(folder: &Folder) -> rustix::io::Result<Finding> {
     let found = rustix::fs::fstatvfs(&folder.root)?;
     let free = found.f_bavail.saturating_mul(found.f_frsize);
     let text = format!("{} MiB free, {} inodes free", free >> 20, found.f_favail);
     let few_inodes = found.f_files > 0 && found.f_favail < 1000;
     if free < LITTLE_SPACE || few_inodes {
         let advice = "when it is full, locks can be released but new names cannot be acquired";
-        return Ok(Check::warn("space", text, advice));
+        return Ok(Finding::warn("space", text, advice));
     }
-    Ok(Check::fit("space", text))
+    Ok(Finding::fit("space", text))
 }
 
-fn boot(anchor_us: u64, boot_us: u64) -> Check {
+fn boot(anchor_us: u64, boot_us: u64) -> Finding {
     let boot = time::hex(&time::boot_id());
     let (wall_us, store_us) = (
         crate::base::clock::wall_us(),
         anchor_us.saturating_add(boot_us),
     );
     let ahead = store_us.abs_diff(wall_us) / 1_000_000;
-    Check::fit(
+    Finding::fit(
         "time",
         format!("boot {boot}, {ahead} s from the wall clock"),
     )

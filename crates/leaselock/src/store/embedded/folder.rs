@@ -225,7 +225,10 @@ fn check_file_system(path: &Path, root: &OwnedFd) -> Result<(), StoreError> {
                 "the folder {path} lies on {name}, which cannot carry locks between machines; \
                  use a server instead: redis://host"
             );
-            Err(StoreError::refused(ErrorKind::Unfit, message))
+            Err(StoreError::refused(
+                ErrorKind::UnsupportedFilesystem,
+                message,
+            ))
         }
     }
 }

@@ -164,7 +164,7 @@ fn usable(path: &Path, found: Result<Option<Meta>, Unread>) -> Result<Option<Met
         Err(Unread::File(error)) => return Err(error.error("read", &path.join(META)).into()),
         Ok(None) | Err(Unread::Text(Unreadable::Damaged)) => return Ok(None),
     };
-    Err(StoreError::refused(ErrorKind::Unfit, message).into())
+    Err(StoreError::refused(ErrorKind::UnsupportedFilesystem, message).into())
 }
 
 fn implausible(path: &Path, us: u64) -> StoreError {

@@ -36,7 +36,7 @@ async fn several_names_at_once_must_share_a_slot() {
     let client = Client::connect(&cluster.url()).unwrap();
     let both = |one: &str, other: &str| {
         let mutex = client.mutex(one).protocol(Protocol::AllOrNone);
-        mutex.along_with([other]).ttl(LONG)
+        mutex.and_names([other]).ttl(LONG)
     };
     let lease = both("{all}1", "{all}2").try_acquire().await.unwrap();
     lease.unwrap().release().await.unwrap();

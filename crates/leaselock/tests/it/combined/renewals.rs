@@ -30,7 +30,7 @@ async fn a_crowd_of_leases_is_renewed_in_few_calls_and_a_lost_one_loses_only_its
     renewed(1).await;
     server.cli(&["DEL", "job7"]);
     server.cli(&["SET", "job8", "somebody", "PX", "60000"]);
-    assert_eq!(soon(leases[7].lost()).await.reason, LostReason::Vanished);
+    assert_eq!(soon(leases[7].lost()).await.reason, LostReason::KeyMissing);
     assert_eq!(soon(leases[8].lost()).await.reason, LostReason::TakenOver);
     renewed(3).await;
     let others = leases
@@ -50,7 +50,7 @@ async fn a_lease_with_a_note_renews_it_when_it_is_renewed_with_others() {
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();
     let leases = crowd(names("job", 20), |name| {
-        let mutex = client.mutex(name).ttl(TTL).why("nightly run");
+        let mutex = client.mutex(name).ttl(TTL).note("nightly run");
         async move { mutex.acquire().await.unwrap() }
     })
     .await;

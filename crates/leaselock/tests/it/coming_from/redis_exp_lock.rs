@@ -9,14 +9,14 @@ use crate::support::{LONG, millis, pttl, soon};
 async fn lifetime_max_retries_and_retry_timeout_come_with_its_preset() {
     let preset = Preset::REDIS_EXP_LOCK;
     assert_eq!(preset.ttl(), Some(millis(1_000)));
-    let once = Wait::Retries {
+    let once = Wait::Poll {
         count: Some(0),
         delay: millis(5),
         jitter_percent: 0,
     };
     assert_eq!(preset.wait(), once);
     let rig = Rig::start();
-    let lease = acquired(&rig.one.mutex("job").like(preset)).await;
+    let lease = acquired(&rig.one.mutex("job").preset(preset)).await;
     assert!(pttl(&rig.server, "job") <= 1_000);
     lease.release().await.unwrap();
 }
@@ -24,7 +24,7 @@ async fn lifetime_max_retries_and_retry_timeout_come_with_its_preset() {
 #[tokio::test]
 async fn what_one_call_overrides_leaves_the_others_as_they_were() {
     let rig = Rig::start();
-    let mutex = rig.one.mutex("job").like(Preset::REDIS_EXP_LOCK);
+    let mutex = rig.one.mutex("job").preset(Preset::REDIS_EXP_LOCK);
     let lease = acquired(&mutex.clone().ttl(LONG)).await;
     assert_eq!(lease.ttl(), LONG);
     let refused = |outcome| match outcome {

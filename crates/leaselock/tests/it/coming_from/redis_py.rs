@@ -8,7 +8,7 @@ use crate::support::{LONG, eventually, in_line, is_free, millis, pttl, soon};
 #[tokio::test]
 async fn every_lease_has_a_timeout_and_is_renewed_instead_of_endless() {
     let rig = Rig::start();
-    let mutex = rig.one.mutex("job").like(Preset::REDIS_PY);
+    let mutex = rig.one.mutex("job").preset(Preset::REDIS_PY);
     let lease = acquired(&mutex).await;
     assert!((1..=10_000).contains(&pttl(&rig.server, "job")));
     lease.release().await.unwrap();
@@ -22,7 +22,7 @@ async fn blocking_waits_in_line_instead_of_asking_every_tenth_of_a_second() {
     let rig = Rig::start();
     assert_eq!(Preset::REDIS_PY.wait(), Wait::Forever);
     let lease = acquired(&rig.mine()).await;
-    let patient = rig.theirs().like(Preset::REDIS_PY);
+    let patient = rig.theirs().preset(Preset::REDIS_PY);
     let waiting = tokio::spawn(async move { patient.acquire().await });
     in_line(&rig.one, "job", 1).await;
     lease.release().await.unwrap();
@@ -41,9 +41,9 @@ async fn blocking_off_and_blocking_timeout_are_calls_of_their_own() {
 #[tokio::test]
 async fn locked_and_owned_are_check_and_is_held() {
     let rig = Rig::start();
-    assert!(rig.theirs().check().await.unwrap().is_none());
+    assert!(rig.theirs().holder().await.unwrap().is_none());
     let lease = acquired(&rig.mine()).await;
-    assert!(rig.theirs().check().await.unwrap().is_some() && lease.is_held());
+    assert!(rig.theirs().holder().await.unwrap().is_some() && lease.is_held());
     rig.server.cli(&["DEL", "job"]);
     assert!(lease.extend(LONG).await.is_err() && !lease.is_held());
 }

@@ -12,15 +12,11 @@ use crate::support::{LONG, millis, pttl, soon};
 #[tokio::test]
 async fn timeout_retries_and_delay_are_ttl_and_wait() {
     let rig = Rig::start();
-    let mutex = rig
-        .one
-        .mutex("job")
-        .ttl(millis(20_000))
-        .wait(Wait::Retries {
-            count: Some(3),
-            delay: millis(100),
-            jitter_percent: 0,
-        });
+    let mutex = rig.one.mutex("job").ttl(millis(20_000)).wait(Wait::Poll {
+        count: Some(3),
+        delay: millis(100),
+        jitter_percent: 0,
+    });
     let lease = mutex.acquire().await.unwrap();
     assert!((19_000..=20_000).contains(&pttl(&rig.server, "job")));
     match soon(mutex.acquire()).await.unwrap_err() {
@@ -39,19 +35,19 @@ async fn timeout_retries_and_delay_are_ttl_and_wait() {
 async fn its_defaults_come_with_its_preset() {
     let preset = Preset::REDISLOCK;
     assert_eq!(preset.ttl(), Some(millis(10_000)));
-    let once = Wait::Retries {
+    let once = Wait::Poll {
         count: Some(0),
         delay: millis(50),
         jitter_percent: 0,
     };
     assert_eq!(preset.wait(), once);
     let rig = Rig::start();
-    let lease = rig.one.mutex("job").like(preset).acquire().await.unwrap();
+    let lease = rig.one.mutex("job").preset(preset).acquire().await.unwrap();
     assert_eq!(
         (lease.ttl(), lease.name().as_str()),
         (Duration::from_secs(10), "job")
     );
-    let busy = rig.two.mutex("job").like(preset).acquire().await;
+    let busy = rig.two.mutex("job").preset(preset).acquire().await;
     assert!(matches!(
         busy,
         Err(AcquireError::StillBusy { retries: 0, .. })
@@ -62,7 +58,7 @@ async fn its_defaults_come_with_its_preset() {
 async fn retries_of_minus_one_are_retries_without_a_count() {
     let rig = Rig::start();
     let lease = acquired(&rig.mine()).await;
-    let endless = rig.theirs().wait(Wait::Retries {
+    let endless = rig.theirs().wait(Wait::Poll {
         count: None,
         delay: millis(1),
         jitter_percent: 0,
@@ -203,7 +199,7 @@ async fn an_extend_says_that_the_lease_is_lost() {
     let lease = acquired(&rig.mine()).await;
     rig.server.cli(&["DEL", "job"]);
     match lease.extend(LONG).await.unwrap_err() {
-        ExtendError::Lost(lost) => assert_eq!(lost.reason, LostReason::Vanished),
+        ExtendError::Lost(lost) => assert_eq!(lost.reason, LostReason::KeyMissing),
         other => panic!("{other:?}"),
     }
     assert!(!lease.is_held());
@@ -230,9 +226,9 @@ async fn acquired_locks_are_those_that_the_client_holds() {
 #[tokio::test]
 async fn check_says_who_holds_it_and_takes_nothing() {
     let rig = Rig::start();
-    assert_eq!(rig.theirs().check().await.unwrap(), None);
+    assert_eq!(rig.theirs().holder().await.unwrap(), None);
     let lease = acquired(&rig.mine()).await;
-    let holder = rig.theirs().check().await.unwrap().unwrap();
+    let holder = rig.theirs().holder().await.unwrap().unwrap();
     assert_eq!(holder.client.as_deref(), Some(rig.one.id()));
     lease.release().await.unwrap();
 }
@@ -244,5 +240,5 @@ async fn a_lease_is_renewed_and_its_loss_is_told() {
     let deadline = lease.deadline();
     crate::support::eventually("a renewal", async || lease.deadline() > deadline).await;
     rig.take_away().await;
-    assert_eq!(soon(lease.lost()).await.reason, LostReason::Vanished);
+    assert_eq!(soon(lease.lost()).await.reason, LostReason::KeyMissing);
 }

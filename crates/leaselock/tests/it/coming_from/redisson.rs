@@ -1,6 +1,6 @@
 //! Redisson (Java): what its `RLock` does.
 
-use leaselock::{BreakTerms, Client, Holding, LostReason, Protocol, ReleaseError};
+use leaselock::{BreakOptions, Client, Holding, LostReason, Protocol, ReleaseError};
 
 use super::{Rig, acquired};
 use crate::support::{LONG, by_message, eventually, in_line, millis, pttl, soon, waiter};
@@ -23,7 +23,7 @@ async fn lock_waits_and_its_watchdog_is_renewal() {
 async fn a_lease_time_is_a_ttl_without_renewal() {
     let rig = Rig::start();
     let lease = acquired(&rig.mine().ttl(millis(200)).renewal(false)).await;
-    assert_eq!(soon(lease.lost()).await.reason, LostReason::RanOut);
+    assert_eq!(soon(lease.lost()).await.reason, LostReason::Expired);
 }
 
 #[tokio::test]
@@ -71,11 +71,11 @@ async fn force_unlock_is_a_break_and_can_mean_one_holder_only() {
     let rig = Rig::start();
     let lease = acquired(&rig.mine()).await;
     let fence = lease.fence().unwrap();
-    let other = BreakTerms::default().only(leaselock::Fence::new(fence.get() + 1));
+    let other = BreakOptions::default().only(leaselock::Fence::new(fence.get() + 1));
     assert!(rig.two.break_lease("job", other).await.is_err());
     let broken = rig
         .two
-        .break_lease("job", BreakTerms::default().only(fence))
+        .break_lease("job", BreakOptions::default().only(fence))
         .await;
     assert_eq!(broken.unwrap().fence, Some(fence));
     assert!(lease.release().await.is_err());
@@ -104,7 +104,7 @@ async fn a_fenced_locks_token_is_the_fence_of_every_lease() {
 async fn a_multi_lock_is_one_step_for_several_names() {
     let rig = Rig::start();
     let all = |client: &Client, first: &str, second: &str| {
-        let mutex = client.mutex(first).ttl(LONG).along_with([second]);
+        let mutex = client.mutex(first).ttl(LONG).and_names([second]);
         mutex.protocol(Protocol::AllOrNone)
     };
     // In another order, which one after the other could wait for each other for ever.

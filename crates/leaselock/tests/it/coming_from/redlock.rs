@@ -22,9 +22,9 @@ async fn one_resource_is_one_name_and_the_duration_is_the_ttl() {
 #[tokio::test]
 async fn several_resources_are_had_together_or_not_at_all() {
     let rig = Rig::start();
-    let both = rig.one.mutex("a").ttl(LONG).along_with(["b"]);
+    let both = rig.one.mutex("a").ttl(LONG).and_names(["b"]);
     let both = both
-        .like(Preset::NODE_REDLOCK)
+        .preset(Preset::NODE_REDLOCK)
         .protocol(Protocol::AllOrNone);
     let other = acquired(&rig.two.mutex("b").ttl(LONG)).await;
     assert!(both.try_acquire().await.unwrap().is_none());
@@ -39,7 +39,7 @@ async fn several_resources_are_had_together_or_not_at_all() {
 #[tokio::test]
 async fn retry_count_delay_and_jitter_are_retries() {
     let wait = Preset::NODE_REDLOCK.wait();
-    let ten = Wait::Retries {
+    let ten = Wait::Poll {
         count: Some(10),
         delay: millis(200),
         jitter_percent: 50,
@@ -84,7 +84,7 @@ async fn the_signal_of_using_is_the_loss_that_stops_the_body() {
     // A third of the ttl later its renewal finds out.
     let (mutex, told) = (rig.mine().ttl(millis(1_500)), Arc::clone(&aborted));
     let body = tokio::spawn(async move {
-        let body = async move |lease: leaselock::Held| {
+        let body = async move |lease: leaselock::LeaseView| {
             let signal = tokio::spawn(lease.lost());
             let told = async move {
                 drop(signal.await);
@@ -136,7 +136,7 @@ async fn a_release_after_the_end_says_so_and_harms_nobody() {
         matches!(late, Err(ReleaseError::NotHeld { .. })),
         "{late:?}"
     );
-    assert!(next.is_held() && rig.theirs().check().await.unwrap().is_some());
+    assert!(next.is_held() && rig.theirs().holder().await.unwrap().is_some());
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use crate::support::{LONG, eventually, in_line, is_free, millis, pttl};
 #[tokio::test]
 async fn expiry_and_tries_come_with_its_preset() {
     let preset = Preset::REDSYNC;
-    let Wait::Retries {
+    let Wait::Poll {
         count,
         delay,
         jitter_percent,
@@ -18,7 +18,7 @@ async fn expiry_and_tries_come_with_its_preset() {
     };
     assert_eq!((count, delay, jitter_percent), (Some(31), millis(150), 66));
     let rig = Rig::start();
-    let _lease = acquired(&rig.one.mutex("job").like(preset)).await;
+    let _lease = acquired(&rig.one.mutex("job").preset(preset)).await;
     assert!((7_000..=8_000).contains(&pttl(&rig.server, "job")));
 }
 

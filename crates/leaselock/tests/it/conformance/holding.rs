@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use leaselock::{BreakTerms, Clock, ExtendError, LeaseState, LostReason, RunError};
+use leaselock::{BreakOptions, Clock, ExtendError, LeaseState, LostReason, RunError};
 
 use crate::engine::Engine;
 use crate::support::{LONG, eventually, is_free, millis, soon};
@@ -55,7 +55,7 @@ pub(super) async fn without_renewal_the_lease_is_lost_by_its_own_deadline(engine
     assert!(Clock::boot().now() >= deadline);
     assert_eq!(
         (lease.deadline(), lost.reason),
-        (deadline, LostReason::RanOut)
+        (deadline, LostReason::Expired)
     );
     assert_eq!((lost.name.as_str(), lost.fence), ("job", lease.fence()));
     assert!(!lease.is_held() && lease.remaining().is_zero());
@@ -71,7 +71,7 @@ pub(super) async fn the_longest_hold_ends_a_lease_that_is_renewed(engine: &Engin
     let lease = mutex.acquire().await.unwrap();
     let first = lease.deadline();
     let lost = soon(lease.lost()).await;
-    assert_eq!(lost.reason, LostReason::HoldOver);
+    assert_eq!(lost.reason, LostReason::MaxHoldReached);
     assert!(lease.deadline() > first, "it was renewed before");
     eventually("it is given back for its holder", async || {
         is_free(&client, "job").await
@@ -102,9 +102,11 @@ pub(super) async fn an_extension_makes_the_time_whole_and_keeps_the_fence(engine
         lease.extend(millis(1)).await,
         Err(ExtendError::Invalid(_))
     ));
-    two.break_lease("job", BreakTerms::default()).await.unwrap();
+    two.break_lease("job", BreakOptions::default())
+        .await
+        .unwrap();
     let gone = lease.extend(LONG).await.unwrap_err();
-    assert!(matches!(gone, ExtendError::Lost(lost) if lost.reason == LostReason::Vanished));
+    assert!(matches!(gone, ExtendError::Lost(lost) if lost.reason == LostReason::KeyMissing));
     assert!(
         is_free(&two, "job").await,
         "an extension brings nothing back"
@@ -113,11 +115,11 @@ pub(super) async fn an_extension_makes_the_time_whole_and_keeps_the_fence(engine
 
 pub(super) async fn a_detached_lease_is_extended_and_released_by_another_client(engine: &Engine) {
     let (one, two) = (engine.client().await, engine.client().await);
-    let mutex = one.mutex("job").ttl(LONG).why("a note");
+    let mutex = one.mutex("job").ttl(LONG).note("a note");
     let lease = mutex.acquire().await.unwrap();
     let (fence, losing) = (lease.fence(), lease.lost());
     let handle = lease.detach().await.unwrap();
-    assert_eq!(soon(losing).await.reason, LostReason::GivenUp);
+    assert_eq!(soon(losing).await.reason, LostReason::Released);
     assert_eq!(one.held().len(), 0);
     one.close().await;
     let text = handle.to_secret_string();
@@ -168,10 +170,12 @@ pub(super) async fn a_body_is_stopped_when_its_lease_is_broken(engine: &Engine) 
     let mutex = one.mutex("job").ttl(millis(600));
     let body = tokio::spawn(async move { mutex.run(|_| std::future::pending::<()>()).await });
     eventually("it is held", async || !is_free(&two, "job").await).await;
-    two.break_lease("job", BreakTerms::default()).await.unwrap();
+    two.break_lease("job", BreakOptions::default())
+        .await
+        .unwrap();
     let stopped = soon(body).await.unwrap().unwrap_err();
     let RunError::Lost(lost) = stopped else {
         panic!("{stopped:?}")
     };
-    assert_eq!(lost.reason, LostReason::Vanished);
+    assert_eq!(lost.reason, LostReason::KeyMissing);
 }

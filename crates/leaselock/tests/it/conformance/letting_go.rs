@@ -1,6 +1,6 @@
 //! How a lease ends by its holder's will.
 
-use leaselock::{AcquireError, BreakTerms, LostReason, NotHeld, ReleaseError};
+use leaselock::{AcquireError, BreakOptions, LostReason, NotHeld, ReleaseError};
 
 use crate::engine::Engine;
 use crate::support::{LONG, eventually, in_line, is_free, soon, waiter};
@@ -8,14 +8,18 @@ use crate::support::{LONG, eventually, in_line, is_free, soon, waiter};
 pub(super) async fn a_release_says_when_the_lease_was_not_held_any_more(engine: &Engine) {
     let (one, two) = (engine.client().await, engine.client().await);
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
-    two.break_lease("job", BreakTerms::default()).await.unwrap();
+    two.break_lease("job", BreakOptions::default())
+        .await
+        .unwrap();
     let why = |refused| match refused {
         ReleaseError::NotHeld { name, why } if name.as_str() == "job" => why,
         other => panic!("{other:?}"),
     };
     assert_eq!(why(lease.release().await.unwrap_err()), NotHeld::Expired);
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
-    two.break_lease("job", BreakTerms::default()).await.unwrap();
+    two.break_lease("job", BreakOptions::default())
+        .await
+        .unwrap();
     let other = two.mutex("job").ttl(LONG).acquire().await.unwrap();
     assert_eq!(why(lease.release().await.unwrap_err()), NotHeld::Taken);
     assert!(
@@ -33,7 +37,7 @@ pub(super) async fn a_dropped_lease_is_released(engine: &Engine) {
     let next = waiter(&two, "job", LONG);
     in_line(&one, "job", 1).await;
     drop(lease);
-    assert_eq!(losing.check().unwrap_err().reason, LostReason::GivenUp);
+    assert_eq!(losing.check().unwrap_err().reason, LostReason::Released);
     soon(next).await.unwrap().unwrap().release().await.unwrap();
 }
 
@@ -58,7 +62,7 @@ pub(super) async fn a_panic_releases_the_lease(engine: &Engine) {
         mutex
             .run(|_| async { std::panic::panic_any("on purpose") })
             .await
-            .map(|ran: leaselock::Ran<()>| ran.value)
+            .map(|ran: leaselock::RunResult<()>| ran.value)
     });
     assert!(soon(panicked).await.unwrap_err().is_panic());
     eventually("it is released", async || is_free(&client, "job").await).await;

@@ -1,7 +1,7 @@
 //! What others see, and what an operator may do.
 
 use leaselock::{
-    BreakError, BreakTerms, ErrorKind, Fence, Holding, InspectError, LostReason, Wait,
+    BreakError, BreakOptions, ErrorKind, Fence, Holding, InspectError, LostReason, Wait,
 };
 
 use crate::engine::Engine;
@@ -11,7 +11,7 @@ pub(super) async fn inspect_shows_who_holds_why_and_who_waits(engine: &Engine) {
     let named = engine.builder().await.process_name("nightly");
     let (one, two) = (named.build().unwrap(), engine.client().await);
     assert_eq!(two.inspect("job").await.unwrap().state, Holding::Free);
-    let mutex = one.mutex("job").ttl(LONG).why("month end");
+    let mutex = one.mutex("job").ttl(LONG).note("month end");
     let lease = mutex.acquire().await.unwrap();
     let _waiting = waiter(&two, "job", LONG);
     in_line(&one, "job", 1).await;
@@ -85,22 +85,22 @@ pub(super) async fn list_finds_the_held_locks_of_a_pattern_under_the_clients_pre
 pub(super) async fn check_looks_and_never_takes(engine: &Engine) {
     let (one, two) = (engine.client().await, engine.client().await);
     let mutex = two.mutex("job");
-    assert!(mutex.check().await.unwrap().is_none());
+    assert!(mutex.holder().await.unwrap().is_none());
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
-    let holder = mutex.check().await.unwrap().unwrap();
+    let holder = mutex.holder().await.unwrap().unwrap();
     assert_eq!(
         (holder.client.as_deref(), holder.fence),
         (Some(one.id()), lease.fence())
     );
-    let within = mutex.clone().wait(Wait::Within(millis(20)));
-    assert!(within.check().await.unwrap().is_some());
-    let retries = Wait::Retries {
+    let within = mutex.clone().wait(Wait::Timeout(millis(20)));
+    assert!(within.holder().await.unwrap().is_some());
+    let retries = Wait::Poll {
         count: None,
         delay: millis(5),
         jitter_percent: 50,
     };
     let patient = mutex.clone().wait(retries);
-    let checking = tokio::spawn(async move { patient.check().await });
+    let checking = tokio::spawn(async move { patient.holder().await });
     lease.release().await.unwrap();
     assert!(soon(checking).await.unwrap().unwrap().is_none());
     assert!(is_free(&one, "job").await);
@@ -110,15 +110,15 @@ pub(super) async fn a_break_takes_the_lock_from_its_holder_and_only_under_the_te
     engine: &Engine,
 ) {
     let (one, two) = (engine.client().await, engine.client().await);
-    let free = two.break_lease("job", BreakTerms::default()).await;
+    let free = two.break_lease("job", BreakOptions::default()).await;
     assert!(matches!(free, Err(BreakError::NotHeld { .. })), "{free:?}");
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&two, "job", LONG);
     in_line(&one, "job", 1).await;
-    let another = BreakTerms::default().only(Fence::new(1));
+    let another = BreakOptions::default().only(Fence::new(1));
     let refused = two.break_lease("job", another).await.unwrap_err();
     assert!(matches!(refused, BreakError::Changed { fence, .. } if fence == lease.fence()));
-    let exact = BreakTerms::default().only(lease.fence().unwrap());
+    let exact = BreakOptions::default().only(lease.fence().unwrap());
     let broken = two.break_lease("job", exact).await.unwrap();
     assert_eq!(
         (broken.client.as_deref(), broken.fence),

@@ -51,7 +51,7 @@ pub(super) async fn a_bounded_wait_ends_with_busy_and_names_the_holder(engine: &
 pub(super) async fn retries_take_the_lock_once_it_is_free(engine: &Engine) {
     let (one, two) = (engine.client().await, engine.client().await);
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
-    let few = two.mutex("job").wait(Wait::Retries {
+    let few = two.mutex("job").wait(Wait::Poll {
         count: Some(2),
         delay: millis(1),
         jitter_percent: 100,
@@ -119,7 +119,7 @@ pub(super) async fn what_is_out_of_range_is_refused_and_nothing_is_sent(engine: 
         (job().ttl(Duration::ZERO), "10 ms to 30 days"),
         (job().ttl(Duration::MAX), "10 ms to 30 days"),
         (job().max_hold(millis(1)), "at least as long"),
-        (job().why("a\u{1b}[31m"), "control"),
+        (job().note("a\u{1b}[31m"), "control"),
     ];
     for (mutex, says) in bad {
         for outcome in [

@@ -25,7 +25,7 @@ async fn a_deleted_key_is_a_lost_lease_at_the_next_renewal() {
     let lost = soon(lease.lost()).await;
     assert_eq!(
         (lost.reason, lost.fence),
-        (LostReason::Vanished, lease.fence())
+        (LostReason::KeyMissing, lease.fence())
     );
     assert!(
         lease.deadline() == deadline && leftovers(&server).is_empty(),
@@ -85,7 +85,10 @@ async fn a_key_of_a_foreign_type_is_a_lost_lease_by_the_deadline_and_is_never_de
     let (server, client, lease) = rig().await;
     server.cli(&["DEL", "job"]);
     server.cli(&["HSET", "job", "theirs", "1"]);
-    assert_eq!(soon(lease.lost()).await.reason, LostReason::OutOfTouch);
+    assert_eq!(
+        soon(lease.lost()).await.reason,
+        LostReason::StoreUnreachable
+    );
     drop(lease);
     client.close().await;
     assert_eq!(server.cli(&["HLEN", "job"]).integer(), Some(1));
@@ -105,7 +108,7 @@ async fn a_flush_loses_the_lease_and_no_fence_is_repeated() {
     // Which of the two depends on whether a renewal came between a flush and the next grant.
     let reason = soon(lease.lost()).await.reason;
     assert!(
-        matches!(reason, LostReason::TakenOver | LostReason::Vanished),
+        matches!(reason, LostReason::TakenOver | LostReason::KeyMissing),
         "{reason}"
     );
 }

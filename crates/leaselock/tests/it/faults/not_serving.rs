@@ -135,7 +135,10 @@ async fn a_server_without_its_replicas_refuses_and_the_holder_is_told_in_time() 
         soon(client.mutex("job").try_acquire()).await,
         ErrorKind::NoReplicas,
     );
-    assert_eq!(soon(lease.lost()).await.reason, LostReason::OutOfTouch);
+    assert_eq!(
+        soon(lease.lost()).await.reason,
+        LostReason::StoreUnreachable
+    );
     server.cli(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
     client
         .mutex("job")
@@ -179,7 +182,10 @@ async fn a_primary_whose_replica_is_frozen_grants_and_extends_nothing_until_that
         outcome => panic!("{outcome:?}"),
     }
     assert!(lease.is_held(), "an error is no loss");
-    assert_eq!(soon(lease.lost()).await.reason, LostReason::OutOfTouch);
+    assert_eq!(
+        soon(lease.lost()).await.reason,
+        LostReason::StoreUnreachable
+    );
     drop(frozen);
     let next = soon(client.mutex("held").ttl(LONG).acquire()).await;
     next.unwrap().release().await.unwrap();

@@ -129,7 +129,7 @@ async fn a_foreign_type_under_the_key_is_refused_and_never_destroyed() {
     let seen = client.inspect("job").await.unwrap();
     assert!(matches!(seen.state, leaselock::Holding::NotALock { kind } if kind == "list"));
     let broken = client
-        .break_lease("job", leaselock::BreakTerms::default().foreign(true))
+        .break_lease("job", leaselock::BreakOptions::default().foreign(true))
         .await;
     assert!(broken.is_err(), "{broken:?}");
     assert_eq!(
@@ -144,14 +144,14 @@ async fn a_foreign_value_under_the_key_is_a_holder_and_is_never_destroyed() {
     let client = Client::connect(&server.url()).unwrap();
     server.cli(&["SET", "job", "theirs"]);
     assert!(client.mutex("job").try_acquire().await.unwrap().is_none());
-    let holder = client.mutex("job").check().await.unwrap().unwrap();
+    let holder = client.mutex("job").holder().await.unwrap().unwrap();
     assert!(holder.foreign && holder.client.is_none() && holder.remaining.is_none());
     let next = waiter(&client, "job", LONG);
     in_line(&client, "job", 1).await;
     next.abort();
     in_line(&client, "job", 0).await;
     let refused = client
-        .break_lease("job", leaselock::BreakTerms::default())
+        .break_lease("job", leaselock::BreakOptions::default())
         .await;
     assert!(
         matches!(refused, Err(leaselock::BreakError::Foreign { .. })),

@@ -150,7 +150,7 @@ async fn a_holder_that_is_cut_off_is_told_before_the_lock_can_be_anothers() {
     let lost = soon(lease.lost()).await;
     let left = pttl(&server, "job");
     assert!(left > 0, "{left} ms left on the server");
-    assert_eq!(lost.reason, LostReason::OutOfTouch);
+    assert_eq!(lost.reason, LostReason::StoreUnreachable);
     assert!(!lease.is_held() && lease.extend(LONG).await.is_err());
 }
 
@@ -163,7 +163,7 @@ async fn requests_that_are_delivered_twice_take_effect_once() {
         let lease = client.mutex("job").ttl(LONG).acquire().await.unwrap();
         assert!(lease.fence() > last);
         last = lease.fence();
-        let holder = rival.mutex("job").check().await.unwrap().unwrap();
+        let holder = rival.mutex("job").holder().await.unwrap().unwrap();
         assert_eq!(holder.fence, lease.fence(), "no second fence was minted");
         lease.extend(LONG).await.unwrap();
         lease.release().await.unwrap();

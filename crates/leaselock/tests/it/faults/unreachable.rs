@@ -136,9 +136,9 @@ async fn every_operation_says_that_the_server_is_gone_and_a_lease_is_held_until_
     assert!(soon(other.detach()).await.is_err());
     assert!(soon(client.inspect("job")).await.is_err());
     assert!(soon(client.list("*")).await.is_err());
-    assert!(soon(client.mutex("job").check()).await.is_err());
+    assert!(soon(client.mutex("job").holder()).await.is_err());
     let lost = soon(one.lost()).await;
-    assert_eq!(lost.reason, leaselock::LostReason::OutOfTouch);
+    assert_eq!(lost.reason, leaselock::LostReason::StoreUnreachable);
     eventually("it counts nothing as held", async || {
         client.held().is_empty()
     })

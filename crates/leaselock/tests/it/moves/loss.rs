@@ -91,7 +91,7 @@ async fn recovers_from(meddle: impl FnOnce(&Server), reasons: &[LostReason]) {
 async fn when_the_key_vanishes_in_the_middle_of_turns_those_who_wait_get_a_new_lease() {
     let delete = |server: &Server| drop(server.cli(&["DEL", "job"]));
     // Their place in line may be granted before the renewal finds nothing.
-    recovers_from(delete, &[LostReason::Vanished, LostReason::TakenOver]).await;
+    recovers_from(delete, &[LostReason::KeyMissing, LostReason::TakenOver]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -32,16 +32,16 @@ async fn one_holds_and_the_others_are_refused_until_it_is_given_back() {
     for protocol in Protocol::ALL {
         let (_server, ours, theirs) = rig();
         let (mine, other) = (job(&ours, protocol), job(&theirs, protocol));
-        assert_eq!(other.check().await.unwrap(), None, "{protocol}");
+        assert_eq!(other.holder().await.unwrap(), None, "{protocol}");
         let lease = mine.try_acquire().await.unwrap().unwrap();
         assert!(other.try_acquire().await.unwrap().is_none(), "{protocol}");
         assert!(mine.try_acquire().await.unwrap().is_none(), "{protocol}");
-        let holder = other.check().await.unwrap().unwrap();
+        let holder = other.holder().await.unwrap().unwrap();
         assert!(holder.remaining.unwrap() <= LONG, "{protocol}: {holder:?}");
         lease.release().await.unwrap();
         let next = other.try_acquire().await.unwrap().unwrap();
         next.release().await.unwrap();
-        assert_eq!(mine.check().await.unwrap(), None, "{protocol}");
+        assert_eq!(mine.holder().await.unwrap(), None, "{protocol}");
     }
 }
 
@@ -122,7 +122,7 @@ async fn a_lease_is_renewed_where_it_can_be_and_told_lost_in_time_where_not() {
             lease.release().await.unwrap();
         } else {
             lease.lost().await;
-            let held = job(&theirs, protocol).check().await.unwrap();
+            let held = job(&theirs, protocol).holder().await.unwrap();
             assert!(held.is_some(), "{protocol}: told after its end");
         }
     })
@@ -140,7 +140,7 @@ async fn what_is_dropped_is_given_back_in_the_background() {
         tokio::task::yield_now().await;
         waiter.abort();
         drop(next);
-        let free = async || job(&theirs, protocol).check().await.unwrap().is_none();
+        let free = async || job(&theirs, protocol).holder().await.unwrap().is_none();
         eventually("nothing is left", free).await;
     }
 }
@@ -154,7 +154,7 @@ async fn a_lock_whose_grant_was_lost_on_the_way_is_cleaned_up() {
         let builder = Client::builder().url(&proxy.url());
         let ours = builder.request_timeout(millis(300)).build().unwrap();
         let theirs = Client::connect(&server.url()).unwrap();
-        let lock = job(&ours, protocol).wait(Wait::No);
+        let lock = job(&ours, protocol).wait(Wait::Never);
         if protocol == Protocol::WatchMulti {
             // Behind the answer to its own connection's greeting, and within that to `EXEC`. Nothing else is sent: a
             // client says who it is after its first grant.
@@ -168,7 +168,7 @@ async fn a_lock_whose_grant_was_lost_on_the_way_is_cleaned_up() {
         let unknown = soon(lock.try_acquire()).await;
         assert!(unknown.is_err(), "{protocol}: {unknown:?}");
         proxy.heal();
-        let free = async || job(&theirs, protocol).check().await.unwrap().is_none();
+        let free = async || job(&theirs, protocol).holder().await.unwrap().is_none();
         eventually("it is cleaned up", free).await;
     }
 }

@@ -7,7 +7,7 @@ use crate::support::{LONG, eventually, leftovers, pttl, soon};
 
 fn both(client: &Client, first: &str, second: &str) -> Mutex {
     let lock = client.mutex(first).protocol(Protocol::AllOrNone).ttl(LONG);
-    lock.along_with([second])
+    lock.and_names([second])
 }
 
 fn value(server: &Server, key: &str) -> String {
@@ -59,7 +59,7 @@ async fn two_that_want_the_same_names_in_another_order_do_not_block_each_other()
 async fn the_value_is_a_token_of_22_characters_and_the_note() {
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();
-    let lock = both(&client, "a", "b").why("nightly report");
+    let lock = both(&client, "a", "b").note("nightly report");
     let lease = lock.acquire().await.unwrap();
     let text = value(&server, "a");
     assert_eq!(text.get(22..), Some("nightly report"));
@@ -69,7 +69,7 @@ async fn the_value_is_a_token_of_22_characters_and_the_note() {
             .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
     );
     // As bsm/redislock writes it, and reads it.
-    let seen = lock.check().await.unwrap().unwrap();
+    let seen = lock.holder().await.unwrap().unwrap();
     assert_eq!(seen.why.as_deref(), Some("nightly report"));
     lease.release().await.unwrap();
 }
@@ -105,9 +105,9 @@ async fn when_one_name_is_lost_the_lease_is_and_the_others_are_given_back() {
 fn names_at_once_are_looked_at_before_anything_is_sent() {
     let client = Client::connect("redis://127.0.0.1:1").unwrap();
     let lock = || client.mutex("a").protocol(Protocol::AllOrNone);
-    assert!(lock().along_with(["b", "c"]).checked().is_ok());
-    assert!(lock().along_with(["b\n"]).checked().is_err());
+    assert!(lock().and_names(["b", "c"]).validate().is_ok());
+    assert!(lock().and_names(["b\n"]).validate().is_err());
     let many = (0..100).map(|number| number.to_string());
-    let refusal = lock().along_with(many).checked().unwrap_err().to_string();
+    let refusal = lock().and_names(many).validate().unwrap_err().to_string();
     assert!(refusal.contains("at most 100"), "{refusal}");
 }

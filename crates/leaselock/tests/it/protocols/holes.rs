@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leaselock::{AcquireError, Client, ErrorKind, LATENCY_GUARD, NotHeld, Protocol, ReleaseError};
+use leaselock::{
+    AcquireError, Client, DEFAULT_LATENCY_GUARD, ErrorKind, NotHeld, Protocol, ReleaseError,
+};
 use testkit::{Fault, Proxy, Server, Way};
 
 use super::job;
@@ -90,7 +92,7 @@ async fn a_late_unlock_spares_the_next_holder(protocol: Protocol, left: Duration
     let next = soon(other.acquire()).await.unwrap();
     proxy.heal();
     drop(soon(releasing).await.unwrap());
-    let spared = other.check().await.unwrap().is_some();
+    let spared = other.holder().await.unwrap().is_some();
     drop(next);
     spared
 }
@@ -105,7 +107,7 @@ async fn setex_renamenx_deletes_the_lock_of_the_next_holder_when_its_unlock_is_l
 
 #[tokio::test]
 async fn the_latency_guard_of_setex_renamenx_leaves_a_lock_alone_that_is_about_to_end() {
-    let left = LATENCY_GUARD - millis(50);
+    let left = DEFAULT_LATENCY_GUARD - millis(50);
     assert!(a_late_unlock_spares_the_next_holder(Protocol::setex_renamenx(), left).await);
 }
 
@@ -201,7 +203,7 @@ async fn a_lock_set_without_its_end_is_held_for_ever_unless_both_are_one_step() 
     let lock = job(&ours, Protocol::SetnxPexpire);
     let busy = lock.acquire_within(millis(500)).await;
     assert!(matches!(busy, Err(AcquireError::StillBusy { .. })));
-    assert_eq!(lock.check().await.unwrap().unwrap().remaining, None);
+    assert_eq!(lock.holder().await.unwrap().unwrap().remaining, None);
     server.cli(&["DEL", "job"]);
     let lease = lock.acquire().await.unwrap();
     assert!(

@@ -23,7 +23,7 @@ fn nowhere() -> Client {
 
 #[track_caller]
 fn refused(mutex: Mutex, says: &[&str]) {
-    let refusal = mutex.checked().expect_err("it is not refused").to_string();
+    let refusal = mutex.validate().expect_err("it is not refused").to_string();
     for word in says {
         assert!(refusal.contains(word), "{refusal}");
     }
@@ -35,20 +35,20 @@ fn what_a_way_cannot_do_is_refused_when_it_is_asked_for_and_off_when_it_is_not()
     for protocol in OTHERS {
         let name = protocol.name();
         let lock = || job(&client, protocol);
-        assert!(lock().checked().is_ok(), "{name}");
+        assert!(lock().validate().is_ok(), "{name}");
         assert!(
             lock()
                 .fencing(false)
                 .renewal(false)
                 .priority(0)
-                .checked()
+                .validate()
                 .is_ok()
         );
         refused(lock().fencing(true), &["fencing token", name]);
         refused(lock().priority(1), &["priority", "no line", name]);
         if protocol != Protocol::AllOrNone {
-            refused(lock().why("because"), &["a note", name]);
-            refused(lock().along_with(["b"]), &["several names", "all-or-none"]);
+            refused(lock().note("because"), &["a note", name]);
+            refused(lock().and_names(["b"]), &["several names", "all-or-none"]);
         }
     }
     for protocol in &OTHERS[..3] {
@@ -58,7 +58,7 @@ fn what_a_way_cannot_do_is_refused_when_it_is_asked_for_and_off_when_it_is_not()
         );
     }
     for protocol in &OTHERS[3..] {
-        assert!(job(&client, *protocol).renewal(true).checked().is_ok());
+        assert!(job(&client, *protocol).renewal(true).validate().is_ok());
     }
     for protocol in &OTHERS[1..3] {
         refused(
@@ -94,7 +94,7 @@ async fn other_ways_than_the_native_one_are_refused_where_nobody_else_locks_in_t
             matches!(refusal, Err(AcquireError::Invalid(_))),
             "{refusal:?}"
         );
-        assert!(job(&client, protocol).check().await.is_err());
+        assert!(job(&client, protocol).holder().await.is_err());
     }
 }
 

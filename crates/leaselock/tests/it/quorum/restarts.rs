@@ -68,7 +68,7 @@ async fn all_vote(nodes: &Nodes) {
     eventually("all nodes are old enough to vote", async || {
         let report = quorum(nodes, true).doctor().await.unwrap();
         let checks = report.nodes.iter().flat_map(|node| &node.checks);
-        let votes = |check: &&leaselock::Check| check.topic == "vote" && check.found == "votes";
+        let votes = |check: &&leaselock::Finding| check.topic == "vote" && check.found == "votes";
         checks.filter(votes).count() == nodes.0.len()
     })
     .await;

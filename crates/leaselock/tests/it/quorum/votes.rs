@@ -1,7 +1,7 @@
 //! What counts as a vote, and what is refused.
 
 use leaselock::{
-    AcquireError, BreakTerms, Client, ExtendError, Holding, LostReason, Protocol, Quorum, Vote,
+    AcquireError, BreakOptions, Client, ExtendError, Holding, LostReason, Protocol, Quorum, Vote,
 };
 
 use testkit::Value;
@@ -55,7 +55,7 @@ async fn an_extension_needs_a_majority_of_all_nodes_and_its_failure_releases_not
     nodes.0[0].cli(&["DEL", "job"]);
     let gone = soon(lease.extend(LONG)).await.unwrap_err();
     assert!(
-        matches!(&gone, ExtendError::Lost(lost) if lost.reason == LostReason::Vanished),
+        matches!(&gone, ExtendError::Lost(lost) if lost.reason == LostReason::KeyMissing),
         "{gone:?}"
     );
     assert_eq!(nodes.holding("job"), 4, "nothing was released");
@@ -154,7 +154,7 @@ async fn what_makes_no_sense_on_a_quorum_is_refused_with_the_reason() {
         (job().protocol(Protocol::SetnxGetset), "native"),
         (job().ttl(2 * LONG), "longest_ttl"),
     ] {
-        let refusal = mutex.clone().checked().unwrap_err().to_string();
+        let refusal = mutex.clone().validate().unwrap_err().to_string();
         assert!(refusal.contains(says), "{refusal}");
         let refusal = mutex.try_acquire().await.unwrap_err();
         assert!(
@@ -177,7 +177,7 @@ async fn a_broken_lease_is_free_on_every_node_and_its_holder_is_told() {
     let lease = one
         .mutex("job")
         .ttl(LONG)
-        .why("month end")
+        .note("month end")
         .acquire()
         .await
         .unwrap();
@@ -190,7 +190,7 @@ async fn a_broken_lease_is_free_on_every_node_and_its_holder_is_told() {
         (Some(one.id()), lease.fence())
     );
     let broken = two
-        .break_lease("job", BreakTerms::default().only(lease.fence().unwrap()))
+        .break_lease("job", BreakOptions::default().only(lease.fence().unwrap()))
         .await;
     assert_eq!(broken.unwrap().fence, lease.fence());
     let gone = soon(lease.extend(LONG)).await.unwrap_err();

@@ -1,6 +1,6 @@
 //! What doctor says of the Sentinels themselves.
 
-use leaselock::{Check, Client, Fit, Kept, Report};
+use leaselock::{Client, Finding, GuaranteeStatus, Report, Verdict};
 use testkit::sentinels::SERVICE;
 use testkit::{Sentinels, Server, Watched};
 
@@ -12,13 +12,13 @@ async fn examined(url: &str) -> Report {
 }
 
 #[track_caller]
-fn check<'a>(report: &'a Report, topic: &str) -> &'a Check {
+fn check<'a>(report: &'a Report, topic: &str) -> &'a Finding {
     let found = report.checks.iter().find(|check| check.topic == topic);
     found.unwrap_or_else(|| panic!("no {topic} in {report:#?}"))
 }
 
 #[track_caller]
-fn says(report: &Report, topic: &str, fit: Fit, words: &str) {
+fn says(report: &Report, topic: &str, fit: Verdict, words: &str) {
     let check = check(report, topic);
     let advice = check.advice.as_deref().unwrap_or_default();
     let said = format!("{} {advice}", check.found);
@@ -33,7 +33,7 @@ fn set(sentinels: &Sentinels, setting: &str, value: &str) {
     }
 }
 
-fn promised(report: &Report, words: &str) -> Option<Kept> {
+fn promised(report: &Report, words: &str) -> Option<GuaranteeStatus> {
     let mut promises = report.promises.iter();
     let found = promises.find(|promise| promise.text.contains(words));
     found.map(|promise| promise.kept)
@@ -56,20 +56,20 @@ async fn it_says_whether_another_primary_can_be_chosen_and_in_what_time() {
         ),
         ("a switch that fails", "after 10 s (failover-timeout 5000)"),
     ] {
-        says(&report, topic, Fit::Fit, words);
+        says(&report, topic, Verdict::Fit, words);
     }
     let chosen = "when the primary dies";
-    assert_eq!(promised(&report, chosen), Some(Kept::Yes));
+    assert_eq!(promised(&report, chosen), Some(GuaranteeStatus::Yes));
 
     // The times that Sentinels have when nobody sets them.
     set(sentinels, "down-after-milliseconds", "30000");
     set(sentinels, "failover-timeout", "180000");
     set(sentinels, "quorum", "4");
     let report = examined(&group.url()).await;
-    says(&report, "a switch", Fit::Warn, "a ttl of 64 s or more");
-    says(&report, "a switch that fails", Fit::Warn, "after 360 s");
-    says(&report, "Sentinel quorum", Fit::Warn, "ever chosen");
-    assert_eq!(promised(&report, chosen), Some(Kept::No));
+    says(&report, "a switch", Verdict::Warn, "a ttl of 64 s or more");
+    says(&report, "a switch that fails", Verdict::Warn, "after 360 s");
+    says(&report, "Sentinel quorum", Verdict::Warn, "ever chosen");
+    assert_eq!(promised(&report, chosen), Some(GuaranteeStatus::No));
 
     set(sentinels, "quorum", "2");
     let [dead, other, _] = sentinels.each() else {
@@ -78,14 +78,17 @@ async fn it_says_whether_another_primary_can_be_chosen_and_in_what_time() {
     dead.kill();
     let report = examined(&group.url()).await;
     let gone = format!("127.0.0.1:{}", dead.port());
-    says(&report, "Sentinels", Fit::Warn, "2 of 3 answer");
-    says(&report, "Sentinels", Fit::Warn, &gone);
-    says(&report, "Sentinel quorum", Fit::Fit, "2 of 3");
-    assert_eq!(promised(&report, "while 0 more"), Some(Kept::Yes));
+    says(&report, "Sentinels", Verdict::Warn, "2 of 3 answer");
+    says(&report, "Sentinels", Verdict::Warn, &gone);
+    says(&report, "Sentinel quorum", Verdict::Fit, "2 of 3");
+    assert_eq!(
+        promised(&report, "while 0 more"),
+        Some(GuaranteeStatus::Yes)
+    );
     other.kill();
     let report = examined(&group.url()).await;
-    says(&report, "Sentinel quorum", Fit::Warn, "1 answer");
-    assert_eq!(promised(&report, chosen), Some(Kept::No));
+    says(&report, "Sentinel quorum", Verdict::Warn, "1 answer");
+    assert_eq!(promised(&report, chosen), Some(GuaranteeStatus::No));
     assert!(report.is_fit(), "locks go on as long as the primary does");
 }
 
@@ -95,7 +98,7 @@ async fn sentinels_that_name_different_primaries_are_unfit_and_an_even_number_is
     let sentinels = Sentinels::builder(&primary).count(4).start();
     let url = format!("redis+sentinel://{}/{SERVICE}", sentinels.addresses());
     let report = examined(&url).await;
-    says(&report, "number of Sentinels", Fit::Warn, "use 3 or 5");
+    says(&report, "number of Sentinels", Verdict::Warn, "use 3 or 5");
     assert!(report.is_fit());
     assert_eq!(promised(&report, "when the primary dies"), None);
 
@@ -111,7 +114,7 @@ async fn sentinels_that_name_different_primaries_are_unfit_and_an_even_number_is
     eventually("one of them names another", async || {
         let report = examined(&url).await;
         let check = check(&report, "primary named");
-        check.fit == Fit::Unfit && check.found.contains(&format!("127.0.0.1:{port} by 1"))
+        check.fit == Verdict::Unfit && check.found.contains(&format!("127.0.0.1:{port} by 1"))
     })
     .await;
 }
@@ -131,5 +134,5 @@ async fn few_rights_are_enough() {
     let login = "sentinel_user=asker&sentinel_pass=s3cret";
     let at = sentinels.addresses();
     let report = examined(&format!("redis+sentinel://{at}/{SERVICE}?{login}")).await;
-    says(&report, "Sentinels", Fit::Fit, "3 of 3 answer");
+    says(&report, "Sentinels", Verdict::Fit, "3 of 3 answer");
 }

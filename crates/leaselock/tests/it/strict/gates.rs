@@ -1,6 +1,6 @@
 //! When the gate is closed, and what goes on behind it.
 
-use leaselock::{BreakTerms, Client, ErrorKind, Quarantine, StrictStatus};
+use leaselock::{BreakOptions, Client, ErrorKind, Quarantine, StrictStatus};
 use testkit::{Server, Value};
 
 use super::{
@@ -114,7 +114,7 @@ async fn a_lease_that_is_broken_behind_a_closed_gate_goes_to_nobody() {
     let holder = opened(&server).await;
     let lease = taken(&holder).await;
     goes_to_nobody(&server, &holder, async || {
-        let broken = holder.break_lease("job", BreakTerms::default()).await;
+        let broken = holder.break_lease("job", BreakOptions::default()).await;
         assert_eq!(broken.unwrap().fence, lease.fence());
     })
     .await;

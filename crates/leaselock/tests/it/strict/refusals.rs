@@ -17,7 +17,7 @@ async fn a_lease_that_could_outlive_a_quarantine_is_refused_before_anything_is_s
         matches!(error, AcquireError::Invalid(_)) && said.contains("longest"),
         "{said}"
     );
-    assert!(lock(&client).ttl(too_long).checked().is_err());
+    assert!(lock(&client).ttl(too_long).validate().is_err());
     let lease = taken(&client).await;
     let error = lease.extend(too_long).await.unwrap_err();
     assert!(matches!(error, ExtendError::Invalid(_)), "{error:?}");
@@ -30,7 +30,7 @@ async fn a_lease_that_could_outlive_a_quarantine_is_refused_before_anything_is_s
 async fn a_ttl_that_nobody_asked_for_is_the_longest_that_strict_mode_allows() {
     let server = Server::start();
     let client = opened(&server).await;
-    let mutex = client.mutex("job").checked().unwrap();
+    let mutex = client.mutex("job").validate().unwrap();
     let lease = mutex.try_acquire().await.unwrap().unwrap();
     assert_eq!(lease.ttl(), LONGEST);
 }
@@ -44,7 +44,7 @@ async fn a_client_that_disagrees_about_the_longest_ttl_is_refused_and_told_both(
     let AcquireError::Store { source, .. } = &error else {
         panic!("{error:?}")
     };
-    assert_eq!(source.kind(), ErrorKind::Disagrees);
+    assert_eq!(source.kind(), ErrorKind::ConfigMismatch);
     let said = error.to_string();
     assert!(said.contains("3s") && said.contains("6s"), "{said}");
     // Until an operator says so; then it is the other way round.

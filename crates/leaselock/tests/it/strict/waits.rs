@@ -13,7 +13,7 @@ use crate::support::{calls, eventually, in_line, millis, soon};
 async fn a_wait_that_ends_before_the_quarantine_says_so_and_nothing_is_left() {
     let server = Server::start();
     let client = strict(&server);
-    for wait in [Wait::Within(millis(50)), Wait::No, Wait::retries(2)] {
+    for wait in [Wait::Timeout(millis(50)), Wait::Never, Wait::retries(2)] {
         let error = soon(lock(&client).wait(wait).acquire()).await.unwrap_err();
         let AcquireError::Quarantined { remaining, .. } = &error else {
             panic!("{wait:?}: {error:?}")

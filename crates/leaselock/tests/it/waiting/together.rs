@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
 use leaselock::{
-    AcquireError, BreakTerms, Client, Fence, Lease, LostReason, NotHeld, ReleaseError,
+    AcquireError, BreakOptions, Client, Fence, Lease, LostReason, NotHeld, ReleaseError,
 };
 use testkit::{Server, clock};
 
@@ -103,7 +103,7 @@ async fn a_turn_ends_the_lease_before_it_and_is_the_only_one_that_is_held() {
     let (view, losing) = (first.view(), first.lost());
     assert!(!has_its_turn(&mut waiters[0]));
     first.release().await.unwrap();
-    assert_eq!(losing.check().unwrap_err().reason, LostReason::GivenUp);
+    assert_eq!(losing.check().unwrap_err().reason, LostReason::Released);
     assert!(!view.is_held() && view.remaining().is_zero());
     let held = together.held();
     assert_eq!(held.len(), 1);
@@ -229,7 +229,7 @@ async fn a_lost_lease_is_not_passed_on_and_those_who_wait_are_served_by_the_serv
     let (first, waiters) = party(&holder, &together, lease, 2).await;
     let fence = first.fence();
     holder
-        .break_lease("job", BreakTerms::default())
+        .break_lease("job", BreakOptions::default())
         .await
         .unwrap();
     let other = holder.mutex("job").ttl(LONG).try_acquire().await.unwrap();
@@ -263,7 +263,7 @@ async fn a_holder_hears_of_its_loss_when_the_next_place_of_its_own_client_is_gra
     let (first, waiters) = party(&holder, &together, lease, 2).await;
     in_line(&holder, "job", 1).await;
     holder
-        .break_lease("job", BreakTerms::default())
+        .break_lease("job", BreakOptions::default())
         .await
         .unwrap();
     let lost = by_message(first.lost()).await;
@@ -440,7 +440,7 @@ async fn those_who_wait_in_other_ways_have_places_of_their_own() {
         plain.clone().priority(1),
         plain.clone().fencing(false),
         plain.clone().renewal(false),
-        plain.clone().why("a note"),
+        plain.clone().note("a note"),
     ];
     let waiting: Vec<_> = others
         .iter()

@@ -36,7 +36,7 @@ impl Terms {
     /// `None` for whoever stands by itself: a lease that is not renewed ends at a time of its own, a note is about one
     /// task, and copies are counted for each grant.
     pub(crate) fn of(request: &AcquireRequest, wait: Wait) -> Option<Self> {
-        let waits = matches!(wait, Wait::Within(_) | Wait::Forever);
+        let waits = matches!(wait, Wait::Timeout(_) | Wait::Forever);
         let plain = request.renews && request.why.is_none() && request.copies.is_none();
         (waits && plain).then_some(Terms {
             ttl: request.ttl,
@@ -222,7 +222,7 @@ impl LocalGroup {
             waiter.seat.offer(Ok(lease));
             return None;
         }
-        if kept.end(LostReason::GivenUp) {
+        if kept.end(LostReason::Released) {
             let fence = kept.fence;
             self.give(engine, &mut state, (kept, id), waiter, fence, now);
             lease.disown();
@@ -247,7 +247,7 @@ impl PassOn for LocalGroup {
         let fit = !lost && is_worth_passing_on(left, granted);
         let next = if fit { state.turns.next(now) } else { None };
         if let Some((waiter, fence)) = next {
-            if kept.end(LostReason::GivenUp) {
+            if kept.end(LostReason::Released) {
                 self.give(engine, &mut state, (kept, id), waiter, fence, now);
                 return true;
             }

@@ -349,7 +349,7 @@ async fn another_format_or_another_time_namespace_is_unfit() {
         std::fs::write(folder(&scratch).join("meta"), &text).unwrap();
         let peer = Peer::on(&scratch, &Clock::boot(), false);
         let error = peer.run(&inspect("job")).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unfit, "{error}");
+        assert_eq!(error.kind(), ErrorKind::UnsupportedFilesystem, "{error}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 use crate::base::error::ErrorKind;
-use crate::store::report::Fit;
+use crate::store::report::Verdict;
 
 #[tokio::test]
 async fn a_lock_excludes_and_its_fence_grows() {
@@ -87,7 +87,7 @@ async fn a_folder_that_cannot_be_made_says_how_to_name_another() {
     assert_eq!(error.kind(), ErrorKind::CannotCreate);
     assert!(error.to_string().contains("file:///"), "{error}");
     let checks = store.examine(WITHIN).await.unwrap().checks;
-    assert!(checks.iter().any(|check| check.fit == Fit::Unfit));
+    assert!(checks.iter().any(|check| check.fit == Verdict::Unfit));
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn the_doctor_finds_an_ordinary_folder_fit() {
     let peer = Peer::on(&scratch, &Clock::boot(), true);
     let checks = peer.store.examine(WITHIN).await.unwrap().checks;
     assert!(
-        checks.iter().all(|check| check.fit < Fit::Unfit),
+        checks.iter().all(|check| check.fit < Verdict::Unfit),
         "{checks:?}"
     );
     assert!(

@@ -104,7 +104,7 @@ fn inspect(name: &str) -> Call {
     let keys = mutex_keys(name);
     let mut call = Call::of(script!("mutex/inspect", reads_only));
     call.key(&keys.lock).key(keys.queue());
-    call.key(keys.fence()).key(keys.why());
+    call.key(keys.fence()).key(keys.note());
     call
 }
 

@@ -14,7 +14,7 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::store::redis::link::Link;
 use crate::store::redis::store::RedisStore;
 use crate::store::redis::{answer, calls, error_map};
-use crate::store::report::{Check, Fit, NodeReport, Report};
+use crate::store::report::{Finding, NodeReport, Report, Verdict};
 use crate::store::url::Place;
 
 const CLOCK: Clock = Clock::boot();
@@ -95,7 +95,7 @@ async fn examine(
     link: &Link,
     shape: Shape,
     until: Moment,
-) -> Result<(Vec<Check>, Facts), StoreError> {
+) -> Result<(Vec<Finding>, Facts), StoreError> {
     let mut checks = Vec::new();
     let mut facts = Facts::default();
     let latency = measure(link, &mut facts, until).await?;
@@ -112,7 +112,7 @@ async fn examine(
     }
     checks.extend(refused.map(|refusal| unread("CONFIG", &refusal)));
     facts.open = is_open(link, until).await?;
-    facts.readable = transport(link).map(|check| check.fit > Fit::Fit);
+    facts.readable = transport(link).map(|check| check.fit > Verdict::Fit);
     checks.extend(facts.checks(shape));
     checks.push(latency);
     checks.extend(facts.offset_us.map(facts::clock));
@@ -123,14 +123,14 @@ async fn examine(
     Ok((checks, facts))
 }
 
-fn unread(topic: &str, refusal: &str) -> Check {
+fn unread(topic: &str, refusal: &str) -> Finding {
     let found = format!("could not be read: {}", error_map::quoted(refusal));
     let advice = format!("allow {topic} to this user, or look up by hand what it would tell");
-    Check::warn(topic, found, advice)
+    Finding::warn(topic, found, advice)
 }
 
 /// Measures the server's clock against ours, by the quickest reply, and the round trip.
-async fn measure(link: &Link, facts: &mut Facts, until: Moment) -> Result<Check, StoreError> {
+async fn measure(link: &Link, facts: &mut Facts, until: Moment) -> Result<Finding, StoreError> {
     let mut trips = Vec::new();
     for _ in 0..LATENCY_SAMPLES {
         let (sent, wall) = (CLOCK.now(), clock::wall_us());
@@ -158,7 +158,7 @@ async fn measure(link: &Link, facts: &mut Facts, until: Moment) -> Result<Check,
 }
 
 /// Reports whether others on the network path can read tokens and the password.
-fn transport(link: &Link) -> Option<Check> {
+fn transport(link: &Link) -> Option<Finding> {
     let Link::Own(lane) = link else { return None };
     let local = |host: &str| {
         host == "localhost"
@@ -167,24 +167,24 @@ fn transport(link: &Link) -> Option<Check> {
                 .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
     };
     Some(match &lane.endpoint().url().place {
-        Place::Unix(_) => Check::fit("transport", "unix socket"),
-        Place::Tcp { tls: true, .. } => Check::fit("transport", "TLS"),
-        Place::Watched(sentinels) if sentinels.tls => Check::fit("transport", "TLS"),
+        Place::Unix(_) => Finding::fit("transport", "unix socket"),
+        Place::Tcp { tls: true, .. } => Finding::fit("transport", "TLS"),
+        Place::Watched(sentinels) if sentinels.tls => Finding::fit("transport", "TLS"),
         Place::Tcp { host, .. } if local(host) => {
-            Check::fit("transport", "plain text on this machine")
+            Finding::fit("transport", "plain text on this machine")
         }
         Place::Watched(sentinels) if sentinels.known.iter().all(|(host, _)| local(host)) => {
-            Check::fit("transport", "plain text on this machine")
+            Finding::fit("transport", "plain text on this machine")
         }
         _ => {
             let advice = "whoever can read the network can release your locks: use rediss:// where it is not your own";
-            Check::warn("transport", "plain text to another machine", advice)
+            Finding::warn("transport", "plain text to another machine", advice)
         }
     })
 }
 
 /// Checks that the functions of this version are there, for a client that calls them.
-async fn functions(link: &Link, until: Moment) -> Result<Option<Check>, StoreError> {
+async fn functions(link: &Link, until: Moment) -> Result<Option<Finding>, StoreError> {
     let Some(library) = link.functions() else {
         return Ok(None);
     };
@@ -194,9 +194,9 @@ async fn functions(link: &Link, until: Moment) -> Result<Option<Check>, StoreErr
         Err(line) if calls::is_absent(&line) => {
             let advice = "an administrator loads them with `leaselock functions load`";
             let found = format!("{} is not there", library.name);
-            Check::unfit("functions", found, advice)
+            Finding::unfit("functions", found, advice)
         }
-        _ => Check::fit("functions", library.name.as_str()),
+        _ => Finding::fit("functions", library.name.as_str()),
     }))
 }
 

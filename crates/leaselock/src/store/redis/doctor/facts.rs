@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::shape::Shape;
 use crate::store::redis::answer;
-use crate::store::report::Check;
+use crate::store::report::Finding;
 
 /// The known facts about one server.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ impl Facts {
     }
 
     /// Returns one check per topic with a known fact.
-    pub(super) fn checks(&self, shape: Shape) -> Vec<Check> {
+    pub(super) fn checks(&self, shape: Shape) -> Vec<Finding> {
         let all = [
             self.server(),
             self.role(shape),
@@ -89,57 +89,57 @@ impl Facts {
         all.into_iter().flatten().collect()
     }
 
-    fn server(&self) -> Option<Check> {
+    fn server(&self) -> Option<Finding> {
         let version = self.version()?;
         let found = match self.get("valkey_version") {
             Some(valkey) => format!("Valkey {valkey}"),
             None => format!("Redis {}", self.get("redis_version")?),
         };
         Some(if version >= (6, 2) {
-            Check::fit("server", found)
+            Finding::fit("server", found)
         } else {
-            Check::unfit("server", found, "use Redis 6.2 or later, or Valkey")
+            Finding::unfit("server", found, "use Redis 6.2 or later, or Valkey")
         })
     }
 
-    fn role(&self, shape: Shape) -> Option<Check> {
+    fn role(&self, shape: Shape) -> Option<Finding> {
         Some(match self.get("role")? {
-            "master" => Check::fit("role", "primary"),
-            _ if shape == Shape::Cluster => Check::fit("role", "replica"),
+            "master" => Finding::fit("role", "primary"),
+            _ if shape == Shape::Cluster => Finding::fit("role", "replica"),
             _ => {
                 let advice = "a replica grants nothing and its answers are late: name the primary in the URL";
-                Check::unfit("role", "replica", advice)
+                Finding::unfit("role", "replica", advice)
             }
         })
     }
 
-    fn cluster(&self, shape: Shape) -> Option<Check> {
+    fn cluster(&self, shape: Shape) -> Option<Finding> {
         Some(match (self.get("cluster_enabled")?, shape) {
             ("0", Shape::Cluster) => {
                 let advice = "name it with redis:// instead of redis+cluster://";
-                Check::unfit("cluster", "no node of a cluster", advice)
+                Finding::unfit("cluster", "no node of a cluster", advice)
             }
-            ("0", _) => Check::fit("cluster", "a single server"),
-            (_, Shape::Cluster) => Check::fit("cluster", "a node of a cluster"),
+            ("0", _) => Finding::fit("cluster", "a single server"),
+            (_, Shape::Cluster) => Finding::fit("cluster", "a node of a cluster"),
             _ => {
                 let advice = "name it as redis+cluster:// with some of the nodes";
-                Check::unfit("cluster", "a node of a cluster", advice)
+                Finding::unfit("cluster", "a node of a cluster", advice)
             }
         })
     }
 
-    fn persistence(&self) -> Option<Check> {
+    fn persistence(&self) -> Option<Finding> {
         let append_only = self.is_append_only()?;
         let topic = "persistence";
         Some(
             match (append_only, self.get("appendfsync"), self.get("save")) {
                 (true, Some("always"), _) => {
-                    Check::fit(topic, "every write is on disk before its answer")
+                    Finding::fit(topic, "every write is on disk before its answer")
                 }
                 (true, Some("everysec"), _) => {
                     let advice = "a power failure, or a kill of the server while its disk is slow, forgets the leases of \
                                   the last second or two: set appendfsync always, or use strict mode";
-                    Check::warn(
+                    Finding::warn(
                         topic,
                         "the append-only file is written every second",
                         advice,
@@ -150,7 +150,7 @@ impl Facts {
                         "append-only file, written when: {}",
                         when.unwrap_or("unknown")
                     );
-                    Check::warn(
+                    Finding::warn(
                         topic,
                         found,
                         "set appendfsync always, so that a restart forgets no lease",
@@ -164,35 +164,35 @@ impl Facts {
                     };
                     let advice = "a restart forgets leases that are still used, and a second holder gets in: \
                               set appendonly yes and appendfsync always";
-                    Check::warn(topic, found, advice)
+                    Finding::warn(topic, found, advice)
                 }
             },
         )
     }
 
-    fn eviction(&self) -> Option<Check> {
+    fn eviction(&self) -> Option<Finding> {
         let policy = self.policy()?;
         let advice = "when memory is full the server deletes locks that are held: set maxmemory-policy noeviction";
         Some(match (policy, self.number("maxmemory")) {
-            ("noeviction", _) => Check::fit("eviction policy", policy),
+            ("noeviction", _) => Finding::fit("eviction policy", policy),
             (_, Some(0)) => {
                 let found = format!("{policy}, without effect while maxmemory is 0");
-                Check::unfit("eviction policy", found, advice)
+                Finding::unfit("eviction policy", found, advice)
             }
-            _ => Check::unfit("eviction policy", policy, advice),
+            _ => Finding::unfit("eviction policy", policy, advice),
         })
     }
 
-    fn memory(&self) -> Option<Check> {
+    fn memory(&self) -> Option<Finding> {
         let (limit, used) = (self.number("maxmemory")?, self.number("used_memory")?);
         let Some(percent) = used.saturating_mul(100).checked_div(limit) else {
-            return Some(Check::fit("memory", "no limit (maxmemory 0)"));
+            return Some(Finding::fit("memory", "no limit (maxmemory 0)"));
         };
         let found = format!("{percent} % of maxmemory");
         Some(if percent < 90 {
-            Check::fit("memory", found)
+            Finding::fit("memory", found)
         } else {
-            Check::warn(
+            Finding::warn(
                 "memory",
                 found,
                 "a full server grants no locks: raise maxmemory",
@@ -201,29 +201,29 @@ impl Facts {
     }
 
     /// Checks that a server without a password refuses strangers on the network.
-    fn protection(&self) -> Option<Check> {
+    fn protection(&self) -> Option<Finding> {
         let mode = self.get("protected-mode")?;
         if mode == "yes" || self.open != Some(true) {
-            return Some(Check::fit("protected mode", mode));
+            return Some(Finding::fit("protected mode", mode));
         }
         let advice = "any machine that reaches the server is let in without a password: \
                       set protected-mode yes, or a password";
-        Some(Check::warn("protected mode", mode, advice))
+        Some(Finding::warn("protected mode", mode, advice))
     }
 
     /// Checks who can break locks.
-    pub(super) fn login(&self) -> Option<Check> {
+    pub(super) fn login(&self) -> Option<Finding> {
         let advice = "whoever reaches the server can break every lock: set requirepass, or ACL users and \
                       `user default off`";
         Some(if self.open? {
-            Check::warn("login", "nobody needs a password", advice)
+            Finding::warn("login", "nobody needs a password", advice)
         } else {
-            Check::fit("login", "needs a password")
+            Finding::fit("login", "needs a password")
         })
     }
 
     /// Checks replicas: a failover loses what the new primary had not received yet.
-    fn replicas(&self) -> Option<Check> {
+    fn replicas(&self) -> Option<Finding> {
         let attached = self.number("connected_slaves")?;
         let needed = self.number("min-replicas-to-write");
         let found = match (needed, self.number("min-replicas-max-lag")) {
@@ -236,48 +236,48 @@ impl Facts {
             (None, _) => format!("{attached} attached"),
         };
         Some(match (attached, needed) {
-            (0, _) | (_, None) => Check::fit("replicas", found),
+            (0, _) | (_, None) => Finding::fit("replicas", found),
             (_, Some(0)) => {
                 let advice = "a primary that is cut off goes on granting, and a failover forgets it: \
                               set min-replicas-to-write 1 and a small min-replicas-max-lag";
-                Check::warn("replicas", found, advice)
+                Finding::warn("replicas", found, advice)
             }
             (_, Some(_)) if !self.holds_scripts_to_replicas() => {
                 let advice = "early servers let scripts write whatever min-replicas-to-write says: use 6.2.14 or later";
-                Check::warn("replicas", found, advice)
+                Finding::warn("replicas", found, advice)
             }
-            _ => Check::fit("replicas", found),
+            _ => Finding::fit("replicas", found),
         })
     }
 }
 
 /// Checks the clock; `offset_us` is how far the server's is ahead of this machine's.
-pub(super) fn clock(offset_us: i64) -> Check {
+pub(super) fn clock(offset_us: i64) -> Finding {
     let (amount, sign) = (
         offset_us.unsigned_abs(),
         if offset_us < 0 { "behind" } else { "ahead of" },
     );
     let found = format!("{} ms {sign} this machine", amount / 1000);
     if amount <= 1_000_000 {
-        return Check::fit("clock", found);
+        return Finding::fit("clock", found);
     }
     let advice = "leases run by the server's wall clock; one that is off will be set right some day, and that step \
                   ends leases early or keeps them too long: run NTP on both machines";
-    Check::warn("clock", found, advice)
+    Finding::warn("clock", found, advice)
 }
 
-pub(super) fn latency(median: Duration) -> Check {
+pub(super) fn latency(median: Duration) -> Finding {
     let found = format!(
         "{}.{:03} ms per round trip",
         median.as_millis(),
         median.subsec_micros() % 1000
     );
     if median <= Duration::from_millis(50) {
-        return Check::fit("latency", found);
+        return Finding::fit("latency", found);
     }
     let advice =
         "a request may take a quarter of the ttl at most: choose a long ttl, or a server nearby";
-    Check::warn("latency", found, advice)
+    Finding::warn("latency", found, advice)
 }
 
 /// Parses `ACL GETUSER default`: true if the user is on and has no password.

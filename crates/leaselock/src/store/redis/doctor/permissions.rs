@@ -8,7 +8,7 @@ use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::store::redis::answer;
 use crate::store::redis::link::Link;
-use crate::store::report::Check;
+use crate::store::report::Finding;
 
 /// Every command of our connections and scripts, with arguments of the right number.
 pub(in crate::store::redis) const USED: &[&[&str]] = &[
@@ -74,7 +74,7 @@ pub(super) async fn check(
     shape: Shape,
     asks: bool,
     until: Moment,
-) -> Result<Check, StoreError> {
+) -> Result<Finding, StoreError> {
     if !asks {
         return by_trying(link, until, "this server cannot be asked for more").await;
     }
@@ -103,7 +103,7 @@ pub(super) async fn check(
 }
 
 /// Sends the commands that change nothing. A missing script is not a refusal.
-async fn by_trying(link: &Link, until: Moment, why: &str) -> Result<Check, StoreError> {
+async fn by_trying(link: &Link, until: Moment, why: &str) -> Result<Finding, StoreError> {
     const HARMLESS: [&str; 6] = ["EVALSHA", "EVAL", "FCALL", "PING", "PUBSUB", "TIME"];
     let mut denied = Vec::new();
     // The additional commands of a cluster cannot be tried at any node.
@@ -120,16 +120,16 @@ async fn by_trying(link: &Link, until: Moment, why: &str) -> Result<Check, Store
     Ok(judge(&denied, &format!("scripts may run; {why}")))
 }
 
-fn judge(denied: &[&str], otherwise: &str) -> Check {
+fn judge(denied: &[&str], otherwise: &str) -> Finding {
     if denied.is_empty() {
-        Check::fit("permissions", otherwise)
+        Finding::fit("permissions", otherwise)
     } else {
         let rights: Vec<String> = denied
             .iter()
             .map(|command| format!("+{}", command.to_lowercase()))
             .collect();
         let advice = format!("give the user {}", rights.join(" "));
-        Check::unfit(
+        Finding::unfit(
             "permissions",
             format!("not allowed: {}", denied.join(", ")),
             advice,

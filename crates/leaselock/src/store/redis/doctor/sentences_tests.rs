@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::{promises, together};
-use crate::store::report::{Check, Fit, Kept, Promise};
+use crate::store::report::{Finding, Guarantee, GuaranteeStatus, Verdict};
 
 fn facts(run_id: &str, offset_us: i64, info: &str) -> Facts {
     let mut facts = Facts::default();
@@ -21,7 +21,7 @@ fn three(info: &str) -> Vec<Facts> {
     ["a", "b", "c"].map(|id| facts(id, 0, info)).into()
 }
 
-fn fit(checks: &[Check], topic: &str) -> Fit {
+fn fit(checks: &[Finding], topic: &str) -> Verdict {
     let check = checks.iter().find(|check| check.topic == topic);
     check
         .unwrap_or_else(|| panic!("no {topic} in {checks:#?}"))
@@ -29,7 +29,7 @@ fn fit(checks: &[Check], topic: &str) -> Fit {
 }
 
 /// Returns the verdict of the one sentence with these words.
-fn kept(promises: &[Promise], words: &str) -> Kept {
+fn kept(promises: &[Guarantee], words: &str) -> GuaranteeStatus {
     let mut matching = promises
         .iter()
         .filter(|promise| promise.text.contains(words));
@@ -46,9 +46,9 @@ fn kept(promises: &[Promise], words: &str) -> Kept {
 #[test]
 fn clocks_are_compared_with_each_other_and_not_only_with_ours() {
     for (offsets, expected) in [
-        ([-600_000, 600_000], Fit::Warn),
-        ([900_000, 1_500_000], Fit::Fit),
-        ([i64::MIN, i64::MAX], Fit::Warn),
+        ([-600_000, 600_000], Verdict::Warn),
+        ([900_000, 1_500_000], Verdict::Fit),
+        ([i64::MIN, i64::MAX], Verdict::Warn),
     ] {
         let known = offsets.map(|offset| facts("x", offset, ""));
         let checks = together::checks(&known, 2);
@@ -68,7 +68,11 @@ fn clocks_are_compared_with_each_other_and_not_only_with_ours() {
 
 #[test]
 fn each_primary_that_does_not_answer_is_a_warning() {
-    for (answered, named, expected) in [(3, 3, Fit::Fit), (2, 3, Fit::Warn), (1, 3, Fit::Warn)] {
+    for (answered, named, expected) in [
+        (3, 3, Verdict::Fit),
+        (2, 3, Verdict::Warn),
+        (1, 3, Verdict::Warn),
+    ] {
         let checks = together::checks(&three(DURABLE)[..answered], named);
         assert_eq!(
             fit(&checks, "servers that answer"),
@@ -81,35 +85,38 @@ fn each_primary_that_does_not_answer_is_a_warning() {
 #[test]
 fn what_a_restart_forgets_is_said_for_the_weakest_server() {
     let single = |info| promises::of(&[facts("a", 0, info)]);
-    assert_eq!(kept(&single(DURABLE), "neither a restart"), Kept::Yes);
+    assert_eq!(
+        kept(&single(DURABLE), "neither a restart"),
+        GuaranteeStatus::Yes
+    );
     assert_eq!(
         kept(&single(FORGETFUL), "restart of a server forgets"),
-        Kept::No
+        GuaranteeStatus::No
     );
     assert_eq!(
         kept(
             &single("aof_enabled:1\nappendfsync:everysec\n"),
             "a kill of it while its disk is slow, forgets its leases of the last second or two"
         ),
-        Kept::No
+        GuaranteeStatus::No
     );
     assert_eq!(
         kept(
             &single("aof_enabled:1\nappendfsync:everysec\n"),
             "strict mode keeps the others out"
         ),
-        Kept::No
+        GuaranteeStatus::No
     );
     assert_eq!(
         kept(&single(""), "settings for persistence could not be read"),
-        Kept::Unknown
+        GuaranteeStatus::Unknown
     );
     let mut known = three(DURABLE);
     known[1] = facts("b", 0, FORGETFUL);
     let promises = promises::of(&known);
     assert_eq!(
         kept(&promises, "a restart of a server forgets its leases"),
-        Kept::No
+        GuaranteeStatus::No
     );
 }
 
@@ -117,39 +124,51 @@ fn what_a_restart_forgets_is_said_for_the_weakest_server() {
 fn eviction_and_failover_are_said_in_words() {
     let of = |info: &str| promises::of(&[facts("a", 0, info)]);
     let lru = of("maxmemory_policy:allkeys-lru\nconnected_slaves:1\n");
-    assert_eq!(kept(&lru, "deletes locks that are held"), Kept::No);
-    assert_eq!(kept(&lru, "a failover forgets"), Kept::No);
+    assert_eq!(
+        kept(&lru, "deletes locks that are held"),
+        GuaranteeStatus::No
+    );
+    assert_eq!(kept(&lru, "a failover forgets"), GuaranteeStatus::No);
     assert_eq!(
         kept(&lru, "min-replicas-to-write could not be read"),
-        Kept::Unknown
+        GuaranteeStatus::Unknown
     );
     let guarded = "redis_version:7.0.15\nconnected_slaves:2\nmin-replicas-to-write:1\nmin-replicas-max-lag:3\n";
     assert_eq!(
         kept(&of(guarded), "heard from 1 of its replicas for 3 s"),
-        Kept::Yes
+        GuaranteeStatus::Yes
     );
     let old = guarded.replace("7.0.15", "6.2.5");
     assert_eq!(
         kept(&of(&old), "before version 6.2.14 a script writes"),
-        Kept::No
+        GuaranteeStatus::No
     );
     let careless = "connected_slaves:2\nmin-replicas-to-write:0\nmin-replicas-max-lag:10\n";
-    assert_eq!(kept(&of(careless), "goes on granting"), Kept::No);
-    assert_eq!(kept(&of(DURABLE), "nobody gets a lock"), Kept::No);
+    assert_eq!(kept(&of(careless), "goes on granting"), GuaranteeStatus::No);
+    assert_eq!(
+        kept(&of(DURABLE), "nobody gets a lock"),
+        GuaranteeStatus::No
+    );
 }
 
 #[test]
 fn who_can_break_locks_is_said_for_the_most_open_server() {
     let mut known = three(DURABLE);
     let said = |known: &[Facts]| promises::of(known);
-    assert_eq!(kept(&said(&known), "without a password"), Kept::Yes);
+    assert_eq!(
+        kept(&said(&known), "without a password"),
+        GuaranteeStatus::Yes
+    );
     known[2].open = None;
-    assert_eq!(kept(&said(&known), "whether strangers"), Kept::Unknown);
+    assert_eq!(
+        kept(&said(&known), "whether strangers"),
+        GuaranteeStatus::Unknown
+    );
     known[1].open = Some(true);
     known[0].readable = Some(true);
     let all = said(&known);
-    assert_eq!(kept(&all, "whoever reaches a server"), Kept::No);
-    assert_eq!(kept(&all, "whoever reads the network"), Kept::No);
+    assert_eq!(kept(&all, "whoever reaches a server"), GuaranteeStatus::No);
+    assert_eq!(kept(&all, "whoever reads the network"), GuaranteeStatus::No);
     known[0].offset_us = Some(-7_000_000);
-    assert_eq!(kept(&said(&known), "off by 7 s"), Kept::No);
+    assert_eq!(kept(&said(&known), "off by 7 s"), GuaranteeStatus::No);
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::base::error::StoreError;
-use crate::store::report::{Check, Promise};
+use crate::store::report::{Finding, Guarantee};
 
 /// How long a switch usually takes at most, once a primary is found to be down.
 const ELECTION: Duration = Duration::from_secs(2);
@@ -43,7 +43,7 @@ pub(crate) struct About {
 
 impl View {
     /// Returns the checks for leases of this length.
-    pub(crate) fn checks(&self, ttl: Duration) -> Vec<Check> {
+    pub(crate) fn checks(&self, ttl: Duration) -> Vec<Finding> {
         if self.voters().next().is_none() {
             return vec![self.answering()];
         }
@@ -53,7 +53,7 @@ impl View {
     }
 
     /// Says whether locks survive a failure of the primary; `None` when no replica can take its place.
-    pub(crate) fn promise(&self) -> Option<Promise> {
+    pub(crate) fn promise(&self) -> Option<Guarantee> {
         if self.voters().all(|about| about.replicas == 0) {
             return None;
         }
@@ -62,13 +62,13 @@ impl View {
             let text = format!(
                 "when the primary dies no other is chosen: {needed} Sentinels must agree, and {answer} answer"
             );
-            Promise::broken(text)
+            Guarantee::broken(text)
         } else {
             let spare = answer - needed;
             let text = format!(
                 "when the primary dies the Sentinels choose another, also while {spare} more of them are down"
             );
-            Promise::kept(text)
+            Guarantee::kept(text)
         })
     }
 
@@ -97,7 +97,7 @@ impl View {
         quorum.unwrap_or(0).max(most_of(self.known()))
     }
 
-    fn answering(&self) -> Check {
+    fn answering(&self) -> Finding {
         let (answer, known) = (self.answer(), self.known());
         let mut found = format!("{answer} of {known} answer");
         let mut silent = false;
@@ -113,24 +113,24 @@ impl View {
         }
         let unknown = self.told.iter().any(|one| matches!(one.said, Ok(None)));
         if answer == known && !silent && !unknown {
-            return Check::fit("Sentinels", found);
+            return Finding::fit("Sentinels", found);
         }
         let advice = format!(
             "bring the others back; for one that is gone for good send `SENTINEL RESET {}` to each of the rest, half a \
              minute apart, because it is counted until then",
             self.service
         );
-        Check::warn("Sentinels", found, advice)
+        Finding::warn("Sentinels", found, advice)
     }
 
-    fn number(&self) -> Check {
+    fn number(&self) -> Finding {
         let known = self.known();
         let found = format!("{known}, a majority is {}", most_of(known));
         let topic = "number of Sentinels";
         if known < 3 {
             let advice = "with fewer than three the failure of one leaves too few to choose another primary: use three or \
                           five, each on a machine of its own";
-            return Check::warn(topic, found, advice);
+            return Finding::warn(topic, found, advice);
         }
         if known.is_multiple_of(2) {
             let advice = format!(
@@ -138,13 +138,13 @@ impl View {
                 known - 1,
                 known + 1
             );
-            return Check::warn(topic, found, advice);
+            return Finding::warn(topic, found, advice);
         }
-        Check::fit(topic, found)
+        Finding::fit(topic, found)
     }
 
     /// Checks that enough Sentinels can agree.
-    fn agreement(&self) -> Check {
+    fn agreement(&self) -> Finding {
         let (topic, known, answer) = ("Sentinel quorum", self.known(), self.answer());
         let quorums: BTreeSet<u64> = self.voters().map(|about| about.quorum).collect();
         let all: Vec<String> = quorums.iter().map(u64::to_string).collect();
@@ -162,22 +162,22 @@ impl View {
         if most > known {
             let advice =
                 format!("so many there are not, so no other primary is ever chosen: {set}");
-            return Check::warn(topic, found, advice);
+            return Finding::warn(topic, found, advice);
         }
         if answer < self.needed() {
             let advice = format!(
                 "{answer} answer, so no other primary is chosen now: bring the others back"
             );
-            return Check::warn(topic, found, advice);
+            return Finding::warn(topic, found, advice);
         }
         if quorums.len() > 1 {
             let advice = format!("they do not agree on the number: {set}");
-            return Check::warn(topic, found, advice);
+            return Finding::warn(topic, found, advice);
         }
-        Check::fit(topic, found)
+        Finding::fit(topic, found)
     }
 
-    fn primary(&self) -> Check {
+    fn primary(&self) -> Finding {
         let mut named: BTreeMap<&str, u64> = BTreeMap::new();
         for about in self.voters() {
             *named.entry(&about.primary).or_default() += 1;
@@ -185,7 +185,7 @@ impl View {
         let mut all = named.iter();
         if let (Some((primary, _)), None) = (all.next(), all.next()) {
             let found = format!("{primary}, by all that answer");
-            return Check::fit("primary named", found);
+            return Finding::fit("primary named", found);
         }
         let each: Vec<String> = named
             .iter()
@@ -193,11 +193,11 @@ impl View {
             .collect();
         let advice = "two servers may be written to at once: when it stays so for longer than a switch takes, see what cuts \
                       some of them off, or which of them watches another server under this name";
-        Check::unfit("primary named", each.join(", "), advice)
+        Finding::unfit("primary named", each.join(", "), advice)
     }
 
     /// Checks how long the primary is away, by the slowest Sentinel.
-    fn switch(&self, ttl: Duration) -> Check {
+    fn switch(&self, ttl: Duration) -> Finding {
         let down_after = self.longest(|about| about.down_after);
         let away = down_after + ELECTION;
         let found = format!(
@@ -207,17 +207,17 @@ impl View {
         );
         // Renewal begins after a third of the time, so half of it remains at least.
         if away <= ttl / 2 {
-            return Check::fit("a switch", found);
+            return Finding::fit("a switch", found);
         }
         let advice = format!(
             "leases of {ttl:?} may end meanwhile: ask for a ttl of {} s or more, or lower down-after-milliseconds on each \
              Sentinel",
             (2 * away).as_millis().div_ceil(1000)
         );
-        Check::warn("a switch", found, advice)
+        Finding::warn("a switch", found, advice)
     }
 
-    fn failed_switch(&self, ttl: Duration) -> Check {
+    fn failed_switch(&self, ttl: Duration) -> Finding {
         let timeout = self.longest(|about| about.failover_timeout);
         let again = 2 * timeout;
         let found = format!(
@@ -226,14 +226,14 @@ impl View {
             timeout.as_millis()
         );
         if again <= ttl.max(PATIENCE) {
-            return Check::fit("a switch that fails", found);
+            return Finding::fit("a switch that fails", found);
         }
         let advice = format!(
             "leases of {ttl:?} have ended by then, and nobody gets a lock before: lower failover-timeout on each Sentinel, \
              to {} or so",
             PATIENCE.as_millis() / 2
         );
-        Check::warn("a switch that fails", found, advice)
+        Finding::warn("a switch that fails", found, advice)
     }
 
     fn longest(&self, setting: impl Fn(&About) -> Duration) -> Duration {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::sentinels::{About, Told, View};
 use crate::base::error::{ErrorKind, StoreError};
-use crate::store::report::{Check, Fit, Kept};
+use crate::store::report::{Finding, GuaranteeStatus, Verdict};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -41,10 +41,10 @@ fn each(view: &mut View, change: impl Fn(usize, &mut About)) {
 }
 
 #[track_caller]
-fn check(view: &View, topic: &str) -> (Fit, String) {
+fn check(view: &View, topic: &str) -> (Verdict, String) {
     let checks = view.checks(TTL);
     let found = checks.iter().find(|check| check.topic == topic);
-    let Check {
+    let Finding {
         found, fit, advice, ..
     } = found.unwrap_or_else(|| panic!("no {topic} in {checks:#?}"));
     let advice = advice.as_deref().unwrap_or_default();
@@ -57,23 +57,23 @@ fn three_that_answer_and_agree_are_fit_and_outlive_the_failure_of_one() {
     for check in view.checks(TTL) {
         assert_eq!(
             (check.fit, check.advice.clone()),
-            (Fit::Fit, None),
+            (Verdict::Fit, None),
             "{check:?}"
         );
     }
     let promise = view.promise().unwrap();
-    assert_eq!(promise.kept, Kept::Yes);
+    assert_eq!(promise.kept, GuaranteeStatus::Yes);
     assert!(promise.text.contains("while 1 more"), "{promise:?}");
 }
 
 #[test]
 fn too_few_and_an_even_number_are_told_with_what_would_be_better() {
     for (count, of, fit, words) in [
-        (1, 1, Fit::Warn, "fewer than three"),
-        (2, 2, Fit::Warn, "fewer than three"),
-        (3, 3, Fit::Fit, "a majority is 2"),
-        (4, 4, Fit::Warn, "use 3 or 5"),
-        (5, 5, Fit::Fit, "a majority is 3"),
+        (1, 1, Verdict::Warn, "fewer than three"),
+        (2, 2, Verdict::Warn, "fewer than three"),
+        (3, 3, Verdict::Fit, "a majority is 2"),
+        (4, 4, Verdict::Warn, "use 3 or 5"),
+        (5, 5, Verdict::Fit, "a majority is 3"),
     ] {
         let (found, said) = check(&view(count, of), "number of Sentinels");
         assert_eq!(found, fit, "{said}");
@@ -90,7 +90,7 @@ fn those_that_do_not_answer_or_do_not_know_the_service_are_named_and_too_few_cho
         view.told.push(Told { place, said });
     }
     let (fit, said) = check(&view, "Sentinels");
-    assert_eq!(fit, Fit::Warn);
+    assert_eq!(fit, Verdict::Warn);
     for words in [
         "1 of 3",
         "no connection to s1",
@@ -100,10 +100,10 @@ fn those_that_do_not_answer_or_do_not_know_the_service_are_named_and_too_few_cho
         assert!(said.contains(words), "{said}");
     }
     let (fit, said) = check(&view, "Sentinel quorum");
-    assert_eq!(fit, Fit::Warn);
+    assert_eq!(fit, Verdict::Warn);
     assert!(said.contains("no other primary is chosen now"), "{said}");
     let promise = view.promise().unwrap();
-    assert_eq!(promise.kept, Kept::No);
+    assert_eq!(promise.kept, GuaranteeStatus::No);
     assert!(
         promise
             .text
@@ -126,16 +126,16 @@ fn a_quorum_that_can_never_be_met_and_quorums_that_differ_are_told() {
         about.quorum = if at == 0 { 1 } else { 2 }
     });
     let (fit, said) = check(&view, "Sentinel quorum");
-    assert_eq!(fit, Fit::Warn);
+    assert_eq!(fit, Verdict::Warn);
     assert!(
         said.contains("1 or 2 of 3") && said.contains("SET locks quorum 2"),
         "{said}"
     );
     each(&mut view, |_, about| about.quorum = 4);
     let (fit, said) = check(&view, "Sentinel quorum");
-    assert_eq!(fit, Fit::Warn);
+    assert_eq!(fit, Verdict::Warn);
     assert!(said.contains("ever chosen"), "{said}");
-    assert_eq!(view.promise().unwrap().kept, Kept::No);
+    assert_eq!(view.promise().unwrap().kept, GuaranteeStatus::No);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn sentinels_that_name_different_primaries_are_unfit() {
         }
     });
     let (fit, said) = check(&view, "primary named");
-    assert_eq!(fit, Fit::Unfit);
+    assert_eq!(fit, Verdict::Unfit);
     assert!(
         said.starts_with("10.0.0.1:6379 by 2, 10.0.0.2:6379 by 1"),
         "{said}"
@@ -162,19 +162,22 @@ fn times_are_held_against_the_ttl() {
         about.failover_timeout = Duration::from_secs(180);
     });
     let (fit, said) = check(&view, "a switch");
-    assert_eq!(fit, Fit::Warn);
+    assert_eq!(fit, Verdict::Warn);
     assert!(
         said.contains("takes 32 s") && said.contains("64 s or more"),
         "{said}"
     );
     let (fit, said) = check(&view, "a switch that fails");
-    assert_eq!(fit, Fit::Warn);
+    assert_eq!(fit, Verdict::Warn);
     assert!(
         said.contains("after 360 s") && said.contains("30000"),
         "{said}"
     );
     let long = view.checks(Duration::from_secs(600));
-    assert!(long.iter().all(|check| check.fit == Fit::Fit), "{long:#?}");
+    assert!(
+        long.iter().all(|check| check.fit == Verdict::Fit),
+        "{long:#?}"
+    );
 }
 
 #[test]

@@ -10,16 +10,16 @@ use super::permissions::{IN_A_CLUSTER, USED};
 use super::shape::Shape;
 use crate::base::error::ErrorKind;
 use crate::store::redis::tests::{PATIENCE, Server, store};
-use crate::store::report::{Check, Fit};
+use crate::store::report::{Finding, Verdict};
 
-fn fit(checks: &[Check], topic: &str) -> Fit {
+fn fit(checks: &[Finding], topic: &str) -> Verdict {
     let check = checks.iter().find(|check| check.topic == topic);
     check
         .unwrap_or_else(|| panic!("no {topic} in {checks:#?}"))
         .fit
 }
 
-fn of(info: &str, settings: &[(&str, &str)]) -> Vec<Check> {
+fn of(info: &str, settings: &[(&str, &str)]) -> Vec<Finding> {
     let mut facts = Facts::default();
     facts.add_info(info);
     for (name, value) in settings {
@@ -31,9 +31,9 @@ fn of(info: &str, settings: &[(&str, &str)]) -> Vec<Check> {
 #[test]
 fn old_servers_are_unfit_and_forks_have_their_own_name() {
     for (info, expected) in [
-        ("redis_version:6.0.16\r\n", Fit::Unfit),
-        ("redis_version:6.2.0\r\n", Fit::Fit),
-        ("redis_version:10.0.1\r\n", Fit::Fit),
+        ("redis_version:6.0.16\r\n", Verdict::Unfit),
+        ("redis_version:6.2.0\r\n", Verdict::Fit),
+        ("redis_version:10.0.1\r\n", Verdict::Fit),
     ] {
         assert_eq!(fit(&of(info, &[]), "server"), expected, "{info}");
     }
@@ -48,11 +48,11 @@ fn old_servers_are_unfit_and_forks_have_their_own_name() {
 #[test]
 fn what_a_restart_forgets_is_a_warning() {
     for (aof, fsync, save, expected) in [
-        ("1", "always", "", Fit::Fit),
-        ("1", "everysec", "", Fit::Warn),
-        ("1", "no", "", Fit::Warn),
-        ("0", "always", "3600 1", Fit::Warn),
-        ("0", "always", "", Fit::Warn),
+        ("1", "always", "", Verdict::Fit),
+        ("1", "everysec", "", Verdict::Warn),
+        ("1", "no", "", Verdict::Warn),
+        ("0", "always", "3600 1", Verdict::Warn),
+        ("0", "always", "", Verdict::Warn),
     ] {
         let checks = of(
             &format!("aof_enabled:{aof}\r\n"),
@@ -69,35 +69,35 @@ fn what_a_restart_forgets_is_a_warning() {
 #[test]
 fn memory_must_not_be_made_by_deleting_locks() {
     for (policy, expected) in [
-        ("noeviction", Fit::Fit),
-        ("volatile-lru", Fit::Unfit),
-        ("allkeys-random", Fit::Unfit),
+        ("noeviction", Verdict::Fit),
+        ("volatile-lru", Verdict::Unfit),
+        ("allkeys-random", Verdict::Unfit),
     ] {
         let checks = of(
             &format!("maxmemory:1000\r\nused_memory:10\r\nmaxmemory_policy:{policy}\r\n"),
             &[],
         );
         assert_eq!(fit(&checks, "eviction policy"), expected, "{policy}");
-        assert_eq!(fit(&checks, "memory"), Fit::Fit);
+        assert_eq!(fit(&checks, "memory"), Verdict::Fit);
     }
     assert_eq!(
         fit(&of("maxmemory:1000\r\nused_memory:950\r\n", &[]), "memory"),
-        Fit::Warn
+        Verdict::Warn
     );
     assert_eq!(
         fit(&of("maxmemory:0\r\nused_memory:950\r\n", &[]), "memory"),
-        Fit::Fit
+        Verdict::Fit
     );
 }
 
 #[test]
 fn replicas_that_nobody_waits_for_are_a_warning() {
     for (version, attached, needed, expected) in [
-        ("7.0.0", "0", "0", Fit::Fit),
-        ("7.0.0", "2", "0", Fit::Warn),
-        ("7.0.0", "2", "1", Fit::Fit),
-        ("6.2.14", "2", "1", Fit::Fit),
-        ("6.2.5", "2", "1", Fit::Warn),
+        ("7.0.0", "0", "0", Verdict::Fit),
+        ("7.0.0", "2", "0", Verdict::Warn),
+        ("7.0.0", "2", "1", Verdict::Fit),
+        ("6.2.14", "2", "1", Verdict::Fit),
+        ("6.2.5", "2", "1", Verdict::Warn),
     ] {
         let checks = of(
             &format!("redis_version:{version}\r\nconnected_slaves:{attached}\r\n"),
@@ -110,10 +110,10 @@ fn replicas_that_nobody_waits_for_are_a_warning() {
 #[test]
 fn a_clock_that_is_off_by_more_than_a_second_is_a_warning() {
     for (offset, expected) in [
-        (0, Fit::Fit),
-        (-999_999, Fit::Fit),
-        (1_000_001, Fit::Warn),
-        (i64::MIN, Fit::Warn),
+        (0, Verdict::Fit),
+        (-999_999, Verdict::Fit),
+        (1_000_001, Verdict::Warn),
+        (i64::MIN, Verdict::Warn),
     ] {
         assert_eq!(clock(offset).fit, expected, "{offset}");
     }
@@ -121,7 +121,7 @@ fn a_clock_that_is_off_by_more_than_a_second_is_a_warning() {
         latency(Duration::from_micros(1203)).found,
         "1.203 ms per round trip"
     );
-    assert_eq!(latency(Duration::from_millis(80)).fit, Fit::Warn);
+    assert_eq!(latency(Duration::from_millis(80)).fit, Verdict::Warn);
 }
 
 /// Every command in the scripts is among those whose permissions are checked.
@@ -171,9 +171,9 @@ async fn several_servers_are_examined_at_once_and_each_is_named() {
     for (node, store) in report.nodes.iter().zip(&stores) {
         assert_eq!(node.store, store.describe());
     }
-    assert_eq!(fit(&report.nodes[1].checks, "role"), Fit::Fit);
-    assert_eq!(fit(&report.nodes[2].checks, "answer"), Fit::Unfit);
-    assert_eq!(fit(&report.checks, "servers that answer"), Fit::Warn);
+    assert_eq!(fit(&report.nodes[1].checks, "role"), Verdict::Fit);
+    assert_eq!(fit(&report.nodes[2].checks, "answer"), Verdict::Unfit);
+    assert_eq!(fit(&report.checks, "servers that answer"), Verdict::Warn);
     assert!(!report.is_fit(), "one is unfit");
 
     servers[0].kill();
@@ -196,12 +196,12 @@ async fn a_plain_server_is_fit_with_warnings() {
         "latency",
         "transport",
     ] {
-        assert_eq!(fit(&checks, topic), Fit::Fit, "{checks:#?}");
+        assert_eq!(fit(&checks, topic), Verdict::Fit, "{checks:#?}");
     }
-    assert_eq!(fit(&checks, "persistence"), Fit::Warn);
-    assert_eq!(fit(&checks, "login"), Fit::Warn);
+    assert_eq!(fit(&checks, "persistence"), Verdict::Warn);
+    assert_eq!(fit(&checks, "login"), Verdict::Warn);
     if checks.iter().any(|check| check.topic == "permissions") {
-        assert_eq!(fit(&checks, "permissions"), Fit::Fit, "{checks:#?}");
+        assert_eq!(fit(&checks, "permissions"), Verdict::Fit, "{checks:#?}");
     }
 }
 
@@ -212,13 +212,13 @@ async fn what_is_unfit_is_found_on_a_real_server() {
         .config("maxmemory-policy", "allkeys-lru")
         .start();
     let checks = store(&server.url()).examine(PATIENCE).await.unwrap().checks;
-    assert_eq!(fit(&checks, "cluster"), Fit::Unfit);
-    assert_eq!(fit(&checks, "eviction policy"), Fit::Unfit);
+    assert_eq!(fit(&checks, "cluster"), Verdict::Unfit);
+    assert_eq!(fit(&checks, "eviction policy"), Verdict::Unfit);
     let server = Server::builder().password("sekret").start();
     server.cli(&["REPLICAOF", "127.0.0.1", "1"]);
     let checks = store(&server.url()).examine(PATIENCE).await.unwrap().checks;
-    assert_eq!(fit(&checks, "role"), Fit::Unfit);
-    assert_eq!(fit(&checks, "login"), Fit::Fit);
+    assert_eq!(fit(&checks, "role"), Verdict::Unfit);
+    assert_eq!(fit(&checks, "login"), Verdict::Fit);
 }
 
 #[tokio::test]
@@ -231,10 +231,14 @@ async fn a_server_that_keeps_things_to_itself_gets_warnings() {
     let checks = store(&url).examine(PATIENCE).await.unwrap().checks;
     assert_eq!(
         (fit(&checks, "INFO"), fit(&checks, "CONFIG")),
-        (Fit::Warn, Fit::Warn)
+        (Verdict::Warn, Verdict::Warn)
     );
-    assert_eq!(fit(&checks, "login"), Fit::Warn, "the default user is open");
-    assert_eq!(fit(&checks, "clock"), Fit::Fit);
+    assert_eq!(
+        fit(&checks, "login"),
+        Verdict::Warn,
+        "the default user is open"
+    );
+    assert_eq!(fit(&checks, "clock"), Verdict::Fit);
 }
 
 #[tokio::test]

@@ -2,13 +2,13 @@
 
 use super::facts::Facts;
 use crate::base::error::StoreError;
-use crate::store::report::Check;
+use crate::store::report::Finding;
 
 /// Clocks further apart than this are not synchronised.
 const SKEW_MAX_US: u64 = 1_000_000;
 
 /// Returns the checks; `named` is how many servers there should be, `known` are those that replied.
-pub(super) fn checks(known: &[Facts], named: usize) -> Vec<Check> {
+pub(super) fn checks(known: &[Facts], named: usize) -> Vec<Finding> {
     let answering = answering(known.len(), named);
     [Some(answering), skew(known)]
         .into_iter()
@@ -16,19 +16,19 @@ pub(super) fn checks(known: &[Facts], named: usize) -> Vec<Check> {
         .collect()
 }
 
-fn answering(answered: usize, named: usize) -> Check {
+fn answering(answered: usize, named: usize) -> Finding {
     let found = format!("{answered} of {named}");
     if answered == named {
-        return Check::fit("servers that answer", found);
+        return Finding::fit("servers that answer", found);
     }
     let advice = "locks go on, and the next failure may stop them: bring the others back";
-    Check::warn("servers that answer", found, advice)
+    Finding::warn("servers that answer", found, advice)
 }
 
 /// Reports a server that did not reply, in place of its checks.
-pub(super) fn silent(error: &StoreError) -> Check {
+pub(super) fn silent(error: &StoreError) -> Finding {
     let advice = "start it, or see what keeps this machine from it";
-    Check::unfit("answer", error.to_string(), advice)
+    Finding::unfit("answer", error.to_string(), advice)
 }
 
 /// Returns how far the servers' clocks are apart; `None` when fewer than two are known.
@@ -41,13 +41,13 @@ pub(super) fn apart_us(known: &[Facts]) -> Option<u64> {
     Some(last.abs_diff(*first))
 }
 
-fn skew(known: &[Facts]) -> Option<Check> {
+fn skew(known: &[Facts]) -> Option<Finding> {
     let apart = apart_us(known)?;
     let found = format!("{} ms apart at most", apart / 1000);
     if apart <= SKEW_MAX_US {
-        return Some(Check::fit("clocks of the servers", found));
+        return Some(Finding::fit("clocks of the servers", found));
     }
     let advice = "a lease that goes from one of them to another ends early or late by as much: \
                   run NTP on all of them";
-    Some(Check::warn("clocks of the servers", found, advice))
+    Some(Finding::warn("clocks of the servers", found, advice))
 }
