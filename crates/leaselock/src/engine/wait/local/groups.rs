@@ -40,8 +40,6 @@ impl LocalGroups {
         terms: Terms,
         waiter: impl FnOnce() -> Waiter,
     ) -> Arrival {
-        let own: Arc<dyn Registry> = self.clone();
-        let registry = Arc::downgrade(&own);
         let mut table = self.table();
         let Table { by_key, spare } = &mut *table;
         let local_groups = by_key.entry(Arc::clone(key)).or_default();
@@ -58,8 +56,10 @@ impl LocalGroups {
         let known = local_groups.iter().find(|party| party.terms == terms);
         let Some(party) = known.map(Arc::clone) else {
             let fit = spare.take().filter(|spare| spare.is_for(key, terms));
-            let party =
-                fit.unwrap_or_else(|| Arc::new(LocalGroup::new(registry.clone(), key, terms)));
+            let party = fit.unwrap_or_else(|| {
+                let list: Arc<dyn Registry> = self.clone();
+                Arc::new(LocalGroup::new(Arc::downgrade(&list), key, terms))
+            });
             party.state().alone = true;
             local_groups.push(Arc::clone(&party));
             return Arrival::SoloWaiter(SoloWaiter::new(engine, party));
