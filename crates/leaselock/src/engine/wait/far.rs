@@ -31,13 +31,15 @@ pub(super) struct Far {
 }
 
 impl Far {
-    /// Half of those in front can hardly be gone, since few leave with each commit.
+    /// One of those in front leaves with a commit, as a rule: the waiter rests until it may be near the head, or until
+    /// half of them may be gone.
     pub(super) fn may_rest(&self, now: Moment, traffic: Traffic) -> bool {
         let Some(since) = traffic.commits.checked_sub(self.commits) else {
             return false; // another file
         };
         let at_most = PER_BYTE.saturating_mul(u32::try_from(traffic.bytes).unwrap_or(u32::MAX));
-        since < self.position / 2 && now.saturating_since(self.at) < at_most.min(LONGEST)
+        let few = (self.position / 2).max(self.position.saturating_sub(NEAR));
+        since < few && now.saturating_since(self.at) < at_most.min(LONGEST)
     }
 }
 
@@ -93,12 +95,19 @@ mod tests {
     }
 
     #[test]
-    fn a_far_waiter_polls_when_half_of_those_in_front_may_be_gone_or_the_file_is_another() {
+    fn a_far_waiter_polls_when_it_may_be_near_or_half_of_those_in_front_gone_or_the_file_is_another()
+     {
         let (far, at) = far();
         let now = at.plus(SECOND);
-        assert!(far.may_rest(now, traffic(506, 500_000)));
-        assert!(!far.may_rest(now, traffic(507, 500_000)));
+        assert!(far.may_rest(now, traffic(7 + 967, 500_000)));
+        assert!(!far.may_rest(now, traffic(7 + 968, 500_000)));
         assert!(!far.may_rest(now, traffic(6, 500_000)));
+        let near = Far {
+            position: 40,
+            ..far
+        };
+        assert!(near.may_rest(now, traffic(7 + 19, 500_000)));
+        assert!(!near.may_rest(now, traffic(7 + 20, 500_000)));
     }
 
     #[test]
