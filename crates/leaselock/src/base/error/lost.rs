@@ -45,15 +45,16 @@ impl Lost {
 
     /// Returns the error of the latest renewal.
     ///
-    /// `None` when it was confirmed, or when none was replied to or sent. The error names the server, without its
-    /// password.
+    /// `None` when it was confirmed, when none was replied to or sent, or when the holder has released the lease. The
+    /// error names the server, without its password.
     pub fn last_error(&self) -> Option<&StoreError> {
         self.last_error.as_ref()
     }
 
     /// Returns how long the store had not confirmed the lease when it was lost.
     ///
-    /// Counted from the grant or the latest renewal with a reply. `None` for a lease of another process.
+    /// Counted from the grant or the latest renewal with a reply. `None` for a lease of another process, and for one that
+    /// its holder has released.
     pub fn unconfirmed_for(&self) -> Option<Duration> {
         self.unconfirmed_for
     }

@@ -109,6 +109,9 @@ impl LeaseRecord {
 
     pub(crate) fn loss(&self, reason: LostReason) -> Lost {
         let lost = Lost::new(self.name.clone(), self.fence, reason);
+        if reason == LostReason::Released {
+            return lost; // no store has to do with it, and each local hand-over comes by here
+        }
         let (now, core) = (self.clock.now(), self.core());
         lost.after(core.trouble().cloned(), core.unconfirmed_for(now))
     }
