@@ -2,30 +2,22 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use super::handle::Client;
 use super::options::{DEFAULT_DRIFT_PPM, Options};
 use super::state::ClientState;
 use crate::base::clock::Clock;
-use crate::base::clock_watch::ClockWatch;
 use crate::base::error::InvalidInput;
 use crate::base::name;
-use crate::base::token::{ClientId, Stock};
+use crate::base::token::ClientId;
 use crate::base::ttl::{Drift, Ttl};
-use crate::engine::core::Engine;
-#[cfg(feature = "redis")]
-use crate::engine::custom::OWN_CONNECTIONS_MOST;
+use crate::engine::core::{Engine, Settings};
 use crate::engine::gate::Strict;
 use crate::engine::identity::Process;
 #[cfg(feature = "redis")]
 use crate::engine::limits;
-use crate::engine::requests::Requests;
-use crate::engine::wait::local::keyed_mutex::KeyedMutex;
 use crate::quorum::executor::Executor;
-use crate::script::keys;
 #[cfg(feature = "redis")]
 use crate::script::library::Library;
 use crate::script::quarantine_key::QuarantineKey;
@@ -235,31 +227,16 @@ impl ClientBuilder {
             ppm: self.drift_ppm,
         };
         let strict = self.gate(&store, drift)?.map(Strict::new);
-        let engine = Engine {
-            channel: keys::wake_channel(&self.prefix, &id),
-            channel_along: keys::wake_channel_along(&self.prefix, &id),
-            record: keys::client_record(&self.prefix, id.as_str()),
-            about: Process::this(self.process_name),
+        let engine = Engine::new(Settings {
+            id,
             prefix: self.prefix,
+            about: Process::this(self.process_name),
             drift,
             request_timeout: self.request_timeout,
-            tokens: Stock::default(),
-            requests: Requests::new(&store, &self.clock, strict.is_some()),
-            strict,
             clock: self.clock,
-            skew: Arc::new(ClockWatch::of(store.has_clocks())),
             store,
-            gates: KeyedMutex::default(),
-            #[cfg(feature = "redis")]
-            permits: Arc::new(tokio::sync::Semaphore::new(OWN_CONNECTIONS_MOST)),
-            #[cfg(feature = "redis")]
-            waiting_rooms: crate::engine::replicas::pool::ReplicaPool::default(),
-            background: OnceLock::new(),
-            closed: AtomicBool::new(false),
-            announced: AtomicU64::new(0),
-            introduced: AtomicBool::new(false),
-            id,
-        };
+            strict,
+        });
         Ok(Client {
             state: Arc::new(ClientState {
                 engine: Arc::new(engine),

@@ -2,12 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::state::ClientState;
 use crate::base::error::StoreError;
-use crate::engine::core::{Engine, OPERATOR_WITHIN, RECORD_TTL};
-use crate::engine::identity::Announce;
+use crate::engine::core::{Engine, OPERATOR_WITHIN};
 use crate::engine::lease::LeaseView;
 use crate::store::report;
 use crate::store::report::Report;
@@ -106,7 +104,7 @@ impl Client {
     ///
     /// New acquisitions are refused from here on; leases that are held stay held.
     pub async fn close(&self) -> CloseReport {
-        self.engine().closed.store(true, Ordering::SeqCst);
+        self.engine().close();
         let Some(background) = self.engine().started() else {
             return CloseReport {
                 released: 0,
@@ -118,13 +116,8 @@ impl Client {
             .drained(&self.engine().clock, OPERATOR_WITHIN)
             .await;
         self.engine().store.is_clean(OPERATOR_WITHIN).await;
-        if self.engine().introduced.load(Ordering::SeqCst) && self.held().is_empty() {
-            let gone = Announce {
-                record: &self.engine().record,
-                about: "",
-                ttl: RECORD_TTL,
-            };
-            drop(self.engine().ask(&gone, OPERATOR_WITHIN).await); // for observers only
+        if self.held().is_empty() {
+            self.engine().take_record_back().await;
         }
         CloseReport {
             released,

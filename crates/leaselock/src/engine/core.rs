@@ -11,6 +11,8 @@ use tokio::sync::Semaphore;
 use super::calls::Seen;
 use super::cleanup::Cleanup;
 use super::custom::Connections;
+#[cfg(feature = "redis")]
+use super::custom::OWN_CONNECTIONS_MOST;
 use super::gate::Strict;
 use super::identity::{Announce, Process};
 use super::lease::deadlines::Id;
@@ -34,11 +36,9 @@ use crate::script::keys;
 use crate::script::keys::MutexKeys;
 use crate::script::quarantine_key::QuarantineKey;
 use crate::store::Holder;
-#[cfg(feature = "redis")]
-use crate::store::redis::DedicatedConnection;
 
 /// How long others can read who a client is, without its renewing it.
-pub(crate) const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
+const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
     Some(ttl) => ttl,
     None => panic!("a minute is in range"),
 };
@@ -73,15 +73,65 @@ pub(crate) struct Engine {
     /// Over which replicas are waited for.
     #[cfg(feature = "redis")]
     pub(crate) waiting_rooms: ReplicaPool,
-    pub(crate) background: OnceLock<Result<Background, StoreError>>,
-    pub(crate) closed: AtomicBool,
+    background: OnceLock<Result<Background, StoreError>>,
+    closed: AtomicBool,
     /// When this client last said who it is; 0 for never.
-    pub(crate) announced: AtomicU64,
+    announced: AtomicU64,
     /// It has begun to say so, and there may be a record to take back.
-    pub(crate) introduced: AtomicBool,
+    introduced: AtomicBool,
+}
+
+/// What an engine is made of.
+pub(crate) struct Settings {
+    pub(crate) id: ClientId,
+    pub(crate) prefix: String,
+    pub(crate) about: Process,
+    pub(crate) drift: Drift,
+    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) clock: Clock,
+    pub(crate) store: Executor,
+    pub(crate) strict: Option<Strict>,
 }
 
 impl Engine {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let Settings {
+            id,
+            prefix,
+            about,
+            drift,
+            request_timeout,
+            clock,
+            store,
+            strict,
+        } = settings;
+        Engine {
+            channel: keys::wake_channel(&prefix, &id),
+            channel_along: keys::wake_channel_along(&prefix, &id),
+            record: keys::client_record(&prefix, id.as_str()),
+            requests: Requests::new(&store, &clock, strict.is_some()),
+            skew: Arc::new(ClockWatch::of(store.has_clocks())),
+            tokens: Stock::default(),
+            gates: KeyedMutex::default(),
+            #[cfg(feature = "redis")]
+            permits: Arc::new(Semaphore::new(OWN_CONNECTIONS_MOST)),
+            #[cfg(feature = "redis")]
+            waiting_rooms: ReplicaPool::default(),
+            background: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            announced: AtomicU64::new(0),
+            introduced: AtomicBool::new(false),
+            id,
+            prefix,
+            about,
+            drift,
+            request_timeout,
+            clock,
+            store,
+            strict,
+        }
+    }
+
     /// The background thread, started on first use.
     pub(crate) fn background(&self) -> Result<&Background, StoreError> {
         self.background
@@ -113,6 +163,11 @@ impl Engine {
             .map_or_else(|| Cleanup::new().0, |background| background.cleanup.clone())
     }
 
+    /// Refuses new acquisitions from here on.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
@@ -128,16 +183,6 @@ impl Engine {
             #[cfg(feature = "redis")]
             permits: Arc::clone(&self.permits),
         })
-    }
-
-    /// A connection for one purpose, moved by the client's own thread.
-    #[cfg(feature = "redis")]
-    pub(crate) async fn private(
-        &self,
-        within: Duration,
-    ) -> Result<DedicatedConnection, StoreError> {
-        let handle = &self.background()?.handle;
-        self.store.private(handle, within).await
     }
 
     pub(crate) fn request_timeout(&self, ttl: Ttl) -> Duration {
@@ -224,6 +269,18 @@ impl Engine {
                 engine.announced.store(0, Ordering::SeqCst);
             }
         }));
+    }
+
+    /// Takes back what it has said of itself, if it has.
+    pub(crate) async fn take_record_back(&self) {
+        if self.introduced.load(Ordering::SeqCst) {
+            let gone = Announce {
+                record: &self.record,
+                about: "",
+                ttl: RECORD_TTL,
+            };
+            drop(self.ask(&gone, OPERATOR_WITHIN).await); // for observers only
+        }
     }
 
     /// `None` when the client was closed without a lease: nobody would take the record back.

@@ -173,13 +173,14 @@ impl<R> Votes<R> {
     }
 }
 
+/// Votes for tests, as text.
 #[cfg(test)]
-mod tests {
+pub(crate) mod said {
     use super::*;
     use crate::base::error::ErrorKind;
 
-    /// Builds votes from one letter for each node: `y`, `n`, `x` for a failure, `.` for silence.
-    fn votes(said: &str) -> Votes<bool> {
+    /// Builds votes from one letter for each node: `.` has not replied, `x` has failed.
+    pub(crate) fn votes<R>(said: &str, reply: impl Fn(char) -> R) -> Votes<R> {
         let mut votes = Votes::new(said.len());
         for (at, letter) in said.chars().enumerate() {
             match letter {
@@ -188,10 +189,27 @@ mod tests {
                     let error = StoreError::unknown(ErrorKind::TimedOut, "silent");
                     votes.record(at, Err(Absent::Failed(error)), None);
                 }
-                yes => votes.record(at, Ok(yes == 'y'), Some(at as u64)),
+                letter => votes.record(at, Ok(reply(letter)), Some(at as u64 + 1)),
             }
         }
         votes
+    }
+
+    /// Returns what the nodes decided; `None` when they did not.
+    pub(crate) fn decided<R>(count: Verdict<R>) -> Option<R> {
+        match count {
+            Verdict::Decided(reply) => Some(reply),
+            Verdict::Open | Verdict::Never => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn votes(said: &str) -> Votes<bool> {
+        super::said::votes(said, |letter| letter == 'y')
     }
 
     #[test]

@@ -1,30 +1,6 @@
 use super::*;
-use crate::base::error::{ErrorKind, StoreError};
 use crate::base::fence::Fence;
-use crate::quorum::tally::Absent;
-
-/// Builds votes from one letter for each node: `.` has not replied, `x` has failed.
-fn votes<R>(said: &str, reply: impl Fn(char) -> R) -> Votes<R> {
-    let mut votes = Votes::new(said.len());
-    for (at, letter) in said.chars().enumerate() {
-        match letter {
-            '.' => {}
-            'x' => {
-                let error = StoreError::unknown(ErrorKind::TimedOut, "silent");
-                votes.record(at, Err(Absent::Failed(error)), None);
-            }
-            letter => votes.record(at, Ok(reply(letter)), Some(at as u64 + 1)),
-        }
-    }
-    votes
-}
-
-fn decided<R>(count: Verdict<R>) -> Option<R> {
-    match count {
-        Verdict::Decided(reply) => Some(reply),
-        Verdict::Open | Verdict::Never => None,
-    }
-}
+use crate::quorum::tally::said::{decided, votes};
 
 fn seen(letter: char) -> Inspected {
     let state = match letter {

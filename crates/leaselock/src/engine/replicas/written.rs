@@ -57,7 +57,7 @@ impl<'a> Written<'a> {
         let (private, found) = match written {
             Some(written) => written,
             None => {
-                let mut private = engine.private(within).await?;
+                let mut private = engine.connections()?.private(within).await?;
                 begin = engine.clock.now();
                 let found = private.run(&confirm, within).await?;
                 (private, found)

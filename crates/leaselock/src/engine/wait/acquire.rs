@@ -54,13 +54,7 @@ impl Acquisition<'_> {
         if let Some(quorum) = self.engine.store.majority() {
             return Box::pin(self.wait_by_rounds(quorum, start, end)).await;
         }
-        // There is nobody to leave with, or there are those who wait already.
-        let waits = self.engine.requests.is_free() || groups.has(&self.keys.lock);
-        let first = match waits {
-            true => FirstTry::StartedWait(None),
-            false => self.try_with_others(start).await?,
-        };
-        match first {
+        match self.try_with_others(Some(groups), start).await? {
             FirstTry::Granted(lease) => Ok(lease),
             // What a wait needs is large, and most acquisitions do not wait.
             FirstTry::StartedWait(begun) => {
@@ -109,7 +103,7 @@ impl Acquisition<'_> {
         let t0 = self.engine.clock.now();
         self.make_claim().await?;
         let debt = self.debt_from(t0);
-        let within = self.engine.request_timeout(self.ttl);
+        let within = self.engine.request_timeout(self.request.ttl);
         match self.request(false, "", t0, within).await {
             Ok(Outcome::Granted(lease, _)) => {
                 debt.settle();

@@ -39,7 +39,6 @@ pub(crate) struct Acquisition<'a> {
     pub(super) name: &'a Name,
     pub(super) keys: MutexKeys,
     pub(super) request: AcquireRequest,
-    pub(super) ttl: Ttl,
     pub(super) token: Token,
     /// It gets in line, so an entry of its own may be there.
     pub(super) lines_up: bool,
@@ -82,7 +81,6 @@ impl<'a> Acquisition<'a> {
             background,
             name,
             keys,
-            ttl: request.ttl,
             request,
             token,
             lines_up: false,
@@ -174,14 +172,14 @@ impl<'a> Acquisition<'a> {
     /// What it asks of a store that decides by itself.
     pub(super) fn asks<'b>(&'b self, waits: bool, channel: &'b str) -> Acquire<'b> {
         let passed = if self.request.renews {
-            self.ttl.min(PASSED)
+            self.request.ttl.min(PASSED)
         } else {
-            self.ttl
+            self.request.ttl
         };
         Acquire {
             keys: &self.keys,
             token: &self.token,
-            ttl: self.ttl,
+            ttl: self.request.ttl,
             passed,
             waits,
             priority: self.request.priority,
@@ -242,7 +240,7 @@ impl<'a> Acquisition<'a> {
         now: Moment,
         fence: Option<Fence>,
     ) -> Result<Lease, StoreError> {
-        let deadline = self.engine.drift.deadline(t0, self.ttl);
+        let deadline = self.engine.drift.deadline(t0, self.request.ttl);
         if now >= deadline {
             // It may be another's by now.
             return Err(StoreError::unknown(
@@ -262,7 +260,7 @@ impl<'a> Acquisition<'a> {
             began,
             deadline,
             now,
-            self.ttl,
+            self.request.ttl,
             self.engine.drift,
             self.request.renews,
             self.request.max_hold,
@@ -282,14 +280,15 @@ impl<'a> Acquisition<'a> {
         let id = self.background.keeper.keep(Arc::clone(&kept));
         let lease = Lease::new(Arc::clone(self.engine), kept, id);
         self.engine
-            .leave_note(&self.keys, &self.token, why.as_deref(), self.ttl);
+            .leave_note(&self.keys, &self.token, why.as_deref(), self.request.ttl);
         lease
     }
 
     /// For a request that leaves at this moment.
     pub(super) fn debt_from(&self, now: Moment) -> CleanupGuard {
         let (keys, token) = (self.keys.clone(), self.token.clone());
-        let owed = PendingCleanup::acquisition(keys, token, now.plus(self.ttl.as_duration()));
+        let owed =
+            PendingCleanup::acquisition(keys, token, now.plus(self.request.ttl.as_duration()));
         CleanupGuard::new(
             self.background.cleanup.clone(),
             owed.claimed(self.claim.clone()),
@@ -298,7 +297,7 @@ impl<'a> Acquisition<'a> {
 
     /// When a grant of a request that leaves now has ended by itself.
     pub(super) fn ends_at_latest(&self, now: Moment) -> Moment {
-        now.plus(self.ttl.as_duration())
+        now.plus(self.request.ttl.as_duration())
     }
 
     /// An entry in line that could not be taken back is forgotten after a minute, and could be granted until then.
@@ -309,7 +308,7 @@ impl<'a> Acquisition<'a> {
         } else {
             Duration::ZERO
         };
-        in_line + self.ttl.as_duration()
+        in_line + self.request.ttl.as_duration()
     }
 
     /// What is surely not there is not owed; the rest is cleaned up behind the caller's back. `owes`: an earlier
@@ -332,7 +331,7 @@ impl<'a> Acquisition<'a> {
                 granted,
                 needed,
                 votes,
-                clear_in: self.ttl.as_duration(),
+                clear_in: self.request.ttl.as_duration(),
                 source,
             };
         }

@@ -55,12 +55,7 @@ impl Acquisition<'_> {
     }
 
     /// Where the node that has the lock is heard. Whoever gets in line waits for that, and a look does not wait long.
-    pub(super) async fn channel_at_node(
-        &self,
-        alive: bool,
-        begins: bool,
-        within: Duration,
-    ) -> &str {
+    async fn channel_at_node(&self, alive: bool, begins: bool, within: Duration) -> &str {
         const BRIEFLY: Duration = Duration::from_millis(300);
         if !alive {
             return "";

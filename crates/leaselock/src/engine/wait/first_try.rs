@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::attempt::Acquisition;
+use super::local::groups::LocalGroups;
 use super::progress::Progress;
 use super::schedule;
 use crate::base::clock::Moment;
@@ -42,23 +43,29 @@ impl StartedWait {
 }
 
 impl Acquisition<'_> {
-    pub(super) async fn try_with_others(&self, t0: Moment) -> Result<FirstTry, AcquireError> {
+    /// `groups`: tasks of this client that wait for the same lock; `None` where there is no queue.
+    pub(super) async fn try_with_others(
+        &self,
+        groups: Option<&LocalGroups>,
+        t0: Moment,
+    ) -> Result<FirstTry, AcquireError> {
         let engine = self.engine;
         if engine.requests.is_free() {
             return Ok(FirstTry::StartedWait(None)); // there is nobody to leave with
         }
-        if engine.gates.has(&self.keys.lock) {
+        let lock = &self.keys.lock;
+        if groups.is_some_and(|groups| groups.has(lock)) || engine.gates.has(lock) {
             return Ok(FirstTry::StartedWait(None)); // with those who wait already
         }
         let item = Item {
             keys: self.keys.clone(),
             token: self.token.clone(),
             terms: Terms {
-                ttl: self.ttl,
+                ttl: self.request.ttl,
                 fencing: self.request.fences,
             },
         };
-        let within = engine.request_timeout(self.ttl);
+        let within = engine.request_timeout(self.request.ttl);
         let debt = self.debt_from(t0);
         let Some(told) = engine.requests.acquire_with_others(item, t0, within) else {
             debt.settle();

@@ -20,7 +20,7 @@ impl Acquisition<'_> {
     /// What the next request writes, which may be when the lock ends: so the lease is counted from before this. New for
     /// each, so that one whose answer was lost can be told from the next.
     pub(super) async fn make_claim(&mut self) -> Result<(), AcquireError> {
-        let within = self.engine.request_timeout(self.ttl);
+        let within = self.engine.request_timeout(self.request.ttl);
         let before = self.claim.take();
         let Some(custom) = &self.request.custom else {
             return Ok(());
@@ -31,7 +31,7 @@ impl Acquisition<'_> {
         };
         let connections = self.engine.connections().map_err(failed)?;
         let (keys, token) = (&self.keys, &self.token);
-        let made = custom.prepare(keys, token, self.ttl, before, &connections, within);
+        let made = custom.prepare(keys, token, self.request.ttl, before, &connections, within);
         self.claim = Some(made.await.map_err(failed)?);
         Ok(())
     }
@@ -44,7 +44,7 @@ impl Acquisition<'_> {
         within: Duration,
     ) -> Result<Outcome, StoreError> {
         let store = self.lane.unwrap_or(&self.engine.store);
-        match claim.take(store, self.ttl, within).await? {
+        match claim.take(store, self.request.ttl, within).await? {
             TakeOutcome::Taken => {
                 let now = self.engine.clock.now();
                 let lease = self.hold_since(t0, now, None)?;
@@ -160,7 +160,7 @@ impl Acquisition<'_> {
     /// Listens as the others do, as long as there is time.
     async fn listen(&self, end: Option<Moment>) -> Option<Box<dyn ReleaseSignal>> {
         let connections = self.engine.connections().ok()?;
-        let within = self.engine.request_timeout(self.ttl);
+        let within = self.engine.request_timeout(self.request.ttl);
         let left = end.map_or(within, |end| end.saturating_since(self.now()));
         let claim = self.claim.as_ref()?;
         claim.listen(&connections, within.min(left)).await

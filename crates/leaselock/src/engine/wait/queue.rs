@@ -133,7 +133,7 @@ impl Acquisition<'_> {
             None => (self.debt_from(now), Progress::default(), None),
         };
         let place = self.background.wakeups.place(&self.token);
-        let longest = self.engine.request_timeout(self.ttl);
+        let longest = self.engine.request_timeout(self.request.ttl);
         // A bounded wait overshoots by one request, however many are made at its end.
         let last_moment = end.map(|end| end.plus(longest));
         let within = || {

@@ -43,7 +43,7 @@ impl Acquisition<'_> {
         let (rights, store) = (Arc::clone(&background.rights), background.store.clone());
         let wakeups = Arc::clone(&background.wakeups);
         let (token, channel) = (token.clone(), channel.to_owned());
-        let within = self.engine.request_timeout(self.ttl);
+        let within = self.engine.request_timeout(self.request.ttl);
         drop(background.handle.spawn(async move {
             tokio::time::sleep(WAITED).await;
             let known = rights.of(&channel);

@@ -58,7 +58,7 @@ impl Acquisition<'_> {
         let vote = Vote {
             keys: &self.keys,
             token: &self.token,
-            ttl: self.ttl,
+            ttl: self.request.ttl,
             proposed,
             behind: quorum.behind(),
             caller,

@@ -47,7 +47,7 @@ impl Acquisition<'_> {
     /// One try together with others, when there are some. Whoever does not have the lock then tries by itself, under
     /// another token: what takes the votes of this one back may come late.
     pub(super) async fn try_votes_with_others(&mut self) -> Result<Option<Lease>, AcquireError> {
-        match self.try_with_others(self.now()).await? {
+        match self.try_with_others(None, self.now()).await? {
             FirstTry::Granted(lease) => return Ok(Some(lease)),
             FirstTry::StartedWait(None) => {}
             FirstTry::StartedWait(Some(begun)) => {
@@ -68,7 +68,7 @@ impl Acquisition<'_> {
         start: Moment,
         end: Option<Moment>,
     ) -> Result<Lease, AcquireError> {
-        match self.try_with_others(start).await? {
+        match self.try_with_others(None, start).await? {
             FirstTry::Granted(lease) => return Ok(lease),
             FirstTry::StartedWait(Some(begun)) => self.goes_on(*begun, end).await?,
             FirstTry::StartedWait(None) => {}
@@ -84,7 +84,7 @@ impl Acquisition<'_> {
             self.renew_token()?;
             let t0 = self.now();
             let debt = self.debt_from(t0);
-            let within = self.engine.request_timeout(self.ttl);
+            let within = self.engine.request_timeout(self.request.ttl);
             rounds = rounds.wrapping_add(1);
             let patience = if rounds.is_multiple_of(PATIENT_EACH) {
                 within
@@ -177,7 +177,7 @@ impl Acquisition<'_> {
 
     /// Messages arrive, or did not in the time of one request.
     async fn hears(&self, end: Option<Moment>) -> bool {
-        let within = self.engine.request_timeout(self.ttl);
+        let within = self.engine.request_timeout(self.request.ttl);
         let left = end.map_or(within, |end| end.saturating_since(self.now()));
         let wakeups = &self.background.wakeups;
         wakeups.is_listening() || wakeups.ready(within.min(left)).await

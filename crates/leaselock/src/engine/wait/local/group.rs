@@ -2,7 +2,7 @@
 //! passes from one to the next without a request.
 //!
 //! Whoever comes while nobody of its party is there stands by itself, as if there were no parties. When a second one
-//! comes, a task on the client's own thread takes the place over and stands there for all of them (`driver.rs`), so
+//! comes, a task on the client's own thread takes the place over and stands there for all of them (`group_task.rs`), so
 //! that a waiter whose executor does not come round holds up nobody. Each task has a seat, where its lease is put.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -234,7 +234,6 @@ impl LocalGroup {
 }
 
 impl PassOn for LocalGroup {
-    /// The lease of one task is over, and the next has its turn. False when there is none: then it is to be released.
     fn pass_on(self: Arc<Self>, engine: &Arc<Engine>, kept: &Arc<LeaseRecord>, id: Id) -> bool {
         let now = engine.clock.now();
         let lost = kept.lost_by_now().is_some();
@@ -264,7 +263,6 @@ impl PassOn for LocalGroup {
         false
     }
 
-    /// The lease goes to nobody of this party: it is detached.
     fn end_of(self: Arc<Self>, kept: &Arc<LeaseRecord>) {
         let mut state = self.state();
         if is_current(&state, kept) {

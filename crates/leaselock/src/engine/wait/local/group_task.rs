@@ -268,7 +268,7 @@ impl Driver {
     /// A bounded wait overshoots by one request, however many are made at its end; while none was ever answered, those
     /// after the first end with the patience of whoever waits longest.
     fn time_for_request(&self, acquisition: &Acquisition<'_>, so_far: &Progress) -> Duration {
-        let longest = self.engine.request_timeout(acquisition.ttl);
+        let longest = self.engine.request_timeout(acquisition.request.ttl);
         let state = self.party.state();
         let now = self.now();
         let never = never_answered(so_far).is_some();
