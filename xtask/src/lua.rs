@@ -73,12 +73,14 @@ fn compare(there: io::Result<String>, wanted: &str) -> Option<Complaint> {
 /// Every rule on every script.
 fn check(sources: &Sources) -> Vec<Complaint> {
     let mut found = Vec::new();
+    let mut shared = rust::SharedDecoders::default();
     for script in &sources.scripts {
         rules::check(script, &sources.fragments, &mut found);
         includes::check(script, &sources.fragments, &mut found);
         commands::check(&script.file.path, &script.code(), &mut found);
-        rust::check_decoder(script, &sources.rust, &mut found);
+        rust::check_decoder(script, &sources.rust, &mut shared, &mut found);
     }
+    shared.check(&sources.rust, &mut found);
     sources.fragments.check(&mut found);
     for (path, tokens) in sources.fragments.tokens() {
         commands::check(path, tokens, &mut found);

@@ -2,23 +2,31 @@
 
 use std::sync::OnceLock;
 
+use crate::KINDS;
 use crate::base::error::StoreError;
 use crate::client::Client;
 use crate::client::builder::ClientBuilder;
 use crate::client::quorum::QuorumBuilder;
+use crate::client::views;
 use crate::engine::core::OPERATOR_WITHIN;
-use crate::engine::{gate, identity};
+use crate::engine::{ballot, gate, identity};
 use crate::interop::protocol;
-use crate::mutex;
 use crate::script::Script;
 use crate::script::library::Library;
 use crate::store::redis::LoadedFunctions;
 
 /// Lists every script that a server may run.
 fn scripts() -> impl Iterator<Item = &'static Script> {
-    let ours = [mutex::SCRIPTS, gate::SCRIPTS, identity::SCRIPTS];
-    let all = ours.into_iter().chain(protocol::SCRIPTS);
-    all.flatten().map(|script| script())
+    let kinds = KINDS.iter().flat_map(|kind| kind.scripts());
+    let ours = [
+        views::SCRIPTS,
+        gate::SCRIPTS,
+        identity::SCRIPTS,
+        ballot::SCRIPTS,
+        ballot::many::SCRIPTS,
+    ];
+    let ours = ours.into_iter().flatten().copied();
+    kinds.chain(ours).chain(protocol::scripts())
 }
 
 /// Returns the library of this version.
@@ -110,6 +118,8 @@ mod tests {
         let named: BTreeSet<String> = scripts().map(|script| script.name.to_owned()).collect();
         assert_eq!(named, files);
         assert_eq!(scripts().count(), named.len(), "each once");
+        let whole = |script: &Script| !script.source().contains(crate::script::source::UNKNOWN);
+        assert!(scripts().all(whole), "a fragment that does not exist");
     }
 
     #[test]

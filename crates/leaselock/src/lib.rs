@@ -77,6 +77,10 @@ pub use crate::store::report::{Finding, Guarantee, GuaranteeStatus, NodeReport, 
 #[cfg(feature = "redis")]
 pub use redis;
 
+/// Every kind of lock.
+#[cfg(feature = "redis")]
+const KINDS: &[&engine::kind::Kind] = &[&mutex::MUTEX];
+
 /// The pages whose code is compiled and run as doc tests.
 #[cfg(doctest)]
 mod pages {

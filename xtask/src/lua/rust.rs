@@ -1,18 +1,39 @@
 //! The Rust half of a script: `encode` gives what the header asks for, `decode` knows its answers.
 //!
-//! It reads tokens and not types, and so knows only this shape:
-//! `impl Operation for X { … script!("mutex/acquire", …) … fn encode … fn decode … }`.
+//! It reads tokens and not types, and so knows only these shapes:
+//! - `static WHO: Script = script!("client/who", …)`, read by `impl Operation for Who { … fn encode … fn decode … }` of
+//!   the same file;
+//! - `acquire: … script!("mutex/acquire") …` in the table of a kind, read by `impl Operation for Acquire` of the engine.
+//!
+//! A `decode` has its arms itself, or says `Reply::decode(answer)`: such a decoder serves the scripts of all kinds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::rules::listed_tags;
 use super::sources::Script;
 use crate::complaint::Complaint;
 use crate::lex::{Token, matches_at, skip_brackets};
 
+type Sources = [(String, Vec<Token>)];
+
+/// Where operations of all kinds of locks are.
+const ENGINE: &str = "/src/engine/";
+
+/// The answers that each shared decoder is used for, by its name.
+#[derive(Debug, Default)]
+pub(super) struct SharedDecoders(BTreeMap<String, BTreeSet<String>>);
+
+/// What encodes and decodes a script.
+struct Operation<'a> {
+    path: &'a str,
+    file: &'a [Token],
+    region: &'a [Token],
+}
+
 pub(super) fn check_decoder(
     script: &Script,
-    sources: &[(String, Vec<Token>)],
+    sources: &Sources,
+    shared: &mut SharedDecoders,
     found: &mut Vec<Complaint>,
 ) {
     let place = sources.iter().find_map(|(path, tokens)| {
@@ -35,16 +56,22 @@ pub(super) fn check_decoder(
         ));
         return;
     };
+    let line = file[at].line;
     let changes_nothing = script.header.writes.text().starts_with("nothing");
     if matches_at(file, at + 4, &[",", "reads_only"]) != changes_nothing {
         let wrong = format!("`reads_only` and what {} writes", script.name);
         let right =
             "`reads_only` for a script whose header says `Writes nothing`, and for no other";
-        found.push(Complaint::new(path, file[at].line, wrong, right));
+        found.push(Complaint::new(path, line, wrong, right));
     }
-    let region = enclosing_impl(file, at);
-    count(script, path, region, file[at].line, found);
-    compare_tags(script, path, region, file, found);
+    let Some(operation) = operation(sources, path, file, at) else {
+        let wrong = format!("{} has no operation of its name", script.name);
+        let right = "`impl Operation for` the name of the static or of the field in camel case";
+        found.push(Complaint::new(path, line, wrong, right));
+        return;
+    };
+    count(script, &operation, side_keys(file, at), line, found);
+    compare_tags(script, &operation, sources, shared, found);
 }
 
 /// Where the file says `script!("name"`.
@@ -56,91 +83,172 @@ fn mention(tokens: &[Token], name: &str) -> Option<usize> {
     (0..tokens.len()).find(here)
 }
 
-/// The `impl` block around a token; the whole file when there is none.
-fn enclosing_impl(tokens: &[Token], at: usize) -> &[Token] {
-    let blocks = (0..at).rev().filter(|open| {
-        tokens[*open].is("{") && skip_brackets(tokens, *open) > at && opens_impl(tokens, *open)
-    });
-    let innermost = blocks.into_iter().next();
-    innermost.map_or(tokens, |open| &tokens[open..skip_brackets(tokens, open)])
+fn operation<'a>(
+    sources: &'a Sources,
+    path: &'a str,
+    file: &'a [Token],
+    at: usize,
+) -> Option<Operation<'a>> {
+    let name = camel_case(&owner(file, at)?);
+    let engine = sources.iter().filter(|(path, _)| path.contains(ENGINE));
+    let engine = engine.map(|(path, file)| (path.as_str(), file.as_slice()));
+    let mut places = std::iter::once((path, file)).chain(engine);
+    places.find_map(|(path, file)| {
+        let region = block(file, &["Operation", "for", &name])?;
+        Some(Operation { path, file, region })
+    })
 }
 
-fn opens_impl(tokens: &[Token], open: usize) -> bool {
-    let before = tokens[..open].iter().rev();
-    let mut head = before.take_while(|t| !["{", "}", ";"].iter().any(|end| t.is(end)));
-    head.any(|token| token.is("impl"))
+/// The name of the static, or of the field, whose value holds what is at `at`: the nearest `name:` before it.
+fn owner(tokens: &[Token], at: usize) -> Option<String> {
+    let colon = |at: usize| tokens.get(at).is_some_and(|token| token.is(":"));
+    let names = |at: &usize| !colon(*at) && colon(at + 1) && !colon(at + 2);
+    let at = (0..at).rev().find(names)?;
+    Some(tokens[at].text.clone())
 }
 
-fn function<'a>(tokens: &'a [Token], name: &str) -> Option<&'a [Token]> {
-    let at = (0..tokens.len()).find(|at| matches_at(tokens, *at, &["fn", name]))?;
+/// `acquire_many` and `ACQUIRE_MANY` are `AcquireMany`.
+fn camel_case(name: &str) -> String {
+    let capital = |word: &str| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_uppercase() + &rest.to_lowercase()
+    };
+    name.split('_').map(capital).collect()
+}
+
+/// The block in braces behind the first place with these words.
+fn block<'a>(tokens: &'a [Token], words: &[&str]) -> Option<&'a [Token]> {
+    let at = (0..tokens.len()).find(|at| matches_at(tokens, *at, words))?;
     let open = at + tokens[at..].iter().position(|token| token.is("{"))?;
     Some(&tokens[open..skip_brackets(tokens, open)])
 }
 
-fn count(script: &Script, path: &str, region: &[Token], line: usize, found: &mut Vec<Complaint>) {
-    let Some(encode) = function(region, "encode") else {
+/// How many keys beside the lock the kind has in whose table the script is.
+fn side_keys(file: &[Token], at: usize) -> Option<usize> {
+    let here = (0..at)
+        .rev()
+        .find(|at| matches_at(file, *at, &["side_keys", ":"]))?;
+    let open = here + file[here..at].iter().position(|token| token.is("["))?;
+    let inside = &file[open..skip_brackets(file, open)];
+    Some(
+        inside
+            .iter()
+            .filter(|token| token.string().is_some())
+            .count(),
+    )
+}
+
+fn count(
+    script: &Script,
+    operation: &Operation<'_>,
+    side_keys: Option<usize>,
+    line: usize,
+    found: &mut Vec<Complaint>,
+) {
+    let Some(encode) = block(operation.region, &["fn", "encode"]) else {
         let wrong = format!("{} has no `encode` beside its `script!`", script.name);
         found.push(Complaint::new(
-            path,
+            operation.path,
             line,
             wrong,
             "give the keys and arguments there",
         ));
         return;
     };
-    for (array, one, many) in [("KEYS", "key", "keys"), ("ARGV", "arg", "args")] {
-        let calls =
-            |name| (0..encode.len()).filter(move |at| matches_at(encode, *at, &[".", name, "("]));
+    let calls =
+        |name| (0..encode.len()).filter(move |at| matches_at(encode, *at, &[".", name, "("]));
+    // The lock, those beside it, and the gate.
+    let of_kind = calls("write_keys").count() * side_keys.map_or(0, |side_keys| side_keys + 2);
+    for (array, one, many, more) in [("KEYS", "key", "keys", of_kind), ("ARGV", "arg", "args", 0)] {
         let listed = script.header.of(array).count();
         let open_ended = script.header.of(array).any(|slot| slot.open_ended);
-        let given = calls(one).count();
+        let given = calls(one).count() + more;
         if !open_ended && calls(many).next().is_none() && given != listed {
             let wrong = format!(
                 "{} gives {given} {array}, the header lists {listed}",
                 script.name
             );
             let right = format!("one `.{one}(…)` for each, in the order of the header");
-            found.push(Complaint::new(path, encode[0].line, wrong, right));
+            found.push(Complaint::new(operation.path, encode[0].line, wrong, right));
         }
     }
 }
 
 fn compare_tags(
     script: &Script,
-    path: &str,
-    region: &[Token],
-    file: &[Token],
+    operation: &Operation<'_>,
+    sources: &Sources,
+    shared: &mut SharedDecoders,
     found: &mut Vec<Complaint>,
 ) {
-    let own = function(region, "decode").map(arms).unwrap_or_default();
-    // `decode` may leave the work to a function beside it.
-    let known = if own.is_empty() { arms(file) } else { own };
     let listed = listed_tags(script);
-    let line = region.first().map_or(0, |token| token.line);
+    let decode = block(operation.region, &["fn", "decode"]).unwrap_or_default();
+    let own = arms(decode);
+    let decoder = delegate(decode).filter(|_| own.is_empty());
+    let known = match decoder {
+        Some(decoder) => {
+            let uses = shared.0.entry(decoder.to_owned()).or_default();
+            uses.extend(listed.keys().map(ToString::to_string));
+            shared_arms(sources, decoder).map_or_else(BTreeMap::new, |(_, arms)| arms)
+        }
+        // `decode` may leave the work to a function beside it.
+        None if own.is_empty() => arms(operation.file),
+        None => own,
+    };
+    let line = operation.region.first().map_or(0, |token| token.line);
     for tag in listed
         .keys()
         .filter(|tag| !known.contains_key(tag.as_str()))
     {
         let wrong = format!("{} does not decode {tag:?}", script.name);
         found.push(Complaint::new(
-            path,
+            operation.path,
             line,
             wrong,
             "a match arm for each answer of the header",
         ));
     }
-    for (tag, line) in known.iter().filter(|(tag, _)| !listed.contains_key(**tag)) {
+    let strange = known.iter().filter(|(tag, _)| !listed.contains_key(**tag));
+    for (tag, line) in strange.filter(|_| decoder.is_none()) {
         let wrong = format!(
             "{} decodes {tag:?}, which the script never answers",
             script.name
         );
-        found.push(Complaint::new(
-            path,
-            *line,
-            wrong,
-            "take the arm out, or list the answer",
-        ));
+        let right = "take the arm out, or list the answer";
+        found.push(Complaint::new(operation.path, *line, wrong, right));
     }
+}
+
+impl SharedDecoders {
+    /// Complains about arms of which no script that uses the decoder knows.
+    pub(super) fn check(&self, sources: &Sources, found: &mut Vec<Complaint>) {
+        for (decoder, answers) in &self.0 {
+            let Some((path, arms)) = shared_arms(sources, decoder) else {
+                continue;
+            };
+            for (tag, line) in arms.iter().filter(|(tag, _)| !answers.contains(**tag)) {
+                let wrong = format!("{decoder} decodes {tag:?}, which no script answers");
+                let right = "take the arm out, or list the answer";
+                found.push(Complaint::new(path, *line, wrong, right));
+            }
+        }
+    }
+}
+
+/// `Reply` of `Reply::decode(`.
+fn delegate(decode: &[Token]) -> Option<&str> {
+    let at = (1..decode.len()).find(|at| matches_at(decode, *at, &[":", ":", "decode", "("]))?;
+    Some(&decode[at - 1].text)
+}
+
+fn shared_arms<'a>(
+    sources: &'a Sources,
+    decoder: &str,
+) -> Option<(&'a str, BTreeMap<&'a str, usize>)> {
+    sources.iter().find_map(|(path, file)| {
+        let own = block(file, &["impl", decoder, "{"])?;
+        Some((path.as_str(), arms(block(own, &["fn", "decode"])?)))
+    })
 }
 
 /// The strings of match arms: `"granted" =>`, `"kept" | "held" =>`, `"busy" if …`.

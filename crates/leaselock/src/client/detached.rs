@@ -5,7 +5,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handle::Client;
 use crate::base::error::{
     ErrorKind, ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError,
 };
@@ -14,15 +13,20 @@ use crate::base::name::Name;
 use crate::base::token;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::{DEFAULT_TTL, Ttl};
-use crate::engine::calls::{Detach, Detached, Extend, ExtendAnswer};
+use crate::engine::calls::Extend;
 use crate::engine::cleanup::{CleanupGuard, PendingCleanup};
 use crate::engine::core::Engine;
+use crate::engine::detach::{Detach, Detached};
+use crate::engine::grant::ExtendAnswer;
 use crate::engine::identity::Announce;
+use crate::engine::kind::Kind;
 use crate::engine::lease::Lease;
 use crate::engine::lease::record::LeaseRecord;
 use crate::engine::note::Note;
+use crate::engine::resource::Resource;
+use crate::script::Script;
 use crate::script::keys;
-use crate::script::keys::MutexKeys;
+use crate::script::keys::LockKeys;
 
 const VERSION: &str = "ll1";
 
@@ -93,13 +97,6 @@ impl fmt::Debug for Handle {
     }
 }
 
-impl Client {
-    /// Continues a lease that another process has detached.
-    pub fn attach(&self, handle: Handle) -> DetachedLease {
-        DetachedLease::new(Arc::clone(self.engine()), handle)
-    }
-}
-
 impl Lease {
     /// Turns the lease into a handle with which another process can extend or release it.
     ///
@@ -117,12 +114,16 @@ impl Lease {
             let (engine, kept, _) = self.parts();
             (Arc::clone(engine), Arc::clone(kept))
         };
+        let kind = kept.keys.kind;
+        let stays =
+            || InvalidInput::new(format!("a lease of a {} stays in its process", kind.name));
+        let script = kind.detach.as_ref().ok_or_else(stays)?;
         if let Some(lost) = kept.lost_by_now() {
             return Err(lost.into());
         }
         self.end_passing();
         let debt = self.give_up(kept.fence);
-        let handle = detach(&engine, &kept).await?;
+        let handle = detach(&engine, &kept, script).await?;
         debt.settle();
         Ok(handle)
     }
@@ -131,7 +132,11 @@ impl Lease {
 /// Passes a lease on to a new token of a client without a session.
 ///
 /// Then neither the end of this process nor its other leases affect it.
-async fn detach(engine: &Arc<Engine>, kept: &LeaseRecord) -> Result<Handle, ExtendError> {
+async fn detach(
+    engine: &Arc<Engine>,
+    kept: &LeaseRecord,
+    script: &'static Script,
+) -> Result<Handle, ExtendError> {
     let name = || kept.name.clone();
     let ttl = kept.ttl();
     let within = engine.request_timeout(ttl);
@@ -140,6 +145,7 @@ async fn detach(engine: &Arc<Engine>, kept: &LeaseRecord) -> Result<Handle, Exte
     let successor = Token::random(&client, kept.fence.is_some())
         .map_err(|error| store(StoreError::no_random(error)))?;
     let step = Detach {
+        script,
         keys: &kept.keys,
         token: &kept.token,
         successor: &successor,
@@ -175,20 +181,9 @@ async fn detach(engine: &Arc<Engine>, kept: &LeaseRecord) -> Result<Handle, Exte
             )
             .await,
     );
-    if let Some(text) = &kept.why {
-        drop(
-            engine
-                .ask(
-                    &Note {
-                        keys: &kept.keys,
-                        token: &successor,
-                        text,
-                        ttl,
-                    },
-                    within,
-                )
-                .await,
-        );
+    let note = |text| Note::of(&kept.keys, &successor, text, ttl);
+    if let Some(note) = kept.why.as_deref().and_then(note) {
+        drop(engine.ask(&note, within).await);
     }
     debt.settle();
     Ok(Handle {
@@ -204,12 +199,17 @@ async fn detach(engine: &Arc<Engine>, kept: &LeaseRecord) -> Result<Handle, Exte
 #[derive(Debug)]
 pub struct DetachedLease {
     engine: Arc<Engine>,
+    kind: &'static Kind,
     handle: Handle,
 }
 
 impl DetachedLease {
-    pub(crate) fn new(engine: Arc<Engine>, handle: Handle) -> Self {
-        DetachedLease { engine, handle }
+    pub(crate) fn new(engine: Arc<Engine>, kind: &'static Kind, handle: Handle) -> Self {
+        DetachedLease {
+            engine,
+            kind,
+            handle,
+        }
     }
 
     /// Returns the lock's name.
@@ -222,9 +222,9 @@ impl DetachedLease {
         self.handle.fence
     }
 
-    fn keys(&self) -> Result<MutexKeys, InvalidInput> {
-        let keys = MutexKeys::new(&self.engine.prefix, &self.handle.name)?;
-        Ok(keys.behind(self.engine.gate()))
+    fn keys(&self) -> Result<Resource, InvalidInput> {
+        let keys = LockKeys::new(&self.engine.prefix, &self.handle.name)?;
+        Ok(Resource::new(self.kind, keys.behind(self.engine.gate())))
     }
 
     /// Extends the lease to `ttl` from now; never shortens it, never revives a lost one.
@@ -315,13 +315,9 @@ impl DetachedLease {
                 ttl: DEFAULT_TTL,
             };
             drop(self.engine.ask(&gone, within).await); // for observers only
-            let erase = Note {
-                keys: &keys,
-                token: &self.handle.token,
-                text: "",
-                ttl: DEFAULT_TTL,
-            };
-            drop(self.engine.ask(&erase, within).await);
+            if let Some(erase) = Note::of(&keys, &self.handle.token, "", DEFAULT_TTL) {
+                drop(self.engine.ask(&erase, within).await);
+            }
         }
         outcome
     }

@@ -13,7 +13,7 @@ use crate::base::name::Name;
 use crate::base::token;
 use crate::engine::core::Engine;
 use crate::engine::identity::{Process, Who, tame};
-use crate::script::keys::MutexKeys;
+use crate::script::keys::LockKeys;
 
 const WITHIN: Duration = Duration::from_secs(2);
 const WHY_MAX: usize = 200;
@@ -234,7 +234,7 @@ async fn look(
     name: &Name,
     people: &mut People<'_>,
 ) -> Result<Inspection, InspectError> {
-    let keys = MutexKeys::new(&engine.prefix, name)?;
+    let keys = LockKeys::new(&engine.prefix, name)?;
     let seen = engine.ask(&Inspect { keys: &keys }, WITHIN).await?;
     let state = match seen.state {
         InspectedState::Free => Holding::Free,
@@ -354,7 +354,7 @@ pub(crate) async fn break_lease(
     name: &Name,
     terms: BreakOptions,
 ) -> Result<BreakOutcome, BreakError> {
-    let keys = MutexKeys::new(&engine.prefix, name)?.behind(engine.gate());
+    let keys = LockKeys::new(&engine.prefix, name)?.behind(engine.gate());
     let step = Break {
         keys: &keys,
         only: terms.only_fence,

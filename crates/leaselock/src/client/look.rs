@@ -12,7 +12,7 @@ use crate::engine::identity::tame;
 use crate::interop::protocol::supported::check_supported;
 use crate::interop::protocol::{Protocol, all_or_none, setnx_getset, setnx_pexpire};
 use crate::script::Value;
-use crate::script::keys::MutexKeys;
+use crate::script::keys::LockKeys;
 
 /// How many characters of another client's note are shown.
 const NOTE_MAX: usize = 200;
@@ -29,7 +29,7 @@ pub(crate) async fn look(
         Protocol::Native => return Ok(inspect::inspect(engine, name).await?.state),
         other => Name::new(other.key(name.as_str()))?,
     };
-    let keys = MutexKeys::new(&engine.prefix, &name)?;
+    let keys = LockKeys::new(&engine.prefix, &name)?;
     let state = inspect::inspect(engine, &name).await?.state;
     Ok(match (protocol, state) {
         (Protocol::SetnxGetset, Holding::Held(holder)) => {

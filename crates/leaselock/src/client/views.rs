@@ -1,14 +1,21 @@
 //! The scripts of inspection and of operators.
 
 use crate::base::fence::Fence;
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
 use crate::script::damage;
-use crate::script::keys::MutexKeys;
+use crate::script::keys::LockKeys;
+use crate::script::source::{Fragment, lua};
 use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
+
+/// Every script of this file.
+#[cfg(feature = "redis")]
+pub(crate) static SCRIPTS: Scripts = &[&INSPECT, &BREAK, &BREAK_STRICT, &SURVEY];
 
 /// Inspects one mutex. Runs `lua/mutex/inspect.lua`.
 #[derive(Debug)]
 pub(crate) struct Inspect<'a> {
-    pub(crate) keys: &'a MutexKeys,
+    pub(crate) keys: &'a LockKeys,
 }
 
 pub(crate) struct Inspected {
@@ -33,9 +40,14 @@ pub(crate) enum InspectedState {
     },
 }
 
+pub(crate) static INSPECT: Script = script!("mutex/inspect", reads_only);
+
 impl Operation for Inspect<'_> {
     type Reply = Inspected;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/inspect", reads_only);
+
+    fn script(&self) -> &'static Script {
+        &INSPECT
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock).key(self.keys.queue());
@@ -101,7 +113,7 @@ fn damaged(items: &[Value]) -> Result<Vec<String>, Malformed> {
 /// Breaks the mutex. Runs `lua/mutex/break.lua`.
 #[derive(Debug)]
 pub(crate) struct Break<'a> {
-    pub(crate) keys: &'a MutexKeys,
+    pub(crate) keys: &'a LockKeys,
     pub(crate) only: Option<Fence>,
     pub(crate) foreign: bool,
 }
@@ -119,10 +131,13 @@ pub(crate) enum Broke {
     },
 }
 
+/// How a grant is written: who breaks a lock passes it on.
+pub(crate) const GRANT: Fragment = ("mutex/grant", lua!("mutex/grant"));
+static BREAK: Script = script!("mutex/break").with(GRANT);
+static BREAK_STRICT: Script = script!("mutex/break", strict).with(GRANT);
+
 impl Operation for Break<'_> {
     type Reply = Broke;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/break");
-    const STRICT: fn() -> &'static Script = || script!("mutex/break", strict);
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
@@ -141,8 +156,8 @@ impl Operation for Break<'_> {
 
     fn script(&self) -> &'static Script {
         match self.keys.gate {
-            None => Self::SCRIPT(),
-            Some(_) => Self::STRICT(),
+            None => &BREAK,
+            Some(_) => &BREAK_STRICT,
         }
     }
 
@@ -176,10 +191,15 @@ pub(crate) struct Survey<'a> {
     pub(crate) candidates: &'a [String],
 }
 
+static SURVEY: Script = script!("mutex/survey", reads_only);
+
 impl Operation for Survey<'_> {
     /// Indexes into `candidates`, from 0.
     type Reply = Vec<usize>;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/survey", reads_only);
+
+    fn script(&self) -> &'static Script {
+        &SURVEY
+    }
 
     fn encode(&self, call: &mut Call) {
         for key in self.candidates {

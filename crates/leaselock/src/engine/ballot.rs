@@ -4,17 +4,20 @@ pub(crate) mod many;
 
 use std::time::Duration;
 
-use super::calls::{ReleaseAnswer, Seen, seen_at};
+use super::grant::{ReleaseAnswer, Seen, seen_at};
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::script::keys::MutexKeys;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::engine::resource::Resource;
+use crate::script::{Answer, Call, Malformed, Operation, Script, Scripts, script};
+
+/// Every script of a vote.
+pub(crate) static SCRIPTS: Scripts = &[&VOTE, &ACCEPT, &WITHDRAW];
 
 /// Asks for a vote. Runs `lua/quorum/vote.lua`.
 #[derive(Debug)]
 pub(crate) struct Vote<'a> {
-    pub(crate) keys: &'a MutexKeys,
+    pub(crate) keys: &'a Resource,
     pub(crate) token: &'a Token,
     pub(crate) ttl: Ttl,
     /// A fencing token; 0 for none.
@@ -47,9 +50,14 @@ impl Voted {
     }
 }
 
+static VOTE: Script = script!("quorum/vote");
+
 impl Operation for Vote<'_> {
     type Reply = Voted;
-    const SCRIPT: fn() -> &'static Script = || script!("quorum/vote");
+
+    fn script(&self) -> &'static Script {
+        &VOTE
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock)
@@ -82,7 +90,7 @@ impl Operation for Vote<'_> {
 /// Proposes another fencing token for votes that are ours. Runs `lua/quorum/accept.lua`.
 #[derive(Debug)]
 pub(crate) struct Accept<'a> {
-    pub(crate) keys: &'a MutexKeys,
+    pub(crate) keys: &'a Resource,
     pub(crate) token: &'a Token,
     pub(crate) proposed: Fence,
     pub(crate) behind: Duration,
@@ -95,9 +103,14 @@ pub(crate) enum Accepted {
     Gone,
 }
 
+static ACCEPT: Script = script!("quorum/accept");
+
 impl Operation for Accept<'_> {
     type Reply = Accepted;
-    const SCRIPT: fn() -> &'static Script = || script!("quorum/accept");
+
+    fn script(&self) -> &'static Script {
+        &ACCEPT
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock).key(self.keys.fence());
@@ -125,7 +138,7 @@ pub(crate) fn micros(time: Duration) -> u64 {
 /// Gives a vote back. Runs `lua/quorum/withdraw.lua`.
 #[derive(Debug)]
 pub(crate) struct Withdraw<'a> {
-    pub(crate) keys: &'a MutexKeys,
+    pub(crate) keys: &'a Resource,
     pub(crate) token: &'a Token,
     /// Whoever waits is told.
     pub(crate) tells: bool,
@@ -135,7 +148,7 @@ pub(crate) struct Withdraw<'a> {
 
 impl<'a> Withdraw<'a> {
     /// As a holder, or in its place.
-    pub(crate) fn of(keys: &'a MutexKeys, token: &'a Token) -> Self {
+    pub(crate) fn of(keys: &'a Resource, token: &'a Token) -> Self {
         Withdraw {
             keys,
             token,
@@ -145,9 +158,14 @@ impl<'a> Withdraw<'a> {
     }
 }
 
+static WITHDRAW: Script = script!("quorum/withdraw");
+
 impl Operation for Withdraw<'_> {
     type Reply = ReleaseAnswer;
-    const SCRIPT: fn() -> &'static Script = || script!("quorum/withdraw");
+
+    fn script(&self) -> &'static Script {
+        &WITHDRAW
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock).key(self.keys.callers());
@@ -157,11 +175,6 @@ impl Operation for Withdraw<'_> {
     }
 
     fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
-        match answer.tag() {
-            "released" => Ok(ReleaseAnswer::Released),
-            "expired" => Ok(ReleaseAnswer::Expired),
-            "taken" => Ok(ReleaseAnswer::Taken),
-            _ => Err(Malformed),
-        }
+        ReleaseAnswer::decode(answer)
     }
 }

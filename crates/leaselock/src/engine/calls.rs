@@ -1,20 +1,16 @@
-//! The atomic steps of a holder and a waiter: one value per script under `lua/mutex/`.
+//! The atomic steps of a holder and a waiter: one value for each script that every kind of lock has.
 
-use std::time::Duration;
-
-use super::compare_and_delete::CompareAndDelete;
-pub(crate) use super::compare_and_delete::ReleaseAnswer;
-use crate::base::error::Quarantine;
+use super::grant::{Acquired, Cancelled, ExtendAnswer, ReleaseAnswer};
+use super::resource::Resource;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::script::keys::MutexKeys;
-use crate::script::{Answer, Arg, Call, Malformed, Operation, Script, script};
+use crate::script::{Answer, Arg, Call, Malformed, Operation, Script};
 
-/// Takes the mutex, or gets in line. Runs `lua/mutex/acquire.lua`.
+/// Takes the mutex, or gets in line. Runs the kind's `acquire`.
 #[derive(Debug)]
 pub(crate) struct Acquire<'a> {
-    pub(crate) keys: &'a MutexKeys,
+    pub(crate) keys: &'a Resource,
     pub(crate) token: &'a Token,
     pub(crate) ttl: Ttl,
     /// The lease when it is handed over later, until the waiter confirms or renews it.
@@ -28,67 +24,15 @@ pub(crate) struct Acquire<'a> {
     pub(crate) range: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Acquired {
-    Granted {
-        /// The first of `range`.
-        fence: Option<Fence>,
-        range: u64,
-        time_us: u64,
-        /// Somebody is left in line.
-        others: bool,
-    },
-    Waiting {
-        seen: Seen,
-        place: u64,
-    },
-    Busy {
-        seen: Seen,
-    },
-    /// The gate is for leases of at most this length.
-    Disagrees {
-        longest: Duration,
-        time_us: u64,
-    },
-}
-
-/// What a look tells about the holder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// Until the holder's lease ends by itself; `None` when it has no end.
-    pub(crate) remaining: Option<Duration>,
-    /// The holder's client; `None` for a foreign one.
-    pub(crate) holder: Option<String>,
-    pub(crate) time_us: u64,
-    /// Nobody holds it and nobody is granted, for so long as remains.
-    pub(crate) quarantine: Option<Quarantine>,
-}
-
-impl Seen {
-    /// For as long as it likes.
-    pub(crate) fn held_by(client: &str) -> Option<Self> {
-        Some(Seen {
-            remaining: None,
-            holder: Some(client.to_owned()),
-            time_us: 0,
-            quarantine: None,
-        })
-    }
-}
-
 impl Operation for Acquire<'_> {
     type Reply = Acquired;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/acquire");
-    const STRICT: fn() -> &'static Script = || script!("mutex/acquire", strict);
+
+    fn script(&self) -> &'static Script {
+        self.keys.kind.acquire.script(self.keys.gate.is_some())
+    }
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock)
-            .key(self.keys.queue())
-            .key(self.keys.waiters())
-            .key(self.keys.fence());
-        if let Some(gate) = &self.keys.gate {
-            call.key(&*gate.key_for(&self.keys.lock));
-        }
+        self.keys.write_keys(call);
         call.arg(self.token)
             .arg(self.ttl.as_ms())
             .arg(QueueRequest(self));
@@ -97,52 +41,8 @@ impl Operation for Acquire<'_> {
         }
     }
 
-    fn script(&self) -> &'static Script {
-        match self.keys.gate {
-            None => Self::SCRIPT(),
-            Some(_) => Self::STRICT(),
-        }
-    }
-
     fn decode(answer: &Answer) -> Result<Acquired, Malformed> {
-        match answer.tag() {
-            "fenced" | "unfenced" => {
-                let time_us = answer.number(0)?;
-                let fenced = answer.tag() == "fenced";
-                Ok(Acquired::Granted {
-                    fence: Fence::from_answer(time_us).filter(|_| fenced),
-                    range: 1,
-                    time_us,
-                    others: false,
-                })
-            }
-            "granted" => Ok(Acquired::Granted {
-                fence: Fence::from_answer(answer.number(0)?),
-                range: answer.number(1)?,
-                time_us: answer.number(2)?,
-                others: answer.number(3)? == 1,
-            }),
-            "waiting" => Ok(Acquired::Waiting {
-                seen: seen(answer)?,
-                place: answer.number(3)?,
-            }),
-            "busy" => Ok(Acquired::Busy {
-                seen: seen(answer)?,
-            }),
-            "quarantined" => Ok(Acquired::Busy {
-                seen: Seen {
-                    remaining: Some(Duration::from_millis(answer.number(0)?)),
-                    holder: None,
-                    time_us: answer.number(2)?,
-                    quarantine: Some(Quarantine::from_answer(answer.text(1)?)),
-                },
-            }),
-            "disagrees" => Ok(Acquired::Disagrees {
-                longest: Duration::from_millis(answer.number(0)?),
-                time_us: answer.number(1)?,
-            }),
-            _ => Err(Malformed),
-        }
+        Acquired::decode(answer)
     }
 }
 
@@ -175,41 +75,20 @@ impl Arg for QueueRequest<'_, '_> {
     }
 }
 
-fn seen(answer: &Answer) -> Result<Seen, Malformed> {
-    seen_at(answer, 0, answer.number(2)?)
-}
-
-/// Remaining time and holder, from `at` on.
-pub(crate) fn seen_at(answer: &Answer, at: usize, time_us: u64) -> Result<Seen, Malformed> {
-    let holder = answer.text(at + 1)?;
-    Ok(Seen {
-        remaining: u64::try_from(answer.signed(at)?)
-            .ok()
-            .map(Duration::from_millis),
-        holder: (!holder.is_empty()).then(|| holder.to_owned()),
-        time_us,
-        quarantine: None,
-    })
-}
-
-/// Makes a lease's time whole. Runs `lua/mutex/extend.lua`.
+/// Makes a lease's time whole. Runs the kind's `extend`.
 #[derive(Debug)]
 pub(crate) struct Extend<'a> {
-    pub(crate) keys: &'a MutexKeys,
+    pub(crate) keys: &'a Resource,
     pub(crate) token: &'a Token,
     pub(crate) ttl: Ttl,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExtendAnswer {
-    Extended { time_us: u64 },
-    Expired,
-    Taken,
-}
-
 impl Operation for Extend<'_> {
     type Reply = ExtendAnswer;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/extend");
+
+    fn script(&self) -> &'static Script {
+        &self.keys.kind.extend
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock);
@@ -217,14 +96,7 @@ impl Operation for Extend<'_> {
     }
 
     fn decode(answer: &Answer) -> Result<ExtendAnswer, Malformed> {
-        match answer.tag() {
-            "extended" => Ok(ExtendAnswer::Extended {
-                time_us: answer.number(1)?,
-            }),
-            "expired" => Ok(ExtendAnswer::Expired),
-            "taken" => Ok(ExtendAnswer::Taken),
-            _ => Err(Malformed),
-        }
+        ExtendAnswer::decode(answer)
     }
 
     fn time_us(answer: &Answer) -> Option<u64> {
@@ -233,10 +105,10 @@ impl Operation for Extend<'_> {
     }
 }
 
-/// Gives the mutex back, to the next in line. Runs `lua/mutex/release.lua`.
+/// Gives the mutex back, to the next in line. Runs the kind's `release`.
 #[derive(Debug)]
 pub(crate) struct Release<'a> {
-    pub(crate) keys: &'a MutexKeys,
+    pub(crate) keys: &'a Resource,
     pub(crate) token: &'a Token,
     /// The highest fencing token in use; those that were reserved above it are given back.
     pub(crate) used: Option<Fence>,
@@ -244,87 +116,50 @@ pub(crate) struct Release<'a> {
 
 impl Operation for Release<'_> {
     type Reply = ReleaseAnswer;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/release");
-    const STRICT: fn() -> &'static Script = || script!("mutex/release", strict);
+
+    fn script(&self) -> &'static Script {
+        self.keys.kind.release.script(self.keys.gate.is_some())
+    }
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock)
-            .key(self.keys.queue())
-            .key(self.keys.waiters())
-            .key(self.keys.fence());
-        if let Some(gate) = &self.keys.gate {
-            call.key(&*gate.key_for(&self.keys.lock));
-        }
+        self.keys.write_keys(call);
         call.arg(self.token);
         if let Some(used) = self.used {
             call.arg(used.get());
         }
-        call.single_key_fallback(CompareAndDelete::SCRIPT()); // then its waiters find out by looking
-    }
-
-    fn script(&self) -> &'static Script {
-        match self.keys.gate {
-            None => Self::SCRIPT(),
-            Some(_) => Self::STRICT(),
+        if let Some(alone) = self.keys.kind.release_alone {
+            call.single_key_fallback(alone); // then its waiters find out by polling
         }
     }
 
     fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
-        match answer.tag() {
-            "released" => Ok(ReleaseAnswer::Released),
-            "expired" => Ok(ReleaseAnswer::Expired),
-            "taken" => Ok(ReleaseAnswer::Taken),
-            _ => Err(Malformed),
-        }
+        ReleaseAnswer::decode(answer)
     }
 }
 
-/// Undoes an acquisition whose caller went away. Runs `lua/mutex/cancel.lua`.
+/// Undoes an acquisition whose caller went away. Runs the kind's `cancel`.
 #[derive(Debug)]
 pub(crate) struct Cancel<'a> {
-    pub(crate) keys: &'a MutexKeys,
+    pub(crate) keys: &'a Resource,
     pub(crate) token: &'a Token,
     /// As for [`Release`]: what was never granted has used none.
     pub(crate) used: Option<Fence>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cancelled {
-    Left,
-    Released,
-    Absent,
-}
-
 impl Operation for Cancel<'_> {
     type Reply = Cancelled;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/cancel");
-    const STRICT: fn() -> &'static Script = || script!("mutex/cancel", strict);
+
+    fn script(&self) -> &'static Script {
+        self.keys.kind.cancel.script(self.keys.gate.is_some())
+    }
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock)
-            .key(self.keys.queue())
-            .key(self.keys.waiters())
-            .key(self.keys.fence());
-        if let Some(gate) = &self.keys.gate {
-            call.key(&*gate.key_for(&self.keys.lock));
-        }
+        self.keys.write_keys(call);
         call.arg(self.token).arg(self.used.map_or(0, Fence::get));
     }
 
-    fn script(&self) -> &'static Script {
-        match self.keys.gate {
-            None => Self::SCRIPT(),
-            Some(_) => Self::STRICT(),
-        }
-    }
-
     fn decode(answer: &Answer) -> Result<Cancelled, Malformed> {
-        match answer.tag() {
-            "left" => Ok(Cancelled::Left),
-            "released" => Ok(Cancelled::Released),
-            "absent" => Ok(Cancelled::Absent),
-            _ => Err(Malformed),
-        }
+        Cancelled::decode(answer)
     }
 
     fn time_us(answer: &Answer) -> Option<u64> {
@@ -332,58 +167,16 @@ impl Operation for Cancel<'_> {
     }
 }
 
-/// Gives a lease a new proof of ownership. Runs `lua/mutex/detach.lua`.
-#[derive(Debug)]
-pub(crate) struct Detach<'a> {
-    pub(crate) keys: &'a MutexKeys,
-    pub(crate) token: &'a Token,
-    pub(crate) successor: &'a Token,
-    pub(crate) ttl: Ttl,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detached {
-    Passed,
-    Expired,
-    Taken,
-}
-
-impl Operation for Detach<'_> {
-    type Reply = Detached;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/detach");
-
-    fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock);
-        call.arg(self.token)
-            .arg(self.successor)
-            .arg(self.ttl.as_ms());
-    }
-
-    fn decode(answer: &Answer) -> Result<Detached, Malformed> {
-        match answer.tag() {
-            "passed" => Ok(Detached::Passed),
-            "expired" => Ok(Detached::Expired),
-            "taken" => Ok(Detached::Taken),
-            _ => Err(Malformed),
-        }
-    }
-
-    fn time_us(answer: &Answer) -> Option<u64> {
-        let lasts = answer.tag() == "passed";
-        answer.number(usize::from(lasts)).ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::name::Name;
     use crate::base::token::ClientId;
+    use crate::mutex::MUTEX;
 
     /// The script reads it back with a pattern, so a sign or a space too many would be another wish.
     #[test]
     fn what_a_place_in_line_needs_is_one_argument_and_empty_for_whoever_does_not_wait() {
-        let keys = MutexKeys::new("", &Name::new("job").unwrap()).unwrap();
+        let keys = Resource::at(&MUTEX, "job".into(), None);
         let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
         let wish = |waits, priority| {
             let acquire = Acquire {

@@ -1,11 +1,14 @@
-//! Many requests of one kind in one call: one value per script `lua/mutex/*_many.lua`, each item with its own answer.
+//! Many requests of one kind in one call: each item with its own answer.
 
-use super::calls::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
+use std::fmt;
+
+use super::grant::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
+use super::kind::BatchScripts;
+use super::resource::Resource;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::script::keys::MutexKeys;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::script::{Answer, Call, Malformed, Operation, Script};
 
 /// More items in one call would hold the server for too long. The same number stands in `lua/many.lua`.
 pub(crate) const MANY_MAX: usize = 256;
@@ -13,29 +16,63 @@ pub(crate) const MANY_MAX: usize = 256;
 /// What one item of a call needs: a lock and whose it is or is to be.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
-    pub(crate) keys: MutexKeys,
+    pub(crate) keys: Resource,
     pub(crate) token: Token,
-    /// Where the kind has one; the items of one call have it in common.
     pub(crate) terms: Terms,
 }
 
 /// What the items of one call have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Terms {
+    /// The scripts of their kind.
+    pub(crate) scripts: &'static BatchScripts,
     pub(crate) ttl: Ttl,
     pub(crate) fencing: bool,
+}
+
+impl PartialEq for Terms {
+    fn eq(&self, other: &Self) -> bool {
+        let same_kind = std::ptr::eq(self.scripts, other.scripts);
+        same_kind && self.ttl == other.ttl && self.fencing == other.fencing
+    }
+}
+
+impl fmt::Debug for Terms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Terms { ttl, fencing, .. } = self;
+        write!(f, "Terms({ttl:?}, fencing: {fencing})")
+    }
+}
+
+impl Item {
+    /// Creates the item of a request; `None` for a kind whose requests each go by themselves.
+    pub(crate) fn of(keys: &Resource, token: &Token, ttl: Ttl, fencing: bool) -> Option<Self> {
+        let scripts = keys.kind.batch.as_ref()?;
+        Some(Item {
+            keys: keys.clone(),
+            token: token.clone(),
+            terms: Terms {
+                scripts,
+                ttl,
+                fencing,
+            },
+        })
+    }
 }
 
 /// The answers in the order of the items. `None`: nothing was done for it, and its own script is to be asked.
 pub(crate) type Answers<R> = Vec<Option<R>>;
 
-/// Takes what is free. Runs `lua/mutex/acquire_many.lua`.
+/// Takes what is free. Runs the kind's `acquire_many`.
 #[derive(Debug)]
 pub(crate) struct AcquireMany<'a>(pub(crate) Terms, pub(crate) &'a [Item]);
 
 impl Operation for AcquireMany<'_> {
     type Reply = Answers<Acquired>;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/acquire_many");
+
+    fn script(&self) -> &'static Script {
+        &self.0.scripts.acquire_many
+    }
 
     fn encode(&self, call: &mut Call) {
         let AcquireMany(terms, items) = self;
@@ -94,16 +131,19 @@ pub(crate) fn released(letter: u8) -> Result<Option<ReleaseAnswer>, Malformed> {
     }
 }
 
-/// Gives back what nobody waits for. Runs `lua/mutex/release_many.lua`.
+/// Gives back what nobody waits for. Runs the kind's `release_many`.
 #[derive(Debug)]
-pub(crate) struct ReleaseMany<'a>(pub(crate) &'a [Item]);
+pub(crate) struct ReleaseMany<'a>(pub(crate) Terms, pub(crate) &'a [Item]);
 
 impl Operation for ReleaseMany<'_> {
     type Reply = Answers<ReleaseAnswer>;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/release_many");
+
+    fn script(&self) -> &'static Script {
+        &self.0.scripts.release_many
+    }
 
     fn encode(&self, call: &mut Call) {
-        let ReleaseMany(items) = self;
+        let ReleaseMany(_, items) = self;
         call.keys(items.iter().map(|item| &item.keys.lock));
         call.keys(items.iter().map(|item| item.keys.queue()));
         call.args(items.iter().map(|item| &item.token));
@@ -117,18 +157,21 @@ impl Operation for ReleaseMany<'_> {
     }
 }
 
-/// Makes the time of leases whole. Runs `lua/mutex/extend_many.lua`.
+/// Makes the time of leases whole. Runs the kind's `extend_many`.
 #[derive(Debug)]
-pub(crate) struct ExtendMany<'a>(pub(crate) Ttl, pub(crate) &'a [Item]);
+pub(crate) struct ExtendMany<'a>(pub(crate) Terms, pub(crate) &'a [Item]);
 
 impl Operation for ExtendMany<'_> {
     type Reply = Answers<ExtendAnswer>;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/extend_many");
+
+    fn script(&self) -> &'static Script {
+        &self.0.scripts.extend_many
+    }
 
     fn encode(&self, call: &mut Call) {
-        let ExtendMany(ttl, items) = self;
+        let ExtendMany(terms, items) = self;
         call.keys(items.iter().map(|item| &item.keys.lock));
-        call.arg(ttl.as_ms());
+        call.arg(terms.ttl.as_ms());
         call.args(items.iter().map(|item| &item.token));
     }
 

@@ -13,15 +13,15 @@ use tokio::sync::{Notify, mpsc};
 use super::batch::Batcher;
 use super::batch::kinds::Releases;
 use super::calls::{Cancel, Release};
-use super::calls_many::{Item, Terms};
+use super::calls_many::Item;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::DEFAULT_TTL;
 use crate::engine::custom::CustomLock;
+use crate::engine::resource::Resource;
 use crate::quorum::executor::Executor;
-use crate::script::keys::MutexKeys;
 
 /// Pauses between tries while the store does not answer; the last one repeats.
 const PAUSES_MS: [u64; 5] = [0, 50, 200, 1000, 3000];
@@ -43,7 +43,7 @@ const HOLDERS_ARE_TOLD: Duration = Duration::from_secs(1);
 /// Something that may exist on the server and that nobody uses.
 #[derive(Debug)]
 pub(crate) struct PendingCleanup {
-    keys: MutexKeys,
+    keys: Resource,
     token: Token,
     /// The highest fencing token in use.
     used: Option<Fence>,
@@ -62,7 +62,7 @@ pub(crate) struct PendingCleanup {
 impl PendingCleanup {
     /// A lease that was given up; no request of it is on its way.
     pub(crate) fn release(
-        keys: MutexKeys,
+        keys: Resource,
         token: Token,
         used: Option<Fence>,
         until: Moment,
@@ -104,7 +104,7 @@ impl PendingCleanup {
     }
 
     /// An acquisition that may have succeeded or may yet succeed.
-    pub(crate) fn acquisition(keys: MutexKeys, token: Token, until: Moment) -> Self {
+    pub(crate) fn acquisition(keys: Resource, token: Token, until: Moment) -> Self {
         PendingCleanup {
             keys,
             token,
@@ -133,7 +133,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Counters {
     /// The latest that stood in line and are over: nobody uses their tokens any more.
-    former: Mutex<VecDeque<(Token, MutexKeys)>>,
+    former: Mutex<VecDeque<(Token, Resource)>>,
     open: AtomicUsize,
     paid: AtomicUsize,
     given_up: AtomicUsize,
@@ -209,7 +209,7 @@ impl Cleanup {
 }
 
 impl Counters {
-    fn former(&self) -> MutexGuard<'_, VecDeque<(Token, MutexKeys)>> {
+    fn former(&self) -> MutexGuard<'_, VecDeque<(Token, Resource)>> {
         self.former.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -224,7 +224,7 @@ impl Counters {
         former.push_back((owed.token.clone(), owed.keys.clone()));
     }
 
-    fn take_former(&self, token: &Token) -> Option<(Token, MutexKeys)> {
+    fn take_former(&self, token: &Token) -> Option<(Token, Resource)> {
         let mut former = self.former();
         let place = former.iter().rposition(|(its, _)| its == token)?;
         former.remove(place)
@@ -331,14 +331,7 @@ impl CleanupClient {
             token: &owed.token,
             used: None,
         };
-        let item = || Item {
-            keys: owed.keys.clone(),
-            token: owed.token.clone(),
-            terms: Terms {
-                ttl: DEFAULT_TTL,
-                fencing: true,
-            },
-        };
+        let item = || Item::of(&owed.keys, &owed.token, DEFAULT_TTL, true);
         self.releases
             .ask(&release, item, TRY_WITHIN)
             .await

@@ -1,13 +1,7 @@
 //! A release on the lock's key alone: its token is compared, and the key deleted.
 
+use super::grant::ReleaseAnswer;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReleaseAnswer {
-    Released,
-    Expired,
-    Taken,
-}
 
 /// Gives back a lock beside which nothing lies. Runs `lua/setnx_pexpire/release.lua`.
 #[derive(Debug)]
@@ -16,9 +10,14 @@ pub(crate) struct CompareAndDelete<'a> {
     pub(crate) token: &'a str,
 }
 
+pub(crate) static COMPARE_AND_DELETE: Script = script!("setnx_pexpire/release");
+
 impl Operation for CompareAndDelete<'_> {
     type Reply = ReleaseAnswer;
-    const SCRIPT: fn() -> &'static Script = || script!("setnx_pexpire/release");
+
+    fn script(&self) -> &'static Script {
+        &COMPARE_AND_DELETE
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(self.lock);
@@ -26,11 +25,6 @@ impl Operation for CompareAndDelete<'_> {
     }
 
     fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
-        match answer.tag() {
-            "released" => Ok(ReleaseAnswer::Released),
-            "expired" => Ok(ReleaseAnswer::Expired),
-            "taken" => Ok(ReleaseAnswer::Taken),
-            _ => Err(Malformed),
-        }
+        ReleaseAnswer::decode(answer)
     }
 }

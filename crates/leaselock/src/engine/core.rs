@@ -8,12 +8,12 @@ use std::time::Duration;
 #[cfg(feature = "redis")]
 use tokio::sync::Semaphore;
 
-use super::calls::Seen;
 use super::cleanup::Cleanup;
 use super::custom::Connections;
 #[cfg(feature = "redis")]
 use super::custom::OWN_CONNECTIONS_MOST;
 use super::gate::Strict;
+use super::grant::Seen;
 use super::identity::{Announce, Process};
 use super::lease::deadlines::Id;
 use super::lease::record::LeaseRecord;
@@ -30,10 +30,10 @@ use crate::base::error::{AcquireError, InvalidInput, StoreError};
 use crate::base::name::Name;
 use crate::base::token::{ClientId, Stock, Token};
 use crate::base::ttl::{DEFAULT_TTL, Drift, Ttl};
+use crate::engine::resource::Resource;
 use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 use crate::script::keys;
-use crate::script::keys::MutexKeys;
 use crate::script::quarantine_key::QuarantineKey;
 use crate::store::Holder;
 
@@ -300,7 +300,7 @@ impl Engine {
     }
 
     /// Leaves the holder's note, in the background.
-    pub(crate) fn leave_note(&self, keys: &MutexKeys, token: &Token, why: Option<&str>, ttl: Ttl) {
+    pub(crate) fn leave_note(&self, keys: &Resource, token: &Token, why: Option<&str>, ttl: Ttl) {
         let (Some(text), Some(background)) = (why, self.started()) else {
             return;
         };
@@ -311,13 +311,9 @@ impl Engine {
             text.to_owned(),
         );
         drop(background.handle.spawn(async move {
-            let note = Note {
-                keys: &keys,
-                token: &token,
-                text: &text,
-                ttl,
-            };
-            drop(store.ask(&note, OPERATOR_WITHIN).await); // for people; the lease does not depend on it
+            if let Some(note) = Note::of(&keys, &token, &text, ttl) {
+                drop(store.ask(&note, OPERATOR_WITHIN).await); // for people; the lease does not depend on it
+            }
         }));
     }
 

@@ -10,13 +10,13 @@ use tokio::runtime::Handle;
 #[cfg(feature = "redis")]
 use tokio::sync::Semaphore;
 
-use super::calls::{ExtendAnswer, ReleaseAnswer};
+use super::grant::{ExtendAnswer, ReleaseAnswer};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
+use crate::engine::resource::Resource;
 use crate::quorum::executor::Executor;
-use crate::script::keys::MutexKeys;
 #[cfg(feature = "redis")]
 use crate::store::redis::DedicatedConnection;
 use crate::store::subscriptions::Subscriptions;
@@ -57,7 +57,7 @@ pub(crate) trait CustomProtocol: fmt::Debug + Send + Sync {
     /// What the next request writes; nothing is sent to the lock. `before`: that of an earlier try, which held nothing.
     fn prepare<'a>(
         &'a self,
-        keys: &'a MutexKeys,
+        keys: &'a Resource,
         token: &'a Token,
         ttl: Ttl,
         before: Option<Arc<dyn CustomLock>>,

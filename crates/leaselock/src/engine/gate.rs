@@ -96,7 +96,7 @@ impl Strict {
 
 /// Every script of the gate by itself.
 #[cfg(feature = "redis")]
-pub(crate) const SCRIPTS: crate::script::Scripts = &[Init::SCRIPT, Status::SCRIPT];
+pub(crate) static SCRIPTS: crate::script::Scripts = &[&INIT, &STATUS];
 
 /// Opens the gate. Runs `lua/strict/init.lua`.
 #[derive(Debug)]
@@ -105,9 +105,14 @@ pub(crate) struct Init<'a> {
     pub(crate) longest: Ttl,
 }
 
+static INIT: Script = script!("strict/init");
+
 impl Operation for Init<'_> {
     type Reply = ();
-    const SCRIPT: fn() -> &'static Script = || script!("strict/init");
+
+    fn script(&self) -> &'static Script {
+        &INIT
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(self.key);
@@ -132,9 +137,14 @@ pub(crate) struct Status<'a> {
     pub(crate) key: &'a str,
 }
 
+static STATUS: Script = script!("strict/status", reads_only);
+
 impl Operation for Status<'_> {
     type Reply = StrictStatus;
-    const SCRIPT: fn() -> &'static Script = || script!("strict/status", reads_only);
+
+    fn script(&self) -> &'static Script {
+        &STATUS
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(self.key);

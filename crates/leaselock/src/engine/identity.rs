@@ -9,7 +9,7 @@ use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 /// What a client says about itself.
 #[cfg(feature = "redis")]
-pub(crate) const SCRIPTS: Scripts = &[Announce::SCRIPT, Who::SCRIPT];
+pub(crate) static SCRIPTS: Scripts = &[&ANNOUNCE, &WHO];
 
 /// The process behind a lease or a place in line, as it described itself. Not proven: show it, do not trust it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,9 +79,14 @@ pub(crate) struct Announce<'a> {
     pub(crate) ttl: Ttl,
 }
 
+pub(crate) static ANNOUNCE: Script = script!("client/announce");
+
 impl Operation for Announce<'_> {
     type Reply = ();
-    const SCRIPT: fn() -> &'static Script = || script!("client/announce");
+
+    fn script(&self) -> &'static Script {
+        &ANNOUNCE
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(self.record);
@@ -102,9 +107,14 @@ pub(crate) struct Who<'a> {
     pub(crate) record: &'a str,
 }
 
+static WHO: Script = script!("client/who", reads_only);
+
 impl Operation for Who<'_> {
     type Reply = Option<Process>;
-    const SCRIPT: fn() -> &'static Script = || script!("client/who", reads_only);
+
+    fn script(&self) -> &'static Script {
+        &WHO
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(self.record);

@@ -2,21 +2,44 @@
 
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::script::keys::MutexKeys;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::engine::resource::Resource;
+use crate::script::{Answer, Call, Malformed, Operation, Script};
 
-/// Leaves a note beside a lease, or takes it away. Runs `lua/mutex/note.lua`.
+/// Leaves a note beside a lease, or takes it away. Runs the kind's `note`.
 #[derive(Debug)]
 pub(crate) struct Note<'a> {
-    pub(crate) keys: &'a MutexKeys,
-    pub(crate) token: &'a Token,
-    pub(crate) text: &'a str,
-    pub(crate) ttl: Ttl,
+    script: &'static Script,
+    keys: &'a Resource,
+    token: &'a Token,
+    text: &'a str,
+    ttl: Ttl,
+}
+
+impl<'a> Note<'a> {
+    /// Creates the note; `None` for a kind whose leases have none. An empty text takes it away.
+    pub(crate) fn of(
+        keys: &'a Resource,
+        token: &'a Token,
+        text: &'a str,
+        ttl: Ttl,
+    ) -> Option<Self> {
+        let script = keys.kind.note.as_ref()?;
+        Some(Note {
+            script,
+            keys,
+            token,
+            text,
+            ttl,
+        })
+    }
 }
 
 impl Operation for Note<'_> {
     type Reply = ();
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/note");
+
+    fn script(&self) -> &'static Script {
+        self.script
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock).key(self.keys.note());

@@ -1,11 +1,15 @@
 //! Where in the queue a waiter stands.
 
-use super::calls::{Acquire, QueueRequest, Seen, seen_at};
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use super::calls::{Acquire, QueueRequest};
+use super::grant::{Seen, seen_at};
+use crate::script::{Answer, Call, Malformed, Operation, Script};
 
-/// Looks where a waiter stands that acquires in this way. Runs `lua/mutex/position.lua`.
+/// Looks where a waiter stands that acquires in this way. Runs the kind's `position`.
 #[derive(Debug)]
-pub(crate) struct Position<'a>(pub(crate) &'a Acquire<'a>);
+pub(crate) struct Position<'a> {
+    script: &'static Script,
+    acquire: &'a Acquire<'a>,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stands {
@@ -17,12 +21,23 @@ pub(crate) enum Stands {
     Ask,
 }
 
+impl<'a> Position<'a> {
+    /// Creates the request; `None` for a kind whose waiters ask with a whole request.
+    pub(crate) fn of(acquire: &'a Acquire<'a>) -> Option<Self> {
+        let script = acquire.keys.kind.position.as_ref()?;
+        Some(Position { script, acquire })
+    }
+}
+
 impl Operation for Position<'_> {
     type Reply = Stands;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/position", reads_only);
+
+    fn script(&self) -> &'static Script {
+        self.script
+    }
 
     fn encode(&self, call: &mut Call) {
-        let Position(acquire) = self;
+        let acquire = self.acquire;
         call.key(&acquire.keys.lock)
             .key(acquire.keys.queue())
             .key(acquire.keys.waiters());

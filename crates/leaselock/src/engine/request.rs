@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::Seen;
 use super::custom::CustomProtocol;
+use super::grant::Seen;
 use crate::base::error::{InvalidInput, Quarantine, StoreError};
 use crate::base::ttl::Ttl;
 

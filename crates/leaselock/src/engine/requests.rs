@@ -10,8 +10,9 @@ use crate::base::ttl::DEFAULT_TTL;
 use crate::engine::batch::SoloPermit;
 use crate::engine::batch::kinds::{Acquires, Releases};
 use crate::engine::batch::{Batcher, ContentionFilter, Pending};
-use crate::engine::calls::{Acquire, Acquired, Release, ReleaseAnswer};
-use crate::engine::calls_many::{Item, Terms};
+use crate::engine::calls::{Acquire, Release};
+use crate::engine::calls_many::Item;
+use crate::engine::grant::{Acquired, ReleaseAnswer};
 use crate::quorum::executor::Executor;
 
 #[derive(Debug)]
@@ -85,14 +86,7 @@ impl Requests {
         now: Moment,
         within: Duration,
     ) -> Result<Acquired, StoreError> {
-        let item = || Item {
-            keys: acquire.keys.clone(),
-            token: acquire.token.clone(),
-            terms: Terms {
-                ttl: acquire.ttl,
-                fencing: acquire.fencing,
-            },
-        };
+        let item = || Item::of(acquire.keys, acquire.token, acquire.ttl, acquire.fencing);
         let until = now.plus(within);
         let answer = self.acquires.ask(acquire, item, within).await?;
         if matches!(answer, Acquired::Granted { .. }) {
@@ -117,14 +111,7 @@ impl Requests {
             // Only its own script gives back what was reserved.
             return Box::pin(self.store.ask(release, within)).await;
         }
-        let item = || Item {
-            keys: release.keys.clone(),
-            token: release.token.clone(),
-            terms: Terms {
-                ttl: DEFAULT_TTL,
-                fencing: true,
-            },
-        };
+        let item = || Item::of(release.keys, release.token, DEFAULT_TTL, true);
         self.releases.ask(release, item, within).await
     }
 }

@@ -2,16 +2,16 @@
 
 use super::ballot::many::{VoteMany, WithdrawMany};
 use super::ballot::{Accept, Vote, Withdraw};
-use super::calls::{
-    Acquire, Cancel, Cancelled, Detach, Detached, Extend, ExtendAnswer, Release, ReleaseAnswer,
-};
+use super::calls::{Acquire, Cancel, Extend, Release};
 use super::calls_many::{AcquireMany, Answers, ExtendMany, Item, ReleaseMany};
+use super::detach::{Detach, Detached};
+use super::grant::{Cancelled, ExtendAnswer, ReleaseAnswer};
 use super::identity::{Announce, Process, Who};
 use super::note::Note;
 use crate::base::error::StoreError;
 use crate::quorum::tally::{Verdict, Votes};
 use crate::quorum::votable::Votable;
-use crate::script::{Answer, Call, Operation};
+use crate::script::{Answer, Call, Operation, Script};
 
 impl Votable for Acquire<'_> {}
 
@@ -28,8 +28,8 @@ impl Votable for Release<'_> {
         Withdraw::of(self.keys, self.token).call()
     }
 
-    fn of_a_node(answer: &Answer) -> Result<ReleaseAnswer, StoreError> {
-        Withdraw::read(answer)
+    fn of_a_node(script: &Script, answer: &Answer) -> Result<ReleaseAnswer, StoreError> {
+        Withdraw::read(script, answer)
     }
 
     fn count(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
@@ -48,8 +48,8 @@ impl Votable for Cancel<'_> {
         Withdraw::of(self.keys, self.token).call()
     }
 
-    fn of_a_node(answer: &Answer) -> Result<Cancelled, StoreError> {
-        Ok(match Withdraw::read(answer)? {
+    fn of_a_node(script: &Script, answer: &Answer) -> Result<Cancelled, StoreError> {
+        Ok(match Withdraw::read(script, answer)? {
             ReleaseAnswer::Released => Cancelled::Released,
             ReleaseAnswer::Expired | ReleaseAnswer::Taken => Cancelled::Absent,
         })
@@ -72,7 +72,7 @@ impl Votable for ReleaseMany<'_> {
     const CLEANS_UP: bool = true;
 
     fn on_a_node(&self) -> Call {
-        let items: Vec<&Item> = self.0.iter().collect();
+        let items: Vec<&Item> = self.1.iter().collect();
         let tells = true;
         WithdrawMany {
             items: &items,
@@ -81,8 +81,8 @@ impl Votable for ReleaseMany<'_> {
         .call()
     }
 
-    fn of_a_node(answer: &Answer) -> Result<Answers<ReleaseAnswer>, StoreError> {
-        WithdrawMany::read(answer)
+    fn of_a_node(script: &Script, answer: &Answer) -> Result<Answers<ReleaseAnswer>, StoreError> {
+        WithdrawMany::read(script, answer)
     }
 
     fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Verdict<Answers<ReleaseAnswer>> {

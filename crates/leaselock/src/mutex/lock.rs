@@ -5,9 +5,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::kind::MUTEX;
 use crate::base::error::{AcquireError, InspectError, InvalidInput, Lost, ReleaseError};
 use crate::base::name::Name;
 use crate::client::Client;
+use crate::client::detached::{DetachedLease, Handle};
 use crate::client::inspect::{Holder, Holding};
 use crate::client::look::look;
 use crate::client::options::{Options, setters};
@@ -19,8 +21,6 @@ use crate::engine::request::Wait;
 use crate::engine::wait::attempt::Acquisition;
 use crate::engine::wait::schedule;
 use crate::interop::preset::Preset;
-#[cfg(feature = "redis")]
-use crate::script::{Operation, Scripts};
 
 /// A lock on one name: at most one lease at a time, first come, first served within a priority.
 ///
@@ -61,6 +61,11 @@ impl Client {
         let state = Arc::clone(&self.state);
         let options = state.defaults.clone();
         Mutex::new(state, name.into(), options)
+    }
+
+    /// Continues a lease that another process has detached.
+    pub fn attach(&self, handle: Handle) -> DetachedLease {
+        DetachedLease::new(Arc::clone(self.engine()), &MUTEX, handle)
     }
 }
 
@@ -125,7 +130,7 @@ impl Mutex {
     /// [`InvalidInput`] says what would be right. Nothing is sent.
     pub fn validate(self) -> Result<Self, InvalidInput> {
         let name = self.name.as_ref().map_err(Clone::clone)?;
-        self.state.request(name, &self.options)?;
+        self.state.request(&MUTEX, name, &self.options)?;
         Ok(self)
     }
 
@@ -141,7 +146,7 @@ impl Mutex {
             return Err(AcquireError::Closed);
         }
         let name = self.name.as_ref().map_err(Clone::clone)?;
-        let (keys, request) = self.state.request(name, &self.options)?;
+        let (keys, request) = self.state.request(&MUTEX, name, &self.options)?;
         Acquisition::new(engine, name, keys, request)
     }
 
@@ -281,34 +286,6 @@ impl Mutex {
         Ok(RunResult { value, released })
     }
 }
-
-/// Every script of a mutex.
-#[cfg(feature = "redis")]
-pub(crate) const SCRIPTS: Scripts = &[
-    crate::engine::calls::Acquire::SCRIPT,
-    crate::engine::calls::Acquire::STRICT,
-    crate::engine::replicas::call::Rewrite::SCRIPT,
-    crate::engine::calls::Extend::SCRIPT,
-    crate::engine::calls::Release::SCRIPT,
-    crate::engine::calls::Release::STRICT,
-    crate::engine::calls::Cancel::SCRIPT,
-    crate::engine::calls::Cancel::STRICT,
-    crate::engine::calls::Detach::SCRIPT,
-    crate::engine::position::Position::SCRIPT,
-    crate::client::views::Inspect::SCRIPT,
-    crate::client::views::Break::SCRIPT,
-    crate::client::views::Break::STRICT,
-    crate::engine::note::Note::SCRIPT,
-    crate::client::views::Survey::SCRIPT,
-    crate::engine::calls_many::AcquireMany::SCRIPT,
-    crate::engine::calls_many::ReleaseMany::SCRIPT,
-    crate::engine::calls_many::ExtendMany::SCRIPT,
-    crate::engine::ballot::Vote::SCRIPT,
-    crate::engine::ballot::Accept::SCRIPT,
-    crate::engine::ballot::Withdraw::SCRIPT,
-    crate::engine::ballot::many::VoteMany::SCRIPT,
-    crate::engine::ballot::many::WithdrawMany::SCRIPT,
-];
 
 /// How often [`Mutex::holder`] looks while it waits for a time.
 const CHECK_EVERY: Duration = Duration::from_millis(200);

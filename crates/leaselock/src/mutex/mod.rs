@@ -1,9 +1,10 @@
 //! The mutex: one holder at a time.
 
+mod kind;
 mod lock;
 #[cfg(all(test, feature = "redis", feature = "embedded"))]
 mod tests;
 
 #[cfg(feature = "redis")]
-pub(crate) use self::lock::SCRIPTS;
+pub(crate) use self::kind::MUTEX;
 pub use self::lock::{Mutex, RunError, RunResult};

@@ -100,7 +100,7 @@ impl Executor {
         operation: &O,
         within: Duration,
     ) -> Result<O::Reply, StoreError> {
-        let store = self.one_for(|| O::SCRIPT().name)?;
+        let store = self.one_for(|| operation.script().name)?;
         store.ask(operation, within).await
     }
 

@@ -180,7 +180,8 @@ impl QuorumStore {
                     Asked::ToVote => node.vote(&call, within, &over).await,
                     Asked::ToSay => node.ask(&call, within).await,
                 };
-                let said = answer.and_then(|answer| O::of_a_node(&answer).map_err(Absent::Failed));
+                let said = answer
+                    .and_then(|answer| O::of_a_node(call.script, &answer).map_err(Absent::Failed));
                 if let (Ok(reply), Some(hears)) = (&said, hears) {
                     hears(at, reply);
                 }
@@ -204,7 +205,7 @@ impl QuorumStore {
         hears: Option<Hears<O::Reply>>,
     ) -> Result<O::Reply, StoreError> {
         if matches!(O::count(&Votes::new(self.nodes.len())), Verdict::Never) {
-            return Err(not_votable(O::SCRIPT().name));
+            return Err(not_votable(operation.script().name));
         }
         let mut poll = self.poll_hearing(operation, Asked::ToSay, |_| true, within, hears);
         while poll.next().await.is_some() {

@@ -6,7 +6,7 @@ use super::tally::{Verdict, Votes};
 use crate::base::error::StoreError;
 use crate::script::Operation;
 #[cfg(feature = "redis")]
-use crate::script::{Answer, Call};
+use crate::script::{Answer, Call, Script};
 
 /// An operation's behaviour on the nodes of a quorum.
 ///
@@ -22,8 +22,8 @@ pub(crate) trait Votable: Operation {
     }
 
     /// Reads a node's answer to that call.
-    fn of_a_node(answer: &Answer) -> Result<Self::Reply, StoreError> {
-        Self::read(answer)
+    fn of_a_node(script: &Script, answer: &Answer) -> Result<Self::Reply, StoreError> {
+        Self::read(script, answer)
     }
 
     /// Combines the nodes' replies.

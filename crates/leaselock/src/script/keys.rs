@@ -14,18 +14,18 @@ use crate::base::name;
 use crate::base::name::Name;
 use crate::base::token::ClientId;
 
-/// The keys of one mutex.
+/// The keys of one lock.
 ///
 /// Every lease stores this value, so it stores the lock's key only, and the others follow from it. The gate is shared
 /// with other locks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct MutexKeys {
+pub(crate) struct LockKeys {
     pub(crate) lock: Arc<str>,
     /// Set in strict mode.
     pub(crate) gate: Option<Arc<QuarantineKey>>,
 }
 
-impl MutexKeys {
+impl LockKeys {
     pub(crate) fn new(prefix: &str, name: &Name) -> Result<Self, InvalidInput> {
         if prefix.is_empty() {
             let lock = name.shared(); // was checked as a name
@@ -44,7 +44,7 @@ impl MutexKeys {
 
     /// Creates the keys of the lock at this key.
     pub(crate) fn at(lock: Arc<str>) -> Self {
-        MutexKeys { lock, gate: None }
+        LockKeys { lock, gate: None }
     }
 
     /// Returns the same lock in strict mode.
@@ -79,7 +79,8 @@ impl MutexKeys {
         self.beside("callers")
     }
 
-    fn beside(&self, what: &'static str) -> SideKey<'_> {
+    /// Returns the key of this name beside the lock.
+    pub(crate) fn beside(&self, what: &'static str) -> SideKey<'_> {
         SideKey {
             lock: &self.lock,
             what,
@@ -187,15 +188,15 @@ pub(crate) fn slot_tag(key: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn keys(name: &str) -> MutexKeys {
-        MutexKeys::new("", &Name::new(name).unwrap()).unwrap()
+    fn keys(name: &str) -> LockKeys {
+        LockKeys::new("", &Name::new(name).unwrap()).unwrap()
     }
 
     #[test]
     fn the_lock_is_exactly_the_users_key() {
         assert_eq!(&*keys("job").lock, "job");
         assert_eq!(
-            &*MutexKeys::new("app:", &Name::new("job").unwrap())
+            &*LockKeys::new("app:", &Name::new("job").unwrap())
                 .unwrap()
                 .lock,
             "app:job"
@@ -205,7 +206,7 @@ mod tests {
     #[test]
     fn a_name_and_the_same_name_in_braces_share_no_key() {
         let (plain, tagged) = (keys("foo"), keys("{foo}"));
-        let all = |k: &MutexKeys| {
+        let all = |k: &LockKeys| {
             [
                 k.lock.to_string(),
                 k.queue().to_string(),

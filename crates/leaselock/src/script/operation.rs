@@ -8,9 +8,8 @@ use crate::base::error::{ErrorKind, StoreError};
 /// An atomic step of a primitive.
 pub(crate) trait Operation {
     type Reply: Send + 'static;
-    const SCRIPT: fn() -> &'static Script;
-    /// The same step behind a gate, where one exists.
-    const STRICT: fn() -> &'static Script = Self::SCRIPT;
+    /// Returns the script to run.
+    fn script(&self) -> &'static Script;
     /// Writes keys and arguments in the order of the script's header.
     fn encode(&self, call: &mut Call);
     /// Reads every tag of the header, and no other.
@@ -22,11 +21,6 @@ pub(crate) trait Operation {
         None
     }
 
-    /// Returns the script to run: not [`SCRIPT`](Operation::SCRIPT) behind a gate.
-    fn script(&self) -> &'static Script {
-        Self::SCRIPT()
-    }
-
     fn call(&self) -> Call {
         let mut call = Call::of(self.script());
         self.encode(&mut call);
@@ -34,9 +28,9 @@ pub(crate) trait Operation {
     }
 
     /// Reads an answer; one that is not understood may come from a step that was taken.
-    fn read(answer: &Answer) -> Result<Self::Reply, StoreError> {
+    fn read(script: &Script, answer: &Answer) -> Result<Self::Reply, StoreError> {
         Self::decode(answer).map_err(|Malformed| {
-            let script = Self::SCRIPT().name;
+            let script = script.name;
             StoreError::unknown(
                 ErrorKind::Malformed,
                 format!("the answer of {script} was not understood"),

@@ -10,6 +10,8 @@ pub(crate) struct Script {
     text: &'static str,
     /// True with the lines for strict mode, which make it another script for a server.
     strict: bool,
+    /// A fragment of its primitive's own, beside those that all may include.
+    own: Option<Fragment>,
     /// True if it only reads: a folder runs it without its lock, a server as a function that does not write.
     pub(crate) reads_only: bool,
     /// The joined text, built on first use.
@@ -28,6 +30,7 @@ impl Script {
             name,
             text,
             strict: false,
+            own: None,
             reads_only: false,
             source: OnceLock::new(),
             sha1: OnceLock::new(),
@@ -39,6 +42,12 @@ impl Script {
         self
     }
 
+    /// Adds a fragment that only this primitive's scripts include.
+    pub(crate) const fn with(mut self, fragment: Fragment) -> Self {
+        self.own = Some(fragment);
+        self
+    }
+
     pub(crate) const fn reads_only(mut self) -> Self {
         self.reads_only = true;
         self
@@ -46,11 +55,12 @@ impl Script {
 
     /// Returns the joined text.
     pub(crate) fn source(&self) -> &str {
-        self.source.get_or_init(|| joined(self.text, self.strict))
+        self.source
+            .get_or_init(|| joined(self.text, self.strict, self.own))
     }
 }
 
-/// Creates the value of `lua/NAME.lua`: plain, with its lines for strict mode, or read-only.
+/// Creates the value of `lua/NAME.lua`, for a `static`: plain, with its lines for strict mode, or read-only.
 macro_rules! script {
     ($name:literal) => {
         $crate::script::source::script!(@of $name, $name)
@@ -61,11 +71,9 @@ macro_rules! script {
     ($name:literal, reads_only) => {
         $crate::script::source::script!(@of $name, $name, reads_only)
     };
-    (@of $name:expr, $file:literal $(, $kind:ident)?) => {{
-        static SCRIPT: $crate::script::Script =
-            $crate::script::Script::new($name, $crate::script::source::lua!($file))$(.$kind())?;
-        &SCRIPT
-    }};
+    (@of $name:expr, $file:literal $(, $kind:ident)?) => {
+        $crate::script::Script::new($name, $crate::script::source::lua!($file))$(.$kind())?
+    };
 }
 pub(crate) use script;
 
@@ -80,8 +88,11 @@ pub(crate) use lua;
 macro_rules! fragments {
     ($($name:literal)+) => { &[$(($name, lua!($name)),)+] };
 }
-const FRAGMENTS: &[(&str, &str)] =
-    fragments!["prelude" "many" "fence" "queue" "mutex/grant" "proposal" "callers" "gate"];
+const FRAGMENTS: &[Fragment] =
+    fragments!["prelude" "many" "fence" "queue" "proposal" "callers" "gate"];
+
+/// A file of functions that scripts include: its name, without `.lua`, and its text.
+pub(crate) type Fragment = (&'static str, &'static str);
 
 /// The prefix of the lines that say how a script is joined.
 ///
@@ -91,14 +102,14 @@ const FRAGMENTS: &[(&str, &str)] =
 const MARKER: &str = "--#";
 
 /// Returns the text of a script with its fragments.
-fn joined(text: &str, strict: bool) -> String {
+fn joined(text: &str, strict: bool, own: Option<Fragment>) -> String {
     let (mut joined, mut left_out) = (String::new(), false);
     for line in text.split_inclusive('\n') {
         match line.trim_end().strip_prefix(MARKER) {
             Some("strict") => left_out = !strict,
             Some("end") => left_out = false,
             _ if left_out => {}
-            Some(marker) => joined.extend(included(marker)),
+            Some(marker) => joined.extend(included(marker, own.as_ref())),
             None => joined.push_str(line),
         }
     }
@@ -106,18 +117,21 @@ fn joined(text: &str, strict: bool) -> String {
 }
 
 /// Returns the texts that `include prelude fence` names.
-fn included(marker: &str) -> impl Iterator<Item = &'static str> {
+fn included(marker: &str, own: Option<&Fragment>) -> impl Iterator<Item = &'static str> {
     let names = marker.strip_prefix("include ").unwrap_or_default();
-    let texts = names.split_whitespace().map(|name| {
-        let known = FRAGMENTS.iter().find(|(known, _)| *known == name);
-        known.map(|(_, text)| *text)
-    });
-    texts.flatten()
+    names.split_whitespace().map(move |name| {
+        let mut known = FRAGMENTS.iter().chain(own);
+        let text = known.find_map(|(known, text)| (*known == name).then_some(*text));
+        text.unwrap_or(UNKNOWN)
+    })
 }
+
+/// Stands for a fragment that does not exist: the server refuses the script, and a test finds it before that.
+pub(crate) const UNKNOWN: &str = "error: unknown fragment\n";
 
 /// Lists the scripts of a primitive, for callers that need all of them.
 #[cfg(feature = "redis")]
-pub(crate) type Scripts = &'static [fn() -> &'static Script];
+pub(crate) type Scripts = &'static [&'static Script];
 
 #[cfg(test)]
 mod tests {
@@ -149,6 +163,7 @@ mod tests {
             &Path::new(env!("CARGO_MANIFEST_DIR")).join("lua"),
             &mut asked,
         );
+        asked.retain(|name| !name.contains('/')); // a primitive's own
         let known = FRAGMENTS.iter().map(|(name, _)| (*name).to_owned());
         assert_eq!(asked, known.collect());
     }

@@ -48,7 +48,8 @@ impl Store {
         operation: &O,
         within: Duration,
     ) -> Result<O::Reply, StoreError> {
-        O::read(&self.run(&operation.call(), within).await?)
+        let call = operation.call();
+        O::read(call.script, &self.run(&call, within).await?)
     }
 
     /// Runs an operation and returns the server's time too, whatever the outcome.
@@ -57,9 +58,10 @@ impl Store {
         operation: &O,
         within: Duration,
     ) -> Result<Timed<O::Reply>, StoreError> {
-        let answer = self.run(&operation.call(), within).await?;
+        let call = operation.call();
+        let answer = self.run(&call, within).await?;
         Ok(Timed {
-            reply: O::read(&answer),
+            reply: O::read(call.script, &answer),
             time_us: O::time_us(&answer),
         })
     }

@@ -9,11 +9,13 @@ use super::micros;
 use crate::base::error::StoreError;
 use crate::base::error::Vote as Shown;
 use crate::base::fence::Fence;
-use crate::engine::calls::{Acquired, ReleaseAnswer};
 use crate::engine::calls_many::{Answers, Item, Terms, each, released};
+use crate::engine::grant::{Acquired, ReleaseAnswer};
 use crate::quorum::group::{Asked, QuorumStore};
 use crate::quorum::tally::Votes;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::script::{Answer, Call, Malformed, Operation, Script, Scripts, script};
+
+pub(crate) static SCRIPTS: Scripts = &[&VOTE_MANY, &WITHDRAW_MANY];
 
 /// Asks for the votes of free locks. Runs `lua/quorum/vote_many.lua`.
 #[derive(Debug)]
@@ -35,9 +37,14 @@ pub(crate) struct VotedMany {
     pub(crate) accepted: Vec<bool>,
 }
 
+static VOTE_MANY: Script = script!("quorum/vote_many");
+
 impl Operation for VoteMany<'_> {
     type Reply = VotedMany;
-    const SCRIPT: fn() -> &'static Script = || script!("quorum/vote_many");
+
+    fn script(&self) -> &'static Script {
+        &VOTE_MANY
+    }
 
     fn encode(&self, call: &mut Call) {
         call.keys(self.items.iter().map(|item| &item.keys.lock));
@@ -78,9 +85,14 @@ pub(crate) struct WithdrawMany<'a> {
     pub(crate) tells: bool,
 }
 
+static WITHDRAW_MANY: Script = script!("quorum/withdraw_many");
+
 impl Operation for WithdrawMany<'_> {
     type Reply = Answers<ReleaseAnswer>;
-    const SCRIPT: fn() -> &'static Script = || script!("quorum/withdraw_many");
+
+    fn script(&self) -> &'static Script {
+        &WITHDRAW_MANY
+    }
 
     fn encode(&self, call: &mut Call) {
         call.keys(self.items.iter().map(|item| &item.keys.lock));

@@ -46,7 +46,7 @@ impl<K: Kind> Batcher<K> {
     pub(crate) async fn ask<O>(
         &self,
         alone: &O,
-        item: impl FnOnce() -> Item,
+        item: impl FnOnce() -> Option<Item>,
         within: Duration,
     ) -> Result<O::Reply, StoreError>
     where
@@ -57,7 +57,8 @@ impl<K: Kind> Batcher<K> {
             return Box::pin(self.by_itself(alone, within, Some(straight))).await;
         }
         let now = self.0.clock.now();
-        let Some(joined) = self.join(item(), now, within) else {
+        let joined = item().and_then(|item| self.join(item, now, within));
+        let Some(joined) = joined else {
             return Box::pin(self.by_itself(alone, within, self.straight())).await;
         };
         match joined.await {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::base::error::StoreError;
 #[cfg(feature = "redis")]
 use crate::engine::ballot::many::vote_together;
-use crate::engine::calls::{Acquired, ReleaseAnswer};
 use crate::engine::calls_many::{AcquireMany, Answers, Item, ReleaseMany, Terms};
+use crate::engine::grant::{Acquired, ReleaseAnswer};
 use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 
@@ -60,7 +60,7 @@ impl Kind for Releases {
     type Reply = ReleaseAnswer;
     type Many<'a> = ReleaseMany<'a>;
 
-    fn many(_: Terms, items: &[Item]) -> ReleaseMany<'_> {
-        ReleaseMany(items)
+    fn many(terms: Terms, items: &[Item]) -> ReleaseMany<'_> {
+        ReleaseMany(terms, items)
     }
 }

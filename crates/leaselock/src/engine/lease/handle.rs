@@ -14,10 +14,11 @@ use crate::base::error::{ExtendError, InvalidInput, Lost, LostReason, ReleaseErr
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::ttl::Ttl;
-use crate::engine::calls::{Extend, ExtendAnswer};
+use crate::engine::calls::Extend;
 use crate::engine::cleanup::{CleanupGuard, PendingCleanup};
 use crate::engine::core::Engine;
 use crate::engine::custom::CustomLock;
+use crate::engine::grant::ExtendAnswer;
 
 /// Those to whom a lease passes without a request when its owner lets go: the other tasks of this client that wait.
 pub(crate) trait PassOn: Send + Sync {

@@ -13,13 +13,13 @@ use crate::base::name::Name;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::custom::CustomLock;
-use crate::script::keys::MutexKeys;
+use crate::engine::resource::Resource;
 
 type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
 
 pub(crate) struct LeaseRecord {
     pub(crate) name: Name,
-    pub(crate) keys: MutexKeys,
+    pub(crate) keys: Resource,
     pub(crate) token: Token,
     pub(crate) fence: Option<Fence>,
     pub(crate) why: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct LeaseRecord {
 impl LeaseRecord {
     pub(crate) fn new(
         name: Name,
-        keys: MutexKeys,
+        keys: Resource,
         token: Token,
         fence: Option<Fence>,
         why: Option<String>,

@@ -6,16 +6,17 @@ use crate::base::error::{NotHeld, ReleaseError, StoreError};
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::token::Token;
-use crate::engine::calls::{Release, ReleaseAnswer};
+use crate::engine::calls::Release;
 use crate::engine::core::Engine;
 use crate::engine::custom::CustomLock;
-use crate::script::keys::MutexKeys;
+use crate::engine::grant::ReleaseAnswer;
+use crate::engine::resource::Resource;
 
 /// Releases by token. An answer that was lost is asked for again once: then "not held" means that the first did it.
 pub(crate) async fn release(
     engine: &Engine,
     name: &Name,
-    keys: &MutexKeys,
+    keys: &Resource,
     token: &Token,
     used: Option<Fence>,
     within: Duration,

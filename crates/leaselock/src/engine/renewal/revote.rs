@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Renewal;
 #[cfg(feature = "redis")]
 use crate::engine::ballot::{Vote, Voted, Withdraw};
-use crate::engine::calls::ExtendAnswer;
+use crate::engine::grant::ExtendAnswer;
 use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
 #[cfg(feature = "redis")]

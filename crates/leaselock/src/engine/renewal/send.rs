@@ -7,8 +7,9 @@ use super::{Due, Renewal, request_timeout};
 use crate::base::clock::Moment;
 use crate::base::error::{LostReason, StoreError};
 use crate::base::ttl::Ttl;
-use crate::engine::calls::{Extend, ExtendAnswer};
-use crate::engine::calls_many::{Answers, ExtendMany, Item, MANY_MAX, Terms};
+use crate::engine::calls::Extend;
+use crate::engine::calls_many::{Answers, ExtendMany, Item, MANY_MAX};
+use crate::engine::grant::ExtendAnswer;
 use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
 use crate::engine::note::Note;
@@ -24,9 +25,8 @@ impl Renewal {
             1
         };
         let alone = renewals.extract_if(.., |(_, kept)| {
-            kept.claim
-                .as_ref()
-                .is_some_and(|claim| claim.extends_itself())
+            let custom = kept.claim.as_ref();
+            kept.keys.kind.batch.is_none() || custom.is_some_and(|custom| custom.extends_itself())
         });
         for (id, kept) in alone {
             let keeper = Arc::clone(self);
@@ -34,8 +34,11 @@ impl Renewal {
                 async move { keeper.renew_alone(id, &kept).await },
             ));
         }
-        renewals.sort_by_key(|(_, kept)| kept.ttl());
-        for same in renewals.chunk_by(|(_, one), (_, other)| one.ttl() == other.ttl()) {
+        renewals.sort_by_key(|(_, kept)| (kept.keys.kind.name, kept.ttl()));
+        let alike = |(_, one): &Due, (_, other): &Due| {
+            one.keys.kind == other.keys.kind && one.ttl() == other.ttl()
+        };
+        for same in renewals.chunk_by(alike) {
             for batch in same.chunks(most) {
                 let (keeper, batch) = (Arc::clone(self), batch.to_vec());
                 drop(tokio::spawn(async move { keeper.renew(batch).await }));
@@ -48,18 +51,10 @@ impl Renewal {
             return self.renew_alone(*id, kept).await;
         }
         let (t0, ttl) = (self.clock.now(), batch[0].1.ttl());
-        let terms = Terms {
-            ttl,
-            fencing: false,
-        };
-        let item = |(_, kept): &Due| Item {
-            keys: kept.keys.clone(),
-            token: kept.token.clone(),
-            terms,
-        };
-        let items: Vec<Item> = batch.iter().map(item).collect();
+        let item = |(_, kept): &Due| Item::of(&kept.keys, &kept.token, ttl, false);
+        let items: Vec<Item> = batch.iter().filter_map(item).collect();
         let within = batch.iter().map(|(_, kept)| self.within(kept, t0)).max();
-        let many = ExtendMany(ttl, &items);
+        let many = ExtendMany(items[0].terms, &items);
         let (keeper, ids): (_, Vec<Id>) =
             (Arc::clone(&self), batch.iter().map(|(id, _)| *id).collect());
         let hears = move |at, answers: &Answers<ExtendAnswer>| {
@@ -169,17 +164,10 @@ impl Renewal {
     async fn renew_note(&self, kept: &LeaseRecord) {
         if let Some(why) = &kept.why {
             let ttl = kept.ttl();
-            let note = Note {
-                keys: &kept.keys,
-                token: &kept.token.clone(),
-                text: why,
-                ttl,
-            };
-            drop(
-                self.store
-                    .ask(&note, request_timeout(self.request_timeout, ttl))
-                    .await,
-            );
+            let within = request_timeout(self.request_timeout, ttl);
+            if let Some(note) = Note::of(&kept.keys, &kept.token, why, ttl) {
+                drop(self.store.ask(&note, within).await);
+            }
         }
     }
 

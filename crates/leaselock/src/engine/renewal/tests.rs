@@ -5,7 +5,8 @@ use crate::base::name::Name;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Drift;
 use crate::engine::lease::state::LeaseMachine;
-use crate::script::keys::MutexKeys;
+use crate::engine::resource::Resource;
+use crate::mutex::MUTEX;
 use crate::store::Store;
 use crate::store::embedded::EmbeddedStore;
 
@@ -17,7 +18,7 @@ fn keeper(clock: &Clock) -> Renewal {
 
 fn lease(clock: &Clock) -> LeaseRecord {
     let name = Name::new("job").unwrap();
-    let keys = MutexKeys::new("", &name).unwrap();
+    let keys = Resource::at(&MUTEX, name.shared(), None);
     let token = Token::random(&ClientId::random().unwrap(), false).unwrap();
     let (ttl, drift) = (Ttl::whole_ms(9_000).unwrap(), Drift { ppm: 0 });
     let now = clock.now();

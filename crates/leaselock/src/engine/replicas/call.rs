@@ -2,46 +2,59 @@
 
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::script::keys::MutexKeys;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::engine::resource::Resource;
+use crate::script::{Answer, Call, Malformed, Operation, Script};
 
-/// Makes a lease's time whole by a write in any case. Runs `lua/mutex/confirm.lua`.
-#[cfg_attr(
-    not(feature = "redis"),
-    expect(dead_code, reason = "only servers have replicas")
-)]
+/// Makes a lease's time whole by a write in any case. Runs the kind's `confirm`.
 #[derive(Debug)]
-pub(crate) struct Rewrite<'a> {
-    pub(crate) keys: &'a MutexKeys,
-    pub(crate) token: &'a Token,
-    pub(crate) ttl: Ttl,
+pub(crate) struct Confirm<'a> {
+    script: &'static Script,
+    keys: &'a Resource,
+    token: &'a Token,
+    ttl: Ttl,
 }
 
-#[cfg_attr(
-    not(feature = "redis"),
-    expect(dead_code, reason = "only servers have replicas")
-)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rewritten {
+pub(crate) enum Confirmed {
     Written,
     Expired,
     Taken,
 }
 
-impl Operation for Rewrite<'_> {
-    type Reply = Rewritten;
-    const SCRIPT: fn() -> &'static Script = || script!("mutex/confirm");
+#[cfg_attr(
+    not(feature = "redis"),
+    expect(dead_code, reason = "only servers have replicas")
+)]
+impl<'a> Confirm<'a> {
+    /// Creates the request; `None` for a kind that cannot wait for replicas.
+    pub(crate) fn of(keys: &'a Resource, token: &'a Token, ttl: Ttl) -> Option<Self> {
+        let script = keys.kind.confirm.as_ref()?;
+        Some(Confirm {
+            script,
+            keys,
+            token,
+            ttl,
+        })
+    }
+}
+
+impl Operation for Confirm<'_> {
+    type Reply = Confirmed;
+
+    fn script(&self) -> &'static Script {
+        self.script
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock);
         call.arg(self.token).arg(self.ttl.as_ms());
     }
 
-    fn decode(answer: &Answer) -> Result<Rewritten, Malformed> {
+    fn decode(answer: &Answer) -> Result<Confirmed, Malformed> {
         match answer.tag() {
-            "confirmed" => Ok(Rewritten::Written),
-            "expired" => Ok(Rewritten::Expired),
-            "taken" => Ok(Rewritten::Taken),
+            "confirmed" => Ok(Confirmed::Written),
+            "expired" => Ok(Confirmed::Expired),
+            "taken" => Ok(Confirmed::Taken),
             _ => Err(Malformed),
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::SemaphorePermit;
 
-use super::call::{ReplicaAck, Rewrite, Rewritten};
+use super::call::{Confirm, Confirmed, ReplicaAck};
 use super::pool::ReplicaPool;
 use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
@@ -39,10 +39,9 @@ impl<'a> Written<'a> {
         let within = engine.request_timeout(kept.ttl());
         let rooms = &engine.waiting_rooms;
         let permit = rooms.enter(asked.within + within).await?;
-        let confirm = Rewrite {
-            keys: &kept.keys,
-            token: &kept.token,
-            ttl: kept.ttl(),
+        let Some(confirm) = Confirm::of(&kept.keys, &kept.token, kept.ttl()) else {
+            let message = format!("a {} cannot wait for replicas", kept.keys.kind.name);
+            return Err(StoreError::refused(ErrorKind::Unsupported, message));
         };
         let mut begin = engine.clock.now();
         let written = match rooms.again() {
@@ -63,7 +62,7 @@ impl<'a> Written<'a> {
                 (private, found)
             }
         };
-        if found != Rewritten::Written {
+        if found != Confirmed::Written {
             let message = "the grant was gone before a replica could confirm it";
             return Err(StoreError::refused(ErrorKind::NotServing, message));
         }

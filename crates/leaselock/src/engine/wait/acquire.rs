@@ -10,7 +10,7 @@ use super::local::groups::LocalGroups;
 use super::schedule;
 use crate::base::clock::Moment;
 use crate::base::error::AcquireError;
-use crate::engine::calls::Seen;
+use crate::engine::grant::Seen;
 use crate::engine::lease::Lease;
 use crate::engine::replicas::confirm;
 use crate::engine::request::Wait;

@@ -13,17 +13,18 @@ use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::engine::calls::{Acquire, Acquired, Seen};
+use crate::engine::calls::Acquire;
 use crate::engine::cleanup::{CleanupGuard, PendingCleanup};
 use crate::engine::core::Engine;
 use crate::engine::custom::CustomLock;
+use crate::engine::grant::{Acquired, Seen};
 use crate::engine::lease::Lease;
 use crate::engine::lease::record::LeaseRecord;
 use crate::engine::lease::state::LeaseMachine;
 use crate::engine::request::AcquireRequest;
+use crate::engine::resource::Resource;
 use crate::engine::thread::Background;
 use crate::quorum::executor::Executor;
-use crate::script::keys::MutexKeys;
 
 /// A lease that is handed over lasts this long at most until its first renewal, so that a waiter that is frozen costs
 /// the others seconds and not a long ttl.
@@ -37,7 +38,7 @@ pub(crate) struct Acquisition<'a> {
     pub(super) engine: &'a Arc<Engine>,
     pub(super) background: &'a Background,
     pub(super) name: &'a Name,
-    pub(super) keys: MutexKeys,
+    pub(super) keys: Resource,
     pub(super) request: AcquireRequest,
     pub(super) token: Token,
     /// It gets in line, so an entry of its own may be there.
@@ -64,7 +65,7 @@ impl<'a> Acquisition<'a> {
     pub(crate) fn new(
         engine: &'a Arc<Engine>,
         name: &'a Name,
-        keys: MutexKeys,
+        keys: Resource,
         request: AcquireRequest,
     ) -> Result<Self, AcquireError> {
         let internal = |source| AcquireError::Store {

@@ -12,9 +12,9 @@ use super::schedule;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::engine::batch::BatchOutcome;
-use crate::engine::calls::Acquired;
-use crate::engine::calls_many::{Item, Terms};
+use crate::engine::calls_many::Item;
 use crate::engine::cleanup::CleanupGuard;
+use crate::engine::grant::Acquired;
 use crate::engine::lease::Lease;
 
 /// What a first try came to.
@@ -57,13 +57,9 @@ impl Acquisition<'_> {
         if groups.is_some_and(|groups| groups.has(lock)) || engine.gates.has(lock) {
             return Ok(FirstTry::StartedWait(None)); // with those who wait already
         }
-        let item = Item {
-            keys: self.keys.clone(),
-            token: self.token.clone(),
-            terms: Terms {
-                ttl: self.request.ttl,
-                fencing: self.request.fences,
-            },
+        let request = &self.request;
+        let Some(item) = Item::of(&self.keys, &self.token, request.ttl, request.fences) else {
+            return Ok(FirstTry::StartedWait(None));
         };
         let within = engine.request_timeout(self.request.ttl);
         let debt = self.debt_from(t0);

@@ -73,7 +73,10 @@ impl Acquisition<'_> {
         let era = self.era();
         let store = self.lane.unwrap_or(&self.engine.store);
         let acquire = self.asks(true, channel);
-        let Stands::At { seen, place } = store.ask_one(&Position(&acquire), within).await? else {
+        let Some(position) = Position::of(&acquire) else {
+            return Ok(None);
+        };
+        let Stands::At { seen, place } = store.ask_one(&position, within).await? else {
             return Ok(None);
         };
         let received = self.engine.clock.now();

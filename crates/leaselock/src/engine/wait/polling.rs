@@ -12,8 +12,8 @@ use super::schedule;
 use super::standing::NEVER_ANSWERED;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
-use crate::engine::calls::Seen;
 use crate::engine::custom::{CustomLock, ReleaseSignal, TakeOutcome};
+use crate::engine::grant::Seen;
 use crate::engine::lease::Lease;
 
 impl Acquisition<'_> {

@@ -7,7 +7,7 @@ use super::grant_deadline::ClockSample;
 use super::key_watch::Foreign;
 use super::schedule;
 use crate::base::error::StoreError;
-use crate::engine::calls::Seen;
+use crate::engine::grant::Seen;
 
 /// What the requests of one wait have come to.
 #[derive(Debug, Default)]

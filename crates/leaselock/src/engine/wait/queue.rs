@@ -18,8 +18,9 @@ use super::schedule;
 use super::standing::{NEVER_ANSWERED, SHORTEST_REQUEST, Standing, owned};
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
-use crate::engine::calls::{Cancel, Seen};
+use crate::engine::calls::Cancel;
 use crate::engine::cleanup::CleanupGuard;
+use crate::engine::grant::Seen;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Wait, Waiting};
 
@@ -68,7 +69,7 @@ impl Acquisition<'_> {
     ) -> Result<Lease, AcquireError> {
         // After a first try the clock is read again.
         let mut fresh = begun.is_none().then_some(start);
-        let Some(terms) = Terms::of(&self.request, wait) else {
+        let Some(terms) = Terms::of(self.keys.kind, &self.request, wait) else {
             return match self.stand_in_line(start, end, fresh, None, begun).await? {
                 Ended::Granted(lease) => Ok(lease),
                 Ended::Joined(seated) => seated.wait().await?.ok_or(AcquireError::Closed),

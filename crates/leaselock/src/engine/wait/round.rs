@@ -12,7 +12,7 @@ use crate::base::error::StoreError;
 use crate::base::error::Vote as Shown;
 use crate::base::fence::Fence;
 use crate::engine::ballot::{Accept, Accepted, Vote, Voted, Withdraw};
-use crate::engine::calls::{ReleaseAnswer, Seen};
+use crate::engine::grant::{ReleaseAnswer, Seen};
 use crate::quorum::group::{Asked, QuorumStore};
 use crate::quorum::tally::Votes;
 

@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use crate::base::clock::Moment;
-use crate::engine::calls::Seen;
+use crate::engine::grant::Seen;
 
 /// The head looks at least this often.
 const HEAD_MOST: Duration = Duration::from_secs(5);

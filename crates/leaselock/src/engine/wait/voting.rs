@@ -283,7 +283,7 @@ impl Told {
 struct Caller {
     quorum: QuorumStore,
     handle: tokio::runtime::Handle,
-    keys: crate::script::keys::MutexKeys,
+    keys: crate::engine::resource::Resource,
     token: Token,
     /// As the nodes have it.
     text: Arc<str>,
@@ -342,7 +342,7 @@ impl Drop for Caller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::calls::Seen;
+    use crate::engine::grant::Seen;
 
     fn lost(held: bool, ours: usize, remaining_ms: u64, ours_holds: bool) -> Lost {
         Lost {

@@ -13,8 +13,8 @@ use super::setnx_pexpire::remaining;
 use crate::base::error::StoreError;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::engine::calls::{ExtendAnswer, ReleaseAnswer};
 use crate::engine::custom::TakeOutcome;
+use crate::engine::grant::{ExtendAnswer, ReleaseAnswer};
 use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
@@ -76,13 +76,18 @@ impl Locks<'_> {
 }
 
 #[cfg(feature = "redis")]
-pub(super) const SCRIPTS: Scripts = &[Take::SCRIPT, Extend::SCRIPT, Release::SCRIPT];
+pub(super) static SCRIPTS: Scripts = &[&TAKE, &EXTEND, &RELEASE];
 
 struct Take<'a>(Locks<'a>, Ttl);
 
+static TAKE: Script = script!("all_or_none/take");
+
 impl Operation for Take<'_> {
     type Reply = TakeOutcome;
-    const SCRIPT: fn() -> &'static Script = || script!("all_or_none/take");
+
+    fn script(&self) -> &'static Script {
+        &TAKE
+    }
 
     fn encode(&self, call: &mut Call) {
         self.0.write(call);
@@ -102,9 +107,14 @@ impl Operation for Take<'_> {
 
 struct Extend<'a>(Locks<'a>, Ttl);
 
+static EXTEND: Script = script!("all_or_none/extend");
+
 impl Operation for Extend<'_> {
     type Reply = ExtendAnswer;
-    const SCRIPT: fn() -> &'static Script = || script!("all_or_none/extend");
+
+    fn script(&self) -> &'static Script {
+        &EXTEND
+    }
 
     fn encode(&self, call: &mut Call) {
         self.0.write(call);
@@ -125,9 +135,14 @@ impl Operation for Extend<'_> {
 
 struct Release<'a>(Locks<'a>);
 
+static RELEASE: Script = script!("all_or_none/release");
+
 impl Operation for Release<'_> {
     type Reply = ReleaseAnswer;
-    const SCRIPT: fn() -> &'static Script = || script!("all_or_none/release");
+
+    fn script(&self) -> &'static Script {
+        &RELEASE
+    }
 
     fn encode(&self, call: &mut Call) {
         self.0.write(call);
@@ -135,11 +150,6 @@ impl Operation for Release<'_> {
     }
 
     fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
-        match answer.tag() {
-            "released" => Ok(ReleaseAnswer::Released),
-            "expired" => Ok(ReleaseAnswer::Expired),
-            "taken" => Ok(ReleaseAnswer::Taken),
-            _ => Err(Malformed),
-        }
+        ReleaseAnswer::decode(answer)
     }
 }

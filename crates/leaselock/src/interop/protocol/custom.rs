@@ -12,20 +12,21 @@ use super::{Protocol, python_redis_lock, redisson, setex_renamenx, setnx_getset,
 use crate::base::error::StoreError;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::engine::calls::{Extend, ExtendAnswer, ReleaseAnswer};
+use crate::engine::calls::Extend;
 #[cfg(feature = "redis")]
 use crate::engine::custom::OwnConnection;
 use crate::engine::custom::{
     BoxFuture, Connections, CustomLock, CustomProtocol, ReleaseSignal, TakeOutcome,
 };
+use crate::engine::grant::{ExtendAnswer, ReleaseAnswer};
+use crate::engine::resource::Resource;
 use crate::interop::release_signal;
 use crate::quorum::executor::Executor;
-use crate::script::keys::MutexKeys;
 
 /// One acquisition, created before its request is sent, with a value of its own.
 pub(crate) struct ForeignLock {
     protocol: Protocol,
-    keys: MutexKeys,
+    keys: Resource,
     token: Token,
     /// The locks that are acquired together with it.
     others: Vec<Arc<str>>,
@@ -72,7 +73,7 @@ impl CustomProtocol for Custom {
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     fn prepare<'a>(
         &'a self,
-        keys: &'a MutexKeys,
+        keys: &'a Resource,
         token: &'a Token,
         ttl: Ttl,
         before: Option<Arc<dyn CustomLock>>,

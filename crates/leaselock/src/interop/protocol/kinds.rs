@@ -12,8 +12,8 @@ use super::{redisson, setnx_pexpire};
 use crate::base::error::InvalidInput;
 use crate::base::name::Name;
 #[cfg(feature = "redis")]
-use crate::script::Scripts;
-use crate::script::keys::MutexKeys;
+use crate::script::Script;
+use crate::script::keys::LockKeys;
 
 /// The protocol of a lock on the server. All clients that share a lock use the same one.
 ///
@@ -54,12 +54,15 @@ pub enum Protocol {
 
 /// Every script of these protocols.
 #[cfg(feature = "redis")]
-pub(crate) const SCRIPTS: [Scripts; 4] = [
-    all_or_none::SCRIPTS,
-    python_redis_lock::SCRIPTS,
-    redisson::SCRIPTS,
-    setnx_pexpire::SCRIPTS,
-];
+pub(crate) fn scripts() -> impl Iterator<Item = &'static Script> {
+    let protocols = [
+        all_or_none::SCRIPTS,
+        python_redis_lock::SCRIPTS,
+        redisson::SCRIPTS,
+        setnx_pexpire::SCRIPTS,
+    ];
+    protocols.into_iter().flatten().copied()
+}
 
 /// The default guard of protocols that delete without comparing: longer than any request that is not lost.
 ///
@@ -105,11 +108,11 @@ impl Protocol {
     }
 
     /// Returns the keys of a lock in this protocol.
-    pub(crate) fn keys(self, prefix: &str, name: &Name) -> Result<MutexKeys, InvalidInput> {
+    pub(crate) fn keys(self, prefix: &str, name: &Name) -> Result<LockKeys, InvalidInput> {
         if self.is_native() {
-            return MutexKeys::new(prefix, name);
+            return LockKeys::new(prefix, name);
         }
-        MutexKeys::alone(format!("{prefix}{}", self.key(name.as_str())))
+        LockKeys::alone(format!("{prefix}{}", self.key(name.as_str())))
     }
 
     /// Returns the key of a lock in this protocol.

@@ -15,5 +15,5 @@ pub(crate) mod supported;
 pub(crate) mod watch_multi;
 
 #[cfg(feature = "redis")]
-pub(crate) use self::kinds::SCRIPTS;
+pub(crate) use self::kinds::scripts;
 pub use self::kinds::{DEFAULT_LATENCY_GUARD, Protocol};

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::base::error::StoreError;
-use crate::engine::calls::ReleaseAnswer;
+use crate::engine::grant::ReleaseAnswer;
 use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
@@ -27,7 +27,7 @@ pub(super) fn signal(prefix: &str, lock: &str) -> String {
 }
 
 #[cfg(feature = "redis")]
-pub(super) const SCRIPTS: Scripts = &[Release::SCRIPT];
+pub(super) static SCRIPTS: Scripts = &[&RELEASE];
 
 struct Release<'a> {
     lock: &'a str,
@@ -35,9 +35,14 @@ struct Release<'a> {
     token: &'a str,
 }
 
+static RELEASE: Script = script!("python_redis_lock/release");
+
 impl Operation for Release<'_> {
     type Reply = ReleaseAnswer;
-    const SCRIPT: fn() -> &'static Script = || script!("python_redis_lock/release");
+
+    fn script(&self) -> &'static Script {
+        &RELEASE
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(self.lock).key(self.signal);
@@ -45,12 +50,7 @@ impl Operation for Release<'_> {
     }
 
     fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
-        match answer.tag() {
-            "released" => Ok(ReleaseAnswer::Released),
-            "expired" => Ok(ReleaseAnswer::Expired),
-            "taken" => Ok(ReleaseAnswer::Taken),
-            _ => Err(Malformed),
-        }
+        ReleaseAnswer::decode(answer)
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::setnx_pexpire::remaining;
 use crate::base::error::StoreError;
 use crate::base::ttl::Ttl;
-use crate::engine::calls::{ExtendAnswer, ReleaseAnswer};
 use crate::engine::custom::TakeOutcome;
+use crate::engine::grant::{ExtendAnswer, ReleaseAnswer};
 use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
@@ -46,7 +46,7 @@ pub(crate) fn is_unlocked(words: &[u8]) -> bool {
 }
 
 #[cfg(feature = "redis")]
-pub(super) const SCRIPTS: Scripts = &[Take::SCRIPT, Extend::SCRIPT, Release::SCRIPT];
+pub(super) static SCRIPTS: Scripts = &[&TAKE, &EXTEND, &RELEASE];
 
 struct Take<'a> {
     lock: &'a str,
@@ -54,9 +54,14 @@ struct Take<'a> {
     ttl: Ttl,
 }
 
+static TAKE: Script = script!("redisson/take");
+
 impl Operation for Take<'_> {
     type Reply = TakeOutcome;
-    const SCRIPT: fn() -> &'static Script = || script!("redisson/take");
+
+    fn script(&self) -> &'static Script {
+        &TAKE
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(self.lock);
@@ -80,9 +85,14 @@ struct Extend<'a> {
     ttl: Ttl,
 }
 
+static EXTEND: Script = script!("redisson/extend");
+
 impl Operation for Extend<'_> {
     type Reply = ExtendAnswer;
-    const SCRIPT: fn() -> &'static Script = || script!("redisson/extend");
+
+    fn script(&self) -> &'static Script {
+        &EXTEND
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(self.lock);
@@ -106,9 +116,14 @@ struct Release<'a> {
     holder: &'a str,
 }
 
+static RELEASE: Script = script!("redisson/release");
+
 impl Operation for Release<'_> {
     type Reply = ReleaseAnswer;
-    const SCRIPT: fn() -> &'static Script = || script!("redisson/release");
+
+    fn script(&self) -> &'static Script {
+        &RELEASE
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(self.lock);
@@ -116,12 +131,7 @@ impl Operation for Release<'_> {
     }
 
     fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
-        match answer.tag() {
-            "released" => Ok(ReleaseAnswer::Released),
-            "expired" => Ok(ReleaseAnswer::Expired),
-            "taken" => Ok(ReleaseAnswer::Taken),
-            _ => Err(Malformed),
-        }
+        ReleaseAnswer::decode(answer)
     }
 }
 

@@ -10,8 +10,8 @@ use super::setnx_getset::deleted;
 use super::setnx_pexpire::remaining;
 use crate::base::error::StoreError;
 use crate::base::ttl::Ttl;
-use crate::engine::calls::ReleaseAnswer;
 use crate::engine::custom::TakeOutcome;
+use crate::engine::grant::ReleaseAnswer;
 use crate::quorum::executor::Executor;
 use crate::script::Value;
 

@@ -7,15 +7,18 @@ use std::time::Duration;
 
 use crate::base::error::StoreError;
 use crate::base::ttl::Ttl;
-use crate::engine::compare_and_delete::{CompareAndDelete, ReleaseAnswer};
+#[cfg(feature = "redis")]
+use crate::engine::compare_and_delete::COMPARE_AND_DELETE;
+use crate::engine::compare_and_delete::CompareAndDelete;
 use crate::engine::custom::TakeOutcome;
+use crate::engine::grant::ReleaseAnswer;
 use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
 #[cfg(feature = "redis")]
-pub(super) const SCRIPTS: Scripts = &[Take::SCRIPT, CompareAndDelete::SCRIPT];
+pub(super) static SCRIPTS: Scripts = &[&TAKE, &COMPARE_AND_DELETE];
 
 struct Take<'a> {
     lock: &'a str,
@@ -23,9 +26,14 @@ struct Take<'a> {
     ttl: Ttl,
 }
 
+static TAKE: Script = script!("setnx_pexpire/take");
+
 impl Operation for Take<'_> {
     type Reply = TakeOutcome;
-    const SCRIPT: fn() -> &'static Script = || script!("setnx_pexpire/take");
+
+    fn script(&self) -> &'static Script {
+        &TAKE
+    }
 
     fn encode(&self, call: &mut Call) {
         call.key(self.lock);

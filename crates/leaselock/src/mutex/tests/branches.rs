@@ -3,9 +3,11 @@
 use super::lab::*;
 use crate::base::error::ErrorKind;
 use crate::client::views::*;
-use crate::engine::calls::*;
+use crate::engine::detach::*;
+use crate::engine::grant::*;
 use crate::engine::note::Note;
 use crate::engine::replicas::call::*;
+use crate::mutex::MUTEX;
 use crate::script::Value;
 
 #[test]
@@ -191,16 +193,16 @@ fn confirm_makes_time_whole_as_extend_does() {
             };
             left
         };
-        assert_eq!(lab.confirm(&keys, &holder, 1_000).await, Rewritten::Expired);
+        assert_eq!(lab.confirm(&keys, &holder, 1_000).await, Confirmed::Expired);
         lab.granted(&keys, &holder, &TRY).await;
-        assert_eq!(lab.confirm(&keys, &holder, 1_000).await, Rewritten::Written);
+        assert_eq!(lab.confirm(&keys, &holder, 1_000).await, Confirmed::Written);
         assert!(left().await > 25_000, "shortened");
         assert_eq!(
             lab.confirm(&keys, &holder, 60_000).await,
-            Rewritten::Written
+            Confirmed::Written
         );
         assert!(left().await > 55_000, "not made whole");
-        assert_eq!(lab.confirm(&keys, &other, 90_000).await, Rewritten::Taken);
+        assert_eq!(lab.confirm(&keys, &other, 90_000).await, Confirmed::Taken);
         assert!(left().await <= 60_000 && lab.holds(&keys, &holder).await);
     });
 }
@@ -280,6 +282,7 @@ fn detach_passes_the_lease_to_another_token_and_can_be_replayed() {
         let (keys, holder, successor) = (keys("job"), token(), token());
         let (stranger, its_successor) = (token(), token());
         let detach = |from, to| Detach {
+            script: MUTEX.detach.as_ref().unwrap(),
             keys: &keys,
             token: from,
             successor: to,
@@ -373,13 +376,8 @@ fn every_key_that_a_lock_leaves_has_a_ttl() {
         let (keys, holder) = (keys("job"), token());
         lab.granted(&keys, &holder, &TRY).await;
         lab.waiting(&keys, &token(), &WAIT).await;
-        lab.ask(&Note {
-            keys: &keys,
-            token: &holder,
-            text: "x",
-            ttl: ttl(1_000),
-        })
-        .await;
+        lab.ask(&Note::of(&keys, &holder, "x", ttl(1_000)).unwrap())
+            .await;
         for key in [
             &keys.lock.to_string(),
             &keys.queue().to_string(),

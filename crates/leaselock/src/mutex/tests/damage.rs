@@ -8,8 +8,9 @@ use crate::base::token::Token;
 use crate::client::views::*;
 use crate::engine::batch::kinds::{Acquires, Kind as _};
 use crate::engine::calls::*;
-use crate::engine::calls_many::{Item, Terms};
-use crate::script::keys::MutexKeys;
+use crate::engine::calls_many::Item;
+use crate::engine::grant::*;
+use crate::engine::resource::Resource;
 use crate::script::{Operation, Value};
 
 /// What no grant writes. The last two are legal by their digits alone.
@@ -51,7 +52,7 @@ impl Lab {
     }
 
     /// Refused as damaged, with the key in the message.
-    async fn refused_for(&self, key: &str, keys: &MutexKeys, token: &Token, how: &How<'_>) {
+    async fn refused_for(&self, key: &str, keys: &Resource, token: &Token, how: &How<'_>) {
         let error = self.refused(&acquire(keys, token, how)).await;
         let what = (error.kind(), error.maybe_applied());
         assert_eq!(
@@ -75,7 +76,7 @@ impl Lab {
         }
     }
 
-    async fn is_free(&self, keys: &MutexKeys) -> bool {
+    async fn is_free(&self, keys: &Resource) -> bool {
         matches!(self.inspect(keys).await.state, InspectedState::Free)
     }
 }
@@ -103,18 +104,10 @@ fn many_at_once_pass_over_a_damaged_fence() {
     on_every_engine(async |lab| {
         let keys = keys("job");
         let fence = keys.fence().to_string();
-        let terms = Terms {
-            ttl: ttl(30_000),
-            fencing: true,
-        };
         for damage in DAMAGED.into_iter().filter(|damage| damage.len() != 18) {
             lab.meddle(&SET, &fence, &[damage]).await;
-            let item = Item {
-                keys: keys.clone(),
-                token: token(),
-                terms,
-            };
-            let answers = lab.ask(&Acquires::many(terms, &[item])).await;
+            let item = Item::of(&keys, &token(), ttl(30_000), true).unwrap();
+            let answers = lab.ask(&Acquires::many(item.terms, &[item])).await;
             assert_eq!(answers, [None], "{}: {damage}", lab.engine);
             assert!(lab.is_free(&keys).await, "{}: {damage}", lab.engine);
             assert!(lab.still_ms(&fence).await <= 60_000, "{damage}: renewed");
@@ -240,7 +233,7 @@ fn break_and_cancel_free_a_lock_whose_fence_is_damaged() {
 }
 
 /// How a holder, its clean-up and an operator end a lease.
-async fn ends(lab: &Lab, keys: &MutexKeys, holder: &Token, way: usize, fence: Option<Fence>) {
+async fn ends(lab: &Lab, keys: &Resource, holder: &Token, way: usize, fence: Option<Fence>) {
     let token = holder;
     let ended = match way {
         0 => lab.release(keys, token).await == ReleaseAnswer::Released,

@@ -1,7 +1,7 @@
 //! What can happen between two scripts: cancelled waiters, absent processes, refused messages, side by side names.
 
 use super::lab::*;
-use crate::engine::calls::*;
+use crate::engine::grant::*;
 
 #[test]
 fn a_release_hands_over_to_the_first_in_line_with_a_larger_fence_and_one_message() {

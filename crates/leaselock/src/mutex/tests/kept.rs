@@ -1,8 +1,8 @@
 //! How long side keys are kept, and the order of the line, when the plain cases leave out what they mostly need not do.
 
 use super::lab::*;
-use crate::engine::calls::*;
-use crate::script::keys::MutexKeys;
+use crate::engine::grant::*;
+use crate::engine::resource::Resource;
 use crate::script::{Script, Value};
 
 /// As if the commands of this script had been a waiter's: a member and its entry, which end soon.
@@ -17,7 +17,7 @@ static ENTRY: Script = Script::new(
 );
 
 /// In line since then.
-async fn stands_since(lab: &Lab, keys: &MutexKeys, ticket: &str) {
+async fn stands_since(lab: &Lab, keys: &Resource, ticket: &str) {
     let token = token();
     let member = format!("{ticket}{}{ticket} 0 5000 1 away", token.secret());
     lab.meddle(&MEMBER, &keys.queue().to_string(), &[&member])

@@ -4,8 +4,8 @@
 use super::lab::*;
 use crate::base::token::Token;
 use crate::client::views::*;
-use crate::engine::calls::*;
-use crate::script::keys::MutexKeys;
+use crate::engine::grant::*;
+use crate::engine::resource::Resource;
 
 const KINDS: [&str; 4] = ["s", "u", "x", "w3"];
 /// Later than any server's time, so the entry counts as alive; and a poll long ago.
@@ -15,7 +15,7 @@ const LONG_AGO: &str = "1000000000000000";
 /// In the queue before all others.
 async fn stands_in_front(
     lab: &Lab,
-    keys: &MutexKeys,
+    keys: &Resource,
     (kind, channel): (&str, &str),
     polled: &str,
 ) -> Token {
@@ -30,7 +30,7 @@ async fn stands_in_front(
     token
 }
 
-async fn is_free(lab: &Lab, keys: &MutexKeys) -> bool {
+async fn is_free(lab: &Lab, keys: &Resource) -> bool {
     matches!(lab.inspect(keys).await.state, InspectedState::Free)
 }
 
@@ -49,7 +49,7 @@ enum Ending {
     Broken,
 }
 
-async fn end(lab: &Lab, keys: &MutexKeys, holder: &Token, ending: Ending) {
+async fn end(lab: &Lab, keys: &Resource, holder: &Token, ending: Ending) {
     match ending {
         Ending::Released => {
             let released = lab.release(keys, holder).await;

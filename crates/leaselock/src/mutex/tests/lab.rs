@@ -12,11 +12,14 @@ use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Ttl;
 use crate::client::views::*;
 use crate::engine::calls::*;
+use crate::engine::grant::*;
 use crate::engine::replicas::call::*;
+use crate::engine::resource::Resource;
+use crate::mutex::MUTEX;
 use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::quorum::votable::Votable;
-use crate::script::keys::MutexKeys;
+use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 use crate::store::embedded::EmbeddedStore;
 use crate::store::redis::RedisStore;
@@ -86,8 +89,11 @@ pub(super) fn on_every_engine(test: impl AsyncFn(&Lab)) {
     }
 }
 
-pub(super) fn keys(name: &str) -> MutexKeys {
-    MutexKeys::new("", &Name::new(name).unwrap()).unwrap()
+pub(super) fn keys(name: &str) -> Resource {
+    Resource::new(
+        &MUTEX,
+        LockKeys::new("", &Name::new(name).unwrap()).unwrap(),
+    )
 }
 
 pub(super) fn token() -> Token {
@@ -132,7 +138,11 @@ pub(super) struct Meddle<'a>(
 
 impl Operation for Meddle<'_> {
     type Reply = Vec<crate::script::Value>;
-    const SCRIPT: fn() -> &'static Script = || unreachable!("`call` is overridden");
+
+    fn script(&self) -> &'static Script {
+        self.0
+    }
+
     fn encode(&self, call: &mut Call) {
         call.key(self.1);
         for arg in self.2 {
@@ -142,12 +152,7 @@ impl Operation for Meddle<'_> {
     fn decode(answer: &Answer) -> Result<Self::Reply, Malformed> {
         Ok(answer.values().to_vec())
     }
-    fn call(&self) -> Call {
-        let mut call = Call::of(self.0);
-        self.encode(&mut call);
-        call
-    }
-    fn read(answer: &Answer) -> Result<Self::Reply, crate::base::error::StoreError> {
+    fn read(_: &Script, answer: &Answer) -> Result<Self::Reply, crate::base::error::StoreError> {
         Ok(Self::decode(answer).unwrap_or_default())
     }
 }
@@ -227,14 +232,14 @@ impl Lab {
         self.ask(&Meddle(script, key, args)).await
     }
 
-    pub(super) async fn acquire(&self, keys: &MutexKeys, token: &Token, how: &How<'_>) -> Acquired {
+    pub(super) async fn acquire(&self, keys: &Resource, token: &Token, how: &How<'_>) -> Acquired {
         self.ask(&acquire(keys, token, how)).await
     }
 
     /// Takes a lock that is known to be free; its fence.
     pub(super) async fn granted(
         &self,
-        keys: &MutexKeys,
+        keys: &Resource,
         token: &Token,
         how: &How<'_>,
     ) -> Option<Fence> {
@@ -244,14 +249,14 @@ impl Lab {
         }
     }
 
-    pub(super) async fn waiting(&self, keys: &MutexKeys, token: &Token, how: &How<'_>) -> u64 {
+    pub(super) async fn waiting(&self, keys: &Resource, token: &Token, how: &How<'_>) -> u64 {
         match self.acquire(keys, token, how).await {
             Acquired::Waiting { place, .. } => place,
             other => panic!("{}: {other:?}", self.engine),
         }
     }
 
-    pub(super) async fn release(&self, keys: &MutexKeys, token: &Token) -> ReleaseAnswer {
+    pub(super) async fn release(&self, keys: &Resource, token: &Token) -> ReleaseAnswer {
         self.ask(&Release {
             keys,
             token,
@@ -260,7 +265,7 @@ impl Lab {
         .await
     }
 
-    pub(super) async fn cancel(&self, keys: &MutexKeys, token: &Token) -> Cancelled {
+    pub(super) async fn cancel(&self, keys: &Resource, token: &Token) -> Cancelled {
         self.ask(&Cancel {
             keys,
             token,
@@ -269,7 +274,7 @@ impl Lab {
         .await
     }
 
-    pub(super) async fn extend(&self, keys: &MutexKeys, token: &Token, ms: u64) -> ExtendAnswer {
+    pub(super) async fn extend(&self, keys: &Resource, token: &Token, ms: u64) -> ExtendAnswer {
         self.ask(&Extend {
             keys,
             token,
@@ -278,22 +283,22 @@ impl Lab {
         .await
     }
 
-    pub(super) async fn confirm(&self, keys: &MutexKeys, token: &Token, ms: u64) -> Rewritten {
+    pub(super) async fn confirm(&self, keys: &Resource, token: &Token, ms: u64) -> Confirmed {
         let ttl = ttl(ms);
-        self.ask(&Rewrite { keys, token, ttl }).await
+        self.ask(&Confirm::of(keys, token, ttl).unwrap()).await
     }
 
-    pub(super) async fn inspect(&self, keys: &MutexKeys) -> Inspected {
+    pub(super) async fn inspect(&self, keys: &Resource) -> Inspected {
         self.ask(&Inspect { keys }).await
     }
 
     /// Whether this token is the one that holds.
-    pub(super) async fn holds(&self, keys: &MutexKeys, token: &Token) -> bool {
+    pub(super) async fn holds(&self, keys: &Resource, token: &Token) -> bool {
         matches!(self.inspect(keys).await.state,
             InspectedState::Held { value, .. } if value == token.secret().as_bytes())
     }
 
-    pub(super) async fn line_length(&self, keys: &MutexKeys) -> usize {
+    pub(super) async fn line_length(&self, keys: &Resource) -> usize {
         self.inspect(keys).await.line.len()
     }
 
@@ -324,7 +329,7 @@ impl Lab {
     }
 }
 
-pub(super) fn acquire<'a>(keys: &'a MutexKeys, token: &'a Token, how: &How<'a>) -> Acquire<'a> {
+pub(super) fn acquire<'a>(keys: &'a Resource, token: &'a Token, how: &How<'a>) -> Acquire<'a> {
     Acquire {
         keys,
         token,

@@ -10,27 +10,26 @@ use crate::base::ttl::Ttl;
 use crate::engine::batch::kinds::*;
 use crate::engine::calls::*;
 use crate::engine::calls_many::*;
-use crate::script::keys::MutexKeys;
-use crate::script::{Operation, Value};
+use crate::engine::grant::*;
+use crate::engine::resource::Resource;
+use crate::mutex::MUTEX;
+use crate::script::Value;
 
 fn terms(fencing: bool) -> Terms {
     Terms {
+        scripts: MUTEX.batch.as_ref().unwrap(),
         ttl: ttl(30_000),
         fencing,
     }
 }
 
 /// The locks share a slot, as the embedded stores want it.
-fn some_keys(letter: char) -> MutexKeys {
+fn some_keys(letter: char) -> Resource {
     keys(&format!("{{t}}{letter}"))
 }
 
-fn item(keys: &MutexKeys, token: &Token) -> Item {
-    Item {
-        keys: keys.clone(),
-        token: token.clone(),
-        terms: terms(true),
-    }
+fn item(keys: &Resource, token: &Token) -> Item {
+    Item::of(keys, token, ttl(30_000), true).unwrap()
 }
 
 impl Lab {
@@ -43,7 +42,11 @@ impl Lab {
     }
 
     async fn extend_many(&self, items: &[Item], ms: u64) -> Answers<ExtendAnswer> {
-        self.ask(&ExtendMany(ttl(ms), items)).await
+        let terms = Terms {
+            ttl: ttl(ms),
+            ..terms(false)
+        };
+        self.ask(&ExtendMany(terms, items)).await
     }
 
     async fn time_left(&self, key: &str) -> i64 {
@@ -56,7 +59,7 @@ impl Lab {
 
 #[test]
 fn the_most_items_are_the_same_number_in_rust_and_in_lua() {
-    let source = AcquireMany::SCRIPT().source();
+    let source = MUTEX.batch.as_ref().unwrap().acquire_many.source();
     assert!(source.contains(&format!("local MANY_MAX = {MANY_MAX} ")));
 }
 
@@ -326,7 +329,7 @@ enum Before {
     FenceAhead,
 }
 
-async fn set_up(lab: &Lab, keys: &MutexKeys, before: Before, ours: &Token) {
+async fn set_up(lab: &Lab, keys: &Resource, before: Before, ours: &Token) {
     let theirs = token();
     match before {
         Before::Free => {}
@@ -364,7 +367,7 @@ fn word<T: std::fmt::Debug>(answer: &T) -> String {
 /// an answer, it is the one that the script for one gives.
 async fn same_as_one_by_one(lab: &Lab, case: usize, befores: &[Before], kind: u8) {
     let ours = token();
-    let names = |set: &str| -> Vec<MutexKeys> {
+    let names = |set: &str| -> Vec<Resource> {
         let name = |number| keys(&format!("{{t{case}}}{set}{number}"));
         (0..befores.len()).map(name).collect()
     };

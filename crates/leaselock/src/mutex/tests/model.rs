@@ -11,7 +11,10 @@ use crate::base::fence::Fence;
 use crate::base::token::{Token, client_of};
 use crate::client::views::*;
 use crate::engine::calls::*;
-use crate::script::keys::MutexKeys;
+use crate::engine::detach::*;
+use crate::engine::grant::*;
+use crate::engine::resource::Resource;
+use crate::mutex::MUTEX;
 
 const ACTORS: usize = 6;
 const CASES: u32 = 2_000;
@@ -228,7 +231,7 @@ impl Model {
 /// The same sequence on a store.
 struct Subject<'a> {
     lab: &'a Lab,
-    keys: MutexKeys,
+    keys: Resource,
     tokens: Vec<Token>,
     highest: Option<Fence>,
     /// The fence of the present grant, once it was seen, and how many were reserved with it.
@@ -330,6 +333,7 @@ impl Subject<'_> {
             Op::Detach(actor) => {
                 let (token, successor) = (&self.tokens[actor], &self.tokens[actor + ACTORS]);
                 let step = Detach {
+                    script: MUTEX.detach.as_ref().unwrap(),
                     keys: &keys,
                     token,
                     successor,

@@ -59,12 +59,7 @@ fn inspect_tells_free_held_and_other() {
             InspectedState::Free
         ));
         let fence = lab.granted(&keys, &holder, &TRY).await;
-        let note = |text| Note {
-            keys: &keys,
-            token: &holder,
-            text,
-            ttl: ttl(60_000),
-        };
+        let note = |text| Note::of(&keys, &holder, text, ttl(60_000)).unwrap();
         lab.ask(&note("month end")).await;
         let InspectedState::Held {
             value,
@@ -93,12 +88,7 @@ fn a_note_is_shown_only_for_the_lease_that_left_it() {
     on_every_engine(async |lab| {
         let (keys, first, second) = (keys("job"), token(), token());
         lab.granted(&keys, &first, &TRY).await;
-        let note = |token, text| Note {
-            keys: &keys,
-            token,
-            text,
-            ttl: ttl(60_000),
-        };
+        let note = |token, text| Note::of(&keys, token, text, ttl(60_000)).unwrap();
         lab.ask(&note(&first, "mine")).await;
         lab.release(&keys, &first).await;
         lab.granted(&keys, &second, &TRY).await;
@@ -236,13 +226,8 @@ fn what_is_no_note_is_not_shown_and_a_long_one_is_cut() {
                 panic!("{}", lab.engine)
             };
             assert_eq!(why.len(), shown, "{}", lab.engine);
-            lab.ask(&Note {
-                keys: &keys,
-                token: &holder,
-                text: "month end",
-                ttl: ttl(60_000),
-            })
-            .await;
+            lab.ask(&Note::of(&keys, &holder, "month end", ttl(60_000)).unwrap())
+                .await;
             lab.meddle(&DELETE, &key, &[]).await;
         }
     });

@@ -6,11 +6,14 @@ use crate::engine::position::*;
 /// Where a waiter stands, and nothing is written.
 async fn position(
     lab: &Lab,
-    keys: &crate::script::keys::MutexKeys,
+    keys: &crate::engine::resource::Resource,
     token: &crate::base::token::Token,
     how: &How<'_>,
 ) -> Option<u64> {
-    match lab.ask(&Position(&acquire(keys, token, how))).await {
+    match lab
+        .ask(&Position::of(&acquire(keys, token, how)).unwrap())
+        .await
+    {
         Stands::At { seen, place } => {
             assert!(
                 seen.holder.is_some() && seen.remaining.is_some(),

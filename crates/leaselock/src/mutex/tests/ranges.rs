@@ -5,7 +5,8 @@ use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::client::views::*;
 use crate::engine::calls::*;
-use crate::script::keys::MutexKeys;
+use crate::engine::grant::*;
+use crate::engine::resource::Resource;
 
 const SHARED: How<'static> = How {
     channel: "here",
@@ -14,21 +15,21 @@ const SHARED: How<'static> = How {
 };
 
 /// What the next acquisition of a token that holds is told: the numbers of its grant.
-async fn numbers(lab: &Lab, keys: &MutexKeys, token: &Token) -> (u64, u64) {
+async fn numbers(lab: &Lab, keys: &Resource, token: &Token) -> (u64, u64) {
     match lab.acquire(keys, token, &SHARED).await {
         Acquired::Granted { fence, range, .. } => (fence.unwrap().get(), range),
         other => panic!("{}: {other:?}", lab.engine),
     }
 }
 
-async fn release(lab: &Lab, keys: &MutexKeys, token: &Token, used: u64) {
+async fn release(lab: &Lab, keys: &Resource, token: &Token, used: u64) {
     let used = Some(Fence::new(used));
     let answer = lab.ask(&Release { keys, token, used }).await;
     assert_eq!(answer, ReleaseAnswer::Released, "{}", lab.engine);
 }
 
 /// A lock that was handed over to a place with 64 numbers.
-async fn handed_over(lab: &Lab, keys: &MutexKeys) -> (Token, u64) {
+async fn handed_over(lab: &Lab, keys: &Resource) -> (Token, u64) {
     let (holder, place) = (token(), token());
     lab.granted(keys, &holder, &TRY).await;
     lab.waiting(keys, &place, &SHARED).await;

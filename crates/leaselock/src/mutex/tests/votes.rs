@@ -8,10 +8,11 @@ use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::engine::ballot::many::*;
 use crate::engine::ballot::*;
-use crate::engine::calls::ReleaseAnswer;
 use crate::engine::calls_many::{Item, Terms};
+use crate::engine::grant::ReleaseAnswer;
+use crate::engine::resource::Resource;
+use crate::mutex::MUTEX;
 use crate::script::Value;
-use crate::script::keys::MutexKeys;
 
 const BEHIND: Duration = Duration::from_secs(15);
 
@@ -24,23 +25,20 @@ fn on_a_server(test: impl AsyncFn(&Lab)) {
     runtime.block_on(test(&lab));
 }
 
-fn item(keys: &MutexKeys, token: &Token) -> Item {
-    Item {
-        keys: keys.clone(),
-        token: token.clone(),
-        terms: terms(true),
-    }
+fn item(keys: &Resource, token: &Token) -> Item {
+    Item::of(keys, token, ttl(30_000), true).unwrap()
 }
 
 fn terms(fencing: bool) -> Terms {
     Terms {
+        scripts: MUTEX.batch.as_ref().unwrap(),
         ttl: ttl(30_000),
         fencing,
     }
 }
 
 impl Lab {
-    async fn vote(&self, keys: &MutexKeys, token: &Token, proposed: u64, caller: &str) -> Voted {
+    async fn vote(&self, keys: &Resource, token: &Token, proposed: u64, caller: &str) -> Voted {
         self.ask(&Vote {
             keys,
             token,
@@ -52,7 +50,7 @@ impl Lab {
         .await
     }
 
-    async fn propose(&self, keys: &MutexKeys, token: &Token, proposed: u64) -> Accepted {
+    async fn propose(&self, keys: &Resource, token: &Token, proposed: u64) -> Accepted {
         let (proposed, behind) = (Fence::new(proposed), BEHIND);
         self.ask(&Accept {
             keys,
@@ -63,7 +61,7 @@ impl Lab {
         .await
     }
 
-    async fn withdraw(&self, keys: &MutexKeys, token: &Token) -> ReleaseAnswer {
+    async fn withdraw(&self, keys: &Resource, token: &Token) -> ReleaseAnswer {
         self.ask(&Withdraw::of(keys, token)).await
     }
 
@@ -89,7 +87,7 @@ impl Lab {
         voted.time_us()
     }
 
-    async fn fence_of(&self, keys: &MutexKeys) -> Option<String> {
+    async fn fence_of(&self, keys: &Resource) -> Option<String> {
         let key = keys.fence().to_string();
         match self.meddle(&GET, &key, &[]).await.first() {
             Some(Value::Bytes(text)) => Some(String::from_utf8(text.clone()).unwrap()),

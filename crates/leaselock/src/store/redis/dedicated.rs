@@ -92,7 +92,10 @@ impl DedicatedConnection {
             }
             _ => self.endpoint.explain(line),
         })?;
-        O::read(&Answer::from_value(answer).map_err(|Malformed| malformed())?)
+        O::read(
+            call.script,
+            &Answer::from_value(answer).map_err(|Malformed| malformed())?,
+        )
     }
 
     async fn send(&mut self, command: &Cmd, within: Duration) -> Result<redis::Value, StoreError> {

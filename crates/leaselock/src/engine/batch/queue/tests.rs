@@ -4,27 +4,22 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::*;
-use crate::base::name::Name;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::Ttl;
 use crate::engine::batch::reply;
 use crate::engine::batch::reply::Pending;
-use crate::engine::calls_many::Terms;
-use crate::script::keys::MutexKeys;
+use crate::engine::resource::Resource;
+use crate::mutex::MUTEX;
 
 fn at(ms: u64) -> Moment {
     Moment::from_nanos(ms * 1_000_000)
 }
 
 fn item(ttl_ms: u64) -> Item {
-    Item {
-        keys: MutexKeys::new("", &Name::new("job").unwrap()).unwrap(),
-        token: Token::random(&ClientId::random().unwrap(), true).unwrap(),
-        terms: Terms {
-            ttl: Ttl::new(Duration::from_millis(ttl_ms)).unwrap(),
-            fencing: true,
-        },
-    }
+    let keys = Resource::at(&MUTEX, "job".into(), None);
+    let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
+    let ttl = Ttl::new(Duration::from_millis(ttl_ms)).unwrap();
+    Item::of(&keys, &token, ttl, true).unwrap()
 }
 
 /// One more request, made at `now_ms`, with a second of time.

@@ -10,7 +10,8 @@ use crate::base::name::Name;
 use crate::base::token::{ClientId, Token};
 use crate::base::ttl::{Drift, Ttl};
 use crate::engine::lease::state::LeaseMachine;
-use crate::script::keys::MutexKeys;
+use crate::engine::resource::Resource;
+use crate::mutex::MUTEX;
 
 fn lease() -> Arc<LeaseRecord> {
     let name = Name::new("job").unwrap();
@@ -20,7 +21,7 @@ fn lease() -> Arc<LeaseRecord> {
     let end = now.plus(Duration::from_secs(1));
     let core = LeaseMachine::granted(now, end, now, ttl, Drift { ppm: 0 }, true, None);
     let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
-    let keys = MutexKeys::new("", &name).unwrap();
+    let keys = Resource::at(&MUTEX, name.shared(), None);
     Arc::new(LeaseRecord::new(name, keys, token, None, None, clock, core))
 }
 

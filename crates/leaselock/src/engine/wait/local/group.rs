@@ -15,8 +15,9 @@ use super::handoff::Handoff;
 use crate::base::clock::Moment;
 use crate::base::error::LostReason;
 use crate::base::ttl::Ttl;
-use crate::engine::calls::Seen;
 use crate::engine::core::Engine;
+use crate::engine::grant::Seen;
+use crate::engine::kind::Kind;
 use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
 use crate::engine::lease::{Lease, PassOn};
@@ -27,6 +28,7 @@ use crate::engine::wait::standing::Standing;
 /// What tasks must have in common to share a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
+    pub(crate) kind: &'static Kind,
     pub(crate) ttl: Ttl,
     pub(crate) priority: i32,
     pub(crate) fencing: bool,
@@ -35,10 +37,11 @@ pub(crate) struct Terms {
 impl Terms {
     /// `None` for whoever stands by itself: a lease that is not renewed ends at a time of its own, a note is about one
     /// task, and copies are counted for each grant.
-    pub(crate) fn of(request: &AcquireRequest, wait: Wait) -> Option<Self> {
+    pub(crate) fn of(kind: &'static Kind, request: &AcquireRequest, wait: Wait) -> Option<Self> {
         let waits = matches!(wait, Wait::Timeout(_) | Wait::Forever);
         let plain = request.renews && request.why.is_none() && request.copies.is_none();
-        (waits && plain).then_some(Terms {
+        (waits && plain && kind.local_hand_over).then_some(Terms {
+            kind,
             ttl: request.ttl,
             priority: request.priority,
             fencing: request.fences,

@@ -8,15 +8,15 @@ use super::group::{LocalGroup, State};
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::base::name::Name;
-use crate::engine::calls::Seen;
 use crate::engine::core::Engine;
+use crate::engine::grant::Seen;
 use crate::engine::request::AcquireRequest;
+use crate::engine::resource::Resource;
 use crate::engine::wait::attempt::{Acquisition, Outcome};
 use crate::engine::wait::node_subscription::NodeSubscription;
 use crate::engine::wait::progress::Progress;
 use crate::engine::wait::schedule;
 use crate::engine::wait::standing::{NEVER_ANSWERED, SHORTEST_REQUEST, Standing, owned};
-use crate::script::keys::MutexKeys;
 
 /// Whoever stands by itself gives its place up at once when it comes round; if it does not, there are two places.
 const CALL_WITHIN: Duration = Duration::from_millis(50);
@@ -83,7 +83,8 @@ impl Driver {
     async fn run(self) {
         while self.wait_until_wanted().await {
             let left = self.party.state().left.take();
-            let keys = MutexKeys::at(Arc::clone(&self.party.key)).behind(self.engine.gate());
+            let lock = Arc::clone(&self.party.key);
+            let keys = Resource::at(self.party.terms.kind, lock, self.engine.gate());
             let request = self.request.clone();
             let acquisition = Acquisition::new(&self.engine, &self.name, keys, request);
             match acquisition {

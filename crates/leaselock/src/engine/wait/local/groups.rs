@@ -119,6 +119,7 @@ mod tests {
     use crate::client::options::Options;
     use crate::engine::request::Wait;
     use crate::engine::wait::local::handoff::Handoff;
+    use crate::mutex::MUTEX;
 
     fn arrive(client: &Client, name: &Name, terms: Terms) -> Arrival {
         let engine = client.engine();
@@ -144,11 +145,8 @@ mod tests {
     async fn a_party_is_used_again_unless_others_had_to_do_with_it() {
         let client = Client::connect("mem:").unwrap();
         let (name, options) = (Name::new("job").unwrap(), Options::default());
-        let terms = Terms::of(
-            &client.state.request(&name, &options).unwrap().1,
-            Wait::Forever,
-        )
-        .unwrap();
+        let (_, request) = client.state.request(&MUTEX, &name, &options).unwrap();
+        let terms = Terms::of(&MUTEX, &request, Wait::Forever).unwrap();
         drop(arrive(&client, &name, terms));
         let first = spare(&client).unwrap();
         drop(arrive(&client, &name, terms));

@@ -3,7 +3,7 @@
 use super::group::Waiter;
 use super::group_task::{Driver, TURN_UNTAKEN, is_over};
 use crate::base::error::{AcquireError, StoreError};
-use crate::engine::calls::Seen;
+use crate::engine::grant::Seen;
 use crate::engine::request::{OnWait, Waiting};
 use crate::engine::wait::progress::Progress;
 use crate::engine::wait::standing::NEVER_ANSWERED;

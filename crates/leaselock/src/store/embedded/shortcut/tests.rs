@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::answer;
-use crate::script::{Answer, Call, Script, script};
+use crate::engine::identity::ANNOUNCE;
+use crate::mutex::MUTEX;
+use crate::script::{Answer, Call, Script};
 use crate::store::embedded::engine;
 use crate::store::embedded::image::{Content, Image, Life};
 use crate::store::embedded::step::{Step, Surroundings};
@@ -147,13 +149,13 @@ fn request(op: &Op, image: &Image) -> Option<Call> {
                 false => String::new(),
             };
             Some(call(
-                script!("mutex/acquire"),
+                MUTEX.acquire.script(false),
                 4,
                 &[&token(*actor), &10_000, &wait],
             ))
         }
         Op::Release { actor, used } => {
-            let script = script!("mutex/release");
+            let script = MUTEX.release.script(false);
             let (token, used) = (token(*actor), used.map(|used| first_fence(image) + used));
             Some(match &used {
                 Some(used) => call(script, 4, &[&token, used]),
@@ -162,11 +164,11 @@ fn request(op: &Op, image: &Image) -> Option<Call> {
         }
         Op::Extend(actor) => {
             let ttl_ms = [10_000, 20_000, 1][actor % 3];
-            Some(call(script!("mutex/extend"), 1, &[&token(*actor), &ttl_ms]))
+            Some(call(&MUTEX.extend, 1, &[&token(*actor), &ttl_ms]))
         }
         Op::Announce { gone } => {
             let about = if *gone { "" } else { "host\n17\nname\n42" };
-            Some(call(script!("client/announce"), 1, &[&about, &4_000]))
+            Some(call(&ANNOUNCE, 1, &[&about, &4_000]))
         }
         Op::Wait(_) | Op::Write { .. } => None,
     }

@@ -60,8 +60,10 @@ impl Crowd {
             fencing: true,
             range: 1,
         };
-        let answer = self.store.run(&Position(&asks).call(), WITHIN).await;
-        match Position::read(&answer.unwrap()).unwrap() {
+        let position = Position::of(&asks).unwrap();
+        let call = position.call();
+        let answer = self.store.run(&call, WITHIN).await.unwrap();
+        match Position::read(call.script, &answer).unwrap() {
             Stands::At { place, .. } => Some(place),
             Stands::Ask => None,
         }

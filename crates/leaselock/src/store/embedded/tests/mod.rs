@@ -6,10 +6,11 @@ use super::EmbeddedStore;
 use super::testing::{Job, Scratch};
 use crate::base::clock::Clock;
 use crate::base::error::StoreError;
-use crate::base::name::Name;
 use crate::base::token::{ClientId, Token};
-use crate::script::keys::MutexKeys;
-use crate::script::{Answer, Call, Script, Value, script};
+use crate::client::views::INSPECT;
+use crate::engine::resource::Resource;
+use crate::mutex::MUTEX;
+use crate::script::{Answer, Call, Script, Value};
 
 mod crashes;
 mod crowds;
@@ -65,8 +66,8 @@ impl Peer {
     }
 }
 
-fn mutex_keys(name: &str) -> MutexKeys {
-    MutexKeys::new("", &Name::new(name).unwrap()).unwrap()
+fn mutex_keys(name: &str) -> Resource {
+    Resource::at(&MUTEX, name.into(), None)
 }
 
 fn call_on(script: &'static Script, name: &str, args: &[&dyn ToString]) -> Call {
@@ -83,12 +84,12 @@ fn call_on(script: &'static Script, name: &str, args: &[&dyn ToString]) -> Call 
 }
 
 fn acquire(name: &str, token: &Token, ttl_ms: u64) -> Call {
-    let script = script!("mutex/acquire");
+    let script = MUTEX.acquire.script(false);
     call_on(script, name, &[&token.secret(), &ttl_ms, &""])
 }
 
 fn enqueue(name: &str, token: &Token, ttl_ms: u64, channel: &str) -> Call {
-    let script = script!("mutex/acquire");
+    let script = MUTEX.acquire.script(false);
     call_on(
         script,
         name,
@@ -97,12 +98,12 @@ fn enqueue(name: &str, token: &Token, ttl_ms: u64, channel: &str) -> Call {
 }
 
 fn release(name: &str, token: &Token) -> Call {
-    call_on(script!("mutex/release"), name, &[&token.secret()])
+    call_on(MUTEX.release.script(false), name, &[&token.secret()])
 }
 
 fn inspect(name: &str) -> Call {
     let keys = mutex_keys(name);
-    let mut call = Call::of(script!("mutex/inspect", reads_only));
+    let mut call = Call::of(&INSPECT);
     call.key(&keys.lock).key(keys.queue());
     call.key(keys.fence()).key(keys.note());
     call

@@ -14,7 +14,8 @@ pub(super) use testkit::{Server, wait_until};
 
 use super::RedisStore;
 use crate::base::error::StoreError;
-use crate::script::{Answer, Call, script};
+use crate::mutex::MUTEX;
+use crate::script::{Answer, Call};
 use crate::store::url::{Target, parse};
 
 /// For steps that take milliseconds, on a machine that is busy with other work.
@@ -42,7 +43,7 @@ fn on_lock(script: &'static crate::script::Script, name: &str) -> Call {
 
 /// Builds a call that acquires the lock for a minute, without waiting.
 pub(super) fn acquire(name: &str) -> Call {
-    let mut call = on_lock(script!("mutex/acquire"), name);
+    let mut call = on_lock(MUTEX.acquire.script(false), name);
     for arg in [TOKEN, "60000", ""] {
         call.arg(arg);
     }
@@ -50,7 +51,7 @@ pub(super) fn acquire(name: &str) -> Call {
 }
 
 pub(super) fn release(name: &str) -> Call {
-    let mut call = on_lock(script!("mutex/release"), name);
+    let mut call = on_lock(MUTEX.release.script(false), name);
     call.arg(TOKEN);
     call
 }

@@ -1,0 +1,52 @@
+//! A lease under another token, so that another process continues it.
+
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+use crate::engine::resource::Resource;
+use crate::script::{Answer, Call, Malformed, Operation, Script};
+
+/// Gives a lease a new proof of ownership. Runs the kind's `detach`.
+#[derive(Debug)]
+pub(crate) struct Detach<'a> {
+    pub(crate) script: &'static Script,
+    pub(crate) keys: &'a Resource,
+    pub(crate) token: &'a Token,
+    pub(crate) successor: &'a Token,
+    pub(crate) ttl: Ttl,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detached {
+    Passed,
+    Expired,
+    Taken,
+}
+
+impl Operation for Detach<'_> {
+    type Reply = Detached;
+
+    fn script(&self) -> &'static Script {
+        self.script
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.keys.lock);
+        call.arg(self.token)
+            .arg(self.successor)
+            .arg(self.ttl.as_ms());
+    }
+
+    fn decode(answer: &Answer) -> Result<Detached, Malformed> {
+        match answer.tag() {
+            "passed" => Ok(Detached::Passed),
+            "expired" => Ok(Detached::Expired),
+            "taken" => Ok(Detached::Taken),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn time_us(answer: &Answer) -> Option<u64> {
+        let lasts = answer.tag() == "passed";
+        answer.number(usize::from(lasts)).ok()
+    }
+}

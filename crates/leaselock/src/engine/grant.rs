@@ -1,0 +1,175 @@
+//! What the scripts of every kind of lock answer, decoded once.
+
+use std::time::Duration;
+
+use crate::base::error::Quarantine;
+use crate::base::fence::Fence;
+use crate::script::{Answer, Malformed};
+
+/// What a request to acquire came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Acquired {
+    Granted {
+        /// The first of `range`.
+        fence: Option<Fence>,
+        range: u64,
+        time_us: u64,
+        /// Somebody is left in line.
+        others: bool,
+    },
+    Waiting {
+        seen: Seen,
+        place: u64,
+    },
+    Busy {
+        seen: Seen,
+    },
+    /// The gate is for leases of at most this length.
+    Disagrees {
+        longest: Duration,
+        time_us: u64,
+    },
+}
+
+impl Acquired {
+    pub(crate) fn decode(answer: &Answer) -> Result<Acquired, Malformed> {
+        match answer.tag() {
+            "fenced" | "unfenced" => {
+                let time_us = answer.number(0)?;
+                let fenced = answer.tag() == "fenced";
+                Ok(Acquired::Granted {
+                    fence: Fence::from_answer(time_us).filter(|_| fenced),
+                    range: 1,
+                    time_us,
+                    others: false,
+                })
+            }
+            "granted" => Ok(Acquired::Granted {
+                fence: Fence::from_answer(answer.number(0)?),
+                range: answer.number(1)?,
+                time_us: answer.number(2)?,
+                others: answer.number(3)? == 1,
+            }),
+            "waiting" => Ok(Acquired::Waiting {
+                seen: seen(answer)?,
+                place: answer.number(3)?,
+            }),
+            "busy" => Ok(Acquired::Busy {
+                seen: seen(answer)?,
+            }),
+            "quarantined" => Ok(Acquired::Busy {
+                seen: Seen {
+                    remaining: Some(Duration::from_millis(answer.number(0)?)),
+                    holder: None,
+                    time_us: answer.number(2)?,
+                    quarantine: Some(Quarantine::from_answer(answer.text(1)?)),
+                },
+            }),
+            "disagrees" => Ok(Acquired::Disagrees {
+                longest: Duration::from_millis(answer.number(0)?),
+                time_us: answer.number(1)?,
+            }),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// What a look tells about the holder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Until the holder's lease ends by itself; `None` when it has no end.
+    pub(crate) remaining: Option<Duration>,
+    /// The holder's client; `None` for a foreign one.
+    pub(crate) holder: Option<String>,
+    pub(crate) time_us: u64,
+    /// Nobody holds it and nobody is granted, for so long as remains.
+    pub(crate) quarantine: Option<Quarantine>,
+}
+
+impl Seen {
+    /// For as long as it likes.
+    pub(crate) fn held_by(client: &str) -> Option<Self> {
+        Some(Seen {
+            remaining: None,
+            holder: Some(client.to_owned()),
+            time_us: 0,
+            quarantine: None,
+        })
+    }
+}
+
+fn seen(answer: &Answer) -> Result<Seen, Malformed> {
+    seen_at(answer, 0, answer.number(2)?)
+}
+
+/// Remaining time and holder, from `at` on.
+pub(crate) fn seen_at(answer: &Answer, at: usize, time_us: u64) -> Result<Seen, Malformed> {
+    let holder = answer.text(at + 1)?;
+    Ok(Seen {
+        remaining: u64::try_from(answer.signed(at)?)
+            .ok()
+            .map(Duration::from_millis),
+        holder: (!holder.is_empty()).then(|| holder.to_owned()),
+        time_us,
+        quarantine: None,
+    })
+}
+
+/// What an extension came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExtendAnswer {
+    Extended { time_us: u64 },
+    Expired,
+    Taken,
+}
+
+impl ExtendAnswer {
+    pub(crate) fn decode(answer: &Answer) -> Result<ExtendAnswer, Malformed> {
+        match answer.tag() {
+            "extended" => Ok(ExtendAnswer::Extended {
+                time_us: answer.number(1)?,
+            }),
+            "expired" => Ok(ExtendAnswer::Expired),
+            "taken" => Ok(ExtendAnswer::Taken),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// What a release came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReleaseAnswer {
+    Released,
+    Expired,
+    Taken,
+}
+
+impl ReleaseAnswer {
+    pub(crate) fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
+        match answer.tag() {
+            "released" => Ok(ReleaseAnswer::Released),
+            "expired" => Ok(ReleaseAnswer::Expired),
+            "taken" => Ok(ReleaseAnswer::Taken),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// What became of an acquisition that was undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cancelled {
+    Left,
+    Released,
+    Absent,
+}
+
+impl Cancelled {
+    pub(crate) fn decode(answer: &Answer) -> Result<Cancelled, Malformed> {
+        match answer.tag() {
+            "left" => Ok(Cancelled::Left),
+            "released" => Ok(Cancelled::Released),
+            "absent" => Ok(Cancelled::Absent),
+            _ => Err(Malformed),
+        }
+    }
+}

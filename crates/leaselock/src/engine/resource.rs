@@ -1,0 +1,49 @@
+//! What is locked: the kind, and the keys of one name.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::kind::Kind;
+use crate::script::Call;
+use crate::script::keys::LockKeys;
+use crate::script::quarantine_key::QuarantineKey;
+
+/// The lock of one name. Every lease stores this value.
+#[derive(Debug, Clone)]
+pub(crate) struct Resource {
+    pub(crate) kind: &'static Kind,
+    keys: LockKeys,
+}
+
+impl Resource {
+    pub(crate) fn new(kind: &'static Kind, keys: LockKeys) -> Self {
+        Resource { kind, keys }
+    }
+
+    /// Creates the lock of this kind at this key.
+    pub(crate) fn at(
+        kind: &'static Kind,
+        lock: Arc<str>,
+        gate: Option<&Arc<QuarantineKey>>,
+    ) -> Self {
+        Resource::new(kind, LockKeys::at(lock).behind(gate))
+    }
+
+    /// Writes the keys that `acquire`, `release` and `cancel` take: the lock, those beside it, and in strict mode the
+    /// quarantine key.
+    pub(crate) fn write_keys(&self, call: &mut Call) {
+        call.key(&self.lock);
+        call.keys(self.kind.side_keys.iter().map(|side| self.beside(side)));
+        if let Some(gate) = &self.gate {
+            call.key(&*gate.key_for(&self.lock));
+        }
+    }
+}
+
+impl Deref for Resource {
+    type Target = LockKeys;
+
+    fn deref(&self) -> &LockKeys {
+        &self.keys
+    }
+}
