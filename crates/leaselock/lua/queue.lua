@@ -139,3 +139,20 @@ local function queue_add(queue, waiters, member, score)
   redis.call('ZADD', queue, score, member)
   queue_keep(queue, waiters)
 end
+
+-- Writes: joins the queue, or marks the waiter as alive: a known token keeps its `ticket` and with it its position.
+-- `member` is its entry so far, or nil. Returns the new entry.
+local function queue_join(queue, waiters, token, member, wait, now_us)
+  local TICKET_END, ZEROS = 16, '0000000000000000'
+  local score = queue_score(string.match(wait, '^(-?%d+) '))
+  local ticket = member and string.sub(member, 1, TICKET_END)
+  if not ticket then
+    local last = redis.call('ZREVRANGEBYSCORE', queue, score, score, 'LIMIT', '0', '1')[1]
+    local after = last and tonumber(string.sub(last, 1, TICKET_END)) + 1 or 0
+    ticket = string.sub(ZEROS .. whole(math.max(after, now_us)), -TICKET_END)
+  end
+  if member then redis.call('ZREM', queue, member) end
+  member = ticket .. token .. string.sub(ZEROS .. whole(now_us), -TICKET_END) .. ' ' .. wait
+  queue_add(queue, waiters, member, score)
+  return member
+end

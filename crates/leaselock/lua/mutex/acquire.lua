@@ -115,11 +115,8 @@ end
 
 --#include prelude fence queue mutex/grant
 local now_us = clock_of(time)
-local priority, range, waits, fenced = '0', '1', wait ~= '', is_fenced(token)
-if waits then
-  priority, range = string.match(wait, '^(-?%d+) %d+ (%d+) ')
-end
-local score = queue_score(priority)
+local range, waits, fenced = '1', wait ~= '', is_fenced(token)
+if waits then range = string.match(wait, '^%-?%d+ %d+ (%d+) ') end
 held = redis.call('GET', lock)
 
 if held == token then
@@ -143,19 +140,8 @@ local _, last_fence = 0, 0
 if not held then _, last_fence = fence_read(fence) end
 if fenced and not last_fence then return fence_damaged(fence) end
 
--- Joins the queue, or renews the entry: a known token keeps its `ticket` and with it its position. This precedes the
--- choice of the next waiter, so that a higher priority counts at once.
-if waits and (held or length > 0) then
-  local ticket = member and string.sub(member, 1, TICKET_END)
-  if not ticket then
-    local behind = length > 0 and redis.call('ZREVRANGEBYSCORE', queue, score, score, 'LIMIT', '0', '1')[1]
-    local after = behind and tonumber(string.sub(behind, 1, TICKET_END)) + 1 or 0
-    ticket = string.sub('0000000000000000' .. whole(math.max(after, now_us)), -16)
-  end
-  if member then redis.call('ZREM', queue, member) end
-  member = ticket .. token .. string.sub('0000000000000000' .. now, -16) .. ' ' .. wait
-  queue_add(queue, waiters, member, score)
-end
+-- Joins the queue before the next waiter is chosen, so that a higher priority counts at once.
+if waits and (held or length > 0) then member = queue_join(queue, waiters, token, member, wait, now_us) end
 
 if held then return { 'waiting', redis.call('PTTL', lock), client_of(held), now, redis.call('ZRANK', queue, member) + 1 } end
 
