@@ -4,10 +4,10 @@ use std::sync::OnceLock;
 
 use crate::KINDS;
 use crate::base::error::StoreError;
-use crate::client::Client;
 use crate::client::builder::ClientBuilder;
-use crate::client::quorum::QuorumBuilder;
-use crate::client::views;
+use crate::client::handle::on_every_client;
+use crate::client::quorum::{Quorum, QuorumBuilder};
+use crate::client::{AnyClient, Client, views};
 use crate::engine::core::OPERATOR_WITHIN;
 use crate::engine::{ballot, gate, identity};
 use crate::interop::protocol;
@@ -35,24 +35,26 @@ fn library() -> &'static Library {
     LIBRARY.get_or_init(|| Library::of(&scripts().collect::<Vec<_>>()))
 }
 
-impl Client {
-    /// Loads all scripts as functions onto the server, or onto every primary of a cluster.
+on_every_client! {
+    /// Loads all scripts as functions onto the server, every primary of a cluster, or every node of a quorum.
     ///
     /// For clients that were built with [`functions`](crate::ClientBuilder::functions). Replicas get them from their
     /// primary. Each version of leaselock has a library of its own: it leaves others as they are, and does nothing when
     /// its own is there. The user needs the right to `FUNCTION LOAD`.
     ///
     /// # Cancel safety
-    /// When dropped, it may have happened; repeating it does no harm.
+    /// When dropped, it may have happened, on some of several servers only; repeating it does no harm.
     ///
     /// # Errors
     /// [`StoreError`] of the kind `Unsupported` when the store has no functions (Redis before 7, a folder), `Forbidden`
     /// when the user may not load them. Of several servers it names each that failed; the others have them.
     pub async fn load_functions(&self) -> Result<LoadedFunctions, StoreError> {
-        let store = &self.engine().store;
+        let store = &self.state.engine.store;
         store.load_functions(library(), OPERATOR_WITHIN).await
     }
+}
 
+impl Client {
     /// Returns what [`load_functions`](Client::load_functions) loads, to load it by other means.
     ///
     /// `FUNCTION LOAD` takes it as it is.
@@ -68,7 +70,7 @@ impl ClientBuilder {
     /// Redis 7 or later, or Valkey, at a URL. Where the functions of this version are missing, each operation says so,
     /// and names the server.
     pub fn functions(mut self, on: bool) -> Self {
-        self.functions = on.then(library);
+        self.settings.functions = on.then(library);
         self
     }
 }
@@ -79,7 +81,7 @@ impl QuorumBuilder {
     /// See [`Quorum::load_functions`](crate::Quorum::load_functions); `false` by default. A node without them has no
     /// vote.
     pub fn functions(mut self, on: bool) -> Self {
-        self.functions = on.then(library);
+        self.settings.functions = on.then(library);
         self
     }
 }

@@ -57,7 +57,7 @@ pub use crate::client::inspect::{BreakOptions, BreakOutcome, Holder, Holding, In
 pub use crate::client::options::{DEFAULT_DRIFT_PPM, Options};
 #[cfg(feature = "redis")]
 pub use crate::client::quorum::{DEFAULT_LONGEST_TTL, Quorum, QuorumBuilder};
-pub use crate::client::{Client, CloseReport, Stats};
+pub use crate::client::{AnyClient, Client, CloseReport, Stats};
 pub use crate::engine::gate::StrictStatus;
 pub use crate::engine::identity::Process;
 pub use crate::engine::lease::loss::LossWatch;

@@ -1,21 +1,41 @@
 //! The client: one store, one identity, one background thread.
 
-use std::fmt;
 use std::sync::Arc;
 
-use super::state::ClientState;
+#[cfg(feature = "redis")]
+use super::quorum::Quorum;
+use super::state::{ClientState, CloseReport};
 use crate::base::error::StoreError;
-use crate::engine::core::{Engine, OPERATOR_WITHIN};
+use crate::engine::core::Engine;
 use crate::engine::lease::LeaseView;
-use crate::store::report;
 use crate::store::report::Report;
 
 /// A connection to a store, under one identity. Cheap to clone; clones share everything.
 ///
 /// Building one touches no network, so it does not fail because a server is down; the first operation says so.
 /// The async methods need a tokio runtime with I/O and time; `leaselock::blocking` needs none.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Client {
+    pub(crate) state: Arc<ClientState>,
+}
+
+/// A [`Client`] or a [`Quorum`](crate::Quorum), with the methods that both have.
+///
+/// For programs whose configuration names one store or several.
+///
+/// ```
+/// use leaselock::{AnyClient, Client, InvalidInput, Quorum};
+///
+/// fn connect(urls: &[String]) -> Result<AnyClient, InvalidInput> {
+///     match urls {
+///         [url] => Client::connect(url).map(AnyClient::from),
+///         several => Quorum::connect(several).map(AnyClient::from),
+///     }
+/// }
+/// # assert!(connect(&["mem:".to_owned()]).is_ok());
+/// ```
+#[derive(Debug, Clone)]
+pub struct AnyClient {
     pub(crate) state: Arc<ClientState>,
 }
 
@@ -32,14 +52,54 @@ pub struct Stats {
     pub last_clock_jump_ms: Option<i64>,
 }
 
-/// What remained to be cleaned up when a client was closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CloseReport {
-    /// Leases and queue entries whose release in the background was confirmed.
-    pub released: usize,
-    /// Those whose release was not confirmed; they end by themselves at their ttl.
-    pub unconfirmed: usize,
+/// Writes methods that all clients have, once for each type of client. Whoever calls it imports these types.
+macro_rules! on_every_client {
+    ($($methods:tt)*) => {
+        impl Client { $($methods)* }
+        #[cfg(feature = "redis")]
+        impl Quorum { $($methods)* }
+        impl AnyClient { $($methods)* }
+    };
+}
+pub(crate) use on_every_client;
+
+on_every_client! {
+    /// Returns this client's id, as others see it. Not a secret.
+    pub fn id(&self) -> &str {
+        self.state.engine.id.as_str()
+    }
+
+    /// Names the store, for messages and logs: the URLs without user and password, or the folder.
+    pub fn store(&self) -> String {
+        self.state.engine.store.describe()
+    }
+
+    /// Lists the leases that this client holds, oldest first.
+    pub fn held(&self) -> Vec<LeaseView> {
+        self.state.held()
+    }
+
+    /// Examines the store, and states what the set-up can promise and what it cannot.
+    ///
+    /// Version, persistence, eviction, role, clock, file system, and whether each is fit for locks. For Sentinels:
+    /// whether they can choose another primary, and whether leases of the default ttl would outlive that. For a quorum:
+    /// all of it for every node, and whether each votes and is a server of its own. Jumps of the store's clock that this
+    /// client has seen are reported too.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store does not reply. A node of a quorum that does not reply is a finding; it is an
+    /// error when none does.
+    pub async fn doctor(&self) -> Result<Report, StoreError> {
+        self.state.doctor().await
+    }
+
+    /// Finishes the cleanup of dropped leases and cancelled acquisitions, in a few seconds at most.
+    ///
+    /// New acquisitions are refused from here on; leases that are held stay held. What nodes of a quorum that are down
+    /// have not confirmed ends there by itself at its ttl.
+    pub async fn close(&self) -> CloseReport {
+        self.state.close().await
+    }
 }
 
 impl Client {
@@ -47,81 +107,11 @@ impl Client {
         &self.state.engine
     }
 
-    /// Returns this client's id, as others see it. Not a secret.
-    pub fn id(&self) -> &str {
-        self.engine().id.as_str()
-    }
-
-    /// Names the store, for messages and logs: the URL without user and password, or the folder.
-    pub fn store(&self) -> String {
-        self.engine().store.describe()
-    }
-
-    /// Lists the leases that this client holds, oldest first.
-    pub fn held(&self) -> Vec<LeaseView> {
-        let kept = self
-            .engine()
-            .started()
-            .map(|background| background.keeper.held())
-            .unwrap_or_default();
-        kept.into_iter()
-            .map(LeaseView::new)
-            .filter(LeaseView::is_held)
-            .collect()
-    }
-
-    /// Examines the store, and states what the set-up can promise and what it cannot.
-    ///
-    /// Version, persistence, eviction, role, clock, file system, and whether each is fit for locks. For Sentinels:
-    /// whether they can choose another primary, and whether leases of the default ttl would outlive that. Jumps of the
-    /// store's clock that this client has seen are reported too.
-    ///
-    /// # Errors
-    /// [`StoreError`] when the store does not reply.
-    pub async fn doctor(&self) -> Result<Report, StoreError> {
-        let mut report = self.engine().store.examine(OPERATOR_WITHIN).await?;
-        let ttl = self.state.defaults.length();
-        self.engine()
-            .store
-            .examine_sentinels(&mut report, ttl)
-            .await;
-        report.checks.extend(report::clock_jumps(
-            self.engine().skew.jumps(),
-            self.engine().skew.last_ms(),
-        ));
-        Ok(report)
-    }
-
     /// Returns what this client has come across since it was built.
     pub fn stats(&self) -> Stats {
         Stats {
             clock_jumps: self.engine().skew.jumps(),
             last_clock_jump_ms: self.engine().skew.last_ms(),
-        }
-    }
-
-    /// Finishes the cleanup of dropped leases and cancelled acquisitions, in a few seconds at most.
-    ///
-    /// New acquisitions are refused from here on; leases that are held stay held.
-    pub async fn close(&self) -> CloseReport {
-        self.engine().close();
-        let Some(background) = self.engine().started() else {
-            return CloseReport {
-                released: 0,
-                unconfirmed: 0,
-            };
-        };
-        let (released, unconfirmed) = background
-            .cleanup
-            .drained(&self.engine().clock, OPERATOR_WITHIN)
-            .await;
-        self.engine().store.is_clean(OPERATOR_WITHIN).await;
-        if self.held().is_empty() {
-            self.engine().take_record_back().await;
-        }
-        CloseReport {
-            released,
-            unconfirmed,
         }
     }
 
@@ -134,11 +124,26 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("id", &self.engine().id.as_str())
-            .field("store", &self.engine().store.describe())
-            .finish_non_exhaustive()
+impl AnyClient {
+    /// As [`Client::session_descriptor`]; `None` for a quorum.
+    pub fn session_descriptor(&self) -> Option<std::os::fd::OwnedFd> {
+        self.state.engine.store.session_descriptor()
+    }
+}
+
+impl From<Client> for AnyClient {
+    fn from(client: Client) -> Self {
+        AnyClient {
+            state: client.state,
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl From<Quorum> for AnyClient {
+    fn from(quorum: Quorum) -> Self {
+        AnyClient {
+            state: quorum.state,
+        }
     }
 }

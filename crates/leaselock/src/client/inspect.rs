@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handle::Client;
+use super::handle::{AnyClient, Client, on_every_client};
+#[cfg(feature = "redis")]
+use super::quorum::Quorum;
 use super::views::{Break, Broke, Inspect, InspectedState, Survey};
 use crate::base::error::{BreakError, InspectError, StoreError};
 use crate::base::fence::Fence;
@@ -178,18 +180,41 @@ impl People<'_> {
     }
 }
 
-impl Client {
+on_every_client! {
     /// Shows which client holds a name, why, since when, and which clients wait for it.
+    ///
+    /// On a quorum, the holder is the client with the votes of a majority. A quorum has no queue and shows no waiters.
     ///
     /// # Cancel safety
     /// Safe: the call only reads.
     ///
     /// # Errors
-    /// [`InspectError`] when the name is bad or the store does not reply.
+    /// [`InspectError`] when the name is bad or the store, or a majority, does not reply.
     pub async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
-        inspect(self.engine(), &Name::new(name)?).await
+        inspect(&self.state.engine, &Name::new(name)?).await
     }
 
+    /// Takes a lock away from its holder, as an operator; on a quorum on every node that replies.
+    ///
+    /// The next waiter in the queue gets it in the same step. On a quorum no waiter is woken, and waiters poll after
+    /// five seconds at most. The holder learns of the break at its next renewal and may act until then: only fencing
+    /// protects against that.
+    ///
+    /// # Cancel safety
+    /// When dropped, it may have happened, on a quorum possibly on some nodes only.
+    ///
+    /// # Errors
+    /// [`BreakError`] says why nothing was broken.
+    pub async fn break_lease(
+        &self,
+        name: &str,
+        terms: BreakOptions,
+    ) -> Result<BreakOutcome, BreakError> {
+        break_lease(&self.state.engine, &Name::new(name)?, terms).await
+    }
+}
+
+impl Client {
     /// Lists every held lock of leaselock that matches a glob pattern, in no order.
     ///
     /// The pattern knows `*`, `?` and `[…]`. Locks of other libraries cannot be told from other keys; ask
@@ -204,24 +229,6 @@ impl Client {
     /// [`InspectError`] when the store does not reply.
     pub async fn list(&self, pattern: &str) -> Result<Vec<Inspection>, InspectError> {
         list(self.engine(), pattern).await
-    }
-
-    /// Takes a lock away from its holder, as an operator.
-    ///
-    /// The next waiter in the queue gets it in the same step. The holder learns of the break at its next renewal and
-    /// may act until then: only fencing protects against that.
-    ///
-    /// # Cancel safety
-    /// When dropped, it may have happened.
-    ///
-    /// # Errors
-    /// [`BreakError`] says why nothing was broken.
-    pub async fn break_lease(
-        &self,
-        name: &str,
-        terms: BreakOptions,
-    ) -> Result<BreakOutcome, BreakError> {
-        break_lease(self.engine(), &Name::new(name)?, terms).await
     }
 }
 

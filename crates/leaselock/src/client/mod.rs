@@ -8,6 +8,7 @@ pub(crate) mod look;
 pub(crate) mod options;
 #[cfg(feature = "redis")]
 pub(crate) mod quorum;
+pub(crate) mod settings;
 pub(crate) mod state;
 mod strict;
 mod target;
@@ -15,4 +16,5 @@ mod target;
 mod verdicts;
 pub(crate) mod views;
 
-pub use self::handle::{Client, CloseReport, Stats};
+pub use self::handle::{AnyClient, Client, Stats};
+pub use self::state::CloseReport;

@@ -1,18 +1,22 @@
 //! State that clones of a client share, and the checks before a request is sent.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::options::Options;
-use crate::base::error::InvalidInput;
+use crate::base::error::{InvalidInput, StoreError};
 use crate::base::name::Name;
-use crate::engine::core::Engine;
+use crate::engine::core::{Engine, OPERATOR_WITHIN};
 use crate::engine::kind::Kind;
+use crate::engine::lease::LeaseView;
 use crate::engine::request::AcquireRequest;
 use crate::engine::resource::Resource;
 use crate::engine::wait::local::groups::LocalGroups;
 use crate::interop::protocol::custom::Custom;
 use crate::interop::protocol::supported::check_supported;
 use crate::script::keys;
+use crate::store::report;
+use crate::store::report::Report;
 
 pub(crate) struct ClientState {
     pub(crate) engine: Arc<Engine>,
@@ -20,7 +24,52 @@ pub(crate) struct ClientState {
     pub(crate) defaults: Options,
 }
 
+/// What remained to be cleaned up when a client was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CloseReport {
+    /// Leases and queue entries whose release in the background was confirmed.
+    pub released: usize,
+    /// Those whose release was not confirmed; they end by themselves at their ttl.
+    pub unconfirmed: usize,
+}
+
 impl ClientState {
+    pub(super) fn held(&self) -> Vec<LeaseView> {
+        let started = self.engine.started();
+        let kept = started.map(|background| background.keeper.held());
+        let views = kept.unwrap_or_default().into_iter().map(LeaseView::new);
+        views.filter(LeaseView::is_held).collect()
+    }
+
+    pub(super) async fn doctor(&self) -> Result<Report, StoreError> {
+        let (store, skew) = (&self.engine.store, &self.engine.skew);
+        let mut report = store.examine(OPERATOR_WITHIN).await?;
+        let ttl = self.defaults.length();
+        store.examine_sentinels(&mut report, ttl).await;
+        let jumps = report::clock_jumps(skew.jumps(), skew.last_ms());
+        report.checks.extend(jumps);
+        Ok(report)
+    }
+
+    pub(super) async fn close(&self) -> CloseReport {
+        let engine = &self.engine;
+        engine.close();
+        let (mut released, mut unconfirmed) = (0, 0);
+        if let Some(background) = engine.started() {
+            let drained = background.cleanup.drained(&engine.clock, OPERATOR_WITHIN);
+            (released, unconfirmed) = drained.await;
+            engine.store.is_clean(OPERATOR_WITHIN).await;
+            if self.held().is_empty() {
+                engine.take_record_back().await;
+            }
+        }
+        CloseReport {
+            released,
+            unconfirmed,
+        }
+    }
+
     /// Checks an acquisition, and returns its keys and its request.
     pub(crate) fn request(
         &self,
@@ -73,4 +122,13 @@ fn check_kind(kind: &'static Kind, engine: &Engine, options: &Options) -> Result
         return refused("a quorum");
     }
     Ok(())
+}
+
+impl fmt::Debug for ClientState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientState")
+            .field("id", &self.engine.id.as_str())
+            .field("store", &self.engine.store.describe())
+            .finish_non_exhaustive()
+    }
 }

@@ -14,21 +14,20 @@ impl ClientBuilder {
     pub(super) fn store(&self, id: &ClientId) -> Result<Executor, InvalidInput> {
         match &self.source {
             Source::Url(url) => {
-                let target = self.secured(self.hardened(url::parse(url)?)?)?;
+                let target = url::parse(url).map_err(|wrong| refused(url, wrong))?;
+                let target = self.secured(self.hardened(target)?)?;
                 self.store_at(target, id).map(Executor::One)
             }
             #[cfg(feature = "redis")]
-            Source::Store(Ok(_)) if self.functions.is_some() => Err(functions_need_a_url()),
+            Source::Store(Ok(_)) if self.settings.functions.is_some() => Err(functions_need_a_url()),
             #[cfg(feature = "tls")]
-            Source::Store(Ok(_)) if self.tls.is_some() => Err(InvalidInput::new(
+            Source::Store(Ok(_)) if self.settings.tls.is_some() => Err(InvalidInput::new(
                 "a client or connection that is handed in has TLS settings of its own: use a rediss:// URL".to_owned(),
             )),
             #[cfg(feature = "redis")]
             Source::Store(Ok(store)) => Ok(Executor::One(Store::Redis((**store).clone()))),
             #[cfg(feature = "redis")]
             Source::Store(Err(unusable)) => Err(unusable.clone()),
-            #[cfg(feature = "redis")]
-            Source::Quorum(quorum) => Ok(Executor::Majority(quorum.clone())),
         }
     }
 
@@ -36,14 +35,14 @@ impl ClientBuilder {
     #[cfg(feature = "redis")]
     fn hardened(&self, mut target: Target) -> Result<Target, InvalidInput> {
         match &mut target {
-            _ if self.functions.is_none() => Ok(target),
+            _ if self.settings.functions.is_none() => Ok(target),
             Target::Redis(server) => {
-                server.functions = self.functions;
+                server.functions = self.settings.functions;
                 Ok(target)
             }
             Target::Cluster(nodes) => {
                 for node in nodes {
-                    node.functions = self.functions;
+                    node.functions = self.settings.functions;
                 }
                 Ok(target)
             }
@@ -59,7 +58,7 @@ impl ClientBuilder {
     /// The target with the options for TLS, which only one with TLS may have.
     #[cfg(feature = "tls")]
     fn secured(&self, mut target: Target) -> Result<Target, InvalidInput> {
-        let Some(options) = &self.tls else {
+        let Some(options) = &self.settings.tls else {
             return Ok(target);
         };
         match &mut target {
@@ -95,7 +94,7 @@ impl ClientBuilder {
             )),
             #[cfg(feature = "embedded")]
             Target::Folder(folder) => {
-                let clock = self.clock.clone();
+                let clock = self.settings.clock.clone();
                 Ok(Store::Embedded(match folder {
                     Some(folder) => EmbeddedStore::folder(&folder, clock, id, self.session),
                     None => EmbeddedStore::default_folder(clock, id, self.session),
@@ -104,7 +103,7 @@ impl ClientBuilder {
             #[cfg(feature = "embedded")]
             Target::Memory(name) => Ok(Store::Embedded(EmbeddedStore::memory(
                 &name,
-                self.clock.clone(),
+                self.settings.clock.clone(),
             ))),
             #[cfg(not(all(feature = "redis", feature = "embedded")))]
             missing => Err(InvalidInput::new(missing.not_built_in())),
@@ -117,4 +116,97 @@ fn functions_need_a_url() -> InvalidInput {
     InvalidInput::new(
         "functions are called on servers that are named by a redis:// URL, and this is another store".to_owned(),
     )
+}
+
+/// Returns what to do in place of what was refused, when the text names several servers. It repeats no part of it.
+#[cfg(feature = "redis")]
+fn refused(url: &str, wrong: InvalidInput) -> InvalidInput {
+    if names_several_servers(url) {
+        InvalidInput::new(SEVERAL_SERVERS.to_owned())
+    } else {
+        wrong
+    }
+}
+
+#[cfg(not(feature = "redis"))]
+fn refused(_url: &str, wrong: InvalidInput) -> InvalidInput {
+    wrong
+}
+
+#[cfg(feature = "redis")]
+const SEVERAL_SERVERS: &str = "several servers are no URL of one store: for locks on a majority of them use \
+    Quorum::connect([\"redis://one\", \"redis://two\", \"redis://three\"]); redis+cluster:// names nodes of a cluster, \
+    and redis+sentinel:// names Sentinels";
+
+/// True for URLs in one list, for hosts in one URL of one server, and for a scheme that is called after a quorum.
+#[cfg(feature = "redis")]
+fn names_several_servers(url: &str) -> bool {
+    let url = url.trim();
+    let Some((scheme, rest)) = url.split_once("://") else {
+        let (scheme, _) = url.split_once(':').unwrap_or(("", url));
+        return is_of_a_quorum(scheme);
+    };
+    let hosts = rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts); // a password may have any of these
+    let is_between = |c: char| c == ',' || c == ';' || c == '|' || c.is_whitespace();
+    let is_one_server = matches!(scheme, "redis" | "rediss");
+    let is_list = rest
+        .split(is_between)
+        .skip(1)
+        .any(|part| part.contains("://"));
+    is_list || is_one_server && hosts.contains(is_between) || is_of_a_quorum(scheme)
+}
+
+#[cfg(feature = "redis")]
+fn is_of_a_quorum(scheme: &str) -> bool {
+    let names = ["quorum", "redlock", "majority"];
+    names.iter().any(|name| scheme.contains(name))
+}
+
+#[cfg(all(test, feature = "redis"))]
+mod tests {
+    use super::*;
+    use crate::client::handle::Client;
+
+    #[test]
+    fn several_servers_in_one_url_are_refused_with_what_makes_a_quorum_of_them() {
+        for several in [
+            "redis://a redis://b redis://c",
+            "redis://a,redis://b,redis://c",
+            "redis://a, redis://b, redis://c",
+            "redis://a;redis://b",
+            "redis://a\nredis://b\n",
+            "redis://a:6379,b:6379,c:6379",
+            "redis://user:secret@a,b,c/0",
+            "redis://:secret@a redis://:secret@b",
+            "rediss://a b c",
+            "quorum:redis://a,redis://b",
+            "quorum://a,b,c",
+            "redis+quorum://a,b,c",
+            "redlock:a,b,c",
+        ] {
+            let refusal = Client::connect(several).unwrap_err().to_string();
+            assert!(
+                refusal.contains("Quorum::connect([") && !refusal.contains("secret"),
+                "{several}: {refusal}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_url_of_one_store_keeps_the_reason_for_which_it_is_refused() {
+        for one in [
+            "redis://a/b",
+            "redis://:se cret@a",
+            "redis+cluster://a,b,/",
+            "localhost:6379",
+            "mem:a,b",
+            "",
+        ] {
+            let refusal = Client::connect(one).unwrap_err().to_string();
+            assert!(!refusal.contains("Quorum::"), "{one}: {refusal}");
+        }
+        for good in ["redis://:se,cret@a", "redis+cluster://a,b,c"] {
+            assert!(Client::connect(good).is_ok(), "{good}");
+        }
+    }
 }

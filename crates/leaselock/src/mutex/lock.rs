@@ -8,14 +8,15 @@ use std::time::Duration;
 use super::kind::MUTEX;
 use crate::base::error::{AcquireError, InspectError, InvalidInput, Lost, ReleaseError};
 use crate::base::name::Name;
-use crate::client::Client;
 use crate::client::detached::{DetachedLease, Handle};
+use crate::client::handle::on_every_client;
 use crate::client::inspect::{Holder, Holding};
 use crate::client::look::look;
 use crate::client::options::{Options, setters};
 #[cfg(feature = "redis")]
 use crate::client::quorum::Quorum;
 use crate::client::state::ClientState;
+use crate::client::{AnyClient, Client};
 use crate::engine::lease::{Lease, LeaseView};
 use crate::engine::request::Wait;
 use crate::engine::wait::attempt::Acquisition;
@@ -55,7 +56,7 @@ pub enum RunError {
     Lost(#[from] Lost),
 }
 
-impl Client {
+on_every_client! {
     /// The lock of this name, with the client's default options. A bad name is reported by the first operation.
     pub fn mutex(&self, name: impl Into<String>) -> Mutex {
         let state = Arc::clone(&self.state);
@@ -63,17 +64,9 @@ impl Client {
         Mutex::new(state, name.into(), options)
     }
 
-    /// Continues a lease that another process has detached.
+    /// Continues a lease that another process has detached. A quorum continues one of a quorum of the same servers.
     pub fn attach(&self, handle: Handle) -> DetachedLease {
-        DetachedLease::new(Arc::clone(self.engine()), &MUTEX, handle)
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Quorum {
-    /// The lock of this name, with the quorum's default options. A bad name is reported by the first operation.
-    pub fn mutex(&self, name: impl Into<String>) -> Mutex {
-        self.client.mutex(name)
+        DetachedLease::new(Arc::clone(&self.state.engine), &MUTEX, handle)
     }
 }
 

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use super::handle::Quorum;
 use crate::base::error::InvalidInput;
-use crate::base::ttl::{Drift, TTL_MAX, TTL_MIN};
-use crate::client::Client;
-use crate::client::builder::ClientBuilder;
-use crate::client::options::{DEFAULT_DRIFT_PPM, Options};
+use crate::base::ttl::{TTL_MAX, TTL_MIN};
+use crate::client::options::Options;
+use crate::client::settings;
+use crate::client::settings::{Settings, common_setters};
+use crate::engine::limits;
+use crate::quorum::executor::Executor;
 use crate::quorum::group::QuorumStore;
 use crate::quorum::member::Terms;
-use crate::script::library::Library;
 use crate::store::redis::RedisStore;
 use crate::store::url;
 use crate::store::url::{RedisUrl, Target};
@@ -27,14 +28,10 @@ const NODES_MAX: usize = 21;
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct QuorumBuilder {
     urls: Vec<String>,
-    client: ClientBuilder,
-    drift_ppm: u32,
     node_timeout: Duration,
     longest: Duration,
     delayed_restart: bool,
-    pub(crate) functions: Option<&'static Library>,
-    #[cfg(feature = "tls")]
-    tls: Option<crate::store::redis::TlsOptions>,
+    pub(crate) settings: Settings,
 }
 
 impl Quorum {
@@ -52,52 +49,18 @@ impl Quorum {
 
     /// Returns a builder, for a quorum with options of its own.
     pub fn builder(urls: impl IntoIterator<Item = impl Into<String>>) -> QuorumBuilder {
-        QuorumBuilder::new(urls.into_iter().map(Into::into).collect())
+        QuorumBuilder {
+            urls: urls.into_iter().map(Into::into).collect(),
+            node_timeout: NODE_TIMEOUT,
+            longest: DEFAULT_LONGEST_TTL,
+            delayed_restart: true,
+            settings: Settings::default(),
+        }
     }
 }
 
 impl QuorumBuilder {
-    pub(super) fn new(urls: Vec<String>) -> Self {
-        QuorumBuilder {
-            urls,
-            client: Client::builder(),
-            drift_ppm: DEFAULT_DRIFT_PPM,
-            node_timeout: NODE_TIMEOUT,
-            longest: DEFAULT_LONGEST_TTL,
-            delayed_restart: true,
-            functions: None,
-            #[cfg(feature = "tls")]
-            tls: None,
-        }
-    }
-
-    /// Sets what precedes every name; empty by default. All clients that share a lock use the same prefix.
-    pub fn prefix(mut self, prefix: &str) -> Self {
-        self.client = self.client.prefix(prefix);
-        self
-    }
-
-    /// Sets the options of every lock that does not set its own.
-    pub fn defaults(mut self, options: Options) -> Self {
-        self.client = self.client.defaults(options);
-        self
-    }
-
-    /// Sets how far the clocks of this machine and the servers may drift apart.
-    ///
-    /// In millionths; 10 000 (1 %) by default.
-    pub fn drift_ppm(mut self, drift: u32) -> Self {
-        self.drift_ppm = drift;
-        self
-    }
-
-    /// Sets how long one request to all nodes may take.
-    ///
-    /// A second by default, or a quarter of the ttl when that is less.
-    pub fn request_timeout(mut self, longest: Duration) -> Self {
-        self.client = self.client.request_timeout(longest);
-        self
-    }
+    common_setters!();
 
     /// Sets how long one node may take, connecting included.
     ///
@@ -128,31 +91,46 @@ impl QuorumBuilder {
         self
     }
 
-    /// Sets what TLS connections to the nodes trust and present; all nodes then have `rediss://` URLs.
-    #[cfg(feature = "tls")]
-    pub fn tls(mut self, options: crate::store::redis::TlsOptions) -> Self {
-        self.tls = Some(options);
-        self
-    }
-
-    /// Sets the name of this process in `inspect`; the program's file name by default. Not a secret.
-    pub fn process_name(mut self, name: &str) -> Self {
-        self.client = self.client.process_name(name);
-        self
-    }
-
     /// Builds the quorum.
     ///
     /// # Errors
     /// [`InvalidInput`]: an option or a URL is not well-formed, or the nodes are too few, an even number, or not
     /// different. A server that is down is not an error here.
-    pub fn build(self) -> Result<Quorum, InvalidInput> {
+    pub fn build(mut self) -> Result<Quorum, InvalidInput> {
+        let nodes = self.nodes()?;
+        self.check()?;
+        let terms = Terms {
+            node_timeout: self.node_timeout,
+            longest: self.longest,
+            delayed_restart: self.delayed_restart,
+            drift: self.settings.drift(),
+        };
+        let servers = nodes.into_iter().map(RedisStore::from_url).collect();
+        let store = QuorumStore::new(servers, terms);
+        let defaults = &mut self.settings.defaults;
+        defaults.longest = Some(self.longest);
+        let (priority, ttl) = (defaults.priority, defaults.length());
+        self.settings.check()?;
+        limits::check_limits(&store, priority, ttl)?;
+        let (id, store) = (settings::new_id()?, Executor::Majority(store));
+        let state = self.settings.client(id, store, None);
+        Ok(Quorum { state })
+    }
+
+    /// Returns the nodes, with what all of them are told.
+    fn nodes(&self) -> Result<Vec<RedisUrl>, InvalidInput> {
         let mut nodes = nodes(&self.urls)?;
         for node in &mut nodes {
-            node.functions = self.functions;
+            node.functions = self.settings.functions;
+            #[cfg(feature = "tls")]
+            if let Some(options) = &self.settings.tls {
+                node.secure(options)?;
+            }
         }
-        #[cfg(feature = "tls")]
-        let nodes = secured(nodes, self.tls.as_ref())?;
+        Ok(nodes)
+    }
+
+    fn check(&self) -> Result<(), InvalidInput> {
         if !(TTL_MIN..=TTL_MAX).contains(&self.longest) {
             return Err(InvalidInput::new(format!(
                 "longest ttl {:?} is out of range: from 10 ms to 30 days (a minute is the default)",
@@ -160,42 +138,11 @@ impl QuorumBuilder {
             )));
         }
         if self.node_timeout.is_zero() {
-            return Err(InvalidInput::new(
-                "a node time-out of zero leaves no time for an answer".to_owned(),
-            ));
+            let wrong = "a node time-out of zero leaves no time for an answer";
+            return Err(InvalidInput::new(wrong.to_owned()));
         }
-        let terms = Terms {
-            node_timeout: self.node_timeout,
-            longest: self.longest,
-            delayed_restart: self.delayed_restart,
-            drift: Drift {
-                ppm: self.drift_ppm,
-            },
-        };
-        let servers = nodes.into_iter().map(RedisStore::from_url).collect();
-        let client = self
-            .client
-            .quorum(QuorumStore::new(servers, terms))
-            .drift_ppm(self.drift_ppm)
-            .build()?;
-        Ok(Quorum { client })
+        Ok(())
     }
-}
-
-/// Returns the nodes with the options for TLS.
-#[cfg(feature = "tls")]
-fn secured(
-    mut nodes: Vec<RedisUrl>,
-    options: Option<&crate::store::redis::TlsOptions>,
-) -> Result<Vec<RedisUrl>, InvalidInput> {
-    let Some(options) = options else {
-        return Ok(nodes);
-    };
-    let shared = std::sync::Arc::new(options.clone());
-    for node in &mut nodes {
-        node.secure(&shared)?;
-    }
-    Ok(nodes)
 }
 
 /// Parses the URLs: an odd number of different servers, at least three.

@@ -1,12 +1,8 @@
 //! Locks on a majority of independent servers.
 
-use crate::base::error::{BreakError, InspectError, StoreError};
-use crate::client::detached::{DetachedLease, Handle};
-use crate::client::handle::{Client, CloseReport};
-use crate::client::inspect::{BreakOptions, BreakOutcome, Inspection};
-use crate::engine::lease::LeaseView;
-use crate::store::redis::LoadedFunctions;
-use crate::store::report::Report;
+use std::sync::Arc;
+
+use crate::client::state::ClientState;
 
 /// Locks on a majority of independent servers: the Redlock algorithm.
 ///
@@ -48,87 +44,5 @@ use crate::store::report::Report;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Quorum {
-    pub(crate) client: Client,
-}
-
-impl Quorum {
-    /// Returns this client's id, as others see it. Not a secret.
-    pub fn id(&self) -> &str {
-        self.client.id()
-    }
-
-    /// Lists the leases that this client holds, oldest first.
-    pub fn held(&self) -> Vec<LeaseView> {
-        self.client.held()
-    }
-
-    /// Shows the holder of a name: the client with the votes of a majority.
-    ///
-    /// A quorum has no queue, so no positions are shown.
-    ///
-    /// # Cancel safety
-    /// Safe: the call only reads.
-    ///
-    /// # Errors
-    /// [`InspectError`] when the name is bad or no majority replies.
-    pub async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
-        self.client.inspect(name).await
-    }
-
-    /// Takes a lock away from its holder, as an operator, on every node that replies.
-    ///
-    /// The holder learns of it at its next renewal and may act until then: only fencing protects against that. No
-    /// waiter is woken; waiters poll after five seconds at most.
-    ///
-    /// # Cancel safety
-    /// When dropped, it may have happened, possibly on some nodes only.
-    ///
-    /// # Errors
-    /// [`BreakError`] says why nothing was broken.
-    pub async fn break_lease(
-        &self,
-        name: &str,
-        terms: BreakOptions,
-    ) -> Result<BreakOutcome, BreakError> {
-        self.client.break_lease(name, terms).await
-    }
-
-    /// Continues a lease that another process has detached. It must be of a quorum of the same servers.
-    pub fn attach(&self, handle: Handle) -> DetachedLease {
-        self.client.attach(handle)
-    }
-
-    /// Examines every node: whether it replies, votes and is a server of its own.
-    ///
-    /// It also checks all that is checked for a single server.
-    ///
-    /// # Errors
-    /// [`StoreError`] when no node could be asked. A node that does not reply is a finding.
-    pub async fn doctor(&self) -> Result<Report, StoreError> {
-        self.client.doctor().await
-    }
-
-    /// Loads all scripts as functions onto every node, for quorums that were built with
-    /// [`functions`](crate::QuorumBuilder::functions). See [`Client::load_functions`].
-    ///
-    /// # Cancel safety
-    /// When dropped, it may have happened, possibly on some nodes only; repeating it does no harm.
-    ///
-    /// # Errors
-    /// [`StoreError`] names each node that does not have them now; the others do.
-    pub async fn load_functions(&self) -> Result<LoadedFunctions, StoreError> {
-        self.client.load_functions().await
-    }
-
-    /// Names the servers, as [`Client::store`] does.
-    pub fn store(&self) -> String {
-        self.client.store()
-    }
-
-    /// Closes the quorum, as [`Client::close`] does.
-    ///
-    /// What nodes that are down have not confirmed ends there by itself at its ttl.
-    pub async fn close(&self) -> CloseReport {
-        self.client.close().await
-    }
+    pub(crate) state: Arc<ClientState>,
 }

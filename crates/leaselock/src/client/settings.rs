@@ -1,0 +1,172 @@
+//! What the builders of all clients have in common.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::options::{DEFAULT_DRIFT_PPM, Options};
+use super::state::ClientState;
+use crate::base::clock::Clock;
+use crate::base::error::InvalidInput;
+use crate::base::name;
+use crate::base::token::ClientId;
+use crate::base::ttl::Drift;
+use crate::engine::core;
+use crate::engine::core::Engine;
+use crate::engine::gate::Strict;
+use crate::engine::identity::Process;
+use crate::quorum::executor::Executor;
+#[cfg(feature = "redis")]
+use crate::script::library::Library;
+
+/// The largest drift that can be set: a clock with more leaves little of a lease, and needs repair.
+const DRIFT_PPM_MAX: u32 = 500_000;
+const PROCESS_NAME_MAX: usize = 100;
+
+pub(crate) struct Settings {
+    pub(super) prefix: String,
+    pub(super) defaults: Options,
+    pub(super) drift_ppm: u32,
+    pub(super) request_timeout: Option<Duration>,
+    pub(super) process_name: Option<String>,
+    pub(super) clock: Clock,
+    #[cfg(feature = "redis")]
+    pub(crate) functions: Option<&'static Library>,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<Arc<crate::store::redis::TlsOptions>>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            prefix: String::new(),
+            defaults: Options::default(),
+            drift_ppm: DEFAULT_DRIFT_PPM,
+            request_timeout: None,
+            process_name: None,
+            clock: Clock::boot(),
+            #[cfg(feature = "redis")]
+            functions: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+}
+
+/// Writes the setters that every builder has.
+macro_rules! common_setters {
+    () => {
+        /// Sets what precedes every name; empty by default. All clients that share a lock use the same prefix.
+        pub fn prefix(mut self, prefix: &str) -> Self {
+            self.settings.prefix = prefix.to_owned();
+            self
+        }
+
+        /// Sets the options of every lock that does not set its own.
+        pub fn defaults(mut self, options: Options) -> Self {
+            self.settings.defaults = options;
+            self
+        }
+
+        /// Sets how far the clocks of this machine and of the servers may drift apart.
+        ///
+        /// In millionths; 10 000 (1 %) by default.
+        pub fn drift_ppm(mut self, drift: u32) -> Self {
+            self.settings.drift_ppm = drift;
+            self
+        }
+
+        /// Sets how long one request may take, on a quorum to all nodes together.
+        ///
+        /// A second by default, or a quarter of the ttl when that is less.
+        pub fn request_timeout(mut self, longest: Duration) -> Self {
+            self.settings.request_timeout = Some(longest);
+            self
+        }
+
+        /// Sets the name of this process in `inspect`; the program's file name by default. Not a secret.
+        pub fn process_name(mut self, name: &str) -> Self {
+            self.settings.process_name = Some(name.to_owned());
+            self
+        }
+
+        /// Sets what TLS connections trust and present.
+        ///
+        /// Applies to URLs that begin with `rediss`, Sentinels and nodes of a cluster included. With any other store,
+        /// [`build`](Self::build) refuses it, so that no user takes plain text for TLS.
+        #[cfg(feature = "tls")]
+        pub fn tls(mut self, options: crate::store::redis::TlsOptions) -> Self {
+            self.settings.tls = Some(std::sync::Arc::new(options));
+            self
+        }
+    };
+}
+pub(super) use common_setters;
+
+impl Settings {
+    pub(super) fn drift(&self) -> Drift {
+        Drift {
+            ppm: self.drift_ppm,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), InvalidInput> {
+        name::check_prefix(&self.prefix)?;
+        self.defaults.check()?;
+        let too_long = |name: &String| name.chars().count() > PROCESS_NAME_MAX;
+        let wrong = if self.drift_ppm > DRIFT_PPM_MAX {
+            format!(
+                "drift of {} millionths is out of range: at most {DRIFT_PPM_MAX}; 10000 is the default",
+                self.drift_ppm
+            )
+        } else if self.request_timeout.is_some_and(|time| time.is_zero()) {
+            "a request time-out of zero leaves no time for an answer".to_owned()
+        } else if self.process_name.as_ref().is_some_and(too_long) {
+            format!("process name: at most {PROCESS_NAME_MAX} characters")
+        } else {
+            return Ok(());
+        };
+        Err(InvalidInput::new(wrong))
+    }
+
+    /// Returns the state of a client with these settings.
+    pub(super) fn client(
+        self,
+        id: ClientId,
+        store: Executor,
+        strict: Option<Strict>,
+    ) -> Arc<ClientState> {
+        let engine = Engine::new(core::Settings {
+            id,
+            drift: self.drift(),
+            prefix: self.prefix,
+            about: Process::this(self.process_name),
+            request_timeout: self.request_timeout,
+            clock: self.clock,
+            store,
+            strict,
+        });
+        Arc::new(ClientState {
+            engine: Arc::new(engine),
+            groups: Arc::default(),
+            defaults: self.defaults,
+        })
+    }
+}
+
+/// Returns the id of a new client.
+pub(super) fn new_id() -> Result<ClientId, InvalidInput> {
+    let no_random =
+        |error| InvalidInput::new(format!("the system gives no random numbers: {error}"));
+    ClientId::random().map_err(no_random)
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("prefix", &self.prefix)
+            .field("defaults", &self.defaults)
+            .field("drift_ppm", &self.drift_ppm)
+            .finish_non_exhaustive()
+    }
+}
