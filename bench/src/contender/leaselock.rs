@@ -1,6 +1,6 @@
 //! leaselock with its defaults, but for what the name says.
 
-use leaselock::{Client, Mutex, Quorum};
+use leaselock::{AnyClient, Client, Mutex, Quorum};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,31 +8,25 @@ use super::{Contender, Hold, Kind, Lock, Setup, Turn, held, text};
 use crate::clock::now_ns;
 
 pub struct Leaselock {
-    locks: Locks,
+    client: AnyClient,
     fencing: bool,
-}
-
-enum Locks {
-    OfOne(Client),
-    OfSeveral(Quorum),
 }
 
 impl Contender for Leaselock {
     type Lock = LeaselockLock;
 
     async fn connect(setup: &Setup) -> Result<Self, String> {
-        let locks = match setup.urls.as_slice() {
-            [url] => Locks::OfOne(Client::connect(url).map_err(text)?),
+        let client = match setup.urls.as_slice() {
+            [url] => Client::connect(url).map(AnyClient::from),
             // The servers have just been started, and nobody had a lease on them before.
-            urls => Locks::OfSeveral(
-                Quorum::builder(urls)
-                    .delayed_restart(false)
-                    .build()
-                    .map_err(text)?,
-            ),
+            urls => Quorum::builder(urls)
+                .delayed_restart(false)
+                .build()
+                .map(AnyClient::from),
         };
+        let client = client.map_err(text)?;
         let fencing = setup.kind != Kind::LeaselockUnfenced;
-        Ok(Leaselock { locks, fencing })
+        Ok(Leaselock { client, fencing })
     }
 
     fn lock(&self, name: &str) -> LeaselockLock {
@@ -43,10 +37,7 @@ impl Contender for Leaselock {
             told.compare_exchange(0, now_ns(), Ordering::Relaxed, Ordering::Relaxed)
                 .ok();
         };
-        let mutex = match &self.locks {
-            Locks::OfOne(client) => client.mutex(name),
-            Locks::OfSeveral(quorum) => quorum.mutex(name),
-        };
+        let mutex = self.client.mutex(name);
         let mutex = mutex.fencing(self.fencing).on_wait(stamp);
         LeaselockLock { mutex, queued_ns }
     }

@@ -7,12 +7,11 @@
 
 use std::time::Duration;
 
-use leaselock::Holder;
+use leaselock::{AnyClient, Holder};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::procfs::{self, Stat};
-use crate::session::Locks;
 use crate::{boottime, show};
 
 /// The holder has had its lock since before we were started, so it is found soon or never.
@@ -77,7 +76,7 @@ impl Ancestors {
 
     /// Completes with the failure when an ancestor holds the lock, and never otherwise, so put it beside the wait in a
     /// `select!`. Asks the store only when `run` is among the ancestors.
-    pub(crate) async fn holds(&self, client: &Locks, name: &str, busy: Exit) -> Failure {
+    pub(crate) async fn holds(&self, client: &AnyClient, name: &str, busy: Exit) -> Failure {
         let mut without_record = 0;
         let mut pause = FIRST;
         while !self.wrappers.is_empty() && without_record < TRIES_FOR_RECORD {
@@ -101,7 +100,7 @@ impl Ancestors {
     }
 }
 
-async fn holder(client: &Locks, name: &str) -> Option<Holder> {
+async fn holder(client: &AnyClient, name: &str) -> Option<Holder> {
     match client.inspect(name).await.ok()?.state {
         leaselock::Holding::Held(holder) => Some(holder),
         _ => None,

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use leaselock::{ErrorKind, Fence, Lease, StoreError, Waiting};
+use leaselock::{AnyClient, ErrorKind, Fence, Lease, StoreError, Waiting};
 use serde_json::json;
 
 use crate::args::Globals;
 use crate::secrets::without_secrets;
-use crate::session::Locks;
 use crate::waiting_message::{self, WaitState};
 use crate::{boottime, output, show};
 
@@ -77,7 +76,7 @@ impl Progress {
     }
 
     /// Reports the wait of `run` and `acquire`. Never completes, so put it beside the wait in a `select!`.
-    pub(crate) async fn follow(&self, state: &WaitState, client: &Locks, name: &str) {
+    pub(crate) async fn follow(&self, state: &WaitState, client: &AnyClient, name: &str) {
         if !self.told {
             std::future::pending::<()>().await;
         }
@@ -108,7 +107,7 @@ impl Progress {
     }
 
     /// The same for `wait`, which has no position in the queue.
-    pub(crate) async fn follow_holder(&self, client: &Locks, name: &str) {
+    pub(crate) async fn follow_holder(&self, client: &AnyClient, name: &str) {
         if !self.told {
             std::future::pending::<()>().await;
         }
@@ -128,7 +127,7 @@ impl Progress {
     }
 }
 
-async fn holder(client: &Locks, name: &str) -> Option<String> {
+async fn holder(client: &AnyClient, name: &str) -> Option<String> {
     match client.inspect(name).await.ok()?.state {
         leaselock::Holding::Held(holder) => Some(show::holder(&holder)),
         _ => None,

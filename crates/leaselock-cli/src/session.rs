@@ -6,11 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use leaselock::{
-    BreakError, BreakOptions, BreakOutcome, Client, ClientBuilder, CloseReport, DetachedLease,
-    Handle, InspectError, Inspection, InvalidInput, LoadedFunctions, Mutex, Quorum, Report,
-    StoreError,
-};
+use leaselock::{AnyClient, Client, ClientBuilder, CloseReport, InvalidInput, Quorum};
 
 use crate::args::Globals;
 use crate::environment;
@@ -18,90 +14,28 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output;
 
-/// Where the locks are: one store, or a majority of several servers.
-pub(crate) enum Locks {
-    One(Client),
-    Quorum(Quorum),
-}
-
-macro_rules! each {
-    ($locks:expr, $inner:ident => $body:expr) => {
-        match $locks {
-            Locks::One($inner) => $body,
-            Locks::Quorum($inner) => $body,
-        }
-    };
-}
-
-impl Locks {
-    pub(crate) fn mutex(&self, name: &str) -> Mutex {
-        each!(self, one => one.mutex(name))
-    }
-
-    pub(crate) async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
-        each!(self, one => one.inspect(name).await)
-    }
-
-    pub(crate) async fn break_lease(
-        &self,
-        name: &str,
-        terms: BreakOptions,
-    ) -> Result<BreakOutcome, BreakError> {
-        each!(self, one => one.break_lease(name, terms).await)
-    }
-
-    pub(crate) fn attach(&self, handle: Handle) -> DetachedLease {
-        each!(self, one => one.attach(handle))
-    }
-
-    pub(crate) async fn doctor(&self) -> Result<Report, StoreError> {
-        each!(self, one => one.doctor().await)
-    }
-
-    pub(crate) async fn load_functions(&self) -> Result<LoadedFunctions, StoreError> {
-        each!(self, one => one.load_functions().await)
-    }
-
-    pub(crate) async fn close(&self) -> CloseReport {
-        each!(self, one => one.close().await)
-    }
-
-    /// The same within a limit. `None`: it was not done by then, and what is left expires at its ttl.
-    pub(crate) async fn close_within(&self, limit: Duration) -> Option<CloseReport> {
-        tokio::time::timeout(limit, self.close()).await.ok()
-    }
-
-    /// Whether waiters queue; those of a quorum cannot.
-    pub(crate) fn has_queue(&self) -> bool {
-        matches!(self, Locks::One(_))
-    }
-
-    /// Where they are, in words and without secrets.
-    pub(crate) fn store(&self) -> String {
-        each!(self, one => one.store())
-    }
-
-    /// Only a folder has one.
-    pub(crate) fn session_descriptor(&self) -> Option<std::os::fd::OwnedFd> {
-        match self {
-            Locks::One(client) => client.session_descriptor(),
-            Locks::Quorum(_) => None,
-        }
-    }
-}
-
 /// The library's request timeout for a lease of this ttl. When the store does not answer, the command exits within it.
 pub(crate) fn request_timeout(ttl: Duration) -> Duration {
     Duration::from_secs(1).min(ttl / 4)
 }
 
-/// The locks of the URL that was given, or of several. Touches nothing yet and starts no thread.
-pub(crate) fn client(globals: &Globals) -> Result<Locks, Failure> {
+/// Closes the client within a limit. `None`: it was not done by then, and what is left expires at its ttl.
+pub(crate) async fn close_within(client: &AnyClient, limit: Duration) -> Option<CloseReport> {
+    tokio::time::timeout(limit, client.close()).await.ok()
+}
+
+/// Whether waiters queue; those of a quorum cannot.
+pub(crate) fn has_queue(globals: &Globals) -> bool {
+    globals.urls().len() < 2
+}
+
+/// The client of the URL that was given, or of several. Touches nothing yet and starts no thread.
+pub(crate) fn client(globals: &Globals) -> Result<AnyClient, Failure> {
     build(globals, None, true)
 }
 
 /// The same for `run`: others see what runs, though not its arguments, which may be secret.
-pub(crate) fn client_that_runs(globals: &Globals, program: &OsStr) -> Result<Locks, Failure> {
+pub(crate) fn client_that_runs(globals: &Globals, program: &OsStr) -> Result<AnyClient, Failure> {
     const MOST: usize = 60;
     let file = Path::new(program).file_name().unwrap_or(program);
     let shown: String = output::sanitized(&file.to_string_lossy())
@@ -112,7 +46,7 @@ pub(crate) fn client_that_runs(globals: &Globals, program: &OsStr) -> Result<Loc
 }
 
 /// The same without a session: a lease outlives this process.
-pub(crate) fn client_without_session(globals: &Globals) -> Result<Locks, Failure> {
+pub(crate) fn client_without_session(globals: &Globals) -> Result<AnyClient, Failure> {
     build(globals, Some("leaselock acquire"), false)
 }
 
@@ -149,7 +83,7 @@ fn only_one(globals: &Globals, why: &str) -> Result<(), Failure> {
     }
 }
 
-fn build(globals: &Globals, process: Option<&str>, session: bool) -> Result<Locks, Failure> {
+fn build(globals: &Globals, process: Option<&str>, session: bool) -> Result<AnyClient, Failure> {
     let urls = globals.urls();
     if urls.len() > 1 {
         if globals.strict.is_some() {
@@ -172,13 +106,13 @@ fn build(globals: &Globals, process: Option<&str>, session: bool) -> Result<Lock
         if let Some(process) = process {
             quorum = quorum.process_name(process);
         }
-        return built(quorum.build(), globals).map(Locks::Quorum);
+        return built(quorum.build(), globals).map(AnyClient::from);
     }
     let mut one = builder(globals)?.session(session);
     if let Some(process) = process {
         one = one.process_name(process);
     }
-    built(one.build(), globals).map(Locks::One)
+    built(one.build(), globals).map(AnyClient::from)
 }
 
 fn builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
@@ -211,12 +145,12 @@ fn plain_builder(globals: &Globals) -> Result<ClientBuilder, Failure> {
 
 fn built<T>(built: Result<T, InvalidInput>, globals: &Globals) -> Result<T, Failure> {
     built.map_err(|wrong| {
-        let hint = if globals.urls().into_iter().any(has_comma) {
-            "; several servers are separated by spaces, or repeat --url"
-        } else {
-            ""
+        let several = globals.urls().into_iter().any(has_comma);
+        let text = match several {
+            true => "several servers are separated by spaces, or repeat --url".to_owned(),
+            false => wrong.to_string(),
         };
-        Failure::in_the_librarys_words(format!("{wrong}{hint}"), Exit::USAGE)
+        Failure::in_the_librarys_words(text, Exit::USAGE)
     })
 }
 

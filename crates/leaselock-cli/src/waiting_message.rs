@@ -4,11 +4,10 @@ use std::io::{IsTerminal as _, stderr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leaselock::{Holding, Quarantine, Waiting};
+use leaselock::{AnyClient, Holding, Quarantine, Waiting};
 use tokio::sync::Notify;
 
 use crate::args::Globals;
-use crate::session::Locks;
 use crate::{boottime, output, show};
 
 /// Short waits stay silent.
@@ -70,7 +69,7 @@ impl WaitState {
 
     /// Shows the message while this future is polled, and clears it when this future is dropped. Never
     /// completes, so put it beside the wait in a `select!`.
-    pub(crate) async fn show(&self, client: &Locks, name: &str, globals: &Globals) {
+    pub(crate) async fn show(&self, client: &AnyClient, name: &str, globals: &Globals) {
         if globals.quiet || globals.json || !stderr().is_terminal() {
             std::future::pending::<()>().await;
         }
@@ -98,7 +97,7 @@ pub(crate) fn clear() -> &'static str {
 }
 
 impl Situation {
-    async fn in_words(self, client: &Locks, name: &str) -> String {
+    async fn in_words(self, client: &AnyClient, name: &str) -> String {
         match self {
             Situation::Position(position) => {
                 match client.inspect(name).await.map(|seen| seen.state) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::{AcquireError, Fence, Inspection, Lease, Mutex, Wait};
+use leaselock::{AcquireError, AnyClient, Fence, Inspection, Lease, Mutex, Wait};
 use serde_json::json;
 
 use crate::ancestors::Ancestors;
@@ -12,7 +12,6 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::procfs::Status;
 use crate::progress::Progress;
-use crate::session::Locks;
 use crate::signals::{SignalStream, Signals};
 use crate::waiting_message::WaitState;
 use crate::{output, session, show, signal_name};
@@ -32,7 +31,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
     session::block_on(async {
         let signals = signals.listen()?;
         let mutex = mutex(&client, &args.name, &args.lock, globals).renewal(false);
-        let progress = Progress::of(&name, client.has_queue(), globals);
+        let progress = Progress::of(&name, session::has_queue(globals), globals);
         let lease = match obtain(&client, mutex, &args.wait, globals, &signals, &progress).await? {
             Obtained::Lease(lease) => lease,
             Obtained::Ended(exit) => return Ok(exit),
@@ -43,7 +42,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
             Err(error) => {
                 // No handle was printed, so the client releases the lock in the background, which ends with
                 // this process.
-                client.close_within(session::request_timeout(ttl)).await;
+                session::close_within(&client, session::request_timeout(ttl)).await;
                 return Err(error.into());
             }
         };
@@ -68,7 +67,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
 }
 
 /// The lock as the flags describe it.
-pub(crate) fn mutex(client: &Locks, name: &str, lock: &LockArgs, globals: &Globals) -> Mutex {
+pub(crate) fn mutex(client: &AnyClient, name: &str, lock: &LockArgs, globals: &Globals) -> Mutex {
     let longest = globals.longest();
     let mutex = client.mutex(name).ttl(lock.ttl(longest));
     let mut mutex = mutex.priority(lock.priority);
@@ -91,7 +90,7 @@ pub(crate) enum Obtained {
 
 /// Waits for the lock as long as the flags say, or until a signal comes.
 pub(crate) async fn obtain(
-    client: &Locks,
+    client: &AnyClient,
     mutex: Mutex,
     wait: &WaitArgs,
     globals: &Globals,
@@ -115,12 +114,12 @@ pub(crate) async fn obtain(
         lease = mutex.acquire() => lease,
         signal = signals.ending() => {
             let signal = signal?;
-            client.close_within(LEAVE_WITHIN).await; // leaves the queue before the lock is granted to us
+            session::close_within(client, LEAVE_WITHIN).await; // leaves the queue before the lock is granted to us
             progress.gave_up(&format!("SIG{}", signal_name::name(signal)));
             return Ok(Obtained::Ended(Exit::by_signal(signal)));
         }
         failure = ancestors.holds(client, &name, wait.busy()), if !wait.nonblock => {
-            client.close_within(LEAVE_WITHIN).await;
+            session::close_within(client, LEAVE_WITHIN).await;
             return Err(failure);
         }
         () = state.show(client, &name, globals) => unreachable!("it never ends"),

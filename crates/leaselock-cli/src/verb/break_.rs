@@ -2,14 +2,13 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use leaselock::{BreakOptions, Fence, Holding};
+use leaselock::{AnyClient, BreakOptions, Fence, Holding};
 use serde_json::json;
 
 use crate::args::Globals;
 use crate::args::inspect::BreakArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::session::Locks;
 use crate::{output, session, show};
 
 /// Takes the lock away, from the holder that the operator has seen.
@@ -60,7 +59,7 @@ enum Answer {
 }
 
 /// Shows who would be hit, and asks.
-async fn confirm(client: &Locks, name: &str) -> Result<Answer, Failure> {
+async fn confirm(client: &AnyClient, name: &str) -> Result<Answer, Failure> {
     if !std::io::stdin().is_terminal() {
         let text =
             "no terminal to ask on: give --fence N to break the grant that status shows, or --yes";

@@ -3,14 +3,13 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};
 
-use leaselock::{DetachedLease, Fence, Handle};
+use leaselock::{AnyClient, DetachedLease, Fence, Handle};
 use serde_json::json;
 
 use crate::args::Globals;
 use crate::args::lease::{ExtendArgs, HandleArgs, ReleaseArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::session::Locks;
 use crate::{output, session, show};
 
 /// A handle is a line; a name of 512 bytes makes it about 800.
@@ -51,7 +50,7 @@ fn print(lease: &DetachedLease, more: &[(&str, serde_json::Value)]) -> Result<()
     Ok(output::print(output::json(&object).as_bytes())?)
 }
 
-fn attach(args: &HandleArgs, globals: &Globals) -> Result<(Locks, DetachedLease), Failure> {
+fn attach(args: &HandleArgs, globals: &Globals) -> Result<(AnyClient, DetachedLease), Failure> {
     let handle: Handle = text(args)?.parse()?;
     let locks = session::client_without_session(globals)?;
     let lease = locks.attach(handle);

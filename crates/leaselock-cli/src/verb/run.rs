@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use leaselock::{Lease, Protocol, ReleaseError};
+use leaselock::{AnyClient, Lease, Protocol, ReleaseError};
 use serde_json::json;
 use tokio::time::timeout_at;
 
@@ -19,7 +19,6 @@ use crate::loss::{self, Loss};
 use crate::process::SignalSet;
 use crate::procfs::Status;
 use crate::progress::Progress;
-use crate::session::Locks;
 use crate::signals::{SignalStream, Signals};
 use crate::supervise::{GuardianNotices, Outcome, StopReason, supervise};
 use crate::{boottime, environment, output, session};
@@ -47,7 +46,7 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
     let mask = signals.mask_before();
     session::block_on(async {
         let signals = signals.listen()?;
-        let queued = client.has_queue() && args.effective_protocol() == Protocol::Native;
+        let queued = session::has_queue(globals) && args.effective_protocol() == Protocol::Native;
         let progress = Progress::of(&name, queued, globals);
         match obtain(&client, lock, &args.wait, globals, &signals, &progress).await {
             Ok(Obtained::Lease(lease)) => {
@@ -82,7 +81,7 @@ struct HeldLock<'a> {
     name: &'a str,
     globals: &'a Globals,
     plan: &'a RunPlan,
-    client: &'a Locks,
+    client: &'a AnyClient,
     signals: &'a SignalStream,
     progress: &'a Progress,
     store: String,
@@ -174,7 +173,7 @@ impl HeldLock<'_> {
                 return Ok(());
             }
             Ok(Err(error @ ReleaseError::NotHeld { .. })) => {
-                self.client.close_within(limit).await;
+                session::close_within(self.client, limit).await;
                 return Err(Some(error));
             }
             Ok(Err(error)) => Some(error),

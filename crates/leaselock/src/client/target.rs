@@ -164,7 +164,6 @@ fn is_of_a_quorum(scheme: &str) -> bool {
 
 #[cfg(all(test, feature = "redis"))]
 mod tests {
-    use super::*;
     use crate::client::handle::Client;
 
     #[test]

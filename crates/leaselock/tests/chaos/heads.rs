@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use leaselock::{Client, Mutex, Quorum};
+use leaselock::{AnyClient, Client, Mutex, Quorum};
 use testkit::{Server, TempDir, clock, process, tempdir};
 use tokio::task::JoinSet;
 
@@ -28,14 +28,15 @@ async fn waits_for_its_parent() {
 }
 
 fn mutex(urls: &[&str]) -> Mutex {
-    match urls {
-        [url] => Client::connect(url).unwrap().mutex("job"),
+    let client = match urls {
+        [url] => Client::connect(url).map(AnyClient::from),
         urls => {
-            let quorum =
-                Quorum::builder(urls.iter().copied()).longest_ttl(Duration::from_secs(3_600));
-            quorum.delayed_restart(false).build().unwrap().mutex("job")
+            let hour = Duration::from_secs(3_600);
+            let quorum = Quorum::builder(urls.iter().copied()).longest_ttl(hour);
+            quorum.delayed_restart(false).build().map(AnyClient::from)
         }
-    }
+    };
+    client.unwrap().mutex("job")
 }
 
 struct Waiter(Child);

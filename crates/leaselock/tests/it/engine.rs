@@ -3,16 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 
-use leaselock::{
-    BreakError, BreakOptions, BreakOutcome, Client, ClientBuilder, CloseReport, DetachedLease,
-    Handle, InspectError, Inspection, LeaseView, Mutex, Quorum,
-};
+use leaselock::{AnyClient, Client, ClientBuilder, Quorum};
 use testkit::sentinels::{SERVICE, Sentinels};
 #[cfg(feature = "tls")]
 use testkit::tls::Authority;
 use testkit::{Cluster, Server, TempDir};
 
-use crate::support::{LONG, Looks};
+use crate::support::LONG;
 #[cfg(feature = "tls")]
 use crate::{access, tls_front::Secured};
 
@@ -47,75 +44,6 @@ enum Target {
     Handed(String),
     /// Several servers, some of which may be dead.
     Quorum(Vec<Server>),
-}
-
-/// A client of any kind of store, as far as all of them can the same.
-#[derive(Clone)]
-pub(crate) enum Locks {
-    Store(Client),
-    Quorum(Quorum),
-}
-
-macro_rules! each {
-    ($locks:expr, $inner:ident => $body:expr) => {
-        match $locks {
-            Locks::Store($inner) => $body,
-            Locks::Quorum($inner) => $body,
-        }
-    };
-}
-
-impl Locks {
-    pub(crate) fn mutex(&self, name: impl Into<String>) -> Mutex {
-        each!(self, one => one.mutex(name))
-    }
-
-    pub(crate) fn id(&self) -> &str {
-        each!(self, one => one.id())
-    }
-
-    pub(crate) fn held(&self) -> Vec<LeaseView> {
-        each!(self, one => one.held())
-    }
-
-    pub(crate) async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
-        each!(self, one => one.inspect(name).await)
-    }
-
-    pub(crate) async fn list(&self, pattern: &str) -> Result<Vec<Inspection>, InspectError> {
-        match self {
-            Locks::Store(one) => one.list(pattern).await,
-            Locks::Quorum(_) => {
-                panic!("a quorum has no list, so nothing that needs one is promised")
-            }
-        }
-    }
-
-    pub(crate) async fn break_lease(
-        &self,
-        name: &str,
-        terms: BreakOptions,
-    ) -> Result<BreakOutcome, BreakError> {
-        each!(self, one => one.break_lease(name, terms).await)
-    }
-
-    pub(crate) fn attach(&self, handle: Handle) -> DetachedLease {
-        each!(self, one => one.attach(handle))
-    }
-
-    pub(crate) async fn close(&self) -> CloseReport {
-        each!(self, one => one.close().await)
-    }
-}
-
-impl Looks for Locks {
-    fn mutex(&self, name: &str) -> Mutex {
-        Locks::mutex(self, name)
-    }
-
-    async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
-        Locks::inspect(self, name).await
-    }
 }
 
 impl Engine {
@@ -253,12 +181,17 @@ impl Engine {
         }
     }
 
-    pub(crate) async fn client(&self) -> Locks {
+    pub(crate) async fn client(&self) -> AnyClient {
         let Target::Quorum(servers) = &self.target else {
-            return Locks::Store(self.builder().await.build().unwrap());
+            return self.client_of_one_store().await.into();
         };
         let quorum = Quorum::builder(servers.iter().map(Server::url)).longest_ttl(4 * LONG);
-        Locks::Quorum(quorum.delayed_restart(false).build().unwrap()) // these servers are young
+        quorum.delayed_restart(false).build().unwrap().into() // these servers are young
+    }
+
+    /// For what a quorum cannot do.
+    pub(crate) async fn client_of_one_store(&self) -> Client {
+        self.builder().await.build().unwrap()
     }
 
     /// Whether waiters are woken by messages; otherwise they look twice a second.

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use leaselock::{AcquireError, Client, InspectError, Inspection, Lease, Mutex, Quorum};
+use leaselock::{AcquireError, AnyClient, Client, Lease};
 use testkit::{Server, clock};
 use tokio::task::JoinHandle;
 
@@ -59,39 +59,22 @@ pub(crate) fn by_message<T>(future: impl Future<Output = T>) -> impl Future<Outp
     }
 }
 
-/// Whatever has locks that can be looked at.
-pub(crate) trait Looks {
-    fn mutex(&self, name: &str) -> Mutex;
-    async fn inspect(&self, name: &str) -> Result<Inspection, InspectError>;
-}
-
-impl Looks for Client {
-    fn mutex(&self, name: &str) -> Mutex {
-        Client::mutex(self, name)
-    }
-
-    async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
-        Client::inspect(self, name).await
+/// A client of any kind.
+pub(crate) trait Locks: Clone + Into<AnyClient> {
+    fn any(&self) -> AnyClient {
+        self.clone().into()
     }
 }
 
-impl Looks for Quorum {
-    fn mutex(&self, name: &str) -> Mutex {
-        Quorum::mutex(self, name)
-    }
-
-    async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
-        Quorum::inspect(self, name).await
-    }
-}
+impl<C: Clone + Into<AnyClient>> Locks for C {}
 
 /// Waits in line in a task of its own.
 pub(crate) fn waiter(
-    client: &impl Looks,
+    client: &impl Locks,
     name: &str,
     ttl: Duration,
 ) -> JoinHandle<Result<Lease, AcquireError>> {
-    let mutex = client.mutex(name).ttl(ttl);
+    let mutex = client.any().mutex(name).ttl(ttl);
     tokio::spawn(async move { mutex.acquire().await })
 }
 
@@ -111,7 +94,8 @@ pub(crate) fn channels(server: &testkit::Server) -> Vec<String> {
 }
 
 /// Until so many stand in line.
-pub(crate) async fn in_line(client: &impl Looks, name: &str, count: usize) {
+pub(crate) async fn in_line(client: &impl Locks, name: &str, count: usize) {
+    let client = client.any();
     eventually("the waiters are in line", async || {
         client.inspect(name).await.unwrap().line.len() == count
     })
@@ -119,8 +103,10 @@ pub(crate) async fn in_line(client: &impl Looks, name: &str, count: usize) {
 }
 
 /// Taken, extended, and handed to the one who waits.
-pub(crate) async fn goes_from_hand_to_hand(one: &impl Looks, other: &impl Looks, name: &str) {
-    let lease = soon(one.mutex(name).ttl(LONG).acquire()).await.unwrap();
+pub(crate) async fn goes_from_hand_to_hand(one: &impl Locks, other: &impl Locks, name: &str) {
+    let lease = soon(one.any().mutex(name).ttl(LONG).acquire())
+        .await
+        .unwrap();
     let next = waiter(other, name, LONG);
     in_line(one, name, 1).await;
     lease.extend(LONG).await.unwrap();
@@ -129,8 +115,8 @@ pub(crate) async fn goes_from_hand_to_hand(one: &impl Looks, other: &impl Looks,
     next.release().await.unwrap();
 }
 
-pub(crate) async fn is_free(client: &impl Looks, name: &str) -> bool {
-    let seen = client.inspect(name).await.unwrap();
+pub(crate) async fn is_free(client: &impl Locks, name: &str) -> bool {
+    let seen = client.any().inspect(name).await.unwrap();
     seen.state == leaselock::Holding::Free && seen.line.is_empty()
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use leaselock::Waiting;
 
-use crate::engine::{Engine, Locks};
+use crate::engine::Engine;
 use crate::support::{LONG, eventually, in_line, is_free, soon, waiter};
 
 pub(super) async fn a_waiter_is_told_its_place_and_who_holds(engine: &Engine) {
@@ -92,7 +92,7 @@ pub(super) async fn a_waiter_that_goes_away_leaves_the_line(engine: &Engine) {
 }
 
 pub(super) async fn every_waiter_is_served(engine: &Engine) {
-    let clients: [Locks; 2] = [engine.client().await, engine.client().await];
+    let clients = [engine.client().await, engine.client().await];
     let lease = clients[0].mutex("job").ttl(LONG).acquire().await.unwrap();
     let waiters: Vec<_> = (0..4)
         .map(|number| {

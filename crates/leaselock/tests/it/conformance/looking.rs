@@ -51,7 +51,7 @@ pub(super) async fn inspect_shows_who_holds_why_and_who_waits(engine: &Engine) {
 pub(super) async fn list_finds_the_held_locks_of_a_pattern_under_the_clients_prefix(
     engine: &Engine,
 ) {
-    let client = engine.client().await;
+    let client = engine.client_of_one_store().await;
     let mut leases = Vec::new();
     for name in ["jobs/a", "jobs/b", "mail/a"] {
         leases.push(client.mutex(name).ttl(LONG).acquire().await.unwrap());

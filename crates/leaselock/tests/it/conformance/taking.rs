@@ -108,7 +108,7 @@ pub(super) async fn names_in_braces_and_without_are_two_locks(engine: &Engine) {
 }
 
 pub(super) async fn what_is_out_of_range_is_refused_and_nothing_is_sent(engine: &Engine) {
-    let client = engine.client().await;
+    let client = engine.client_of_one_store().await;
     let long_name = "x".repeat(600);
     let job = || client.mutex("job");
     let bad = [

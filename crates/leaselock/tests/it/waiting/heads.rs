@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::{Client, Quorum};
+use leaselock::{AnyClient, Client, Quorum};
 use testkit::{Fault, Proxy, Server, Way, clock, tempdir};
 
 use crate::child::Process;
@@ -17,16 +17,14 @@ pub(crate) const BEFORE_A_RARE_POLL: Duration = Duration::from_secs(12);
 
 /// What a process does that is to be frozen: it waits, of a quorum when there are several servers.
 pub(crate) async fn waits(urls: &[&str]) {
-    let client = |url: &str| Client::connect(url).unwrap();
-    let lease = match urls {
-        [url] => client(url).mutex("job").ttl(HOUR).acquire().await,
+    let client = match urls {
+        [url] => Client::connect(url).map(AnyClient::from),
         urls => {
             let quorum = Quorum::builder(urls.iter().copied()).longest_ttl(HOUR);
-            let quorum = quorum.delayed_restart(false).build().unwrap();
-            quorum.mutex("job").ttl(HOUR).acquire().await
+            quorum.delayed_restart(false).build().map(AnyClient::from)
         }
     };
-    drop(lease);
+    drop(client.unwrap().mutex("job").ttl(HOUR).acquire().await);
 }
 
 /// The holder has a lease that nobody waits for the end of, so what the waiter knows is a poll after a long time.
