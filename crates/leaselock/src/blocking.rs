@@ -34,11 +34,62 @@ use crate::interop::preset::Preset;
 use crate::mutex::{RunError, RunResult};
 use crate::store::report::Report;
 
-/// The methods of what is inside that need no waiting.
+/// Writes the methods of what is inside that need no waiting.
 macro_rules! forwarded {
-    ($inside:ident: $($(#[$doc:meta])* $name:ident -> $answer:ty;)*) => {
-        $($(#[$doc])* pub fn $name(&self) -> $answer { self.$inside.$name() })*
+    ($inside:ident: $($(#[$meta:meta])* $name:ident -> $answer:ty;)*) => {
+        $($(#[$meta])* pub fn $name(&self) -> $answer { self.$inside.$name() })*
     };
+}
+
+/// Refers to the async method.
+macro_rules! as_async {
+    ($method:expr) => {
+        concat!("As [`", $method, "`](crate::", $method, ").\n\n# Errors")
+    };
+}
+
+/// Writes the methods that are async inside: the thread blocks until they are done. Their comments tell the errors.
+macro_rules! waiting {
+    ($inside:ident, $of:literal: $($(#[$meta:meta])* $name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {
+        $(#[doc = as_async!(concat!($of, "::", stringify!($name)))]
+        $(#[$meta])* pub fn $name(&self, $($arg: $type),*) -> $answer {
+            wait(&self.client, self.about(), self.$inside.$name($($arg),*))
+        })*
+    };
+}
+
+/// Runs the future on the client's thread. A client whose thread cannot start is a store error.
+fn wait<T, E: CannotStart>(
+    client: &crate::Client,
+    about: Name,
+    future: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    match client.engine().background() {
+        Ok(background) => background.handle.clone().block_on(future),
+        Err(source) => Err(E::cannot_start(about, source)),
+    }
+}
+
+/// The error of an operation whose client cannot start its thread.
+trait CannotStart {
+    fn cannot_start(name: Name, source: StoreError) -> Self;
+}
+
+macro_rules! errors_with_names {
+    ($($error:ident)*) => {
+        $(impl CannotStart for $error {
+            fn cannot_start(name: Name, source: StoreError) -> Self {
+                $error::Store { name, source }
+            }
+        })*
+    };
+}
+errors_with_names!(AcquireError ExtendError ReleaseError);
+
+impl<E: From<StoreError>> CannotStart for E {
+    fn cannot_start(_: Name, source: StoreError) -> Self {
+        source.into()
+    }
 }
 
 /// A [`Client`](crate::Client) whose calls block the calling thread.
@@ -62,22 +113,6 @@ impl Client {
         crate::Client::connect(url).map(Client::from)
     }
 
-    forwarded! { client:
-        /// As [`Client::held`](crate::Client::held).
-        held -> Vec<LeaseView>;
-
-        /// As [`Client::stats`](crate::Client::stats).
-        stats -> Stats;
-    }
-
-    fn wait<T>(
-        &self,
-        future: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        let handle = self.client.engine().background()?.handle.clone();
-        handle.block_on(future)
-    }
-
     /// Returns the lock of this name.
     pub fn mutex(&self, name: impl Into<String>) -> Mutex {
         Mutex {
@@ -86,61 +121,34 @@ impl Client {
         }
     }
 
-    /// As [`Client::inspect`](crate::Client::inspect).
-    ///
-    /// # Errors
-    /// [`InspectError`] when the name is bad or the store does not reply.
-    pub fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
-        self.wait(async { Ok(self.client.inspect(name).await) })?
+    /// Errors of a client's methods name no lock.
+    fn about(&self) -> Name {
+        Name::placeholder()
     }
 
-    /// As [`Client::list`](crate::Client::list).
-    ///
-    /// # Errors
-    /// [`InspectError`] when the store does not reply.
-    pub fn list(&self, pattern: &str) -> Result<Vec<Inspection>, InspectError> {
-        self.wait(async { Ok(self.client.list(pattern).await) })?
+    forwarded! { client:
+        /// As [`Client::held`](crate::Client::held).
+        held -> Vec<LeaseView>;
+        /// As [`Client::stats`](crate::Client::stats).
+        stats -> Stats;
     }
 
-    /// As [`Client::break_lease`](crate::Client::break_lease).
-    ///
-    /// # Errors
-    /// [`BreakError`] says why nothing was broken.
-    pub fn break_lease(&self, name: &str, terms: BreakOptions) -> Result<BreakOutcome, BreakError> {
-        self.wait(async { Ok(self.client.break_lease(name, terms).await) })?
-    }
-
-    /// As [`Client::doctor`](crate::Client::doctor).
-    ///
-    /// # Errors
-    /// [`StoreError`] when the store does not reply.
-    pub fn doctor(&self) -> Result<Report, StoreError> {
-        self.wait(self.client.doctor())
-    }
-
-    /// As [`Client::init_strict`](crate::Client::init_strict).
-    ///
-    /// # Errors
-    /// [`StoreError`] when this client is not in strict mode, or the store does not reply.
-    pub fn init_strict(&self) -> Result<(), StoreError> {
-        self.wait(self.client.init_strict())
-    }
-
-    /// As [`Client::strict_status`](crate::Client::strict_status).
-    ///
-    /// # Errors
-    /// [`StoreError`] when the store does not reply or is not a server.
-    pub fn strict_status(&self) -> Result<StrictStatus, StoreError> {
-        self.wait(self.client.strict_status())
-    }
-
-    /// As [`Client::load_functions`](crate::Client::load_functions).
-    ///
-    /// # Errors
-    /// [`StoreError`] when the store has no functions, or the user may not load them.
-    #[cfg(feature = "redis")]
-    pub fn load_functions(&self) -> Result<crate::LoadedFunctions, StoreError> {
-        self.wait(self.client.load_functions())
+    waiting! { client, "Client":
+        /// [`InspectError`] when the name is bad or the store does not reply.
+        inspect(name: &str) -> Result<Inspection, InspectError>;
+        /// [`InspectError`] when the store does not reply.
+        list(pattern: &str) -> Result<Vec<Inspection>, InspectError>;
+        /// [`BreakError`] says why nothing was broken.
+        break_lease(name: &str, terms: BreakOptions) -> Result<BreakOutcome, BreakError>;
+        /// [`StoreError`] when the store does not reply.
+        doctor() -> Result<Report, StoreError>;
+        /// [`StoreError`] when this client is not in strict mode, or the store does not reply.
+        init_strict() -> Result<(), StoreError>;
+        /// [`StoreError`] when the store does not reply or is not a server.
+        strict_status() -> Result<StrictStatus, StoreError>;
+        /// [`StoreError`] when the store has no functions, or the user may not load them.
+        #[cfg(feature = "redis")]
+        load_functions() -> Result<crate::LoadedFunctions, StoreError>;
     }
 
     /// Continues a lease that another process has detached.
@@ -153,12 +161,8 @@ impl Client {
 
     /// As [`Client::close`](crate::Client::close).
     pub fn close(&self) -> CloseReport {
-        let nothing = CloseReport {
-            released: 0,
-            unconfirmed: 0,
-        };
-        self.wait(async { Ok(self.client.close().await) })
-            .unwrap_or(nothing)
+        let close = async { Ok::<_, StoreError>(self.client.close().await) };
+        wait(&self.client, self.about(), close).unwrap_or_default()
     }
 }
 
@@ -170,19 +174,6 @@ pub struct Mutex {
     mutex: crate::Mutex,
 }
 
-/// Runs a future of an operation on the client's thread; a client whose thread cannot start is a store error.
-macro_rules! waited {
-    ($self:ident, $error:ident, $name:expr, $future:expr) => {
-        match $self.client.engine().background() {
-            Ok(background) => background.handle.clone().block_on($future),
-            Err(source) => Err($error::Store {
-                name: $name,
-                source,
-            }),
-        }
-    };
-}
-
 impl Mutex {
     setters!(mutex.options);
 
@@ -192,8 +183,15 @@ impl Mutex {
         self
     }
 
-    fn name(&self) -> Name {
+    fn about(&self) -> Name {
         self.mutex.shown_name()
+    }
+
+    fn lease(&self, lease: crate::Lease) -> Lease {
+        Lease {
+            client: self.client.clone(),
+            lease,
+        }
     }
 
     /// As [`Mutex::try_acquire`](crate::Mutex::try_acquire).
@@ -201,7 +199,7 @@ impl Mutex {
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
     pub fn try_acquire(&self) -> Result<Option<Lease>, AcquireError> {
-        let lease = waited!(self, AcquireError, self.name(), self.mutex.try_acquire())?;
+        let lease = wait(&self.client, self.about(), self.mutex.try_acquire())?;
         Ok(lease.map(|lease| self.lease(lease)))
     }
 
@@ -210,8 +208,8 @@ impl Mutex {
     /// # Errors
     /// [`AcquireError`]: every variant says what you hold after it.
     pub fn acquire(&self) -> Result<Lease, AcquireError> {
-        waited!(self, AcquireError, self.name(), self.mutex.acquire())
-            .map(|lease| self.lease(lease))
+        let lease = wait(&self.client, self.about(), self.mutex.acquire())?;
+        Ok(self.lease(lease))
     }
 
     /// As [`Mutex::acquire_within`](crate::Mutex::acquire_within).
@@ -219,22 +217,14 @@ impl Mutex {
     /// # Errors
     /// [`AcquireError::StillBusy`] when other clients held it to the end.
     pub fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
-        waited!(
-            self,
-            AcquireError,
-            self.name(),
-            self.mutex.acquire_within(limit)
-        )
-        .map(|lease| self.lease(lease))
+        let lease = self.mutex.acquire_within(limit);
+        let lease = wait(&self.client, self.about(), lease)?;
+        Ok(self.lease(lease))
     }
 
-    /// As [`Mutex::holder`](crate::Mutex::holder).
-    ///
-    /// # Errors
-    /// [`InspectError`]: it is not known whether any client holds it.
-    pub fn holder(&self) -> Result<Option<Holder>, InspectError> {
-        let background = self.client.engine().background()?;
-        background.handle.clone().block_on(self.mutex.holder())
+    waiting! { mutex, "Mutex":
+        /// [`InspectError`]: it is not known whether any client holds it.
+        holder() -> Result<Option<Holder>, InspectError>;
     }
 
     /// Runs `body` under a lease and releases it, also on panic.
@@ -251,13 +241,6 @@ impl Mutex {
         let released = lease.release();
         Ok(RunResult { value, released })
     }
-
-    fn lease(&self, lease: crate::Lease) -> Lease {
-        Lease {
-            client: self.client.clone(),
-            lease,
-        }
-    }
 }
 
 /// A [`Lease`](crate::Lease) whose calls block the calling thread. Dropping it releases soon, not now.
@@ -269,33 +252,50 @@ pub struct Lease {
 }
 
 impl Lease {
+    fn about(&self) -> Name {
+        self.lease.name().clone()
+    }
+
     forwarded! { lease:
         /// The name that it is for.
         name -> &Name;
-
         /// The fencing token; `None` when fencing was switched off.
         fence -> Option<Fence>;
-
         /// As [`Lease::retries`](crate::Lease::retries).
         retries -> u32;
-
         /// The length that each renewal asks for.
         ttl -> Duration;
-
         /// How long you may still act, unless it is extended.
         remaining -> Duration;
-
         /// Whether you may act now.
         is_held -> bool;
-
         /// Held, suspect or lost.
         state -> LeaseState;
-
         /// A token to ask whether it is lost, for other threads.
         lost -> LossWatch;
-
         /// A view for other threads, which can read but not extend or release.
         view -> LeaseView;
+    }
+
+    waiting! { lease, "Lease":
+        /// [`ExtendError`]: every variant says what it means for the lease.
+        extend(ttl: Duration) -> Result<(), ExtendError>;
+    }
+
+    /// As [`Lease::detach`](crate::Lease::detach).
+    ///
+    /// # Errors
+    /// [`ExtendError`]; the client then gives the lease up.
+    pub fn detach(self) -> Result<Handle, ExtendError> {
+        wait(&self.client, self.about(), self.lease.detach())
+    }
+
+    /// As [`Lease::release`](crate::Lease::release).
+    ///
+    /// # Errors
+    /// [`ReleaseError`]: nothing is held after any of them.
+    pub fn release(self) -> Result<(), ReleaseError> {
+        wait(&self.client, self.about(), self.lease.release())
     }
 
     /// Waits for at most `limit` for the lease to end; `None` when it is still held then.
@@ -315,41 +315,10 @@ impl Lease {
     ///
     /// For whatever reason, a release included. It must not block.
     pub fn on_lost(&self, told: impl FnOnce(Lost) + Send + 'static) {
-        let losing = self.lease.lost();
+        let lost = self.lease.lost();
         if let Ok(background) = self.client.engine().background() {
-            drop(background.handle.spawn(async move { told(losing.await) }));
+            drop(background.handle.spawn(async move { told(lost.await) }));
         }
-    }
-
-    /// As [`Lease::extend`](crate::Lease::extend).
-    ///
-    /// # Errors
-    /// [`ExtendError`]: every variant says what it means for the lease.
-    pub fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
-        waited!(
-            self,
-            ExtendError,
-            self.lease.name().clone(),
-            self.lease.extend(ttl)
-        )
-    }
-
-    /// As [`Lease::release`](crate::Lease::release).
-    ///
-    /// # Errors
-    /// [`ReleaseError`]: nothing is held after any of them.
-    pub fn release(self) -> Result<(), ReleaseError> {
-        let name = self.lease.name().clone();
-        waited!(self, ReleaseError, name, self.lease.release())
-    }
-
-    /// As [`Lease::detach`](crate::Lease::detach).
-    ///
-    /// # Errors
-    /// [`ExtendError`]; the client then gives the lease up.
-    pub fn detach(self) -> Result<Handle, ExtendError> {
-        let name = self.lease.name().clone();
-        waited!(self, ExtendError, name, self.lease.detach())
     }
 }
 
@@ -367,25 +336,20 @@ pub struct DetachedLease {
 }
 
 impl DetachedLease {
+    fn about(&self) -> Name {
+        self.lease.name().clone()
+    }
+
     forwarded! { lease:
         /// The lock's name.
         name -> &Name;
-
         /// The fencing token of the lease.
         fence -> Option<Fence>;
     }
 
-    /// As [`DetachedLease::extend`](crate::DetachedLease::extend).
-    ///
-    /// # Errors
-    /// [`ExtendError::Lost`] when the lease is gone.
-    pub fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
-        waited!(
-            self,
-            ExtendError,
-            self.lease.name().clone(),
-            self.lease.extend(ttl)
-        )
+    waiting! { lease, "DetachedLease":
+        /// [`ExtendError::Lost`] when the lease is gone.
+        extend(ttl: Duration) -> Result<(), ExtendError>;
     }
 
     /// As [`DetachedLease::release`](crate::DetachedLease::release).
@@ -393,7 +357,6 @@ impl DetachedLease {
     /// # Errors
     /// [`ReleaseError::NotHeld`] when it was not held any more.
     pub fn release(self) -> Result<(), ReleaseError> {
-        let name = self.lease.name().clone();
-        waited!(self, ReleaseError, name, self.lease.release())
+        wait(&self.client, self.about(), self.lease.release())
     }
 }

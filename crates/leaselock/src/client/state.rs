@@ -25,7 +25,7 @@ pub(crate) struct ClientState {
 }
 
 /// What remained to be cleaned up when a client was closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CloseReport {
     /// Leases and queue entries whose release in the background was confirmed.
@@ -55,14 +55,14 @@ impl ClientState {
     pub(super) async fn close(&self) -> CloseReport {
         let engine = &self.engine;
         engine.close();
-        let (mut released, mut unconfirmed) = (0, 0);
-        if let Some(background) = engine.started() {
-            let drained = background.cleanup.drained(&engine.clock, OPERATOR_WITHIN);
-            (released, unconfirmed) = drained.await;
-            engine.store.is_clean(OPERATOR_WITHIN).await;
-            if self.held().is_empty() {
-                engine.take_record_back().await;
-            }
+        let Some(background) = engine.started() else {
+            return CloseReport::default();
+        };
+        let drained = background.cleanup.drained(&engine.clock, OPERATOR_WITHIN);
+        let (released, unconfirmed) = drained.await;
+        engine.store.is_clean(OPERATOR_WITHIN).await;
+        if self.held().is_empty() {
+            engine.take_record_back().await;
         }
         CloseReport {
             released,
