@@ -33,7 +33,7 @@ impl Contender for Leaselock {
         let queued_ns = Arc::new(AtomicU64::new(0));
         let told = queued_ns.clone();
         // Told at every look; the first one counts.
-        let stamp = move |_: &leaselock::Waiting| {
+        let stamp = move |_: &leaselock::options::Waiting| {
             told.compare_exchange(0, now_ns(), Ordering::Relaxed, Ordering::Relaxed)
                 .ok();
         };

@@ -7,7 +7,8 @@
 
 use std::time::Duration;
 
-use leaselock::{AnyClient, Holder};
+use leaselock::AnyClient;
+use leaselock::inspect::Holder;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -102,7 +103,7 @@ impl Ancestors {
 
 async fn holder(client: &AnyClient, name: &str) -> Option<Holder> {
     match client.inspect(name).await.ok()?.state {
-        leaselock::Holding::Held(holder) => Some(holder),
+        leaselock::inspect::Holding::Held(holder) => Some(holder),
         _ => None,
     }
 }

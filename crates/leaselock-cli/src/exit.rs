@@ -7,7 +7,8 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
 
-use leaselock::{AcquireError, BreakError, ErrorKind, ExtendError, InspectError, ReleaseError};
+use leaselock::error::{BreakError, InspectError};
+use leaselock::{AcquireError, ErrorKind, ExtendError, ReleaseError};
 use rustix::process::Signal;
 
 /// The exit code of the process.
@@ -264,7 +265,7 @@ mod tests {
         let invalid = client.inspect("").await.unwrap_err();
         assert_eq!(Exit::of_inspect(&invalid), Exit::USAGE);
 
-        let terms = leaselock::BreakOptions::default();
+        let terms = leaselock::inspect::BreakOptions::default();
         client.break_lease("job", terms).await.unwrap();
         let gone = client.break_lease("job", terms).await.unwrap_err();
         assert_eq!(Exit::of_break(&gone), Exit::LOST);

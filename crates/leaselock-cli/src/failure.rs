@@ -2,10 +2,8 @@
 
 use std::fmt::Display;
 
-use leaselock::{
-    AcquireError, BreakError, ErrorKind, ExtendError, InspectError, InvalidInput, Name, NodeVote,
-    ReleaseError, StoreError, Vote,
-};
+use leaselock::error::{BreakError, InspectError, InvalidInput, NodeVote, Vote};
+use leaselock::{AcquireError, ErrorKind, ExtendError, Name, ReleaseError, StoreError};
 use serde_json::{Value, json};
 
 use crate::exit::Exit;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{AnyClient, ErrorKind, Fence, Lease, StoreError, Waiting};
+use leaselock::options::Waiting;
+use leaselock::{AnyClient, ErrorKind, Fence, Lease, StoreError};
 use serde_json::json;
 
 use crate::args::Globals;
@@ -129,7 +130,7 @@ impl Progress {
 
 async fn holder(client: &AnyClient, name: &str) -> Option<String> {
     match client.inspect(name).await.ok()?.state {
-        leaselock::Holding::Held(holder) => Some(show::holder(&holder)),
+        leaselock::inspect::Holding::Held(holder) => Some(show::holder(&holder)),
         _ => None,
     }
 }

@@ -6,7 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use leaselock::{AnyClient, Client, ClientBuilder, CloseReport, InvalidInput, Quorum};
+use leaselock::error::InvalidInput;
+use leaselock::report::CloseReport;
+use leaselock::{AnyClient, Client, ClientBuilder, Quorum};
 
 use crate::args::Globals;
 use crate::environment;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{Fence, Holder, Holding, Inspection, Process, Waiter};
+use leaselock::Fence;
+use leaselock::inspect::{Holder, Holding, Inspection, Process, Waiter};
 use serde_json::{Value, json};
 
 use crate::boottime;

@@ -4,7 +4,10 @@ use std::io::{IsTerminal as _, stderr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leaselock::{AnyClient, Holding, Quarantine, Waiting};
+use leaselock::AnyClient;
+use leaselock::inspect::Holding;
+use leaselock::options::Waiting;
+use leaselock::strict::Quarantine;
 use tokio::sync::Notify;
 
 use crate::args::Globals;

@@ -6,9 +6,9 @@ use std::error::Error;
 use std::future::Future;
 use std::time::Duration;
 
+use leaselock::inspect::BreakOptions;
 use leaselock::{
-    AcquireError, BreakOptions, Client, ErrorKind, ExtendError, Fence, LostReason, Mutex,
-    ReleaseError,
+    AcquireError, Client, ErrorKind, ExtendError, Fence, LostReason, Mutex, ReleaseError,
 };
 
 #[tokio::main]
@@ -147,6 +147,6 @@ async fn extensions(lease: &leaselock::Lease) {
         Err(ExtendError::Invalid(error)) => panic!("{error}"),
         Err(error) => panic!("{error}"),
     }
-    let too_long = lease.extend(leaselock::TTL_MAX * 2).await;
+    let too_long = lease.extend(leaselock::options::TTL_MAX * 2).await;
     assert!(matches!(too_long, Err(ExtendError::Invalid(_))));
 }

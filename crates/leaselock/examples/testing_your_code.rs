@@ -8,7 +8,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use leaselock::{Client, Clock, LostReason, Mutex};
+use leaselock::clock::Clock;
+use leaselock::{Client, LostReason, Mutex};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -23,6 +23,7 @@ use crate::base::error::{
 };
 use crate::base::fence::Fence;
 use crate::base::name::Name;
+use crate::client::detached;
 use crate::client::detached::Handle;
 use crate::client::inspect::{BreakOptions, BreakOutcome, Holder, Inspection};
 use crate::client::options::setters;
@@ -32,6 +33,8 @@ use crate::engine::lease::loss::LossWatch;
 use crate::engine::lease::{LeaseState, LeaseView};
 use crate::interop::preset::Preset;
 use crate::mutex::{RunError, RunResult};
+#[cfg(feature = "redis")]
+use crate::store::redis::LoadedFunctions;
 use crate::store::report::Report;
 
 /// Writes the methods of what is inside that need no waiting.
@@ -148,7 +151,7 @@ impl Client {
         strict_status() -> Result<StrictStatus, StoreError>;
         /// [`StoreError`] when the store has no functions, or the user may not load them.
         #[cfg(feature = "redis")]
-        load_functions() -> Result<crate::LoadedFunctions, StoreError>;
+        load_functions() -> Result<LoadedFunctions, StoreError>;
     }
 
     /// Continues a lease that another process has detached.
@@ -328,11 +331,11 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// A [`DetachedLease`](crate::DetachedLease) whose calls block the calling thread.
+/// A [`DetachedLease`](crate::detached::DetachedLease) whose calls block the calling thread.
 #[derive(Debug)]
 pub struct DetachedLease {
     client: crate::Client,
-    lease: crate::DetachedLease,
+    lease: detached::DetachedLease,
 }
 
 impl DetachedLease {
@@ -347,12 +350,15 @@ impl DetachedLease {
         fence -> Option<Fence>;
     }
 
-    waiting! { lease, "DetachedLease":
-        /// [`ExtendError::Lost`] when the lease is gone.
-        extend(ttl: Duration) -> Result<(), ExtendError>;
+    /// As [`DetachedLease::extend`](crate::detached::DetachedLease::extend).
+    ///
+    /// # Errors
+    /// [`ExtendError::Lost`] when the lease is gone.
+    pub fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
+        wait(&self.client, self.about(), self.lease.extend(ttl))
     }
 
-    /// As [`DetachedLease::release`](crate::DetachedLease::release).
+    /// As [`DetachedLease::release`](crate::detached::DetachedLease::release).
     ///
     /// # Errors
     /// [`ReleaseError::NotHeld`] when it was not held any more.

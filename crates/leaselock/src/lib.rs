@@ -1,25 +1,81 @@
 //! Distributed locks as leases.
 //!
-//! Redis or Valkey holds the locks when there are many machines; a folder of small files holds them when there is one.
-//! Every lock is a *lease*: it expires by itself, and its holder is notified before that. Each grant carries a number
-//! (the fencing token) with which the protected resource can refuse a stale holder.
+//! Redis or Valkey holds the locks of many machines; a folder of small files holds those of one machine. A lock is a
+//! *lease*: it expires unless its holder renews it, and the client renews it in the background. The holder is notified
+//! before it expires. Each grant has a fencing token, with which the protected resource can refuse a stale holder.
 //!
 //! ```
-//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! use std::time::Duration;
 //!
-//! let client = leaselock::Client::connect("mem:")?; // or redis://…, or file:
-//! let mutex = client.mutex("invoices/2026-07").ttl(Duration::from_secs(30));
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let client = leaselock::Client::connect("mem:")?; // or redis://…, or file:
+//!     let mutex = client.mutex("invoices/2026-07").ttl(Duration::from_secs(30));
 //!
-//! let lease = mutex.acquire_within(Duration::from_secs(5)).await?; // renewed in the background
-//! tokio::select! {
-//!     () = async { /* the work; give lease.fence() to what it changes */ } => {}
-//!     lost = lease.lost() => return Err(lost.into()), // stop: the lease is gone
+//!     let lease = mutex.acquire_within(Duration::from_secs(5)).await?; // renewed in the background
+//!     tokio::select! {
+//!         result = settle_invoices(lease.fence()) => result?,
+//!         lost = lease.lost() => return Err(lost.into()), // stop: the lease is gone
+//!     }
+//!     lease.release().await?; // says whether it was still ours
+//!     Ok(())
 //! }
-//! lease.release().await?; // says whether it was still ours
-//! # Ok::<_, Box<dyn std::error::Error>>(()) })?;
-//! # Ok::<_, Box<dyn std::error::Error>>(())
+//!
+//! async fn settle_invoices(fence: Option<leaselock::Fence>) -> std::io::Result<()> {
+//!     println!("the resource refuses a fence that is smaller than {fence:?}");
+//!     Ok(())
+//! }
 //! ```
+//!
+//! # Which type do I need?
+//! | | |
+//! |---|---|
+//! | [`Client`] | one store: it makes mutexes, inspects and breaks locks |
+//! | [`Quorum`] | the same on a majority of independent servers |
+//! | [`Mutex`] | the lock of one name, with its [options] |
+//! | [`Lease`] | a lock that is held; dropping it releases it in the background |
+//! | [`LossWatch`] | a future that resolves when the lease is lost |
+//! | [`AcquireError`] | each variant says what you hold after it |
+//!
+//! `leaselock::blocking` has the same types for programs without async.
+//!
+//! # Guarantees
+//! | | |
+//! |---|---|
+//! | a lease ends | for its holder no later than at its deadline, which is counted from before the request was sent |
+//! | a late grant | one whose reply arrives after its deadline is given back and not used |
+//! | a fencing token | is larger than every earlier one of this name, unless the store and its clock went back |
+//! | what a dropped future left behind | is cleaned up in the background |
+//!
+//! No lock can stop a write that is in flight already. Only a resource that compares [fencing tokens](Fence) can.
+//!
+//! # Choosing a store
+//! | URL | locks exclude | on a restart |
+//! |---|---|---|
+//! | `redis://`, `rediss://`, `redis+unix://` | all clients of this server | as its persistence keeps them; see [`strict`](ClientBuilder::strict) |
+//! | `redis+sentinel://`, `redis+cluster://` | all clients of the primary | a failover may lose a grant; see [`min_replicas`](Mutex::min_replicas) |
+//! | several, by [`Quorum::connect`] | all clients of a majority | a restarted node stays out of votes |
+//! | `file:` | all processes of this machine | leases end with their process |
+//! | `mem:` | all tasks of this process; for tests | |
+//!
+//! # Waiting
+//! Waiters queue on the store, FIFO within a [priority](Mutex::priority). A release and the next grant are one atomic
+//! step, and one message wakes the waiter. [`Wait`] has the other policies. A lock is not reentrant.
+//!
+//! # Cancellation
+//! Every future can be dropped; its *Cancel safety* section says what may have happened then. A dropped acquisition
+//! leaves the queue in the background. [`Client::close`] waits for such cleanup.
+//!
+//! # Testing
+//! `mem:` needs no server, and [`Clock::manual`](clock::Clock::manual) lets a lease expire when the test says so.
+//!
+//! # Crate features
+//! | | default | |
+//! |---|---|---|
+//! | `redis` | yes | locks on Redis or Valkey |
+//! | `embedded` | yes | locks in a folder or in memory; compiles Lua with a C compiler |
+//! | `tls` | | `rediss://` |
+//! | `blocking` | | the API without async |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -35,47 +91,78 @@ mod client;
 pub(crate) mod engine;
 #[cfg(feature = "redis")]
 mod functions;
-pub(crate) mod interop;
+pub mod interop;
 mod mutex;
 pub(crate) mod quorum;
 mod script;
 mod store;
 
-pub use crate::base::clock::{Clock, Moment};
-pub use crate::base::error::Quarantine;
 pub use crate::base::error::{
-    AcquireError, BreakError, ErrorKind, ExtendError, InspectError, InvalidInput, Lost, LostReason,
-    NotHeld, ReleaseError, StoreError,
+    AcquireError, ErrorKind, ExtendError, Lost, LostReason, ReleaseError, StoreError,
 };
-pub use crate::base::error::{NodeVote, Vote};
 pub use crate::base::fence::Fence;
 pub use crate::base::name::Name;
-pub use crate::base::ttl::{TTL, TTL_MAX, TTL_MIN};
 pub use crate::client::builder::ClientBuilder;
-pub use crate::client::detached::{DetachedLease, Handle};
-pub use crate::client::inspect::{BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter};
-pub use crate::client::options::{DEFAULT_DRIFT_PPM, Options};
 #[cfg(feature = "redis")]
-pub use crate::client::quorum::{DEFAULT_LONGEST_TTL, Quorum, QuorumBuilder};
-pub use crate::client::{AnyClient, Client, CloseReport, Stats};
-pub use crate::engine::gate::StrictStatus;
-pub use crate::engine::identity::Process;
+pub use crate::client::quorum::{Quorum, QuorumBuilder};
+pub use crate::client::{AnyClient, Client};
 pub use crate::engine::lease::loss::LossWatch;
 pub use crate::engine::lease::{Lease, LeaseState, LeaseView};
-pub use crate::engine::request::{
-    DEFAULT_RETRY_DELAY, DEFAULT_RETRY_JITTER_PERCENT, Wait, Waiting,
-};
-pub use crate::interop::preset::Preset;
-pub use crate::interop::protocol::{DEFAULT_LATENCY_GUARD, Protocol};
+pub use crate::engine::request::Wait;
 pub use crate::mutex::{Mutex, RunError, RunResult};
-#[cfg(feature = "tls")]
-pub use crate::store::redis::TlsOptions;
-#[cfg(feature = "redis")]
-pub use crate::store::redis::{FunctionsNode, LoadedFunctions};
-pub use crate::store::report::{Finding, Guarantee, GuaranteeStatus, NodeReport, Report, Verdict};
 /// The redis client library, in the version whose connections a program can hand in.
 #[cfg(feature = "redis")]
 pub use redis;
+
+/// Errors of what not every program does; those of acquiring, extending and releasing are at the root.
+pub mod error {
+    pub use crate::base::error::{BreakError, InspectError, InvalidInput, NodeVote, NotHeld, Vote};
+}
+
+/// Options of a lock, what waiting tells of itself, TLS, and the defaults.
+pub mod options {
+    pub use crate::base::ttl::{TTL, TTL_MAX, TTL_MIN};
+    pub use crate::client::options::{DEFAULT_DRIFT_PPM, Options};
+    #[cfg(feature = "redis")]
+    pub use crate::client::quorum::DEFAULT_LONGEST_TTL;
+    pub use crate::engine::request::{DEFAULT_RETRY_DELAY, DEFAULT_RETRY_JITTER_PERCENT, Waiting};
+    #[cfg(feature = "tls")]
+    pub use crate::store::redis::TlsOptions;
+}
+
+/// What is seen of a lock from outside, and breaking it.
+pub mod inspect {
+    pub use crate::client::inspect::{
+        BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter,
+    };
+    pub use crate::engine::identity::Process;
+}
+
+/// What a client tells of its store and of itself.
+pub mod report {
+    pub use crate::client::{CloseReport, Stats};
+    #[cfg(feature = "redis")]
+    pub use crate::store::redis::{FunctionsNode, LoadedFunctions};
+    pub use crate::store::report::{
+        Finding, Guarantee, GuaranteeStatus, NodeReport, Report, Verdict,
+    };
+}
+
+/// Leases without a process.
+pub mod detached {
+    pub use crate::client::detached::{DetachedLease, Handle};
+}
+
+/// Strict mode: a server that may have forgotten leases grants none until all of them have expired.
+pub mod strict {
+    pub use crate::base::error::Quarantine;
+    pub use crate::engine::gate::StrictStatus;
+}
+
+/// The clock of a client: the machine's, or one that a test moves.
+pub mod clock {
+    pub use crate::base::clock::{Clock, Moment};
+}
 
 /// Every kind of lock.
 #[cfg(feature = "redis")]

@@ -123,7 +123,10 @@ impl Globals {
     pub(crate) fn longest(&self) -> Option<Duration> {
         match self.urls().len() {
             0 | 1 => self.strict,
-            _ => Some(self.longest_ttl.unwrap_or(leaselock::DEFAULT_LONGEST_TTL)),
+            _ => Some(
+                self.longest_ttl
+                    .unwrap_or(leaselock::options::DEFAULT_LONGEST_TTL),
+            ),
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use leaselock::Preset;
+use leaselock::interop::Preset;
 
 use super::like::LikeArgs;
 use crate::exit::Exit;
@@ -74,7 +74,7 @@ impl LockArgs {
     /// it.
     pub(crate) fn ttl(&self, longest: Option<Duration>) -> Duration {
         let theirs = || self.like.preset.and_then(Preset::ttl);
-        let usual = || theirs().unwrap_or(leaselock::TTL);
+        let usual = || theirs().unwrap_or(leaselock::options::TTL);
         let whole = self.like.preset.is_some_and(Preset::whole_seconds);
         self.ttl.unwrap_or_else(|| fitting(usual(), longest, whole))
     }
@@ -167,7 +167,7 @@ impl ExtendArgs {
     /// The new length; `longest` is the limit of the store.
     pub(crate) fn ttl(&self, longest: Option<Duration>) -> Duration {
         self.ttl
-            .unwrap_or_else(|| fitting(leaselock::TTL, longest, false))
+            .unwrap_or_else(|| fitting(leaselock::options::TTL, longest, false))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use leaselock::{Mutex, Preset, Protocol};
+use leaselock::Mutex;
+use leaselock::interop::{Preset, Protocol};
 
 use super::globals::Globals;
 use crate::exit::Exit;

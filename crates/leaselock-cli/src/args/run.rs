@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
-use leaselock::Protocol;
+use leaselock::interop::Protocol;
 use rustix::process::Signal;
 
 use super::lease::{LockArgs, WaitArgs};

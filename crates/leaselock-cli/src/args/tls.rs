@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use leaselock::TlsOptions;
+use leaselock::options::TlsOptions;
 
 /// Flags for servers at a rediss:// URL.
 #[derive(Debug, Args)]

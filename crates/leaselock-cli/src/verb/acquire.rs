@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{AcquireError, AnyClient, Fence, Inspection, Lease, Mutex, Wait};
+use leaselock::inspect::Inspection;
+use leaselock::{AcquireError, AnyClient, Fence, Lease, Mutex, Wait};
 use serde_json::json;
 
 use crate::ancestors::Ancestors;
@@ -156,7 +157,7 @@ fn busy(
     ancestors: &Ancestors,
 ) -> Failure {
     match seen.map(|seen| seen.state) {
-        Some(leaselock::Holding::Held(holder)) => {
+        Some(leaselock::inspect::Holding::Held(holder)) => {
             let remark = ancestors.remark(&holder);
             let text = format!("`{name}` is held by {}{remark}", show::holder(&holder));
             Failure::new(text, exit)

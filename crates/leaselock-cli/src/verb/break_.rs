@@ -2,7 +2,8 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use leaselock::{AnyClient, BreakOptions, Fence, Holding};
+use leaselock::inspect::{BreakOptions, Holding};
+use leaselock::{AnyClient, Fence};
 use serde_json::json;
 
 use crate::args::Globals;

@@ -1,6 +1,6 @@
 //! `leaselock doctor`
 
-use leaselock::{Finding, Guarantee, GuaranteeStatus, Report, Verdict};
+use leaselock::report::{Finding, Guarantee, GuaranteeStatus, Report, Verdict};
 use serde_json::json;
 
 use crate::args::Globals;

@@ -1,6 +1,7 @@
 //! `leaselock functions load|print`
 
-use leaselock::{Client, FunctionsNode, LoadedFunctions};
+use leaselock::Client;
+use leaselock::report::{FunctionsNode, LoadedFunctions};
 use serde_json::json;
 
 use crate::args::Globals;

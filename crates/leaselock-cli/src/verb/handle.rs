@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};
 
-use leaselock::{AnyClient, DetachedLease, Fence, Handle};
+use leaselock::detached::{DetachedLease, Handle};
+use leaselock::{AnyClient, Fence};
 use serde_json::json;
 
 use crate::args::Globals;

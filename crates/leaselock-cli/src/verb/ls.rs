@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use leaselock::Inspection;
+use leaselock::inspect::Inspection;
 
 use crate::args::Globals;
 use crate::args::inspect::LsArgs;

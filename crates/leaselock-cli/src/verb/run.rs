@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use leaselock::{AnyClient, Lease, Protocol, ReleaseError};
+use leaselock::interop::Protocol;
+use leaselock::{AnyClient, Lease, ReleaseError};
 use serde_json::json;
 use tokio::time::timeout_at;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::StrictStatus;
+use leaselock::strict::StrictStatus;
 use serde_json::json;
 
 use crate::args::Globals;

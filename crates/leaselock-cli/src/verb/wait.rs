@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{Holder, Holding, Wait};
+use leaselock::Wait;
+use leaselock::inspect::{Holder, Holding};
 use serde_json::json;
 
 use crate::ancestors::Ancestors;

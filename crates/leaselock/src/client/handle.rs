@@ -19,12 +19,13 @@ pub struct Client {
     pub(crate) state: Arc<ClientState>,
 }
 
-/// A [`Client`] or a [`Quorum`](crate::Quorum), with the methods that both have.
+/// A [`Client`] or a [`Quorum`], with the methods that both have.
 ///
 /// For programs whose configuration names one store or several.
 ///
 /// ```
-/// use leaselock::{AnyClient, Client, InvalidInput, Quorum};
+/// use leaselock::error::InvalidInput;
+/// use leaselock::{AnyClient, Client, Quorum};
 ///
 /// fn connect(urls: &[String]) -> Result<AnyClient, InvalidInput> {
 ///     match urls {

@@ -76,7 +76,7 @@ macro_rules! setters {
         }
 
         /// Sets how long to wait while another client holds the lock; for ever by default.
-        pub fn wait(mut self, wait: $crate::Wait) -> Self {
+        pub fn wait(mut self, wait: $crate::engine::request::Wait) -> Self {
             self$(.$field)*.wait = Some(wait);
             self
         }
@@ -117,18 +117,18 @@ macro_rules! setters {
             self
         }
 
-        /// Sets how the server takes the lock; [`Native`]($crate::Protocol::Native) by default.
+        /// Sets how the server takes the lock; [`Native`]($crate::interop::Protocol::Native) by default.
         ///
         /// An option that the protocol does not support is refused, with the reason, by
         /// [`validate`]($crate::Mutex::validate) and by the first operation.
-        pub fn protocol(mut self, protocol: $crate::Protocol) -> Self {
+        pub fn protocol(mut self, protocol: $crate::interop::Protocol) -> Self {
             self$(.$field)*.protocol = protocol;
             self
         }
 
         /// Acquires these names too, in the same step: all or none.
         ///
-        /// Only with [`AllOrNone`]($crate::Protocol::AllOrNone), and at most 99.
+        /// Only with [`AllOrNone`]($crate::interop::Protocol::AllOrNone), and at most 99.
         pub fn and_names(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
             self$(.$field)*.others = names.into_iter().map(Into::into).collect();
             self
@@ -169,8 +169,8 @@ macro_rules! setters {
         /// Sets a callback for every poll while an acquisition waits.
         ///
         /// It waits in the queue, or for the end of a quarantine. When a poll fails and is retried, the callback gets
-        /// the [`error`]($crate::Waiting::error). It must not block.
-        pub fn on_wait(mut self, told: impl Fn(&$crate::Waiting) + Send + Sync + 'static) -> Self {
+        /// the [`error`]($crate::options::Waiting::error). It must not block.
+        pub fn on_wait(mut self, told: impl Fn(&$crate::options::Waiting) + Send + Sync + 'static) -> Self {
             self$(.$field)*.on_wait = Some(std::sync::Arc::new(told));
             self
         }

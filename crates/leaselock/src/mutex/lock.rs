@@ -92,11 +92,11 @@ impl Mutex {
     ///
     /// ```
     /// # let client = leaselock::Client::connect("mem:")?;
-    /// use leaselock::Preset;
+    /// use leaselock::interop::Preset;
     ///
     /// let mutex = client.mutex("job").preset(Preset::REDIS_SEMAPHORE);
     /// assert_eq!(mutex.name(), Some("mutex:job"));
-    /// # Ok::<_, leaselock::InvalidInput>(())
+    /// # Ok::<_, leaselock::error::InvalidInput>(())
     /// ```
     pub fn preset(mut self, preset: Preset) -> Self {
         self.name = self.name.and_then(|name| match self.options.like {

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use leaselock::{AcquireError, Client, Holding, Options};
+use leaselock::inspect::Holding;
+use leaselock::options::Options;
+use leaselock::{AcquireError, Client};
 use testkit::{Server, clock, wait_until};
 
 use crate::figures::Figures;

@@ -1,6 +1,9 @@
 //! The users of docs/access.md: each may do what its role needs, and nothing else.
 
-use leaselock::{BreakError, BreakOptions, Client, ErrorKind, Holding, Verdict};
+use leaselock::error::BreakError;
+use leaselock::inspect::{BreakOptions, Holding};
+use leaselock::report::Verdict;
+use leaselock::{Client, ErrorKind};
 use testkit::resp::Connection;
 use testkit::{Server, Value};
 

@@ -3,7 +3,9 @@
 use std::sync::mpsc::channel;
 
 use leaselock::blocking::Client;
-use leaselock::{AcquireError, BreakOptions, Holding, LostReason, RunError, StrictStatus};
+use leaselock::inspect::{BreakOptions, Holding};
+use leaselock::strict::StrictStatus;
+use leaselock::{AcquireError, LostReason, RunError};
 use testkit::{Server, wait_until};
 
 use crate::support::{LONG, PATIENCE, leftovers, millis};

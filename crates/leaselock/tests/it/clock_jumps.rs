@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leaselock::{BreakOptions, Client, Holding, Lease, LostReason, Verdict};
+use leaselock::inspect::{BreakOptions, Holding};
+use leaselock::report::Verdict;
+use leaselock::{Client, Lease, LostReason};
 use testkit::Server;
 
 use crate::support::{eventually, soon};

@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use leaselock::{BreakOptions, Client, Lease, Mutex, Wait};
+use leaselock::inspect::BreakOptions;
+use leaselock::{Client, Lease, Mutex, Wait};
 use testkit::Server;
 
 use crate::support::{LONG, millis};

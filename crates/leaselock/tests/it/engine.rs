@@ -166,7 +166,7 @@ impl Engine {
         #[cfg(feature = "tls")]
         let builder = match &self.secured {
             Some((_, authority)) => {
-                builder.tls(leaselock::TlsOptions::new().ca_pem(authority.pem()))
+                builder.tls(leaselock::options::TlsOptions::new().ca_pem(authority.pem()))
             }
             None => builder,
         };

@@ -2,6 +2,9 @@
 
 use std::error::Error;
 
+use leaselock::detached::*;
+use leaselock::error::*;
+use leaselock::inspect::*;
 use leaselock::*;
 use testkit::Server;
 

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use leaselock::{AcquireError, Client, Clock, Lease};
+use leaselock::clock::Clock;
+use leaselock::{AcquireError, Client, Lease};
 use testkit::{Server, Value, clock};
 use tokio::task::JoinHandle;
 

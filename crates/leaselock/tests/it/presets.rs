@@ -5,7 +5,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leaselock::{AcquireError, Client, Handle, Options, Preset, Protocol, Wait};
+use leaselock::detached::Handle;
+use leaselock::interop::{Preset, Protocol};
+use leaselock::options::Options;
+use leaselock::{AcquireError, Client, Wait};
 use testkit::{Server, Value};
 
 use crate::support::{LONG, calls, is_free, millis, pttl, soon};
@@ -186,7 +189,10 @@ async fn the_librarys_ttl_and_wait_hold_where_nothing_else_is_set() {
         (client.mutex("a").ttl(own).preset(Preset::GUIDE), own),
         (client.mutex("b").preset(Preset::GUIDE).ttl(own), own),
         (careful.mutex("c").preset(Preset::GUIDE), own),
-        (client.mutex("d").preset(Preset::REDIS_PY), leaselock::TTL),
+        (
+            client.mutex("d").preset(Preset::REDIS_PY),
+            leaselock::options::TTL,
+        ),
     ] {
         assert_eq!(mutex.acquire().await.unwrap().ttl(), expected);
     }
@@ -282,7 +288,7 @@ async fn inspect_break_and_handles_know_the_lock_by_the_librarys_key() {
     assert_eq!(client.attach(read).name(), &key);
     assert_eq!(client.inspect(key.as_str()).await.unwrap().name, "job:lock");
     assert_eq!(client.list("*:lock").await.unwrap().len(), 1);
-    let terms = leaselock::BreakOptions::default();
+    let terms = leaselock::inspect::BreakOptions::default();
     client.break_lease(key.as_str(), terms).await.unwrap();
     assert!(is_free(&client, "job:lock").await);
 }

@@ -8,7 +8,8 @@ mod rights;
 mod rings;
 mod silence;
 
-use leaselock::{Client, Mutex, Protocol};
+use leaselock::interop::Protocol;
+use leaselock::{Client, Mutex};
 
 use crate::support::LONG;
 

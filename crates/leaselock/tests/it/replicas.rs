@@ -4,7 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaselock::{AcquireError, Client, Clock, ErrorKind, Options, Protocol, Wait};
+use leaselock::clock::Clock;
+use leaselock::interop::Protocol;
+use leaselock::options::Options;
+use leaselock::{AcquireError, Client, ErrorKind, Wait};
 use testkit::{Server, Value};
 
 use crate::support::{LONG, eventually, in_line, is_free, leftovers, millis, soon};

@@ -4,6 +4,12 @@
 use std::future::Future;
 use std::time::Duration;
 
+use leaselock::clock::*;
+use leaselock::detached::*;
+use leaselock::error::*;
+use leaselock::inspect::*;
+use leaselock::options::*;
+use leaselock::report::*;
 use leaselock::*;
 
 fn is_send<F: Future + Send>(future: F) {

@@ -1,6 +1,7 @@
 //! A program whose executor does not come round: what the client promises does not depend on it.
 
-use leaselock::{Client, Clock, LeaseState, LostReason, Moment};
+use leaselock::clock::{Clock, Moment};
+use leaselock::{Client, LeaseState, LostReason};
 use testkit::Server;
 
 use crate::support::{LONG, eventually, is_free, millis};

@@ -10,7 +10,8 @@ mod waits;
 
 use std::time::Duration;
 
-use leaselock::{AcquireError, Client, Lease, Mutex, Quarantine};
+use leaselock::strict::Quarantine;
+use leaselock::{AcquireError, Client, Lease, Mutex};
 use testkit::Server;
 
 use crate::support::millis;

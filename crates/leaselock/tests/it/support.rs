@@ -117,7 +117,7 @@ pub(crate) async fn goes_from_hand_to_hand(one: &impl Locks, other: &impl Locks,
 
 pub(crate) async fn is_free(client: &impl Locks, name: &str) -> bool {
     let seen = client.any().inspect(name).await.unwrap();
-    seen.state == leaselock::Holding::Free && seen.line.is_empty()
+    seen.state == leaselock::inspect::Holding::Free && seen.line.is_empty()
 }
 
 /// Until a client's own thread, which starts with its first wait or lease, has said who the client is.

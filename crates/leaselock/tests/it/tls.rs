@@ -2,7 +2,8 @@
 
 mod several;
 
-use leaselock::{AcquireError, Client, ErrorKind, TlsOptions};
+use leaselock::options::TlsOptions;
+use leaselock::{AcquireError, Client, ErrorKind};
 use testkit::tls::Authority;
 
 use crate::support::{LONG, by_message, in_line, soon, waiter};

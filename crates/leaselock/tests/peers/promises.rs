@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{Client, ExtendError, Lease, Mutex, NotHeld, ReleaseError};
+use leaselock::error::NotHeld;
+use leaselock::{Client, ExtendError, Lease, Mutex, ReleaseError};
 use testkit::{Server, Value, clock};
 
 use crate::driver::{Answer, Driver, PATIENCE, soon};

@@ -1,6 +1,6 @@
 //! Waiters that sleep until they are rung: a mutex that speaks their library's protocol rings them.
 
-use leaselock::Protocol;
+use leaselock::interop::Protocol;
 use testkit::clock;
 
 use crate::driver::{Answer, soon};

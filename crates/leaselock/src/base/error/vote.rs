@@ -21,7 +21,7 @@ pub enum Vote {
         /// How long it still stays out of votes.
         rest: Duration,
     },
-    /// No connection, or no answer: [`NodeVote::error`](crate::NodeVote::error) tells which.
+    /// No connection, or no answer: [`NodeVote::error`](crate::error::NodeVote::error) tells which.
     Silent,
     /// It replied with a refusal.
     Failed(ErrorKind),

@@ -12,7 +12,7 @@ use crate::client::state::ClientState;
 /// choice.
 ///
 /// A mutex of a quorum has the methods of any other, with these differences: it serves in no certain order, `priority`
-/// and other [protocols](crate::Protocol) are refused, and no ttl is longer than
+/// and other [protocols](crate::interop::Protocol) are refused, and no ttl is longer than
 /// [`longest_ttl`](crate::QuorumBuilder::longest_ttl).
 ///
 /// ```no_run

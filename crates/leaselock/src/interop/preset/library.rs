@@ -16,12 +16,12 @@ use crate::interop::protocol::Protocol;
 /// that key excludes theirs, and theirs excludes it. For the others the preset brings their [`Protocol`].
 ///
 /// ```
-/// use leaselock::Preset;
+/// use leaselock::interop::Preset;
 ///
 /// let preset: Preset = "redsync".parse()?;
 /// assert_eq!(preset, Preset::REDSYNC);
 /// assert_eq!(Preset::GUIDE.name_for("job")?.as_str(), "lock:job");
-/// # Ok::<_, leaselock::InvalidInput>(())
+/// # Ok::<_, leaselock::error::InvalidInput>(())
 /// ```
 #[derive(Clone, Copy)]
 pub struct Preset(pub(super) &'static Library);

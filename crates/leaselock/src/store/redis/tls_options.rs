@@ -17,8 +17,8 @@ use crate::base::error::InvalidInput;
 /// file.
 ///
 /// ```
-/// # fn main() -> Result<(), leaselock::InvalidInput> {
-/// let tls = leaselock::TlsOptions::new()
+/// # fn main() -> Result<(), leaselock::error::InvalidInput> {
+/// let tls = leaselock::options::TlsOptions::new()
 ///     .ca_file("/etc/locks/ca.pem")
 ///     .identity_files("/etc/locks/me.pem", "/etc/locks/me.key");
 /// let client = leaselock::Client::builder()

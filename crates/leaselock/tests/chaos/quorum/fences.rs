@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leaselock::{Options, Quorum};
+use leaselock::Quorum;
+use leaselock::options::Options;
 use testkit::Server;
 
 use crate::rounds;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use leaselock::{Lease, Options, Quorum};
+use leaselock::options::Options;
+use leaselock::{Lease, Quorum};
 use testkit::Server;
 
 use super::soon;

@@ -1,6 +1,7 @@
 //! What a cluster cannot do is said in words.
 
-use leaselock::{AcquireError, Client, ErrorKind, Protocol};
+use leaselock::interop::Protocol;
+use leaselock::{AcquireError, Client, ErrorKind};
 use testkit::Server;
 
 use crate::engine::shared_cluster;

@@ -1,6 +1,7 @@
 //! redis-exp-lock 0.0.2 (Node).
 
-use leaselock::{AcquireError, Preset, ReleaseError, Wait};
+use leaselock::interop::Preset;
+use leaselock::{AcquireError, ReleaseError, Wait};
 
 use super::{Rig, acquired, tries};
 use crate::support::{LONG, millis, pttl, soon};

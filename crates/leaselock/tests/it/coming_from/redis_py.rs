@@ -1,6 +1,7 @@
 //! The lock of redis-py 8.1.0 (Python).
 
-use leaselock::{ExtendError, Preset, ReleaseError, Wait};
+use leaselock::interop::Preset;
+use leaselock::{ExtendError, ReleaseError, Wait};
 
 use super::{Rig, acquired};
 use crate::support::{LONG, eventually, in_line, is_free, millis, pttl, soon};

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use leaselock::{
-    AcquireError, Client, ExtendError, LostReason, NotHeld, Options, Preset, ReleaseError, Wait,
-};
+use leaselock::error::NotHeld;
+use leaselock::interop::Preset;
+use leaselock::options::Options;
+use leaselock::{AcquireError, Client, ExtendError, LostReason, ReleaseError, Wait};
 
 use super::{Rig, acquired, tries};
 use crate::support::{LONG, millis, pttl, soon};
@@ -83,7 +84,7 @@ async fn set_defaults_is_a_setting_of_the_client() {
     ));
     assert_eq!(
         acquired(&rig.one.mutex("other")).await.ttl(),
-        leaselock::TTL
+        leaselock::options::TTL
     );
 }
 

@@ -1,6 +1,8 @@
 //! Redisson (Java): what its `RLock` does.
 
-use leaselock::{BreakOptions, Client, Holding, LostReason, Protocol, ReleaseError};
+use leaselock::inspect::{BreakOptions, Holding};
+use leaselock::interop::Protocol;
+use leaselock::{Client, LostReason, ReleaseError};
 
 use super::{Rig, acquired};
 use crate::support::{LONG, by_message, eventually, in_line, millis, pttl, soon, waiter};

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use leaselock::{
-    AcquireError, Client, ExtendError, Preset, Protocol, ReleaseError, RunError, Wait,
-};
+use leaselock::interop::{Preset, Protocol};
+use leaselock::{AcquireError, Client, ExtendError, ReleaseError, RunError, Wait};
 
 use super::{Rig, acquired, tries};
 use crate::support::{LONG, eventually, is_free, millis, pttl, soon};

@@ -1,6 +1,8 @@
 //! redsync 4.17.0 (Go), over one pool.
 
-use leaselock::{AcquireError, ExtendError, NotHeld, Preset, ReleaseError, Wait};
+use leaselock::error::NotHeld;
+use leaselock::interop::Preset;
+use leaselock::{AcquireError, ExtendError, ReleaseError, Wait};
 
 use super::{Rig, acquired, tries};
 use crate::support::{LONG, eventually, in_line, is_free, millis, pttl};
@@ -92,5 +94,5 @@ async fn until_and_valid_need_no_request() {
     let lease = acquired(&rig.mine().renewal(false)).await;
     rig.server.kill();
     assert!(lease.is_held() && lease.remaining() > LONG / 2);
-    assert!(lease.deadline() > leaselock::Clock::boot().now());
+    assert!(lease.deadline() > leaselock::clock::Clock::boot().now());
 }

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use leaselock::{BreakOptions, Clock, ExtendError, LeaseState, LostReason, RunError};
+use leaselock::clock::Clock;
+use leaselock::inspect::BreakOptions;
+use leaselock::{ExtendError, LeaseState, LostReason, RunError};
 
 use crate::engine::Engine;
 use crate::support::{LONG, eventually, is_free, millis, soon};
@@ -128,7 +130,7 @@ pub(super) async fn a_detached_lease_is_extended_and_released_by_another_client(
     assert!(two.mutex("job").try_acquire().await.unwrap().is_none());
     attached.extend(2 * LONG).await.unwrap();
     let seen = two.inspect("job").await.unwrap();
-    let leaselock::Holding::Held(holder) = seen.state else {
+    let leaselock::inspect::Holding::Held(holder) = seen.state else {
         panic!("{seen:?}")
     };
     assert!(holder.remaining.unwrap() > LONG, "{holder:?}");

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use leaselock::Waiting;
+use leaselock::options::Waiting;
 
 use crate::engine::Engine;
 use crate::support::{LONG, eventually, in_line, is_free, soon, waiter};

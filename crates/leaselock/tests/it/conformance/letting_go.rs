@@ -1,6 +1,8 @@
 //! How a lease ends by its holder's will.
 
-use leaselock::{AcquireError, BreakOptions, LostReason, NotHeld, ReleaseError};
+use leaselock::error::NotHeld;
+use leaselock::inspect::BreakOptions;
+use leaselock::{AcquireError, LostReason, ReleaseError};
 
 use crate::engine::Engine;
 use crate::support::{LONG, eventually, in_line, is_free, soon, waiter};

@@ -1,8 +1,8 @@
 //! What others see, and what an operator may do.
 
-use leaselock::{
-    BreakError, BreakOptions, ErrorKind, Fence, Holding, InspectError, LostReason, Wait,
-};
+use leaselock::error::{BreakError, InspectError};
+use leaselock::inspect::{BreakOptions, Holding};
+use leaselock::{ErrorKind, Fence, LostReason, Wait};
 
 use crate::engine::Engine;
 use crate::support::{LONG, eventually, in_line, is_free, millis, soon, waiter};

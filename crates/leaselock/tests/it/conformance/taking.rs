@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{AcquireError, Options, Wait};
+use leaselock::options::Options;
+use leaselock::{AcquireError, Wait};
 
 use crate::engine::Engine;
 use crate::support::{LONG, is_free, millis, soon};

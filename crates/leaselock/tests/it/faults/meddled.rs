@@ -1,6 +1,7 @@
 //! Keys that somebody changes by hand while they are held.
 
-use leaselock::{Client, Lease, LostReason, NotHeld, ReleaseError};
+use leaselock::error::NotHeld;
+use leaselock::{Client, Lease, LostReason, ReleaseError};
 use testkit::Server;
 
 use crate::support::{LONG, eventually, leftovers, millis, pttl, soon};

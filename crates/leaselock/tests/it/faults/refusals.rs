@@ -127,9 +127,12 @@ async fn a_foreign_type_under_the_key_is_refused_and_never_destroyed() {
     server.cli(&["RPUSH", "job", "theirs"]);
     refused_as(&client, ErrorKind::WrongType).await;
     let seen = client.inspect("job").await.unwrap();
-    assert!(matches!(seen.state, leaselock::Holding::NotALock { kind } if kind == "list"));
+    assert!(matches!(seen.state, leaselock::inspect::Holding::NotALock { kind } if kind == "list"));
     let broken = client
-        .break_lease("job", leaselock::BreakOptions::default().foreign(true))
+        .break_lease(
+            "job",
+            leaselock::inspect::BreakOptions::default().foreign(true),
+        )
         .await;
     assert!(broken.is_err(), "{broken:?}");
     assert_eq!(
@@ -151,10 +154,10 @@ async fn a_foreign_value_under_the_key_is_a_holder_and_is_never_destroyed() {
     next.abort();
     in_line(&client, "job", 0).await;
     let refused = client
-        .break_lease("job", leaselock::BreakOptions::default())
+        .break_lease("job", leaselock::inspect::BreakOptions::default())
         .await;
     assert!(
-        matches!(refused, Err(leaselock::BreakError::Foreign { .. })),
+        matches!(refused, Err(leaselock::error::BreakError::Foreign { .. })),
         "{refused:?}"
     );
     assert_eq!(server.cli(&["GET", "job"]), "theirs".into());

@@ -1,6 +1,7 @@
 //! Servers that are not there.
 
-use leaselock::{AcquireError, Client, Clock, ErrorKind};
+use leaselock::clock::Clock;
+use leaselock::{AcquireError, Client, ErrorKind};
 use testkit::{Fault, Proxy, Server, Way};
 
 use crate::support::{LONG, eventually, leftovers, millis, soon};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use leaselock::{AcquireError, Client, Protocol, ReleaseError, Wait};
+use leaselock::interop::Protocol;
+use leaselock::{AcquireError, Client, ReleaseError, Wait};
 use testkit::{Cut, Fault, Proxy, Server, Way};
 
 use super::job;

@@ -1,6 +1,8 @@
 //! Several names at once: all or none.
 
-use leaselock::{Client, LostReason, Mutex, NotHeld, Protocol, ReleaseError};
+use leaselock::error::NotHeld;
+use leaselock::interop::Protocol;
+use leaselock::{Client, LostReason, Mutex, ReleaseError};
 use testkit::Server;
 
 use crate::support::{LONG, eventually, leftovers, pttl, soon};

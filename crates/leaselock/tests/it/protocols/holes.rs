@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use leaselock::{
-    AcquireError, Client, DEFAULT_LATENCY_GUARD, ErrorKind, NotHeld, Protocol, ReleaseError,
-};
+use leaselock::error::NotHeld;
+use leaselock::interop::{DEFAULT_LATENCY_GUARD, Protocol};
+use leaselock::{AcquireError, Client, ErrorKind, ReleaseError};
 use testkit::{Fault, Proxy, Server, Way};
 
 use super::job;

@@ -1,6 +1,7 @@
 //! What a way cannot do is refused when it is asked for, before anything is sent, with the reason.
 
-use leaselock::{AcquireError, Client, ExtendError, Mutex, Protocol};
+use leaselock::interop::Protocol;
+use leaselock::{AcquireError, Client, ExtendError, Mutex};
 use testkit::Server;
 
 use super::job;

@@ -1,6 +1,7 @@
 //! What a user must be allowed to do, as `docs/protocols.md` has it.
 
-use leaselock::{Client, Protocol};
+use leaselock::Client;
+use leaselock::interop::Protocol;
 use testkit::Server;
 
 use super::job;

@@ -1,7 +1,9 @@
 //! Waiters of python-redis-lock and Redisson are woken by our releases, and ours by theirs, without asking again and
 //! again. The others are played by commands that say on the wire what those libraries say.
 
-use leaselock::{AcquireError, Client, Clock, Lease, Protocol};
+use leaselock::clock::Clock;
+use leaselock::interop::Protocol;
+use leaselock::{AcquireError, Client, Lease};
 use redis::aio::MultiplexedConnection;
 use testkit::Server;
 use tokio::task::JoinHandle;

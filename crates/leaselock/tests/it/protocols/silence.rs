@@ -2,7 +2,8 @@
 
 use std::net::TcpListener;
 
-use leaselock::{AcquireError, Client, Protocol};
+use leaselock::interop::Protocol;
+use leaselock::{AcquireError, Client};
 
 use super::job;
 use crate::support::{millis, soon};

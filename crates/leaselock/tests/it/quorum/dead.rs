@@ -1,6 +1,7 @@
 //! Nodes that are killed, frozen or cut off: nobody waits for them, and nothing stays on them.
 
-use leaselock::{AcquireError, ErrorKind, LeaseState, Quorum, Vote};
+use leaselock::error::Vote;
+use leaselock::{AcquireError, ErrorKind, LeaseState, Quorum};
 use testkit::{Fault, Proxy, Server, Way};
 
 use super::Nodes;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{Lease, LeaseState, Options, Quorum, QuorumBuilder};
+use leaselock::options::Options;
+use leaselock::{Lease, LeaseState, Quorum, QuorumBuilder};
 use testkit::Server;
 
 use super::Nodes;

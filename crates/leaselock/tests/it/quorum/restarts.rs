@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use leaselock::{AcquireError, Quorum, Vote};
+use leaselock::error::Vote;
+use leaselock::{AcquireError, Quorum};
 
 use super::Nodes;
 use crate::support::{eventually, millis, soon};
@@ -22,8 +23,8 @@ fn quorum(nodes: &Nodes, delayed_restart: bool) -> Quorum {
         .unwrap()
 }
 
-fn short() -> leaselock::Options {
-    leaselock::Options::default().ttl(LONGEST)
+fn short() -> leaselock::options::Options {
+    leaselock::options::Options::default().ttl(LONGEST)
 }
 
 /// Held by exactly the first three, the third of which restarts empty. Tells whether a second one had the lock while
@@ -68,7 +69,8 @@ async fn all_vote(nodes: &Nodes) {
     eventually("all nodes are old enough to vote", async || {
         let report = quorum(nodes, true).doctor().await.unwrap();
         let checks = report.nodes.iter().flat_map(|node| &node.checks);
-        let votes = |check: &&leaselock::Finding| check.topic == "vote" && check.found == "votes";
+        let votes =
+            |check: &&leaselock::report::Finding| check.topic == "vote" && check.found == "votes";
         checks.filter(votes).count() == nodes.0.len()
     })
     .await;

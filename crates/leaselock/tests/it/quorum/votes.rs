@@ -1,8 +1,9 @@
 //! What counts as a vote, and what is refused.
 
-use leaselock::{
-    AcquireError, BreakOptions, Client, ExtendError, Holding, LostReason, Protocol, Quorum, Vote,
-};
+use leaselock::error::Vote;
+use leaselock::inspect::{BreakOptions, Holding};
+use leaselock::interop::Protocol;
+use leaselock::{AcquireError, Client, ExtendError, LostReason, Quorum};
 
 use testkit::Value;
 

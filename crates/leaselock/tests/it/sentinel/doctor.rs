@@ -1,6 +1,7 @@
 //! What doctor says of the Sentinels themselves.
 
-use leaselock::{Client, Finding, GuaranteeStatus, Report, Verdict};
+use leaselock::Client;
+use leaselock::report::{Finding, GuaranteeStatus, Report, Verdict};
 use testkit::sentinels::SERVICE;
 use testkit::{Sentinels, Server, Watched};
 

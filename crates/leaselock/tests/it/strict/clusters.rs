@@ -1,6 +1,7 @@
 //! On a cluster each slot has a gate of its own, on the node that has the slot.
 
-use leaselock::{AcquireError, Client, ErrorKind, Quarantine, StrictStatus};
+use leaselock::strict::{Quarantine, StrictStatus};
+use leaselock::{AcquireError, Client, ErrorKind};
 use testkit::{Cluster, Server};
 
 use super::LONGEST;

@@ -1,6 +1,6 @@
 //! Replicas that become primaries.
 
-use leaselock::Quarantine;
+use leaselock::strict::Quarantine;
 use testkit::Server;
 
 use super::{opened, quarantined, strict, taken};

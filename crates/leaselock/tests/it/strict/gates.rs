@@ -1,6 +1,8 @@
 //! When the gate is closed, and what goes on behind it.
 
-use leaselock::{BreakOptions, Client, ErrorKind, Quarantine, StrictStatus};
+use leaselock::inspect::BreakOptions;
+use leaselock::strict::{Quarantine, StrictStatus};
+use leaselock::{Client, ErrorKind};
 use testkit::{Server, Value};
 
 use super::{

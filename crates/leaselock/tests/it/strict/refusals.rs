@@ -1,6 +1,7 @@
 //! What strict mode does not go along with.
 
-use leaselock::{AcquireError, Client, ErrorKind, ExtendError, Protocol};
+use leaselock::interop::Protocol;
+use leaselock::{AcquireError, Client, ErrorKind, ExtendError};
 use testkit::Server;
 
 use super::{LONGEST, lock, opened, quarantined, strict_for, taken};

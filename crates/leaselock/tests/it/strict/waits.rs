@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use leaselock::{AcquireError, Quarantine, Wait, Waiting};
+use leaselock::options::Waiting;
+use leaselock::strict::Quarantine;
+use leaselock::{AcquireError, Wait};
 use testkit::Server;
 
 use super::{ends_us, granted_after, lock, opened, quarantined, strict};

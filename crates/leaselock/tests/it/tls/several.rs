@@ -1,6 +1,7 @@
 //! Set-ups with several servers over TLS: all of them, and what tells of them.
 
-use leaselock::{AcquireError, Client, ErrorKind, Quorum, QuorumBuilder, StoreError, TlsOptions};
+use leaselock::options::TlsOptions;
+use leaselock::{AcquireError, Client, ErrorKind, Quorum, QuorumBuilder, StoreError};
 use testkit::server::{find_binary, has_tls};
 use testkit::tls::Authority;
 use testkit::{Cluster, Watched};

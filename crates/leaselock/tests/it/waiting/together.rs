@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
-use leaselock::{
-    AcquireError, BreakOptions, Client, Fence, Lease, LostReason, NotHeld, ReleaseError,
-};
+use leaselock::error::NotHeld;
+use leaselock::inspect::BreakOptions;
+use leaselock::{AcquireError, Client, Fence, Lease, LostReason, ReleaseError};
 use testkit::{Server, clock};
 
 use crate::support::{

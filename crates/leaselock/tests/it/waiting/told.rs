@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use leaselock::{ErrorKind, Protocol, Waiting};
+use leaselock::ErrorKind;
+use leaselock::interop::Protocol;
+use leaselock::options::Waiting;
 use testkit::Server;
 
 use crate::quorum::Nodes;
