@@ -5,6 +5,7 @@ pub(crate) mod detached;
 pub(crate) mod handle;
 pub(crate) mod inspect;
 pub(crate) mod look;
+pub(crate) mod named;
 pub(crate) mod options;
 #[cfg(feature = "redis")]
 pub(crate) mod quorum;

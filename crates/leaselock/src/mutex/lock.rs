@@ -12,14 +12,13 @@ use crate::client::detached::{DetachedLease, Handle};
 use crate::client::handle::on_every_client;
 use crate::client::inspect::{Holder, Holding};
 use crate::client::look::look;
-use crate::client::options::{Options, setters};
+use crate::client::named::Named;
+use crate::client::options::setters;
 #[cfg(feature = "redis")]
 use crate::client::quorum::Quorum;
-use crate::client::state::ClientState;
 use crate::client::{AnyClient, Client};
 use crate::engine::lease::{Lease, LeaseView};
 use crate::engine::request::Wait;
-use crate::engine::wait::attempt::Acquisition;
 use crate::engine::wait::schedule;
 use crate::interop::preset::Preset;
 
@@ -29,9 +28,7 @@ use crate::interop::preset::Preset;
 #[derive(Clone)]
 #[must_use = "a mutex does nothing until it is acquired"]
 pub struct Mutex {
-    state: Arc<ClientState>,
-    name: Result<Name, InvalidInput>,
-    pub(crate) options: Options,
+    named: Named,
 }
 
 /// What a body under a lease came to.
@@ -59,9 +56,9 @@ pub enum RunError {
 on_every_client! {
     /// The lock of this name, with the client's default options. A bad name is reported by the first operation.
     pub fn mutex(&self, name: impl Into<String>) -> Mutex {
-        let state = Arc::clone(&self.state);
-        let options = state.defaults.clone();
-        Mutex::new(state, name.into(), options)
+        Mutex {
+            named: Named::new(&self.state, &MUTEX, name.into()),
+        }
     }
 
     /// Continues a lease that another process has detached. A quorum continues one of a quorum of the same servers.
@@ -71,15 +68,7 @@ on_every_client! {
 }
 
 impl Mutex {
-    fn new(state: Arc<ClientState>, name: String, options: Options) -> Self {
-        Mutex {
-            state,
-            name: Name::new(name),
-            options,
-        }
-    }
-
-    setters!(options);
+    setters!(named.options);
 
     /// Means the lock that another library has under this name: the name becomes the library's key, and its ttl and
     /// its way of waiting hold where neither this mutex nor the client's defaults set their own, in whatever order.
@@ -99,22 +88,22 @@ impl Mutex {
     /// # Ok::<_, leaselock::error::InvalidInput>(())
     /// ```
     pub fn preset(mut self, preset: Preset) -> Self {
-        self.name = self.name.and_then(|name| match self.options.like {
+        let first = self.named.options.like.replace(preset);
+        self.named.rename(|name| match first {
             None => preset.mutex_for(name.as_str()),
             Some(first) => Err(InvalidInput::new(format!(
                 "`{name}` is a lock of {first} already; name one library, not {preset} too"
             ))),
         });
-        self.options.like = Some(preset);
-        if self.options.protocol.is_native() {
-            self.options.protocol = preset.protocol(); // another that was asked for is refused, where it does not fit
+        if self.named.options.protocol.is_native() {
+            self.named.options.protocol = preset.protocol(); // another that was asked for is refused, where it does not fit
         }
         self
     }
 
     /// The name; `None` when it is not well-formed, which the first operation reports.
     pub fn name(&self) -> Option<&str> {
-        self.name.as_ref().ok().map(Name::as_str)
+        self.named.name.as_ref().ok().map(Name::as_str)
     }
 
     /// Refuses now what the first operation would refuse: a name, an option, or what the protocol cannot do.
@@ -122,25 +111,17 @@ impl Mutex {
     /// # Errors
     /// [`InvalidInput`] says what would be right. Nothing is sent.
     pub fn validate(self) -> Result<Self, InvalidInput> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        self.state.request(&MUTEX, name, &self.options)?;
+        self.named.validate()?;
         Ok(self)
     }
 
     /// For errors that name the lock before its name was checked.
     #[cfg(feature = "blocking")]
     pub(crate) fn shown_name(&self) -> Name {
-        self.name.clone().unwrap_or_else(|_| Name::placeholder())
-    }
-
-    fn acquisition(&self) -> Result<Acquisition<'_>, AcquireError> {
-        let engine = &self.state.engine;
-        if engine.is_closed() {
-            return Err(AcquireError::Closed);
-        }
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        let (keys, request) = self.state.request(&MUTEX, name, &self.options)?;
-        Acquisition::new(engine, name, keys, request)
+        self.named
+            .name
+            .clone()
+            .unwrap_or_else(|_| Name::placeholder())
     }
 
     /// Takes the lock if it is free and nobody is ahead in line; `Ok(None)` when it is busy.
@@ -154,15 +135,7 @@ impl Mutex {
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
     pub async fn try_acquire(&self) -> Result<Option<Lease>, AcquireError> {
-        match self
-            .acquisition()?
-            .run(Wait::Never, &self.state.groups)
-            .await
-        {
-            Ok(lease) => Ok(Some(lease)),
-            Err(AcquireError::StillBusy { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.named.try_acquire().await
     }
 
     /// Takes the lock, waiting as the options say: for ever in line, unless set otherwise.
@@ -178,9 +151,7 @@ impl Mutex {
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
     pub async fn acquire(&self) -> Result<Lease, AcquireError> {
-        self.acquisition()?
-            .run(self.options.patience(), &self.state.groups)
-            .await
+        self.named.acquire().await
     }
 
     /// Takes the lock, waiting in line for at most `limit`.
@@ -194,9 +165,7 @@ impl Mutex {
     /// # Errors
     /// [`AcquireError::StillBusy`] when others held it to the end; nothing of ours is in line then.
     pub async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
-        self.acquisition()?
-            .run(Wait::Timeout(limit), &self.state.groups)
-            .await
+        self.named.acquire_within(limit).await
     }
 
     /// Looks whether anybody holds the lock, and never takes it. `Ok(None)`: nobody did.
@@ -211,10 +180,11 @@ impl Mutex {
     /// # Errors
     /// [`InspectError`]: it is not known whether anybody holds it.
     pub async fn holder(&self) -> Result<Option<Holder>, InspectError> {
-        let name = self.name.as_ref().map_err(Clone::clone)?;
-        self.options.check()?;
-        let clock = &self.state.engine.clock;
-        let (mut left, delay, percent, end) = match self.options.patience() {
+        let Named { state, options, .. } = &self.named;
+        let name = self.named.name()?;
+        options.check()?;
+        let clock = &state.engine.clock;
+        let (mut left, delay, percent, end) = match options.patience() {
             Wait::Never | Wait::Forever => (Some(0), Duration::ZERO, 0, None),
             Wait::Poll {
                 count,
@@ -224,7 +194,7 @@ impl Mutex {
             Wait::Timeout(limit) => (None, CHECK_EVERY, 20, Some(clock.now().plus(limit))),
         };
         loop {
-            let holder = match look(&self.state.engine, self.options.protocol, name).await? {
+            let holder = match look(&state.engine, options.protocol, name).await? {
                 Holding::Free => return Ok(None),
                 Holding::Held(holder) => holder,
                 Holding::NotALock { kind } => Holder::not_a_lock(&kind),
@@ -288,8 +258,8 @@ const AFTER_END: Duration = Duration::from_millis(2);
 impl fmt::Debug for Mutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mutex")
-            .field("name", &self.name)
-            .field("options", &self.options)
+            .field("name", &self.named.name())
+            .field("options", &self.named.options)
             .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,83 @@
+//! The lock of one name: what the handles of all kinds of locks share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::options::Options;
+use super::state::ClientState;
+use crate::base::error::{AcquireError, InvalidInput};
+use crate::base::name::Name;
+use crate::engine::kind::Kind;
+use crate::engine::lease::Lease;
+use crate::engine::request::Wait;
+use crate::engine::wait::attempt::Acquisition;
+
+/// A name, the kind of lock that is meant, and the options. It holds nothing.
+#[derive(Clone)]
+pub(crate) struct Named {
+    pub(crate) state: Arc<ClientState>,
+    kind: &'static Kind,
+    pub(crate) name: Result<Name, InvalidInput>,
+    pub(crate) options: Options,
+}
+
+impl Named {
+    /// Creates it with the client's default options. The first operation reports a bad name.
+    pub(crate) fn new(state: &Arc<ClientState>, kind: &'static Kind, name: String) -> Self {
+        Named {
+            state: Arc::clone(state),
+            kind,
+            name: Name::new(name),
+            options: state.defaults.clone(),
+        }
+    }
+
+    /// Replaces the name.
+    pub(crate) fn rename(&mut self, name: impl FnOnce(&Name) -> Result<Name, InvalidInput>) {
+        if let Ok(old) = &self.name {
+            self.name = name(old);
+        }
+    }
+
+    pub(crate) fn name(&self) -> Result<&Name, InvalidInput> {
+        self.name.as_ref().map_err(Clone::clone)
+    }
+
+    /// Refuses what the first operation would refuse; nothing is sent.
+    pub(crate) fn validate(&self) -> Result<(), InvalidInput> {
+        let name = self.name()?;
+        self.state.request(self.kind, name, &self.options).map(drop)
+    }
+
+    fn acquisition(&self) -> Result<Acquisition<'_>, AcquireError> {
+        let engine = &self.state.engine;
+        if engine.is_closed() {
+            return Err(AcquireError::Closed);
+        }
+        let name = self.name()?;
+        let (keys, request) = self.state.request(self.kind, name, &self.options)?;
+        Acquisition::new(engine, name, keys, request)
+    }
+
+    async fn wait(&self, wait: Wait) -> Result<Lease, AcquireError> {
+        self.acquisition()?.run(wait, &self.state.groups).await
+    }
+
+    /// One request; `None` when the lock is busy.
+    pub(crate) async fn try_acquire(&self) -> Result<Option<Lease>, AcquireError> {
+        match self.wait(Wait::Never).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(AcquireError::StillBusy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits as the options say.
+    pub(crate) async fn acquire(&self) -> Result<Lease, AcquireError> {
+        self.wait(self.options.patience()).await
+    }
+
+    pub(crate) async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
+        self.wait(Wait::Timeout(limit)).await
+    }
+}

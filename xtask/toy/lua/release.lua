@@ -1,0 +1,33 @@
+-- toy/release: release the toy as its holder; the next waiter gets it in the same step.
+--
+-- KEYS[1] lock       string; the holder's token
+-- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
+-- KEYS[3] waiters    hash; token to its entry in the queue
+-- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[5] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
+-- ARGV[1] token      the caller's proof of ownership
+-- ARGV[2] used       not for the toy, which reserves no fencing tokens
+--
+-- Returns {"released"}    free, or already the next waiter's
+--         {"expired"}     there was no lock: the lease had expired or was deleted
+--         {"taken"}       another client holds it; nothing was changed
+-- Replay  "expired" or "taken": the first call did the work
+-- Writes  lock, queue, waiters, fence
+--#include prelude fence queue toy/grant
+--#strict
+--#include gate
+local gate = KEYS[5]
+
+if not gate_is_open(gate) then
+  queue_pick = function() return nil, {} end
+end
+--#end
+local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local token, used = ARGV[1], ARGV[2]
+
+local held = redis.call('GET', lock)
+if not held then return { 'expired' } end
+if held ~= token then return { 'taken' } end
+local now_us = clock_us()
+toy_hand_over(lock, queue, waiters, fence, toy_next(queue, waiters, now_us, ''), now_us)
+return { 'released' }
