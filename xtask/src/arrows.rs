@@ -158,7 +158,11 @@ fn unplaced(tree: &Tree, folder: &str, layers: &Layers) -> Vec<Complaint> {
     let files = tree.modules.iter().map(|module| module.file.as_str());
     let homeless = files.filter(|file| {
         let path = below(file, folder);
-        path.and_then(|path| layers.place(path)).is_none()
+        let Some((_, name)) = path.and_then(|path| layers.place(path)) else {
+            return true;
+        };
+        let kind = format!("{folder}/{name}/kind.rs");
+        !layers.names(name) && tree.modules.iter().all(|module| module.file != kind)
     });
     homeless
         .map(|file| {

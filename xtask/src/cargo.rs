@@ -14,6 +14,8 @@ pub(crate) struct Cargo {
     server: PathBuf,
     peers: Option<PathBuf>,
     rounds: Option<&'static str>,
+    /// Another tree than the repository; what is built goes to the same target folder.
+    tree: Option<PathBuf>,
 }
 
 impl Cargo {
@@ -24,12 +26,19 @@ impl Cargo {
             server: server.to_owned(),
             peers: None,
             rounds: None,
+            tree: None,
         }
     }
 
     /// Tells the tests where libraries of others are.
     pub(crate) fn with_peers(mut self, folder: PathBuf) -> Cargo {
         self.peers = Some(folder);
+        self
+    }
+
+    /// Builds a copy of the repository.
+    pub(crate) fn at(mut self, tree: &Path) -> Cargo {
+        self.tree = Some(tree.to_owned());
         self
     }
 
@@ -81,9 +90,13 @@ impl Cargo {
     fn command(&self, arguments: &str) -> Command {
         println!("cargo {arguments}");
         let mut command = Command::new(&self.program);
+        let root = files::root();
         command
             .args(arguments.split(' '))
-            .current_dir(files::root());
+            .current_dir(self.tree.as_ref().unwrap_or(&root));
+        if self.tree.is_some() {
+            command.env("CARGO_TARGET_DIR", files::target());
+        }
         command.env("LEASELOCK_TEST_SERVER", &self.server);
         if let Some(peers) = &self.peers {
             command.env("LEASELOCK_TEST_PEERS", peers);

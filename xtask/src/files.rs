@@ -14,6 +14,14 @@ pub(crate) fn root() -> PathBuf {
         .to_owned()
 }
 
+/// Where results of builds go.
+pub(crate) fn target() -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    // A relative one is relative to where cargo was called, and commands run in the root.
+    let root = root();
+    target.map_or_else(|| root.join("target"), |target| root.join(target))
+}
+
 /// A file with its path from the root, with slashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {

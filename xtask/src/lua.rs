@@ -17,6 +17,7 @@ mod sources;
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use self::sources::Sources;
 use crate::complaint::{Complaint, report};
@@ -49,6 +50,11 @@ pub(crate) fn run(write: bool) -> Result<String, String> {
         found,
         &format!("lua ({scripts} scripts, {fragments} fragments)"),
     )
+}
+
+/// What the rules find in another tree, apart from the table.
+pub(crate) fn complaints(root: &Path) -> Vec<Complaint> {
+    check(&Sources::load(root))
 }
 
 fn compare(there: io::Result<String>, wanted: &str) -> Option<Complaint> {

@@ -13,6 +13,7 @@ mod matrix;
 mod servers;
 mod test;
 mod tidy;
+mod toy;
 mod wheel;
 
 use std::env;
@@ -23,6 +24,8 @@ cargo xtask test [--fast]   every check there is, cheap ones first; --fast ends 
 cargo xtask lua [--write]   compares script headers with scripts; --write renews lua/README.md
 cargo xtask tidy [--count]  the repository's rules that no compiler knows; --count tells the library's
                             lines without tests, by layer
+cargo xtask toy             adds a primitive to a copy of the tree, and runs on it what every primitive
+                            must keep
 cargo xtask peers           installs the lock libraries of others that tests share locks with
 cargo xtask bench [W1 W2 …] [--quick] [--rounds N] [--json FILE] [--markdown FILE] [--svg FOLDER]
                             [--from FILE] [--before PROGRAM]
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         ["lua", "--write"] => lua::run(true),
         ["tidy"] => tidy::run(),
         ["tidy", "--count"] => tidy::count(),
+        ["toy"] => toy::run(),
         ["peers"] => test::install_peers(),
         ["bench", ref rest @ ..] => bench::run(rest),
         ["chaos", ref rest @ ..] => chaos::run(rest),

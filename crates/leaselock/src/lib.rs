@@ -105,11 +105,12 @@ pub use crate::base::name::Name;
 pub use crate::client::builder::ClientBuilder;
 #[cfg(feature = "redis")]
 pub use crate::client::quorum::{Quorum, QuorumBuilder};
+pub use crate::client::run::{RunError, RunResult};
 pub use crate::client::{AnyClient, Client};
 pub use crate::engine::lease::loss::LossWatch;
 pub use crate::engine::lease::{Lease, LeaseState, LeaseView};
 pub use crate::engine::request::Wait;
-pub use crate::mutex::{Mutex, RunError, RunResult};
+pub use crate::mutex::Mutex;
 /// The redis client library, in the version whose connections a program can hand in.
 #[cfg(feature = "redis")]
 pub use redis;

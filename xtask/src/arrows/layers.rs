@@ -2,6 +2,8 @@
 
 /// The heading of the page's part that holds the table.
 const HEADING: &str = "## Layers";
+/// What the page calls a folder that it need not name: one with the table of a kind of lock.
+const PRIMITIVE: &str = "*/kind";
 
 /// Folders and files of the top level, lowest layer first. Names of one row share a layer.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -25,11 +27,17 @@ impl Layers {
     pub(super) fn place<'a>(&self, path: &'a str) -> Option<(usize, &'a str)> {
         let name = path.split('/').next()?;
         let name = name.strip_suffix(".rs").unwrap_or(name);
-        let layer = self
-            .0
-            .iter()
-            .position(|row| row.iter().any(|one| one == name))?;
-        Some((layer, name))
+        Some((self.row(name).or_else(|| self.row(PRIMITIVE))?, name))
+    }
+
+    /// True if the page names this folder or file of the top level.
+    pub(super) fn names(&self, name: &str) -> bool {
+        self.row(name).is_some()
+    }
+
+    fn row(&self, wanted: &str) -> Option<usize> {
+        let has = |row: &Vec<String>| row.iter().any(|one| one == wanted);
+        self.0.iter().position(has)
     }
 
     pub(super) fn label(&self, layer: usize) -> String {
@@ -64,6 +72,8 @@ mod tests {
         assert_eq!(layers.place("election/mod.rs"), Some((1, "election")));
         assert_eq!(layers.place("lib.rs"), Some((2, "lib")));
         assert_eq!(layers.place("c/d.rs"), None);
+        let page = page.replace("`election/`", "`*/kind.rs`");
+        assert_eq!(Layers::of(&page).place("latch/lock.rs"), Some((1, "latch")));
         assert_eq!(
             (layers.count(), layers.label(1)),
             (3, "mutex, election".into())

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use crate::cargo::{Cargo, run};
 use crate::files;
-use crate::servers::target;
+use crate::files::target;
 
 /// A file in a registry's folder, written when everything else is there; it holds the lock file's text.
 const READY: &str = "ready";

@@ -53,7 +53,7 @@ pub struct Stats {
     pub last_clock_jump_ms: Option<i64>,
 }
 
-/// Writes methods that all clients have, once for each type of client. Whoever calls it imports these types.
+/// Writes methods that all clients have, once for each type of client. The calling file imports these types.
 macro_rules! on_every_client {
     ($($methods:tt)*) => {
         impl Client { $($methods)* }

@@ -9,6 +9,7 @@ pub(crate) mod named;
 pub(crate) mod options;
 #[cfg(feature = "redis")]
 pub(crate) mod quorum;
+pub(crate) mod run;
 pub(crate) mod settings;
 pub(crate) mod state;
 mod strict;

@@ -1,5 +1,6 @@
 //! The lock of one name: what the handles of all kinds of locks share.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,5 +80,15 @@ impl Named {
 
     pub(crate) async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
         self.wait(Wait::Timeout(limit)).await
+    }
+}
+
+impl fmt::Debug for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Named")
+            .field("kind", &self.kind)
+            .field("name", &self.name)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }

@@ -170,7 +170,7 @@ macro_rules! setters {
         ///
         /// It waits in the queue, or for the end of a quarantine. When a poll fails and is retried, the callback gets
         /// the [`error`]($crate::options::Waiting::error). It must not block.
-        pub fn on_wait(mut self, told: impl Fn(&$crate::options::Waiting) + Send + Sync + 'static) -> Self {
+        pub fn on_wait(mut self, told: impl Fn(&$crate::engine::request::Waiting) + Send + Sync + 'static) -> Self {
             self$(.$field)*.on_wait = Some(std::sync::Arc::new(told));
             self
         }

@@ -1,12 +1,11 @@
 //! The mutex: one holder at a time.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::kind::MUTEX;
-use crate::base::error::{AcquireError, InspectError, InvalidInput, Lost, ReleaseError};
+use crate::base::error::{AcquireError, InspectError, InvalidInput};
 use crate::base::name::Name;
 use crate::client::detached::{DetachedLease, Handle};
 use crate::client::handle::on_every_client;
@@ -16,6 +15,7 @@ use crate::client::named::Named;
 use crate::client::options::setters;
 #[cfg(feature = "redis")]
 use crate::client::quorum::Quorum;
+use crate::client::run::{RunError, RunResult};
 use crate::client::{AnyClient, Client};
 use crate::engine::lease::{Lease, LeaseView};
 use crate::engine::request::Wait;
@@ -25,32 +25,10 @@ use crate::interop::preset::Preset;
 /// A lock on one name: at most one lease at a time, first come, first served within a priority.
 ///
 /// A value without state: clone it, share it, keep it. Options are set by value.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 #[must_use = "a mutex does nothing until it is acquired"]
 pub struct Mutex {
-    named: Named,
-}
-
-/// What a body under a lease came to.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct RunResult<T> {
-    /// What the body returned.
-    pub value: T,
-    /// Whether the release was confirmed. After `NotHeld`, others may have held the lock before the body had ended.
-    pub released: Result<(), ReleaseError>,
-}
-
-/// Why a body under a lease did not end by itself.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The lease was not had; the body did not begin.
-    #[error(transparent)]
-    Acquire(#[from] AcquireError),
-    /// The lease was lost; the body was stopped where it stood.
-    #[error(transparent)]
-    Lost(#[from] Lost),
+    pub(crate) named: Named,
 }
 
 on_every_client! {
@@ -235,18 +213,7 @@ impl Mutex {
         F: FnOnce(LeaseView) -> Fut,
         Fut: Future<Output = T>,
     {
-        let lease = self.acquire().await?;
-        let outcome = {
-            let body = std::pin::pin!(body(lease.view()));
-            tokio::select! {
-                biased;
-                lost = lease.lost() => Err(lost),
-                value = body => Ok(value),
-            }
-        };
-        let value = outcome?;
-        let released = lease.release().await;
-        Ok(RunResult { value, released })
+        self.named.run(body).await
     }
 }
 
@@ -254,12 +221,3 @@ impl Mutex {
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 /// A key is gone one millisecond after its time.
 const AFTER_END: Duration = Duration::from_millis(2);
-
-impl fmt::Debug for Mutex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mutex")
-            .field("name", &self.named.name())
-            .field("options", &self.named.options)
-            .finish_non_exhaustive()
-    }
-}

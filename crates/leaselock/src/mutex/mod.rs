@@ -7,4 +7,4 @@ mod tests;
 
 #[cfg(feature = "redis")]
 pub(crate) use self::kind::MUTEX;
-pub use self::lock::{Mutex, RunError, RunResult};
+pub use self::lock::Mutex;

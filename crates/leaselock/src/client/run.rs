@@ -1,0 +1,51 @@
+//! Running a body under a lease.
+
+use std::future::Future;
+
+use super::named::Named;
+use crate::base::error::{AcquireError, Lost, ReleaseError};
+use crate::engine::lease::LeaseView;
+
+/// What a body under a lease came to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct RunResult<T> {
+    /// What the body returned.
+    pub value: T,
+    /// Whether the release was confirmed. After `NotHeld`, others may have held the lock before the body had ended.
+    pub released: Result<(), ReleaseError>,
+}
+
+/// Why a body under a lease did not end by itself.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The lease was not had; the body did not begin.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The lease was lost; the body was stopped where it stood.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+impl Named {
+    /// Acquires the lock, runs `body`, stops it when the lease is lost, and releases.
+    pub(crate) async fn run<T, F, Fut>(&self, body: F) -> Result<RunResult<T>, RunError>
+    where
+        F: FnOnce(LeaseView) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        let lease = self.acquire().await?;
+        let outcome = {
+            let body = std::pin::pin!(body(lease.view()));
+            tokio::select! {
+                biased;
+                lost = lease.lost() => Err(lost),
+                value = body => Ok(value),
+            }
+        };
+        let value = outcome?;
+        let released = lease.release().await;
+        Ok(RunResult { value, released })
+    }
+}
