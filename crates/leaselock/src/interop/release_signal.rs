@@ -40,8 +40,11 @@ pub(crate) async fn listen(
     let ring = match (protocol, list) {
         (Protocol::Redisson, _) => {
             let channel = redisson::channel(lock);
-            let bell = subscriptions.hear_only(&channel, redisson::is_unlocked);
-            bell.ready(within).await.then_some(Ring::Subscription(bell))
+            let subscription = subscriptions.subscribe(&channel, redisson::is_unlocked);
+            subscription
+                .ready(within)
+                .await
+                .then_some(Ring::Subscription(subscription))
         }
         (_, Some(list)) => {
             let signal = Signal::listen(connections, list);
@@ -49,9 +52,9 @@ pub(crate) async fn listen(
         }
         _ => {
             let news = connections.store.news_of(lock)?;
-            let bell = subscriptions.hear_only(&news, may_mean_free);
-            let ready = bell.ready(within).await;
-            ready.then(|| Ring::News(bell, RateLimit::default()))
+            let subscription = subscriptions.subscribe(&news, may_mean_free);
+            let ready = subscription.ready(within).await;
+            ready.then(|| Ring::News(subscription, RateLimit::default()))
         }
     };
     ring.map(|ring| Box::new(ring) as Box<dyn ReleaseSignal>)
@@ -65,9 +68,9 @@ impl ReleaseSignal for Ring {
     fn told<'a>(&'a self, clock: &'a Clock) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             match self {
-                Ring::Subscription(bell) => bell.rung().await,
-                Ring::News(bell, pace) => {
-                    bell.rung().await;
+                Ring::Subscription(subscription) => subscription.woken().await,
+                Ring::News(subscription, pace) => {
+                    subscription.woken().await;
                     clock.sleep_until(pace.next(clock.now())).await;
                 }
                 Ring::Signal(signal) => signal.shared.rung.notified().await,

@@ -143,7 +143,7 @@ impl Executor {
 
     /// Returns the subscriptions to changing channels, which work while a task serves them.
     pub(crate) fn bells(&self) -> Arc<Subscriptions> {
-        on_server!(self, server => server.bells(), else Subscriptions::deaf())
+        on_server!(self, server => server.subscriptions(), else Subscriptions::unavailable())
     }
 
     /// Returns the subscriptions at this key's node, and whether its channels are sharded.
@@ -151,13 +151,13 @@ impl Executor {
     /// For stores where each lock has its own node. The key may move later.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) fn bells_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
-        on_server!(self, server => server.bells_at(key), else None)
+        on_server!(self, server => server.subscriptions_at(key), else None)
     }
 
     /// Enables wake-ups there from now on.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) fn hear_at_nodes(&self, sink: SharedSink) {
-        on_server!(self, server => server.hear_at_nodes(sink), else {});
+        on_server!(self, server => server.deliver_from_nodes(sink), else {});
     }
 
     /// Serves the subscriptions, for ever, across reconnects; stops when dropped.

@@ -1,8 +1,7 @@
-//! Temporary subscriptions: a waiter subscribes to a channel as long as it needs its messages.
+//! Subscriptions: a waiter subscribes to a channel as long as it needs its messages.
 //!
-//! The set of channels changes, unlike a client's own channel for its grants. This file records which waiter wants
-//! which channel. A store with messages subscribes over one connection of the client's own thread, and reports here
-//! what it receives.
+//! This file records which waiter wants which channel. A store with messages keeps the wanted channels of a set
+//! subscribed over one connection, and reports here what it receives.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,17 +13,24 @@ use tokio::sync::{Notify, watch};
 use super::{Event, SharedSink};
 
 /// Decides whether a message with these words wakes the waiter.
-pub(crate) type Waker = fn(&[u8]) -> bool;
+pub(crate) type Filter = fn(&[u8]) -> bool;
 
-/// All temporary subscriptions of a client.
+/// A set of channels that one connection serves, with those who wait for their messages.
 pub(crate) struct Subscriptions {
     /// True if the store has no such messages.
-    deaf: bool,
-    /// Receives every message, and each gap, reported when messages arrive again after it.
-    told: Option<SharedSink>,
+    unavailable: bool,
+    /// Receives every message too, whether or not it wakes a waiter.
+    observer: Option<Observer>,
     table: Mutex<HashMap<Arc<str>, Channel>>,
     /// Notified when a channel has become wanted or unwanted.
     changed: Notify,
+}
+
+/// Receives what happens to a set.
+struct Observer {
+    sink: SharedSink,
+    /// True if it learns of each gap when that begins, and of its end. Otherwise it learns when a gap is over.
+    at_once: bool,
 }
 
 /// One channel, from its first waiter to the end of its subscription.
@@ -33,14 +39,14 @@ struct Channel {
     state: watch::Sender<State>,
     /// True if it was subscribed before, so that a message may have been missed.
     missed: bool,
-    hooks: Vec<Arc<Hook>>,
+    waiters: Vec<Arc<Waiter>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Not subscribed yet, or not at present.
-    Silent,
-    Heard,
+    Pending,
+    Subscribed,
     /// The store refuses the subscription.
     Refused,
     /// The channel has moved; its messages arrive elsewhere, if anywhere.
@@ -48,9 +54,9 @@ enum State {
 }
 
 /// The registration of one waiter at its channel.
-struct Hook {
-    rings: Waker,
-    rung: Notify,
+struct Waiter {
+    filter: Filter,
+    woken: Notify,
 }
 
 /// Wakes its waiter when a message comes to its channel.
@@ -58,10 +64,10 @@ struct Hook {
 /// Dropping it ends that. After the last one, the client unsubscribes in the background.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    bells: Arc<Subscriptions>,
+    set: Arc<Subscriptions>,
     channel: Arc<str>,
     state: watch::Receiver<State>,
-    hook: Arc<Hook>,
+    waiter: Arc<Waiter>,
 }
 
 /// Channels to subscribe and to unsubscribe.
@@ -73,14 +79,14 @@ pub(super) struct Due {
 
 impl Subscriptions {
     /// Creates the set of a store without messages, which never wakes a waiter.
-    pub(crate) fn deaf() -> Arc<Self> {
+    pub(crate) fn unavailable() -> Arc<Self> {
         Self::with(true, None)
     }
 
-    fn with(deaf: bool, told: Option<SharedSink>) -> Arc<Self> {
+    fn with(unavailable: bool, observer: Option<Observer>) -> Arc<Self> {
         Arc::new(Subscriptions {
-            deaf,
-            told,
+            unavailable,
+            observer,
             table: Mutex::default(),
             changed: Notify::new(),
         })
@@ -88,39 +94,39 @@ impl Subscriptions {
 
     /// Subscribes to every message of the channel.
     #[cfg(all(test, feature = "redis"))]
-    pub(crate) fn hear(self: &Arc<Self>, channel: &str) -> Subscription {
-        self.hear_only(channel, |_| true)
+    pub(crate) fn subscribe_to_all(self: &Arc<Self>, channel: &str) -> Subscription {
+        self.subscribe(channel, |_| true)
     }
 
-    /// Subscribes to the messages that `rings` accepts.
-    pub(crate) fn hear_only(self: &Arc<Self>, channel: &str, rings: Waker) -> Subscription {
-        let hook = Arc::new(Hook {
-            rings,
-            rung: Notify::new(),
+    /// Subscribes to the channel; the messages that pass the filter wake the waiter.
+    pub(crate) fn subscribe(self: &Arc<Self>, channel: &str, filter: Filter) -> Subscription {
+        let waiter = Arc::new(Waiter {
+            filter,
+            woken: Notify::new(),
         });
-        let (channel, state) = self.hang(channel, &hook);
+        let (channel, state) = self.register(channel, &waiter);
         Subscription {
-            bells: Arc::clone(self),
+            set: Arc::clone(self),
             channel,
             state,
-            hook,
+            waiter,
         }
     }
 
-    fn hang(&self, name: &str, hook: &Arc<Hook>) -> (Arc<str>, watch::Receiver<State>) {
+    fn register(&self, name: &str, waiter: &Arc<Waiter>) -> (Arc<str>, watch::Receiver<State>) {
         let name: Arc<str> = name.into();
-        if self.deaf {
+        if self.unavailable {
             return (name, watch::channel(State::Refused).1);
         }
         let mut table = self.table();
         let channel = table.entry(Arc::clone(&name)).or_insert_with(|| Channel {
-            state: watch::Sender::new(State::Silent),
+            state: watch::Sender::new(State::Pending),
             missed: false,
-            hooks: Vec::new(),
+            waiters: Vec::new(),
         });
-        channel.hooks.push(Arc::clone(hook));
+        channel.waiters.push(Arc::clone(waiter));
         if *channel.state.borrow() == State::Gone {
-            channel.state.send_replace(State::Silent); // it may have come back
+            channel.state.send_replace(State::Pending); // it may have come back
         }
         let state = channel.state.subscribe();
         drop(table);
@@ -134,15 +140,25 @@ impl Subscriptions {
 }
 
 /// Creates the set of a store that subscribes to the channels.
-#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no other hears"))]
+#[cfg_attr(
+    not(feature = "redis"),
+    expect(dead_code, reason = "only servers have channels")
+)]
 impl Subscriptions {
     pub(crate) fn new() -> Arc<Self> {
         Self::with(false, None)
     }
 
-    /// Creates a set whose messages all go to the sink too, whether or not they wake a waiter.
-    pub(super) fn telling(sink: SharedSink) -> Arc<Self> {
-        Self::with(false, Some(sink))
+    /// Creates a set whose messages all go to the sink too, and each gap when messages arrive again after it.
+    pub(super) fn observed(sink: SharedSink) -> Arc<Self> {
+        let at_once = false;
+        Self::with(false, Some(Observer { sink, at_once }))
+    }
+
+    /// Creates a set whose messages all go to the sink too, and the beginning and the end of each gap.
+    pub(super) fn listening(sink: SharedSink) -> Arc<Self> {
+        let at_once = true;
+        Self::with(false, Some(Observer { sink, at_once }))
     }
 
     /// Waits until a channel is wanted.
@@ -166,13 +182,13 @@ impl Subscriptions {
     pub(super) fn due(&self) -> Due {
         let mut due = Due::default();
         self.table().retain(|name, channel| {
-            let (wanted, state) = (!channel.hooks.is_empty(), *channel.state.borrow());
+            let (wanted, state) = (!channel.waiters.is_empty(), *channel.state.borrow());
             match (wanted, state) {
-                (true, State::Silent) => due.subscribe.push(Arc::clone(name)),
-                (false, State::Heard) => {
+                (true, State::Pending) => due.subscribe.push(Arc::clone(name)),
+                (false, State::Subscribed) => {
                     due.unsubscribe.push(Arc::clone(name));
                     // It may be wanted again before the unsubscription; then the subscription follows it.
-                    channel.state.send_replace(State::Silent);
+                    channel.state.send_replace(State::Pending);
                 }
                 (true, _) => {}
                 (false, _) => return false,
@@ -182,13 +198,21 @@ impl Subscriptions {
         due
     }
 
-    /// Reports that messages arrive from now on. A gap before that counts as a message.
-    pub(crate) fn heard(&self, name: &str) {
+    /// Reports that messages arrive from now on, before the first of them. A gap before that counts as a message.
+    pub(crate) fn subscribed(&self, name: &[u8]) {
+        let Ok(name) = std::str::from_utf8(name) else {
+            return; // not one of these channels
+        };
         if let Some(channel) = self.table().get_mut(name) {
-            channel.state.send_replace(State::Heard);
-            if std::mem::take(&mut channel.missed) {
-                self.tell(Event::Gap);
-                channel.hooks.iter().for_each(|hook| hook.rung.notify_one());
+            channel.state.send_replace(State::Subscribed);
+            let missed = std::mem::take(&mut channel.missed);
+            match &self.observer {
+                Some(observer) if observer.at_once => (observer.sink)(Event::Ready),
+                Some(observer) if missed => (observer.sink)(Event::Gap),
+                _ => {}
+            }
+            if missed {
+                channel.wake();
             }
         }
     }
@@ -205,24 +229,18 @@ impl Subscriptions {
         for (_, channel) in self.table().iter_mut().filter(|(name, _)| which(name)) {
             if channel.state.send_replace(State::Gone) != State::Gone {
                 channel.missed = true;
-                channel.hooks.iter().for_each(|hook| hook.rung.notify_one());
+                channel.wake();
             }
         }
         self.changed.notify_one();
     }
 
     /// True if messages to the channel arrive.
-    pub(super) fn is_heard(&self, name: &[u8]) -> bool {
+    pub(super) fn is_subscribed(&self, name: &[u8]) -> bool {
         let name = std::str::from_utf8(name).ok();
         let table = self.table();
         let channel = name.and_then(|name| table.get(name));
-        channel.is_some_and(|channel| *channel.state.borrow() == State::Heard)
-    }
-
-    fn tell(&self, event: Event) {
-        if let Some(told) = &self.told {
-            told(event);
-        }
+        channel.is_some_and(|channel| *channel.state.borrow() == State::Subscribed)
     }
 
     /// Reports a gap until each channel is subscribed again; true if some channel was subscribed.
@@ -232,9 +250,12 @@ impl Subscriptions {
             if *channel.state.borrow() == State::Gone {
                 continue;
             }
-            let heard = channel.state.send_replace(State::Silent) == State::Heard;
-            channel.missed |= heard;
-            any |= heard;
+            let was_subscribed = channel.state.send_replace(State::Pending) == State::Subscribed;
+            channel.missed |= was_subscribed;
+            any |= was_subscribed;
+        }
+        if let Some(observer) = self.observer.as_ref().filter(|one| any && one.at_once) {
+            (observer.sink)(Event::Gap);
         }
         any
     }
@@ -244,24 +265,37 @@ impl Subscriptions {
         let Ok(name) = std::str::from_utf8(name) else {
             return; // not one of these channels
         };
-        self.tell(Event::Message(words.to_vec()));
-        if let Some(channel) = self.table().get(name) {
-            let hooks = channel.hooks.iter().filter(|hook| (hook.rings)(words));
-            hooks.for_each(|hook| hook.rung.notify_one());
+        if let Some(observer) = &self.observer {
+            (observer.sink)(Event::Message(words.to_vec()));
         }
+        if let Some(channel) = self.table().get(name) {
+            let waiters = channel
+                .waiters
+                .iter()
+                .filter(|waiter| (waiter.filter)(words));
+            waiters.for_each(|waiter| waiter.woken.notify_one());
+        }
+    }
+}
+
+impl Channel {
+    fn wake(&self) {
+        self.waiters
+            .iter()
+            .for_each(|waiter| waiter.woken.notify_one());
     }
 }
 
 /// For waiters that subscribe at a lock's node.
 impl Subscription {
     /// True if it belongs to this set.
-    pub(crate) fn is_among(&self, bells: &Arc<Subscriptions>) -> bool {
-        Arc::ptr_eq(&self.bells, bells)
+    pub(crate) fn is_among(&self, set: &Arc<Subscriptions>) -> bool {
+        Arc::ptr_eq(&self.set, set)
     }
 
     /// True if it is this set's subscription to this channel, which works or may yet.
-    pub(crate) fn is_for(&self, bells: &Arc<Subscriptions>, channel: &str) -> bool {
-        self.is_among(bells) && *self.channel == *channel && *self.state.borrow() != State::Gone
+    pub(crate) fn is_for(&self, set: &Arc<Subscriptions>, channel: &str) -> bool {
+        self.is_among(set) && *self.channel == *channel && *self.state.borrow() != State::Gone
     }
 
     /// True if the store refuses the subscription.
@@ -280,9 +314,9 @@ impl Subscription {
     /// Safe: waiting changes nothing.
     pub(crate) async fn ready(&self, within: Duration) -> bool {
         let mut state = self.state.clone();
-        let settled = state.wait_for(|state| *state != State::Silent);
+        let settled = state.wait_for(|state| *state != State::Pending);
         let settled = tokio::time::timeout(within, settled).await;
-        settled.is_ok_and(|state| state.is_ok_and(|state| *state == State::Heard))
+        settled.is_ok_and(|state| state.is_ok_and(|state| *state == State::Subscribed))
     }
 
     /// Waits for the next message, or for the end of a gap.
@@ -291,20 +325,22 @@ impl Subscription {
     ///
     /// # Cancel safety
     /// Safe: a wake-up in between is there for the next call.
-    pub(crate) async fn rung(&self) {
-        self.hook.rung.notified().await;
+    pub(crate) async fn woken(&self) {
+        self.waiter.woken.notified().await;
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        if let Some(channel) = self.bells.table().get_mut(&self.channel) {
-            channel.hooks.retain(|hook| !Arc::ptr_eq(hook, &self.hook));
-            if !channel.hooks.is_empty() {
+        if let Some(channel) = self.set.table().get_mut(&self.channel) {
+            channel
+                .waiters
+                .retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
+            if !channel.waiters.is_empty() {
                 return;
             }
         }
-        self.bells.changed.notify_one();
+        self.set.changed.notify_one();
     }
 }
 
@@ -316,8 +352,8 @@ impl fmt::Debug for Subscriptions {
     }
 }
 
-impl fmt::Debug for Hook {
+impl fmt::Debug for Waiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hook").finish_non_exhaustive()
+        f.debug_struct("Waiter").finish_non_exhaustive()
     }
 }

@@ -13,7 +13,7 @@ use crate::store::subscriptions::Subscription;
 /// What a place in line knows of such a holder.
 #[derive(Debug, Default)]
 pub(super) struct Foreign {
-    bell: Option<Subscription>,
+    subscription: Option<Subscription>,
     /// The channel is heard since the latest look, or is not heard yet.
     begins: bool,
     /// Something has called for a look that was not made yet.
@@ -22,19 +22,19 @@ pub(super) struct Foreign {
 }
 
 impl Foreign {
-    /// A look has found such a holder, and that nobody stands before us. `bell`: makes the bell of the key.
-    pub(super) fn looked(&mut self, now: Moment, bell: impl FnOnce() -> Option<Subscription>) {
+    /// A look has found such a holder, and that nobody stands before us. `subscribe`: subscribes to the key.
+    pub(super) fn looked(&mut self, now: Moment, subscribe: impl FnOnce() -> Option<Subscription>) {
         self.pace.looked(now);
         self.due = false;
-        if self.bell.is_none() {
-            self.bell = bell();
+        if self.subscription.is_none() {
+            self.subscription = subscribe();
             self.begins = true;
         }
     }
 
     /// A look has found that others will tell us.
     pub(super) fn is_over(&mut self) {
-        self.bell = None;
+        self.subscription = None;
     }
 
     /// A pause after which the next look keeps the pace.
@@ -47,14 +47,14 @@ impl Foreign {
     /// # Cancel safety
     /// Safe: the reason is there for the next call.
     pub(super) async fn calls(&mut self, clock: &Clock) {
-        let Some(bell) = &self.bell else {
+        let Some(subscription) = &self.subscription else {
             return std::future::pending().await;
         };
         if !self.due {
             // What happened before the channel was heard may have been the release.
-            if !self.begins || !bell.ready(Duration::MAX).await {
+            if !self.begins || !subscription.ready(Duration::MAX).await {
                 self.begins = false;
-                bell.rung().await;
+                subscription.woken().await;
             }
             self.begins = false;
             self.due = true;
@@ -89,14 +89,14 @@ mod tests {
     /// A look that meets silence is followed by the timer's, which knows when the wait is over.
     #[test]
     fn one_reason_is_one_look_even_when_that_has_no_answer() {
-        let (bells, clock) = (Subscriptions::new(), Clock::manual());
+        let (set, clock) = (Subscriptions::new(), Clock::manual());
         let mut foreign = Foreign::default();
-        foreign.looked(clock.now(), || Some(bells.hear("news")));
+        foreign.looked(clock.now(), || Some(set.subscribe_to_all("news")));
         assert!(!calls_at_once(&mut foreign, &clock), "nothing is heard yet");
-        bells.heard("news");
+        set.subscribed(b"news");
         assert!(calls_at_once(&mut foreign, &clock));
         assert!(!calls_at_once(&mut foreign, &clock), "the look was made");
-        bells.message(b"news", b"del");
+        set.message(b"news", b"del");
         assert!(calls_at_once(&mut foreign, &clock));
     }
 }

@@ -13,7 +13,7 @@ use crate::store::subscriptions::{Subscription, Subscriptions};
 pub(super) struct NodeSubscription {
     /// What its channel is called, plain and sharded.
     names: [OnceLock<String>; 2],
-    bell: Mutex<Option<Arc<Subscription>>>,
+    subscription: Mutex<Option<Arc<Subscription>>>,
 }
 
 impl NodeSubscription {
@@ -27,53 +27,55 @@ impl NodeSubscription {
     ) -> Option<&str> {
         // The first time may show that the servers have no sharded channels.
         for _ in 0..2 {
-            let (bells, sharded) = store.bells_at(lock)?;
+            let (set, sharded) = store.bells_at(lock)?;
             let named = || keys::wake_channel_at(channel, lock, sharded);
             let name = self.names[usize::from(sharded)].get_or_init(named);
-            let bell = self.bell_among(&bells, name);
-            if bell.ready(within).await {
+            let current = self.subscription_among(&set, name);
+            if current.ready(within).await {
                 return Some(name);
             }
-            if !bell.is_refused() {
+            if !current.is_refused() {
                 return None;
             }
         }
         None
     }
 
-    /// The bell that hangs there. The one before it goes when this one is there, so that a channel that both want is
-    /// not left in between.
-    fn bell_among(&self, bells: &Arc<Subscriptions>, name: &str) -> Arc<Subscription> {
-        let mut bell = self.bell();
-        let fit = bell.as_ref().filter(|bell| bell.is_for(bells, name));
-        if let Some(bell) = fit {
-            return Arc::clone(bell);
+    /// Returns the subscription there. The one before it ends when this one is there, so that a channel that both want
+    /// is not left in between.
+    fn subscription_among(&self, set: &Arc<Subscriptions>, name: &str) -> Arc<Subscription> {
+        let mut current = self.subscription();
+        let fit = current.as_ref().filter(|one| one.is_for(set, name));
+        if let Some(one) = fit {
+            return Arc::clone(one);
         }
-        // Its messages name those whom they wake; the bell itself tells only that some may have been missed.
-        let new = Arc::new(bells.hear_only(name, |_| false));
-        *bell = Some(Arc::clone(&new));
+        // Its messages name those whom they wake; the subscription itself tells only that some may have been missed.
+        let new = Arc::new(set.subscribe(name, |_| false));
+        *current = Some(Arc::clone(&new));
         new
     }
 
     /// The lock lies on another node than the one that is heard.
     pub(super) fn node_changed(&self, store: &Executor, lock: &str) -> bool {
-        let bell = self.bell().clone();
-        bell.is_some_and(|bell| {
+        let current = self.subscription().clone();
+        current.is_some_and(|current| {
             let place = store.bells_at(lock);
-            place.is_some_and(|(bells, _)| !bell.is_among(&bells))
+            place.is_some_and(|(set, _)| !current.is_among(&set))
         })
     }
 
     /// Ends when messages may have been missed, or the slot has left its node.
     pub(super) async fn rung(&self) {
-        let bell = self.bell().clone();
-        match bell {
-            Some(bell) => bell.rung().await,
+        let current = self.subscription().clone();
+        match current {
+            Some(current) => current.woken().await,
             None => std::future::pending().await,
         }
     }
 
-    fn bell(&self) -> MutexGuard<'_, Option<Arc<Subscription>>> {
-        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
+    fn subscription(&self) -> MutexGuard<'_, Option<Arc<Subscription>>> {
+        self.subscription
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -263,7 +263,7 @@ impl Acquisition<'_> {
         let now = self.engine.clock.now();
         foreign.looked(now, || {
             let news = store.news_of(&self.keys.lock)?;
-            Some(self.background.bells.hear_only(&news, may_mean_free))
+            Some(self.background.bells.subscribe(&news, may_mean_free))
         });
         foreign.paced(pause, now)
     }

@@ -109,8 +109,8 @@ impl Endpoint {
         error
     }
 
-    /// Creates the error for a server that moved during the connection attempt.
-    fn gone(&self) -> StoreError {
+    /// Creates the error for a connection that the server has ended, or that was given up because the server moved.
+    pub(super) fn ended(&self) -> StoreError {
         StoreError::refused(
             ErrorKind::Unreachable,
             format!("the connection to {self} ended"),

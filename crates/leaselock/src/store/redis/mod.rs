@@ -30,6 +30,7 @@ mod push_mode;
 mod push_receiver;
 mod scan;
 mod sentinel;
+mod sessions;
 mod socket;
 mod sources;
 mod store;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::link::Link;
-use super::{answer, calls, channels, error_map, health, subscriber};
+use super::{answer, calls, channels, error_map, health};
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Answer, Call, Malformed};
@@ -73,40 +73,40 @@ impl RedisStore {
     /// Delivers messages to the channel until dropped; none over a connection that was handed in.
     pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
         match self.0.own() {
-            Some(own) => subscriber::listen(own.endpoint(), channel, sink).await,
+            Some(own) => channels::listen(own.endpoint(), channel, sink).await,
             None => std::future::pending().await,
         }
     }
 
     /// Returns the subscriptions to changing channels; none over a connection that was handed in.
-    pub(crate) fn bells(&self) -> Arc<Subscriptions> {
+    pub(crate) fn subscriptions(&self) -> Arc<Subscriptions> {
         match self.0.own() {
             Some(_) => Subscriptions::new(),
-            None => Subscriptions::deaf(),
+            None => Subscriptions::unavailable(),
         }
     }
 
     /// Serves the subscriptions until dropped.
-    pub(crate) async fn serve(&self, bells: &Arc<Subscriptions>) {
+    pub(crate) async fn serve(&self, set: &Arc<Subscriptions>) {
         match &self.0 {
-            Link::Own(lane) => channels::serve(lane.endpoint(), bells).await,
+            Link::Own(lane) => channels::serve(lane.endpoint(), set).await,
             Link::External(_) => std::future::pending().await,
             Link::Cluster(cluster) => cluster.serve().await,
         }
     }
 
     /// Returns the subscriptions at the node that has the key, and whether its channels are sharded.
-    pub(crate) fn bells_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
+    pub(crate) fn subscriptions_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
         match &self.0 {
-            Link::Cluster(cluster) => cluster.bells_at(key),
+            Link::Cluster(cluster) => cluster.subscriptions_at(key),
             _ => None,
         }
     }
 
     /// Enables wake-ups there from now on.
-    pub(crate) fn hear_at_nodes(&self, sink: SharedSink) {
+    pub(crate) fn deliver_from_nodes(&self, sink: SharedSink) {
         if let Link::Cluster(cluster) = &self.0 {
-            cluster.hear_at_nodes(sink);
+            cluster.deliver_from_nodes(sink);
         }
     }
 

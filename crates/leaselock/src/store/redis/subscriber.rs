@@ -1,141 +1,212 @@
-//! The subscribed connection: reopened for ever, with every gap reported.
+//! The manager of subscriptions: it keeps the wanted channels of one set subscribed, over one connection.
+//!
+//! It opens the connection for the first channel, opens another after each failure, and closes it after an idle time.
+//! The publisher says where the connection goes and what is special there: a server, the server that Sentinels name,
+//! or one node of a cluster. A connection for requests that receives messages too is not its business: see `push_mode`.
 
+use std::future::{pending, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use tokio::time::{sleep, timeout};
+use redis::{Pipeline, PushInfo, PushKind, Value};
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
-use super::backoff::Backoff;
 use super::driver::Opened;
 use super::endpoint::Endpoint;
-use super::error_map;
-use super::heartbeat;
 use super::heartbeat::PATIENCE;
-use super::push_receiver::{PushReceiver, PushReceivers};
-use super::socket::SocketControl;
-use crate::base::clock::{Clock, Moment};
+use super::sessions::{self, Sessions};
 use crate::base::error::{ErrorKind, StoreError};
-use crate::store::Sink;
+use crate::store::subscriptions::{Due, Subscriptions};
 
-const CLOCK: Clock = Clock::boot();
-/// A connection that lived for less was not a success: the next try waits longer.
-const STEADY: Duration = Duration::from_secs(2);
+/// How long an idle connection is kept: a task that waits for one lock after another needs no new one for each.
+const IDLE_MOST: Duration = Duration::from_secs(10);
 
-/// Delivers messages until it is dropped.
-pub(super) async fn listen(endpoint: &Endpoint, channel: &str, sink: Sink) {
-    let hearing = Arc::new(PushReceivers {
-        channel: channel.to_owned(),
-        sink,
-    });
+/// The server whose channels are subscribed.
+pub(super) trait Publisher: Sync {
+    /// What a failure means for the waiters, for the log.
+    const CONSEQUENCE: &'static str;
+
+    fn endpoint(&self) -> &Endpoint;
+
+    /// True if the channel belongs to a slot.
+    fn is_sharded(&self, _channel: &str) -> bool {
+        false
+    }
+
+    /// Handles a subscription that was refused. An error ends the connection.
+    fn refused(&self, set: &Subscriptions, channel: &str, error: StoreError) -> Refused {
+        refuse(self.endpoint(), set, channel, error)
+    }
+
+    /// Returns what `failed` must know from before a connection.
+    fn begin(&self) -> u64 {
+        0
+    }
+
+    /// Looks into a failure, before the pause and the next connection.
+    fn failed(&self, _begun: u64) -> impl Future<Output = ()> + Send {
+        ready(())
+    }
+
+    /// Runs beside a connection.
+    fn accompany(&self, _set: &Subscriptions) -> impl Future<Output = ()> + Send {
+        pending()
+    }
+}
+
+pub(super) type Refused = Result<(), StoreError>;
+
+/// Tells the waiters of a refusal that only an operator can change. Any other one ends the connection.
+pub(super) fn refuse(
+    endpoint: &Endpoint,
+    set: &Subscriptions,
+    channel: &str,
+    error: StoreError,
+) -> Refused {
+    if error.may_pass() {
+        return Err(error);
+    }
+    tracing::debug!(server = %endpoint, %error, "a channel may not be heard");
+    set.refused(channel);
+    Ok(())
+}
+
+/// Serves the subscriptions until it is dropped.
+pub(super) async fn serve<P: Publisher>(publisher: &P, set: &Arc<Subscriptions>) {
+    let endpoint = publisher.endpoint();
     let mut sessions = Sessions::default();
     loop {
+        set.wanted().await;
         sessions.begin();
-        let ear = PushReceiver::new(&hearing);
-        let error = session(endpoint, &ear).await;
-        let heard = ear.hears();
-        ear.close();
-        if sessions.is_news(heard, &error) {
-            tracing::warn!(server = %endpoint, %error, "not listening; waiters have their timers only");
-        }
-        sessions.pause(endpoint).await;
-    }
-}
-
-/// The history of successive connections.
-#[derive(Debug)]
-pub(super) struct Sessions {
-    backoff: Backoff,
-    began: Moment,
-    /// The error that was logged during the present gap.
-    told: Option<ErrorKind>,
-}
-
-impl Default for Sessions {
-    fn default() -> Self {
-        Sessions {
-            backoff: Backoff::default(),
-            began: CLOCK.now(),
-            told: None,
+        let begun = publisher.begin();
+        let outcome = session(publisher, set).await;
+        let was_subscribed = set.gap();
+        if let Err(error) = outcome {
+            if sessions.is_news(was_subscribed, &error) {
+                tracing::warn!(server = %endpoint, %error, "{}", P::CONSEQUENCE);
+            }
+            publisher.failed(begun).await;
+            sessions.pause(endpoint).await;
         }
     }
 }
 
-impl Sessions {
-    pub(super) fn begin(&mut self) {
-        self.began = CLOCK.now();
-    }
-
-    /// True if this end is worth a log entry: an equal one is not repeated.
-    pub(super) fn is_news(&mut self, heard: bool, error: &StoreError) -> bool {
-        if heard {
-            self.told = None;
+/// Runs one connection to its end: an error, a slot that has moved, or no subscription for the idle time.
+async fn session(publisher: &impl Publisher, set: &Arc<Subscriptions>) -> Result<(), StoreError> {
+    let endpoint = publisher.endpoint();
+    let (told, moved) = (Arc::clone(set), Arc::new(Notify::new()));
+    let slot_moved = Arc::clone(&moved);
+    let receive = move |push| {
+        if deliver(&told, push) {
+            slot_moved.notify_one();
         }
-        self.told.replace(error.kind()) != Some(error.kind())
-    }
-
-    /// Pauses before the next one, longer after each immediate failure; at most until the server has moved.
-    pub(super) async fn pause(&mut self, endpoint: &Endpoint) {
-        if CLOCK.now().saturating_since(self.began) >= STEADY {
-            self.backoff.reset();
-        }
-        tokio::select! {
-            () = sleep(self.backoff.next()) => {}
-            () = endpoint.moved() => {}
+    };
+    let Opened {
+        connection,
+        control,
+        driver,
+    } = endpoint.for_messages(receive).await?;
+    tokio::select! {
+        () = driver => Err(endpoint.ended()),
+        error = sessions::until_silent(endpoint, connection.clone(), &control) => Err(error),
+        outcome = follow(publisher, set, connection) => outcome,
+        () = publisher.accompany(set) => Ok(()),
+        // A push of the node is taken for a reply, so no reply can be trusted from here on.
+        () = moved.notified() => {
+            let message = format!("a slot has left {endpoint}");
+            Err(StoreError::refused(ErrorKind::ClusterDown, message))
         }
     }
 }
 
-/// Runs one connection to its end.
-async fn session(endpoint: &Endpoint, ear: &Arc<PushReceiver>) -> StoreError {
-    let told = Arc::clone(ear);
-    match endpoint.for_messages(move |push| told.hear(push)).await {
-        Ok(Opened {
-            connection,
-            control,
-            driver,
-        }) => {
-            tokio::select! {
-                () = driver => ended(endpoint),
-                error = stay(endpoint, ear, connection, &control) => error,
+/// Passes a push on, in the order of the connection; true when a wanted channel was lost with its slot.
+fn deliver(set: &Subscriptions, push: PushInfo) -> bool {
+    let PushInfo { kind, data } = push;
+    let [Value::BulkString(channel), rest @ ..] = &data[..] else {
+        return false;
+    };
+    match (kind, rest) {
+        (PushKind::Subscribe | PushKind::SSubscribe, _) => set.subscribed(channel),
+        (PushKind::Message | PushKind::SMessage, [Value::BulkString(words), ..]) => {
+            set.message(channel, words);
+        }
+        (PushKind::SUnsubscribe, _) => return set.is_subscribed(channel),
+        _ => {}
+    }
+    false
+}
+
+/// Subscribes and unsubscribes as waiters come and go.
+async fn follow(
+    publisher: &impl Publisher,
+    set: &Subscriptions,
+    mut connection: MultiplexedConnection,
+) -> Result<(), StoreError> {
+    let verbs = |plain, sharded| {
+        move |channel: &str| {
+            if publisher.is_sharded(channel) {
+                sharded
+            } else {
+                plain
             }
         }
-        Err(error) => error,
+    };
+    let (subscribing, unsubscribing) = (
+        verbs("SUBSCRIBE", "SSUBSCRIBE"),
+        verbs("UNSUBSCRIBE", "SUNSUBSCRIBE"),
+    );
+    let endpoint = publisher.endpoint();
+    loop {
+        let Due {
+            subscribe,
+            unsubscribe,
+        } = set.due();
+        for (_, answer) in each(endpoint, &mut connection, &unsubscribing, &unsubscribe).await? {
+            match answer {
+                // The channel has left with its slot. The end of the connection ends every other one.
+                Err(error) if error.kind() != ErrorKind::ClusterDown => return Err(error),
+                _ => {}
+            }
+        }
+        for (channel, answer) in each(endpoint, &mut connection, &subscribing, &subscribe).await? {
+            if let Err(error) = answer {
+                publisher.refused(set, channel, error)?;
+            }
+        }
+        if !set.is_idle() {
+            set.changed().await;
+        } else if timeout(IDLE_MOST, set.changed()).await.is_err() && set.is_idle() {
+            return Ok(());
+        }
     }
 }
 
-/// Subscribes, then checks that the connection is alive; returns why it ended.
-async fn stay(
+/// Sends one command for each channel, because the server refuses a command as a whole. They leave together.
+async fn each<'a>(
     endpoint: &Endpoint,
-    ear: &PushReceiver,
-    mut connection: MultiplexedConnection,
-    control: &SocketControl,
-) -> StoreError {
-    match timeout(PATIENCE, connection.subscribe(ear.channel())).await {
-        Ok(Ok(())) => until_silent(endpoint, connection, control).await,
-        Ok(Err(error)) => endpoint.connecting(error),
-        Err(_) => silent(endpoint),
+    connection: &mut MultiplexedConnection,
+    verb: &impl Fn(&str) -> &'static str,
+    channels: &'a [Arc<str>],
+) -> Result<Vec<(&'a str, Result<(), StoreError>)>, StoreError> {
+    if channels.is_empty() {
+        return Ok(Vec::new());
     }
-}
-
-/// Checks that the connection is alive; returns why it ended.
-pub(super) async fn until_silent(
-    endpoint: &Endpoint,
-    connection: MultiplexedConnection,
-    control: &SocketControl,
-) -> StoreError {
-    match heartbeat::until_silent(connection, control).await {
-        Some(error) => error_map::from_connecting(error, &endpoint.to_string()),
-        None => silent(endpoint),
+    let mut commands = Pipeline::with_capacity(channels.len());
+    for channel in channels {
+        commands.cmd(verb(channel)).arg(&**channel);
     }
-}
-
-pub(super) fn ended(endpoint: &Endpoint) -> StoreError {
-    let message = format!("the connection to {endpoint} ended");
-    StoreError::refused(ErrorKind::Unreachable, message)
-}
-
-pub(super) fn silent(endpoint: &Endpoint) -> StoreError {
-    let message = format!("no answer from {endpoint} in time");
-    StoreError::refused(ErrorKind::TimedOut, message)
+    let answers = connection.send_packed_commands(&commands, 0, channels.len());
+    let answers = match timeout(PATIENCE, answers).await {
+        Ok(Ok(answers)) => answers,
+        Ok(Err(error)) => return Err(endpoint.connecting(error)),
+        Err(_) => return Err(sessions::silent(endpoint)),
+    };
+    let meaning = |answer| match answer {
+        Value::ServerError(reply) => Err(endpoint.refusal(&reply)),
+        _ => Ok(()),
+    };
+    let names = channels.iter().map(|channel| &**channel);
+    Ok(names.zip(answers.into_iter().map(meaning)).collect())
 }

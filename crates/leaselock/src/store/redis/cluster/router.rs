@@ -314,17 +314,17 @@ impl Cluster {
     /// Returns the subscriptions at the node that has the key, as far as is known.
     ///
     /// `sharded` channels are used where the server has them.
-    pub(in crate::store::redis) fn bells_at(
+    pub(in crate::store::redis) fn subscriptions_at(
         &self,
         key: &str,
     ) -> Option<(Arc<Subscriptions>, bool)> {
         let node = self.topology.owner(slot_of(key))?;
-        self.topology.ears().at(&node)
+        self.topology.subscribers().at(&node)
     }
 
     /// Wakes waiters through this sink from now on.
-    pub(in crate::store::redis) fn hear_at_nodes(&self, sink: SharedSink) {
-        self.topology.ears().tell(sink);
+    pub(in crate::store::redis) fn deliver_from_nodes(&self, sink: SharedSink) {
+        self.topology.subscribers().deliver_to(sink);
     }
 
     /// Serves the subscriptions at all nodes, until it is dropped.

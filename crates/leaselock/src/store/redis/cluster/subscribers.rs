@@ -35,7 +35,7 @@ impl Default for Subscribers {
 }
 
 impl Subscribers {
-    pub(super) fn tell(&self, sink: SharedSink) {
+    pub(super) fn deliver_to(&self, sink: SharedSink) {
         drop(self.sink.set(sink)); // the first one is enough
     }
 
@@ -44,20 +44,17 @@ impl Subscribers {
         let sink = self.sink.get()?;
         let mut by_node = self.by_node();
         let sharded = self.sharded.load(Ordering::SeqCst);
-        if let Some(bells) = by_node.get(node) {
-            return Some((Arc::clone(bells), sharded));
-        }
-        let bells = Subscriptions::telling(Arc::clone(sink));
-        by_node.insert(node.clone(), Arc::clone(&bells));
-        drop(by_node);
-        self.grown.notify_one();
-        Some((bells, sharded))
+        let set = by_node.entry(node.clone()).or_insert_with(|| {
+            self.grown.notify_one();
+            Subscriptions::observed(Arc::clone(sink))
+        });
+        Some((Arc::clone(set), sharded))
     }
 
     /// Wakes waiters whose channel's slot has left the node of their subscription.
     pub(super) fn follow(&self, table: &Table) {
-        for (node, bells) in self.by_node().iter() {
-            bells.gone(|channel| table.owner(slot_of(channel)) != Some(node));
+        for (node, set) in self.by_node().iter() {
+            set.gone(|channel| table.owner(slot_of(channel)) != Some(node));
         }
     }
 
@@ -65,7 +62,7 @@ impl Subscribers {
         let by_node = self.by_node();
         let pairs = by_node.iter();
         pairs
-            .map(|(node, bells)| (node.clone(), Arc::clone(bells)))
+            .map(|(node, set)| (node.clone(), Arc::clone(set)))
             .collect()
     }
 

@@ -41,7 +41,7 @@ pub(super) struct Topology {
     asked: AtomicU64,
     /// How often a slot was found with another owner.
     changes: AtomicU64,
-    ears: Subscribers,
+    subscribers: Subscribers,
     trouble: ConnectionEvents,
 }
 
@@ -53,13 +53,13 @@ impl Topology {
             gate: tokio::sync::Mutex::default(),
             asked: AtomicU64::new(0),
             changes: AtomicU64::new(0),
-            ears: Subscribers::default(),
+            subscribers: Subscribers::default(),
             trouble: ConnectionEvents::default(),
         })
     }
 
-    pub(super) fn ears(&self) -> &Subscribers {
-        &self.ears
+    pub(super) fn subscribers(&self) -> &Subscribers {
+        &self.subscribers
     }
 
     pub(super) fn trouble(&self) -> &ConnectionEvents {
@@ -122,7 +122,7 @@ impl Topology {
     fn has_changed(&self) {
         self.changes.fetch_add(1, Ordering::SeqCst);
         let table = self.table().clone();
-        self.ears.follow(&table);
+        self.subscribers.follow(&table);
         self.trouble.happened();
     }
 

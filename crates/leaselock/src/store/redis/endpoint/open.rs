@@ -72,7 +72,7 @@ impl Endpoint {
             if self.0.watch.is_some() {
                 tokio::select! {
                     serves = self.serves(&mut opened.connection) => serves?,
-                    () = &mut opened.driver => return Err(self.gone()),
+                    () = &mut opened.driver => return Err(self.ended()),
                 }
             }
             Ok(opened)
@@ -128,7 +128,7 @@ impl Endpoint {
         };
         let made = tokio::select! {
             made = made => made,
-            () = left => return Err(self.gone()),
+            () = left => return Err(self.ended()),
         };
         let (connection, driver) =
             made.map_err(|error| self.behind(&control, self.connecting(error)))?;

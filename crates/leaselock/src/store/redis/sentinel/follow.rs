@@ -13,9 +13,8 @@ use super::locator::{Address, PrimaryLocator};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::redis::driver::Opened;
 use crate::store::redis::endpoint::Endpoint;
+use crate::store::redis::sessions::Sessions;
 use crate::store::redis::socket::SocketControl;
-use crate::store::redis::subscriber;
-use crate::store::redis::subscriber::Sessions;
 
 /// The interval of polls, which detect a switch whose message was lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -71,7 +70,7 @@ async fn session(endpoint: &Endpoint, watch: &PrimaryLocator, place: &Address) -
         control: &control,
     };
     tokio::select! {
-        () = driver => Err((true, subscriber::ended(&node))),
+        () = driver => Err((true, node.ended())),
         ended = line.stay(connection) => ended,
     }
 }

@@ -1,12 +1,12 @@
 //! The store against real servers, and against fake ones.
 
-mod bells;
 mod calls;
 mod hostile;
 mod listening;
 mod logins;
 mod outages;
 mod refusals;
+mod subscriptions;
 
 use std::time::Duration;
 

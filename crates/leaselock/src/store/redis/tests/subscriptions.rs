@@ -9,40 +9,45 @@ use super::*;
 use crate::store::subscriptions::{Subscription, Subscriptions};
 
 /// The subscriptions of a store, served until dropped.
-struct Tower {
-    bells: Arc<Subscriptions>,
+struct Served {
+    set: Arc<Subscriptions>,
     task: JoinHandle<()>,
 }
 
-impl Tower {
+impl Served {
     fn of(store: &RedisStore) -> Self {
-        let (bells, store) = (store.bells(), store.clone());
-        let served = Arc::clone(&bells);
-        Tower {
-            bells,
-            task: tokio::spawn(async move { store.serve(&served).await }),
+        let (set, store) = (store.subscriptions(), store.clone());
+        let wanted = Arc::clone(&set);
+        Served {
+            set,
+            task: tokio::spawn(async move { store.serve(&wanted).await }),
         }
     }
 
-    async fn hear(&self, channel: &str) -> Subscription {
-        let bell = self.bells.hear(channel);
-        assert!(bell.ready(PATIENCE).await, "{channel} is heard");
-        bell
+    async fn subscribe(&self, channel: &str) -> Subscription {
+        let subscription = self.set.subscribe_to_all(channel);
+        assert!(
+            subscription.ready(PATIENCE).await,
+            "{channel} is subscribed"
+        );
+        subscription
     }
 }
 
-impl Drop for Tower {
+impl Drop for Served {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-async fn rings(bell: &Subscription) {
-    timeout(PATIENCE, bell.rung()).await.expect("it rings");
+async fn wakes(subscription: &Subscription) {
+    timeout(PATIENCE, subscription.woken())
+        .await
+        .expect("it wakes");
 }
 
-async fn is_still(bell: &Subscription) -> bool {
-    timeout(Duration::ZERO, bell.rung()).await.is_err()
+async fn is_still(subscription: &Subscription) -> bool {
+    timeout(Duration::ZERO, subscription.woken()).await.is_err()
 }
 
 fn listeners(server: &Server, channel: &str) -> Option<i64> {
@@ -62,22 +67,22 @@ fn is_left(server: &Server, channel: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bells_of_one_channel_share_its_subscription_and_all_channels_one_connection() {
+async fn subscriptions_of_one_channel_share_it_and_all_channels_one_connection() {
     let server = Server::builder().password("sekret").start();
-    let tower = Tower::of(&store(&format!("{}5", server.url())));
+    let served = Served::of(&store(&format!("{}5", server.url())));
     assert_eq!(connections(&server), 0, "nobody needs one yet");
-    let [one, two] = [tower.hear("a").await, tower.hear("a").await];
-    let other = tower.hear("b").await;
+    let [one, two] = [served.subscribe("a").await, served.subscribe("a").await];
+    let other = served.subscribe("b").await;
     assert_eq!(
         (listeners(&server, "a"), connections(&server)),
         (Some(1), 1)
     );
     assert_eq!(server.cli(&["PUBLISH", "a", "x"]).integer(), Some(1));
-    rings(&one).await;
-    rings(&two).await;
+    wakes(&one).await;
+    wakes(&two).await;
     drop(one);
     server.cli(&["PUBLISH", "a", "x"]);
-    rings(&two).await;
+    wakes(&two).await;
     assert!(is_still(&other).await);
     drop(two);
     is_left(&server, "a");
@@ -85,110 +90,113 @@ async fn bells_of_one_channel_share_its_subscription_and_all_channels_one_connec
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ring_that_nobody_awaited_counts_once_and_what_does_not_ring_is_not_heard() {
+async fn a_wake_up_that_nobody_awaited_counts_once_and_what_the_filter_refuses_wakes_nobody() {
     let server = Server::start();
-    let tower = Tower::of(&store(&server.url()));
-    let some = tower.bells.hear_only("ch", |words| words == b"yes");
+    let served = Served::of(&store(&server.url()));
+    let some = served.set.subscribe("ch", |words| words == b"yes");
     assert!(some.ready(PATIENCE).await);
-    let all = tower.hear("ch").await;
+    let all = served.subscribe("ch").await;
     server.cli(&["PUBLISH", "ch", "no"]);
-    rings(&all).await;
+    wakes(&all).await;
     assert!(is_still(&some).await);
     for words in ["yes", "yes", "no"] {
         server.cli(&["PUBLISH", "ch", words]);
     }
     // A later message on the same connection has come after them.
-    let last = tower.hear("last").await;
+    let last = served.subscribe("last").await;
     server.cli(&["PUBLISH", "last", "x"]);
-    rings(&last).await;
-    for bell in [&some, &all] {
-        rings(bell).await;
-        assert!(is_still(bell).await);
+    wakes(&last).await;
+    for subscription in [&some, &all] {
+        wakes(subscription).await;
+        assert!(is_still(subscription).await);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_gap_every_bell_rings_once_and_hears_again() {
+async fn after_a_gap_every_subscription_wakes_once_and_is_ready_again() {
     let server = Server::start();
-    let tower = Tower::of(&store(&server.url()));
-    let bells = [
-        tower.hear("a").await,
-        tower.hear("a").await,
-        tower.hear("b").await,
+    let served = Served::of(&store(&server.url()));
+    let set = [
+        served.subscribe("a").await,
+        served.subscribe("a").await,
+        served.subscribe("b").await,
     ];
     for cut in ["the connection", "the server"] {
         match cut {
             "the server" => server.restart(),
             _ => drop(server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"])),
         }
-        for bell in &bells {
-            rings(bell).await;
-            assert!(bell.ready(PATIENCE).await && is_still(bell).await, "{cut}");
+        for subscription in &set {
+            wakes(subscription).await;
+            assert!(
+                subscription.ready(PATIENCE).await && is_still(subscription).await,
+                "{cut}"
+            );
         }
         server.cli(&["PUBLISH", "a", "x"]);
-        rings(&bells[0]).await;
-        rings(&bells[1]).await;
-        assert!(is_still(&bells[2]).await, "{cut}");
+        wakes(&set[0]).await;
+        wakes(&set[1]).await;
+        assert!(is_still(&set[2]).await, "{cut}");
     }
-    drop(bells);
+    drop(set);
     is_left(&server, "a");
     is_left(&server, "b");
 }
 
 /// No component on the way can tell the old subscription from the new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_channel_that_is_left_and_wanted_again_at_once_is_heard() {
+async fn a_channel_that_is_left_and_wanted_again_at_once_is_subscribed() {
     let server = Server::start();
-    let tower = Tower::of(&store(&server.url()));
-    let mut bell = tower.hear("ch").await;
+    let served = Served::of(&store(&server.url()));
+    let mut subscription = served.subscribe("ch").await;
     for _ in 0..200 {
-        drop(bell);
-        bell = tower.hear("ch").await;
+        drop(subscription);
+        subscription = served.subscribe("ch").await;
         server.cli(&["PUBLISH", "ch", "x"]);
-        rings(&bell).await;
+        wakes(&subscription).await;
     }
-    drop(bell);
+    drop(subscription);
     is_left(&server, "ch");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_channel_that_may_not_be_heard_is_told_and_the_others_are_heard() {
+async fn a_channel_that_may_not_be_subscribed_is_told_and_the_others_are_subscribed() {
     let server = Server::start();
     server.cli(&["ACL", "SETUSER", "default", "resetchannels", "&open*"]);
-    let tower = Tower::of(&store(&server.url()));
-    let closed = tower.bells.hear("closed");
-    let open = tower.bells.hear("open");
+    let served = Served::of(&store(&server.url()));
+    let closed = served.set.subscribe_to_all("closed");
+    let open = served.set.subscribe_to_all("open");
     assert!(!closed.ready(PATIENCE).await && open.ready(PATIENCE).await);
     server.cli(&["PUBLISH", "open", "x"]);
-    rings(&open).await;
+    wakes(&open).await;
     assert!(is_still(&closed).await && connections(&server) == 1);
     // A later waiter gets the same result.
-    assert!(!tower.bells.hear("closed").ready(PATIENCE).await);
+    assert!(!served.set.subscribe_to_all("closed").ready(PATIENCE).await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bell_hears_as_soon_as_the_server_is_there() {
+async fn a_channel_is_subscribed_as_soon_as_the_server_is_there() {
     let server = Server::start();
     server.kill();
-    let tower = Tower::of(&store(&server.url()));
-    let bell = tower.bells.hear("ch");
-    assert!(!bell.ready(Duration::from_millis(50)).await);
+    let served = Served::of(&store(&server.url()));
+    let subscription = served.set.subscribe_to_all("ch");
+    assert!(!subscription.ready(Duration::from_millis(50)).await);
     server.restart();
-    assert!(bell.ready(PATIENCE).await);
+    assert!(subscription.ready(PATIENCE).await);
     assert!(
-        is_still(&bell).await,
+        is_still(&subscription).await,
         "nothing was heard before, so nothing was missed"
     );
 }
 
 #[tokio::test]
-async fn over_a_connection_that_was_handed_in_nothing_is_heard() {
+async fn over_a_connection_that_was_handed_in_nothing_is_subscribed() {
     let server = Server::start();
     let client = redis::Client::open(server.url()).unwrap();
     let connection = client.get_multiplexed_async_connection().await.unwrap();
     let store = RedisStore::from_connection(connection);
-    let tower = Tower::of(&store);
-    let bell = tower.bells.hear("ch");
-    assert!(!bell.ready(PATIENCE).await && is_still(&bell).await);
+    let served = Served::of(&store);
+    let subscription = served.set.subscribe_to_all("ch");
+    assert!(!subscription.ready(PATIENCE).await && is_still(&subscription).await);
     assert_eq!(store.news_of("job"), None);
 }

@@ -1,0 +1,76 @@
+//! The successive connections of one subscriber: what is logged of them, and the pauses between them.
+
+use redis::aio::MultiplexedConnection;
+use tokio::time::{Duration, sleep};
+
+use super::backoff::Backoff;
+use super::endpoint::Endpoint;
+use super::socket::SocketControl;
+use super::{error_map, heartbeat};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{ErrorKind, StoreError};
+
+const CLOCK: Clock = Clock::boot();
+/// A connection that lived for less was not a success: the next try waits longer.
+const STEADY: Duration = Duration::from_secs(2);
+
+/// The history of successive connections.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    backoff: Backoff,
+    began: Moment,
+    /// The error that was logged during the present gap.
+    logged: Option<ErrorKind>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Sessions {
+            backoff: Backoff::default(),
+            began: CLOCK.now(),
+            logged: None,
+        }
+    }
+}
+
+impl Sessions {
+    pub(super) fn begin(&mut self) {
+        self.began = CLOCK.now();
+    }
+
+    /// True if this end is worth a log entry: an equal one is not repeated.
+    pub(super) fn is_news(&mut self, was_subscribed: bool, error: &StoreError) -> bool {
+        if was_subscribed {
+            self.logged = None;
+        }
+        self.logged.replace(error.kind()) != Some(error.kind())
+    }
+
+    /// Pauses before the next one, longer after each immediate failure; at most until the server has moved.
+    pub(super) async fn pause(&mut self, endpoint: &Endpoint) {
+        if CLOCK.now().saturating_since(self.began) >= STEADY {
+            self.backoff.reset();
+        }
+        tokio::select! {
+            () = sleep(self.backoff.next()) => {}
+            () = endpoint.moved() => {}
+        }
+    }
+}
+
+/// Checks that the connection is alive; returns why it ended.
+pub(super) async fn until_silent(
+    endpoint: &Endpoint,
+    connection: MultiplexedConnection,
+    control: &SocketControl,
+) -> StoreError {
+    match heartbeat::until_silent(connection, control).await {
+        Some(error) => error_map::from_connecting(error, &endpoint.to_string()),
+        None => silent(endpoint),
+    }
+}
+
+pub(super) fn silent(endpoint: &Endpoint) -> StoreError {
+    let message = format!("no answer from {endpoint} in time");
+    StoreError::refused(ErrorKind::TimedOut, message)
+}
