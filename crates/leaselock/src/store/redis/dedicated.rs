@@ -9,34 +9,26 @@ use tokio::time::timeout;
 
 use super::driver::{Opened, RunningDriver};
 use super::endpoint::Endpoint;
-use super::link::Link;
-use super::store::RedisStore;
-use super::words::{command, malformed, on_one_server, understood};
+use super::words::{command, malformed, understood};
 use super::{calls, error_map};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Answer, Malformed, Operation, Value};
 
-impl RedisStore {
+/// A connection for one purpose. Closes when it is dropped.
+pub(crate) struct DedicatedConnection {
+    raw: Opened<RunningDriver>,
+    endpoint: Endpoint,
+}
+
+impl DedicatedConnection {
     /// Opens a connection without other users, driven by the runtime of `handle`.
-    pub(crate) async fn private(
-        &self,
+    pub(super) async fn open(
+        endpoint: Endpoint,
         handle: &Handle,
         within: Duration,
-    ) -> Result<DedicatedConnection, StoreError> {
-        if self.is_cluster() {
-            return Err(on_one_server());
-        }
-        let Link::Own(lane) = &self.0 else {
-            let message = "a connection that was handed in cannot be told to open others: build the client from a URL \
-                           or from a redis::Client";
-            return Err(StoreError::refused(ErrorKind::Unsupported, message));
-        };
-        let endpoint = lane.endpoint().clone();
-        let silent = endpoint.silent();
-        let opening = {
-            let endpoint = endpoint.clone();
-            handle.spawn(async move { endpoint.for_requests().await })
-        };
+    ) -> Result<Self, StoreError> {
+        let dialled = endpoint.clone();
+        let opening = handle.spawn(async move { dialled.for_requests().await });
         match timeout(within, opening).await {
             Ok(Ok(raw)) => Ok(DedicatedConnection {
                 raw: raw?,
@@ -46,18 +38,10 @@ impl RedisStore {
                 ErrorKind::Internal,
                 "the client's thread is gone",
             )),
-            Err(_) => Err(silent),
+            Err(_) => Err(endpoint.silent()),
         }
     }
-}
 
-/// A connection for one purpose. Closes when it is dropped.
-pub(crate) struct DedicatedConnection {
-    raw: Opened<RunningDriver>,
-    endpoint: Endpoint,
-}
-
-impl DedicatedConnection {
     /// True if it has not broken yet.
     pub(crate) fn is_open(&self) -> bool {
         !self.raw.driver.is_over()

@@ -7,6 +7,8 @@ use redis::{Cmd, Value};
 
 use super::cluster::Cluster;
 use super::connection::Connection;
+use super::connection_events::ConnectionEvents;
+use super::endpoint::Endpoint;
 use super::external_connection::ExternalConnection;
 use super::{calls, error_map, external_connection};
 use crate::base::clock::{Clock, Moment};
@@ -24,6 +26,11 @@ pub(super) enum Link {
 }
 
 impl Link {
+    /// Creates a link that connects on first use.
+    pub(super) fn to(endpoint: Endpoint) -> Self {
+        Link::Own(Connection::new(endpoint, ConnectionEvents::default()))
+    }
+
     /// Sends a command; `key` determines its node in a cluster.
     pub(super) async fn ask(
         &self,

@@ -13,7 +13,6 @@ mod backoff;
 mod calls;
 mod channels;
 mod cluster;
-mod commands;
 mod connection;
 mod connection_events;
 mod dedicated;
@@ -22,17 +21,14 @@ mod driver;
 mod endpoint;
 mod error_map;
 mod external_connection;
-mod functions;
 mod health;
 mod heartbeat;
 mod link;
 mod push_mode;
 mod push_receiver;
-mod scan;
 mod sentinel;
 mod sessions;
 mod socket;
-mod sources;
 mod store;
 mod subscriber;
 #[cfg(test)]
@@ -44,8 +40,8 @@ mod tls_options;
 mod words;
 
 pub(crate) use self::dedicated::DedicatedConnection;
-pub(crate) use self::functions::load_on_each;
-pub use self::functions::{FunctionsNode, LoadedFunctions};
 pub(crate) use self::store::RedisStore;
+pub(crate) use self::store::functions::load_on_each;
+pub use self::store::functions::{FunctionsNode, LoadedFunctions};
 #[cfg(feature = "tls")]
 pub use self::tls_options::TlsOptions;

@@ -1,18 +1,26 @@
-//! A store on servers, for the layers above: it runs scripts there, and delivers messages.
+//! A store on servers, for the layers above.
+//!
+//! This file runs scripts there. The files in its folder have one task each: creation, messages, plain commands,
+//! listing keys, loading functions, and the operator's report.
+
+mod commands;
+mod create;
+mod examine;
+pub(super) mod functions;
+mod messages;
+mod scan;
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
 
 use super::link::Link;
-use super::{answer, calls, channels, error_map, health};
+use super::{answer, calls, error_map};
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Answer, Call, Malformed};
-use crate::store::subscriptions::Subscriptions;
-use crate::store::{Capabilities, Holder, SharedSink, Sink};
+use crate::store::Capabilities;
 
 const CLOCK: Clock = Clock::boot();
 
@@ -70,105 +78,13 @@ impl RedisStore {
             })
     }
 
-    /// Delivers messages to the channel until dropped; none over a connection that was handed in.
-    pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
-        match self.0.own() {
-            Some(own) => channels::listen(own.endpoint(), channel, sink).await,
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Returns the subscriptions to changing channels; none over a connection that was handed in.
-    pub(crate) fn subscriptions(&self) -> Arc<Subscriptions> {
-        match self.0.own() {
-            Some(_) => Subscriptions::new(),
-            None => Subscriptions::unavailable(),
-        }
-    }
-
-    /// Serves the subscriptions until dropped.
-    pub(crate) async fn serve(&self, set: &Arc<Subscriptions>) {
-        match &self.0 {
-            Link::Own(lane) => channels::serve(lane.endpoint(), set).await,
-            Link::External(_) => std::future::pending().await,
-            Link::Cluster(cluster) => cluster.serve().await,
-        }
-    }
-
-    /// Returns the subscriptions at the node that has the key, and whether its channels are sharded.
-    pub(crate) fn subscriptions_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
-        match &self.0 {
-            Link::Cluster(cluster) => cluster.subscriptions_at(key),
-            _ => None,
-        }
-    }
-
-    /// Enables wake-ups there from now on.
-    pub(crate) fn deliver_from_nodes(&self, sink: SharedSink) {
-        if let Link::Cluster(cluster) = &self.0 {
-            cluster.deliver_from_nodes(sink);
-        }
-    }
-
-    /// Follows the server to the address that the Sentinels report, until dropped.
-    ///
-    /// It has leases verified when connections end. A connection that was handed in reports nothing.
-    pub(crate) async fn follow(&self, holder: &dyn Holder) {
-        match &self.0 {
-            Link::Own(lane) => health::follow(lane, holder).await,
-            Link::Cluster(cluster) => health::over_many(cluster.trouble(), holder).await,
-            Link::External(_) => std::future::pending().await,
-        }
-    }
-
-    /// Returns the channel on which the server reports what happens to a key, with keyspace notifications.
-    pub(crate) fn news_of(&self, key: &str) -> Option<String> {
-        let own = self.0.own()?;
-        Some(format!("__keyspace@{}__:{key}", own.endpoint().url().db))
-    }
-
-    /// Enables wake-ups over the connection of the requests from now on.
-    ///
-    /// None come over one that was handed in.
-    pub(crate) fn hear_along(&self, channel: &str, sink: Sink) {
-        if let Some(own) = self.0.own() {
-            own.push_mode().hear_along(channel, sink);
-        }
-    }
-
-    /// True if messages now arrive over the connection of the requests, in the caller's runtime.
-    pub(crate) fn hears(&self) -> bool {
-        self.0.own().is_some_and(|own| own.hears())
-    }
-
-    /// True if that holds for the connection of the next request.
-    pub(crate) fn would_hear(&self) -> bool {
-        self.0.own().is_some_and(|own| own.would_hear())
-    }
-
-    /// Returns the same, after an attempt to bring that about.
-    pub(crate) async fn listens(&self, within: Duration) -> bool {
-        match self.0.own() {
-            Some(own) => own.listens(CLOCK.now().plus(within)).await,
-            None => false,
-        }
-    }
-
     pub(crate) fn capabilities(&self) -> Capabilities {
-        if let Link::Cluster(_) = &self.0 {
-            return Capabilities {
-                wakes: true,
-                keys_per_call: 1, // others may be in another slot
-                combines: false,
-                by_node: true,
-                look_every: Duration::MAX,
-            };
-        }
+        let (cluster, own) = (self.is_cluster(), self.0.own().is_some());
         Capabilities {
-            wakes: self.0.own().is_some(),
-            keys_per_call: 200,
-            by_node: false,
-            combines: self.0.own().is_some(), // what is behind the program's connection is unknown: it may be a cluster
+            wakes: cluster || own,
+            keys_per_call: if cluster { 1 } else { 200 }, // others may be in another slot
+            combines: own, // what is behind the program's connection is unknown: it may be a cluster
+            by_node: cluster,
             look_every: Duration::MAX,
         }
     }

@@ -12,7 +12,6 @@ use crate::base::clock;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::redis::link::Link;
-use crate::store::redis::store::RedisStore;
 use crate::store::redis::{answer, calls, error_map};
 use crate::store::report::{Finding, NodeReport, Report, Verdict};
 use crate::store::url::Place;
@@ -30,40 +29,33 @@ const SETTINGS: [&str; 7] = [
 ];
 const LATENCY_SAMPLES: usize = 5;
 
-impl RedisStore {
-    pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
-        if let Link::Cluster(cluster) = &self.0 {
-            let endpoints = cluster.endpoints(CLOCK.now().plus(within)).await?;
-            let primaries: Vec<_> = endpoints.into_iter().map(RedisStore::to).collect();
-            return Box::pin(examine_all(self.describe(), &primaries, within)).await;
-        }
-        self.examine_one(within).await
-    }
-
-    async fn examine_one(&self, within: Duration) -> Result<Report, StoreError> {
-        let (checks, facts) = examine(&self.0, Shape::Single, CLOCK.now().plus(within)).await?;
-        let promises = promises::of(&[facts]);
-        Ok(Report::new(self.describe(), checks, promises))
-    }
+/// Examines one server.
+pub(in crate::store::redis) async fn one(
+    link: &Link,
+    within: Duration,
+) -> Result<Report, StoreError> {
+    let (checks, facts) = examine(link, Shape::Single, CLOCK.now().plus(within)).await?;
+    let promises = promises::of(&[facts]);
+    Ok(Report::new(link.describe(), checks, promises))
 }
 
 /// Examines the primaries of a cluster at once.
 ///
 /// One that does not reply is unfit; when none does, that is an error.
-pub(super) async fn examine_all(
+pub(in crate::store::redis) async fn all(
     name: String,
-    stores: &[RedisStore],
+    links: &[Link],
     within: Duration,
 ) -> Result<Report, StoreError> {
     let until = CLOCK.now().plus(within);
     let mut asked = JoinSet::new();
-    for (place, store) in stores.iter().cloned().enumerate() {
-        asked.spawn(async move { (place, examine(&store.0, Shape::Cluster, until).await) });
+    for (place, link) in links.iter().cloned().enumerate() {
+        asked.spawn(async move { (place, examine(&link, Shape::Cluster, until).await) });
     }
     let mut outcomes: Vec<_> = asked.join_all().await;
     outcomes.sort_by_key(|(place, _)| *place);
     let (mut nodes, mut known, mut silence) = (Vec::new(), Vec::new(), None);
-    for (store, (_, outcome)) in stores.iter().zip(outcomes) {
+    for (link, (_, outcome)) in links.iter().zip(outcomes) {
         let checks = match outcome {
             Ok((checks, facts)) => {
                 known.push(facts);
@@ -75,7 +67,7 @@ pub(super) async fn examine_all(
                 vec![check]
             }
         };
-        let store = store.describe();
+        let store = link.describe();
         nodes.push(NodeReport { store, checks });
     }
     if known.is_empty() {
@@ -83,7 +75,7 @@ pub(super) async fn examine_all(
         return Err(silence.unwrap_or(nobody));
     }
     let promises = promises::of(&known);
-    let mut report = Report::new(name, together::checks(&known, stores.len()), promises);
+    let mut report = Report::new(name, together::checks(&known, links.len()), promises);
     report.nodes = nodes;
     Ok(report)
 }

@@ -1,7 +1,7 @@
 //! The operator's report about servers.
 
 mod ask;
-mod examine;
+pub(super) mod examine;
 mod facts;
 pub(super) mod permissions;
 mod promises;

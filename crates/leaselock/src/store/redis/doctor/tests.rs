@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use super::examine::examine_all;
+use super::examine;
 use super::facts::{Facts, clock, latency};
 use super::permissions::{IN_A_CLUSTER, USED};
 use super::shape::Shape;
@@ -163,9 +163,12 @@ fn the_list_of_commands_is_that_of_the_scripts() {
 async fn several_servers_are_examined_at_once_and_each_is_named() {
     let servers = [Server::start(), Server::start(), Server::start()];
     servers[2].kill();
-    let stores: Vec<_> = servers.iter().map(|server| store(&server.url())).collect();
+    let stores: Vec<_> = servers
+        .iter()
+        .map(|server| store(&server.url()).0)
+        .collect();
     let within = Duration::from_millis(500);
-    let report = examine_all("three".to_owned(), &stores, within);
+    let report = examine::all("three".to_owned(), &stores, within);
     let report = report.await.unwrap();
     assert_eq!(report.nodes.len(), 3);
     for (node, store) in report.nodes.iter().zip(&stores) {
@@ -177,7 +180,7 @@ async fn several_servers_are_examined_at_once_and_each_is_named() {
     assert!(!report.is_fit(), "one is unfit");
 
     servers[0].kill();
-    let gone = examine_all("none".to_owned(), &stores[..1], within);
+    let gone = examine::all("none".to_owned(), &stores[..1], within);
     assert_eq!(gone.await.unwrap_err().kind(), ErrorKind::Unreachable);
 }
 

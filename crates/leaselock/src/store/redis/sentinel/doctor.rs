@@ -13,26 +13,15 @@ use crate::base::error::StoreError;
 use crate::store::redis::answer;
 use crate::store::redis::doctor::sentinels::{About, Told, View};
 use crate::store::redis::endpoint::Endpoint;
-use crate::store::redis::store::RedisStore;
-use crate::store::report::Report;
 use crate::store::url::address;
 
-impl RedisStore {
-    /// Adds the findings about the Sentinels, if there are any, for leases of this length.
-    pub(crate) async fn examine_sentinels(&self, report: &mut Report, ttl: Duration) {
-        let Some(endpoint) = self.0.own().map(|own| own.endpoint()) else {
-            return;
-        };
-        let Some(watch) = endpoint.watch() else {
-            return;
-        };
-        let view = View {
-            service: watch.sentinels.service.clone(),
-            told: told(endpoint, watch).await,
-        };
-        report.checks.extend(view.checks(ttl));
-        report.promises.extend(view.promise());
-    }
+/// Returns what the Sentinels of the server report, if there are any.
+pub(in crate::store::redis) async fn view(endpoint: &Endpoint) -> Option<View> {
+    let watch = endpoint.watch()?;
+    Some(View {
+        service: watch.sentinels.service.clone(),
+        told: told(endpoint, watch).await,
+    })
 }
 
 /// Collects the reports of the known Sentinels, and of those that they name.

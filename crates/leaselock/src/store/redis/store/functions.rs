@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::link::Link;
-use super::store::RedisStore;
-use super::{answer, error_map};
+use super::RedisStore;
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::library::Library;
+use crate::store::redis::link::Link;
+use crate::store::redis::{answer, error_map};
 
 const CLOCK: Clock = Clock::boot();
 
@@ -50,7 +50,10 @@ impl RedisStore {
     ) -> Result<LoadedFunctions, StoreError> {
         if let Link::Cluster(cluster) = &self.0 {
             let endpoints = cluster.endpoints_anew(CLOCK.now().plus(within)).await?;
-            let stores = endpoints.into_iter().map(RedisStore::to).collect();
+            let stores = endpoints
+                .into_iter()
+                .map(|node| RedisStore(Link::to(node)))
+                .collect();
             return load_on_each(stores, library, within).await;
         }
         self.load_here(library, within).await

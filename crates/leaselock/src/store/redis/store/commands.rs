@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use redis::Pipeline;
+use tokio::runtime::Handle;
 
-use super::external_connection;
-use super::link::Link;
-use super::store::RedisStore;
-use super::words::{command, malformed, on_one_server, understood};
+use super::RedisStore;
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::Value;
+use crate::store::redis::dedicated::DedicatedConnection;
+use crate::store::redis::external_connection;
+use crate::store::redis::link::Link;
+use crate::store::redis::words::{command, malformed, on_one_server, understood};
 
 const CLOCK: Clock = Clock::boot();
 
@@ -30,6 +32,25 @@ impl RedisStore {
             )
             .await?;
         understood(answer, |line| self.0.explain(line))
+    }
+
+    /// Opens a connection without other users, driven by the runtime of `handle`.
+    pub(crate) async fn private(
+        &self,
+        handle: &Handle,
+        within: Duration,
+    ) -> Result<DedicatedConnection, StoreError> {
+        match &self.0 {
+            Link::Own(own) => {
+                DedicatedConnection::open(own.endpoint().clone(), handle, within).await
+            }
+            Link::Cluster(_) => Err(on_one_server()),
+            Link::External(_) => {
+                let message = "a connection that was handed in cannot be told to open others: build the client from a \
+                               URL or from a redis::Client";
+                Err(StoreError::refused(ErrorKind::Unsupported, message))
+            }
+        }
     }
 
     /// True if the user may count the channel's subscribers, and publish there.

@@ -5,27 +5,18 @@ use std::sync::Arc;
 use redis::ConnectionAddr;
 use redis::aio::ConnectionLike;
 
-use super::cluster::Cluster;
-use super::connection::Connection;
-use super::connection_events::ConnectionEvents;
-use super::endpoint::Endpoint;
-use super::external_connection::Theirs;
-use super::link::Link;
-use super::store::RedisStore;
+use super::RedisStore;
 use crate::base::error::InvalidInput;
+use crate::store::redis::cluster::Cluster;
+use crate::store::redis::endpoint::Endpoint;
+use crate::store::redis::external_connection::Theirs;
+use crate::store::redis::link::Link;
 use crate::store::url::{Place, RedisUrl};
 
 impl RedisStore {
     /// Creates a store that connects on first use.
     pub(crate) fn from_url(url: RedisUrl) -> Self {
-        RedisStore::to(Endpoint::new(url))
-    }
-
-    pub(super) fn to(endpoint: Endpoint) -> Self {
-        RedisStore(Link::Own(Connection::new(
-            endpoint,
-            ConnectionEvents::default(),
-        )))
+        RedisStore(Link::to(Endpoint::new(url)))
     }
 
     /// Creates a store on a cluster with these among its nodes.
