@@ -36,6 +36,18 @@ macro_rules! each {
     };
 }
 
+/// Evaluates the first expression on servers, and the second on a folder or memory.
+macro_rules! either {
+    ($store:expr, $redis:pat => $there:expr, $embedded:pat => $here:expr) => {
+        match $store {
+            #[cfg(feature = "redis")]
+            Store::Redis($redis) => $there,
+            #[cfg(feature = "embedded")]
+            Store::Embedded($embedded) => $here,
+        }
+    };
+}
+
 impl Store {
     /// Runs a script once, or says whether it may have run. Returns within `within`, give or take scheduling.
     pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
@@ -76,22 +88,12 @@ impl Store {
     /// It has leases verified when something happens to the store.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn follow(&self, holder: &Arc<dyn Holder>) {
-        match self {
-            #[cfg(feature = "redis")]
-            Store::Redis(store) => store.follow(&**holder).await,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => std::future::pending().await,
-        }
+        either!(self, store => store.follow(&**holder).await, _ => std::future::pending().await)
     }
 
     /// True if the store has users, whose rights may be limited.
     pub(crate) fn has_users(&self) -> bool {
-        match self {
-            #[cfg(feature = "redis")]
-            Store::Redis(_) => true,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => false,
-        }
+        either!(self, _ => true, _ => false)
     }
 
     /// True if the user may wake the channel's subscribers; `None` when the store does not say.
@@ -99,12 +101,7 @@ impl Store {
     /// It publishes an empty message there.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
-        match self {
-            #[cfg(feature = "redis")]
-            Store::Redis(store) => store.may_wake(channel, within).await,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(_) => Some(true),
-        }
+        either!(self, store => store.may_wake(channel, within).await, _ => Some(true))
     }
 
     /// Returns some keys that may be locks and match the glob pattern, and the next cursor.
@@ -160,43 +157,23 @@ impl Store {
         expect(unused_variables, reason = "only folders can tell")
     )]
     pub(crate) fn traffic(&self, key: &str) -> Option<Traffic> {
-        match self {
-            #[cfg(feature = "redis")]
-            Store::Redis(_) => None,
-            #[cfg(feature = "embedded")]
-            Store::Embedded(store) => store.traffic(key),
-        }
+        either!(self, _ => None, store => store.traffic(key))
     }
 
     /// Returns the same store over a connection of its own.
     pub(crate) fn another_lane(&self) -> Store {
-        match self {
-            #[cfg(feature = "redis")]
-            Store::Redis(store) => Store::Redis(store.another_lane()),
-            #[cfg(feature = "embedded")]
-            Store::Embedded(store) => Store::Embedded(store.clone()),
-        }
+        either!(self, store => Store::Redis(store.another_lane()), store => Store::Embedded(store.clone()))
     }
 
     /// Limits how long a job that outlives this process can hold; only a store with sessions lets it hold at all.
     #[cfg_attr(not(feature = "embedded"), expect(unused_variables))]
     pub(crate) fn limit_session(&self, until: Moment) {
-        match self {
-            #[cfg(feature = "redis")]
-            Store::Redis(_) => {}
-            #[cfg(feature = "embedded")]
-            Store::Embedded(store) => store.limit_session(until),
-        }
+        either!(self, _ => {}, store => store.limit_session(until));
     }
 
     /// See [`Client::session_descriptor`](crate::Client::session_descriptor).
     pub(crate) fn session_descriptor(&self) -> Option<std::os::fd::OwnedFd> {
-        match self {
-            #[cfg(feature = "embedded")]
-            Store::Embedded(store) => store.session_descriptor(),
-            #[cfg(feature = "redis")]
-            Store::Redis(_) => None,
-        }
+        either!(self, _ => None, store => store.session_descriptor())
     }
 
     /// Describes the store, without secrets.

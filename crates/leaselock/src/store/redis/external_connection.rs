@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisResult, ServerError, Value};
-use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::error_map;
@@ -14,41 +13,34 @@ use crate::base::error::{ErrorKind, StoreError};
 
 pub(super) const PLACE: &str = "the connection that was handed in";
 
+/// A request: one command, or a transaction.
+#[derive(Clone, Copy)]
+pub(super) enum Request<'a> {
+    One(&'a Cmd),
+    Together(&'a Pipeline),
+}
+
+type Answer<'a> = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>>;
+
 /// Any connection type of the redis client, behind one trait.
 pub(super) trait ExternalConnection: Send + Sync {
-    fn send<'a>(
-        &self,
-        command: &'a Cmd,
-    ) -> Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>>;
-    fn send_together<'a>(
-        &self,
-        commands: &'a Pipeline,
-    ) -> Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>>;
+    fn send<'a>(&self, request: Request<'a>) -> Answer<'a>;
     fn database(&self) -> i64;
 }
 
 pub(super) struct Theirs<C>(pub(super) C);
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> ExternalConnection for Theirs<C> {
-    fn send<'a>(
-        &self,
-        command: &'a Cmd,
-    ) -> Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>> {
-        let mut connection = self.0.clone();
-        Box::pin(async move { connection.req_packed_command(command).await })
-    }
-
-    fn send_together<'a>(
-        &self,
-        commands: &'a Pipeline,
-    ) -> Pin<Box<dyn Future<Output = RedisResult<Value>> + Send + 'a>> {
+    fn send<'a>(&self, request: Request<'a>) -> Answer<'a> {
         let mut connection = self.0.clone();
         Box::pin(async move {
+            let commands = match request {
+                Request::One(command) => return connection.req_packed_command(command).await,
+                Request::Together(commands) => commands,
+            };
             let behind_multi = commands.len() + 1;
-            let answers = connection
-                .req_packed_commands(commands, behind_multi, 1)
-                .await?;
-            Ok(answers.into_iter().next().unwrap_or(Value::Nil))
+            let answers = connection.req_packed_commands(commands, behind_multi, 1);
+            Ok(answers.await?.into_iter().next().unwrap_or(Value::Nil))
         })
     }
 
@@ -57,28 +49,15 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ExternalConnection for T
     }
 }
 
-/// Sends one command and returns the server's reply, which may be an error.
+/// Sends a request and returns the server's reply, which may be an error; of a transaction the reply to its `EXEC`.
 ///
 /// Their connection decides how often it sends the command, so the outcome of every other failure is unknown.
 pub(super) async fn ask(
     handed: &dyn ExternalConnection,
-    command: &Cmd,
+    request: Request<'_>,
     within: Duration,
 ) -> Result<Value, StoreError> {
-    outcome(timeout(within, handed.send(command)).await)
-}
-
-/// Sends a transaction and returns the reply to its `EXEC`.
-pub(super) async fn together(
-    handed: &dyn ExternalConnection,
-    commands: &Pipeline,
-    within: Duration,
-) -> Result<Value, StoreError> {
-    outcome(timeout(within, handed.send_together(commands)).await)
-}
-
-fn outcome(sent: Result<RedisResult<Value>, Elapsed>) -> Result<Value, StoreError> {
-    match sent {
+    match timeout(within, handed.send(request)).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => match ServerError::try_from(error) {
             Ok(reply) => Ok(Value::ServerError(reply)),

@@ -9,7 +9,7 @@ use super::cluster::Cluster;
 use super::connection::Connection;
 use super::connection_events::ConnectionEvents;
 use super::endpoint::Endpoint;
-use super::external_connection::ExternalConnection;
+use super::external_connection::{ExternalConnection, Request};
 use super::{calls, error_map, external_connection};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
@@ -54,7 +54,9 @@ impl Link {
     ) -> Result<Value, StoreError> {
         match self {
             Link::Own(lane) => lane.ask(command, until, left).await,
-            Link::External(theirs) => external_connection::ask(&**theirs, command, left).await,
+            Link::External(theirs) => {
+                external_connection::ask(&**theirs, Request::One(command), left).await
+            }
             Link::Cluster(cluster) => Box::pin(cluster.ask(command, None, until, until)).await,
         }
     }

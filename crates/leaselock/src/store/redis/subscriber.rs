@@ -45,7 +45,7 @@ pub(super) trait Publisher: Sync {
         0
     }
 
-    /// Looks into a failure, before the pause and the next connection.
+    /// Handles a failure, before the pause and the next connection.
     fn failed(&self, _begun: u64) -> impl Future<Output = ()> + Send {
         ready(())
     }

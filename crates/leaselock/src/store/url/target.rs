@@ -38,55 +38,41 @@ const FORMS: &str = "redis://[user:password@]host[:port][/db], rediss://… for 
 
 /// Parses a URL, or returns a message that says what would be right.
 pub(crate) fn parse(url: &str) -> Result<Target, InvalidInput> {
-    if let Some(rest) = url.strip_prefix("redis://") {
-        redis_is_built_in()?;
-        server::network(rest, false).map(Target::Redis)
-    } else if let Some(rest) = url.strip_prefix("rediss://") {
-        redis_is_built_in()?;
-        tls_is_built_in()?;
-        server::network(rest, true).map(Target::Redis)
-    } else if let Some(rest) = url.strip_prefix("redis+sentinel://") {
-        redis_is_built_in()?;
-        sentinel::watched(rest, false).map(Target::Redis)
-    } else if let Some(rest) = url.strip_prefix("rediss+sentinel://") {
-        redis_is_built_in()?;
-        tls_is_built_in()?;
-        sentinel::watched(rest, true).map(Target::Redis)
-    } else if let Some(rest) = url.strip_prefix("redis+unix://") {
-        redis_is_built_in()?;
-        server::unix(rest).map(Target::Redis)
-    } else if let Some(rest) = url.strip_prefix("redis+cluster://") {
-        redis_is_built_in()?;
-        server::cluster(rest, false).map(Target::Cluster)
-    } else if let Some(rest) = url.strip_prefix("rediss+cluster://") {
-        redis_is_built_in()?;
-        tls_is_built_in()?;
-        server::cluster(rest, true).map(Target::Cluster)
-    } else if let Some(rest) = url.strip_prefix("file:") {
-        folder(rest)
-    } else if let Some(name) = url.strip_prefix("mem:") {
-        memory(name)
-    } else {
-        refuse(&format!(
+    let (scheme, rest) = url.split_once(':').unwrap_or_default();
+    let tls = scheme.starts_with("rediss");
+    match (scheme, rest.strip_prefix("//")) {
+        ("file", _) => folder(rest),
+        ("mem", _) => memory(rest),
+        ("redis" | "rediss", Some(rest)) => {
+            is_built_in(tls)?;
+            server::network(rest, tls).map(Target::Redis)
+        }
+        ("redis+sentinel" | "rediss+sentinel", Some(rest)) => {
+            is_built_in(tls)?;
+            sentinel::watched(rest, tls).map(Target::Redis)
+        }
+        ("redis+unix", Some(rest)) => {
+            is_built_in(tls)?;
+            server::unix(rest).map(Target::Redis)
+        }
+        ("redis+cluster" | "rediss+cluster", Some(rest)) => {
+            is_built_in(tls)?;
+            server::cluster(rest, tls).map(Target::Cluster)
+        }
+        _ => refuse(&format!(
             "this is none of the URLs that name a store: {FORMS}"
-        ))
+        )),
     }
 }
 
-fn redis_is_built_in() -> Result<(), InvalidInput> {
-    if cfg!(feature = "redis") {
-        Ok(())
-    } else {
-        refuse("this build has no Redis in it: switch on the feature `redis`")
+fn is_built_in(tls: bool) -> Result<(), InvalidInput> {
+    if !cfg!(feature = "redis") {
+        return refuse("this build has no Redis in it: switch on the feature `redis`");
     }
-}
-
-fn tls_is_built_in() -> Result<(), InvalidInput> {
-    if cfg!(feature = "tls") {
-        Ok(())
-    } else {
-        refuse("this build has no TLS in it: switch on the feature `tls`")
+    if tls && !cfg!(feature = "tls") {
+        return refuse("this build has no TLS in it: switch on the feature `tls`");
     }
+    Ok(())
 }
 
 fn folder(rest: &str) -> Result<Target, InvalidInput> {

@@ -10,8 +10,11 @@ pub(super) struct Meaning {
     pub(super) advice: &'static str,
 }
 
-const fn meaning(word: &'static str, kind: ErrorKind, advice: &'static str) -> Meaning {
-    Meaning { word, kind, advice }
+/// A table of meanings: word, kind and advice.
+macro_rules! meanings {
+    ($($word:literal $kind:ident: $advice:expr;)*) => {
+        &[$(Meaning { word: $word, kind: ErrorKind::$kind, advice: $advice }),*]
+    };
 }
 
 const LOGIN: &str = "the server wants a login: put it into the URL as redis://user:password@host, or redis://:password@host";
@@ -23,128 +26,41 @@ const CLUSTER: &str =
 ///
 /// All of these come before any write: either the server refuses the whole command, or it refuses the first write of a
 /// script. Our scripts check types before they write.
-pub(super) const REFUSALS: &[Meaning] = &[
-    meaning(
-        "LOADING",
-        ErrorKind::Loading,
-        "the server is loading its data",
-    ),
-    meaning(
-        "OOM",
-        ErrorKind::OutOfMemory,
-        "the server is over its memory limit",
-    ),
-    meaning(
-        "READONLY",
-        ErrorKind::ReadOnly,
-        "the server is a replica: name the primary in the URL",
-    ),
-    meaning(
-        "NOREPLICAS",
-        ErrorKind::NoReplicas,
-        "the server has fewer replicas than its min-replicas-to-write",
-    ),
-    meaning(
-        "MISCONF",
-        ErrorKind::NotServing,
-        "the server cannot save to its disk and refuses writes",
-    ),
-    meaning(
-        "MASTERDOWN",
-        ErrorKind::NotServing,
-        "the server is a replica without its primary",
-    ),
-    meaning(
-        "BUSY",
-        ErrorKind::NotServing,
-        "the server is busy with somebody's slow script",
-    ),
-    meaning("CLUSTERDOWN", ErrorKind::ClusterDown, "the cluster is down"),
-    meaning("MOVED", ErrorKind::ClusterDown, CLUSTER),
-    meaning("ASK", ErrorKind::ClusterDown, CLUSTER),
-    meaning(
-        "TRYAGAIN",
-        ErrorKind::ClusterDown,
-        "the cluster is moving these keys",
-    ),
-    meaning(
-        "CROSSSLOT",
-        ErrorKind::Unsupported,
-        "in a cluster all keys of one request must have the same part in braces",
-    ),
-    meaning(
-        "NOSCRIPT",
-        ErrorKind::NotServing,
-        "the server forgot the script",
-    ),
-    meaning("NOAUTH", ErrorKind::Auth, LOGIN),
-    meaning(
-        "WRONGPASS",
-        ErrorKind::Auth,
-        "the user or password in the URL is wrong",
-    ),
-    meaning(
-        "DENIED",
-        ErrorKind::Forbidden,
-        "the server lets nobody in from another machine (protected mode)",
-    ),
-    meaning(
-        "WRONGTYPE",
-        ErrorKind::WrongType,
-        "something that is no lock lies under the key",
-    ),
-];
+pub(super) const REFUSALS: &[Meaning] = meanings! {
+    "LOADING" Loading: "the server is loading its data";
+    "OOM" OutOfMemory: "the server is over its memory limit";
+    "READONLY" ReadOnly: "the server is a replica: name the primary in the URL";
+    "NOREPLICAS" NoReplicas: "the server has fewer replicas than its min-replicas-to-write";
+    "MISCONF" NotServing: "the server cannot save to its disk and refuses writes";
+    "MASTERDOWN" NotServing: "the server is a replica without its primary";
+    "BUSY" NotServing: "the server is busy with somebody's slow script";
+    "CLUSTERDOWN" ClusterDown: "the cluster is down";
+    "MOVED" ClusterDown: CLUSTER;
+    "ASK" ClusterDown: CLUSTER;
+    "TRYAGAIN" ClusterDown: "the cluster is moving these keys";
+    "CROSSSLOT" Unsupported: "in a cluster all keys of one request must have the same part in braces";
+    "NOSCRIPT" NotServing: "the server forgot the script";
+    "NOAUTH" Auth: LOGIN;
+    "WRONGPASS" Auth: "the user or password in the URL is wrong";
+    "DENIED" Forbidden: "the server lets nobody in from another machine (protected mode)";
+    "WRONGTYPE" WrongType: "something that is no lock lies under the key";
+};
 
 /// Errors that differ by their wording only.
-pub(super) const PHRASES: &[Meaning] = &[
-    meaning(
-        "WAITAOF cannot be used when numlocal",
-        ErrorKind::Unsupported,
-        "the server keeps no append-only file: set `appendonly yes`, or ask for the files of replicas only",
-    ),
-    meaning("command 'WAITAOF'", ErrorKind::Unsupported, WAITAOF),
-    meaning("command `WAITAOF`", ErrorKind::Unsupported, WAITAOF),
-    meaning(
-        "max number of clients reached",
-        ErrorKind::NotServing,
-        "the server has too many clients",
-    ),
-    meaning(
-        "AUTH <password> called without any password",
-        ErrorKind::Auth,
-        "the server has no password: leave it out of the URL",
-    ),
-    meaning(
-        "invalid password",
-        ErrorKind::Auth,
-        "the password in the URL is wrong",
-    ),
-    meaning(
-        "DB index is out of range",
-        ErrorKind::Unsupported,
-        "the server does not have the database in the URL",
-    ),
-    meaning(
-        "Script killed by user",
-        ErrorKind::NotServing,
-        "somebody stopped the script",
-    ),
-    meaning(
-        "unknown command",
-        ErrorKind::Unsupported,
-        "the server does not know a command that is needed; it may be renamed",
-    ),
-    meaning(
-        "cluster support disabled",
-        ErrorKind::Unsupported,
-        "the server is no node of a cluster: name it as redis://",
-    ),
-    meaning(
-        "Error compiling script",
-        ErrorKind::Internal,
-        "the server could not read the script",
-    ),
-];
+pub(super) const PHRASES: &[Meaning] = meanings! {
+    "WAITAOF cannot be used when numlocal" Unsupported:
+        "the server keeps no append-only file: set `appendonly yes`, or ask for the files of replicas only";
+    "command 'WAITAOF'" Unsupported: WAITAOF;
+    "command `WAITAOF`" Unsupported: WAITAOF;
+    "max number of clients reached" NotServing: "the server has too many clients";
+    "AUTH <password> called without any password" Auth: "the server has no password: leave it out of the URL";
+    "invalid password" Auth: "the password in the URL is wrong";
+    "DB index is out of range" Unsupported: "the server does not have the database in the URL";
+    "Script killed by user" NotServing: "somebody stopped the script";
+    "unknown command" Unsupported: "the server does not know a command that is needed; it may be renamed";
+    "cluster support disabled" Unsupported: "the server is no node of a cluster: name it as redis://";
+    "Error compiling script" Internal: "the server could not read the script";
+};
 
 /// Errors about commands that the user may not run.
 ///

@@ -61,17 +61,10 @@ impl Endpoint {
         place: &Address,
     ) -> Result<Option<Seen>, StoreError> {
         let node = self.node(watch, place);
-        let asked = async {
-            let mut raw = node
-                .for_requests()
-                .await
-                .map_err(|error| of_a_sentinel(&node, error))?;
-            look(&node, watch, &mut raw.connection).await
-        };
-        match timeout(EACH_WITHIN, asked).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(of_a_sentinel(&node, node.silent())),
-        }
+        let asked = replies_of(&node, &watch.sentinels.service, []).await?;
+        asked
+            .map(|[named, about, others]| read(&node, &named, &about, &others))
+            .transpose()
     }
 
     /// Returns the endpoint of one of the Sentinels, with their login.
@@ -170,60 +163,90 @@ impl Denials {
     }
 }
 
-/// Asks over a connection to a Sentinel.
+/// Asks over a connection to a Sentinel; `None` when it does not know the service.
 pub(super) async fn look(
     node: &Endpoint,
     watch: &PrimaryLocator,
     connection: &mut MultiplexedConnection,
 ) -> Result<Option<Seen>, StoreError> {
-    let service = watch.sentinels.service.as_str();
-    let mut commands = Pipeline::with_capacity(3);
+    let asked = replies(node, &watch.sentinels.service, [], connection).await?;
+    asked
+        .map(|[named, about, others]| read(node, &named, &about, &others))
+        .transpose()
+}
+
+/// Asks a Sentinel over a dedicated connection, within its time.
+pub(super) async fn replies_of<const MORE: usize, const ALL: usize>(
+    node: &Endpoint,
+    service: &str,
+    more: [&str; MORE],
+) -> Result<Option<[Value; ALL]>, StoreError> {
+    let asked = async {
+        let raw = node.for_requests().await;
+        let mut raw = raw.map_err(|error| of_a_sentinel(node, error))?;
+        replies(node, service, more, &mut raw.connection).await
+    };
+    match timeout(EACH_WITHIN, asked).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(of_a_sentinel(node, node.silent())),
+    }
+}
+
+/// Returns what a Sentinel says of the service: the primary, the service itself, the other Sentinels, and `more`.
+///
+/// `None` when it does not know the service.
+async fn replies<const MORE: usize, const ALL: usize>(
+    node: &Endpoint,
+    service: &str,
+    more: [&str; MORE],
+    connection: &mut MultiplexedConnection,
+) -> Result<Option<[Value; ALL]>, StoreError> {
+    let mut commands = Pipeline::with_capacity(ALL);
     // The first is right during a switch; the second has the number of the configuration.
     for verb in ["GET-MASTER-ADDR-BY-NAME", "MASTER", "SENTINELS"] {
         commands.cmd("SENTINEL").arg(verb).arg(service);
+    }
+    for verb in more {
+        commands.cmd("SENTINEL").arg(verb);
     }
     let answers = connection
         .send_packed_commands(&commands, 0, commands.len())
         .await;
     let answers = answers.map_err(|error| of_a_sentinel(node, node.connecting(error)))?;
-    let [named, about, others] = &answers[..] else {
-        return Err(not_understood(node));
-    };
-    if let Value::ServerError(reply) = named {
-        let line = error_map::line(reply);
-        let error = if line.contains("unknown command") {
-            no_sentinel(node)
-        } else {
-            of_a_sentinel(node, error_map::surely_not(node.explain(&line)))
-        };
-        return Err(error);
+    let replies = <[Value; ALL]>::try_from(answers).map_err(|_| not_understood(node))?;
+    match replies.first() {
+        Some(Value::ServerError(reply)) if error_map::line(reply).contains("unknown command") => {
+            Err(no_sentinel(node))
+        }
+        Some(Value::ServerError(reply)) => Err(of_a_sentinel(node, node.refusal(reply))),
+        Some(Value::Nil) => Ok(None),
+        _ => Ok(Some(replies)),
     }
-    if matches!(named, Value::Nil) {
-        return Ok(None);
-    }
-    let seen = read(named, about, others);
-    seen.map(Some).ok_or_else(|| not_understood(node))
 }
 
-fn read(named: &Value, about: &Value, others: &Value) -> Option<Seen> {
+fn read(node: &Endpoint, named: &Value, about: &Value, others: &Value) -> Result<Seen, StoreError> {
+    seen(named, about, others).ok_or_else(|| not_understood(node))
+}
+
+fn seen(named: &Value, about: &Value, others: &Value) -> Option<Seen> {
     let (host, port) = match &answer::texts(named)[..] {
         [host, port] => (host.clone(), port.clone()),
         _ => return None,
     };
-    let others = match others {
-        Value::Array(others) => &others[..],
-        _ => &[],
-    };
     Some(Seen {
         primary: place(host, &port)?,
         epoch: field(about, "config-epoch")?.parse().ok()?,
-        others: others.iter().filter_map(place_in).collect(),
+        others: places_in(others),
     })
 }
 
-/// Returns the address of one of the others.
-pub(super) fn place_in(other: &Value) -> Option<Address> {
-    place(field(other, "ip")?, &field(other, "port")?)
+/// Returns the addresses of the others.
+pub(super) fn places_in(others: &Value) -> Vec<Address> {
+    let Value::Array(others) = others else {
+        return Vec::new();
+    };
+    let place = |other| place(field(other, "ip")?, &field(other, "port")?);
+    others.iter().filter_map(place).collect()
 }
 
 fn place(host: String, port: &str) -> Option<Address> {
@@ -297,11 +320,11 @@ mod tests {
             others: vec![("10.0.0.2".to_owned(), 26379), ("::1".to_owned(), 1)],
         };
         for about in [flat, pairs] {
-            assert_eq!(read(&named, &about, &others), Some(expected.clone()));
+            assert_eq!(seen(&named, &about, &others), Some(expected.clone()));
         }
         for odd in [Value::Nil, list(&["10.0.0.1"]), list(&["10.0.0.1", "x"])] {
-            assert_eq!(read(&odd, &list(&["config-epoch", "7"]), &others), None);
+            assert_eq!(seen(&odd, &list(&["config-epoch", "7"]), &others), None);
         }
-        assert_eq!(read(&named, &Value::Nil, &others), None);
+        assert_eq!(seen(&named, &Value::Nil, &others), None);
     }
 }

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, Value};
+use redis::Value;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
-use super::ask::{EACH_WITHIN, field, not_understood, of_a_sentinel, place_in};
+use super::ask::{field, not_understood, places_in, replies_of};
 use super::locator::{Address, LEARNED_MOST, PrimaryLocator};
 use crate::base::error::StoreError;
 use crate::store::redis::answer;
@@ -67,49 +65,13 @@ type Found = Option<(About, Vec<Address>)>;
 
 /// Asks one of them; `None` when it does not know the service.
 async fn about(node: &Endpoint, service: &str, place: &Address) -> Result<Found, StoreError> {
-    let asked = async {
-        let raw = node.for_requests().await;
-        let mut raw = raw.map_err(|error| of_a_sentinel(node, error))?;
-        look(node, service, place, &mut raw.connection).await
-    };
-    match timeout(EACH_WITHIN, asked).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(of_a_sentinel(node, node.silent())),
-    }
-}
-
-async fn look(
-    node: &Endpoint,
-    service: &str,
-    place: &Address,
-    connection: &mut MultiplexedConnection,
-) -> Result<Found, StoreError> {
-    let mut commands = Pipeline::with_capacity(4);
-    for verb in ["GET-MASTER-ADDR-BY-NAME", "MASTER", "SENTINELS"] {
-        commands.cmd("SENTINEL").arg(verb).arg(service);
-    }
-    // Without the right to this, one Sentinel with two addresses counts as two.
-    commands.cmd("SENTINEL").arg("MYID");
-    let answers = connection
-        .send_packed_commands(&commands, 0, commands.len())
-        .await;
-    let answers = answers.map_err(|error| of_a_sentinel(node, node.connecting(error)))?;
-    let [named, about, others, id] = &answers[..] else {
-        return Err(not_understood(node));
-    };
-    if let Value::ServerError(reply) = named {
-        return Err(of_a_sentinel(node, node.refusal(reply)));
-    }
-    if matches!(named, Value::Nil) {
+    // Without the right to the last one, one Sentinel with two addresses counts as two.
+    let asked = replies_of(node, service, ["MYID"]).await?;
+    let Some([named, about, others, id]) = asked else {
         return Ok(None);
-    }
-    let read = read(named, about, id, place);
-    let about = read.ok_or_else(|| not_understood(node))?;
-    let others = match others {
-        Value::Array(others) => others.iter().filter_map(place_in).collect(),
-        _ => Vec::new(),
     };
-    Ok(Some((about, others)))
+    let about = read(&named, &about, &id, place).ok_or_else(|| not_understood(node))?;
+    Ok(Some((about, places_in(&others))))
 }
 
 fn read(named: &Value, about: &Value, id: &Value, place: &Address) -> Option<About> {

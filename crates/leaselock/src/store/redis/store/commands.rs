@@ -10,7 +10,7 @@ use crate::base::clock::Clock;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::Value;
 use crate::store::redis::dedicated::DedicatedConnection;
-use crate::store::redis::external_connection;
+use crate::store::redis::external_connection::{self, Request};
 use crate::store::redis::link::Link;
 use crate::store::redis::words::{command, malformed, on_one_server, understood};
 
@@ -89,7 +89,7 @@ impl RedisStore {
         let answer = match &self.0 {
             Link::Own(lane) => lane.together(&pipeline, CLOCK.now().plus(within)).await?,
             Link::External(theirs) => {
-                external_connection::together(&**theirs, &pipeline, within).await?
+                external_connection::ask(&**theirs, Request::Together(&pipeline), within).await?
             }
             Link::Cluster(_) => return Err(on_one_server()),
         };
