@@ -54,6 +54,7 @@ enum State {
 }
 
 /// The registration of one waiter at its channel.
+#[derive(Debug)]
 struct Waiter {
     filter: Filter,
     woken: Notify,
@@ -349,11 +350,5 @@ impl fmt::Debug for Subscriptions {
         f.debug_struct("Subscriptions")
             .field("table", &self.table)
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Waiter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiter").finish_non_exhaustive()
     }
 }

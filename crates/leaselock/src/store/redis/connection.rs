@@ -15,10 +15,9 @@ use self::live::Live;
 use super::backoff::Backoff;
 use super::connection_events::ConnectionEvents;
 use super::endpoint::Endpoint;
-use super::error_map;
 use super::push_mode::PushMode;
 use crate::base::clock::{Clock, Moment};
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::StoreError;
 
 const CLOCK: Clock = Clock::boot();
 /// The connection, when there is one.
@@ -154,26 +153,18 @@ impl Connection {
                 Ok(value)
             }
             // Another request has waited too long for the same server.
-            Ok(Err(_)) if live.control.was_silent() => Err(self.no_answer()),
+            Ok(Err(_)) if live.control.was_silent() => Err(self.endpoint.no_answer()),
             Ok(Err(error)) => {
                 self.give_up(live);
-                Err(error_map::from_connection(
-                    error,
-                    &self.endpoint.to_string(),
-                ))
+                Err(self.endpoint.broke(error))
             }
             Err(_) => {
                 // A queued request must not reach a stalled server later, long after the cleanup.
                 live.control.give_up_on_silence();
                 self.give_up(live);
-                Err(self.no_answer())
+                Err(self.endpoint.no_answer())
             }
         }
-    }
-
-    fn no_answer(&self) -> StoreError {
-        let message = format!("no answer from {} in time", self.endpoint);
-        StoreError::unknown(ErrorKind::TimedOut, message)
     }
 
     /// Gives the connection up, so that the next call opens another. This one closes with the last of its callers.

@@ -7,10 +7,10 @@ use redis::Cmd;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use super::calls;
 use super::driver::{Opened, RunningDriver};
 use super::endpoint::Endpoint;
 use super::words::{command, malformed, understood};
-use super::{calls, error_map};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Answer, Malformed, Operation, Value};
 
@@ -88,15 +88,11 @@ impl DedicatedConnection {
                 self.raw.control.answered();
                 Ok(answer)
             }
-            Ok(Err(error)) => Err(error_map::from_connection(
-                error,
-                &self.endpoint.to_string(),
-            )),
+            Ok(Err(error)) => Err(self.endpoint.broke(error)),
             Err(_) => {
                 self.raw.control.abort();
                 self.raw.driver.stop();
-                let message = format!("no answer from {} in time", self.endpoint);
-                Err(StoreError::unknown(ErrorKind::TimedOut, message))
+                Err(self.endpoint.no_answer())
             }
         }
     }

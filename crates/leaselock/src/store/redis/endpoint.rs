@@ -129,6 +129,17 @@ impl Endpoint {
         }
     }
 
+    /// Creates the error for a request without a reply, which may have had its effect.
+    pub(super) fn no_answer(&self) -> StoreError {
+        let message = format!("no answer from {self} in time");
+        StoreError::unknown(ErrorKind::TimedOut, message)
+    }
+
+    /// Creates the error for a connection that broke during a request, which may have had its effect.
+    pub(super) fn broke(&self, error: redis::RedisError) -> StoreError {
+        error_map::from_connection(error, &self.to_string())
+    }
+
     /// Creates the error for no reply while connecting.
     pub(super) fn silent(&self) -> StoreError {
         StoreError::refused(

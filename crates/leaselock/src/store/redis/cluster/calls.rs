@@ -17,7 +17,7 @@ impl Cluster {
     ///
     /// While their slot is being moved they may be on two nodes. Once half of its time is over, a call that can do so
     /// then runs on the first key alone.
-    pub(in crate::store::redis) async fn run(
+    pub(crate) async fn run(
         &self,
         call: &Call,
         until: Moment,

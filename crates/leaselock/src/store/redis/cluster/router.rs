@@ -37,7 +37,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_m
 const ANSWER: Duration = Duration::from_millis(100);
 
 /// A cluster over connections that belong together: one to each node that was needed.
-pub(in crate::store::redis) struct Cluster {
+pub(crate) struct Cluster {
     topology: Arc<Topology>,
     lanes: Mutex<Connections>,
 }
@@ -70,12 +70,12 @@ impl Tries {
 
 impl Cluster {
     /// Creates a cluster that connects on first use. `seeds`: some of the nodes.
-    pub(in crate::store::redis) fn new(seeds: Vec<RedisUrl>) -> Arc<Self> {
+    pub(crate) fn new(seeds: Vec<RedisUrl>) -> Arc<Self> {
         Cluster::of(Topology::new(seeds))
     }
 
     /// Returns the same cluster over connections of its own.
-    pub(in crate::store::redis) fn another(&self) -> Arc<Self> {
+    pub(crate) fn another(&self) -> Arc<Self> {
         Cluster::of(Arc::clone(&self.topology))
     }
 
@@ -89,7 +89,7 @@ impl Cluster {
     /// Sends one command to the owner of the key, and returns its reply, which may be an error.
     ///
     /// While some of its keys are on their way to another node it is retried until `patience`.
-    pub(in crate::store::redis) async fn ask(
+    pub(crate) async fn ask(
         &self,
         command: &Cmd,
         key: Option<&str>,
@@ -250,14 +250,14 @@ impl Cluster {
     }
 
     /// Returns a number that grows with each new connection and with each slot that is found elsewhere.
-    pub(in crate::store::redis) fn epoch(&self) -> u64 {
+    pub(crate) fn epoch(&self) -> u64 {
         let lanes = self.lanes();
         let made: u64 = lanes.by_node.values().map(|lane| lane.epoch()).sum();
         made + lanes.made_before + self.topology.changes()
     }
 
     /// Sends one command to the primary at this index; `None` behind the last.
-    pub(in crate::store::redis) async fn ask_primary(
+    pub(crate) async fn ask_primary(
         &self,
         place: usize,
         command: &Cmd,
@@ -279,22 +279,19 @@ impl Cluster {
     }
 
     /// Lists every primary as a server of its own, by a new table.
-    pub(in crate::store::redis) async fn endpoints_anew(
-        &self,
-        until: Moment,
-    ) -> Result<Vec<Endpoint>, StoreError> {
+    pub(crate) async fn endpoints_anew(&self, until: Moment) -> Result<Vec<Endpoint>, StoreError> {
         let asked = self.topology.asked();
         self.topology.refresh(asked, until).await?;
         self.endpoints(until).await
     }
 
     /// Returns the library when scripts are called as its functions.
-    pub(in crate::store::redis) fn functions(&self) -> Option<&'static Library> {
+    pub(crate) fn functions(&self) -> Option<&'static Library> {
         self.topology.functions()
     }
 
     /// Names the node that has the key, as far as is known.
-    pub(in crate::store::redis) fn place_of(&self, key: &str) -> String {
+    pub(crate) fn place_of(&self, key: &str) -> String {
         match self.topology.owner(slot_of(key)) {
             Some(node) => format!("the node {node}"),
             None => format!("a node of {self}"),
@@ -302,10 +299,7 @@ impl Cluster {
     }
 
     /// Lists every primary as a server of its own.
-    pub(in crate::store::redis) async fn endpoints(
-        &self,
-        until: Moment,
-    ) -> Result<Vec<Endpoint>, StoreError> {
+    pub(crate) async fn endpoints(&self, until: Moment) -> Result<Vec<Endpoint>, StoreError> {
         let primaries = self.primaries(until).await?;
         let endpoint = |node| self.topology.endpoint(node);
         Ok(primaries.iter().map(endpoint).collect())
@@ -314,30 +308,27 @@ impl Cluster {
     /// Returns the subscriptions at the node that has the key, as far as is known.
     ///
     /// `sharded` channels are used where the server has them.
-    pub(in crate::store::redis) fn subscriptions_at(
-        &self,
-        key: &str,
-    ) -> Option<(Arc<Subscriptions>, bool)> {
+    pub(crate) fn subscriptions_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
         let node = self.topology.owner(slot_of(key))?;
         self.topology.subscribers().at(&node)
     }
 
     /// Wakes waiters through this sink from now on.
-    pub(in crate::store::redis) fn deliver_from_nodes(&self, sink: SharedSink) {
+    pub(crate) fn deliver_from_nodes(&self, sink: SharedSink) {
         self.topology.subscribers().deliver_to(sink);
     }
 
     /// Serves the subscriptions at all nodes, until it is dropped.
-    pub(in crate::store::redis) async fn serve(&self) {
+    pub(crate) async fn serve(&self) {
         node_subscriber::serve(&self.topology).await;
     }
 
     /// Returns the events of all connections, and of slots that are found elsewhere.
-    pub(in crate::store::redis) fn trouble(&self) -> &ConnectionEvents {
+    pub(crate) fn trouble(&self) -> &ConnectionEvents {
         self.topology.trouble()
     }
 
-    pub(in crate::store::redis) fn explain(&self, line: &str) -> StoreError {
+    pub(crate) fn explain(&self, line: &str) -> StoreError {
         self.topology.explain(line)
     }
 

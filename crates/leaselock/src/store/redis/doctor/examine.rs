@@ -30,10 +30,7 @@ const SETTINGS: [&str; 7] = [
 const LATENCY_SAMPLES: usize = 5;
 
 /// Examines one server.
-pub(in crate::store::redis) async fn one(
-    link: &Link,
-    within: Duration,
-) -> Result<Report, StoreError> {
+pub(crate) async fn one(link: &Link, within: Duration) -> Result<Report, StoreError> {
     let (checks, facts) = examine(link, Shape::Single, CLOCK.now().plus(within)).await?;
     let promises = promises::of(&[facts]);
     Ok(Report::new(link.describe(), checks, promises))
@@ -42,7 +39,7 @@ pub(in crate::store::redis) async fn one(
 /// Examines the primaries of a cluster at once.
 ///
 /// One that does not reply is unfit; when none does, that is an error.
-pub(in crate::store::redis) async fn all(
+pub(crate) async fn all(
     name: String,
     links: &[Link],
     within: Duration,

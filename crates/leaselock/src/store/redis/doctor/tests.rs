@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::examine;
 use super::facts::{Facts, clock, latency};
-use super::permissions::{IN_A_CLUSTER, USED};
+use super::permissions::{IN_A_CLUSTER, USED, commands};
 use super::shape::Shape;
 use crate::base::error::ErrorKind;
 use crate::store::redis::tests::{PATIENCE, Server, store};
@@ -147,9 +147,8 @@ fn the_list_of_commands_is_that_of_the_scripts() {
             );
         }
     }
-    let used: BTreeSet<&str> = USED
-        .iter()
-        .chain(IN_A_CLUSTER)
+    let used: BTreeSet<&str> = commands(USED)
+        .chain(commands(IN_A_CLUSTER))
         .map(|command| command[0])
         .collect();
     let missing: Vec<_> = called

@@ -15,7 +15,7 @@ use crate::store::redis::socket;
 use crate::store::redis::socket::Stream;
 #[cfg(feature = "tls")]
 use crate::store::redis::tls;
-use crate::store::url::Place;
+use crate::store::url::{Place, address};
 
 /// The time for one address of a host name with several; then the next one is tried.
 const ADDRESS_MAX: Duration = Duration::from_secs(1);
@@ -25,24 +25,25 @@ impl Endpoint {
     pub(super) async fn dial(&self) -> Result<(Stream, Option<Located>), StoreError> {
         match &self.0.url.place {
             Place::Unix(path) => {
-                let stream = UnixStream::connect(path)
-                    .await
-                    .map_err(|error| self.unreachable(error))?;
+                let stream = UnixStream::connect(path).await;
+                let stream = stream.map_err(|error| Self::unreachable(&self.to_string(), error))?;
                 Ok((Stream::Unix(stream), None))
             }
             Place::Tcp { host, port, tls } => {
-                let stream = connect(host, *port)
-                    .await
-                    .map_err(|error| self.unreachable(error))?;
+                let stream = connect(host, *port).await;
+                let stream = stream.map_err(|error| Self::unreachable(&self.to_string(), error))?;
                 Ok((self.tuned(stream, host, *tls).await?, None))
             }
             Place::Watched(sentinels) => {
-                let post = Box::pin(self.post()).await?;
-                let (host, port) = post.address();
-                let stream = connect(host, port)
-                    .await
-                    .map_err(|error| self.unreachable_at(host, port, error))?;
-                Ok((self.tuned(stream, host, sentinels.tls).await?, Some(post)))
+                let located = Box::pin(self.locate()).await?;
+                let (host, port) = located.address();
+                let there = || format!("{}, the primary of {self}", address(host, port));
+                let stream = connect(host, port).await;
+                let stream = stream.map_err(|error| Self::unreachable(&there(), error))?;
+                Ok((
+                    self.tuned(stream, host, sentinels.tls).await?,
+                    Some(located),
+                ))
             }
         }
     }
@@ -86,19 +87,8 @@ impl Endpoint {
         ))
     }
 
-    fn unreachable(&self, error: io::Error) -> StoreError {
-        StoreError::refused(
-            ErrorKind::Unreachable,
-            format!("no connection to {self}: {error}"),
-        )
-        .with_source(error)
-    }
-}
-
-impl Endpoint {
-    fn unreachable_at(&self, host: &str, port: u16, error: io::Error) -> StoreError {
-        let place = crate::store::url::address(host, port);
-        let message = format!("no connection to {place}, the primary of {self}: {error}");
+    fn unreachable(place: &str, error: io::Error) -> StoreError {
+        let message = format!("no connection to {place}: {error}");
         StoreError::refused(ErrorKind::Unreachable, message).with_source(error)
     }
 }

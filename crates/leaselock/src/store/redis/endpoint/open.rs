@@ -22,9 +22,7 @@ const QUEUE: usize = 1024;
 
 impl Endpoint {
     /// Opens a connection for requests, logged in and replying.
-    pub(in crate::store::redis) async fn for_requests(
-        &self,
-    ) -> Result<Opened<RunningDriver>, StoreError> {
+    pub(crate) async fn for_requests(&self) -> Result<Opened<RunningDriver>, StoreError> {
         within(ATTEMPT_MAX, self, async {
             // `greet` sends the login, because the redis client hides the server's reply to its own.
             let anonymous = RedisConnectionInfo::default().set_skip_set_lib_name();
@@ -45,7 +43,7 @@ impl Endpoint {
     }
 
     /// Opens a connection for requests that receives messages too: logged in, subscribed and replying.
-    pub(in crate::store::redis) async fn for_both(
+    pub(crate) async fn for_both(
         &self,
         ear: &Arc<PushReceiver>,
     ) -> Result<Opened<RunningDriver>, StoreError> {
@@ -63,7 +61,7 @@ impl Endpoint {
     }
 
     /// Opens a connection for messages. Its driver is not spawned: it ends with the future that polls it.
-    pub(in crate::store::redis) async fn for_messages(
+    pub(crate) async fn for_messages(
         &self,
         hear: impl Fn(PushInfo) + Send + Sync + 'static,
     ) -> Result<Opened<Driver>, StoreError> {

@@ -29,7 +29,7 @@ struct Denials {
 
 impl Endpoint {
     /// Returns the primary's address, from the first Sentinel with a configuration not older than ours.
-    pub(in crate::store::redis) async fn post(&self) -> Result<Located, StoreError> {
+    pub(crate) async fn locate(&self) -> Result<Located, StoreError> {
         let Some(watch) = self.watch() else {
             return Err(StoreError::refused(
                 ErrorKind::Internal,
@@ -43,7 +43,7 @@ impl Endpoint {
                 Ok(Some(seen)) => {
                     if watch.told(&seen) {
                         watch.answered(place, &seen.others);
-                        return watch.post().ok_or_else(|| self.silent());
+                        return watch.located().ok_or_else(|| self.silent());
                     }
                     denials.stale.push(seen);
                 }
@@ -83,7 +83,7 @@ impl Endpoint {
     /// Checks that the named server itself reports that it is the primary.
     ///
     /// A user who may not ask finds out with the first write.
-    pub(in crate::store::redis) async fn is_primary(
+    pub(crate) async fn is_primary(
         &self,
         watch: &PrimaryLocator,
         connection: &mut MultiplexedConnection,
@@ -150,7 +150,7 @@ impl Denials {
             && let Some(seen) = stale.iter().max_by_key(|seen| seen.epoch)
         {
             watch.believe(seen);
-            return watch.post().ok_or_else(|| endpoint.silent());
+            return watch.located().ok_or_else(|| endpoint.silent());
         }
         Err(failure
             .filter(|error| stale.is_empty() || !error.may_pass())

@@ -14,7 +14,7 @@ use crate::store::redis::endpoint::Endpoint;
 use crate::store::url::address;
 
 /// Returns what the Sentinels of the server report, if there are any.
-pub(in crate::store::redis) async fn view(endpoint: &Endpoint) -> Option<View> {
+pub(crate) async fn view(endpoint: &Endpoint) -> Option<View> {
     let watch = endpoint.watch()?;
     Some(View {
         service: watch.sentinels.service.clone(),

@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOKS_PER_OTHER: usize = 5;
 
 /// Follows the primary until dropped.
-pub(in crate::store::redis) async fn follow(endpoint: &Endpoint) {
+pub(crate) async fn follow(endpoint: &Endpoint) {
     let Some(watch) = endpoint.watch() else {
         return std::future::pending().await;
     };
@@ -30,7 +30,13 @@ pub(in crate::store::redis) async fn follow(endpoint: &Endpoint) {
     loop {
         sessions.begin();
         for place in watch.in_turn() {
-            let Err((heard, error)) = session(endpoint, watch, &place).await;
+            let session = Session {
+                endpoint,
+                watch,
+                place: &place,
+                node: endpoint.node(watch, &place),
+            };
+            let Err((heard, error)) = session.run().await;
             if sessions.is_news(heard, &error) {
                 tracing::warn!(service = %watch.sentinels, %error, "not told of switches by this Sentinel");
             }
@@ -42,63 +48,57 @@ pub(in crate::store::redis) async fn follow(endpoint: &Endpoint) {
 /// Why a session ended, and whether any message came in it.
 type Never = Result<std::convert::Infallible, (bool, StoreError)>;
 
-/// Runs one connection to one Sentinel, to its end.
-async fn session(endpoint: &Endpoint, watch: &PrimaryLocator, place: &Address) -> Never {
-    let node = endpoint.node(watch, place);
-    let bell = Arc::new(Notify::new());
-    let rung = Arc::clone(&bell);
-    // Any message is only a reason to poll.
-    let hear = move |push: redis::PushInfo| {
-        if push.kind == PushKind::Message {
-            rung.notify_one();
-        }
-    };
-    let opened = timeout(EACH_WITHIN, node.for_messages(hear)).await;
-    let Opened {
-        connection,
-        control,
-        driver,
-    } = opened
-        .unwrap_or_else(|_| Err(node.silent()))
-        .map_err(|error| (false, of_a_sentinel(&node, error)))?;
-    let line = Line {
-        endpoint,
-        watch,
-        place,
-        node: &node,
-        bell: &bell,
-        control: &control,
-    };
-    tokio::select! {
-        () = driver => Err((true, node.ended())),
-        ended = line.stay(connection) => ended,
-    }
-}
-
-struct Line<'a> {
+/// One connection to one Sentinel.
+struct Session<'a> {
     endpoint: &'a Endpoint,
     watch: &'a PrimaryLocator,
     place: &'a Address,
-    node: &'a Endpoint,
-    bell: &'a Notify,
-    control: &'a SocketControl,
+    node: Endpoint,
 }
 
-impl Line<'_> {
+impl Session<'_> {
+    /// Runs the connection to its end.
+    async fn run(&self) -> Never {
+        let news = Arc::new(Notify::new());
+        let notified = Arc::clone(&news);
+        // Any message is only a reason to poll.
+        let receive = move |push: redis::PushInfo| {
+            if push.kind == PushKind::Message {
+                notified.notify_one();
+            }
+        };
+        let opened = timeout(EACH_WITHIN, self.node.for_messages(receive)).await;
+        let opened = opened.unwrap_or_else(|_| Err(self.node.silent()));
+        let Opened {
+            connection,
+            control,
+            driver,
+        } = opened.map_err(|error| (false, of_a_sentinel(&self.node, error)))?;
+        tokio::select! {
+            () = driver => Err((true, self.node.ended())),
+            ended = self.stay(connection, &control, &news) => ended,
+        }
+    }
+
     /// Subscribes, then polls for every message, and at intervals without one.
-    async fn stay(&self, mut connection: MultiplexedConnection) -> Never {
-        let silent = |heard| Err((heard, of_a_sentinel(self.node, self.node.silent())));
+    async fn stay(
+        &self,
+        mut connection: MultiplexedConnection,
+        control: &SocketControl,
+        news: &Notify,
+    ) -> Never {
+        let silent = |heard| Err((heard, of_a_sentinel(&self.node, self.node.silent())));
         match timeout(EACH_WITHIN, connection.subscribe("+switch-master")).await {
             Ok(Ok(())) => {}
             // A user without the right to subscribe still polls.
             Ok(Err(error)) => match self.node.connecting(error) {
                 error if error.kind() == ErrorKind::Forbidden => {}
-                error => return Err((false, of_a_sentinel(self.node, error))),
+                error => return Err((false, of_a_sentinel(&self.node, error))),
             },
             Err(_) => return silent(false),
         }
         for looks in 1.. {
-            match timeout(EACH_WITHIN, look(self.node, self.watch, &mut connection)).await {
+            match timeout(EACH_WITHIN, look(&self.node, self.watch, &mut connection)).await {
                 Ok(Ok(Some(seen))) => {
                     self.watch.told(&seen);
                     self.watch.answered(self.place, &seen.others);
@@ -114,12 +114,12 @@ impl Line<'_> {
                 Ok(Err(error)) => return Err((true, error)),
                 Err(_) => return silent(true),
             }
-            self.control.answered();
+            control.answered();
             if looks % LOOKS_PER_OTHER == 0 {
                 self.ask_another(looks / LOOKS_PER_OTHER).await;
             }
             tokio::select! {
-                () = self.bell.notified() => {}
+                () = news.notified() => {}
                 () = sleep(LOOK_EVERY) => {}
             }
         }

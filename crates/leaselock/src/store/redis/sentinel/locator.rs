@@ -17,7 +17,7 @@ pub(super) type Address = (String, u16);
 pub(super) const LEARNED_MOST: usize = 16;
 
 /// What is known of a service.
-pub(in crate::store::redis) struct PrimaryLocator {
+pub(crate) struct PrimaryLocator {
     pub(super) sentinels: Sentinels,
     /// The Sentinels to ask, the latest one that replied first.
     known: Mutex<Vec<Address>>,
@@ -42,7 +42,7 @@ pub(super) struct Seen {
 }
 
 impl PrimaryLocator {
-    pub(in crate::store::redis) fn of(url: &RedisUrl) -> Option<Self> {
+    pub(crate) fn of(url: &RedisUrl) -> Option<Self> {
         match &url.place {
             Place::Watched(sentinels) => Some(PrimaryLocator {
                 known: Mutex::new(sentinels.known.clone()),
@@ -55,26 +55,26 @@ impl PrimaryLocator {
 
     /// Returns the latest named address.
     #[cfg(feature = "tls")]
-    pub(in crate::store::redis) fn host(&self) -> Option<String> {
+    pub(crate) fn host(&self) -> Option<String> {
         let named = self.named.borrow();
         named.primary.as_ref().map(|(host, _)| host.clone())
     }
 
     /// Returns the latest named address as text.
-    pub(in crate::store::redis) fn place(&self) -> Option<String> {
+    pub(crate) fn place(&self) -> Option<String> {
         let named = self.named.borrow();
         let primary = named.primary.as_ref();
         primary.map(|(host, port)| address(host, *port))
     }
 
     /// Waits until connections must be opened anew.
-    pub(in crate::store::redis) async fn moved(&self) {
+    pub(crate) async fn moved(&self) {
         let mut named = self.named.subscribe();
         drop(named.changed().await); // the caller owns the sender
     }
 
     /// Notes an error: a server that refuses writes as a replica is not the primary any more, whatever was reported.
-    pub(in crate::store::redis) fn hears_an_error(&self, line: &str) {
+    pub(crate) fn hears_an_error(&self, line: &str) {
         if line.contains("READONLY") || line.contains("MASTERDOWN") {
             tracing::debug!(service = %self.sentinels, "the server is a replica; asking where the primary is");
             self.named.send_modify(|named| named.turn += 1);
@@ -106,7 +106,7 @@ impl PrimaryLocator {
     }
 
     /// Returns the named server, for a connection from here on.
-    pub(super) fn post(&self) -> Option<Located> {
+    pub(super) fn located(&self) -> Option<Located> {
         let heard = self.named.subscribe();
         let Named { primary, turn, .. } = heard.borrow().clone();
         let address = primary?;
@@ -140,19 +140,19 @@ impl PrimaryLocator {
 }
 
 /// The address for a connection, and how long the connection may stay.
-pub(in crate::store::redis) struct Located {
+pub(crate) struct Located {
     address: Address,
     turn: u64,
     heard: watch::Receiver<Named>,
 }
 
 impl Located {
-    pub(in crate::store::redis) fn address(&self) -> (&str, u16) {
+    pub(crate) fn address(&self) -> (&str, u16) {
         (&self.address.0, self.address.1)
     }
 
     /// Waits until the primary is elsewhere.
-    pub(in crate::store::redis) async fn is_left(&self) {
+    pub(crate) async fn is_left(&self) {
         let mut heard = self.heard.clone();
         while heard.borrow_and_update().turn == self.turn {
             if heard.changed().await.is_err() {
@@ -164,11 +164,7 @@ impl Located {
     /// Drives a connection as long as it may stay.
     ///
     /// A request that is still queued then must not reach a server that was frozen and takes itself for the primary.
-    pub(in crate::store::redis) fn hold(
-        self,
-        mut driver: Driver,
-        control: Arc<SocketControl>,
-    ) -> Driver {
+    pub(crate) fn hold(self, mut driver: Driver, control: Arc<SocketControl>) -> Driver {
         Box::pin(async move {
             tokio::select! {
                 biased;

@@ -39,36 +39,36 @@ fn is_left(post: &Located) -> bool {
 #[test]
 fn connections_are_given_up_when_another_primary_is_named_and_not_when_the_same_is() {
     let watch = watch();
-    assert!(watch.post().is_none(), "nobody was asked");
+    assert!(watch.located().is_none(), "nobody was asked");
     assert!(watch.told(&seen(1, 0)));
-    let first = watch.post().unwrap();
+    let first = watch.located().unwrap();
     assert_eq!(first.address(), ("h", 1));
     assert!(watch.told(&seen(1, 3)) && !is_left(&first));
     assert!(
         watch.told(&seen(2, 3)) && is_left(&first),
         "a switch under way"
     );
-    assert_eq!(watch.post().unwrap().address(), ("h", 2));
+    assert_eq!(watch.located().unwrap().address(), ("h", 2));
 }
 
 #[test]
 fn whoever_tells_of_an_older_configuration_is_not_believed() {
     let watch = watch();
     watch.told(&seen(2, 5));
-    let post = watch.post().unwrap();
+    let post = watch.located().unwrap();
     assert!(!watch.told(&seen(1, 4)) && !is_left(&post));
-    assert_eq!(watch.post().unwrap().address(), ("h", 2));
+    assert_eq!(watch.located().unwrap().address(), ("h", 2));
 }
 
 #[test]
 fn a_server_that_refuses_writes_as_a_replica_is_left_wherever_the_primary_is() {
     let watch = watch();
     watch.told(&seen(1, 0));
-    let post = watch.post().unwrap();
+    let post = watch.located().unwrap();
     watch.hears_an_error("OOM command not allowed");
     assert!(!is_left(&post));
     watch.hears_an_error("READONLY You can't write against a read only replica.");
-    assert!(is_left(&post) && !is_left(&watch.post().unwrap()));
+    assert!(is_left(&post) && !is_left(&watch.located().unwrap()));
 }
 
 #[test]

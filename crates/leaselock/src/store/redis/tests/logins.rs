@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::error::ErrorKind;
+use crate::store::redis::doctor::permissions;
 
 #[tokio::test]
 async fn a_password_is_used_and_never_shown() {
@@ -55,11 +56,7 @@ async fn a_user_with_just_the_rights_that_are_needed_can_lock() {
         ]
         .map(str::to_owned),
     );
-    rule.extend(
-        crate::store::redis::doctor::permissions::USED
-            .iter()
-            .map(|command| format!("+{}", command[0])),
-    );
+    rule.extend(permissions::commands(permissions::USED).map(|command| format!("+{}", command[0])));
     let rule: Vec<&str> = rule.iter().map(String::as_str).collect();
     assert_eq!(server.cli(&rule).text(), Some("OK"));
     let store = store(&format!("redis://locker:pw@127.0.0.1:{}", server.port()));
