@@ -57,7 +57,7 @@ impl Background {
             .enable_all()
             .build()
             .map_err(|error| failed("runtime", error))?;
-        let store = parts.store.another_lane();
+        let store = parts.store.unshared();
         let clock = parts.clock.clone();
         #[cfg(feature = "redis")]
         if let Some(quorum) = store.majority() {

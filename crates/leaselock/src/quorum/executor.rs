@@ -20,7 +20,7 @@ use crate::store::report::Report;
 use crate::store::subscriptions::Subscriptions;
 use crate::store::{Capabilities, Holder, SharedSink, Sink, Store, Timed, Traffic};
 
-/// One store or several. Clones share everything; `another_lane` has connections of its own.
+/// One store or several. Clones share everything; `unshared` has connections of its own.
 ///
 /// An operation that only one store supports is refused by a majority, or answered as by a store without it.
 #[derive(Debug, Clone)]
@@ -183,23 +183,23 @@ impl Executor {
     /// block.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) fn hear_along(&self, channel: &str, sink: Sink) {
-        on_server!(self, server => server.hear_along(channel, sink), else {});
+        on_server!(self, server => server.deliver_along(channel, sink), else {});
     }
 
     /// True if messages now arrive over the connection of the requests, in the caller's runtime.
     pub(crate) fn hears(&self) -> bool {
-        on_server!(self, server => server.hears(), else false)
+        on_server!(self, server => server.receives(), else false)
     }
 
     /// True if that holds for the connection of the next request: it may not exist yet, and may turn out otherwise.
     pub(crate) fn would_hear(&self) -> bool {
-        on_server!(self, server => server.would_hear(), else false)
+        on_server!(self, server => server.would_receive(), else false)
     }
 
     /// Returns the same, after an attempt to bring that about.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn listens(&self, within: Duration) -> bool {
-        on_server!(self, server => server.listens(within).await, else false)
+        on_server!(self, server => server.start_receiving(within).await, else false)
     }
 
     /// True if a request can wait for replicas.
@@ -335,11 +335,11 @@ impl Executor {
     }
 
     /// Returns the same over connections of its own.
-    pub(crate) fn another_lane(&self) -> Executor {
+    pub(crate) fn unshared(&self) -> Executor {
         match self {
-            Executor::One(store) => Executor::One(store.another_lane()),
+            Executor::One(store) => Executor::One(store.unshared()),
             #[cfg(feature = "redis")]
-            Executor::Majority(quorum) => Executor::Majority(quorum.another_lane()),
+            Executor::Majority(quorum) => Executor::Majority(quorum.unshared()),
         }
     }
 

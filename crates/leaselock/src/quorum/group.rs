@@ -21,7 +21,7 @@ use crate::store::{Capabilities, Event, Holder, Sink};
 
 pub(super) const CLOCK: Clock = Clock::boot();
 
-/// Several servers. Clones share everything; `another_lane` has connections of its own.
+/// Several servers. Clones share everything; `unshared` has connections of its own.
 #[derive(Clone)]
 pub(crate) struct QuorumStore {
     pub(super) nodes: Arc<[Arc<Member>]>,
@@ -46,7 +46,7 @@ impl QuorumStore {
     pub(crate) fn new(servers: Vec<RedisStore>, terms: Terms) -> Self {
         let common = Arc::new(Common::new(terms, servers.len()));
         let runs_on = Arc::default();
-        let mop = |store: &RedisStore| Repair::new(store.another_lane(), terms.longest, &runs_on);
+        let mop = |store: &RedisStore| Repair::new(store.unshared(), terms.longest, &runs_on);
         let mops = servers.iter().map(mop).collect();
         let node = |(at, store)| Arc::new(Member::new(store, at, &common));
         QuorumStore {
@@ -57,10 +57,10 @@ impl QuorumStore {
         }
     }
 
-    pub(crate) fn another_lane(&self) -> Self {
+    pub(crate) fn unshared(&self) -> Self {
         let nodes = self.nodes.iter();
         QuorumStore {
-            nodes: nodes.map(|node| Arc::new(node.another_lane())).collect(),
+            nodes: nodes.map(|node| Arc::new(node.unshared())).collect(),
             ..self.clone()
         }
     }

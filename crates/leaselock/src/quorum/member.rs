@@ -111,8 +111,8 @@ impl Member {
         }
     }
 
-    pub(super) fn another_lane(&self) -> Self {
-        Member::new(self.store.another_lane(), self.at, &self.common)
+    pub(super) fn unshared(&self) -> Self {
+        Member::new(self.store.unshared(), self.at, &self.common)
     }
 
     /// Runs a call on a server that may vote.

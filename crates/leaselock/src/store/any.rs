@@ -15,7 +15,7 @@ use crate::base::error::StoreError;
 use crate::script::library::Library;
 use crate::script::{Answer, Call, Operation};
 
-/// One of the stores. Clones share everything; `another_lane` has a connection of its own.
+/// One of the stores. Clones share everything; `unshared` has a connection of its own.
 #[derive(Debug, Clone)]
 pub(crate) enum Store {
     #[cfg(feature = "redis")]
@@ -161,8 +161,8 @@ impl Store {
     }
 
     /// Returns the same store over a connection of its own.
-    pub(crate) fn another_lane(&self) -> Store {
-        either!(self, store => Store::Redis(store.another_lane()), store => Store::Embedded(store.clone()))
+    pub(crate) fn unshared(&self) -> Store {
+        either!(self, store => Store::Redis(store.unshared()), store => Store::Embedded(store.clone()))
     }
 
     /// Limits how long a job that outlives this process can hold; only a store with sessions lets it hold at all.

@@ -308,7 +308,7 @@ impl Lab {
         let (ready, mut is_ready) = tokio::sync::mpsc::unbounded_channel();
         let task = tokio::spawn({
             let (store, channel, heard) = (
-                self.store.another_lane(),
+                self.store.unshared(),
                 channel.to_owned(),
                 Arc::clone(&heard),
             );

@@ -169,8 +169,8 @@ impl Connection {
 
     /// Gives the connection up, so that the next call opens another. This one closes with the last of its callers.
     fn give_up(&self, live: &Live) {
-        if let Some((ear, _)) = &live.ear {
-            ear.close(); // before there is another
+        if let Some((receiver, _)) = &live.receiver {
+            receiver.close(); // before there is another
         }
         let mut state = self.state();
         if state
@@ -189,17 +189,17 @@ impl Connection {
     }
 
     /// True if messages arrive over this connection, in the caller's runtime.
-    pub(super) fn hears(&self) -> bool {
-        self.push_mode.is_to_hear() && self.live().is_some_and(|live| live.hears())
+    pub(super) fn receives(&self) -> bool {
+        self.push_mode.is_on() && self.live().is_some_and(|live| live.receives())
     }
 
     /// True if that holds for the connection of the caller's next request, which may not exist yet.
-    pub(super) fn would_hear(&self) -> bool {
-        self.push_mode.is_to_hear() && self.live().is_none_or(|live| live.hears())
+    pub(super) fn would_receive(&self) -> bool {
+        self.push_mode.is_on() && self.live().is_none_or(|live| live.receives())
     }
 
     /// Returns the same, after replacing a connection that was opened before any task waited.
-    pub(super) async fn listens(self: &Arc<Self>, until: Moment) -> bool {
+    pub(super) async fn start_receiving(self: &Arc<Self>, until: Moment) -> bool {
         if !self.push_mode.begin() {
             return false;
         }
@@ -208,7 +208,7 @@ impl Connection {
         {
             drop(timeout(left(until), self.replace_untried()).await); // on failure it stays
         }
-        self.hears()
+        self.receives()
     }
 
     fn live(&self) -> Option<Arc<Live>> {

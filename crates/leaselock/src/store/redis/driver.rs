@@ -35,8 +35,11 @@ impl Opened<Driver> {
     ///
     /// Requests then continue, each with its own deadline, and waiters are woken elsewhere. The driver is polled first.
     /// So a runtime that was not driven for a while reads what has arrived before it takes the connection for silent.
-    pub(super) fn spawn_to_hear(mut self, ear: &Arc<PushReceiver>) -> Opened<RunningDriver> {
-        let closing = Closing(Arc::clone(ear));
+    pub(super) fn spawn_to_receive(
+        mut self,
+        receiver: &Arc<PushReceiver>,
+    ) -> Opened<RunningDriver> {
+        let closing = Closing(Arc::clone(receiver));
         let (connection, control) = (self.connection.clone(), Arc::clone(&self.control));
         let mut driver = self.driver;
         self.driver = Box::pin(async move {

@@ -81,7 +81,7 @@ impl Endpoint {
     /// Converts an error line of this server, which may repeat what it was sent, but never the password.
     pub(super) fn explain(&self, line: &str) -> StoreError {
         if let Some(watch) = &self.0.watch {
-            watch.hears_an_error(line);
+            watch.note_error(line);
         }
         match self.0.url.password.as_deref() {
             Some(password) if !password.is_empty() => {

@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 impl Connection {
     /// Verifies all leases whenever a connection to the server has ended, once there is another; for ever.
-    pub(super) async fn keep_vigil(self: &Arc<Self>, holder: &dyn Holder) {
+    pub(super) async fn verify_after_reconnects(self: &Arc<Self>, holder: &dyn Holder) {
         let mut trouble = self.trouble().watch();
         while trouble.changed().await.is_ok() {
             while holder.holds() {
@@ -48,7 +48,7 @@ pub(super) async fn over_many(trouble: &ConnectionEvents, holder: &dyn Holder) {
 }
 
 /// Follows the server to its reported address, and verifies leases; for ever.
-pub(super) async fn follow(lane: &Arc<Connection>, holder: &dyn Holder) {
-    let follows = sentinel::follow(lane.endpoint());
-    tokio::join!(follows, lane.keep_vigil(holder));
+pub(super) async fn follow(connection: &Arc<Connection>, holder: &dyn Holder) {
+    let follows = sentinel::follow(connection.endpoint());
+    tokio::join!(follows, connection.verify_after_reconnects(holder));
 }

@@ -53,7 +53,7 @@ impl Link {
         left: Duration,
     ) -> Result<Value, StoreError> {
         match self {
-            Link::Own(lane) => lane.ask(command, until, left).await,
+            Link::Own(own) => own.ask(command, until, left).await,
             Link::External(theirs) => {
                 external_connection::ask(&**theirs, Request::One(command), left).await
             }
@@ -64,7 +64,7 @@ impl Link {
     /// Converts an error line of the server.
     pub(super) fn explain(&self, line: &str) -> StoreError {
         match self {
-            Link::Own(lane) => lane.endpoint().explain(line),
+            Link::Own(own) => own.endpoint().explain(line),
             Link::External(_) => error_map::from_line(line),
             Link::Cluster(cluster) => cluster.explain(line),
         }
@@ -73,7 +73,7 @@ impl Link {
     /// Returns the library when scripts are called as its functions.
     pub(super) fn functions(&self) -> Option<&'static Library> {
         match self {
-            Link::Own(lane) => lane.endpoint().url().functions,
+            Link::Own(own) => own.endpoint().url().functions,
             Link::External(_) => None,
             Link::Cluster(cluster) => cluster.functions(),
         }
@@ -82,7 +82,7 @@ impl Link {
     /// Names the server that has the key, as an administrator would.
     fn place_of(&self, key: Option<&str>) -> String {
         match self {
-            Link::Own(lane) => lane.endpoint().place(),
+            Link::Own(own) => own.endpoint().place(),
             Link::External(_) => "the server".to_owned(),
             Link::Cluster(cluster) => cluster.place_of(key.unwrap_or_default()),
         }
@@ -91,7 +91,7 @@ impl Link {
     /// Describes the link, without secrets.
     pub(super) fn describe(&self) -> String {
         match self {
-            Link::Own(lane) => lane.endpoint().to_string(),
+            Link::Own(own) => own.endpoint().to_string(),
             Link::External(theirs) => format!(
                 "a Redis connection that was handed in, database {}",
                 theirs.database()

@@ -8,15 +8,15 @@ use redis::{PushInfo, PushKind, Value};
 use crate::store::{Event, Sink};
 
 /// A channel, and the sink of its messages.
-pub(super) struct PushReceivers {
-    pub(super) channel: String,
+pub(super) struct PushChannel {
+    pub(super) name: String,
     pub(super) sink: Sink,
 }
 
 /// The receiver of one connection: messages go directly to the sink, in their order.
 #[derive(Debug)]
 pub(super) struct PushReceiver {
-    hearing: Arc<PushReceivers>,
+    channel: Arc<PushChannel>,
     /// Held while the sink is called, so that no message follows the end.
     phase: Mutex<Phase>,
 }
@@ -24,30 +24,30 @@ pub(super) struct PushReceiver {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Not subscribed yet.
-    Deaf,
-    Hears,
+    Pending,
+    Subscribed,
     /// The connection is given up. Its remaining messages may be older than those of its successor.
     Over,
 }
 
 impl PushReceiver {
-    pub(super) fn new(hearing: &Arc<PushReceivers>) -> Arc<Self> {
+    pub(super) fn new(channel: &Arc<PushChannel>) -> Arc<Self> {
         Arc::new(PushReceiver {
-            hearing: Arc::clone(hearing),
-            phase: Mutex::new(Phase::Deaf),
+            channel: Arc::clone(channel),
+            phase: Mutex::new(Phase::Pending),
         })
     }
 
     pub(super) fn channel(&self) -> &str {
-        &self.hearing.channel
+        &self.channel.name
     }
 
     /// True if messages to the channel arrive here.
-    pub(super) fn hears(&self) -> bool {
-        *self.phase() == Phase::Hears
+    pub(super) fn is_subscribed(&self) -> bool {
+        *self.phase() == Phase::Subscribed
     }
 
-    pub(super) fn hear(&self, push: PushInfo) {
+    pub(super) fn deliver(&self, push: PushInfo) {
         let PushInfo { kind, data } = push;
         let mut data = data.into_iter();
         let ours = matches!(data.next(), Some(Value::BulkString(name)) if name == self.channel().as_bytes());
@@ -56,12 +56,14 @@ impl PushReceiver {
         }
         let mut phase = self.phase();
         match (kind, data.next()) {
-            (PushKind::Subscribe, _) if *phase == Phase::Deaf => {
-                *phase = Phase::Hears;
-                (self.hearing.sink)(Event::Ready);
+            (PushKind::Subscribe, _) if *phase == Phase::Pending => {
+                *phase = Phase::Subscribed;
+                (self.channel.sink)(Event::Ready);
             }
-            (PushKind::Message, Some(Value::BulkString(payload))) if *phase == Phase::Hears => {
-                (self.hearing.sink)(Event::Message(payload));
+            (PushKind::Message, Some(Value::BulkString(payload)))
+                if *phase == Phase::Subscribed =>
+            {
+                (self.channel.sink)(Event::Message(payload));
             }
             _ => {}
         }
@@ -70,8 +72,8 @@ impl PushReceiver {
     /// Passes no message on from here on, and reports a gap if it was subscribed.
     pub(super) fn close(&self) {
         let mut phase = self.phase();
-        if std::mem::replace(&mut *phase, Phase::Over) == Phase::Hears {
-            (self.hearing.sink)(Event::Gap);
+        if std::mem::replace(&mut *phase, Phase::Over) == Phase::Subscribed {
+            (self.channel.sink)(Event::Gap);
         }
     }
 
@@ -80,9 +82,9 @@ impl PushReceiver {
     }
 }
 
-impl fmt::Debug for PushReceivers {
+impl fmt::Debug for PushChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PushReceivers").field(&self.channel).finish()
+        f.debug_tuple("PushChannel").field(&self.name).finish()
     }
 }
 

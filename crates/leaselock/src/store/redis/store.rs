@@ -92,7 +92,7 @@ impl RedisStore {
     /// Counts the connections. One that was handed in reconnects unnoticed.
     pub(crate) fn epoch(&self) -> Option<u64> {
         match &self.0 {
-            Link::Own(lane) => Some(lane.epoch()),
+            Link::Own(own) => Some(own.epoch()),
             Link::External(_) => None,
             Link::Cluster(cluster) => Some(cluster.epoch()),
         }
@@ -109,9 +109,9 @@ impl RedisStore {
     }
 
     /// Returns the same server over a connection of its own. One that was handed in is the only one.
-    pub(crate) fn another_lane(&self) -> Self {
+    pub(crate) fn unshared(&self) -> Self {
         match &self.0 {
-            Link::Own(lane) => RedisStore(Link::Own(lane.another())),
+            Link::Own(own) => RedisStore(Link::Own(own.another())),
             Link::External(_) => self.clone(),
             Link::Cluster(cluster) => RedisStore(Link::Cluster(cluster.another())),
         }

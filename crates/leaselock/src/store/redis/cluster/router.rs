@@ -39,7 +39,7 @@ const ANSWER: Duration = Duration::from_millis(100);
 /// A cluster over connections that belong together: one to each node that was needed.
 pub(crate) struct Cluster {
     topology: Arc<Topology>,
-    lanes: Mutex<Connections>,
+    connections: Mutex<Connections>,
 }
 
 #[derive(Default)]
@@ -82,7 +82,7 @@ impl Cluster {
     fn of(topology: Arc<Topology>) -> Arc<Self> {
         Arc::new(Cluster {
             topology,
-            lanes: Mutex::default(),
+            connections: Mutex::default(),
         })
     }
 
@@ -155,11 +155,11 @@ impl Cluster {
     ///
     /// It waits for a missing connection no longer than it takes to ask others whether the node is still the right one.
     async fn ask_at(&self, node: &Node, command: &Cmd, until: Moment) -> Result<Value, StoreError> {
-        let lane = self.lane(node);
+        let connection = self.connection(node);
         let reached = CLOCK.now().plus(REACHED_AFTER).min(until);
-        Box::pin(lane.reached(reached)).await?;
+        Box::pin(connection.reached(reached)).await?;
         let left = until.saturating_since(CLOCK.now());
-        lane.ask(command, until, left).await
+        connection.ask(command, until, left).await
     }
 
     /// Sends to a node to which the slot is on its way. `ASKING` permits one command, so both leave together.
@@ -169,7 +169,7 @@ impl Cluster {
         command: &Cmd,
         until: Moment,
     ) -> Result<Value, StoreError> {
-        Box::pin(self.lane(node).asking(command, until)).await
+        Box::pin(self.connection(node).asking(command, until)).await
     }
 
     /// Decides what follows from a reply.
@@ -217,33 +217,35 @@ impl Cluster {
         }
     }
 
-    fn lane(&self, node: &Node) -> Arc<Connection> {
+    fn connection(&self, node: &Node) -> Arc<Connection> {
         let changes = self.topology.changes();
-        let mut lanes = self.lanes();
-        if lanes.changes != changes {
-            lanes.changes = changes;
-            self.forget_strangers(&mut lanes, node);
+        let mut connections = self.connections();
+        if connections.changes != changes {
+            connections.changes = changes;
+            self.forget_strangers(&mut connections, node);
         }
-        let known = lanes.by_node.get(node).cloned();
+        let known = connections.by_node.get(node).cloned();
         known.unwrap_or_else(|| {
-            let lane = Connection::new(self.topology.endpoint(node), self.trouble().clone());
-            lanes.by_node.insert(node.clone(), Arc::clone(&lane));
-            lane
+            let connection = Connection::new(self.topology.endpoint(node), self.trouble().clone());
+            connections
+                .by_node
+                .insert(node.clone(), Arc::clone(&connection));
+            connection
         })
     }
 
     /// Closes connections to nodes without slots. Requests that are on their way keep theirs.
-    fn forget_strangers(&self, lanes: &mut Connections, but: &Node) {
+    fn forget_strangers(&self, connections: &mut Connections, but: &Node) {
         let primaries = self.topology.primaries();
         let Connections {
             by_node,
             made_before,
             ..
-        } = lanes;
-        by_node.retain(|node, lane| {
+        } = connections;
+        by_node.retain(|node, connection| {
             let stays = node == but || primaries.contains(node);
             if !stays {
-                *made_before += lane.epoch();
+                *made_before += connection.epoch();
             }
             stays
         });
@@ -251,9 +253,13 @@ impl Cluster {
 
     /// Returns a number that grows with each new connection and with each slot that is found elsewhere.
     pub(crate) fn epoch(&self) -> u64 {
-        let lanes = self.lanes();
-        let made: u64 = lanes.by_node.values().map(|lane| lane.epoch()).sum();
-        made + lanes.made_before + self.topology.changes()
+        let connections = self.connections();
+        let made: u64 = connections
+            .by_node
+            .values()
+            .map(|connection| connection.epoch())
+            .sum();
+        made + connections.made_before + self.topology.changes()
     }
 
     /// Sends one command to the primary at this index; `None` behind the last.
@@ -332,8 +338,10 @@ impl Cluster {
         self.topology.explain(line)
     }
 
-    fn lanes(&self) -> MutexGuard<'_, Connections> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn connections(&self) -> MutexGuard<'_, Connections> {
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

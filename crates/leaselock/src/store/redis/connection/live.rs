@@ -15,7 +15,7 @@ pub(super) struct Live {
     pub(super) control: Arc<SocketControl>,
     pub(super) running: Arc<RunningDriver>,
     /// Set when it receives messages, with its runtime.
-    pub(super) ear: Option<(Arc<PushReceiver>, Id)>,
+    pub(super) receiver: Option<(Arc<PushReceiver>, Id)>,
     /// True if it was opened to receive messages, or because that had failed.
     pub(super) tried: bool,
 }
@@ -23,23 +23,23 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn new(
         raw: Opened<RunningDriver>,
-        ear: Option<Arc<PushReceiver>>,
+        receiver: Option<Arc<PushReceiver>>,
         tried: bool,
     ) -> Arc<Self> {
         Arc::new(Live {
             connection: raw.connection,
             control: raw.control,
             running: Arc::new(raw.driver),
-            ear: ear.map(|ear| (ear, Handle::current().id())),
+            receiver: receiver.map(|receiver| (receiver, Handle::current().id())),
             tried,
         })
     }
 
     /// True if messages arrive in the caller's runtime: another may have stopped being driven.
-    pub(super) fn hears(&self) -> bool {
-        self.ear
+    pub(super) fn receives(&self) -> bool {
+        self.receiver
             .as_ref()
-            .is_some_and(|(ear, runtime)| ear.hears() && is_current(*runtime))
+            .is_some_and(|(receiver, runtime)| receiver.is_subscribed() && is_current(*runtime))
     }
 }
 

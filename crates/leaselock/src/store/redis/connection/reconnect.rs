@@ -97,7 +97,7 @@ impl Connection {
     }
 
     async fn connect(&self) -> Result<Arc<Live>, StoreError> {
-        if let Some(live) = self.connect_to_hear().await? {
+        if let Some(live) = self.connect_to_receive().await? {
             return Ok(live);
         }
         let raw = self.endpoint.for_requests().await?;
@@ -105,12 +105,12 @@ impl Connection {
     }
 
     /// Opens a connection that receives messages, if a task has waited for some and the server permits it.
-    async fn connect_to_hear(&self) -> Result<Option<Arc<Live>>, StoreError> {
-        let Some(ear) = self.push_mode.ear() else {
+    async fn connect_to_receive(&self) -> Result<Option<Arc<Live>>, StoreError> {
+        let Some(receiver) = self.push_mode.receiver() else {
             return Ok(None);
         };
-        match self.endpoint.for_both(&ear).await {
-            Ok(raw) => Ok(Some(Live::new(raw, Some(ear), true))),
+        match self.endpoint.for_both(&receiver).await {
+            Ok(raw) => Ok(Some(Live::new(raw, Some(receiver), true))),
             Err(error) if self.push_mode.failed(&error) => {
                 tracing::debug!(server = %self.endpoint, %error, "requests hear no messages");
                 Ok(None)
@@ -129,7 +129,7 @@ impl Connection {
 
     /// Replaces the connection, in a task of its own as `dial`. The present one stays when there is no better one.
     async fn replace(self: Arc<Self>, _gate: OwnedMutexGuard<Outage>) {
-        let better = self.connect_to_hear().await;
+        let better = self.connect_to_receive().await;
         let mut state = self.state();
         state.inside_since = None;
         if let Ok(Some(live)) = better {

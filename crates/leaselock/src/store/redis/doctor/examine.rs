@@ -148,14 +148,14 @@ async fn measure(link: &Link, facts: &mut Facts, until: Moment) -> Result<Findin
 
 /// Reports whether others on the network path can read tokens and the password.
 fn transport(link: &Link) -> Option<Finding> {
-    let Link::Own(lane) = link else { return None };
+    let Link::Own(own) = link else { return None };
     let local = |host: &str| {
         host == "localhost"
             || host
                 .parse()
                 .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
     };
-    Some(match &lane.endpoint().url().place {
+    Some(match &own.endpoint().url().place {
         Place::Unix(_) => Finding::fit("transport", "unix socket"),
         Place::Tcp { tls: true, .. } => Finding::fit("transport", "TLS"),
         Place::Watched(sentinels) if sentinels.tls => Finding::fit("transport", "TLS"),
@@ -191,10 +191,10 @@ async fn functions(link: &Link, until: Moment) -> Result<Option<Finding>, StoreE
 
 /// Returns whether a login needs no password; `None` when only administrators may ask.
 async fn is_open(link: &Link, until: Moment) -> Result<Option<bool>, StoreError> {
-    let Link::Own(lane) = link else {
+    let Link::Own(own) = link else {
         return Ok(None);
     };
-    if lane.endpoint().url().password.is_none() {
+    if own.endpoint().url().password.is_none() {
         return Ok(Some(true));
     }
     let asked = ask(link, redis::cmd("ACL").arg("GETUSER").arg("default"), until).await?;

@@ -45,14 +45,14 @@ impl Endpoint {
     /// Opens a connection for requests that receives messages too: logged in, subscribed and replying.
     pub(crate) async fn for_both(
         &self,
-        ear: &Arc<PushReceiver>,
+        receiver: &Arc<PushReceiver>,
     ) -> Result<Opened<RunningDriver>, StoreError> {
         within(ATTEMPT_MAX, self, async {
-            let told = Arc::clone(ear);
-            let hear = move |push| told.hear(push);
-            let opened = self.open_to(hear, i64::from(self.0.url.db)).await?;
-            let mut opened = opened.spawn_to_hear(ear);
-            let subscribed = opened.connection.subscribe(ear.channel()).await;
+            let told = Arc::clone(receiver);
+            let deliver = move |push| told.deliver(push);
+            let opened = self.open_to(deliver, i64::from(self.0.url.db)).await?;
+            let mut opened = opened.spawn_to_receive(receiver);
+            let subscribed = opened.connection.subscribe(receiver.channel()).await;
             subscribed.map_err(|error| self.connecting(error))?;
             self.serves(&mut opened.connection).await?;
             Ok(opened)
@@ -63,10 +63,10 @@ impl Endpoint {
     /// Opens a connection for messages. Its driver is not spawned: it ends with the future that polls it.
     pub(crate) async fn for_messages(
         &self,
-        hear: impl Fn(PushInfo) + Send + Sync + 'static,
+        deliver: impl Fn(PushInfo) + Send + Sync + 'static,
     ) -> Result<Opened<Driver>, StoreError> {
         within(ATTEMPT_MAX, self, async {
-            let mut opened = self.open_to(hear, 0).await?;
+            let mut opened = self.open_to(deliver, 0).await?;
             if self.0.watch.is_some() {
                 tokio::select! {
                     serves = self.serves(&mut opened.connection) => serves?,
@@ -81,7 +81,7 @@ impl Endpoint {
     /// Opens the connection. Messages need the newer protocol, in which the redis client logs in by itself.
     async fn open_to(
         &self,
-        hear: impl Fn(PushInfo) + Send + Sync + 'static,
+        deliver: impl Fn(PushInfo) + Send + Sync + 'static,
         db: i64,
     ) -> Result<Opened<Driver>, StoreError> {
         let mut login = RedisConnectionInfo::default()
@@ -98,7 +98,7 @@ impl Endpoint {
         let answered = Arc::clone(&control);
         let sender = move |push| {
             answered.answered();
-            hear(push);
+            deliver(push);
             Ok::<(), ()>(())
         };
         let config = AsyncConnectionConfig::new().set_push_sender(sender);

@@ -74,7 +74,7 @@ impl PrimaryLocator {
     }
 
     /// Notes an error: a server that refuses writes as a replica is not the primary any more, whatever was reported.
-    pub(crate) fn hears_an_error(&self, line: &str) {
+    pub(crate) fn note_error(&self, line: &str) {
         if line.contains("READONLY") || line.contains("MASTERDOWN") {
             tracing::debug!(service = %self.sentinels, "the server is a replica; asking where the primary is");
             self.named.send_modify(|named| named.turn += 1);

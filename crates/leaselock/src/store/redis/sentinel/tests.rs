@@ -65,9 +65,9 @@ fn a_server_that_refuses_writes_as_a_replica_is_left_wherever_the_primary_is() {
     let watch = watch();
     watch.told(&seen(1, 0));
     let post = watch.located().unwrap();
-    watch.hears_an_error("OOM command not allowed");
+    watch.note_error("OOM command not allowed");
     assert!(!is_left(&post));
-    watch.hears_an_error("READONLY You can't write against a read only replica.");
+    watch.note_error("READONLY You can't write against a read only replica.");
     assert!(is_left(&post) && !is_left(&watch.located().unwrap()));
 }
 
@@ -97,10 +97,10 @@ fn service() -> (Server, Sentinels, RedisStore) {
 
 /// Names another primary, as at a switch.
 fn switch(store: &RedisStore) {
-    let Link::Own(lane) = &store.0 else {
+    let Link::Own(own) = &store.0 else {
         panic!("connections of our own")
     };
-    assert!(lane.endpoint().watch().unwrap().told(&seen(1, 1_000)));
+    assert!(own.endpoint().watch().unwrap().told(&seen(1, 1_000)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -109,7 +109,7 @@ async fn at_a_switch_connections_end_although_the_old_primary_answers_and_nobody
     assert_eq!(tag(&store, &acquire("job")).await, "fenced");
     let private = store.private(&Handle::current(), PATIENCE).await.unwrap();
     let (told, events) = mpsc::channel();
-    let listening = store.another_lane();
+    let listening = store.unshared();
     let sink = Box::new(move |event| told.send(event).unwrap());
     let listens = tokio::spawn(async move { listening.listen("ch", sink).await });
     assert_eq!(events.recv_timeout(PATIENCE).unwrap(), Event::Ready);

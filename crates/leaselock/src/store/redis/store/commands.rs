@@ -87,7 +87,7 @@ impl RedisStore {
             pipeline.add_command(command(words));
         }
         let answer = match &self.0 {
-            Link::Own(lane) => lane.together(&pipeline, CLOCK.now().plus(within)).await?,
+            Link::Own(own) => own.together(&pipeline, CLOCK.now().plus(within)).await?,
             Link::External(theirs) => {
                 external_connection::ask(&**theirs, Request::Together(&pipeline), within).await?
             }

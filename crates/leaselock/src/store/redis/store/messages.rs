@@ -32,7 +32,7 @@ impl RedisStore {
     /// Serves the subscriptions until dropped.
     pub(crate) async fn serve(&self, set: &Arc<Subscriptions>) {
         match &self.0 {
-            Link::Own(lane) => channels::serve(lane.endpoint(), set).await,
+            Link::Own(own) => channels::serve(own.endpoint(), set).await,
             Link::External(_) => std::future::pending().await,
             Link::Cluster(cluster) => cluster.serve().await,
         }
@@ -58,7 +58,7 @@ impl RedisStore {
     /// It has leases verified when connections end. A connection that was handed in reports nothing.
     pub(crate) async fn follow(&self, holder: &dyn Holder) {
         match &self.0 {
-            Link::Own(lane) => health::follow(lane, holder).await,
+            Link::Own(own) => health::follow(own, holder).await,
             Link::Cluster(cluster) => health::over_many(cluster.trouble(), holder).await,
             Link::External(_) => std::future::pending().await,
         }
@@ -73,26 +73,26 @@ impl RedisStore {
     /// Enables wake-ups over the connection of the requests from now on.
     ///
     /// None come over one that was handed in.
-    pub(crate) fn hear_along(&self, channel: &str, sink: Sink) {
+    pub(crate) fn deliver_along(&self, channel: &str, sink: Sink) {
         if let Some(own) = self.0.own() {
-            own.push_mode().hear_along(channel, sink);
+            own.push_mode().deliver_along(channel, sink);
         }
     }
 
     /// True if messages now arrive over the connection of the requests, in the caller's runtime.
-    pub(crate) fn hears(&self) -> bool {
-        self.0.own().is_some_and(|own| own.hears())
+    pub(crate) fn receives(&self) -> bool {
+        self.0.own().is_some_and(|own| own.receives())
     }
 
     /// True if that holds for the connection of the next request.
-    pub(crate) fn would_hear(&self) -> bool {
-        self.0.own().is_some_and(|own| own.would_hear())
+    pub(crate) fn would_receive(&self) -> bool {
+        self.0.own().is_some_and(|own| own.would_receive())
     }
 
     /// Returns the same, after an attempt to bring that about.
-    pub(crate) async fn listens(&self, within: Duration) -> bool {
+    pub(crate) async fn start_receiving(&self, within: Duration) -> bool {
         match self.0.own() {
-            Some(own) => own.listens(CLOCK.now().plus(within)).await,
+            Some(own) => own.start_receiving(CLOCK.now().plus(within)).await,
             None => false,
         }
     }

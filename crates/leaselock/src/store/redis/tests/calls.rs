@@ -21,10 +21,10 @@ async fn a_script_runs_on_a_server_that_has_never_seen_it_and_on_one_that_forgot
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_calls_share_one_connection_and_another_lane_has_its_own() {
+async fn many_calls_share_one_connection_and_another_store_has_its_own() {
     let server = Server::start();
     let store = store(&server.url());
-    let lane = store.another_lane();
+    let other = store.unshared();
     let calls: Vec<_> = (0..200)
         .map(|number| {
             let store = store.clone();
@@ -44,9 +44,9 @@ async fn many_calls_share_one_connection_and_another_lane_has_its_own() {
             - 1
     };
     assert_eq!(connections(), 1);
-    assert_eq!(tag(&lane, &release("job7")).await, "released");
+    assert_eq!(tag(&other, &release("job7")).await, "released");
     assert_eq!(connections(), 2);
-    drop((store, lane));
+    drop((store, other));
     wait_until(PATIENCE, "unused connections are closed", || {
         connections() == 0
     });
@@ -154,9 +154,7 @@ async fn a_connection_of_the_user_runs_scripts_and_cannot_wake_anybody() {
 
     server.cli(&["DEL", "job"]);
     server.cli(&["LPUSH", "job", "x"]);
-    let error = run(&store.another_lane(), &acquire("job"))
-        .await
-        .unwrap_err();
+    let error = run(&store.unshared(), &acquire("job")).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.maybe_applied()),
         (ErrorKind::WrongType, false)

@@ -225,9 +225,7 @@ async fn a_server_that_refuses_before_it_is_asked_is_heard() {
         }
     });
     for _ in 0..20 {
-        let error = run(&store.another_lane(), &acquire("job"))
-            .await
-            .unwrap_err();
+        let error = run(&store.unshared(), &acquire("job")).await.unwrap_err();
         assert_eq!(
             (error.kind(), error.maybe_applied()),
             (ErrorKind::Forbidden, false),
