@@ -45,6 +45,16 @@ pub(super) fn texts(raw: &Raw) -> Vec<String> {
     }
 }
 
+/// Returns one value of a list of names and values.
+pub(super) fn field(raw: &Raw, name: &str) -> Option<String> {
+    let texts = texts(raw);
+    let (pairs, _) = texts.as_chunks::<2>();
+    pairs
+        .iter()
+        .find(|[key, _]| key == name)
+        .map(|[_, value]| value.clone())
+}
+
 /// Parses one page of `SCAN`. A name that is not UTF-8 is not one of ours.
 pub(super) fn page(raw: &Raw) -> Result<(u64, Vec<String>), Malformed> {
     let Raw::Array(parts) = raw else {

@@ -129,45 +129,38 @@ impl Facts {
     }
 
     fn persistence(&self) -> Option<Finding> {
-        let append_only = self.is_append_only()?;
-        let topic = "persistence";
-        Some(
-            match (append_only, self.get("appendfsync"), self.get("save")) {
-                (true, Some("always"), _) => {
-                    Finding::fit(topic, "every write is on disk before its answer")
+        let (topic, save) = ("persistence", self.get("save").unwrap_or_default());
+        let (found, advice) = match (self.is_append_only()?, self.get("appendfsync")) {
+            (true, Some("always")) => {
+                return Some(Finding::fit(
+                    topic,
+                    "every write is on disk before its answer",
+                ));
+            }
+            (true, Some("everysec")) => (
+                "the append-only file is written every second".to_owned(),
+                "a power failure, or a kill of the server while its disk is slow, forgets the leases of the last second \
+                 or two: set appendfsync always, or use strict mode",
+            ),
+            (true, when) => (
+                format!(
+                    "append-only file, written when: {}",
+                    when.unwrap_or("unknown")
+                ),
+                "set appendfsync always, so that a restart forgets no lease",
+            ),
+            (false, _) => (
+                if save.is_empty() {
+                    "none"
+                } else {
+                    "snapshots only"
                 }
-                (true, Some("everysec"), _) => {
-                    let advice = "a power failure, or a kill of the server while its disk is slow, forgets the leases of \
-                                  the last second or two: set appendfsync always, or use strict mode";
-                    Finding::warn(
-                        topic,
-                        "the append-only file is written every second",
-                        advice,
-                    )
-                }
-                (true, when, _) => {
-                    let found = format!(
-                        "append-only file, written when: {}",
-                        when.unwrap_or("unknown")
-                    );
-                    Finding::warn(
-                        topic,
-                        found,
-                        "set appendfsync always, so that a restart forgets no lease",
-                    )
-                }
-                (false, _, save) => {
-                    let found = if save.is_some_and(|save| !save.is_empty()) {
-                        "snapshots only"
-                    } else {
-                        "none"
-                    };
-                    let advice = "a restart forgets leases that are still used, and a second holder gets in: \
-                              set appendonly yes and appendfsync always";
-                    Finding::warn(topic, found, advice)
-                }
-            },
-        )
+                .to_owned(),
+                "a restart forgets leases that are still used, and a second holder gets in: set appendonly yes and \
+                 appendfsync always",
+            ),
+        };
+        Some(Finding::warn(topic, found, advice))
     }
 
     fn eviction(&self) -> Option<Finding> {
@@ -282,21 +275,18 @@ pub(super) fn latency(median: Duration) -> Finding {
 
 /// Parses `ACL GETUSER default`: true if the user is on and has no password.
 pub(super) fn is_open(user: &Value) -> bool {
-    let entries: Vec<(String, Vec<String>)> = match user {
+    let is_name = |name: &Value| answer::text(name).is_some_and(|name| name == "flags");
+    let flags = match user {
         Value::Array(items) => items
             .chunks_exact(2)
-            .filter_map(|pair| Some((answer::text(&pair[0])?, answer::texts(&pair[1]))))
-            .collect(),
+            .find(|pair| is_name(&pair[0]))
+            .map(|pair| &pair[1]),
         Value::Map(pairs) => pairs
             .iter()
-            .filter_map(|(k, v)| Some((answer::text(k)?, answer::texts(v))))
-            .collect(),
-        _ => Vec::new(),
+            .find(|(name, _)| is_name(name))
+            .map(|(_, flags)| flags),
+        _ => None,
     };
-    let flags = entries
-        .into_iter()
-        .find(|(name, _)| name == "flags")
-        .map(|(_, flags)| flags)
-        .unwrap_or_default();
+    let flags = flags.map(answer::texts).unwrap_or_default();
     flags.iter().any(|flag| flag == "on") && flags.iter().any(|flag| flag == "nopass")
 }

@@ -33,28 +33,21 @@ fn restart(facts: &Facts) -> Guarantee {
         return Guarantee::unknown(text);
     };
     let overlap = "and others get them while their holders go on";
-    let (kept, text) = match (append_only, facts.get("appendfsync")) {
-        (true, Some("always")) => (
-            GuaranteeStatus::Yes,
-            "neither a restart nor a power failure of a server forgets a lease, if its disk keeps what it says".to_owned(),
+    match (append_only, facts.get("appendfsync")) {
+        (true, Some("always")) => Guarantee::kept(
+            "neither a restart nor a power failure of a server forgets a lease, if its disk keeps what it says",
         ),
-        (true, Some("everysec")) => (
-            GuaranteeStatus::No,
-            format!(
-                "a power failure of a server, or a kill of it while its disk is slow, forgets its leases of the last \
-                 second or two, {overlap}; strict mode keeps the others out"
-            ),
-        ),
-        (true, _) => (
-            GuaranteeStatus::No,
-            format!("a power failure of a server forgets its latest leases, {overlap}"),
-        ),
-        (false, _) => (
-            GuaranteeStatus::No,
-            format!("a restart of a server forgets its leases, {overlap}"),
-        ),
-    };
-    Guarantee::new(kept, text)
+        (true, Some("everysec")) => Guarantee::broken(format!(
+            "a power failure of a server, or a kill of it while its disk is slow, forgets its leases of the last second \
+             or two, {overlap}; strict mode keeps the others out"
+        )),
+        (true, _) => Guarantee::broken(format!(
+            "a power failure of a server forgets its latest leases, {overlap}"
+        )),
+        (false, _) => Guarantee::broken(format!(
+            "a restart of a server forgets its leases, {overlap}"
+        )),
+    }
 }
 
 fn eviction(facts: &Facts) -> Guarantee {

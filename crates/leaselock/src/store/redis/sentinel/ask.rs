@@ -235,7 +235,7 @@ fn seen(named: &Value, about: &Value, others: &Value) -> Option<Seen> {
     };
     Some(Seen {
         primary: place(host, &port)?,
-        epoch: field(about, "config-epoch")?.parse().ok()?,
+        epoch: answer::field(about, "config-epoch")?.parse().ok()?,
         others: places_in(others),
     })
 }
@@ -245,7 +245,7 @@ pub(super) fn places_in(others: &Value) -> Vec<Address> {
     let Value::Array(others) = others else {
         return Vec::new();
     };
-    let place = |other| place(field(other, "ip")?, &field(other, "port")?);
+    let place = |other| place(answer::field(other, "ip")?, &answer::field(other, "port")?);
     others.iter().filter_map(place).collect()
 }
 
@@ -253,16 +253,6 @@ fn place(host: String, port: &str) -> Option<Address> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
     let fine = !host.is_empty() && host.len() <= 253 && host.chars().all(plain);
     Some((host, port.parse().ok()?)).filter(|(_, port)| fine && *port > 0)
-}
-
-/// Returns one value of a list of names and values.
-pub(super) fn field(answer: &Value, name: &str) -> Option<String> {
-    let texts = answer::texts(answer);
-    let (pairs, _) = texts.as_chunks::<2>();
-    pairs
-        .iter()
-        .find(|[key, _]| key == name)
-        .map(|[_, value]| value.clone())
 }
 
 /// Converts a Sentinel's error, which must not be taken for the server's.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 use tokio::task::JoinSet;
 
-use super::ask::{field, not_understood, places_in, replies_of};
+use super::ask::{not_understood, places_in, replies_of};
 use super::locator::{Address, LEARNED_MOST, PrimaryLocator};
 use crate::base::error::StoreError;
 use crate::store::redis::answer;
@@ -79,7 +79,7 @@ fn read(named: &Value, about: &Value, id: &Value, place: &Address) -> Option<Abo
         [host, port] => address(host, port.parse().ok()?),
         _ => return None,
     };
-    let number = |name: &str| field(about, name)?.parse::<u64>().ok();
+    let number = |name: &str| answer::field(about, name)?.parse::<u64>().ok();
     let milliseconds = |name: &str| number(name).map(Duration::from_millis);
     Some(About {
         id: answer::text(id).unwrap_or_else(|| address(&place.0, place.1)),

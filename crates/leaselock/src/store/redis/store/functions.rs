@@ -158,15 +158,7 @@ fn others(listed: &Value, ours: &str) -> Vec<String> {
     let Value::Array(libraries) = listed else {
         return Vec::new();
     };
-    let name = |library: &Value| match library {
-        Value::Array(fields) => fields.get(1).and_then(answer::text),
-        Value::Map(fields) => {
-            let is_name = |key: &Value| answer::text(key).is_some_and(|key| key == "library_name");
-            let field = fields.iter().find(|(key, _)| is_name(key));
-            field.and_then(|(_, value)| answer::text(value))
-        }
-        _ => None,
-    };
+    let name = |library: &Value| answer::field(library, "library_name");
     libraries
         .iter()
         .filter_map(name)
