@@ -3,6 +3,8 @@
 //! This file records which waiter wants which channel. A store with messages keeps the wanted channels of a set
 //! subscribed over one connection, and reports here what it receives.
 
+mod channel;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,10 +12,8 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use self::channel::{Channel, Filter, State, Step, Waiter};
 use super::{Event, SharedSink};
-
-/// Decides whether a message with these words wakes the waiter.
-pub(crate) type Filter = fn(&[u8]) -> bool;
 
 /// A set of channels that one connection serves, with those who wait for their messages.
 pub(crate) struct Subscriptions {
@@ -31,33 +31,6 @@ struct Observer {
     sink: SharedSink,
     /// True if it learns of each gap when that begins, and of its end. Otherwise it learns when a gap is over.
     at_once: bool,
-}
-
-/// One channel, from its first waiter to the end of its subscription.
-#[derive(Debug)]
-struct Channel {
-    state: watch::Sender<State>,
-    /// True if it was subscribed before, so that a message may have been missed.
-    missed: bool,
-    waiters: Vec<Arc<Waiter>>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Not subscribed yet, or not at present.
-    Pending,
-    Subscribed,
-    /// The store refuses the subscription.
-    Refused,
-    /// The channel has moved; its messages arrive elsewhere, if anywhere.
-    Gone,
-}
-
-/// The registration of one waiter at its channel.
-#[derive(Debug)]
-struct Waiter {
-    filter: Filter,
-    woken: Notify,
 }
 
 /// Wakes its waiter when a message comes to its channel.
@@ -120,16 +93,8 @@ impl Subscriptions {
             return (name, watch::channel(State::Refused).1);
         }
         let mut table = self.table();
-        let channel = table.entry(Arc::clone(&name)).or_insert_with(|| Channel {
-            state: watch::Sender::new(State::Pending),
-            missed: false,
-            waiters: Vec::new(),
-        });
-        channel.waiters.push(Arc::clone(waiter));
-        if *channel.state.borrow() == State::Gone {
-            channel.state.send_replace(State::Pending); // it may have come back
-        }
-        let state = channel.state.subscribe();
+        let channel = table.entry(Arc::clone(&name)).or_insert_with(Channel::new);
+        let state = channel.add(waiter);
         drop(table);
         self.changed.notify_one();
         (name, state)
@@ -183,16 +148,11 @@ impl Subscriptions {
     pub(super) fn due(&self) -> Due {
         let mut due = Due::default();
         self.table().retain(|name, channel| {
-            let (wanted, state) = (!channel.waiters.is_empty(), *channel.state.borrow());
-            match (wanted, state) {
-                (true, State::Pending) => due.subscribe.push(Arc::clone(name)),
-                (false, State::Subscribed) => {
-                    due.unsubscribe.push(Arc::clone(name));
-                    // It may be wanted again before the unsubscription; then the subscription follows it.
-                    channel.state.send_replace(State::Pending);
-                }
-                (true, _) => {}
-                (false, _) => return false,
+            match channel.step() {
+                Step::Nothing => {}
+                Step::Subscribe => due.subscribe.push(Arc::clone(name)),
+                Step::Unsubscribe => due.unsubscribe.push(Arc::clone(name)),
+                Step::Forget => return false,
             }
             true
         });
@@ -205,15 +165,14 @@ impl Subscriptions {
             return; // not one of these channels
         };
         if let Some(channel) = self.table().get_mut(name) {
-            channel.state.send_replace(State::Subscribed);
-            let missed = std::mem::take(&mut channel.missed);
+            let missed = channel.subscribed();
             match &self.observer {
                 Some(observer) if observer.at_once => (observer.sink)(Event::Ready),
                 Some(observer) if missed => (observer.sink)(Event::Gap),
                 _ => {}
             }
             if missed {
-                channel.wake();
+                channel.wake(|_| true);
             }
         }
     }
@@ -221,18 +180,16 @@ impl Subscriptions {
     /// Reports that the store refuses the subscription.
     pub(super) fn refused(&self, name: &str) {
         if let Some(channel) = self.table().get(name) {
-            channel.state.send_replace(State::Refused);
+            channel.refused();
         }
     }
 
     /// Reports that these channels' messages no longer arrive here, which wakes their waiters.
     pub(super) fn gone(&self, which: impl Fn(&str) -> bool) {
-        for (_, channel) in self.table().iter_mut().filter(|(name, _)| which(name)) {
-            if channel.state.send_replace(State::Gone) != State::Gone {
-                channel.missed = true;
-                channel.wake();
-            }
-        }
+        let mut table = self.table();
+        let channels = table.iter_mut().filter(|(name, _)| which(name));
+        channels.for_each(|(_, channel)| channel.gone());
+        drop(table);
         self.changed.notify_one();
     }
 
@@ -241,19 +198,14 @@ impl Subscriptions {
         let name = std::str::from_utf8(name).ok();
         let table = self.table();
         let channel = name.and_then(|name| table.get(name));
-        channel.is_some_and(|channel| *channel.state.borrow() == State::Subscribed)
+        channel.is_some_and(|channel| channel.state() == State::Subscribed)
     }
 
     /// Reports a gap until each channel is subscribed again; true if some channel was subscribed.
     pub(super) fn gap(&self) -> bool {
         let mut any = false;
         for channel in self.table().values_mut() {
-            if *channel.state.borrow() == State::Gone {
-                continue;
-            }
-            let was_subscribed = channel.state.send_replace(State::Pending) == State::Subscribed;
-            channel.missed |= was_subscribed;
-            any |= was_subscribed;
+            any |= channel.gap();
         }
         if let Some(observer) = self.observer.as_ref().filter(|one| any && one.at_once) {
             (observer.sink)(Event::Gap);
@@ -270,20 +222,8 @@ impl Subscriptions {
             (observer.sink)(Event::Message(words.to_vec()));
         }
         if let Some(channel) = self.table().get(name) {
-            let waiters = channel
-                .waiters
-                .iter()
-                .filter(|waiter| (waiter.filter)(words));
-            waiters.for_each(|waiter| waiter.woken.notify_one());
+            channel.wake(|waiter| (waiter.filter)(words));
         }
-    }
-}
-
-impl Channel {
-    fn wake(&self) {
-        self.waiters
-            .iter()
-            .for_each(|waiter| waiter.woken.notify_one());
     }
 }
 
@@ -333,13 +273,10 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        if let Some(channel) = self.set.table().get_mut(&self.channel) {
-            channel
-                .waiters
-                .retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
-            if !channel.waiters.is_empty() {
-                return;
-            }
+        if let Some(channel) = self.set.table().get_mut(&self.channel)
+            && !channel.remove(&self.waiter)
+        {
+            return;
         }
         self.set.changed.notify_one();
     }
