@@ -21,10 +21,6 @@ impl Fence {
     /// Returns the first and last number in a store, if a grant can have written them.
     ///
     /// Otherwise they are damaged.
-    #[cfg_attr(
-        not(feature = "embedded"),
-        expect(dead_code, reason = "servers have it in Lua")
-    )]
     pub(crate) fn of_a_grant(first: u64, last: u64) -> Option<(u64, u64)> {
         let range = last.checked_sub(first)?;
         (last < Fence::END && range < Fence::RANGE_MAX).then_some((first, last))

@@ -5,7 +5,9 @@ use crate::base::ttl::Ttl;
 use crate::base::unseen::is_unseen;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::script::keyspace::Keyspace;
+use crate::script::shortcut::{exactly, plain, tagged};
+use crate::script::{Answer, Call, Malformed, Operation, Parameters, Script, script};
 
 /// What a client says about itself.
 #[cfg(feature = "redis")]
@@ -79,7 +81,7 @@ pub(crate) struct Announce<'a> {
     pub(crate) ttl: Ttl,
 }
 
-pub(crate) static ANNOUNCE: Script = script!("client/announce");
+pub(crate) static ANNOUNCE: Script = script!("client/announce").shortcut(announce);
 
 impl Operation for Announce<'_> {
     type Reply = ();
@@ -99,6 +101,19 @@ impl Operation for Announce<'_> {
             _ => Err(Malformed),
         }
     }
+}
+
+/// The shortcut of `client/announce`.
+fn announce(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> Option<Answer> {
+    let ([record], [about, ttl_ms]) = (exactly(parameters.keys())?, exactly(parameters.args())?);
+    let ttl_ms = plain(ttl_ms)?;
+    if about.is_empty() {
+        keyspace.delete(record);
+        return tagged("gone", []);
+    }
+    let left_ms = u64::try_from(keyspace.remaining_ms(record)).unwrap_or(0);
+    keyspace.set(record, about.as_bytes(), ttl_ms.max(left_ms));
+    tagged("announced", [])
 }
 
 /// Reads what a client said. Runs `lua/client/who.lua`.

@@ -1,5 +1,6 @@
 //! The mutex as a kind of lock: its scripts, which are in `lua/mutex/`.
 
+use super::shortcut;
 use crate::client::views::GRANT;
 use crate::engine::compare_and_delete::COMPARE_AND_DELETE;
 use crate::engine::kind::{BatchScripts, Kind, Step};
@@ -9,12 +10,16 @@ pub(crate) static MUTEX: Kind = Kind {
     name: "mutex",
     side_keys: &["queue", "waiters", "fence"],
     acquire: Step::new(
-        script!("mutex/acquire").with(GRANT),
+        script!("mutex/acquire")
+            .with(GRANT)
+            .shortcut(shortcut::acquire),
         script!("mutex/acquire", strict).with(GRANT),
     ),
-    extend: script!("mutex/extend"),
+    extend: script!("mutex/extend").shortcut(shortcut::extend),
     release: Step::new(
-        script!("mutex/release").with(GRANT),
+        script!("mutex/release")
+            .with(GRANT)
+            .shortcut(shortcut::release),
         script!("mutex/release", strict).with(GRANT),
     ),
     cancel: Step::new(

@@ -2,6 +2,7 @@
 
 mod kind;
 mod lock;
+mod shortcut;
 #[cfg(all(test, feature = "redis", feature = "embedded"))]
 mod tests;
 

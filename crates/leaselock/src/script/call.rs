@@ -3,53 +3,14 @@
 use std::fmt;
 
 use super::arg::Arg;
+use super::parameters::Parameters;
 use super::source::Script;
-
-/// The keys and arguments of a call in one allocation, because a batch has hundreds.
-#[derive(Clone)]
-struct Words {
-    /// All of them in sequence, each after its length.
-    framed: Vec<u8>,
-    count: usize,
-}
-
-impl Words {
-    /// Reserves what nearly every call needs, so that the buffer does not grow step by step.
-    fn with_room() -> Self {
-        Words {
-            framed: Vec::with_capacity(256),
-            count: 0,
-        }
-    }
-
-    fn push(&mut self, word: impl Arg) {
-        let unknown = 0_usize.to_ne_bytes();
-        let start = self.framed.len() + unknown.len();
-        self.framed.extend_from_slice(&unknown);
-        word.write_to(&mut self.framed);
-        let length = (self.framed.len() - start).to_ne_bytes();
-        self.framed[start - length.len()..start].copy_from_slice(&length);
-        self.count += 1;
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &[u8]> + Clone {
-        let mut rest = self.framed.as_slice();
-        std::iter::from_fn(move || {
-            let (length, behind) = rest.split_first_chunk()?;
-            let (word, left) = behind.split_at(usize::from_ne_bytes(*length));
-            rest = left;
-            Some(word)
-        })
-    }
-}
 
 /// One call of one script, for a store to run.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) script: &'static Script,
-    words: Words,
-    /// How many of the words are keys; the others are arguments.
-    keys: usize,
+    parameters: Parameters,
     /// The script for the most important part, on the first key alone, when the keys are in several slots.
     pub(crate) alone: Option<&'static Script>,
 }
@@ -71,8 +32,7 @@ impl Call {
     pub(crate) fn of(script: &'static Script) -> Self {
         Call {
             script,
-            words: Words::with_room(),
-            keys: 0,
+            parameters: Parameters::with_room(),
             alone: None,
         }
     }
@@ -95,9 +55,7 @@ impl Call {
 
     /// Adds a key; keys precede arguments.
     pub(crate) fn key(&mut self, key: impl Arg) -> &mut Self {
-        debug_assert_eq!(self.keys, self.words.count, "a key behind an argument");
-        self.words.push(key);
-        self.keys += 1;
+        self.parameters.push_key(key);
         self
     }
 
@@ -108,16 +66,21 @@ impl Call {
     }
 
     pub(crate) fn args<W: Arg>(&mut self, args: impl Iterator<Item = W>) {
-        args.for_each(|arg| self.words.push(arg));
+        args.for_each(|arg| self.parameters.push(arg));
     }
 
     pub(crate) fn arg(&mut self, arg: impl Arg) -> &mut Self {
-        self.words.push(arg);
+        self.parameters.push(arg);
         self
     }
 
+    #[cfg(feature = "embedded")]
+    pub(crate) fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
     pub(crate) fn all_keys(&self) -> impl Iterator<Item = &str> + Clone {
-        self.words.iter().take(self.keys).map(text)
+        self.parameters.keys()
     }
 
     #[cfg_attr(
@@ -125,7 +88,7 @@ impl Call {
         expect(dead_code, reason = "servers get all words")
     )]
     pub(crate) fn all_args(&self) -> impl Iterator<Item = &str> + Clone {
-        self.words.iter().skip(self.keys).map(text)
+        self.parameters.args()
     }
 
     /// Returns keys and arguments, as a server gets them.
@@ -134,28 +97,23 @@ impl Call {
         expect(dead_code, reason = "for packing")
     )]
     pub(crate) fn words(&self) -> impl Iterator<Item = &[u8]> {
-        self.words.iter()
+        self.parameters.iter()
     }
 
     pub(crate) fn key_count(&self) -> usize {
-        self.keys
+        self.parameters.key_count()
     }
 
     /// Returns the number of keys and arguments.
     pub(crate) fn count(&self) -> usize {
-        self.words.count
+        self.parameters.count()
     }
 
     /// Returns their total length, at most.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "for packing"))]
     pub(crate) fn bytes(&self) -> usize {
-        self.words.framed.len()
+        self.parameters.bytes()
     }
-}
-
-/// Reads a word; every word was written as text.
-fn text(word: &[u8]) -> &str {
-    std::str::from_utf8(word).unwrap_or_default()
 }
 
 #[cfg(test)]

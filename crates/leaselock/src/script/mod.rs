@@ -5,16 +5,20 @@ pub(crate) mod arg;
 pub(crate) mod call;
 pub(crate) mod damage;
 pub(crate) mod keys;
+pub(crate) mod keyspace;
 #[cfg(feature = "redis")]
 pub(crate) mod library;
 pub(crate) mod operation;
+pub(crate) mod parameters;
 pub(crate) mod quarantine_key;
+pub(crate) mod shortcut;
 pub(crate) mod source;
 
 pub(crate) use self::answer::{Answer, Malformed, Value};
 pub(crate) use self::arg::Arg;
 pub(crate) use self::call::Call;
 pub(crate) use self::operation::Operation;
+pub(crate) use self::parameters::Parameters;
 #[cfg(feature = "redis")]
 pub(crate) use self::source::Scripts;
 pub(crate) use self::source::{Script, script};

@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use super::shortcut::Shortcut;
+
 /// A script: one file under `lua/`, joined with the fragments it uses.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -14,6 +16,12 @@ pub(crate) struct Script {
     own: Option<Fragment>,
     /// True if it only reads: a folder runs it without its lock, a server as a function that does not write.
     pub(crate) reads_only: bool,
+    /// The plain cases without Lua, where the script has such.
+    #[cfg_attr(
+        not(feature = "embedded"),
+        expect(dead_code, reason = "servers run all in Lua")
+    )]
+    pub(crate) shortcut: Option<Shortcut>,
     /// The joined text, built on first use.
     source: OnceLock<String>,
     /// The SHA-1 by which a Redis server knows it, computed on first use.
@@ -32,6 +40,7 @@ impl Script {
             strict: false,
             own: None,
             reads_only: false,
+            shortcut: None,
             source: OnceLock::new(),
             sha1: OnceLock::new(),
         }
@@ -50,6 +59,12 @@ impl Script {
 
     pub(crate) const fn reads_only(mut self) -> Self {
         self.reads_only = true;
+        self
+    }
+
+    /// Adds the plain cases without Lua.
+    pub(crate) const fn shortcut(mut self, shortcut: Shortcut) -> Self {
+        self.shortcut = Some(shortcut);
         self
     }
 

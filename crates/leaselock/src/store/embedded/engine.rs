@@ -9,7 +9,6 @@ use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value as LuaVal
 use super::commands;
 use super::reply;
 use super::reply::{Failure, Reply, Words};
-use super::shortcut;
 use super::step::Step;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Answer, Call, Script};
@@ -49,7 +48,8 @@ struct Machine {
 
 /// Runs a call on a step. An error discards the step: unlike on Redis, nothing of a failed script remains.
 pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Answer, Step), StoreError> {
-    match shortcut::answer(call, &mut step) {
+    let shortcut = call.script.shortcut;
+    match shortcut.and_then(|shortcut| shortcut(call.parameters(), &mut step)) {
         Some(answer) => Ok((answer, step)),
         None => interpret(call, step),
     }

@@ -53,9 +53,38 @@ impl Entry {
 
     /// Returns the value, when it is a string; other types never hold a token.
     pub(super) fn text(&self) -> Option<&[u8]> {
-        match &self.content {
+        self.content.text()
+    }
+}
+
+impl Content {
+    pub(super) fn text(&self) -> Option<&[u8]> {
+        match self {
             Content::Text(text) => Some(text),
             Content::Hash(_) | Content::Sorted(_) => None,
+        }
+    }
+
+    pub(super) fn fields(&self) -> Option<&Fields> {
+        match self {
+            Content::Hash(fields) => Some(fields),
+            Content::Text(_) | Content::Sorted(_) => None,
+        }
+    }
+
+    pub(super) fn members(&self) -> Option<&Members> {
+        match self {
+            Content::Sorted(members) => Some(members),
+            Content::Text(_) | Content::Hash(_) => None,
+        }
+    }
+
+    /// Returns the type's name, as `TYPE` does.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Content::Text(_) => "string",
+            Content::Hash(_) => "hash",
+            Content::Sorted(_) => "zset",
         }
     }
 }

@@ -21,6 +21,10 @@ impl Reply {
         Reply::Int(i64::try_from(number).unwrap_or(i64::MAX))
     }
 
+    pub(super) fn flag(flag: bool) -> Self {
+        Reply::Int(i64::from(flag))
+    }
+
     pub(super) fn or_nil(bytes: Option<&[u8]>) -> Self {
         bytes.map_or(Reply::Nil, |bytes| Reply::Bytes(bytes.to_vec()))
     }

@@ -18,6 +18,7 @@ mod files;
 mod lua;
 mod neighbours;
 mod sessions;
+mod shortcuts;
 mod speed;
 mod waking;
 

@@ -1,24 +1,14 @@
-//! Numbers as the scripts write them.
+//! Numbers as the mutex's scripts write them.
 
 use crate::base::fence::Fence;
+use crate::script::shortcut::{plain, up_to};
 
-/// Lua counts in doubles, which do not distinguish numbers of more digits.
-const DIGITS_MAX: usize = 15;
 /// Digits of server time in microseconds, and so of a queue entry's order.
 const TIME_DIGITS: usize = 16;
 
-/// Parses a whole number above zero that means the same in Lua.
-pub(super) fn plain(text: &str) -> Option<u64> {
-    let digits = (1..=DIGITS_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-    text.parse().ok().filter(|number| digits && *number > 0)
-}
-
 /// Parses a number of up to 16 digits, if a double can hold it and the next one.
 pub(super) fn counted(text: &str) -> Option<u64> {
-    let digits = (1..=16).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-    text.parse()
-        .ok()
-        .filter(|number| digits && *number < 1 << 53)
+    up_to(TIME_DIGITS, text).filter(|number| *number < 1 << 53)
 }
 
 /// Parses a time in microseconds as stored in a member.

@@ -1,6 +1,7 @@
 //! A waiter's request, as its queue entry has it.
 
-use super::numbers::{counted, digits, plain, reserved};
+use super::numbers::{counted, digits, reserved};
+use crate::script::shortcut::plain;
 
 /// The offsets in a member: the token behind the queue order, and the request behind the time of the poll.
 pub(super) const TOKEN_AT: usize = 16;

@@ -1,0 +1,16 @@
+//! The most frequent scripts in Rust, for the most frequent states.
+//!
+//! These are: free with an empty queue, held, and a first waiter that is alive. A property test runs shortcut and
+//! script, and compares answers, states and messages.
+
+mod acquire;
+mod extend;
+mod fence;
+mod numbers;
+mod release;
+mod state;
+mod waiter;
+
+pub(super) use self::acquire::acquire;
+pub(super) use self::extend::extend;
+pub(super) use self::release::release;

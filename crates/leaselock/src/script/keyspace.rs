@@ -1,0 +1,54 @@
+//! What a script's shortcut may read and write: the commands of scripts, as methods.
+
+/// The keys of one call, and the listeners that it may reach.
+///
+/// `None` stands for a value of another type, on which the command would fail.
+pub(crate) trait Keyspace {
+    /// Returns the store's time; it stands still during a call.
+    fn now_us(&self) -> u64;
+
+    /// `EXISTS key`.
+    fn exists(&self, key: &str) -> bool;
+    /// `PTTL key`.
+    fn remaining_ms(&self, key: &str) -> i64;
+    /// `PEXPIRE key ttl_ms`; false when the key does not exist.
+    fn expire(&mut self, key: &str, ttl_ms: u64) -> bool;
+    /// `DEL key`; false when the key does not exist.
+    fn delete(&mut self, key: &str) -> bool;
+
+    /// `GET key`.
+    fn get(&self, key: &str) -> Option<Option<&[u8]>>;
+    /// `SET key value PX ttl_ms`.
+    fn set(&mut self, key: &str, value: &[u8], ttl_ms: u64);
+    /// `SET key value KEEPTTL`.
+    fn set_keep_ttl(&mut self, key: &str, value: &[u8]);
+
+    /// `HGET key field`.
+    fn hash_get(&self, key: &str, field: &[u8]) -> Option<Option<&[u8]>>;
+    /// `HLEN key`.
+    fn hash_len(&self, key: &str) -> Option<usize>;
+    /// `HSET key field value`; true when the field is new.
+    fn hash_set(&mut self, key: &str, field: &[u8], value: &[u8]) -> Option<bool>;
+    /// `HDEL key field`; false when the field does not exist.
+    fn hash_delete(&mut self, key: &str, field: &[u8]) -> Option<bool>;
+
+    /// `ZCARD key`.
+    fn sorted_len(&self, key: &str) -> Option<usize>;
+    /// `ZRANK key member`.
+    fn sorted_rank(&self, key: &str, member: &[u8]) -> Option<Option<usize>>;
+    /// `ZRANGE key 0 0`.
+    fn sorted_first(&self, key: &str) -> Option<Option<&[u8]>>;
+    /// `ZRANGE key -1 -1`.
+    fn sorted_last(&self, key: &str) -> Option<Option<&[u8]>>;
+    /// `ZREVRANGEBYSCORE key score score LIMIT 0 1`.
+    fn sorted_last_of(&self, key: &str, score: f64) -> Option<Option<&[u8]>>;
+    /// `ZADD key score member`; true when the member is new.
+    fn sorted_add(&mut self, key: &str, score: f64, member: &[u8]) -> Option<bool>;
+    /// `ZREM key member`; false when the member does not exist.
+    fn sorted_remove(&mut self, key: &str, member: &[u8]) -> Option<bool>;
+
+    /// `PUBSUB NUMSUB channel`: true if a listener is on the channel.
+    fn has_listener(&self, channel: &[u8]) -> bool;
+    /// `PUBLISH channel message` for a listener that is there; it leaves after the commit.
+    fn publish(&mut self, channel: &[u8], message: Vec<u8>);
+}

@@ -1,0 +1,203 @@
+//! The keys in one lock file, as commands and shortcuts read and write them.
+
+use super::image::{Content, Entry, Life};
+use super::packed::{Fields, Members};
+use super::step::Step;
+use crate::base::token;
+use crate::script::keyspace::Keyspace;
+
+/// A lease that only a job's session keeps alive has no known end; a second makes waiters poll again soon.
+const SESSION_HELD_MS: u64 = 1000;
+
+/// Returns the remaining time, rounded down, so that no client expects more.
+fn remaining_ms(entry: Option<&Entry>, now_us: u64) -> i64 {
+    let Some(entry) = entry else { return -2 };
+    let left = |ends_us: u64| ends_us.saturating_sub(now_us) / 1000;
+    let ms = match (entry.life, entry.ends_us) {
+        (Life::Session { until_us }, _) => until_us.map_or(SESSION_HELD_MS, |until_us| {
+            left(until_us).min(SESSION_HELD_MS)
+        }),
+        (_, Some(ends_us)) => left(ends_us),
+        (_, None) => return -1,
+    };
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
+impl Step {
+    fn typed<'a, T: ?Sized>(
+        &'a self,
+        key: &str,
+        content: fn(&'a Content) -> Option<&'a T>,
+    ) -> Option<Option<&'a T>> {
+        match self.image.find(key) {
+            None => Some(None),
+            Some(entry) => content(&entry.content).map(Some),
+        }
+    }
+
+    fn fields(&self, key: &str) -> Option<Option<&Fields>> {
+        self.typed(key, Content::fields)
+    }
+
+    /// Returns the members of a sorted set; a set without members does not exist.
+    pub(super) fn members(&self, key: &str) -> Option<Option<&Members>> {
+        self.typed(key, Content::members)
+    }
+
+    /// Returns the entry of a key, created without an expiry when it does not exist.
+    fn entry_or(&mut self, key: &str, empty: Content) -> &mut Entry {
+        let image = &mut self.image;
+        image.changed = true;
+        let known = image.entries.iter().position(|entry| entry.key == key);
+        let place = known.unwrap_or_else(|| {
+            image.entries.push(Entry {
+                key: key.to_owned(),
+                ends_us: None,
+                bound: false,
+                life: Life::Ttl,
+                content: empty,
+            });
+            image.entries.len() - 1
+        });
+        &mut image.entries[place]
+    }
+
+    /// Removes an item from the content of a key, and the key with its last item.
+    fn remove_item(
+        &mut self,
+        key: &str,
+        remove: impl FnOnce(&mut Content) -> Option<(bool, bool)>,
+    ) -> Option<bool> {
+        let Some(entry) = self.image.find_mut(key) else {
+            return Some(false);
+        };
+        let (removed, is_empty) = remove(&mut entry.content)?;
+        self.image.changed |= removed;
+        if is_empty {
+            self.image.remove(key);
+        }
+        Some(removed)
+    }
+
+    fn after_us(&self, ttl_ms: u64) -> u64 {
+        self.now_us.saturating_add(ttl_ms.saturating_mul(1000))
+    }
+}
+
+impl Keyspace for Step {
+    fn now_us(&self) -> u64 {
+        self.now_us
+    }
+
+    fn exists(&self, key: &str) -> bool {
+        self.image.find(key).is_some()
+    }
+
+    fn remaining_ms(&self, key: &str) -> i64 {
+        remaining_ms(self.image.find(key), self.now_us)
+    }
+
+    fn expire(&mut self, key: &str, ttl_ms: u64) -> bool {
+        let ends_us = self.after_us(ttl_ms);
+        let Some(entry) = self.image.find_mut(key) else {
+            return false;
+        };
+        entry.ends_us = Some(ends_us);
+        self.image.changed = true;
+        true
+    }
+
+    fn delete(&mut self, key: &str) -> bool {
+        self.image.remove(key)
+    }
+
+    fn get(&self, key: &str) -> Option<Option<&[u8]>> {
+        self.typed(key, Content::text)
+    }
+
+    fn set(&mut self, key: &str, value: &[u8], ttl_ms: u64) {
+        let session = |client| self.surroundings.has_session(client);
+        let (ends_us, bound) = (
+            Some(self.after_us(ttl_ms)),
+            token::client_of(value).is_some_and(session),
+        );
+        let entry = self.entry_or(key, Content::Text(Vec::new()));
+        (entry.ends_us, entry.bound, entry.life) = (ends_us, bound, Life::Ttl);
+        entry.content = Content::Text(value.to_vec());
+    }
+
+    fn set_keep_ttl(&mut self, key: &str, value: &[u8]) {
+        self.entry_or(key, Content::Text(Vec::new())).content = Content::Text(value.to_vec());
+    }
+
+    fn hash_get(&self, key: &str, field: &[u8]) -> Option<Option<&[u8]>> {
+        Some(self.fields(key)?.and_then(|fields| fields.get(field)))
+    }
+
+    fn hash_len(&self, key: &str) -> Option<usize> {
+        Some(self.fields(key)?.map_or(0, Fields::len))
+    }
+
+    fn hash_set(&mut self, key: &str, field: &[u8], value: &[u8]) -> Option<bool> {
+        match &mut self.entry_or(key, Content::Hash(Fields::default())).content {
+            Content::Hash(fields) => Some(fields.insert(field, value)),
+            Content::Text(_) | Content::Sorted(_) => None,
+        }
+    }
+
+    fn hash_delete(&mut self, key: &str, field: &[u8]) -> Option<bool> {
+        self.remove_item(key, |content| match content {
+            Content::Hash(fields) => Some((fields.remove(field), fields.is_empty())),
+            Content::Text(_) | Content::Sorted(_) => None,
+        })
+    }
+
+    fn sorted_len(&self, key: &str) -> Option<usize> {
+        Some(self.members(key)?.map_or(0, Members::len))
+    }
+
+    fn sorted_rank(&self, key: &str, member: &[u8]) -> Option<Option<usize>> {
+        Some(self.members(key)?.and_then(|all| all.rank(member)))
+    }
+
+    fn sorted_first(&self, key: &str) -> Option<Option<&[u8]>> {
+        let all = self.members(key)?.into_iter().flat_map(Members::iter);
+        Some(all.map(|member| member.name).next())
+    }
+
+    fn sorted_last(&self, key: &str) -> Option<Option<&[u8]>> {
+        let all = self.members(key)?.into_iter().flat_map(Members::iter);
+        Some(all.map(|member| member.name).last())
+    }
+
+    fn sorted_last_of(&self, key: &str, score: f64) -> Option<Option<&[u8]>> {
+        let all = self.members(key)?.into_iter().flat_map(Members::iter);
+        let of_it = all.filter(|member| member.score == score);
+        Some(of_it.map(|member| member.name).last())
+    }
+
+    fn sorted_add(&mut self, key: &str, score: f64, member: &[u8]) -> Option<bool> {
+        match &mut self
+            .entry_or(key, Content::Sorted(Members::default()))
+            .content
+        {
+            Content::Sorted(members) => Some(members.insert(score, member)),
+            Content::Text(_) | Content::Hash(_) => None,
+        }
+    }
+
+    fn sorted_remove(&mut self, key: &str, member: &[u8]) -> Option<bool> {
+        self.remove_item(key, |content| match content {
+            Content::Sorted(members) => Some((members.remove(member), members.is_empty())),
+            Content::Text(_) | Content::Hash(_) => None,
+        })
+    }
+
+    fn has_listener(&self, channel: &[u8]) -> bool {
+        self.surroundings.present(channel)
+    }
+
+    fn publish(&mut self, channel: &[u8], message: Vec<u8>) {
+        self.outbox.push((channel.to_vec(), message));
+    }
+}
