@@ -1,5 +1,6 @@
 //! Values that are independent of locks: clocks, names, tokens, times, errors.
 
+pub(crate) mod backoff;
 pub(crate) mod clock;
 pub(crate) mod clock_watch;
 pub(crate) mod error;

@@ -14,6 +14,7 @@ use super::batch::Batcher;
 use super::batch::kinds::Releases;
 use super::calls::{Cancel, Release};
 use super::calls_many::Item;
+use crate::base::backoff::Backoff;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
 use crate::base::fence::Fence;
@@ -24,7 +25,7 @@ use crate::engine::resource::Resource;
 use crate::quorum::executor::Executor;
 
 /// Pauses between tries while the store does not answer; the last one repeats.
-const PAUSES_MS: [u64; 5] = [0, 50, 200, 1000, 3000];
+const PAUSES_MS: &[u64] = &[0, 50, 200, 1000, 3000];
 /// A request that was cut off may be processed a moment after the first clean-up, which goes another way. Whoever
 /// closes the client waits for this look.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
@@ -283,14 +284,10 @@ impl CleanupClient {
     /// True once the store has confirmed that nothing is left.
     async fn pay(&self, owed: &PendingCleanup) -> bool {
         let give_up_at = owed.until.plus(PATIENCE_BEYOND);
-        for round in 0.. {
-            let pause = PAUSES_MS
-                .get(round)
-                .or(PAUSES_MS.last())
-                .copied()
-                .unwrap_or(0);
+        let mut backoff = Backoff::new(PAUSES_MS);
+        loop {
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_millis(pause)) => {}
+                () = tokio::time::sleep(backoff.next()) => {}
                 () = self.tally.hurry.notified() => {}
             }
             let Err(error) = self.try_once(owed).await else {
@@ -301,7 +298,6 @@ impl CleanupClient {
                 return false;
             }
         }
-        false
     }
 
     async fn try_once(&self, owed: &PendingCleanup) -> Result<(), StoreError> {

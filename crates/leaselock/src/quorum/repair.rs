@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::base::backoff::Backoff;
 use crate::base::clock::{Clock, Moment};
 use crate::script::Call;
 use crate::store::redis::RedisStore;
@@ -20,7 +21,7 @@ const CLOCK: Clock = Clock::boot();
 /// Repetitions after a reply, because it may have overtaken an earlier request.
 const LOOKS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 /// Pauses while the node does not reply; the last one repeats.
-const PAUSES_MS: [u64; 4] = [50, 200, 1000, 3000];
+const PAUSES_MS: &[u64] = &[50, 200, 1000, 3000];
 const TRY_WITHIN: Duration = Duration::from_secs(1);
 /// A stalled node may carry out old requests when it resumes, so retries do not end with the lease.
 const PATIENCE_BEYOND: Duration = Duration::from_secs(60);
@@ -117,23 +118,20 @@ impl Repair {
     }
 
     async fn run(self: Arc<Self>) {
-        let mut failures = 0_usize;
+        let mut backoff = Backoff::new(PAUSES_MS);
         while let Some(mut entry) = self.next() {
             CLOCK.sleep_until(entry.at).await;
             let outcome = self.store.run(&entry.call, TRY_WITHIN).await;
             let now = CLOCK.now();
             let pause = match outcome {
                 Ok(_) => {
-                    failures = 0;
+                    backoff.reset();
                     entry.answers += 1;
                     LOOKS.get(entry.answers - 1).copied()
                 }
                 Err(error) if error.may_pass() && now < entry.until => {
-                    let ms = PAUSES_MS.get(failures).or(PAUSES_MS.last());
-                    failures += 1;
-                    let pause = Duration::from_millis(ms.copied().unwrap_or(0));
                     // The other calls would fail in the same way.
-                    CLOCK.sleep(pause).await;
+                    CLOCK.sleep(backoff.next()).await;
                     Some(Duration::ZERO)
                 }
                 Err(_) => None,

@@ -12,10 +12,10 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use self::live::Live;
-use super::backoff::Backoff;
 use super::connection_events::ConnectionEvents;
 use super::endpoint::Endpoint;
 use super::push_mode::PushMode;
+use crate::base::backoff::Backoff;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
 

@@ -9,7 +9,6 @@
 //! connection manager keeps a stalled connection with its queue, and its TLS needs a provider for the whole process.
 
 mod answer;
-mod backoff;
 mod calls;
 mod channels;
 mod cluster;

@@ -3,10 +3,10 @@
 use redis::aio::MultiplexedConnection;
 use tokio::time::{Duration, sleep};
 
-use super::backoff::Backoff;
 use super::endpoint::Endpoint;
 use super::socket::SocketControl;
 use super::{error_map, heartbeat};
+use crate::base::backoff::Backoff;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 
@@ -52,7 +52,7 @@ impl Sessions {
             self.backoff.reset();
         }
         tokio::select! {
-            () = sleep(self.backoff.next()) => {}
+            () = sleep(self.backoff.next_jittered()) => {}
             () = endpoint.moved() => {}
         }
     }

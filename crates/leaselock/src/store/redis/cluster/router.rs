@@ -14,6 +14,7 @@ use redis::{Cmd, Value};
 use super::node_subscriber;
 use super::slots::{Node, Redirect, slot_of};
 use super::topology::Topology;
+use crate::base::backoff::Backoff;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::library::Library;
@@ -21,7 +22,7 @@ use crate::store::SharedSink;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::connection_events::ConnectionEvents;
 use crate::store::redis::endpoint::Endpoint;
-use crate::store::redis::{backoff, error_map};
+use crate::store::redis::error_map;
 use crate::store::subscriptions::Subscriptions;
 use crate::store::url::RedisUrl;
 
@@ -30,8 +31,8 @@ const CLOCK: Clock = Clock::boot();
 ///
 /// Connecting continues.
 const REACHED_AFTER: Duration = Duration::from_millis(300);
-/// Between two tries of one request; the first is immediate, and pauses double from the first to the second of these.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+/// Pauses between two tries of one request; the first is immediate.
+const PAUSES_MS: &[u64] = &[0, 2, 4, 8, 16, 32, 50];
 
 /// The least time for a try: with less its outcome could be unknown, and it would break a shared connection.
 const ANSWER: Duration = Duration::from_millis(100);
@@ -49,23 +50,6 @@ struct Connections {
     made_before: u64,
     /// The version of the table to which the connections belong.
     changes: u64,
-}
-
-/// How often a request was sent, and its next node.
-#[derive(Default)]
-struct Tries(u32);
-
-impl Tries {
-    /// Returns the pause before the next try.
-    fn pause(&mut self) -> Duration {
-        let (first, longest) = PAUSES;
-        let pause = match self.0 {
-            0 => Duration::ZERO,
-            tries => longest.min(first * (1 << (tries - 1).min(10))),
-        };
-        self.0 = self.0.saturating_add(1);
-        backoff::jittered(pause)
-    }
 }
 
 impl Cluster {
@@ -99,7 +83,7 @@ impl Cluster {
         let slot = key.map_or(0, slot_of);
         let left = until.saturating_since(CLOCK.now());
         let latest = until.minus(ANSWER.min(left / 4));
-        let (mut tries, mut sent_on) = (Tries::default(), None);
+        let (mut backoff, mut sent_on) = (Backoff::new(PAUSES_MS), None);
         loop {
             let asked = self.topology.asked();
             let node = match sent_on.take() {
@@ -128,7 +112,7 @@ impl Cluster {
                 Next::Again(outcome) => (outcome, until),
                 Next::Later(outcome) => (outcome, patience.min(until)),
             };
-            let pause = tries.pause();
+            let pause = backoff.next_jittered();
             let again = CLOCK.now().plus(pause);
             if again >= until.min(latest) {
                 return outcome;

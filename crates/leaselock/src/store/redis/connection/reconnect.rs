@@ -89,7 +89,7 @@ impl Connection {
             }
             Err(error) => {
                 tracing::debug!(server = %self.endpoint, %error, "not connected");
-                outage.retry_at = Some(CLOCK.now().plus(outage.backoff.next()));
+                outage.retry_at = Some(CLOCK.now().plus(outage.backoff.next_jittered()));
                 state.reason = Some(error.clone());
                 Err(error)
             }
