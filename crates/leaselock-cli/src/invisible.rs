@@ -1,17 +1,6 @@
-//! Invisible characters that must not reach a terminal. The library has the same list for texts that it reads from a
-//! store; this one is for other texts, such as the names of keys.
+//! Invisible characters that must not reach a terminal.
 
-/// Whether a character is invisible and changes the text around it: control characters, those that format text
-/// (Unicode's category Cf, and all in the block of the tags), and the two that separate lines. One can reverse a text or
-/// hide a part.
-pub(crate) fn is_invisible(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
-            | '\u{8e2}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}'
-            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
-}
+pub(crate) use leaselock::is_unseen as is_invisible;
 
 /// JSON with these characters written as `\\uXXXX`, which means the same. They occur only in strings.
 pub(crate) fn escaped(json: &str) -> String {

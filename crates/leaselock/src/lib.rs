@@ -102,6 +102,9 @@ pub use crate::base::error::{
 };
 pub use crate::base::fence::Fence;
 pub use crate::base::name::Name;
+/// The one table of such characters, which the `leaselock` command uses too. No part of the API.
+#[doc(hidden)]
+pub use crate::base::unseen::is_unseen;
 pub use crate::client::builder::ClientBuilder;
 #[cfg(feature = "redis")]
 pub use crate::client::quorum::{Quorum, QuorumBuilder};

@@ -4,7 +4,7 @@
 ///
 /// Control characters, those that format text (Unicode's category Cf, and the whole block of the tags), and the two
 /// line separators. One can reverse a text or hide a part.
-pub(crate) fn is_unseen(c: char) -> bool {
+pub fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
