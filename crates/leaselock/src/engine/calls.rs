@@ -191,7 +191,7 @@ mod tests {
                 range: 64,
             };
             let call = acquire.call();
-            let mut args = call.all_args().map(str::to_owned);
+            let mut args = call.parameters.args().map(str::to_owned);
             assert_eq!(args.next().as_deref(), Some(token.secret()));
             assert_eq!(args.next().as_deref(), Some("60000"));
             let wish = args.next();

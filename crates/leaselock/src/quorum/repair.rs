@@ -47,14 +47,14 @@ struct Due {
 
 impl Due {
     fn push(&mut self, entry: Entry) {
-        self.keys += entry.call.key_count();
+        self.keys += entry.call.parameters.key_count();
         self.calls.push(Reverse(entry));
     }
 
     /// Removes the entry that is due first.
     fn pop(&mut self) -> Option<Entry> {
         let Reverse(entry) = self.calls.pop()?;
-        self.keys -= entry.call.key_count();
+        self.keys -= entry.call.parameters.key_count();
         Some(entry)
     }
 }

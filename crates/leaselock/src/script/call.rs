@@ -10,7 +10,7 @@ use super::source::Script;
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) script: &'static Script,
-    parameters: Parameters,
+    pub(crate) parameters: Parameters,
     /// The script for the most important part, on the first key alone, when the keys are in several slots.
     pub(crate) alone: Option<&'static Script>,
 }
@@ -22,8 +22,8 @@ impl fmt::Debug for Call {
             f,
             "Call({} {:?}, {} args)",
             self.script.name,
-            self.all_keys().collect::<Vec<_>>(),
-            self.count() - self.key_count()
+            self.parameters.keys().collect::<Vec<_>>(),
+            self.parameters.args().count()
         )
     }
 }
@@ -46,10 +46,10 @@ impl Call {
     #[cfg(feature = "redis")]
     pub(crate) fn on_first_key(&self, script: &'static Script) -> Call {
         let mut call = Call::of(script);
-        self.all_keys().take(1).for_each(|key| {
+        self.parameters.keys().take(1).for_each(|key| {
             call.key(key);
         });
-        call.args(self.all_args());
+        call.args(self.parameters.args());
         call
     }
 
@@ -73,47 +73,6 @@ impl Call {
         self.parameters.push(arg);
         self
     }
-
-    #[cfg(feature = "embedded")]
-    pub(crate) fn parameters(&self) -> &Parameters {
-        &self.parameters
-    }
-
-    pub(crate) fn all_keys(&self) -> impl Iterator<Item = &str> + Clone {
-        self.parameters.keys()
-    }
-
-    #[cfg_attr(
-        not(any(test, feature = "embedded", feature = "redis")),
-        expect(dead_code, reason = "servers get all words")
-    )]
-    pub(crate) fn all_args(&self) -> impl Iterator<Item = &str> + Clone {
-        self.parameters.args()
-    }
-
-    /// Returns keys and arguments, as a server gets them.
-    #[cfg_attr(
-        not(any(test, feature = "redis")),
-        expect(dead_code, reason = "for packing")
-    )]
-    pub(crate) fn words(&self) -> impl Iterator<Item = &[u8]> {
-        self.parameters.iter()
-    }
-
-    pub(crate) fn key_count(&self) -> usize {
-        self.parameters.key_count()
-    }
-
-    /// Returns the number of keys and arguments.
-    pub(crate) fn count(&self) -> usize {
-        self.parameters.count()
-    }
-
-    /// Returns their total length, at most.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "for packing"))]
-    pub(crate) fn bytes(&self) -> usize {
-        self.parameters.bytes()
-    }
 }
 
 #[cfg(test)]
@@ -126,11 +85,16 @@ mod tests {
         let mut call = Call::of(&SCRIPT);
         call.key("one").key("");
         call.arg(0).arg(u64::MAX).arg(1_000).arg("ü");
-        assert_eq!(call.all_keys().collect::<Vec<_>>(), ["one", ""]);
-        let args: Vec<_> = call.all_args().collect();
+        let parameters = &call.parameters;
+        assert_eq!(parameters.keys().collect::<Vec<_>>(), ["one", ""]);
+        let args: Vec<_> = parameters.args().collect();
         assert_eq!(args, ["0", "18446744073709551615", "1000", "ü"]);
         assert_eq!(
-            (call.key_count(), call.count(), call.words().count()),
+            (
+                parameters.key_count(),
+                parameters.count(),
+                parameters.iter().count()
+            ),
             (2, 6, 6)
         );
     }

@@ -38,7 +38,8 @@ impl Parameters {
         self.keys += 1;
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> + Clone {
+    /// Iterates over keys and arguments, as a server gets them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let mut rest = self.framed.as_slice();
         std::iter::from_fn(move || {
             let (length, behind) = rest.split_first_chunk()?;
@@ -56,18 +57,18 @@ impl Parameters {
         self.iter().skip(self.keys).map(text)
     }
 
-    pub(super) fn key_count(&self) -> usize {
+    pub(crate) fn key_count(&self) -> usize {
         self.keys
     }
 
     /// Returns the number of keys and arguments.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 
     /// Returns their total length, at most.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "for packing"))]
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.framed.len()
     }
 }

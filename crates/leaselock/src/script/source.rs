@@ -17,10 +17,6 @@ pub(crate) struct Script {
     /// True if it only reads: a folder runs it without its lock, a server as a function that does not write.
     pub(crate) reads_only: bool,
     /// The plain cases without Lua, where the script has such.
-    #[cfg_attr(
-        not(feature = "embedded"),
-        expect(dead_code, reason = "servers run all in Lua")
-    )]
     pub(crate) shortcut: Option<Shortcut>,
     /// The joined text, built on first use.
     source: OnceLock<String>,

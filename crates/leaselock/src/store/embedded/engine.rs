@@ -49,7 +49,7 @@ struct Machine {
 /// Runs a call on a step. An error discards the step: unlike on Redis, nothing of a failed script remains.
 pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Answer, Step), StoreError> {
     let shortcut = call.script.shortcut;
-    match shortcut.and_then(|shortcut| shortcut(call.parameters(), &mut step)) {
+    match shortcut.and_then(|shortcut| shortcut(&call.parameters, &mut step)) {
         Some(answer) => Ok((answer, step)),
         None => interpret(call, step),
     }
@@ -57,7 +57,7 @@ pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Answer, Step), Sto
 
 /// Runs the call in Lua, even a script with a shortcut.
 pub(super) fn interpret(call: &Call, mut step: Step) -> Result<(Answer, Step), StoreError> {
-    step.keys = call.all_keys().map(str::to_owned).collect();
+    step.keys = call.parameters.keys().map(str::to_owned).collect();
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let mut machine = match idle {
         Some(machine) => machine,
@@ -139,8 +139,8 @@ impl Machine {
     }
 
     fn evaluate(&mut self, call: &Call) -> mlua::Result<LuaValue> {
-        let keys = self.lua.create_sequence_from(call.all_keys())?;
-        let args = self.lua.create_sequence_from(call.all_args())?;
+        let keys = self.lua.create_sequence_from(call.parameters.keys())?;
+        let args = self.lua.create_sequence_from(call.parameters.args())?;
         self.compile(call.script)?.call((keys, args))
     }
 

@@ -206,7 +206,7 @@ impl FolderStore {
             return;
         };
         let names = |arg: &str| arg.rsplit(' ').any(|word| word == ear.channel());
-        if call.all_args().any(names) {
+        if call.parameters.args().any(names) {
             ear.follow();
         }
     }

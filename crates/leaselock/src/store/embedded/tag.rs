@@ -5,7 +5,7 @@ use crate::script::{Call, keys};
 
 /// Returns the common slot tag of all keys of a call, which determines their file.
 pub(super) fn one_tag(call: &Call) -> Result<&str, StoreError> {
-    let mut tags = call.all_keys().map(keys::slot_tag);
+    let mut tags = call.parameters.keys().map(keys::slot_tag);
     match tags.next() {
         Some(tag) if tags.all(|other| other == tag) => Ok(tag),
         _ => {

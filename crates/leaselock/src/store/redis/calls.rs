@@ -23,10 +23,13 @@ pub(super) fn whole(library: Option<&Library>, call: &Call) -> Cmd {
 }
 
 fn command(verb: &str, script: &str, call: &Call) -> Cmd {
-    let room = verb.len() + script.len() + call.bytes() + 4;
-    let mut command = Cmd::with_capacity(call.count() + 3, room);
-    command.arg(verb).arg(script).arg(call.key_count());
-    for word in call.words() {
+    let room = verb.len() + script.len() + call.parameters.bytes() + 4;
+    let mut command = Cmd::with_capacity(call.parameters.count() + 3, room);
+    command
+        .arg(verb)
+        .arg(script)
+        .arg(call.parameters.key_count());
+    for word in call.parameters.iter() {
         command.arg(word);
     }
     command

@@ -112,7 +112,7 @@ impl Link {
     pub(super) fn explain_call(&self, call: &Call, line: &str) -> StoreError {
         match self.functions() {
             Some(library) if calls::is_absent(line) => {
-                let place = self.place_of(call.all_keys().next());
+                let place = self.place_of(call.parameters.keys().next());
                 calls::absent(library, line, &place)
             }
             _ => self.explain(line),

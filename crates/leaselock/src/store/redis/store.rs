@@ -57,7 +57,7 @@ impl RedisStore {
         within: Duration,
     ) -> Result<Answer, StoreError> {
         let whole = calls::whole(self.0.functions(), call);
-        let key = call.all_keys().next();
+        let key = call.parameters.keys().next();
         let answer = self.0.ask(&whole, key, CLOCK.now().plus(within)).await?;
         self.understood(call, answer)
     }

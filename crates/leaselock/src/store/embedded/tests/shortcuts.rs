@@ -174,7 +174,7 @@ fn request(op: &Op, image: &Image) -> Option<Call> {
 }
 
 fn answer(call: &Call, step: &mut Step) -> Option<Answer> {
-    call.script.shortcut.unwrap()(call.parameters(), step)
+    call.script.shortcut.unwrap()(&call.parameters, step)
 }
 
 fn step(image: &Image, now_us: u64) -> Step {

@@ -43,7 +43,7 @@ impl Cluster {
         until: Moment,
         patience: Moment,
     ) -> Result<Value, StoreError> {
-        let key = call.all_keys().next();
+        let key = call.parameters.keys().next();
         let library = self.functions();
         let short = calls::short(library, call);
         let answer = self.ask(&short, key, until, patience).await?;
