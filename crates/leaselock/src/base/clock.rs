@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::time::ClockId;
 use tokio::sync::watch;
 
 /// A point on the clock that counts suspended time, in nanoseconds.
@@ -34,20 +35,18 @@ impl Moment {
     /// Returns the moment this much later; the end of time when that is beyond it.
     #[must_use]
     pub fn plus(self, by: Duration) -> Moment {
-        Moment(
-            self.0
-                .saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)),
-        )
+        Moment(self.0.saturating_add(nanos(by)))
     }
 
     /// Returns the moment this much earlier; the start of time when that is before it.
     #[must_use]
     pub fn minus(self, by: Duration) -> Moment {
-        Moment(
-            self.0
-                .saturating_sub(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)),
-        )
+        Moment(self.0.saturating_sub(nanos(by)))
     }
+}
+
+fn nanos(of: Duration) -> u64 {
+    u64::try_from(of.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A client's source of time: the machine's own clock, or one that a test moves by hand.
@@ -121,31 +120,27 @@ impl Clock {
 }
 
 #[cfg(target_os = "linux")]
-fn boot_now() -> Moment {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
-    Moment(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
-}
-
+const BOOT: ClockId = ClockId::Boottime;
 /// Other systems are not tested. Their monotonic clock may stop while the machine sleeps.
 #[cfg(not(target_os = "linux"))]
+const BOOT: ClockId = ClockId::Monotonic;
+
 fn boot_now() -> Moment {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Moment(read_nanos(BOOT))
+}
+
+fn read_nanos(clock: ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
-    Moment(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
 }
 
 /// Returns wall time in microseconds since 1970.
 ///
 /// For display and for the embedded store's anchor, never for a deadline.
 pub(crate) fn wall_us() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds
-        .saturating_mul(1_000_000)
-        .saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0) / 1000)
+    read_nanos(ClockId::Realtime) / 1000
 }
 
 /// A timer of the client's own thread, on time even after a suspend (a timerfd on the same clock).

@@ -4,10 +4,11 @@
 //! cannot prevent a step, but detects it. Each reply carries server time; with the moments of request and reply it
 //! bounds the offset between both clocks.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use super::clock::Moment;
+use super::sync::hold;
 
 /// Clocks may drift by this share of the time between two replies before the drift counts as a jump.
 const DRIFT_SHARE: i128 = 100;
@@ -53,7 +54,7 @@ impl ClockWatch {
             high_us: server - micros(sent) + 1,
             at_us: micros(received),
         };
-        let mut known = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = hold(&self.bounds);
         let old = known.replace(new);
         let Some(old) = old else { return false };
         let slack = SLACK_US + (new.at_us - old.at_us).abs() / DRIFT_SHARE;

@@ -25,11 +25,10 @@ impl Name {
     /// [`InvalidInput`] says which rule was broken and what would be right. Nothing was sent.
     pub fn new(name: impl Into<String>) -> Result<Self, InvalidInput> {
         let name = name.into();
-        match fault(&name) {
-            None if !name.is_empty() => Ok(Name(name.into())),
-            None => Err(InvalidInput::new("a name has at least one byte".to_owned())),
-            Some(fault) => Err(InvalidInput::new(format!("name {}: {fault}", shown(&name)))),
+        if name.is_empty() {
+            return Err(InvalidInput::new("a name has at least one byte".to_owned()));
         }
+        check("name", "", &name).map(|()| Name(name.into()))
     }
 
     /// Creates a name without checks, for an error that comes before them.
@@ -57,24 +56,19 @@ impl fmt::Display for Name {
 
 /// Checks a prefix, which may be empty and follows the rules of names.
 pub(crate) fn check_prefix(prefix: &str) -> Result<(), InvalidInput> {
-    match fault(prefix) {
-        None => Ok(()),
-        Some(fault) => Err(InvalidInput::new(format!(
-            "prefix {}: {fault}",
-            shown(prefix)
-        ))),
-    }
+    check("prefix", "", prefix)
 }
 
 /// Checks prefix and name together, since they become one key.
 pub(crate) fn check_key(key: &str) -> Result<(), InvalidInput> {
-    match fault(key) {
-        None => Ok(()),
-        Some(fault) => Err(InvalidInput::new(format!(
-            "key {} (prefix and name): {fault}",
-            shown(key)
-        ))),
-    }
+    check("key", " (prefix and name)", key)
+}
+
+fn check(what: &str, note: &str, text: &str) -> Result<(), InvalidInput> {
+    fault(text).map_or(Ok(()), |fault| {
+        let text = shown(text);
+        Err(InvalidInput::new(format!("{what} {text}{note}: {fault}")))
+    })
 }
 
 fn fault(text: &str) -> Option<String> {

@@ -9,12 +9,16 @@ pub(crate) const SLOTS: u16 = 16384;
 ///
 /// It depends on the text between the first `{` and the next `}`, if there is any, otherwise on the whole key.
 pub(crate) fn of(key: &str) -> u16 {
+    crc16(tag(key).as_bytes()) % SLOTS
+}
+
+/// Returns what the keys of one slot have in common: the part in braces, or the whole key.
+pub(crate) fn tag(key: &str) -> &str {
     let tag = key
         .split_once('{')
         .and_then(|(_, rest)| rest.split_once('}'))
         .map(|(tag, _)| tag);
-    let hashed = tag.filter(|tag| !tag.is_empty()).unwrap_or(key);
-    crc16(hashed.as_bytes()) % SLOTS
+    tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
 /// Computes CRC-16/XMODEM, which the cluster specification names: polynomial 0x1021, from 0.

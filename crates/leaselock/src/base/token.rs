@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::hash::Hasher;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use sha2::{Digest, Sha256};
+
+use super::hex::hex;
+use super::sync::hold;
 
 const RANDOM_BYTES: usize = 16;
 const CLIENT_BYTES: usize = 6;
@@ -120,7 +123,7 @@ impl Stock {
         client: &ClientId,
         fencing: bool,
     ) -> Result<Token, getrandom::Error> {
-        let mut stock = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stock = hold(&self.0);
         if stock.left == 0 {
             getrandom::fill(&mut stock.bytes)?;
             stock.left = STOCK;
@@ -161,11 +164,7 @@ pub(crate) fn client_of(value: &[u8]) -> Option<&str> {
 
 /// Returns eight hex digits of SHA-256.
 pub(crate) fn digest(secret: &[u8]) -> String {
-    Sha256::digest(secret)
-        .iter()
-        .take(4)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex(&Sha256::digest(secret)[..4])
 }
 
 fn random<const N: usize>() -> Result<[u8; N], getrandom::Error> {

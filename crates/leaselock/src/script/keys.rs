@@ -12,6 +12,7 @@ use super::quarantine_key::QuarantineKey;
 use crate::base::error::InvalidInput;
 use crate::base::name;
 use crate::base::name::Name;
+use crate::base::slots;
 use crate::base::token::ClientId;
 
 /// The keys of one lock.
@@ -156,7 +157,7 @@ pub(crate) fn wake_channel_along(prefix: &str, client: &ClientId) -> String {
 /// name tells the scripts that it is a sharded one.
 pub(crate) fn wake_channel_at(channel: &str, lock: &str, sharded: bool) -> String {
     let end = if sharded { SHARDED } else { "" };
-    format!("{channel}:{{{}}}{end}", slot_tag(lock))
+    format!("{channel}:{{{}}}{end}", slots::tag(lock))
 }
 
 /// Follows the braces of a channel's tag, and so ends no other channel's name.
@@ -173,15 +174,6 @@ pub(crate) fn is_sharded(channel: &str) -> bool {
 pub(crate) fn outlives_reboot(key: &str) -> bool {
     key.rsplit_once(':')
         .is_some_and(|(base, last)| last == FENCE && base.contains(":ll"))
-}
-
-/// Returns what keys of one call have in common: the part in braces, or the whole key.
-pub(crate) fn slot_tag(key: &str) -> &str {
-    let tag = key
-        .split_once('{')
-        .and_then(|(_, rest)| rest.split_once('}'))
-        .map(|(tag, _)| tag);
-    tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
 #[cfg(test)]
@@ -232,7 +224,7 @@ mod tests {
                 keys.fence().to_string(),
                 keys.note().to_string(),
             ] {
-                assert_eq!(slot_tag(&key), "foo".trim_start_matches(' '), "{key}");
+                assert_eq!(slots::tag(&key), "foo".trim_start_matches(' '), "{key}");
             }
         }
     }

@@ -5,9 +5,8 @@
 
 use std::collections::HashMap;
 
-use sha2::{Digest, Sha256};
-
 use super::source::Script;
+use crate::base::token;
 
 /// The library of this version.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,13 +32,7 @@ impl Library {
     pub(crate) fn of(scripts: &[&'static Script]) -> Self {
         // The digest is that of the functions without a digest in their names.
         let bare = joined("leaselock", scripts);
-        let digest = Sha256::digest(bare.as_bytes());
-        let digest: String = digest
-            .iter()
-            .take(4)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        let name = format!("leaselock_{digest}");
+        let name = format!("leaselock_{}", token::digest(bare.as_bytes()));
         let names = scripts
             .iter()
             .map(|script| (script.name, name_in(&name, script.name)));

@@ -20,10 +20,17 @@ pub(super) fn run(step: &mut Step, words: &[&[u8]]) -> Result<Reply, Failure> {
             Ok(receivers(step, channels))
         }
         (b"PUBLISH" | b"SPUBLISH", [channel, message]) => publish(step, channel, message),
-        (b"MGET", keys @ [_, ..]) => Ok(Reply::Array(each(step, keys, value_or_nil)?)),
-        (b"EXISTS", keys @ [_, ..]) => count(step, keys, is_there),
-        (b"DEL", keys @ [_, _, ..]) => {
-            count(step, keys, |step, key| run(step, &[b"DEL".as_slice(), key]))
+        (b"MGET", [_, ..]) => {
+            let values = declared_all(step, args)?.map(|key| step.get(key).flatten());
+            Ok(Reply::Array(values.map(Reply::or_nil).collect()))
+        }
+        (b"EXISTS", [_, ..]) => {
+            let keys = declared_all(step, args)?;
+            Ok(Reply::count(keys.filter(|key| step.exists(key)).count()))
+        }
+        (b"DEL", [_, ..]) if !step.reads_only => {
+            let keys = declared_all(step, args)?;
+            Ok(Reply::count(keys.filter(|key| step.delete(key)).count()))
         }
         (command, [key, rest @ ..]) => on_key(step, command, key, rest),
         _ => Err(unknown(name, args)),
@@ -43,43 +50,19 @@ fn unknown(name: &[u8], args: &[&[u8]]) -> Failure {
     ))
 }
 
-/// Runs a command of several keys on each of them.
-fn each(
-    step: &mut Step,
-    keys: &[&[u8]],
-    one: impl Fn(&mut Step, &[u8]) -> Result<Reply, Failure>,
-) -> Result<Vec<Reply>, Failure> {
-    keys.iter().map(|key| one(step, key)).collect()
-}
-
-/// Counts the keys that answer 1.
-fn count(
-    step: &mut Step,
-    keys: &[&[u8]],
-    one: impl Fn(&mut Step, &[u8]) -> Result<Reply, Failure>,
-) -> Result<Reply, Failure> {
-    let answers = each(step, keys, one)?;
-    let ones = answers
-        .iter()
-        .filter(|answer| matches!(answer, Reply::Int(1)));
-    Ok(Reply::count(ones.count()))
-}
-
-fn is_there(step: &mut Step, key: &[u8]) -> Result<Reply, Failure> {
-    Ok(Reply::flag(step.exists(declared(step, key)?)))
-}
-
-/// Returns as `GET` does, except that a value of another type counts as nil.
-fn value_or_nil(step: &mut Step, key: &[u8]) -> Result<Reply, Failure> {
-    let key = declared(step, key)?;
-    Ok(Reply::or_nil(step.get(key).flatten()))
-}
-
 fn declared<'a>(step: &Step, key: &'a [u8]) -> Result<&'a str, Failure> {
     let key = std::str::from_utf8(key)
         .ok()
         .filter(|key| step.keys.iter().any(|declared| declared == key));
     key.ok_or_else(|| Failure::internal("ERR a script touched a key that is not among its KEYS"))
+}
+
+fn declared_all<'a>(
+    step: &Step,
+    keys: &[&'a [u8]],
+) -> Result<impl Iterator<Item = &'a str> + use<'a>, Failure> {
+    let keys: Result<Vec<_>, _> = keys.iter().map(|key| declared(step, key)).collect();
+    Ok(keys?.into_iter())
 }
 
 fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[&[u8]]) -> Result<Reply, Failure> {
@@ -126,7 +109,6 @@ fn on_key(step: &mut Step, command: &[u8], key: &[u8], args: &[&[u8]]) -> Result
             step.set_keep_ttl(key, value);
             Ok(before)
         }
-        (b"DEL", []) => Ok(Reply::flag(step.delete(key))),
         (b"PEXPIRE", [ttl_ms]) => expire(step, key, ttl_ms),
         (b"HSET", [field, value]) => Ok(Reply::flag(typed(step.hash_set(key, field, value))?)),
         (b"HSETNX", [field, value]) => {

@@ -8,7 +8,7 @@ use std::io::ErrorKind as IoKind;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::fs::{AtFlags, FileType, Mode, Stat, statat, unlinkat};
 use rustix::io::Errno;
@@ -16,7 +16,8 @@ use sha2::{Digest, Sha256};
 
 #[cfg(target_os = "linux")]
 use super::opening;
-use super::time::hex;
+use crate::base::hex::hex;
+use crate::base::sync::hold;
 
 /// The longest message; a longer one is cut, and then not understood.
 pub(super) const LONGEST: usize = 1024;
@@ -142,16 +143,10 @@ impl Datagrams {
         Ok(Datagrams { folder, sender })
     }
 
-    fn sender(&self) -> MutexGuard<'_, Sender> {
-        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// True if a listener is alive, or if that is unknown: a waiter taken for absent would be skipped for ever.
     pub(super) fn present(&self, channel: &[u8]) -> bool {
-        !self
-            .sender()
-            .connect(&self.folder, channel)
-            .is_err_and(|error| is_absence(&error))
+        let connected = hold(&self.sender).connect(&self.folder, channel);
+        !connected.is_err_and(|error| is_absence(&error))
     }
 
     fn is_alive(&self, name: &str) -> bool {
@@ -163,7 +158,7 @@ impl Datagrams {
     }
 
     pub(super) fn send(&self, channel: &[u8], message: &[u8]) {
-        if let Err(error) = self.sender().send(&self.folder, channel, message) {
+        if let Err(error) = hold(&self.sender).send(&self.folder, channel, message) {
             // The receiver sees the change at its next poll.
             tracing::debug!(%error, "a wake-up was not delivered");
         }

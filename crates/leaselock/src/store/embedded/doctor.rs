@@ -11,6 +11,7 @@ use super::names::Names;
 use super::on_disk::FolderStore;
 use super::time;
 use crate::base::error::{ErrorKind, StoreError};
+use crate::base::hex::hex;
 use crate::store::report::{Finding, Guarantee, Verdict};
 
 /// Free space below which a warning is due. A lock file takes 4 KiB.
@@ -171,7 +172,7 @@ fn space(folder: &Folder) -> rustix::io::Result<Finding> {
 }
 
 fn boot(anchor_us: u64, boot_us: u64) -> Finding {
-    let boot = time::hex(&time::boot_id());
+    let boot = hex(&time::boot_id());
     let (wall_us, store_us) = (
         crate::base::clock::wall_us(),
         anchor_us.saturating_add(boot_us),

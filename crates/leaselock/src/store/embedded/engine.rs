@@ -1,7 +1,7 @@
 //! The script engine: a few Lua machines, each with nothing but arithmetic, text, tables and `redis`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value as LuaValue};
@@ -11,6 +11,7 @@ use super::reply;
 use super::reply::{Failure, Reply, Words};
 use super::step::Step;
 use crate::base::error::{ErrorKind, StoreError};
+use crate::base::sync::hold;
 use crate::script::{Answer, Call, Script};
 
 /// The globals for scripts besides `redis`. Any other differs between Redis versions, or reaches outside.
@@ -58,13 +59,13 @@ pub(super) fn execute(call: &Call, mut step: Step) -> Result<(Answer, Step), Sto
 /// Runs the call in Lua, even a script with a shortcut.
 pub(super) fn interpret(call: &Call, mut step: Step) -> Result<(Answer, Step), StoreError> {
     step.keys = call.parameters.keys().map(str::to_owned).collect();
-    let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let idle = hold(&IDLE).pop();
     let mut machine = match idle {
         Some(machine) => machine,
         None => Machine::new().map_err(|error| broken(&error))?,
     };
     let outcome = machine.run(call, step);
-    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut idle = hold(&IDLE);
     if idle.len() < KEPT {
         idle.push(machine);
     }
@@ -114,9 +115,9 @@ impl Machine {
     }
 
     fn run(&mut self, call: &Call, step: Step) -> Result<(Answer, Step), StoreError> {
-        self.running().step = Some(step);
+        hold(&self.running).step = Some(step);
         let outcome = self.evaluate(call);
-        let mut running = self.running();
+        let mut running = hold(&self.running);
         let (step, raised) = (running.step.take(), running.failure.take());
         drop(running);
         let refuse = |failure: Failure| match failure.kind {
@@ -132,10 +133,6 @@ impl Machine {
             Answer::from_value(value).map_err(|_| refuse(Failure::internal("no tagged answer")))?;
         let step = step.ok_or_else(|| refuse(Failure::internal("it lost its place")))?;
         Ok((answer, step))
-    }
-
-    fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn evaluate(&mut self, call: &Call) -> mlua::Result<LuaValue> {
@@ -186,7 +183,7 @@ fn caller(lua: &Lua, running: &Slot, raises: bool) -> mlua::Result<Function> {
     let fine = lua.create_table()?;
     fine.raw_set("ok", "OK")?;
     lua.create_function(move |lua, words: MultiValue| {
-        let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = hold(&running);
         match command(&mut running, &words) {
             Ok(Reply::Status("OK")) => Ok(LuaValue::Table(fine.clone())),
             Ok(answer) => reply::to_lua(lua, answer),

@@ -3,32 +3,49 @@
 //! A lock file needs `flock` that excludes, and all its users need the same clock. File systems that several machines
 //! share guarantee neither.
 
-/// Names a file system that cannot carry locks, by the type number of `statfs`; `None` when it can.
-#[cfg(target_os = "linux")]
+/// File systems that cannot carry locks, by the type number of `statfs`.
+const UNFIT: &[(u64, &str)] = &[
+    (0x6969, "NFS"),
+    (0xff53_4d42, "CIFS"),
+    (0x517b, "SMB"),
+    (0xfe53_4d42, "SMB"),
+    (0x6573_5546, "FUSE or virtiofs"),
+    (0x0102_1997, "9p"),
+    (0x5346_414f, "AFS"),
+    (0x6b41_4653, "AFS"),
+    (0x00c3_6400, "Ceph"),
+    (0x7375_7245, "Coda"),
+    (0x564c, "NCP"),
+    (0x786f_4256, "a VirtualBox shared folder"),
+    (0xbacb_acbc, "a VMware shared folder"),
+    (0x0116_1970, "GFS2"),
+    (0x7461_636f, "OCFS2"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x4750_4653, "GPFS"),
+];
+/// The usual ones that can.
+const FIT: &[(u64, &str)] = &[
+    (0xef53, "ext4"),
+    (0x5846_5342, "xfs"),
+    (0x9123_683e, "btrfs"),
+    (0x2fc1_2fc1, "zfs"),
+    (0x0102_1994, "tmpfs"),
+    (0x794c_7630, "overlayfs"),
+    (0xf2f5_2010, "f2fs"),
+];
+
+/// Finds a name. The number is 32 bits wide and comes with its sign on some machines.
+fn find(table: &[(u64, &'static str)], kind: u64) -> Option<&'static str> {
+    let found = table.iter().find(|(known, _)| *known == kind & 0xffff_ffff);
+    found.map(|(_, name)| *name)
+}
+
+/// Names a file system that cannot carry locks; `None` when it can.
 pub(super) fn unfit(kind: u64) -> Option<&'static str> {
-    // The number is 32 bits wide and comes with its sign on some machines.
-    match kind & 0xffff_ffff {
-        0x6969 => Some("NFS"),
-        0xff53_4d42 => Some("CIFS"),
-        0x517b | 0xfe53_4d42 => Some("SMB"),
-        0x6573_5546 => Some("FUSE or virtiofs"),
-        0x0102_1997 => Some("9p"),
-        0x5346_414f | 0x6b41_4653 => Some("AFS"),
-        0x00c3_6400 => Some("Ceph"),
-        0x7375_7245 => Some("Coda"),
-        0x564c => Some("NCP"),
-        0x786f_4256 => Some("a VirtualBox shared folder"),
-        0xbacb_acbc => Some("a VMware shared folder"),
-        0x0116_1970 => Some("GFS2"),
-        0x7461_636f => Some("OCFS2"),
-        0x0bd0_0bd0 => Some("Lustre"),
-        0x4750_4653 => Some("GPFS"),
-        _ => None,
-    }
+    find(UNFIT, kind)
 }
 
 /// Returns the type number, which is of a signed type on most machines.
-#[cfg(target_os = "linux")]
 #[expect(
     clippy::cast_sign_loss,
     reason = "a bit pattern, of which the lower half counts"
@@ -38,19 +55,10 @@ pub(super) fn kind(found: &rustix::fs::StatFs) -> u64 {
     found.f_type as u64
 }
 
-/// Returns the usual name of a fit file system, for display.
-#[cfg(target_os = "linux")]
+/// Returns the name of a file system, for display.
 pub(super) fn name(kind: u64) -> String {
-    match kind & 0xffff_ffff {
-        0xef53 => "ext4".to_owned(),
-        0x5846_5342 => "xfs".to_owned(),
-        0x9123_683e => "btrfs".to_owned(),
-        0x2fc1_2fc1 => "zfs".to_owned(),
-        0x0102_1994 => "tmpfs".to_owned(),
-        0x794c_7630 => "overlayfs".to_owned(),
-        0xf2f5_2010 => "f2fs".to_owned(),
-        other => unfit(other).map_or_else(|| format!("type {other:#x}"), str::to_owned),
-    }
+    let known = find(FIT, kind).or(unfit(kind));
+    known.map_or_else(|| format!("type {:#x}", kind & 0xffff_ffff), str::to_owned)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::fs::{Mode, OFlags, RawMode, Stat, fchmod, fstat, mkdirat};
 use rustix::io::Errno;
@@ -17,11 +17,11 @@ use super::open_files::OpenFiles;
 use super::opening;
 use super::session::{Left, Living, Session};
 use super::step::Surroundings;
-use super::time;
 use super::time_anchor;
 use super::time_anchor::TimeAnchor;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
+use crate::base::sync::hold;
 
 /// The path of a folder and the client that uses it.
 #[derive(Debug, Clone)]
@@ -92,13 +92,13 @@ impl Folder {
 
     /// Returns the store's anchor, or `Gone` when the path leads to another folder now.
     pub(super) fn anchor_us(&self) -> Result<u64, FileError> {
-        let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut anchor = hold(&self.anchor);
         anchor.check(&self.root)
     }
 
     /// Returns the anchor that this process uses, whatever became of the folder.
     pub(super) fn fixed_anchor_us(&self) -> u64 {
-        let anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
+        let anchor = hold(&self.anchor);
         anchor.us()
     }
 
@@ -322,11 +322,6 @@ pub(super) fn default_folder() -> Result<PathBuf, StoreError> {
 /// Converts a moment of the machine's clock into the store's time.
 pub(super) fn in_store_us(moment: Moment, anchor_us: u64) -> u64 {
     (moment.as_nanos() / 1000).saturating_add(anchor_us)
-}
-
-/// Returns the boot of this process.
-pub(super) fn this_boot() -> time::BootId {
-    time::boot_id()
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Listings of a folder in progress.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use super::folder::Folder;
 use super::io_error::{FileError, system};
 use super::names::Names;
+use crate::base::sync::hold;
 
 /// Listings kept at once. An older one that continues starts again.
 const KEPT: usize = 16;
@@ -21,13 +22,9 @@ struct UnderWay {
 }
 
 impl Listings {
-    fn under_way(&self) -> MutexGuard<'_, UnderWay> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a listing out, so that no other call has it until it is put back.
     pub(super) fn take(&self, number: u32, folder: &Folder) -> Result<Names, FileError> {
-        if let Some(names) = self.under_way().kept.remove(&number) {
+        if let Some(names) = hold(&self.0).kept.remove(&number) {
             return Ok(names);
         }
         let path = || folder.settings.path.join("locks");
@@ -36,7 +33,7 @@ impl Listings {
 
     /// Puts a listing back and returns its number.
     pub(super) fn put_back(&self, names: Names) -> u32 {
-        let mut under_way = self.under_way();
+        let mut under_way = hold(&self.0);
         under_way.last = under_way.last.wrapping_add(1).max(1);
         let number = under_way.last;
         under_way.kept.insert(number, names);

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::file_format;
 use super::file_format::{Found, Record};
-use super::folder::{Folder, in_store_us, this_boot};
+use super::folder::{Folder, in_store_us};
 use super::image;
 use super::image::{Image, Life};
 use super::io_error::{FileError, corrupt, system};
@@ -20,7 +20,8 @@ use super::opening;
 use super::opening::Unopened;
 use super::peek::peek;
 use super::session::Left;
-use super::time::hex;
+use super::time::boot_id;
+use crate::base::hex::hex;
 use crate::base::{clock, token};
 use crate::script::keys;
 
@@ -211,7 +212,7 @@ impl Held<'_> {
                 doubtful: true,
                 ref record,
                 ..
-            } if record.boot == this_boot() || !self.is_of_an_earlier_boot(anchor_us) => {
+            } if record.boot == boot_id() || !self.is_of_an_earlier_boot(anchor_us) => {
                 "one of its two copies, perhaps the newer one"
             }
             Found::Current {
@@ -277,7 +278,7 @@ fn record(folder: &Folder, image: &Image, anchor_us: u64) -> Record {
     let payload = image::encode(image, anchor_us);
     Record {
         sequence: 0,
-        boot: this_boot(),
+        boot: boot_id(),
         anchor_us,
         boot_us: folder.boot_us(),
         payload,
@@ -297,7 +298,7 @@ fn understand(
     anchor_us: u64,
     now_us: u64,
 ) -> Result<Image, FileError> {
-    let same_boot = record.boot == this_boot();
+    let same_boot = record.boot == boot_id();
     // In another boot the machine's clock started anew, so expiry times count in the store's time of then.
     let image = image::decode(
         &record.payload,

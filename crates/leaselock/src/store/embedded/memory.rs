@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::mpsc;
 
@@ -13,6 +13,7 @@ use super::tag::one_tag;
 use crate::base::clock;
 use crate::base::clock::Clock;
 use crate::base::error::StoreError;
+use crate::base::sync::hold;
 use crate::script::{Answer, Call};
 use crate::store::{Event, Sink};
 
@@ -45,10 +46,6 @@ struct Images {
 struct Mailbox {
     sender: mpsc::Sender<Vec<u8>>,
     overflowed: AtomicBool,
-}
-
-fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl MemoryStore {
@@ -100,14 +97,7 @@ impl MemoryStore {
         let mut image = images.by_tag.get(tag).cloned().unwrap_or_default();
         image.settle(now_us);
         image.changed = false;
-        let step = Step {
-            image,
-            now_us,
-            keys: Vec::new(),
-            reads_only: call.script.reads_only,
-            surroundings: Arc::clone(&self.shared) as Arc<dyn Surroundings>,
-            outbox: Vec::new(),
-        };
+        let step = Step::new(call, image, now_us, &self.shared);
         let (answer, step) = engine::execute(call, step)?;
         if step.image.entries.is_empty() {
             images.by_tag.remove(tag);

@@ -1,7 +1,7 @@
 //! The store in a folder: opens it when needed, takes turns with other processes, and commits the scripts' writes.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::datagram::Listener;
@@ -15,11 +15,12 @@ use super::lockfile;
 use super::receiver::Receiver;
 use super::session::Session;
 use super::session_watch::SessionWatch;
-use super::step::{Step, Surroundings};
+use super::step::Step;
 use super::tag::one_tag;
 use super::try_queue::TryQueues;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
+use crate::base::sync::hold;
 use crate::script::{Answer, Call};
 use crate::store::{Event, Sink};
 
@@ -57,13 +58,9 @@ impl FolderStore {
         }
     }
 
-    fn opened(&self) -> MutexGuard<'_, Opened> {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the open folder. A caller that finds it gone calls `forget`, and it is opened again.
     pub(super) fn folder(&self) -> Result<Arc<Folder>, FileError> {
-        let mut opened = self.opened();
+        let mut opened = hold(&self.opened);
         if let Some(folder) = &opened.folder {
             return Ok(Arc::clone(folder));
         }
@@ -78,11 +75,11 @@ impl FolderStore {
     }
 
     pub(super) fn epoch(&self) -> u64 {
-        self.opened().times
+        hold(&self.opened).times
     }
 
     fn forget(&self, gone: &Arc<Folder>) {
-        let mut opened = self.opened();
+        let mut opened = hold(&self.opened);
         if opened
             .folder
             .as_ref()
@@ -176,12 +173,12 @@ impl FolderStore {
         struct Open<'a>(&'a FolderStore, Arc<Receiver>);
         impl Drop for Open<'_> {
             fn drop(&mut self) {
-                *self.0.ear() = None;
+                *hold(&self.0.ear) = None;
                 self.1.close();
             }
         }
         let open = Open(self, ear);
-        *self.ear() = Some(Arc::clone(&open.1));
+        *hold(&self.ear) = Some(Arc::clone(&open.1));
         sink(Event::Ready);
         let endings = self
             .folder()
@@ -196,13 +193,9 @@ impl FolderStore {
         }
     }
 
-    fn ear(&self) -> MutexGuard<'_, Option<Arc<Receiver>>> {
-        self.ear.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Moves the receiver to a task that waits: its call names the channel as one word of an argument.
     fn lend_ear(&self, call: &Call) {
-        let Some(ear) = self.ear().clone() else {
+        let Some(ear) = hold(&self.ear).clone() else {
             return;
         };
         let names = |arg: &str| arg.rsplit(' ').any(|word| word == ear.channel());
@@ -241,14 +234,14 @@ impl FolderStore {
     }
 
     pub(super) fn session_descriptor(&self) -> Option<OwnedFd> {
-        self.opened()
+        hold(&self.opened)
             .session
             .as_ref()
             .and_then(|session| session.descriptor())
     }
 
     pub(super) fn limit_session(&self, until: Moment) {
-        let mut opened = self.opened();
+        let mut opened = hold(&self.opened);
         if opened.limit.is_some_and(|limit| limit >= until) {
             return; // another lease of this client may be held longer
         }
@@ -309,7 +302,7 @@ fn attempt(folder: &Arc<Folder>, name: &str, call: &Call) -> Result<Answer, File
                 None => Image::default(),
             },
         };
-        return Ok(engine::execute(call, step(folder, call, image, now_us))?.0);
+        return Ok(engine::execute(call, Step::new(call, image, now_us, folder))?.0);
     }
     let Some(held) = lockfile::lock(folder, name, true)? else {
         return Err(FileError::Gone);
@@ -317,24 +310,13 @@ fn attempt(folder: &Arc<Folder>, name: &str, call: &Call) -> Result<Answer, File
     // Time is read again under the lock, so that times are in the order of the commits.
     let now_us = folder.boot_us().saturating_add(anchor_us);
     let (image, present) = held.load(anchor_us, now_us)?;
-    let (answer, step) = engine::execute(call, step(folder, call, image, now_us))?;
+    let (answer, step) = engine::execute(call, Step::new(call, image, now_us, folder))?;
     held.commit(&step.image, present, anchor_us)?;
     drop(held);
     for (channel, message) in &step.outbox {
         folder.wake.send(channel, message);
     }
-    let mut anchor = folder.anchor.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut anchor = hold(&folder.anchor);
     anchor.record(&folder.root, now_us, folder.file_mode);
     Ok(answer)
-}
-
-fn step(folder: &Arc<Folder>, call: &Call, image: Image, now_us: u64) -> Step {
-    Step {
-        image,
-        now_us,
-        keys: Vec::new(),
-        reads_only: call.script.reads_only,
-        surroundings: Arc::clone(folder) as Arc<dyn Surroundings>,
-        outbox: Vec::new(),
-    }
 }

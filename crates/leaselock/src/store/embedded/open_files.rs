@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use crate::base::sync::hold;
 
 /// The most open files: more names in use at once are rare, and a process may have only a thousand descriptors.
 const MOST: usize = 64;
@@ -34,18 +36,14 @@ impl OpenFiles {
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, HashMap<String, Arc<LockFile>>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a file out, so that no other call has it until it is put back.
     pub(super) fn take(&self, name: &str) -> Option<Arc<LockFile>> {
-        let file = self.idle().remove(name)?;
+        let file = hold(&self.idle).remove(name)?;
         (self.process == std::process::id()).then_some(file)
     }
 
     pub(super) fn put_back(&self, name: &str, file: Arc<LockFile>) {
-        let mut idle = self.idle();
+        let mut idle = hold(&self.idle);
         if idle.len() >= MOST {
             idle.clear();
         }
@@ -54,7 +52,7 @@ impl OpenFiles {
 
     /// Closes all files: a removed file takes up space as long as a process has it open.
     pub(super) fn close_all(&self) {
-        self.idle().clear();
+        hold(&self.idle).clear();
     }
 }
 
@@ -94,8 +92,8 @@ mod tests {
         for number in 0..=MOST {
             kept.put_back(&number.to_string(), some_file());
         }
-        assert!(kept.idle().len() <= MOST);
+        assert!(hold(&kept.idle).len() <= MOST);
         kept.close_all();
-        assert!(kept.idle().is_empty());
+        assert!(hold(&kept.idle).is_empty());
     }
 }

@@ -9,7 +9,7 @@
 mod tests;
 
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::net::UnixDatagram;
@@ -19,6 +19,7 @@ use tokio::task::AbortHandle;
 
 use super::datagram::{LONGEST, Listener, capacity};
 use crate::base::clock::{Clock, Moment};
+use crate::base::sync::hold;
 use crate::store::{Event, Sink};
 
 /// With so many messages at once, more may have been dropped.
@@ -87,16 +88,12 @@ impl Receiver {
         &self.channel
     }
 
-    fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Moves the receiver to the caller's runtime.
     pub(super) fn follow(self: &Arc<Self>) {
         let Ok(here) = Handle::try_current() else {
             return; // another kind of executor
         };
-        let mut place = self.place();
+        let mut place = hold(&self.place);
         let there = place.away.as_ref().map_or(self.home, |away| away.runtime);
         if there == here.id() {
             return;
@@ -129,7 +126,7 @@ impl Receiver {
         };
         let reader = here.spawn(guest.read()).abort_handle();
         self.moved.notify_one();
-        match &mut self.place().away {
+        match &mut hold(&self.place).away {
             Some(away) if away.time == time => away.reader = Some(reader),
             _ => reader.abort(),
         }
@@ -138,7 +135,7 @@ impl Receiver {
     /// Reads while it is at home. Ends when senders cannot find the socket any more.
     pub(super) async fn attend(&self) {
         loop {
-            let is_home = self.place().away.is_none();
+            let is_home = hold(&self.place).away.is_none();
             let socket = match is_home.then(|| self.listener.register()) {
                 Some(Err(_)) => return,
                 Some(Ok(socket)) => Some(socket),
@@ -164,7 +161,7 @@ impl Receiver {
 
     /// Passes on the messages that have arrived; false once it is closed.
     fn drain(&self, socket: &UnixDatagram) -> bool {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = hold(&self.open);
         if !*open {
             return false;
         }
@@ -186,8 +183,8 @@ impl Receiver {
     /// Closes it: once this has returned, no message is passed on, and senders do not find the socket.
     pub(super) fn close(&self) {
         self.listener.unlink();
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = false;
-        self.place().come_home();
+        *hold(&self.open) = false;
+        hold(&self.place).come_home();
     }
 }
 
@@ -216,7 +213,7 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        let mut place = self.ear.place();
+        let mut place = hold(&self.ear.place);
         let ended = place.away.take_if(|away| away.time == self.time);
         if let Some(away) = ended {
             place.unfit = Some(away.runtime);

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, statat, unlinkat};
 use rustix::io::{Errno, pread, pwrite};
@@ -14,6 +14,7 @@ use rustix::io::{Errno, pread, pwrite};
 use super::opening;
 use super::opening::Unopened;
 use crate::base::clock::Moment;
+use crate::base::sync::hold;
 
 /// What remains of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,7 +178,7 @@ impl Living {
     const MOST: usize = 64;
 
     pub(super) fn look(&self, folder: &OwnedFd, client: &str) -> Left {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = hold(&self.files);
         if let Some(file) = files.remove(client) {
             match flock(&file, FlockOperation::NonBlockingLockShared) {
                 Err(Errno::WOULDBLOCK) => {
@@ -197,7 +198,7 @@ impl Living {
 
     /// Returns what `exists` does, with one check only for a client that has a session.
     pub(super) fn had_session(&self, folder: &OwnedFd, client: &str) -> bool {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = hold(&self.known);
         if known.contains(client) {
             return true;
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::image::Image;
+use crate::script::Call;
 
 /// The world outside of the image, as commands see it.
 pub(super) trait Surroundings: Send + Sync {
@@ -23,4 +24,22 @@ pub(super) struct Step {
     pub(super) surroundings: Arc<dyn Surroundings>,
     /// Channels and messages, sent once the image is committed.
     pub(super) outbox: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Step {
+    pub(super) fn new(
+        call: &Call,
+        image: Image,
+        now_us: u64,
+        surroundings: &Arc<impl Surroundings + 'static>,
+    ) -> Self {
+        Step {
+            image,
+            now_us,
+            keys: Vec::new(),
+            reads_only: call.script.reads_only,
+            surroundings: Arc::clone(surroundings) as Arc<dyn Surroundings>,
+            outbox: Vec::new(),
+        }
+    }
 }

@@ -1,11 +1,12 @@
 //! The file that holds the keys of a call.
 
 use crate::base::error::{ErrorKind, StoreError};
-use crate::script::{Call, keys};
+use crate::base::slots;
+use crate::script::Call;
 
 /// Returns the common slot tag of all keys of a call, which determines their file.
 pub(super) fn one_tag(call: &Call) -> Result<&str, StoreError> {
-    let mut tags = call.parameters.keys().map(keys::slot_tag);
+    let mut tags = call.parameters.keys().map(slots::tag);
     match tags.next() {
         Some(tag) if tags.all(|other| other == tag) => Ok(tag),
         _ => {

@@ -5,6 +5,8 @@
 
 use std::sync::OnceLock;
 
+use crate::base::hex::hex;
+
 /// The number of the machine's present boot.
 pub(super) type BootId = [u8; 16];
 
@@ -82,12 +84,11 @@ impl Meta {
             line.map(|value| value.trim_start().to_owned())
                 .ok_or(Unreadable::Damaged)
         };
+        let number = |text: &str| text.parse().map_err(|_| Unreadable::Damaged);
         let meta = Meta {
             boot: parse_hex(&field("boot")?).ok_or(Unreadable::Damaged)?,
-            anchor_us: field("anchor_us")?
-                .parse()
-                .map_err(|_| Unreadable::Damaged)?,
-            last_us: field("last_us")?.parse().map_err(|_| Unreadable::Damaged)?,
+            anchor_us: number(&field("anchor_us")?)?,
+            last_us: number(&field("last_us")?)?,
             namespace: field("time_namespace")?,
         };
         field("end")?;
@@ -123,15 +124,6 @@ impl Traces {
         self.anchor_us
             .unwrap_or_else(|| fix(wall_us, boot_us, self.last_us))
     }
-}
-
-/// Formats as hex, without a crate because every call needs the name of its file.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits
-        .map(|digit| char::from(DIGITS[usize::from(digit)]))
-        .collect()
 }
 
 fn parse_hex(text: &str) -> Option<BootId> {

@@ -7,13 +7,13 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use super::file_format;
 use super::lockfile;
 use super::on_disk::FolderStore;
-use crate::script::keys;
+use crate::base::slots;
 use crate::store::Traffic;
 
 impl FolderStore {
     pub(super) fn traffic(&self, key: &str) -> Option<Traffic> {
         let folder = self.folder().ok()?;
-        of_file(&folder.locks, &lockfile::file_name(keys::slot_tag(key)))
+        of_file(&folder.locks, &lockfile::file_name(slots::tag(key)))
     }
 }
 

@@ -3,10 +3,12 @@
 //! Thousands of tasks that all try take the processor from the one that has the file.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
+
+use crate::base::sync::hold;
 
 type Queue = Arc<tokio::sync::Mutex<()>>;
 
@@ -31,18 +33,14 @@ pub(super) struct Turn<'a> {
 }
 
 impl TryQueues {
-    fn queues(&self) -> MutexGuard<'_, HashMap<String, Queue>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// True if a task of this client is already trying for the file.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.queues().contains_key(name)
+        hold(&self.0).contains_key(name)
     }
 
     /// Waits for the turn to try; `None` when that takes longer than `within`.
     pub(super) async fn turn<'a>(&'a self, name: &'a str, within: Duration) -> Option<Turn<'a>> {
-        let queue = Arc::clone(self.queues().entry(name.to_owned()).or_default());
+        let queue = Arc::clone(hold(&self.0).entry(name.to_owned()).or_default());
         let place = Place {
             queues: self,
             name,
@@ -60,7 +58,7 @@ impl TryQueues {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let mut queues = self.queues.queues();
+        let mut queues = hold(&self.queues.0);
         drop(self.queue.take());
         if queues
             .get(self.name)
@@ -95,7 +93,7 @@ mod tests {
         };
         tokio::join!(task(1), task(2), task(3), others);
         assert_eq!(*served.lock().unwrap(), [1, 2, 3]);
-        assert!(queues.queues().is_empty());
+        assert!(hold(&queues.0).is_empty());
     }
 
     #[tokio::test]
@@ -106,6 +104,6 @@ mod tests {
         drop(first);
         assert!(!queues.has("job"));
         drop(queues.turn("job", LONG).await.unwrap());
-        assert!(queues.queues().is_empty());
+        assert!(hold(&queues.0).is_empty());
     }
 }

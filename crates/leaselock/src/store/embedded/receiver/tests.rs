@@ -100,7 +100,7 @@ async fn a_runtime_that_may_stand_still_or_cannot_read_is_not_followed() {
     let blind = runtime("blind", false);
     waits_in(&blind, &scene.ear);
     scene.is_heard_on(&home).await;
-    assert_eq!(scene.ear.place().unfit, Some(blind.handle().id()));
+    assert_eq!(hold(&scene.ear.place).unfit, Some(blind.handle().id()));
     still.shutdown_background();
     blind.shutdown_background();
 }
