@@ -370,6 +370,13 @@ impl CleanupGuard {
         self.owed.take().is_some_and(|owed| owed.stood)
     }
 
+    /// Drops the guard if the store may have it, and settles it otherwise.
+    pub(crate) fn settle_unless(self, may_exist: bool) {
+        if !may_exist {
+            self.settle();
+        }
+    }
+
     /// Nothing is owed: the store said that it is over.
     pub(crate) fn end(mut self) {
         if let Some(owed) = self.owed.take() {

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{Acquisition, Outcome, may_pass};
+use super::attempt::{Acquisition, Outcome};
 use super::first_try::FirstTry;
 use super::local::groups::LocalGroups;
 use super::schedule;
 use crate::base::clock::Moment;
-use crate::base::error::AcquireError;
+use crate::base::error::{AcquireError, StoreError};
 use crate::engine::grant::Seen;
 use crate::engine::lease::Lease;
 use crate::engine::replicas::confirm;
@@ -48,13 +48,14 @@ impl Acquisition<'_> {
             Wait::Forever => None,
         };
         if self.request.custom.is_some() {
-            return Box::pin(self.wait_behind_others(start, end)).await;
+            return Box::pin(self.wait_by_polling(start, end)).await;
         }
         #[cfg(feature = "redis")]
         if let Some(quorum) = self.engine.store.majority() {
-            return Box::pin(self.wait_by_rounds(quorum, start, end)).await;
+            return Box::pin(self.wait_by_voting(quorum, start, end)).await;
         }
-        match self.try_with_others(Some(groups), start).await? {
+        let first = self.try_with_others(Some(groups), start).await;
+        match first.map_err(|source| self.error(source, false))? {
             FirstTry::Granted(lease) => Ok(lease),
             // What a wait needs is large, and most acquisitions do not wait.
             FirstTry::StartedWait(begun) => {
@@ -63,7 +64,7 @@ impl Acquisition<'_> {
         }
     }
 
-    /// Tries without a place in line. Each try has a token of its own.
+    /// Tries without a queue entry. Each try has a token of its own.
     async fn retry(
         mut self,
         start: Moment,
@@ -77,23 +78,22 @@ impl Acquisition<'_> {
             let error = match self.try_once().await {
                 Ok(Ok(lease)) => return Ok(lease.after(retries)),
                 Ok(Err(seen)) => self.still_busy(start, Some(seen)).after(retries),
-                Err(error) => error,
+                Err(source) if !source.may_pass() => return Err(self.error(source, false)),
+                Err(source) => self.error(source, false),
             };
-            if left == Some(0) || !may_pass(&error) {
+            if left == Some(0) {
                 return Err(error);
             }
             left = left.map(|left| left - 1);
             retries = retries.saturating_add(1);
-            self.engine
-                .clock
-                .sleep(schedule::jittered(delay, jitter_percent))
-                .await;
+            let pause = schedule::jittered(delay, jitter_percent);
+            self.engine.clock.sleep(pause).await;
             self.renew_token()?;
         }
     }
 
-    /// The lease, or what keeps it from being had.
-    pub(super) async fn try_once(&mut self) -> Result<Result<Lease, Seen>, AcquireError> {
+    /// One request: the lease, or what keeps it from being granted.
+    pub(super) async fn try_once(&mut self) -> Result<Result<Lease, Seen>, StoreError> {
         #[cfg(feature = "redis")]
         if self.engine.store.majority().is_some()
             && let Some(lease) = Box::pin(self.try_votes_with_others()).await?
@@ -102,18 +102,21 @@ impl Acquisition<'_> {
         }
         let t0 = self.engine.clock.now();
         self.make_claim().await?;
-        let debt = self.debt_from(t0);
+        let guard = self.guard_from(t0);
         let within = self.engine.request_timeout(self.request.ttl);
         match self.request(false, "", t0, within).await {
             Ok(Outcome::Granted(lease, _)) => {
-                debt.settle();
+                guard.settle();
                 Ok(Ok(lease))
             }
             Ok(Outcome::Busy(seen) | Outcome::Waiting(seen, ..)) => {
-                debt.settle();
+                guard.settle();
                 Ok(Err(seen))
             }
-            Err(source) => Err(self.failed(debt, source, false)),
+            Err(source) => {
+                guard.settle_unless(source.maybe_applied());
+                Err(source)
+            }
         }
     }
 

@@ -96,16 +96,17 @@ impl<'a> Acquisition<'a> {
         self.engine.clock.now()
     }
 
-    pub(super) fn renew_token(&mut self) -> Result<(), AcquireError> {
-        let token = self
-            .engine
-            .tokens
-            .token(&self.engine.id, self.request.fences);
-        self.token = token.map_err(|error| AcquireError::Store {
-            name: self.name.clone(),
-            source: StoreError::no_random(error),
-        })?;
+    /// Draws the token of the next try.
+    pub(super) fn draw_token(&mut self) -> Result<(), StoreError> {
+        let (tokens, id) = (&self.engine.tokens, &self.engine.id);
+        let token = tokens.token(id, self.request.fences);
+        self.token = token.map_err(StoreError::no_random)?;
         Ok(())
+    }
+
+    pub(super) fn renew_token(&mut self) -> Result<(), AcquireError> {
+        let drawn = self.draw_token();
+        drawn.map_err(|source| self.error(source, false))
     }
 
     /// One request, which begins at `t0`: read before this, and so before it can leave. The caller owes the token until
@@ -286,7 +287,7 @@ impl<'a> Acquisition<'a> {
     }
 
     /// For a request that leaves at this moment.
-    pub(super) fn debt_from(&self, now: Moment) -> CleanupGuard {
+    pub(super) fn guard_from(&self, now: Moment) -> CleanupGuard {
         let (keys, token) = (self.keys.clone(), self.token.clone());
         let owed =
             PendingCleanup::acquisition(keys, token, now.plus(self.request.ttl.as_duration()));
@@ -312,21 +313,24 @@ impl<'a> Acquisition<'a> {
         in_line + self.request.ttl.as_duration()
     }
 
-    /// What is surely not there is not owed; the rest is cleaned up behind the caller's back. `owes`: an earlier
-    /// request of the same token may have had its effect, however surely this one had none.
+    /// The error of a wait that ends with an error of the store. `may_exist`: an earlier request of the same token may
+    /// have had its effect, although this one had none.
     pub(super) fn failed(
         &self,
-        debt: CleanupGuard,
+        guard: CleanupGuard,
         source: StoreError,
-        owes: bool,
+        may_exist: bool,
     ) -> AcquireError {
+        guard.settle_unless(may_exist || source.maybe_applied());
+        self.error(source, may_exist)
+    }
+
+    /// The error for the caller. See [`failed`](Acquisition::failed).
+    pub(super) fn error(&self, source: StoreError, may_exist: bool) -> AcquireError {
         let name = self.name.clone();
         if let Some(tally) = source.tally() {
             let (granted, needed) = (tally.granted, tally.needed);
             let votes = tally.votes.clone();
-            if !source.maybe_applied() {
-                debt.settle();
-            }
             return AcquireError::NoQuorum {
                 name,
                 granted,
@@ -336,15 +340,13 @@ impl<'a> Acquisition<'a> {
                 source,
             };
         }
-        if owes || source.maybe_applied() {
-            drop(debt);
+        if may_exist || source.maybe_applied() {
             return AcquireError::Unknown {
                 name,
                 clear_in: self.clear_in(),
                 source,
             };
         }
-        debt.settle();
         AcquireError::Store { name, source }
     }
 
@@ -352,17 +354,5 @@ impl<'a> Acquisition<'a> {
         let waited = self.engine.clock.now().saturating_since(start);
         self.engine
             .still_busy(self.name.clone(), waited, seen.as_ref())
-    }
-}
-
-pub(super) fn may_pass(error: &AcquireError) -> bool {
-    match error {
-        AcquireError::StillBusy { .. } | AcquireError::Quarantined { .. } => true,
-        AcquireError::Unknown { source, .. }
-        | AcquireError::Store { source, .. }
-        | AcquireError::NoQuorum { source, .. } => source.may_pass(),
-        AcquireError::Invalid(_) | AcquireError::TooFewReplicas { .. } | AcquireError::Closed => {
-            false
-        }
     }
 }

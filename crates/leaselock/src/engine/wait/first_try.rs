@@ -10,7 +10,7 @@ use super::local::groups::LocalGroups;
 use super::progress::Progress;
 use super::schedule;
 use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, StoreError};
+use crate::base::error::StoreError;
 use crate::engine::batch::BatchOutcome;
 use crate::engine::calls_many::Item;
 use crate::engine::cleanup::CleanupGuard;
@@ -48,7 +48,7 @@ impl Acquisition<'_> {
         &self,
         groups: Option<&LocalGroups>,
         t0: Moment,
-    ) -> Result<FirstTry, AcquireError> {
+    ) -> Result<FirstTry, StoreError> {
         let engine = self.engine;
         if engine.requests.is_free() {
             return Ok(FirstTry::StartedWait(None)); // there is nobody to leave with
@@ -62,7 +62,7 @@ impl Acquisition<'_> {
             return Ok(FirstTry::StartedWait(None));
         };
         let within = engine.request_timeout(self.request.ttl);
-        let debt = self.debt_from(t0);
+        let debt = self.guard_from(t0);
         let Some(told) = engine.requests.acquire_with_others(item, t0, within) else {
             debt.settle();
             return Ok(FirstTry::StartedWait(None));
@@ -78,7 +78,10 @@ impl Acquisition<'_> {
                 let pause = schedule::jittered(so_far.failed(&source), 50);
                 Ok(begun(debt, so_far, Some(pause)))
             }
-            Err(source) => Err(self.failed(debt, source, false)),
+            Err(source) => {
+                debt.settle_unless(source.maybe_applied());
+                Err(source)
+            }
         }
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod key_watch;
 pub(crate) mod local;
 pub(crate) mod node_subscription;
 pub(crate) mod notifier;
+mod patience;
 #[cfg(all(test, feature = "embedded"))]
 mod patience_tests;
 mod poll;
@@ -20,7 +21,9 @@ pub(crate) mod queue;
 pub(crate) mod rights;
 #[cfg(feature = "redis")]
 pub(crate) mod round;
+mod run;
 pub(crate) mod schedule;
+mod solo;
 pub(crate) mod standing;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;

@@ -1,15 +1,17 @@
-//! Waiting for a lock that is not taken in the native way: there is no line, so whoever waits tries again.
+//! Waiting for a lock of another library: it has no queue, so a waiter tries again and again.
 //!
-//! Of the tasks of one client that wait for the same lock, one tries; the others stand behind it, in order.
+//! Of the tasks of one client that wait for the same lock, one tries. The others wait behind it, in order.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{Acquisition, Outcome, may_pass};
+use super::attempt::{Acquisition, Outcome};
 use super::local::budget::Share;
 use super::local::keyed_mutex::Entry;
+use super::patience::{NEVER_ANSWERED, Patience};
+use super::run::{Asked, Attempt, Callers, Ended, Wake, run};
 use super::schedule;
-use super::standing::NEVER_ANSWERED;
+use super::solo::Solo;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::engine::custom::{CustomLock, ReleaseSignal, TakeOutcome};
@@ -17,26 +19,22 @@ use crate::engine::grant::Seen;
 use crate::engine::lease::Lease;
 
 impl Acquisition<'_> {
-    /// What the next request writes, which may be when the lock ends: so the lease is counted from before this. New for
-    /// each, so that one whose answer was lost can be told from the next.
-    pub(super) async fn make_claim(&mut self) -> Result<(), AcquireError> {
+    /// Makes what the next request writes. It may say when the lock ends, so the lease is counted from before this. It is
+    /// new for each try, so that a try whose reply was lost can be told from the next one.
+    pub(super) async fn make_claim(&mut self) -> Result<(), StoreError> {
         let within = self.engine.request_timeout(self.request.ttl);
         let before = self.claim.take();
         let Some(custom) = &self.request.custom else {
             return Ok(());
         };
-        let failed = |source| AcquireError::Store {
-            name: self.name.clone(),
-            source,
-        };
-        let connections = self.engine.connections().map_err(failed)?;
+        let connections = self.engine.connections()?;
         let (keys, token) = (&self.keys, &self.token);
         let made = custom.prepare(keys, token, self.request.ttl, before, &connections, within);
-        self.claim = Some(made.await.map_err(failed)?);
+        self.claim = Some(made.await?);
         Ok(())
     }
 
-    /// One try in another way than the native one.
+    /// Makes one try in the other library's way.
     pub(super) async fn request_by(
         &self,
         claim: &Arc<dyn CustomLock>,
@@ -65,99 +63,52 @@ impl Acquisition<'_> {
         }
     }
 
-    /// Tries until the lock is had or the time is over.
-    pub(super) async fn wait_behind_others(
+    /// Tries until the lock is granted or the time is over.
+    pub(super) async fn wait_by_polling(
         mut self,
         start: Moment,
         end: Option<Moment>,
     ) -> Result<Lease, AcquireError> {
-        let gate = self.enter(start, end).await?;
-        let (mut answered, mut failures) = (false, 0);
-        let mut signal: Option<Box<dyn ReleaseSignal>> = None;
-        let mut seen = None;
-        loop {
-            let (error, pause) = match self.try_once().await {
-                Ok(Ok(lease)) => {
-                    if let Some(signal) = &mut signal {
-                        signal.has_tried(self.now());
-                    }
-                    return Ok(lease);
-                }
-                Ok(Err(busy)) => {
-                    if let Some(signal) = &mut signal {
-                        signal.has_tried(self.now());
-                    }
-                    gate.says(None);
-                    self.tell(&busy, 1);
-                    let first = !std::mem::replace(&mut answered, true);
-                    failures = 0;
-                    let mut pause = schedule::between_tries(
-                        busy.remaining,
-                        signal.as_ref().is_some_and(|signal| signal.is_heard()),
-                    );
-                    if first {
-                        signal = self.listen(end).await;
-                        if signal.is_some() {
-                            pause = Duration::ZERO; // it may have been told just before
-                        }
-                    }
-                    seen = Some(busy.clone());
-                    (self.still_busy(start, Some(busy)), pause)
-                }
-                Err(error) if may_pass(&error) => {
-                    if let Some(source) = store_error(&error) {
-                        self.tell_error(seen.as_ref().map(|seen| (seen, 1)), source);
-                    }
-                    failures += 1;
-                    let given_up = !answered && self.now() >= start.plus(NEVER_ANSWERED);
-                    if given_up {
-                        gate.says(store_error(&error).cloned());
-                        return Err(error);
-                    }
-                    (
-                        error,
-                        schedule::jittered(schedule::after_error(failures), 50),
-                    )
-                }
-                Err(error) => return Err(error),
-            };
-            let rung = async {
-                match &signal {
-                    Some(signal) => signal.told(&self.engine.clock).await,
-                    None => std::future::pending().await,
-                }
-            };
-            if !self.pauses(&gate, pause, end, rung).await {
-                return Err(error);
-            }
-            self.renew_token()?;
-        }
+        let turn = self.wait_for_turn(start, end).await?;
+        let (clock, mut patience) = (&self.engine.clock, Patience::default());
+        let solo = Solo::without_queue(&self, start, end);
+        let mut polling = Polling {
+            acquisition: &mut self,
+            turn: &turn,
+            end,
+            signal: None,
+            has_tried: false,
+        };
+        let ended = run(clock, None, &mut patience, &solo, &mut polling).await;
+        self.without_queue(ended, &turn, start, &patience)
     }
 
-    /// Between two tries, no longer than until somebody rings or a task of this client lets go. False when the time of
-    /// the whole wait was over before.
-    pub(super) async fn pauses(
+    /// What a wait without a queue came to: the error of the latest request, or that the lock is still busy.
+    pub(super) fn without_queue(
         &self,
-        gate: &Entry,
-        pause: Duration,
-        end: Option<Moment>,
-        rung: impl Future<Output = ()>,
-    ) -> bool {
-        let now = self.now();
-        if end.is_some_and(|end| now >= end) {
-            return false;
-        }
-        let again = now.plus(pause);
-        let until = end.map_or(again, |end| end.min(again));
-        tokio::select! {
-            () = gate.released() => {}
-            () = rung => {}
-            () = self.engine.clock.sleep_until(until) => {}
-        }
-        true
+        ended: Ended<Lease>,
+        turn: &Entry,
+        start: Moment,
+        patience: &Patience,
+    ) -> Result<Lease, AcquireError> {
+        let source = match ended {
+            Ended::Granted(lease) => return Ok(lease),
+            Ended::Failed(source) => Some(source),
+            Ended::Over | Ended::HandedOver | Ended::NoTime => {
+                let silence = patience.never_answered().cloned();
+                if silence.is_some() && self.now() >= start.plus(NEVER_ANSWERED) {
+                    turn.says(silence);
+                }
+                patience.error.clone()
+            }
+        };
+        Err(match source {
+            Some(source) => self.error(source, false),
+            None => self.still_busy(start, patience.seen.clone()),
+        })
     }
 
-    /// Listens as the others do, as long as there is time.
+    /// Subscribes to what the lock's other users announce, while there is time.
     async fn listen(&self, end: Option<Moment>) -> Option<Box<dyn ReleaseSignal>> {
         let connections = self.engine.connections().ok()?;
         let within = self.engine.request_timeout(self.request.ttl);
@@ -166,9 +117,9 @@ impl Acquisition<'_> {
         claim.listen(&connections, within.min(left)).await
     }
 
-    /// Through the gate, behind those of this client who came before, unless the time ends first or they have found that
-    /// nobody answers.
-    pub(super) async fn enter(
+    /// Waits behind the tasks of this client that came before, unless the time is over first, or they have found that the
+    /// store is not there.
+    pub(super) async fn wait_for_turn(
         &self,
         start: Moment,
         end: Option<Moment>,
@@ -198,10 +149,60 @@ impl Acquisition<'_> {
     }
 }
 
-/// What the store said, or that it said nothing.
-fn store_error(error: &AcquireError) -> Option<&StoreError> {
-    match error {
-        AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => Some(source),
-        _ => None,
+/// Tries for a lock without a queue, until one try takes it. Each try has a token of its own.
+struct Polling<'a, 'e> {
+    acquisition: &'a mut Acquisition<'e>,
+    turn: &'a Entry,
+    end: Option<Moment>,
+    signal: Option<Box<dyn ReleaseSignal>>,
+    has_tried: bool,
+}
+
+impl Attempt for Polling<'_, '_> {
+    type Granted = Lease;
+
+    async fn ask<C: Callers>(
+        &mut self,
+        _now: Moment,
+        patience: &mut Patience,
+        callers: &C,
+    ) -> Result<Asked<Lease>, StoreError> {
+        if std::mem::replace(&mut self.has_tried, true) {
+            self.acquisition.draw_token()?;
+        }
+        let tried = self.acquisition.try_once().await?;
+        if let Some(signal) = &mut self.signal {
+            signal.has_tried(self.acquisition.now());
+        }
+        let seen = match tried {
+            Ok(lease) => return Ok(Asked::Granted(lease)),
+            Err(seen) => seen,
+        };
+        self.turn.says(None);
+        callers.tell(&seen, 1);
+        let is_heard = self.signal.as_ref().is_some_and(|signal| signal.is_heard());
+        let mut pause = schedule::between_tries(seen.remaining, is_heard);
+        if !patience.has_met_the_store() {
+            self.signal = self.acquisition.listen(self.end).await;
+            if self.signal.is_some() {
+                pause = Duration::ZERO; // the release may have been announced just before
+            }
+        }
+        patience.answered(seen, 1);
+        Ok(Asked::NotYet(pause))
+    }
+
+    async fn woken(&mut self) -> Wake {
+        let announced = async {
+            match &self.signal {
+                Some(signal) => signal.told(&self.acquisition.engine.clock).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.turn.released() => {}
+            () = announced => {}
+        }
+        Wake::Poll
     }
 }

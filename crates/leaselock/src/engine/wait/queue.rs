@@ -131,7 +131,7 @@ impl Acquisition<'_> {
         let mut fresh = Some(now);
         let (mut debt, mut so_far, pause) = match begun.map(|begun| *begun) {
             Some(begun) => (begun.debt, begun.so_far, begun.pause),
-            None => (self.debt_from(now), Progress::default(), None),
+            None => (self.guard_from(now), Progress::default(), None),
         };
         let place = self.background.wakeups.place(&self.token);
         let longest = self.engine.request_timeout(self.request.ttl);

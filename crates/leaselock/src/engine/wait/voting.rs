@@ -7,20 +7,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{Acquisition, Outcome, may_pass};
+use super::attempt::{Acquisition, Outcome};
 use super::first_try::{FirstTry, StartedWait};
 use super::local::budget::Share;
+use super::local::keyed_mutex::Entry;
 use super::notifier::Registration;
+use super::patience::Patience;
 use super::round::{Lost, PATIENCE, Round};
+use super::run::{Asked, Attempt, Callers, Wake, run};
 use super::schedule;
-use super::standing::NEVER_ANSWERED;
+use super::solo::Solo;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::base::error::{NodeVote, Vote};
 use crate::base::token::Token;
 use crate::engine::ballot::Withdraw;
 use crate::engine::lease::Lease;
-use crate::quorum::group::{Asked, QuorumStore};
+use crate::quorum::group::{Asked as AskedNodes, QuorumStore};
 use crate::quorum::tally::majority;
 
 impl Acquisition<'_> {
@@ -44,123 +47,56 @@ impl Acquisition<'_> {
         }
     }
 
-    /// One try together with others, when there are some. Whoever does not have the lock then tries by itself, under
+    /// Makes one try together with other acquisitions, if there are some. If it is in vain, the task tries by itself under
     /// another token: what takes the votes of this one back may come late.
-    pub(super) async fn try_votes_with_others(&mut self) -> Result<Option<Lease>, AcquireError> {
+    pub(super) async fn try_votes_with_others(&mut self) -> Result<Option<Lease>, StoreError> {
         match self.try_with_others(None, self.now()).await? {
             FirstTry::Granted(lease) => return Ok(Some(lease)),
             FirstTry::StartedWait(None) => {}
             FirstTry::StartedWait(Some(begun)) => {
                 if let Some(source) = begun.so_far.trouble.clone() {
-                    return Err(self.failed(begun.debt, source, false));
+                    begun.debt.settle_unless(source.maybe_applied());
+                    return Err(source);
                 }
                 begun.give_up();
-                self.renew_token()?;
+                self.draw_token()?;
             }
         }
         Ok(None)
     }
 
-    /// Votes until the lock is had or the time is over.
-    pub(super) async fn wait_by_rounds(
+    /// Votes until the lock is granted or the time is over.
+    pub(super) async fn wait_by_voting(
         mut self,
         quorum: &QuorumStore,
         start: Moment,
         end: Option<Moment>,
     ) -> Result<Lease, AcquireError> {
-        match self.try_with_others(None, start).await? {
+        let first = self.try_with_others(None, start).await;
+        match first.map_err(|source| self.error(source, false))? {
             FirstTry::Granted(lease) => return Ok(lease),
             FirstTry::StartedWait(Some(begun)) => self.goes_on(*begun, end).await?,
             FirstTry::StartedWait(None) => {}
         }
-        let gate = self.enter(start, end).await?;
-        let wakeups = &self.background.wakeups;
-        // Most locks are free, and what a wait needs is made for those that are not.
-        let mut told = self.is_contended().then(|| Told::new(&self, quorum));
-        let (mut answered, mut failures, mut backoff) = (false, 0, Backoff::default());
-        let mut rounds: u32 = 0;
-        let mut seen = None;
-        loop {
-            self.renew_token()?;
-            let t0 = self.now();
-            let debt = self.debt_from(t0);
-            let within = self.engine.request_timeout(self.request.ttl);
-            rounds = rounds.wrapping_add(1);
-            let patience = if rounds.is_multiple_of(PATIENT_EACH) {
-                within
-            } else {
-                PATIENCE
-            };
-            let asks = match &mut told {
-                Some(told) if wakeups.is_listening() => Some(told.caller.asks()),
-                _ => None,
-            };
-            let caller = asks.as_deref().unwrap_or_default();
-            let round = match self.round(quorum, caller, t0, within, patience).await {
-                Ok(Round::Won { fence, unanimous }) => self
-                    .hold_since(t0, self.now(), fence)
-                    .map(|lease| Ok((lease, unanimous))),
-                Ok(Round::Lost(lost)) => Ok(Err(lost)),
-                Err(error) => Err(error),
-            };
-            let (error, pause) = match round {
-                Ok(Ok((lease, unanimous))) => {
-                    debt.settle();
-                    if let Some(told) = &mut told {
-                        told.caller.has_won(unanimous);
-                    }
-                    return Ok(lease);
-                }
-                Ok(Err(lost)) => {
-                    debt.settle();
-                    gate.says(None);
-                    self.tell(&lost.seen, 1);
-                    seen = Some(lost.seen.clone());
-                    (answered, failures) = (true, 0);
-                    self.goes_by_itself();
-                    let told = told.get_or_insert_with(|| Told::new(&self, quorum));
-                    let heard = self.hears(end).await
-                        && self.can_be_woken(&told.caller.token, &self.engine.channel);
-                    let looks = match (heard, asks.is_some()) {
-                        (true, true) => Looks::WhenTold,
-                        (true, false) => Looks::ToBeTold,
-                        (false, _) => Looks::ByTimer,
-                    };
-                    let pause = backoff.after(&lost, looks, self.now().saturating_since(t0));
-                    (self.still_busy(start, Some(lost.seen)), pause)
-                }
-                Err(source) => {
-                    answered |= is_answered(source.votes());
-                    let pause = pause_of(&source);
-                    let error = self.failed(debt, source.clone(), false);
-                    if !may_pass(&error) {
-                        return Err(error);
-                    }
-                    self.tell_error(seen.as_ref().map(|seen| (seen, 1)), &source);
-                    failures += 1;
-                    if !answered && self.now() >= start.plus(NEVER_ANSWERED) {
-                        gate.says(Some(source));
-                        return Err(error);
-                    }
-                    (
-                        error,
-                        schedule::jittered(schedule::after_error(failures), 50).max(pause),
-                    )
-                }
-            };
-            let woken = async {
-                match &told {
-                    Some(told) => told.place.woken().await,
-                    None => std::future::pending().await,
-                }
-            };
-            if !self.pauses(&gate, pause, end, woken).await {
-                return Err(error);
-            }
-        }
+        let turn = self.wait_for_turn(start, end).await?;
+        let (clock, mut patience) = (&self.engine.clock, Patience::default());
+        let solo = Solo::without_queue(&self, start, end);
+        let mut voting = Voting {
+            // Most locks are free, and what a wait needs is made for those that are not.
+            wakeups: self.is_contended().then(|| VoteWakeups::new(&self, quorum)),
+            acquisition: &mut self,
+            quorum,
+            turn: &turn,
+            end,
+            rounds: 0,
+            backoff: Backoff::default(),
+        };
+        let ended = run(clock, None, &mut patience, &solo, &mut voting).await;
+        drop(voting);
+        self.without_queue(ended, &turn, start, &patience)
     }
 
-    /// After a try with others that was in vain: nothing of it is needed any more.
+    /// After a try with other acquisitions that was in vain: nothing of it is needed any more.
     async fn goes_on(&self, begun: StartedWait, end: Option<Moment>) -> Result<(), AcquireError> {
         let (now, trouble) = (self.now(), begun.so_far.trouble.clone());
         if let (Some(source), true) = (trouble, end.is_some_and(|end| now >= end)) {
@@ -204,15 +140,130 @@ fn pause_of(source: &StoreError) -> Duration {
 /// say; not more often, because whoever waits keeps its votes from others meanwhile.
 const PATIENT_EACH: u32 = 8;
 
-/// How a waiter learns that a lease has ended.
+/// Votes in rounds until one is won.
+struct Voting<'a, 'e> {
+    acquisition: &'a mut Acquisition<'e>,
+    quorum: &'a QuorumStore,
+    turn: &'a Entry,
+    end: Option<Moment>,
+    wakeups: Option<VoteWakeups>,
+    rounds: u32,
+    backoff: Backoff,
+}
+
+impl Voting<'_, '_> {
+    /// How long a round waits for nodes that are late.
+    fn grace(&mut self, within: Duration) -> Duration {
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.rounds.is_multiple_of(PATIENT_EACH) {
+            within
+        } else {
+            PATIENCE
+        }
+    }
+
+    /// After a lost round: registers for wake-ups, and says what the next pause can rely on. `has_asked`: the round asked
+    /// the nodes for a wake-up.
+    async fn listen(&mut self, has_asked: bool) -> PollReason {
+        self.acquisition.goes_by_itself();
+        let new = || VoteWakeups::new(self.acquisition, self.quorum);
+        let wakeups = self.wakeups.get_or_insert_with(new);
+        let heard = self.acquisition.hears(self.end).await
+            && self
+                .acquisition
+                .can_be_woken(&wakeups.caller.token, &self.acquisition.engine.channel);
+        match (heard, has_asked) {
+            (true, true) => PollReason::Wakeup,
+            (true, false) => PollReason::Registration,
+            (false, _) => PollReason::Timer,
+        }
+    }
+}
+
+impl Attempt for Voting<'_, '_> {
+    type Granted = Lease;
+
+    async fn ask<C: Callers>(
+        &mut self,
+        _now: Moment,
+        patience: &mut Patience,
+        callers: &C,
+    ) -> Result<Asked<Lease>, StoreError> {
+        self.acquisition.draw_token()?;
+        let acquisition = &*self.acquisition;
+        let t0 = acquisition.now();
+        let guard = acquisition.guard_from(t0);
+        let within = acquisition.engine.request_timeout(acquisition.request.ttl);
+        let is_listening = acquisition.background.wakeups.is_listening();
+        let wakeups = self.wakeups.as_mut().filter(|_| is_listening);
+        let asks = wakeups.map(|wakeups| wakeups.caller.asks());
+        let caller = asks.as_deref().unwrap_or_default();
+        let grace = self.grace(within);
+        let acquisition = &*self.acquisition;
+        let round = acquisition.round(self.quorum, caller, t0, within, grace);
+        let round = match round.await {
+            Ok(Round::Won { fence, unanimous }) => acquisition
+                .hold_since(t0, acquisition.now(), fence)
+                .map(|lease| Ok((lease, unanimous))),
+            Ok(Round::Lost(lost)) => Ok(Err(lost)),
+            Err(error) => Err(error),
+        };
+        match round {
+            Ok(Ok((lease, unanimous))) => {
+                guard.settle();
+                if let Some(wakeups) = &mut self.wakeups {
+                    wakeups.caller.has_won(unanimous);
+                }
+                Ok(Asked::Granted(lease))
+            }
+            Ok(Err(lost)) => {
+                guard.settle();
+                self.turn.says(None);
+                callers.tell(&lost.seen, 1);
+                let reason = self.listen(asks.is_some()).await;
+                let took = self.acquisition.now().saturating_since(t0);
+                let pause = self.backoff.after(&lost, reason, took);
+                patience.answered(lost.seen, 1);
+                Ok(Asked::NotYet(pause))
+            }
+            Err(source) => {
+                guard.settle_unless(source.maybe_applied());
+                if is_answered(source.votes()) {
+                    patience.found_the_store();
+                }
+                Err(source)
+            }
+        }
+    }
+
+    fn rest_after(&self, error: &StoreError) -> Duration {
+        pause_of(error)
+    }
+
+    async fn woken(&mut self) -> Wake {
+        let message = async {
+            match &self.wakeups {
+                Some(wakeups) => wakeups.registration.woken().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.turn.released() => {}
+            () = message => {}
+        }
+        Wake::Poll
+    }
+}
+
+/// Why a waiter behind a holder votes again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Looks {
-    /// The nodes tell it.
-    WhenTold,
-    /// They could, and it has not asked them to yet: nobody tells it what has happened since its last request.
-    ToBeTold,
+enum PollReason {
+    /// The nodes wake it.
+    Wakeup,
+    /// The nodes could wake it, but its latest request did not ask for that: the next one does.
+    Registration,
     /// No message arrives.
-    ByTimer,
+    Timer,
 }
 
 /// How long to wait for the next round.
@@ -236,14 +287,14 @@ const AT_THE_END: Duration = Duration::from_millis(25);
 impl Backoff {
     /// `took`: so long the votes were kept from others, and so they are most likely to be had when the pauses differ by
     /// more.
-    fn after(&mut self, lost: &Lost, looks: Looks, took: Duration) -> Duration {
+    fn after(&mut self, lost: &Lost, reason: PollReason, took: Duration) -> Duration {
         if lost.held {
             *self = Backoff::default();
-            if looks == Looks::ToBeTold {
+            if reason == PollReason::Registration {
                 return Duration::ZERO;
             }
-            let is_told = looks == Looks::WhenTold;
-            let by_timer = schedule::next_poll(&lost.seen, 1, is_told, Duration::MAX);
+            let is_woken = reason == PollReason::Wakeup;
+            let by_timer = schedule::next_poll(&lost.seen, 1, is_woken, Duration::MAX);
             return by_timer
                 + schedule::jittered(AT_THE_END, 100)
                 + schedule::jittered(by_timer / 20, 100);
@@ -262,18 +313,18 @@ impl Backoff {
     }
 }
 
-/// What it takes to be told by the nodes.
-struct Told {
-    place: Registration,
+/// What a waiter needs to be woken by the nodes.
+struct VoteWakeups {
+    registration: Registration,
     caller: Caller,
 }
 
-impl Told {
+impl VoteWakeups {
     fn new(acquisition: &Acquisition<'_>, quorum: &QuorumStore) -> Self {
-        let place = acquisition.background.wakeups.place(&acquisition.token);
-        place.is_asked_for();
-        Told {
-            place,
+        let registration = acquisition.background.wakeups.place(&acquisition.token);
+        registration.is_asked_for();
+        VoteWakeups {
+            registration,
             caller: Caller::new(acquisition, quorum),
         }
     }
@@ -333,7 +384,7 @@ impl Drop for Caller {
                 tells,
                 caller: &text,
             };
-            let mut leaving = quorum.poll(&leaves, Asked::ToSay, |_| true, WITHIN);
+            let mut leaving = quorum.poll(&leaves, AskedNodes::ToSay, |_| true, WITHIN);
             while leaving.next().await.is_some() {}
         }));
     }
@@ -362,13 +413,17 @@ mod tests {
         for _ in 0..200 {
             let mut backoff = Backoff::default();
             let soon = backoff
-                .after(&lost(true, 0, 1_000, true), Looks::WhenTold, Duration::ZERO)
+                .after(
+                    &lost(true, 0, 1_000, true),
+                    PollReason::Wakeup,
+                    Duration::ZERO,
+                )
                 .as_millis();
             assert!((1_001..=1_152).contains(&soon), "{soon}");
             let late = backoff
                 .after(
                     &lost(true, 0, 60_000, true),
-                    Looks::WhenTold,
+                    PollReason::Wakeup,
                     Duration::ZERO,
                 )
                 .as_millis();
@@ -376,13 +431,13 @@ mod tests {
             let first = lost(true, 0, 60_000, true);
             assert!(
                 backoff
-                    .after(&first, Looks::ToBeTold, Duration::ZERO)
+                    .after(&first, PollReason::Registration, Duration::ZERO)
                     .is_zero()
             );
             let foreign = backoff
                 .after(
                     &lost(true, 0, 60_000, false),
-                    Looks::WhenTold,
+                    PollReason::Wakeup,
                     Duration::ZERO,
                 )
                 .as_millis();
@@ -396,21 +451,22 @@ mod tests {
             let mut backoff = Backoff::default();
             let split = lost(false, 1, 10_000, true);
             assert!(
-                backoff.after(&split, Looks::WhenTold, Duration::ZERO) <= Duration::from_millis(4)
+                backoff.after(&split, PollReason::Wakeup, Duration::ZERO)
+                    <= Duration::from_millis(4)
             );
             let longest = (0..50)
-                .map(|_| backoff.after(&split, Looks::WhenTold, Duration::ZERO))
+                .map(|_| backoff.after(&split, PollReason::Wakeup, Duration::ZERO))
                 .max()
                 .unwrap();
             assert!(longest <= SPLIT_MOST, "{longest:?}");
             assert!(
                 !Backoff::default()
-                    .after(&split, Looks::ToBeTold, Duration::ZERO)
+                    .after(&split, PollReason::Registration, Duration::ZERO)
                     .is_zero()
             );
             let none = Backoff::default().after(
                 &lost(false, 0, 10_000, true),
-                Looks::WhenTold,
+                PollReason::Wakeup,
                 Duration::ZERO,
             );
             assert!(none >= Duration::from_millis(7), "{none:?}");

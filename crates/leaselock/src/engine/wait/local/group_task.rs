@@ -155,7 +155,7 @@ impl Driver {
             mut so_far,
         } = left.unwrap_or_else(|| Standing {
             token: acquisition.token.clone(),
-            debt: acquisition.debt_from(self.now()),
+            debt: acquisition.guard_from(self.now()),
             place: background.wakeups.place(&acquisition.token),
             so_far: Progress::after(self.latest_answer()),
         });
