@@ -294,7 +294,7 @@ impl Engine {
     /// Holds something or waits for something. A request that is under way counts by having asked for this.
     fn is_used(&self) -> bool {
         let used = |background: &Background| {
-            !background.keeper.is_empty() || background.wakeups.is_anybody_waiting()
+            !background.keeper.is_empty() || background.wakeups.has_waiters()
         };
         self.announced.swap(2, Ordering::SeqCst) == 1 || self.started().is_some_and(used)
     }

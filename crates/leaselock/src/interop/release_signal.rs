@@ -81,7 +81,7 @@ impl ReleaseSignal for Ring {
     fn has_tried(&mut self, now: Moment) {
         match self {
             Ring::Subscription(_) => {}
-            Ring::News(_, pace) => pace.looked(now),
+            Ring::News(_, pace) => pace.polled(now),
             Ring::Signal(signal) => {
                 signal.shared.taken.store(false, Ordering::SeqCst);
                 signal.shared.goes_on.notify_one();

@@ -35,7 +35,7 @@ impl Acquisition<'_> {
         wait: Wait,
         groups: &Arc<LocalGroups>,
     ) -> Result<Lease, AcquireError> {
-        self.lines_up = matches!(wait, Wait::Timeout(_) | Wait::Forever);
+        self.enters_queue = matches!(wait, Wait::Timeout(_) | Wait::Forever);
         let start = self.engine.clock.now();
         let end = match wait {
             Wait::Never => return Box::pin(self.retry(start, Some(0), Duration::ZERO, 0)).await,
@@ -59,7 +59,7 @@ impl Acquisition<'_> {
             FirstTry::Granted(lease) => Ok(lease),
             // What a wait needs is large, and most acquisitions do not wait.
             FirstTry::StartedWait(begun) => {
-                Box::pin(self.wait_in_line(groups, start, end, wait, begun)).await
+                Box::pin(self.wait_in_queue(groups, start, end, wait, begun)).await
             }
         }
     }

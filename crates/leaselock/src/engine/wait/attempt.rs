@@ -41,22 +41,22 @@ pub(crate) struct Acquisition<'a> {
     pub(super) keys: Resource,
     pub(super) request: AcquireRequest,
     pub(super) token: Token,
-    /// It gets in line, so an entry of its own may be there.
-    pub(super) lines_up: bool,
-    /// Over which requests go: that of the client's thread, or by themselves or with others over the user's own.
-    pub(super) lane: Option<&'a Executor>,
-    /// How many fencing tokens a grant reserves that was waited for.
+    /// It enters the queue, so an entry of its own may be there.
+    pub(super) enters_queue: bool,
+    /// The connection of the client's thread. `None`: requests go over the user's own, by themselves or with others.
+    pub(super) connection: Option<&'a Executor>,
+    /// How many fencing tokens a grant reserves after a wait.
     pub(super) range: u64,
     /// What the next request writes, when the lock is not taken in the native way.
     pub(super) claim: Option<Arc<dyn CustomLock>>,
-    /// Where it listens, when that depends on where the lock lies.
-    pub(super) ear: NodeSubscription,
+    /// Where it listens, if that depends on the node of the lock.
+    pub(super) subscription: NodeSubscription,
 }
 
 /// What one request came to.
 pub(super) enum Outcome {
     Granted(Lease, Share),
-    /// In line at this place.
+    /// In the queue at this position.
     Waiting(Seen, u64, ClockSample),
     Busy(Seen),
 }
@@ -84,11 +84,11 @@ impl<'a> Acquisition<'a> {
             keys,
             request,
             token,
-            lines_up: false,
-            lane: None,
+            enters_queue: false,
+            connection: None,
             range: 1,
             claim: None,
-            ear: NodeSubscription::default(),
+            subscription: NodeSubscription::default(),
         })
     }
 
@@ -109,8 +109,8 @@ impl<'a> Acquisition<'a> {
         drawn.map_err(|source| self.error(source, false))
     }
 
-    /// One request, which begins at `t0`: read before this, and so before it can leave. The caller owes the token until
-    /// it knows better.
+    /// Makes one request, which begins at `t0`: read before this, and so before it can leave. The caller has a cleanup
+    /// guard for the token.
     pub(super) async fn request(
         &self,
         waits: bool,
@@ -127,8 +127,8 @@ impl<'a> Acquisition<'a> {
         }
         let acquire = self.asks(waits, channel);
         let era = self.era();
-        let answer = match self.lane {
-            Some(lane) => Box::pin(lane.ask(&acquire, within)).await?, // large, as is each way that is not the plain one
+        let answer = match self.connection {
+            Some(connection) => Box::pin(connection.ask(&acquire, within)).await?, // large, as is each way that is not the plain one
             None => self.engine.requests.acquire(&acquire, t0, within).await?,
         };
         let now = self.engine.clock.now();
@@ -153,7 +153,10 @@ impl<'a> Acquisition<'a> {
                 let share = Share { range, others };
                 Ok(Outcome::Granted(self.hold_since(t0, now, fence)?, share))
             }
-            Acquired::Waiting { seen, place } => {
+            Acquired::Waiting {
+                seen,
+                place: position,
+            } => {
                 self.engine.announce();
                 let reading = ClockSample {
                     sent: t0,
@@ -161,7 +164,7 @@ impl<'a> Acquisition<'a> {
                     server_us: seen.time_us,
                     era,
                 };
-                Ok(Outcome::Waiting(seen, place, reading))
+                Ok(Outcome::Waiting(seen, position, reading))
             }
             Acquired::Busy { seen } => {
                 self.met_quarantine(&seen, now);
@@ -210,7 +213,7 @@ impl<'a> Acquisition<'a> {
     /// What answers and messages that belong together have in common.
     pub(super) fn era(&self) -> ClockContext {
         ClockContext {
-            connection: self.lane.unwrap_or(&self.engine.store).epoch(),
+            connection: self.connection.unwrap_or(&self.engine.store).epoch(),
             subscription: self.background.wakeups.subscription(),
             jumps: self.engine.skew.jumps(),
         }
@@ -267,7 +270,7 @@ impl<'a> Acquisition<'a> {
             self.request.renews,
             self.request.max_hold,
         );
-        // In another way it lies in the value, or nowhere.
+        // Another library's lock has it in its value, or nowhere.
         let why = self.request.why.clone().filter(|_| self.claim.is_none());
         let kept = LeaseRecord::new(
             self.name.clone(),
@@ -286,14 +289,14 @@ impl<'a> Acquisition<'a> {
         lease
     }
 
-    /// For a request that leaves at this moment.
+    /// Cleans up after a request that leaves at this moment.
     pub(super) fn guard_from(&self, now: Moment) -> CleanupGuard {
         let (keys, token) = (self.keys.clone(), self.token.clone());
-        let owed =
+        let cleanup =
             PendingCleanup::acquisition(keys, token, now.plus(self.request.ttl.as_duration()));
         CleanupGuard::new(
             self.background.cleanup.clone(),
-            owed.claimed(self.claim.clone()),
+            cleanup.claimed(self.claim.clone()),
         )
     }
 
@@ -302,15 +305,15 @@ impl<'a> Acquisition<'a> {
         now.plus(self.request.ttl.as_duration())
     }
 
-    /// An entry in line that could not be taken back is forgotten after a minute, and could be granted until then.
+    /// A queue entry that could not be taken back is forgotten after a minute, and could be granted until then.
     fn clear_in(&self) -> Duration {
-        const LINE_KEPT: Duration = Duration::from_secs(60);
-        let in_line = if self.lines_up {
-            LINE_KEPT
+        const ENTRY_KEPT: Duration = Duration::from_secs(60);
+        let in_queue = if self.enters_queue {
+            ENTRY_KEPT
         } else {
             Duration::ZERO
         };
-        in_line + self.request.ttl.as_duration()
+        in_queue + self.request.ttl.as_duration()
     }
 
     /// The error of a wait that ends with an error of the store. `may_exist`: an earlier request of the same token may

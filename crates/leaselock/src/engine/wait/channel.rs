@@ -3,24 +3,31 @@
 use std::time::Duration;
 
 use super::attempt::Acquisition;
-use super::progress::Progress;
 
 impl Acquisition<'_> {
-    /// Whether to get in line with the next request, and where this client listens: nowhere (an empty channel) while
-    /// it cannot, and then there are only looks. A grant that comes over the connection of the requests is heard in the
-    /// runtime of whoever waits, which saves the way over the client's own thread; that one listens when nothing else
-    /// does, and for those who stand in line there.
-    pub(super) async fn channel(&self, so_far: &Progress, within: Duration) -> (bool, &str) {
+    /// Returns whether the next request enters the queue, and the channel at which this client listens. The channel is
+    /// empty while the client hears nothing: then there are only polls. `is_there`: the store has answered.
+    ///
+    /// A grant that comes over the connection of the requests is received in the runtime of the waiter, which saves the way
+    /// over the client's own thread. That thread listens when nothing else does, and for the tasks of a group.
+    pub(super) async fn channel(
+        &self,
+        is_there: bool,
+        in_queue: bool,
+        within: Duration,
+    ) -> (bool, &str) {
         let (store, wakeups) = (&self.engine.store, &self.background.wakeups);
         if !store.capabilities().wakes {
             return (true, "");
         }
-        let alive = so_far.has_met_the_store();
-        let begins = alive && !so_far.in_line;
+        let begins = is_there && !in_queue;
         if store.capabilities().by_node {
-            return (alive, self.channel_at_node(alive, begins, within).await);
+            return (
+                is_there,
+                self.channel_at_node(is_there, begins, within).await,
+            );
         }
-        let along = self.lane.is_none()
+        let along = self.connection.is_none()
             && (store.would_hear() || begins && Box::pin(store.listens(within)).await);
         if along {
             return (true, &self.engine.channel_along);
@@ -29,10 +36,10 @@ impl Acquisition<'_> {
         if listens {
             return (true, &self.engine.channel);
         }
-        if alive {
-            wakeups.want(); // in the background; all who stand in line look when it is there
+        if is_there {
+            wakeups.want(); // in the background; all waiters poll when it is there
         }
-        (alive, "")
+        (is_there, "")
     }
 
     /// The channel is that of the connection of the requests.
@@ -40,11 +47,14 @@ impl Acquisition<'_> {
         std::ptr::eq(channel, self.engine.channel_along.as_str())
     }
 
-    /// That connection became another one on the way, so that the place in line says the wrong thing: it is either not
-    /// heard there, or could be.
+    /// The queue entry names a channel at which this client does not listen, or names none although the client could
+    /// listen: the request has opened another connection, or the lock lies on another node.
     pub(super) fn is_wrong_channel(&self, channel: &str) -> bool {
         if self.node_changed() {
             return true;
+        }
+        if self.connection.is_some() {
+            return false; // the client's thread has one channel
         }
         let hears = self.engine.store.hears();
         if self.is_along(channel) {
@@ -54,20 +64,25 @@ impl Acquisition<'_> {
         }
     }
 
-    /// Where the node that has the lock is heard. Whoever gets in line waits for that, and a look does not wait long.
-    async fn channel_at_node(&self, alive: bool, begins: bool, within: Duration) -> &str {
+    /// The channel at the node that has the lock. A waiter that enters the queue waits until the client listens there, and
+    /// a poll does not wait long.
+    async fn channel_at_node(&self, is_there: bool, begins: bool, within: Duration) -> &str {
         const BRIEFLY: Duration = Duration::from_millis(300);
-        if !alive {
+        if !is_there {
             return "";
         }
         let within = if begins { within } else { within.min(BRIEFLY) };
         let (store, lock) = (&self.engine.store, &self.keys.lock);
-        let heard = Box::pin(self.ear.listens(store, &self.engine.channel, lock, within));
+        let heard = Box::pin(
+            self.subscription
+                .listens(store, &self.engine.channel, lock, within),
+        );
         heard.await.unwrap_or_default()
     }
 
-    /// The lock lies on another node than the one that is heard: the request has found that out.
+    /// The lock lies on another node than the one at which this client listens: the request has found that out.
     pub(super) fn node_changed(&self) -> bool {
-        self.ear.node_changed(&self.engine.store, &self.keys.lock)
+        self.subscription
+            .node_changed(&self.engine.store, &self.keys.lock)
     }
 }

@@ -4,7 +4,7 @@
 //! poll. A waiter that is far from the head therefore polls in three steps, each only when the one before has found a
 //! reason: it asks how often the file was written, which costs the same whatever is in it; it reads its position, for
 //! which it neither locks nor writes the file; and it makes the request that got it into the queue. Whether it is alive
-//! is told by the system, so nobody needs to read there that it has polled.
+//! is told by the system, so the file need not say that it has polled.
 
 use std::time::Duration;
 

@@ -1,14 +1,13 @@
 //! The first try of an acquisition while many are made: it leaves with others.
 //!
-//! Such a request takes what is free and never gets in line, and a lock that was free is shared with nobody. So whatever
-//! waiting needs (a place for messages, a party) is made only when the try was in vain.
+//! Such a request takes a lock that is free and never enters the queue. So what a wait needs (a registration for messages,
+//! a local group) is made only when the try was in vain.
 
 use std::time::Duration;
 
 use super::attempt::Acquisition;
 use super::local::groups::LocalGroups;
-use super::progress::Progress;
-use super::schedule;
+use super::patience::Patience;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::engine::batch::BatchOutcome;
@@ -26,18 +25,24 @@ pub(super) enum FirstTry {
 
 /// A wait whose first try was in vain.
 pub(super) struct StartedWait {
-    /// Owes the token of the try, which the wait goes on with.
-    pub(super) debt: CleanupGuard,
-    pub(super) so_far: Progress,
-    /// To be waited for before the next request.
+    /// Cleans up the token of the try, with which the wait goes on.
+    pub(super) guard: CleanupGuard,
+    pub(super) patience: Patience,
+    /// The pause before the next request.
     pub(super) pause: Option<Duration>,
 }
 
 impl StartedWait {
-    /// The task shares a place from now on, and its own token is of no use any more.
+    /// True if the try had no usable reply, and may have been granted.
+    pub(super) fn is_ambiguous(&self) -> bool {
+        let error = self.patience.error.as_ref();
+        error.is_some_and(StoreError::maybe_applied)
+    }
+
+    /// The task shares a queue entry from now on, and its own token is of no use any more.
     pub(super) fn give_up(self) {
-        if !self.so_far.owes() {
-            self.debt.settle();
+        if !self.is_ambiguous() {
+            self.guard.settle();
         }
     }
 }
@@ -51,52 +56,52 @@ impl Acquisition<'_> {
     ) -> Result<FirstTry, StoreError> {
         let engine = self.engine;
         if engine.requests.is_free() {
-            return Ok(FirstTry::StartedWait(None)); // there is nobody to leave with
+            return Ok(FirstTry::StartedWait(None)); // there is no other request to leave with
         }
         let lock = &self.keys.lock;
         if groups.is_some_and(|groups| groups.has(lock)) || engine.gates.has(lock) {
-            return Ok(FirstTry::StartedWait(None)); // with those who wait already
+            return Ok(FirstTry::StartedWait(None)); // with the tasks that wait already
         }
         let request = &self.request;
         let Some(item) = Item::of(&self.keys, &self.token, request.ttl, request.fences) else {
             return Ok(FirstTry::StartedWait(None));
         };
         let within = engine.request_timeout(self.request.ttl);
-        let debt = self.guard_from(t0);
-        let Some(told) = engine.requests.acquire_with_others(item, t0, within) else {
-            debt.settle();
+        let guard = self.guard_from(t0);
+        let Some(outcome) = engine.requests.acquire_with_others(item, t0, within) else {
+            guard.settle();
             return Ok(FirstTry::StartedWait(None));
         };
-        match self.held(told.await, t0) {
+        match self.decode(outcome.await, t0) {
             Ok(Ok(lease)) => {
-                debt.settle();
+                guard.settle();
                 Ok(FirstTry::Granted(lease))
             }
-            Ok(Err(so_far)) => Ok(begun(debt, so_far, None)),
+            Ok(Err(patience)) => Ok(begin(guard, patience, None)),
             Err(source) if source.may_pass() => {
-                let mut so_far = Progress::default();
-                let pause = schedule::jittered(so_far.failed(&source), 50);
-                Ok(begun(debt, so_far, Some(pause)))
+                let mut patience = Patience::default();
+                let pause = patience.failed(source);
+                Ok(begin(guard, patience, Some(pause)))
             }
             Err(source) => {
-                debt.settle_unless(source.maybe_applied());
+                guard.settle_unless(source.maybe_applied());
                 Err(source)
             }
         }
     }
 
     /// The lease, or what is known without it.
-    fn held(
+    fn decode(
         &self,
-        told: BatchOutcome<Acquired>,
+        outcome: BatchOutcome<Acquired>,
         t0: Moment,
-    ) -> Result<Result<Lease, Progress>, StoreError> {
-        let answer = match told {
+    ) -> Result<Result<Lease, Patience>, StoreError> {
+        let answer = match outcome {
             BatchOutcome::Answer(answer) => answer?,
-            BatchOutcome::NotPlain => return Ok(Err(Progress::default())),
+            BatchOutcome::NotPlain => return Ok(Err(Patience::default())),
             BatchOutcome::Alone => {
                 self.goes_by_itself();
-                return Ok(Err(Progress::default()));
+                return Ok(Err(Patience::default()));
             }
         };
         let now = self.engine.clock.now();
@@ -105,11 +110,11 @@ impl Acquisition<'_> {
                 self.engine.note_time(t0, now, time_us);
                 self.hold_since(t0, now, fence).map(Ok)
             }
-            Acquired::Disagrees { .. } => Ok(Err(Progress::default())), // it goes by itself and hears so again
+            Acquired::Disagrees { .. } => Ok(Err(Patience::default())), // it goes by itself and hears so again
             Acquired::Busy { seen } | Acquired::Waiting { seen, .. } => {
                 self.engine.note_time(t0, now, seen.time_us);
                 self.goes_by_itself();
-                Ok(Err(Progress::after(Some(seen))))
+                Ok(Err(Patience::after(Some(seen))))
             }
         }
     }
@@ -120,10 +125,10 @@ impl Acquisition<'_> {
     }
 }
 
-fn begun(debt: CleanupGuard, so_far: Progress, pause: Option<Duration>) -> FirstTry {
+fn begin(guard: CleanupGuard, patience: Patience, pause: Option<Duration>) -> FirstTry {
     FirstTry::StartedWait(Some(Box::new(StartedWait {
-        debt,
-        so_far,
+        guard,
+        patience,
         pause,
     })))
 }

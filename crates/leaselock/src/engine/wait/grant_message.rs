@@ -9,7 +9,7 @@ use crate::base::ttl::Ttl;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Message<'a> {
     pub(crate) token: &'a str,
-    /// `None` for words of another version: a reason to look, as any message is.
+    /// `None` for words of another version: a reason to poll, as any message is.
     pub(crate) grant: Option<Grant>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Grant {
     pub(crate) time_us: u64,
     /// How long it lasts from then.
     pub(crate) ttl: Ttl,
-    /// Others were left in line behind it.
+    /// True if others were left in the queue behind it.
     pub(crate) others: bool,
 }
 

@@ -1,8 +1,8 @@
-//! First in line behind a holder of another library, who lets go without telling anybody here.
+//! First in the queue behind a holder of another library, whose release wakes no waiter here.
 //!
-//! The server can tell, when its notifications of keys are on. Whether they are is not asked: the channel of the key is
-//! heard meanwhile, nothing comes when they are off, and then the looks by timer find the free lock. Behind a holder of
-//! ours nothing of this is needed, because it hands over.
+//! The server can announce it, if its keyspace notifications are on. Nothing asks whether they are: the waiter listens to
+//! the key's channel meanwhile. If they are off, nothing comes, and the polls by timer find the free lock. Behind a holder
+//! of leaselock nothing of this is needed, because it hands over.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use super::schedule::RateLimit;
 use crate::base::clock::{Clock, Moment};
 use crate::store::subscriptions::Subscription;
 
-/// What a place in line knows of such a holder.
+/// What a waiter knows of such a holder.
 #[derive(Debug, Default)]
 pub(super) struct Foreign {
     subscription: Option<Subscription>,
-    /// The channel is heard since the latest look, or is not heard yet.
+    /// True if the waiter listens since the latest poll, or does not listen yet.
     begins: bool,
-    /// Something has called for a look that was not made yet.
+    /// True if there is a reason for a poll that was not made yet.
     due: bool,
     pace: RateLimit,
 }
 
 impl Foreign {
-    /// A look has found such a holder, and that nobody stands before us. `subscribe`: subscribes to the key.
-    pub(super) fn looked(&mut self, now: Moment, subscribe: impl FnOnce() -> Option<Subscription>) {
-        self.pace.looked(now);
+    /// A poll has found such a holder, and no waiter before this one. `subscribe`: listens to the key's channel.
+    pub(super) fn polled(&mut self, now: Moment, subscribe: impl FnOnce() -> Option<Subscription>) {
+        self.pace.polled(now);
         self.due = false;
         if self.subscription.is_none() {
             self.subscription = subscribe();
@@ -32,17 +32,17 @@ impl Foreign {
         }
     }
 
-    /// A look has found that others will tell us.
+    /// A poll has found that a release will wake the waiter.
     pub(super) fn is_over(&mut self) {
         self.subscription = None;
     }
 
-    /// A pause after which the next look keeps the pace.
+    /// A pause after which the next poll keeps the pace.
     pub(super) fn paced(&self, pause: Duration, now: Moment) -> Duration {
         pause.max(self.pace.next(now).saturating_since(now))
     }
 
-    /// Ends when there is a reason to look and a look keeps the pace.
+    /// Ends when there is a reason to poll and a poll keeps the pace.
     ///
     /// # Cancel safety
     /// Safe: the reason is there for the next call.
@@ -51,7 +51,7 @@ impl Foreign {
             return std::future::pending().await;
         };
         if !self.due {
-            // What happened before the channel was heard may have been the release.
+            // What happened before the waiter listened may have been the release.
             if !self.begins || !subscription.ready(Duration::MAX).await {
                 self.begins = false;
                 subscription.woken().await;
@@ -60,7 +60,7 @@ impl Foreign {
             self.due = true;
         }
         clock.sleep_until(self.pace.next(clock.now())).await;
-        // Whoever looks now and gets no answer tries again by its timer; else no wait would come to its end.
+        // A poll without an answer is tried again by the timer; otherwise no wait would come to its end.
         self.due = false;
     }
 }
@@ -86,17 +86,20 @@ mod tests {
         pin!(foreign.calls(clock)).poll(&mut context).is_ready()
     }
 
-    /// A look that meets silence is followed by the timer's, which knows when the wait is over.
+    /// A poll without an answer is followed by the timer's, which knows when the wait is over.
     #[test]
-    fn one_reason_is_one_look_even_when_that_has_no_answer() {
-        let (set, clock) = (Subscriptions::new(), Clock::manual());
+    fn one_reason_is_one_poll_even_when_that_has_no_answer() {
+        let (subscriptions, clock) = (Subscriptions::new(), Clock::manual());
         let mut foreign = Foreign::default();
-        foreign.looked(clock.now(), || Some(set.subscribe_to_all("news")));
-        assert!(!calls_at_once(&mut foreign, &clock), "nothing is heard yet");
-        set.subscribed(b"news");
+        foreign.polled(clock.now(), || Some(subscriptions.subscribe_to_all("news")));
+        assert!(
+            !calls_at_once(&mut foreign, &clock),
+            "nothing is received yet"
+        );
+        subscriptions.subscribed(b"news");
         assert!(calls_at_once(&mut foreign, &clock));
-        assert!(!calls_at_once(&mut foreign, &clock), "the look was made");
-        set.message(b"news", b"del");
+        assert!(!calls_at_once(&mut foreign, &clock), "the poll was made");
+        subscriptions.message(b"news", b"del");
         assert!(calls_at_once(&mut foreign, &clock));
     }
 }

@@ -16,15 +16,14 @@ mod patience;
 mod patience_tests;
 mod poll;
 pub(crate) mod polling;
-mod progress;
 pub(crate) mod queue;
+mod queued;
 pub(crate) mod rights;
 #[cfg(feature = "redis")]
 pub(crate) mod round;
 mod run;
 pub(crate) mod schedule;
 mod solo;
-pub(crate) mod standing;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 #[cfg(feature = "redis")]

@@ -1,5 +1,5 @@
-//! Where a place in line listens when each lock has a place of its own to listen at, as in a cluster: at the node that
-//! has the lock, and at another one when it has moved.
+//! Where a waiter listens if each lock has a node of its own, as in a cluster: at the node that has the lock, and at
+//! another one when the lock has moved.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -8,16 +8,17 @@ use crate::quorum::executor::Executor;
 use crate::script::keys;
 use crate::store::subscriptions::{Subscription, Subscriptions};
 
-/// Elsewhere it hears nothing and costs nothing.
+/// On other stores it receives nothing and costs nothing.
 #[derive(Debug, Default)]
 pub(super) struct NodeSubscription {
     /// What its channel is called, plain and sharded.
     names: [OnceLock<String>; 2],
-    subscription: Mutex<Option<Arc<Subscription>>>,
+    current: Mutex<Option<Arc<Subscription>>>,
 }
 
 impl NodeSubscription {
-    /// Listens where the lock lies, as far as is known, and waits until that is heard: the channel, if it is.
+    /// Listens at the node of the lock, as far as is known, and waits until messages arrive. Returns the channel if they
+    /// do.
     pub(super) async fn listens(
         &self,
         store: &Executor,
@@ -27,55 +28,53 @@ impl NodeSubscription {
     ) -> Option<&str> {
         // The first time may show that the servers have no sharded channels.
         for _ in 0..2 {
-            let (set, sharded) = store.bells_at(lock)?;
+            let (node, sharded) = store.bells_at(lock)?;
             let named = || keys::wake_channel_at(channel, lock, sharded);
             let name = self.names[usize::from(sharded)].get_or_init(named);
-            let current = self.subscription_among(&set, name);
-            if current.ready(within).await {
+            let subscription = self.subscribe(&node, name);
+            if subscription.ready(within).await {
                 return Some(name);
             }
-            if !current.is_refused() {
+            if !subscription.is_refused() {
                 return None;
             }
         }
         None
     }
 
-    /// Returns the subscription there. The one before it ends when this one is there, so that a channel that both want
-    /// is not left in between.
-    fn subscription_among(&self, set: &Arc<Subscriptions>, name: &str) -> Arc<Subscription> {
-        let mut current = self.subscription();
-        let fit = current.as_ref().filter(|one| one.is_for(set, name));
-        if let Some(one) = fit {
-            return Arc::clone(one);
+    /// The subscription at this node. The one before it ends after this one begins, so that a channel that both want is
+    /// not left in between.
+    fn subscribe(&self, node: &Arc<Subscriptions>, name: &str) -> Arc<Subscription> {
+        let mut current = self.current();
+        let fit = current.as_ref().filter(|it| it.is_for(node, name));
+        if let Some(subscription) = fit {
+            return Arc::clone(subscription);
         }
-        // Its messages name those whom they wake; the subscription itself tells only that some may have been missed.
-        let new = Arc::new(set.subscribe(name, |_| false));
+        // A message names the waiter that it wakes. The subscription itself says only that messages may have been missed.
+        let new = Arc::new(node.subscribe(name, |_| false));
         *current = Some(Arc::clone(&new));
         new
     }
 
-    /// The lock lies on another node than the one that is heard.
+    /// True if the lock lies on another node than the one at which it listens.
     pub(super) fn node_changed(&self, store: &Executor, lock: &str) -> bool {
-        let current = self.subscription().clone();
+        let current = self.current().clone();
         current.is_some_and(|current| {
-            let place = store.bells_at(lock);
-            place.is_some_and(|(set, _)| !current.is_among(&set))
+            let at = store.bells_at(lock);
+            at.is_some_and(|(node, _)| !current.is_among(&node))
         })
     }
 
     /// Ends when messages may have been missed, or the slot has left its node.
-    pub(super) async fn rung(&self) {
-        let current = self.subscription().clone();
+    pub(super) async fn woken(&self) {
+        let current = self.current().clone();
         match current {
             Some(current) => current.woken().await,
             None => std::future::pending().await,
         }
     }
 
-    fn subscription(&self) -> MutexGuard<'_, Option<Arc<Subscription>>> {
-        self.subscription
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn current(&self) -> MutexGuard<'_, Option<Arc<Subscription>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,11 +16,11 @@ use crate::engine::cleanup::Cleanup;
 use crate::quorum::executor::Executor;
 use crate::store::Event;
 
-type Places = HashMap<Token, Arc<WaiterEntry>, BuildHasherDefault<ByRandom>>;
+type Waiters = HashMap<Token, Arc<WaiterEntry>, BuildHasherDefault<ByRandom>>;
 
 #[derive(Debug)]
 pub(crate) struct Notifier {
-    places: Mutex<Places>,
+    waiters: Mutex<Waiters>,
     /// Messages arrive at present.
     listening: watch::Sender<bool>,
     /// How often messages began or ceased to arrive.
@@ -30,13 +30,13 @@ pub(crate) struct Notifier {
     cleanup: Cleanup,
 }
 
-/// One waiter's place, registered before its request is sent, so that no order between an answer and a message
-/// matters. Dropping it unregisters.
+/// A waiter that can be woken. It is registered before its request is sent, so that no order between an answer and a
+/// message matters. Dropping it unregisters.
 #[derive(Debug)]
 pub(crate) struct Registration {
     wakeups: Arc<Notifier>,
     token: Token,
-    spot: Arc<WaiterEntry>,
+    entry: Arc<WaiterEntry>,
 }
 
 #[derive(Debug)]
@@ -44,20 +44,20 @@ struct WaiterEntry {
     woken: Notify,
     /// What the latest message said.
     heard: Mutex<Option<ReceivedGrant>>,
-    /// Place in line at the latest look; 0 before the first.
+    /// The position at the latest poll; 0 before the first.
     position: AtomicU64,
-    /// The latest request said that its grant is to come over the connection of the requests.
+    /// True if the latest request asked for its grant over the connection of the requests.
     along: AtomicBool,
 }
 
-/// When a holder dies, those who were so near the head at their latest look are woken; the others look soon enough.
+/// When a holder dies, the waiters up to this position are woken. The others poll soon enough.
 const NEAR: u64 = 2;
 
 impl Notifier {
     pub(crate) fn new(clock: Clock, cleanup: Cleanup) -> Self {
-        let (places, listening) = (Mutex::default(), watch::Sender::new(false));
+        let (waiters, listening) = (Mutex::default(), watch::Sender::new(false));
         Notifier {
-            places,
+            waiters,
             listening,
             subscription: AtomicU64::new(0),
             wanted: Notify::new(),
@@ -66,11 +66,11 @@ impl Notifier {
         }
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiters(&self) -> MutexGuard<'_, Waiters> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Subscribes once somebody wants it, and for good. To be run on the client's thread.
+    /// Subscribes once a waiter wants it, and for good. To be run on the client's thread.
     pub(crate) async fn run(self: Arc<Self>, store: Executor, channel: String) {
         self.wanted.notified().await;
         let wakeups = Arc::clone(&self);
@@ -85,36 +85,36 @@ impl Notifier {
         }
         match event {
             Event::Ready => {
-                // Found before it is said: whoever gets in line upon that has missed nothing.
-                let standing = self.standing_up_to(u64::MAX);
+                // Found before it is said: a waiter that enters the queue upon that has missed nothing.
+                let waiting = self.waiting_up_to(u64::MAX);
                 self.listening.send_replace(true);
                 self.cleanup.hurry();
-                standing.iter().for_each(|spot| spot.woken.notify_one());
+                waiting.iter().for_each(|entry| entry.woken.notify_one());
             }
             Event::Gap => drop(self.listening.send_replace(false)),
             Event::Ended => {
-                let near = self.standing_up_to(NEAR);
-                near.iter().for_each(|spot| spot.woken.notify_one());
+                let near = self.waiting_up_to(NEAR);
+                near.iter().for_each(|entry| entry.woken.notify_one());
             }
             Event::Message(message) => self.wake(&message),
         }
     }
 
-    /// What comes over the connection of the requests, in the user's own runtime. When it ends, those who were to be
-    /// told over it look again, and say where they can be told from then on: nothing else would bring it back.
+    /// Takes an event of the connection of the requests, in the user's own runtime. When that connection ends, the waiters
+    /// that listen there poll, and name another channel: nothing else would bring it back.
     pub(crate) fn hear_along(&self, event: Event) {
         match event {
             Event::Message(message) => self.wake(&message),
             Event::Gap => {
-                let mut concerned = self.standing_up_to(u64::MAX);
-                concerned.retain(|spot| spot.along.load(Ordering::SeqCst));
-                concerned.iter().for_each(|spot| spot.woken.notify_one());
+                let mut concerned = self.waiting_up_to(u64::MAX);
+                concerned.retain(|entry| entry.along.load(Ordering::SeqCst));
+                concerned.iter().for_each(|entry| entry.woken.notify_one());
             }
             Event::Ready | Event::Ended => {}
         }
     }
 
-    /// What comes from a node of a cluster. After a gap whoever listens there is rung by its bell.
+    /// Takes an event of a node of a cluster. After a gap each waiter there is woken by its own subscription.
     pub(crate) fn hear_at_node(&self, event: Event) {
         match event {
             Event::Message(message) => self.wake(&message),
@@ -127,31 +127,36 @@ impl Notifier {
         }
     }
 
-    /// Those who stand in line up to this place. Whoever is not in line yet has no answer to look for.
-    fn standing_up_to(&self, most: u64) -> Vec<Arc<WaiterEntry>> {
-        let stands =
-            |spot: &&Arc<WaiterEntry>| (1..=most).contains(&spot.position.load(Ordering::Relaxed));
-        self.places().values().filter(stands).cloned().collect()
+    /// The waiters up to this position. A waiter that is not in the queue yet has no reason to poll.
+    fn waiting_up_to(&self, most: u64) -> Vec<Arc<WaiterEntry>> {
+        let is_waiting = |entry: &&Arc<WaiterEntry>| {
+            (1..=most).contains(&entry.position.load(Ordering::Relaxed))
+        };
+        self.waiters()
+            .values()
+            .filter(is_waiting)
+            .cloned()
+            .collect()
     }
 
-    /// Wakes the one whose token was granted. A token that nobody waits for any more is the reaper's matter.
+    /// Wakes the waiter whose token was granted. A token without a waiter is left to the cleanup.
     fn wake(&self, message: &[u8]) {
         if message.is_empty() {
             return; // we have tried whether we may publish
         }
         let message = Message::parse(message);
         let token = message.and_then(|message| Token::parse(message.token));
-        let spot = token
+        let entry = token
             .as_ref()
-            .and_then(|token| self.places().get(token).cloned());
+            .and_then(|token| self.waiters().get(token).cloned());
         let at = self.clock.now();
-        let Some(spot) = spot else {
+        let Some(entry) = entry else {
             self.cleanup.is_called(token, at);
             return;
         };
         let heard = message.and_then(|message| message.grant);
-        *spot.heard() = heard.map(|grant| ReceivedGrant { grant, at });
-        spot.woken.notify_one();
+        *entry.heard() = heard.map(|grant| ReceivedGrant { grant, at });
+        entry.woken.notify_one();
     }
 
     /// Which connection brings the messages.
@@ -159,7 +164,7 @@ impl Notifier {
         self.subscription.load(Ordering::SeqCst)
     }
 
-    /// Waits until messages arrive, at most for `within`; tells whether they do.
+    /// Waits until messages arrive, at most for `within`. True if they do.
     pub(crate) async fn ready(&self, within: Duration) -> bool {
         self.want();
         let mut listening = self.listening.subscribe();
@@ -177,35 +182,35 @@ impl Notifier {
         *self.listening.borrow()
     }
 
-    pub(crate) fn place(self: &Arc<Self>, token: &Token) -> Registration {
+    pub(crate) fn register(self: &Arc<Self>, token: &Token) -> Registration {
         let token = token.clone();
-        let spot = Arc::new(WaiterEntry {
+        let entry = Arc::new(WaiterEntry {
             woken: Notify::new(),
             heard: Mutex::default(),
             position: AtomicU64::new(0),
             along: AtomicBool::new(false),
         });
-        self.places().insert(token.clone(), Arc::clone(&spot));
+        self.waiters().insert(token.clone(), Arc::clone(&entry));
         Registration {
             wakeups: Arc::clone(self),
             token,
-            spot,
+            entry,
         }
     }
 
-    /// The waiter of this token is there.
+    /// True if the waiter of this token is there.
     pub(super) fn waits(&self, token: &Token) -> bool {
-        self.places().contains_key(token)
+        self.waiters().contains_key(token)
     }
 
-    /// Wakes everyone who stands in line, who then looks.
-    pub(super) fn all_look(&self) {
-        let standing = self.standing_up_to(u64::MAX);
-        standing.iter().for_each(|spot| spot.woken.notify_one());
+    /// Wakes every waiter in the queue, which then polls.
+    pub(super) fn wake_all(&self) {
+        let waiting = self.waiting_up_to(u64::MAX);
+        waiting.iter().for_each(|entry| entry.woken.notify_one());
     }
 
-    pub(crate) fn is_anybody_waiting(&self) -> bool {
-        !self.places().is_empty()
+    pub(crate) fn has_waiters(&self) -> bool {
+        !self.waiters().is_empty()
     }
 }
 
@@ -213,13 +218,13 @@ impl Notifier {
 impl Notifier {
     /// A grant has come for which its waiter was not polled yet.
     pub(super) fn has_heard_a_grant(&self) -> bool {
-        self.places().values().any(|spot| spot.heard().is_some())
+        self.waiters().values().any(|entry| entry.heard().is_some())
     }
 
     /// As if it had come at this moment.
     pub(super) fn heard_at(&self, at: crate::base::clock::Moment) {
-        let places = self.places();
-        for mut heard in places.values().map(|spot| spot.heard()) {
+        let waiters = self.waiters();
+        for mut heard in waiters.values().map(|entry| entry.heard()) {
             if let Some(heard) = heard.as_mut() {
                 heard.at = at;
             }
@@ -234,34 +239,38 @@ impl WaiterEntry {
 }
 
 impl Registration {
+    pub(super) fn token(&self) -> &Token {
+        &self.token
+    }
+
     /// What the latest message said, once.
     pub(crate) fn heard(&self) -> Option<ReceivedGrant> {
-        self.spot.heard().take()
+        self.entry.heard().take()
     }
 
     /// Ends with the next wake-up; one that came since the last call counts.
     pub(crate) async fn woken(&self) {
-        self.spot.woken.notified().await;
+        self.entry.woken.notified().await;
     }
 
-    /// Somewhere in line, as soon as the request has arrived: a gap that ends before its answer counts already.
+    /// The next request enters the queue: from now on a gap counts, also one that ends before the answer.
     pub(crate) fn is_asked_for(&self) {
         self.stands_at(u64::MAX);
     }
 
-    /// Whether the grant is to come over the connection of the requests. To be said before the request is sent.
+    /// Whether the grant is to come over the connection of the requests. To be called before the request is sent.
     pub(crate) fn is_told_along(&self, along: bool) {
-        self.spot.along.store(along, Ordering::SeqCst);
+        self.entry.along.store(along, Ordering::SeqCst);
     }
 
     pub(crate) fn stands_at(&self, position: u64) {
-        self.spot.position.store(position, Ordering::Relaxed);
+        self.entry.position.store(position, Ordering::Relaxed);
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.wakeups.places().remove(&self.token);
+        self.wakeups.waiters().remove(&self.token);
     }
 }
 
@@ -270,17 +279,17 @@ mod tests {
     use super::*;
     use crate::base::token::ClientId;
 
-    /// The answer that says "in line" may come after all that a gap has swallowed.
+    /// The answer that says "in the queue" may come after all that a gap has swallowed.
     #[tokio::test]
-    async fn whoever_has_asked_for_a_place_looks_after_a_gap_and_nobody_else() {
+    async fn a_waiter_that_has_asked_to_enter_the_queue_polls_after_a_gap_and_no_other_one() {
         let wakeups = Arc::new(Notifier::new(Clock::boot(), Cleanup::new().0));
         let token = || Token::random(&ClientId::random().unwrap(), true).unwrap();
-        let (asked, not_yet) = (wakeups.place(&token()), wakeups.place(&token()));
+        let (asked, not_yet) = (wakeups.register(&token()), wakeups.register(&token()));
         asked.is_asked_for();
         wakeups.hear(Event::Gap);
         wakeups.hear(Event::Ready);
-        let is_woken = async |place: &Registration| {
-            tokio::time::timeout(Duration::ZERO, place.woken())
+        let is_woken = async |registration: &Registration| {
+            tokio::time::timeout(Duration::ZERO, registration.woken())
                 .await
                 .is_ok()
         };

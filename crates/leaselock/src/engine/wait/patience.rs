@@ -15,7 +15,7 @@ pub(super) const SHORTEST_REQUEST: Duration = Duration::from_millis(100);
 
 /// What the requests of one wait have come to.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// The latest answer.
     pub(super) seen: Option<Seen>,
     /// The position in the queue, by the latest answer that named one.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use testkit::{TempDir, tempdir};
 
-use super::standing::NEVER_ANSWERED;
+use super::patience::NEVER_ANSWERED;
 use crate::base::clock::Clock;
 use crate::base::error::{AcquireError, ErrorKind};
 use crate::engine::lease::Lease;
@@ -58,7 +58,7 @@ impl Scene {
         file
     }
 
-    /// A lease that is not renewed shares no place in the queue.
+    /// A lease that is not renewed shares no queue entry.
     fn alone(&self) -> Mutex {
         self.client.mutex("job").renewal(false)
     }

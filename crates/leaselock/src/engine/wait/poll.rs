@@ -5,34 +5,36 @@ use std::time::Duration;
 use super::attempt::{Acquisition, Outcome};
 use super::far::{Far, near};
 use super::grant_deadline::ClockSample;
-use super::progress::Progress;
+use super::queued::QueueEntry;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
+use crate::engine::grant::Seen;
 use crate::engine::position::{Position, Stands};
 
 impl Acquisition<'_> {
-    /// A request of a waiter, or as little of it as will do.
+    /// Makes a request of a waiter, or as little of it as will do.
     pub(super) async fn poll(
         &self,
-        so_far: &mut Progress,
-        waits: bool,
+        entry: &mut QueueEntry,
+        seen: Option<&Seen>,
+        enters: bool,
         channel: &str,
         t0: Moment,
         within: Duration,
     ) -> Result<Outcome, StoreError> {
-        let far = so_far.far.filter(|_| waits && !channel.is_empty());
+        let far = entry.far.filter(|_| enters && !channel.is_empty());
         if let Some(far) = far {
-            if let Some(outcome) = self.as_before(far, so_far) {
+            if let Some(outcome) = self.as_before(far, entry, seen) {
                 return Ok(outcome);
             }
             if let Some(outcome) = Box::pin(self.position(channel, t0, within)).await? {
-                so_far.far = self.far(&outcome);
+                entry.far = self.far(&outcome);
                 return Ok(outcome);
             }
         }
-        so_far.far = None;
-        let outcome = self.request(waits, channel, t0, within).await?;
-        so_far.far = self.far(&outcome);
+        entry.far = None;
+        let outcome = self.request(enters, channel, t0, within).await?;
+        entry.far = self.far(&outcome);
         Ok(outcome)
     }
 
@@ -52,8 +54,8 @@ impl Acquisition<'_> {
     }
 
     /// The latest answer, while a new one would hardly say anything else.
-    fn as_before(&self, far: Far, so_far: &Progress) -> Option<Outcome> {
-        let (reading, mut seen) = (so_far.reading?, so_far.seen.clone()?);
+    fn as_before(&self, far: Far, entry: &QueueEntry, seen: Option<&Seen>) -> Option<Outcome> {
+        let (reading, mut seen) = (entry.reading?, seen.cloned()?);
         let now = self.engine.clock.now();
         let traffic = self.engine.store.traffic(&self.keys.lock)?;
         if !far.may_rest(now, traffic) {
@@ -71,7 +73,7 @@ impl Acquisition<'_> {
         within: Duration,
     ) -> Result<Option<Outcome>, StoreError> {
         let era = self.era();
-        let store = self.lane.unwrap_or(&self.engine.store);
+        let store = self.connection.unwrap_or(&self.engine.store);
         let acquire = self.asks(true, channel);
         let Some(position) = Position::of(&acquire) else {
             return Ok(None);

@@ -41,7 +41,7 @@ impl Acquisition<'_> {
         t0: Moment,
         within: Duration,
     ) -> Result<Outcome, StoreError> {
-        let store = self.lane.unwrap_or(&self.engine.store);
+        let store = self.connection.unwrap_or(&self.engine.store);
         match claim.take(store, self.request.ttl, within).await? {
             TakeOutcome::Taken => {
                 let now = self.engine.clock.now();
@@ -125,7 +125,7 @@ impl Acquisition<'_> {
         end: Option<Moment>,
     ) -> Result<Entry, AcquireError> {
         let clock = &self.engine.clock;
-        let interest = self.engine.gates.before(&self.keys.lock);
+        let interest = self.engine.gates.interest(&self.keys.lock);
         let silence = async {
             clock.sleep_until(start.plus(NEVER_ANSWERED)).await;
             interest.given_up().await
@@ -145,7 +145,7 @@ impl Acquisition<'_> {
             }
             () = over => return Err(self.still_busy(start, None)),
         };
-        Ok(interest.passes(turn))
+        Ok(interest.enter(turn))
     }
 }
 

@@ -58,7 +58,7 @@ impl Acquisition<'_> {
                     channel,
                     "the user may not publish, or not ask who listens: waiters are not woken and poll"
                 );
-                wakeups.all_look();
+                wakeups.wake_all();
             }
         }));
     }

@@ -1,8 +1,8 @@
-//! One round of votes for a lock: every node is asked at once, and whoever has a majority has the lease.
+//! One round of votes for a lock: every node is asked at once, and the client with a majority has the lease.
 //!
 //! The proposal of a fencing token rides on the vote. A number counts when a majority has accepted it, and any two
 //! majorities share a node, which accepts only what is larger than all it has seen. When too few accept, one second
-//! proposal is made under the votes that are ours by then. Whoever loses a round has given its votes back when it ends.
+//! proposal is made under the votes that are ours by then. A client that loses a round has given its votes back when it ends.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub(super) struct Lost {
 
 impl Acquisition<'_> {
     /// Asks for votes once, under a token that was never used before: what comes late of an earlier round must not undo
-    /// a vote of this one. `caller` is to be told of a release where the lock is busy.
+    /// a vote of this one. `caller` is to be woken by a release where the lock is busy.
     pub(super) async fn round(
         &self,
         quorum: &QuorumStore,
@@ -109,7 +109,7 @@ impl Acquisition<'_> {
             });
         }
         if !poll.votes().is_majority(|_| true) {
-            // Nobody can have it. What the others say is for whoever is told that.
+            // No client can have it. The votes of the others are for the error.
             let all = async { while poll.next().await.is_some() {} };
             drop(tokio::time::timeout(PATIENCE, all).await);
         }
@@ -118,7 +118,7 @@ impl Acquisition<'_> {
         lost(quorum, poll.votes()).map(Round::Lost)
     }
 
-    /// The number that a majority has accepted in the second place.
+    /// The number that a majority has accepted as the second proposal.
     async fn second_proposal(
         &self,
         quorum: &QuorumStore,
@@ -148,8 +148,8 @@ impl Acquisition<'_> {
         None
     }
 
-    /// What was granted is given back when this ends; what may yet be granted is, in the background. Nobody is told:
-    /// whoever was kept from a majority by these votes tries again by itself.
+    /// What was granted is given back when this ends; what may yet be granted is, in the background. No waiter is
+    /// woken: a client that these votes kept from a majority tries again by itself.
     async fn take_back(&self, quorum: &QuorumStore, votes: &Votes<Voted>, within: Duration) {
         let maybe_has = |at| votes.may_have(at, Voted::is_ours);
         let withdraw = Withdraw {
@@ -171,7 +171,7 @@ impl Acquisition<'_> {
     }
 }
 
-/// Busy, when enough nodes voted; otherwise nobody could have had it.
+/// Busy, if enough nodes voted; otherwise no client could have had it.
 fn lost(quorum: &QuorumStore, votes: &Votes<Voted>) -> Result<Lost, StoreError> {
     if !votes.is_majority(|_| true) {
         let maybe = votes.may_have_acted();

@@ -19,7 +19,7 @@ pub(super) struct Solo<'a> {
     longest: Duration,
     end: Option<Moment>,
     /// A store that was never there is given up then.
-    give_up_at: Moment,
+    pub(super) give_up_at: Moment,
     /// True if a last request is made when the time is over. A waiter in the queue leaves the queue instead.
     asks_at_end: bool,
     /// Other tasks may come and share the queue entry.
@@ -56,10 +56,6 @@ impl<'a> Solo<'a> {
             asks_at_end: true,
             ..Solo::in_queue(acquisition, start, end, None)
         }
-    }
-
-    pub(super) fn give_up_at(&self) -> Moment {
-        self.give_up_at
     }
 
     /// A store that was never there is waited for less long than a holder.

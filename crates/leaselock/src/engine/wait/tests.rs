@@ -19,7 +19,7 @@ const TTL: Duration = Duration::from_secs(60);
 const PASSED: Duration = Duration::from_secs(5);
 const GIVE_UP: Duration = Duration::from_secs(20);
 
-/// A client of the memory store of this name. The store's time is that of whoever asks it, so a second clock is a
+/// A client of the memory store of this name. The store's time is that of the client that asks, so a second clock is a
 /// server's clock that steps.
 fn client(store: &str, clock: &Clock) -> Client {
     let builder = Client::builder().url(&format!("mem:{store}"));
@@ -32,7 +32,7 @@ fn mutex(client: &Client) -> Mutex {
 
 /// Real time passes, and nothing else: threads go on.
 async fn moment() {
-    tokio::time::sleep(Duration::from_millis(1)).await; // between two looks at a condition
+    tokio::time::sleep(Duration::from_millis(1)).await; // between two checks of a condition
 }
 
 async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
@@ -47,9 +47,9 @@ async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
 
 type Acquiring<'a> = Pin<&'a mut dyn Future<Output = Result<Lease, AcquireError>>>;
 
-/// Polls the waiter, and only here, until it stands in line.
-async fn stands_in_line(client: &Client, waiter: &mut Acquiring<'_>) {
-    eventually("in line", async || {
+/// Polls the waiter, and only here, until it is in the queue.
+async fn is_in_queue(client: &Client, waiter: &mut Acquiring<'_>) {
+    eventually("in the queue", async || {
         assert!(is_pending(waiter));
         client.inspect("job").await.unwrap().line.len() == 1
     })
@@ -74,7 +74,7 @@ async fn a_hand_over_grants_five_seconds_at_most_until_the_first_renewal() {
     let lease = mutex(&one).acquire().await.unwrap();
     let second = mutex(&two);
     let mut waiter: Acquiring = pin!(second.acquire());
-    stands_in_line(&two, &mut waiter).await;
+    is_in_queue(&two, &mut waiter).await;
     lease.release().await.unwrap();
     let lease = waiter.await.unwrap();
     let left = lease.remaining();
@@ -97,7 +97,7 @@ async fn without_renewal_a_hand_over_grants_all_that_was_asked_for() {
     let lease = mutex(&one).acquire().await.unwrap();
     let second = mutex(&two).renewal(false);
     let mut waiter: Acquiring = pin!(second.acquire());
-    stands_in_line(&two, &mut waiter).await;
+    is_in_queue(&two, &mut waiter).await;
     lease.release().await.unwrap();
     assert!(waiter.await.unwrap().remaining() > TTL * 9 / 10);
 }
@@ -110,13 +110,13 @@ async fn a_waiter_that_was_frozen_while_its_grant_came_does_not_act_on_a_lease_t
     let lease = mutex(&one).acquire().await.unwrap();
     let second = mutex(&two);
     let mut waiter: Acquiring = pin!(second.acquire());
-    stands_in_line(&two, &mut waiter).await;
+    is_in_queue(&two, &mut waiter).await;
     lease.release().await.unwrap();
     heard(&two).await;
     clock.advance(PASSED + Duration::from_millis(10));
     let third = mutex(&three).try_acquire().await.unwrap().unwrap();
     assert!(is_pending(&mut waiter));
-    stands_in_line(&two, &mut waiter).await;
+    is_in_queue(&two, &mut waiter).await;
     assert!(third.is_held());
     let fence = third.fence();
     third.release().await.unwrap();
@@ -132,7 +132,7 @@ async fn a_waiter_whose_message_was_held_up_until_the_lease_was_over_does_not_ac
     let lease = mutex(&one).acquire().await.unwrap();
     let second = mutex(&two);
     let mut waiter: Acquiring = pin!(second.acquire());
-    stands_in_line(&two, &mut waiter).await;
+    is_in_queue(&two, &mut waiter).await;
     let wakeups = &two.engine().background().unwrap().wakeups;
     lease.release().await.unwrap();
     heard(&two).await;
@@ -142,7 +142,7 @@ async fn a_waiter_whose_message_was_held_up_until_the_lease_was_over_does_not_ac
     assert!(is_pending(&mut waiter) && third.is_held());
 }
 
-/// On a look the lease is made whole, which tells the two ways apart.
+/// On a poll the lease is made whole, which tells the two ways apart.
 fn was_confirmed(lease: &Lease) -> bool {
     let (left, whole) = (lease.remaining(), TTL * 9 / 10);
     assert!(
@@ -155,7 +155,7 @@ fn was_confirmed(lease: &Lease) -> bool {
 /// A hand-over, with something done between answer and grant, and between message and waiter.
 async fn confirmed_after(
     store: &str,
-    in_line: impl FnOnce(&Client),
+    in_queue: impl FnOnce(&Client),
     on_time: impl FnOnce(&Client),
 ) -> bool {
     let clock = Clock::manual();
@@ -163,8 +163,8 @@ async fn confirmed_after(
     let lease = mutex(&one).acquire().await.unwrap();
     let second = mutex(&two);
     let mut waiter: Acquiring = pin!(second.acquire());
-    stands_in_line(&two, &mut waiter).await;
-    in_line(&two);
+    is_in_queue(&two, &mut waiter).await;
+    in_queue(&two);
     lease.release().await.unwrap();
     heard(&two).await;
     on_time(&two);
@@ -202,7 +202,7 @@ async fn a_late_message_is_confirmed() {
     assert!(confirmed_after("late", |_| {}, late).await);
 }
 
-/// What each clock shows more when the waiter gets in line and when the holder lets go.
+/// What each clock shows more when the waiter enters the queue and when the holder releases.
 async fn confirmed_on_clocks(store: &str, waiter_ahead: Duration, holder_ahead: Duration) -> bool {
     let [here, there] = [(); 2].map(|()| Clock::manual());
     let (one, two) = (client(store, &there), client(store, &here));
@@ -210,7 +210,7 @@ async fn confirmed_on_clocks(store: &str, waiter_ahead: Duration, holder_ahead: 
     here.advance(waiter_ahead);
     let second = mutex(&two);
     let mut waiter: Acquiring = pin!(second.acquire());
-    stands_in_line(&two, &mut waiter).await;
+    is_in_queue(&two, &mut waiter).await;
     there.advance(holder_ahead);
     lease.release().await.unwrap();
     heard(&two).await;

@@ -1,8 +1,8 @@
-//! Waiting for a lock of a quorum: rounds of votes, between which a waiter is told of a release or looks by a timer.
+//! Waiting for a lock of a quorum: rounds of votes, between which a release wakes the waiter, or a timer does.
 //!
-//! There is no line, because a place in one is nothing that a majority could agree on. A release tells one waiter of
-//! each node, the one that has asked longest there, and mostly that is the same one on all. Of the tasks of one client
-//! that wait for the same lock one votes; the others stand behind it.
+//! There is no queue, because a majority cannot agree on a position in one. A release wakes one waiter on each node: the
+//! one that has asked for the longest time there, which is mostly the same one on all. Of the tasks of one client that wait
+//! for the same lock, one votes, and the others wait behind it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +20,14 @@ use super::solo::Solo;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::base::error::{NodeVote, Vote};
-use crate::base::token::Token;
 use crate::engine::ballot::Withdraw;
 use crate::engine::lease::Lease;
+use crate::engine::resource::Resource;
 use crate::quorum::group::{Asked as AskedNodes, QuorumStore};
 use crate::quorum::tally::majority;
 
 impl Acquisition<'_> {
-    /// One round, for whoever does not wait.
+    /// Makes one round, for a task that does not wait.
     pub(super) async fn request_by_vote(
         &self,
         quorum: &QuorumStore,
@@ -54,8 +54,8 @@ impl Acquisition<'_> {
             FirstTry::Granted(lease) => return Ok(Some(lease)),
             FirstTry::StartedWait(None) => {}
             FirstTry::StartedWait(Some(begun)) => {
-                if let Some(source) = begun.so_far.trouble.clone() {
-                    begun.debt.settle_unless(source.maybe_applied());
+                if let Some(source) = begun.patience.error.clone() {
+                    begun.guard.settle_unless(source.maybe_applied());
                     return Err(source);
                 }
                 begun.give_up();
@@ -98,9 +98,9 @@ impl Acquisition<'_> {
 
     /// After a try with other acquisitions that was in vain: nothing of it is needed any more.
     async fn goes_on(&self, begun: StartedWait, end: Option<Moment>) -> Result<(), AcquireError> {
-        let (now, trouble) = (self.now(), begun.so_far.trouble.clone());
-        if let (Some(source), true) = (trouble, end.is_some_and(|end| now >= end)) {
-            return Err(self.failed(begun.debt, source, false));
+        let (now, error) = (self.now(), begun.patience.error.clone());
+        if let (Some(source), true) = (error, end.is_some_and(|end| now >= end)) {
+            return Err(self.failed(begun.guard, source, false));
         }
         let again = now.plus(begun.pause.unwrap_or_default());
         begun.give_up();
@@ -137,7 +137,7 @@ fn pause_of(source: &StoreError) -> Duration {
 }
 
 /// So many rounds are made before one that waits for every node, so that those which are slow and not dead have their
-/// say; not more often, because whoever waits keeps its votes from others meanwhile.
+/// say. Not more often, because a waiter keeps its votes from others meanwhile.
 const PATIENT_EACH: u32 = 8;
 
 /// Votes in rounds until one is won.
@@ -152,30 +152,20 @@ struct Voting<'a, 'e> {
 }
 
 impl Voting<'_, '_> {
-    /// How long a round waits for nodes that are late.
-    fn grace(&mut self, within: Duration) -> Duration {
-        self.rounds = self.rounds.wrapping_add(1);
-        if self.rounds.is_multiple_of(PATIENT_EACH) {
-            within
-        } else {
-            PATIENCE
-        }
-    }
-
-    /// After a lost round: registers for wake-ups, and says what the next pause can rely on. `has_asked`: the round asked
+    /// After a lost round: registers for wake-ups, and says on what the next pause can rely. `has_asked`: the round asked
     /// the nodes for a wake-up.
     async fn listen(&mut self, has_asked: bool) -> PollReason {
-        self.acquisition.goes_by_itself();
-        let new = || VoteWakeups::new(self.acquisition, self.quorum);
-        let wakeups = self.wakeups.get_or_insert_with(new);
-        let heard = self.acquisition.hears(self.end).await
-            && self
-                .acquisition
-                .can_be_woken(&wakeups.caller.token, &self.acquisition.engine.channel);
-        match (heard, has_asked) {
-            (true, true) => PollReason::Wakeup,
-            (true, false) => PollReason::Registration,
-            (false, _) => PollReason::Timer,
+        let acquisition = &*self.acquisition;
+        acquisition.goes_by_itself();
+        let new = || VoteWakeups::new(acquisition, self.quorum);
+        let token = self.wakeups.get_or_insert_with(new).registration.token();
+        let channel = &acquisition.engine.channel;
+        if !acquisition.hears(self.end).await || !acquisition.can_be_woken(token, channel) {
+            PollReason::Timer
+        } else if has_asked {
+            PollReason::Wakeup
+        } else {
+            PollReason::Registration
         }
     }
 }
@@ -194,29 +184,19 @@ impl Attempt for Voting<'_, '_> {
         let t0 = acquisition.now();
         let guard = acquisition.guard_from(t0);
         let within = acquisition.engine.request_timeout(acquisition.request.ttl);
+        self.rounds = self.rounds.wrapping_add(1);
+        let is_patient = self.rounds.is_multiple_of(PATIENT_EACH);
+        let grace = if is_patient { within } else { PATIENCE };
         let is_listening = acquisition.background.wakeups.is_listening();
         let wakeups = self.wakeups.as_mut().filter(|_| is_listening);
-        let asks = wakeups.map(|wakeups| wakeups.caller.asks());
+        let asks = wakeups.map(VoteWakeups::asks);
         let caller = asks.as_deref().unwrap_or_default();
-        let grace = self.grace(within);
-        let acquisition = &*self.acquisition;
         let round = acquisition.round(self.quorum, caller, t0, within, grace);
-        let round = match round.await {
+        let granted = match round.await {
             Ok(Round::Won { fence, unanimous }) => acquisition
                 .hold_since(t0, acquisition.now(), fence)
-                .map(|lease| Ok((lease, unanimous))),
-            Ok(Round::Lost(lost)) => Ok(Err(lost)),
-            Err(error) => Err(error),
-        };
-        match round {
-            Ok(Ok((lease, unanimous))) => {
-                guard.settle();
-                if let Some(wakeups) = &mut self.wakeups {
-                    wakeups.caller.has_won(unanimous);
-                }
-                Ok(Asked::Granted(lease))
-            }
-            Ok(Err(lost)) => {
+                .map(|lease| (lease, unanimous)),
+            Ok(Round::Lost(lost)) => {
                 guard.settle();
                 self.turn.says(None);
                 callers.tell(&lost.seen, 1);
@@ -224,7 +204,17 @@ impl Attempt for Voting<'_, '_> {
                 let took = self.acquisition.now().saturating_since(t0);
                 let pause = self.backoff.after(&lost, reason, took);
                 patience.answered(lost.seen, 1);
-                Ok(Asked::NotYet(pause))
+                return Ok(Asked::NotYet(pause));
+            }
+            Err(source) => Err(source),
+        };
+        match granted {
+            Ok((lease, unanimous)) => {
+                guard.settle();
+                if let Some(wakeups) = &mut self.wakeups {
+                    wakeups.has_won(unanimous);
+                }
+                Ok(Asked::Granted(lease))
             }
             Err(source) => {
                 guard.settle_unless(source.maybe_applied());
@@ -275,10 +265,10 @@ struct Backoff {
     stood_back: Duration,
 }
 
-/// Whoever got votes tries again soon: there are fewer of them than nodes.
+/// A waiter that got votes tries again soon: there are fewer such waiters than nodes.
 const SPLIT_LEAST: Duration = Duration::from_millis(2);
 const SPLIT_MOST: Duration = Duration::from_millis(200);
-/// Whoever got none leaves the others time to settle it, and more of it when they have not.
+/// A waiter that got none leaves the others time to settle it, and more of it when they have not.
 const NONE_OF_THEM: Duration = Duration::from_millis(75);
 const NONE_MOST: Duration = Duration::from_millis(600);
 /// Those who wait for the same lease to end do not vote in step.
@@ -313,45 +303,30 @@ impl Backoff {
     }
 }
 
-/// What a waiter needs to be woken by the nodes.
+/// A waiter that the nodes are to wake. Dropping it ends that, in the background.
 struct VoteWakeups {
     registration: Registration,
-    caller: Caller,
-}
-
-impl VoteWakeups {
-    fn new(acquisition: &Acquisition<'_>, quorum: &QuorumStore) -> Self {
-        let registration = acquisition.background.wakeups.place(&acquisition.token);
-        registration.is_asked_for();
-        VoteWakeups {
-            registration,
-            caller: Caller::new(acquisition, quorum),
-        }
-    }
-}
-
-/// Whoever is to be told by the nodes. Dropping it ends that, in the background.
-struct Caller {
     quorum: QuorumStore,
     handle: tokio::runtime::Handle,
-    keys: crate::engine::resource::Resource,
-    token: Token,
+    keys: Resource,
     /// As the nodes have it.
     text: Arc<str>,
     asked: bool,
     won: bool,
 }
 
-impl Caller {
+impl VoteWakeups {
     fn new(acquisition: &Acquisition<'_>, quorum: &QuorumStore) -> Self {
-        let token = acquisition.token.clone();
-        acquisition.background.wakeups.want();
-        Caller {
+        let (background, token) = (acquisition.background, &acquisition.token);
+        let registration = background.wakeups.register(token);
+        registration.is_asked_for();
+        background.wakeups.want();
+        VoteWakeups {
+            registration,
             quorum: quorum.clone(),
-            handle: acquisition.background.handle.clone(),
+            handle: background.handle.clone(),
             keys: acquisition.keys.clone(),
             text: format!("{} {}", token.secret(), acquisition.engine.channel).into(),
-            token,
             asked: false,
             won: false,
         }
@@ -369,14 +344,15 @@ impl Caller {
     }
 }
 
-impl Drop for Caller {
+impl Drop for VoteWakeups {
     fn drop(&mut self) {
         const WITHIN: Duration = Duration::from_secs(1);
         if !self.asked {
             return;
         }
-        let (quorum, keys, token) = (self.quorum.clone(), self.keys.clone(), self.token.clone());
-        let (text, tells) = (Arc::clone(&self.text), !self.won); // it may have been told, and leaves that to the next
+        let (quorum, keys) = (self.quorum.clone(), self.keys.clone());
+        let token = self.registration.token().clone();
+        let (text, tells) = (Arc::clone(&self.text), !self.won); // it may have been woken, and leaves that to the next
         drop(self.handle.spawn(async move {
             let leaves = Withdraw {
                 keys: &keys,
@@ -409,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_holder_a_waiter_looks_when_the_lease_ends_and_at_least_every_five_seconds() {
+    fn behind_a_holder_a_waiter_votes_when_the_lease_ends_and_at_least_every_five_seconds() {
         for _ in 0..200 {
             let mut backoff = Backoff::default();
             let soon = backoff

@@ -1,4 +1,4 @@
-//! How a task comes to wait: by itself, or in a group with others of its client.
+//! How a task comes to wait: by itself, or in a group with other tasks of its client.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use super::handoff::Handoff;
 use crate::base::error::AcquireError;
 use crate::engine::core::Engine;
 use crate::engine::lease::Lease;
-use crate::engine::wait::standing::Standing;
+use crate::engine::wait::patience::Patience;
+use crate::engine::wait::queued::QueueEntry;
 
 /// How to wait.
 pub(crate) enum Arrival {
@@ -18,18 +19,18 @@ pub(crate) enum Arrival {
     GroupMember(GroupMember),
 }
 
-/// Gets in line here. The driver is woken only when it would come round too late by itself.
+/// Joins the group. The group's task is woken only when it would review the wait too late by itself.
 pub(crate) fn join(
-    party: &Arc<LocalGroup>,
+    group: &Arc<LocalGroup>,
     engine: &Arc<Engine>,
     name: &crate::base::name::Name,
     state: &mut State,
     waiter: Waiter,
     first: bool,
 ) {
-    let in_time = match (waiter.end, state.round_at) {
-        (Some(end), Some(round)) => round <= end,
-        (None, round) => round.is_some(),
+    let in_time = match (waiter.end, state.review_at) {
+        (Some(end), Some(review)) => review <= end,
+        (None, review) => review.is_some(),
         (Some(_), None) => false,
     };
     state.used = true;
@@ -38,107 +39,107 @@ pub(crate) fn join(
     } else {
         state.turns.join(waiter);
     }
-    if !state.driven {
-        state.driven = true;
-        group_task::start(engine, party, name);
-    } else if !in_time || group_task::is_wanted(state, engine.clock.now()) {
-        party.changed.notify_one();
+    if !state.has_task {
+        state.has_task = true;
+        group_task::start(engine, group, name);
+    } else if !in_time || group_task::needs_entry(state, engine.clock.now()) {
+        group.changed.notify_one();
     }
 }
 
-/// Somebody who stands by itself. Dropping it ends that.
+/// A task that waits by itself. Dropping it ends that.
 pub(crate) struct SoloWaiter {
     engine: Arc<Engine>,
-    party: Arc<LocalGroup>,
+    group: Arc<LocalGroup>,
 }
 
 impl SoloWaiter {
-    pub(crate) fn new(engine: &Arc<Engine>, party: Arc<LocalGroup>) -> Self {
+    pub(crate) fn new(engine: &Arc<Engine>, group: Arc<LocalGroup>) -> Self {
         SoloWaiter {
             engine: Arc::clone(engine),
-            party,
+            group,
         }
     }
 
-    /// Ends when others have come, with whom the place is to be shared.
+    /// Ends when other tasks have come, with which the entry is to be shared.
     pub(crate) async fn called(&self) {
-        self.party.called.notified().await;
+        self.group.called.notified().await;
     }
 
-    /// The lease passes on to those who have come meanwhile or come while it is held, if its grant reserved anything.
+    /// The lease passes on to tasks that have come meanwhile or come while it is held, if its grant reserved fences.
     pub(crate) fn granted(self, lease: Lease, share: Share) -> Lease {
         if share.range <= 1 || lease.expects_late_requests() {
             return lease;
         }
         let (_, kept, _) = lease.parts();
         let now = self.engine.clock.now();
-        let mut state = self.party.state();
+        let mut state = self.group.state();
         state.used = true;
         state.turns.begin(kept.fence, share, now);
         state.current = Some(Current {
             kept: Arc::clone(kept),
-            whose: None,
+            member: None,
         });
         drop(state);
-        lease.shared(self.party.clone())
+        lease.shared(self.group.clone())
     }
 
-    /// Leaves its place to the party and takes the first seat.
+    /// Hands its entry over to the group and becomes the first member.
     pub(crate) fn joins(
         self,
         name: &crate::base::name::Name,
-        standing: Standing,
+        entry: (QueueEntry, Patience),
         waiter: Waiter,
     ) -> GroupMember {
-        let seat = waiter.seat.clone();
-        let mut state = self.party.state();
-        // Too late, and the party has a place of its own by now: this one is left in the background.
-        let superfluous = if state.stands {
-            Some(standing)
+        let handoff = waiter.handoff.clone();
+        let mut state = self.group.state();
+        // Too late, and the group has an entry of its own by now: the cleanup leaves this one in the background.
+        let superfluous = if state.in_queue {
+            Some(entry)
         } else {
-            state.left.replace(standing)
+            state.handed_over.replace(entry)
         };
-        join(&self.party, &self.engine, name, &mut state, waiter, true);
+        join(&self.group, &self.engine, name, &mut state, waiter, true);
         drop(state);
         drop(superfluous);
-        GroupMember::new(Arc::clone(&self.party), seat)
+        GroupMember::new(Arc::clone(&self.group), handoff)
     }
 }
 
 impl Drop for SoloWaiter {
     fn drop(&mut self) {
-        let driven = {
-            let mut state = self.party.state();
-            state.alone = false;
-            state.driven
+        let has_task = {
+            let mut state = self.group.state();
+            state.has_solo = false;
+            state.has_task
         };
-        if driven {
-            self.party.changed.notify_one();
+        if has_task {
+            self.group.changed.notify_one();
         } else {
-            self.party.tidy();
+            self.group.tidy();
         }
     }
 }
 
-/// A task in its seat. Dropping it leaves the line, or passes on what was put there.
+/// A member that waits. Dropping it leaves the group, or passes on the lease that it was given.
 pub(crate) struct GroupMember {
-    party: Arc<LocalGroup>,
-    seat: Handoff,
+    group: Arc<LocalGroup>,
+    handoff: Handoff,
     waits: bool,
 }
 
 impl GroupMember {
-    pub(crate) fn new(party: Arc<LocalGroup>, seat: Handoff) -> Self {
+    pub(crate) fn new(group: Arc<LocalGroup>, handoff: Handoff) -> Self {
         GroupMember {
-            party,
-            seat,
+            group,
+            handoff,
             waits: true,
         }
     }
 
-    /// `Ok(None)`: the turn came and was over before the task came round.
+    /// `Ok(None)`: the lease was passed to the task and was over before the task was polled.
     pub(crate) async fn wait(mut self) -> Result<Option<Lease>, AcquireError> {
-        let offer = poll_fn(|cx| self.seat.poll(cx)).await;
+        let offer = poll_fn(|cx| self.handoff.poll(cx)).await;
         self.waits = false;
         let lease = offer?;
         lease.take_up();
@@ -151,15 +152,15 @@ impl Drop for GroupMember {
         if !self.waits {
             return;
         }
-        let nobody = {
-            let mut state = self.party.state();
-            state.turns.leave(|waiter| waiter.seat.is(&self.seat));
+        let is_last = {
+            let mut state = self.group.state();
+            state.turns.leave(|waiter| waiter.handoff.is(&self.handoff));
             state.turns.is_empty() && state.current.is_none()
         };
-        drop(self.seat.take_back());
-        if nobody {
-            self.party.changed.notify_one();
-            self.party.tidy();
+        drop(self.handoff.take_back());
+        if is_last {
+            self.group.changed.notify_one();
+            self.group.tidy();
         }
     }
 }

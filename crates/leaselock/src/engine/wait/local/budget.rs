@@ -1,7 +1,7 @@
-//! Whose turn it is among the tasks of one process that share a place in line. Pure: time is an argument.
+//! Whose turn it is among the tasks of one client that share a queue entry. Pure: time is an argument.
 //!
-//! A lease that was granted to the place goes from task to task without a request, first come, first served, within a
-//! budget: so many turns and so much time, because others may stand in line elsewhere. Each turn has a fencing token
+//! A lease that was granted to the entry goes from task to task without a request, first come, first served, within a
+//! budget: so many turns and so much time, because other clients may wait in the queue. Each turn has a fencing token
 //! of its own out of the range that the grant reserved.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ pub(crate) const LOCAL_TURNS: u64 = 64;
 /// How long after its grant a lease goes on to another task of the same process: what a waiter elsewhere loses at most,
 /// beside the hold of the last of them. Long against a round trip, short for people.
 pub(crate) const LOCAL_TIME: Duration = Duration::from_millis(100);
-/// With so few turns left the place gets in line again, so that it stands there before the last turn is over.
+/// With so few turns left the group enters the queue again, so that it is there before the last turn is over.
 const EARLY: u64 = 24;
 
 /// With less than half of its time left a lease is not worth waiting for: it is released, and the next grant is whole.
@@ -29,11 +29,11 @@ pub(crate) fn is_worth_passing_on(left: Duration, granted: Duration) -> bool {
 pub(crate) struct Share {
     /// How many fencing tokens, and so how many turns.
     pub(crate) range: u64,
-    /// Others were left in line elsewhere.
+    /// True if other clients were left in the queue.
     pub(crate) others: bool,
 }
 
-/// Whether the next place in line is to be taken.
+/// Whether the group needs its next queue entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Now,
@@ -44,7 +44,7 @@ pub(crate) enum Wanted {
 
 #[derive(Debug)]
 pub(crate) struct TurnBudget<W> {
-    line: VecDeque<W>,
+    waiters: VecDeque<W>,
     budget: Option<Budget>,
 }
 
@@ -59,59 +59,59 @@ struct Budget {
 impl<W> Default for TurnBudget<W> {
     fn default() -> Self {
         TurnBudget {
-            line: VecDeque::new(),
+            waiters: VecDeque::new(),
             budget: None,
         }
     }
 }
 
 impl<W> TurnBudget<W> {
-    pub(crate) fn line(&self) -> impl Iterator<Item = &W> {
-        self.line.iter()
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = &W> {
+        self.waiters.iter()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.line.len()
+        self.waiters.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.line.is_empty()
+        self.waiters.is_empty()
     }
 
     pub(crate) fn join(&mut self, who: W) {
-        self.line.push_back(who);
+        self.waiters.push_back(who);
     }
 
-    /// Whoever stood by itself was there first.
+    /// The task that waited by itself was there first.
     pub(crate) fn join_first(&mut self, who: W) {
-        self.line.push_front(who);
+        self.waiters.push_front(who);
     }
 
-    /// Out of line, wherever it stands there.
+    /// Takes one out, wherever it waits.
     pub(crate) fn leave(&mut self, is: impl Fn(&W) -> bool) -> Option<W> {
-        let at = self.line.iter().position(is)?;
-        self.line.remove(at)
+        let at = self.waiters.iter().position(is)?;
+        self.waiters.remove(at)
     }
 
-    /// Everyone, first to last.
+    /// Takes out all, first to last.
     pub(crate) fn leave_all(&mut self) -> Vec<W> {
-        self.line.drain(..).collect()
+        self.waiters.drain(..).collect()
     }
 
-    /// A grant to the place goes to the first; its own turn is the first of the budget.
+    /// A grant to the entry goes to the first; its own turn is the first of the budget.
     pub(crate) fn first(&mut self, fence: Option<Fence>, share: Share, now: Moment) -> Option<W> {
-        let who = self.line.pop_front();
+        let who = self.waiters.pop_front();
         if who.is_some() {
             self.begin(fence, share, now);
         }
         who
     }
 
-    /// The budget of a lease that somebody has already. When others wait elsewhere, those who wait here now have one
+    /// The budget of a lease that a task has already. When other clients wait, the tasks that wait here now have one
     /// turn each.
     pub(crate) fn begin(&mut self, fence: Option<Fence>, share: Share, now: Moment) {
         let all = share.range.min(LOCAL_TURNS);
-        let here = u64::try_from(self.line.len()).unwrap_or(u64::MAX);
+        let here = u64::try_from(self.waiters.len()).unwrap_or(u64::MAX);
         let (left, early) = if share.others {
             (here.min(all.saturating_sub(1)), 0)
         } else {
@@ -131,7 +131,7 @@ impl<W> TurnBudget<W> {
             if budget.left == 0 || now >= budget.began.plus(LOCAL_TIME) {
                 return None;
             }
-            let who = self.line.pop_front()?;
+            let who = self.waiters.pop_front()?;
             budget.left -= 1;
             budget.fence = budget.fence.map(|fence| Fence::new(fence.get() + 1));
             Some((who, budget.fence))
@@ -142,14 +142,14 @@ impl<W> TurnBudget<W> {
         turn
     }
 
-    /// The present lease goes to nobody any more.
+    /// The present lease goes to no other task.
     pub(crate) fn end(&mut self) {
         self.budget = None;
     }
 
-    /// Those whom the budget will not serve need a place in line.
-    pub(crate) fn place_wanted(&self, now: Moment) -> Wanted {
-        let here = u64::try_from(self.line.len()).unwrap_or(u64::MAX);
+    /// Waiters that the budget will not serve need a queue entry.
+    pub(crate) fn entry_wanted(&self, now: Moment) -> Wanted {
+        let here = u64::try_from(self.waiters.len()).unwrap_or(u64::MAX);
         let Some(budget) = self.budget.as_ref().filter(|_| here > 0) else {
             return if here > 0 { Wanted::Now } else { Wanted::Never };
         };
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(turns.next(at(1)).map(|turn| turn.0), Some(1));
         assert_eq!(turns.next(at(1)).map(|turn| turn.0), Some(2));
         assert_eq!(turns.next(at(1)), None);
-        assert_eq!(turns.len(), 2, "they stand in line for the next grant");
+        assert_eq!(turns.len(), 2, "they wait for the next grant");
     }
 
     #[test]
@@ -247,19 +247,19 @@ mod tests {
     #[test]
     fn a_place_is_wanted_when_the_budget_will_not_serve_everyone() {
         let mut turns = line_of(3);
-        assert_eq!(turns.place_wanted(at(0)), Wanted::Now, "nothing is granted");
+        assert_eq!(turns.entry_wanted(at(0)), Wanted::Now, "nothing is granted");
         turns.first(FIRST, share(64, true), at(0));
-        assert_eq!(turns.place_wanted(at(0)), Wanted::At(at(50_000)));
-        assert_eq!(turns.place_wanted(at(50_000)), Wanted::Now, "nearly over");
+        assert_eq!(turns.entry_wanted(at(0)), Wanted::At(at(50_000)));
+        assert_eq!(turns.entry_wanted(at(50_000)), Wanted::Now, "nearly over");
         turns.join(7);
-        assert_eq!(turns.place_wanted(at(0)), Wanted::Now, "one is too many");
+        assert_eq!(turns.entry_wanted(at(0)), Wanted::Now, "one is too many");
         turns.leave_all();
-        assert_eq!(turns.place_wanted(at(90_000)), Wanted::Never);
-        // Alone there are many turns, and the place stands in line before they are over.
+        assert_eq!(turns.entry_wanted(at(90_000)), Wanted::Never);
+        // Alone there are many turns, and the group is in the queue before they are over.
         turns.begin(FIRST, share(64, false), at(0));
         let mut taken = 0;
         turns.join(0);
-        while turns.place_wanted(at(1)) != Wanted::Now {
+        while turns.entry_wanted(at(1)) != Wanted::Now {
             turns.next(at(1));
             turns.join(0);
             taken += 1;
@@ -331,7 +331,7 @@ mod tests {
                     Op::Lose => { turns.end(); lease = None; }
                     Op::Wait(us) => now += us,
                 }
-                prop_assert_eq!(turns.line().copied().collect::<Vec<_>>(), model.clone());
+                prop_assert_eq!(turns.waiters().copied().collect::<Vec<_>>(), model.clone());
             }
         }
     }

@@ -1,9 +1,9 @@
-//! The tasks of one process that wait for the same name in the same way: they share one place in line, and a lease
-//! passes from one to the next without a request.
+//! The tasks of one client that wait for the same lock in the same way: they share one queue entry, and a lease passes
+//! from one to the next without a request.
 //!
-//! Whoever comes while nobody of its party is there stands by itself, as if there were no parties. When a second one
-//! comes, a task on the client's own thread takes the place over and stands there for all of them (`group_task.rs`), so
-//! that a waiter whose executor does not come round holds up nobody. Each task has a seat, where its lease is put.
+//! A task that comes while its group is empty waits by itself, as if there were no groups. When a second one comes, a task
+//! on the client's own thread takes the entry over and waits for all of them (`group_task.rs`). So a task whose runtime is
+//! busy delays no other. Each member has a [`Handoff`], where its lease is put.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -23,9 +23,10 @@ use crate::engine::lease::record::LeaseRecord;
 use crate::engine::lease::{Lease, PassOn};
 use crate::engine::request::{AcquireRequest, OnWait, Wait};
 use crate::engine::wait::attempt::PASSED;
-use crate::engine::wait::standing::Standing;
+use crate::engine::wait::patience::Patience;
+use crate::engine::wait::queued::QueueEntry;
 
-/// What tasks must have in common to share a place.
+/// What tasks must have in common to share a queue entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) kind: &'static Kind,
@@ -35,7 +36,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// `None` for whoever stands by itself: a lease that is not renewed ends at a time of its own, a note is about one
+    /// `None` for a task that shares nothing: a lease that is not renewed ends at a time of its own, a note is about one
     /// task, and copies are counted for each grant.
     pub(crate) fn of(kind: &'static Kind, request: &AcquireRequest, wait: Wait) -> Option<Self> {
         let waits = matches!(wait, Wait::Timeout(_) | Wait::Forever);
@@ -49,19 +50,19 @@ impl Terms {
     }
 }
 
-/// One task in its seat.
+/// One member.
 #[derive(Clone)]
 pub(crate) struct Waiter {
-    pub(crate) seat: Handoff,
+    pub(crate) handoff: Handoff,
     pub(crate) start: Moment,
     pub(crate) end: Option<Moment>,
     pub(crate) max_hold: Option<Duration>,
-    pub(crate) told: Option<OnWait>,
+    pub(crate) on_wait: Option<OnWait>,
 }
 
 /// Where the groups of a client are listed.
 pub(crate) trait Registry: std::fmt::Debug + Send + Sync {
-    /// Forgets a group that nobody belongs to any more.
+    /// Forgets a group that has no task any more.
     fn tidy(&self, group: &Arc<LocalGroup>);
 
     /// True if a task of this client with a higher priority waits for the same lock.
@@ -75,61 +76,62 @@ pub(crate) struct LocalGroup {
     /// Where it is listed.
     groups: Weak<dyn Registry>,
     state: Mutex<State>,
-    /// Something has changed that the driver may wait for.
+    /// Something has changed that the group's task may wait for.
     pub(crate) changed: Notify,
-    /// Whoever stands by itself is to give its place to the party.
+    /// The task that waits by itself is to hand its entry over to the group.
     pub(crate) called: Notify,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) turns: TurnBudget<Waiter>,
-    /// Somebody stands by itself.
-    pub(crate) alone: bool,
-    /// Others had to do with it, so it is not for the next one when it has ended.
+    /// True if a task waits by itself.
+    pub(crate) has_solo: bool,
+    /// True if several tasks used it: it is not used again when it is empty.
     pub(crate) used: bool,
-    /// A place that somebody who stood by itself has left to the party.
-    pub(crate) left: Option<Standing>,
-    pub(crate) driven: bool,
+    /// The entry of the task that waited by itself.
+    pub(crate) handed_over: Option<(QueueEntry, Patience)>,
+    /// True if the group's task runs.
+    pub(crate) has_task: bool,
     pub(crate) current: Option<Current>,
     /// The latest answer of the store.
     pub(crate) seen: Option<(Seen, u64)>,
-    /// The driver stands in line, or is about to.
-    pub(crate) stands: bool,
-    /// The driver comes round by itself then.
-    pub(crate) round_at: Option<Moment>,
+    /// True if the group's task has an entry, or is about to make one.
+    pub(crate) in_queue: bool,
+    /// When the group's task reviews the wait, if nothing happens before.
+    pub(crate) review_at: Option<Moment>,
 }
 
 /// The lease that passes from task to task.
 #[derive(Debug)]
 pub(crate) struct Current {
     pub(crate) kept: Arc<LeaseRecord>,
-    /// Whose turn it is, and since when; `None` for whoever stood by itself.
-    pub(crate) whose: Option<(Waiter, Moment)>,
+    /// The member that has it, and since when; `None` for the task that waited by itself.
+    pub(crate) member: Option<(Waiter, Moment)>,
 }
 
 impl State {
     pub(crate) fn is_idle(&self) -> bool {
-        let nobody = self.turns.is_empty() && self.current.is_none();
-        nobody && !self.alone && !self.driven
+        let is_unused = self.turns.is_empty() && self.current.is_none();
+        is_unused && !self.has_solo && !self.has_task
     }
 
-    /// The last of those who wait gives up.
+    /// When the last member gives up.
     pub(crate) fn latest_end(&self, or_after: Duration) -> Option<Moment> {
         let ends = self
             .turns
-            .line()
+            .waiters()
             .map(|w| w.end.unwrap_or_else(|| w.start.plus(or_after)));
         ends.max()
     }
 
-    /// The first of those who wait gives up. `answered`: whoever would wait for ever does.
+    /// When the first member gives up. `answered`: a member without an end does not.
     pub(crate) fn next_end(&self, answered: bool, or_after: Duration) -> Option<Moment> {
         let patience = |w: &Waiter| {
             let never_answered = (!answered).then(|| w.start.plus(or_after));
             w.end.or(never_answered)
         };
-        self.turns.line().filter_map(patience).min()
+        self.turns.waiters().filter_map(patience).min()
     }
 }
 
@@ -154,7 +156,7 @@ impl LocalGroup {
         self.groups.upgrade()
     }
 
-    /// Leaves the list if nobody belongs to it any more.
+    /// Leaves the list if no task belongs to the group any more.
     pub(crate) fn tidy(self: &Arc<Self>) {
         if let Some(groups) = self.groups() {
             groups.tidy(self);
@@ -165,7 +167,7 @@ impl LocalGroup {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a lease in a seat. The lease so far has ended, so no two are held at once.
+    /// Passes the lease to a member. The lease so far has ended, so no two are held at once.
     fn give(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
@@ -184,23 +186,23 @@ impl LocalGroup {
             Err(_) => id,
         };
         let lease = Lease::new(Arc::clone(engine), Arc::clone(&next), id).shared(self.clone());
-        let seat = waiter.seat.clone();
+        let handoff = waiter.handoff.clone();
         state.current = Some(Current {
             kept: next,
-            whose: Some((waiter, now)),
+            member: Some((waiter, now)),
         });
-        seat.offer(Ok(lease));
+        handoff.offer(Ok(lease));
     }
 
-    /// A grant to the place: the first in line has it. The lease comes back when nobody is there.
+    /// A grant to the entry goes to the first member. The lease comes back when there is none.
     pub(crate) fn granted(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
         lease: Lease,
         share: Share,
     ) -> Option<Lease> {
-        // What comes late is undone at its end, so it ends with its first task; and whoever is more urgent may be about
-        // to get in line.
+        // A late request is undone when the lease ends, so the lease ends with its first task. A more urgent task may be
+        // about to enter the queue.
         let (key, priority) = (&self.key, self.terms.priority);
         let urgent = self
             .groups()
@@ -222,7 +224,7 @@ impl LocalGroup {
         if lease.expects_late_requests() {
             state.turns.end();
             kept.core().offer();
-            waiter.seat.offer(Ok(lease));
+            waiter.handoff.offer(Ok(lease));
             return None;
         }
         if kept.end(LostReason::Released) {
@@ -257,9 +259,9 @@ impl PassOn for LocalGroup {
         }
         state.turns.end();
         state.current = None;
-        let is_driver_concerned = state.turns.is_empty() || !state.stands;
+        let concerns_the_task = state.turns.is_empty() || !state.in_queue;
         drop(state);
-        if is_driver_concerned {
+        if concerns_the_task {
             self.changed.notify_one();
         }
         self.tidy();

@@ -1,4 +1,4 @@
-//! Stands in line for all tasks of a party, on the client's own thread.
+//! Waits in the queue for all tasks of a group, on the client's own thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,33 +10,33 @@ use crate::base::error::StoreError;
 use crate::base::name::Name;
 use crate::engine::core::Engine;
 use crate::engine::grant::Seen;
-use crate::engine::request::AcquireRequest;
+use crate::engine::request::{AcquireRequest, Waiting};
 use crate::engine::resource::Resource;
-use crate::engine::wait::attempt::{Acquisition, Outcome};
-use crate::engine::wait::node_subscription::NodeSubscription;
-use crate::engine::wait::progress::Progress;
-use crate::engine::wait::schedule;
-use crate::engine::wait::standing::{NEVER_ANSWERED, SHORTEST_REQUEST, Standing, owned};
+use crate::engine::wait::attempt::Acquisition;
+use crate::engine::wait::patience::{NEVER_ANSWERED, Patience};
+use crate::engine::wait::queued::{QueueEntry, Queued};
+use crate::engine::wait::run::{Callers, Ended, Review, Wake, run};
 
-/// Whoever stands by itself gives its place up at once when it comes round; if it does not, there are two places.
-const CALL_WITHIN: Duration = Duration::from_millis(50);
-/// A task that has not come round for its turn by then is skipped, so that it holds up nobody.
-pub(super) const TURN_UNTAKEN: Duration = Duration::from_secs(1);
+/// A task that waits by itself gives its entry up as soon as it is polled. If it is not polled in this time, there are
+/// two entries.
+const HAND_OVER_WITHIN: Duration = Duration::from_millis(50);
+/// A member that was not polled for so long after its grant is skipped, so that it delays no other.
+pub(super) const GRANT_UNTAKEN: Duration = Duration::from_secs(1);
 
-/// Runs until the party is empty.
-pub(crate) fn start(engine: &Arc<Engine>, party: &Arc<LocalGroup>, name: &Name) {
+/// Runs until the group is empty.
+pub(crate) fn start(engine: &Arc<Engine>, group: &Arc<LocalGroup>, name: &Name) {
     let Ok(background) = engine.background() else {
-        return; // whoever acquires has started it
+        return; // the acquisition has started it
     };
-    let driver = Driver {
+    let task = GroupTask {
         engine: Arc::clone(engine),
-        party: Arc::clone(party),
+        group: Arc::clone(group),
         name: name.clone(),
         request: AcquireRequest {
-            ttl: party.terms.ttl,
-            priority: party.terms.priority,
+            ttl: group.terms.ttl,
+            priority: group.terms.priority,
             renews: true,
-            fences: party.terms.fencing,
+            fences: group.terms.fencing,
             max_hold: None,
             why: None,
             on_wait: None,
@@ -44,271 +44,206 @@ pub(crate) fn start(engine: &Arc<Engine>, party: &Arc<LocalGroup>, name: &Name) 
             custom: None,
         },
     };
-    drop(background.handle.spawn(driver.run()));
+    drop(background.handle.spawn(task.run()));
 }
 
-/// The next place is to be taken, and nobody has begun to.
-pub(crate) fn is_wanted(state: &State, now: Moment) -> bool {
-    !state.stands && state.turns.place_wanted(now) == Wanted::Now
+/// True if the group needs a queue entry, and its task has not begun to make one.
+pub(crate) fn needs_entry(state: &State, now: Moment) -> bool {
+    !state.in_queue && state.turns.entry_wanted(now) == Wanted::Now
 }
 
-/// What the requests met, when none was ever answered.
-fn never_answered(so_far: &Progress) -> Option<&StoreError> {
-    let trouble = so_far.trouble.as_ref();
-    trouble.filter(|_| !so_far.has_met_the_store())
-}
-
-/// Somebody's time is over.
+/// True if the time of a member is over.
 pub(super) fn is_over(state: &State, now: Moment, answered: bool) -> bool {
     let end = state.next_end(answered, NEVER_ANSWERED);
     end.is_some_and(|end| end <= now)
 }
 
-pub(super) struct Driver {
+pub(super) struct GroupTask {
     pub(super) engine: Arc<Engine>,
-    pub(super) party: Arc<LocalGroup>,
+    pub(super) group: Arc<LocalGroup>,
     pub(super) name: Name,
     request: AcquireRequest,
 }
 
-/// Why standing in line is interrupted.
-enum Nap {
-    Woken,
-    Look,
-    /// Somebody has come or gone, or a time is over.
-    Changed,
-}
-
-impl Driver {
+impl GroupTask {
     async fn run(self) {
-        while self.wait_until_wanted().await {
-            let left = self.party.state().left.take();
-            let lock = Arc::clone(&self.party.key);
-            let keys = Resource::at(self.party.terms.kind, lock, self.engine.gate());
+        while self.wait_until_needed().await {
+            let handed = self.group.state().handed_over.take();
+            let lock = Arc::clone(&self.group.key);
+            let keys = Resource::at(self.group.terms.kind, lock, self.engine.gate());
             let request = self.request.clone();
-            let acquisition = Acquisition::new(&self.engine, &self.name, keys, request);
-            match acquisition {
-                Ok(acquisition) => self.stand(acquisition, left).await,
-                Err(error) => self.everyone_fails(&error),
+            match Acquisition::new(&self.engine, &self.name, keys, request) {
+                Ok(acquisition) => self.wait_in_queue(acquisition, handed).await,
+                Err(error) => self.fail_all(&error),
             }
-            self.party.state().stands = false;
+            self.group.state().in_queue = false;
         }
-        self.party.tidy();
+        self.group.tidy();
     }
 
     pub(super) fn now(&self) -> Moment {
         self.engine.clock.now()
     }
 
-    /// False when nobody is left. True: a place is wanted.
-    async fn wait_until_wanted(&self) -> bool {
-        let call_until = self.now().plus(CALL_WITHIN);
+    /// True: an entry is needed. False: the group is empty.
+    async fn wait_until_needed(&self) -> bool {
+        let call_until = self.now().plus(HAND_OVER_WITHIN);
         loop {
-            let changed = self.party.changed.notified();
+            let changed = self.group.changed.notified();
             let again_at = {
                 let now = self.now();
-                let mut state = self.party.state();
-                if state.alone && now < call_until {
-                    self.party.called.notify_one();
+                let mut state = self.group.state();
+                if state.has_solo && now < call_until {
+                    self.group.called.notify_one();
                     call_until
                 } else if state.turns.is_empty() {
-                    state.driven = false;
-                    state.round_at = None;
-                    let left = state.left.take();
+                    state.has_task = false;
+                    state.review_at = None;
+                    let handed = state.handed_over.take();
                     drop(state);
-                    drop(left); // goes out of line in the background
+                    drop(handed); // its cleanup leaves the queue in the background
                     return false;
-                } else if state.left.is_some() {
-                    state.stands = true;
+                } else if state.handed_over.is_some() {
+                    state.in_queue = true;
                     return true;
                 } else {
-                    match state.turns.place_wanted(now) {
+                    match state.turns.entry_wanted(now) {
                         Wanted::Now => {
-                            state.stands = true;
+                            state.in_queue = true;
                             return true;
                         }
                         Wanted::At(at) => at,
-                        Wanted::Never => now.plus(TURN_UNTAKEN),
+                        Wanted::Never => now.plus(GRANT_UNTAKEN),
                     }
                 }
             };
-            let until = self.round(again_at, true);
+            let until = self.note_review(again_at, true);
             tokio::select! {
                 () = changed => {}
                 () = self.engine.clock.sleep_until(until) => {}
             }
-            self.end_of_time(None);
-            self.skip_whoever_does_not_come();
+            self.expire_members(None);
+            self.skip_late_member();
         }
     }
 
-    /// Stands in line with one token, until it is granted or nobody wants it any more.
-    async fn stand(&self, mut acquisition: Acquisition<'_>, left: Option<Standing>) {
-        let background = acquisition.background;
-        acquisition.lane = Some(&background.store);
+    /// Waits in the queue with one token, until it is granted or no member needs it any more.
+    async fn wait_in_queue(
+        &self,
+        mut acquisition: Acquisition<'_>,
+        handed: Option<(QueueEntry, Patience)>,
+    ) {
+        acquisition.connection = Some(&acquisition.background.store);
         acquisition.range = LOCAL_TURNS;
-        acquisition.lines_up = true;
-        let Standing {
-            token,
-            mut debt,
-            place,
-            mut so_far,
-        } = left.unwrap_or_else(|| Standing {
-            token: acquisition.token.clone(),
-            debt: acquisition.guard_from(self.now()),
-            place: background.wakeups.place(&acquisition.token),
-            so_far: Progress::after(self.latest_answer()),
+        acquisition.enters_queue = true;
+        let (entry, mut patience) = handed.unwrap_or_else(|| {
+            let guard = acquisition.guard_from(self.now());
+            let patience = Patience::after(self.latest_answer());
+            (QueueEntry::new(&acquisition, guard), patience)
         });
-        acquisition.token = token;
-        loop {
-            debt.lasts_until(acquisition.ends_at_latest(self.now()));
-            let within = self.time_for_request(&acquisition, &so_far);
-            let (waits, channel) = acquisition.channel(&so_far, within).await;
-            place.is_told_along(false);
-            if waits && !so_far.in_line {
-                place.is_asked_for();
+        acquisition.token = entry.registration.token().clone();
+        let acquisition = &acquisition;
+        let mut queued = Queued { acquisition, entry };
+        let ended = run(&self.engine.clock, None, &mut patience, self, &mut queued).await;
+        let entry = queued.entry;
+        match ended {
+            Ended::Granted((lease, share)) => {
+                let lease = entry.granted(lease);
+                drop(self.group.granted(&self.engine, lease, share));
             }
-            let now = self.now();
-            let pause = match acquisition
-                .poll(&mut so_far, waits, channel, now, within)
-                .await
-            {
-                Ok(Outcome::Granted(lease, share)) => {
-                    let lease = owned(lease, debt, &so_far);
-                    drop(self.party.granted(&self.engine, lease, share));
-                    return;
-                }
-                Ok(Outcome::Waiting(seen, position, reading)) => {
-                    place.stands_at(position);
-                    debt.stands_in_line();
-                    self.tell(&seen, position);
-                    let foreign = &mut so_far.foreign;
-                    let pause = acquisition.next_poll(foreign, &seen, position, channel);
-                    so_far.stands(seen, position, reading);
-                    if acquisition.node_changed() {
-                        continue;
-                    }
-                    pause
-                }
-                Ok(Outcome::Busy(seen)) => {
-                    let gated = schedule::behind_the_gate(&seen);
-                    if gated.is_some() {
-                        self.tell(&seen, 0);
-                    }
-                    so_far.answered(seen);
-                    if let Some(pause) = gated {
-                        pause
-                    } else if !waits {
-                        continue; // now get in line
-                    } else {
-                        schedule::after_error(0)
-                    }
-                }
-                Err(source) if !source.may_pass() => {
-                    let error = acquisition.failed(debt, source, so_far.owes());
-                    self.everyone_fails(&error);
-                    return;
-                }
-                Err(source) => {
-                    self.tell_error(&so_far, &source);
-                    schedule::jittered(so_far.failed(&source), 50)
-                }
-            };
-            let look_at = self.now().plus(pause);
-            loop {
-                let nap = self.nap(&place, &acquisition.ear, look_at, &mut so_far);
-                match nap.await {
-                    Nap::Look => break,
-                    Nap::Woken => match acquisition.granted(&place, &so_far) {
-                        Some((lease, share)) => {
-                            let lease = owned(lease, debt, &so_far);
-                            drop(self.party.granted(&self.engine, lease, share));
-                            return;
-                        }
-                        None => {
-                            so_far.far = None; // what has changed is to be found out
-                            break;
-                        }
-                    },
-                    Nap::Changed => {}
-                }
-                if !self.is_wanted(look_at, &so_far) {
-                    let within = self.time_for_request(&acquisition, &so_far);
-                    let last = self.last_to_give_up(&so_far);
-                    let start = last.as_ref().map_or(self.now(), |waiter| waiter.start);
-                    let error = acquisition.leave(debt, start, so_far, within).await;
-                    if let Some(waiter) = last {
-                        waiter.seat.offer(Err(error));
-                    }
-                    return;
+            Ended::Failed(source) => {
+                let may_exist = entry.may_exist();
+                self.fail_all(&acquisition.failed(entry.guard, source, may_exist));
+            }
+            Ended::Over | Ended::HandedOver | Ended::NoTime => {
+                let within = self.request_time(&patience);
+                let last = self.take_last_member(&patience);
+                let start = last.as_ref().map_or(self.now(), |member| member.start);
+                let error = acquisition.leave(entry, start, patience, within).await;
+                if let Some(member) = last {
+                    member.handoff.offer(Err(error));
                 }
             }
         }
     }
 
-    /// What an earlier place was told: a store that has answered once is not given up like one that never did.
+    /// The latest answer to an earlier entry: a store that has answered once is not given up like one that never did.
     fn latest_answer(&self) -> Option<Seen> {
-        let state = self.party.state();
+        let state = self.group.state();
         state.seen.as_ref().map(|(seen, _)| seen.clone())
     }
 
-    /// Whether anybody still waits. Those whose time is over go, except for the last: out of line first, and only then
-    /// "busy". While a lease passes from task to task the place is kept until the next look, because they come back.
-    fn is_wanted(&self, look_at: Moment, so_far: &Progress) -> bool {
-        self.end_of_time(never_answered(so_far));
-        self.skip_whoever_does_not_come();
+    /// True if a member still waits. Members whose time is over go, except for the last: it leaves the queue first, and
+    /// only then is told "busy". While a lease passes from task to task the entry stays until the next poll, because the
+    /// tasks come back.
+    fn needs_the_entry(&self, poll_at: Moment, patience: &Patience) -> bool {
+        self.expire_members(patience.never_answered());
+        self.skip_late_member();
         let now = self.now();
-        let state = self.party.state();
+        let state = self.group.state();
         if state.turns.is_empty() {
-            return state.current.is_some() && now < look_at;
+            return state.current.is_some() && now < poll_at;
         }
         let only = state.turns.len() == 1;
-        !(only && is_over(&state, now, so_far.has_met_the_store()))
+        !(only && is_over(&state, now, patience.has_met_the_store()))
     }
 
-    /// A bounded wait overshoots by one request, however many are made at its end; while none was ever answered, those
-    /// after the first end with the patience of whoever waits longest.
-    fn time_for_request(&self, acquisition: &Acquisition<'_>, so_far: &Progress) -> Duration {
-        let longest = self.engine.request_timeout(acquisition.request.ttl);
-        let state = self.party.state();
+    /// How long a request may take, by the member that waits longest.
+    fn request_time(&self, patience: &Patience) -> Duration {
+        let longest = self.engine.request_timeout(self.request.ttl);
+        let state = self.group.state();
+        let give_up_at = state.latest_end(NEVER_ANSWERED);
+        let forever = state.turns.waiters().any(|member| member.end.is_none());
+        let end = give_up_at.filter(|_| !forever);
+        patience.time_for_request(longest, end, give_up_at, || self.now())
+    }
+
+    /// Notes when this task reviews the wait, for tasks that join.
+    fn note_review(&self, at: Moment, answered: bool) -> Moment {
         let now = self.now();
-        let never = never_answered(so_far).is_some();
-        let forever = state.turns.line().any(|waiter| waiter.end.is_none());
-        match state.latest_end(NEVER_ANSWERED) {
-            Some(end) if never => longest.min(end.saturating_since(now).max(SHORTEST_REQUEST)),
-            Some(end) if !forever => longest.min(end.plus(longest).saturating_since(now)),
-            _ => longest,
+        let mut state = self.group.state();
+        let end = state.next_end(answered, NEVER_ANSWERED);
+        let check = state.current.as_ref().map(|_| now.plus(GRANT_UNTAKEN));
+        let until = [end, check].into_iter().flatten().fold(at, Moment::min);
+        state.review_at = Some(until);
+        until
+    }
+}
+
+impl Callers for GroupTask {
+    fn tell(&self, seen: &Seen, position: u64) {
+        self.group.state().seen = Some((seen.clone(), position));
+        for (on_wait, behind) in self.listeners() {
+            on_wait(&Waiting::at(seen, position + behind));
         }
     }
 
-    /// When to come round again, which whoever joins may read.
-    fn round(&self, at: Moment, answered: bool) -> Moment {
-        let now = self.now();
-        let mut state = self.party.state();
-        let end = state.next_end(answered, NEVER_ANSWERED);
-        let check = state.current.as_ref().map(|_| now.plus(TURN_UNTAKEN));
-        let until = [end, check].into_iter().flatten().fold(at, Moment::min);
-        state.round_at = Some(until);
-        until
+    fn tell_error(&self, last: Option<(&Seen, u64)>, error: &StoreError) {
+        for (on_wait, behind) in self.listeners() {
+            let last = last.map(|(seen, position)| (seen, position + behind));
+            on_wait(&Waiting::failed(last, error));
+        }
     }
 
-    async fn nap(
-        &self,
-        place: &crate::engine::wait::notifier::Registration,
-        ear: &NodeSubscription,
-        look_at: Moment,
-        so_far: &mut Progress,
-    ) -> Nap {
-        let until = self.round(look_at, so_far.has_met_the_store());
-        tokio::select! {
-            biased;
-            () = place.woken() => Nap::Woken,
-            () = self.party.changed.notified() => Nap::Changed,
-            () = so_far.foreign.calls(&self.engine.clock) => Nap::Look,
-            () = ear.rung() => Nap::Look,
-            () = self.engine.clock.sleep_until(until) => {
-                if self.now() < look_at { Nap::Changed } else { Nap::Look }
-            }
+    fn time_for_request(&self, patience: &Patience) -> Option<Duration> {
+        Some(self.request_time(patience))
+    }
+
+    fn review_at(&self, poll_at: Moment, patience: &Patience) -> Moment {
+        self.note_review(poll_at, patience.has_met_the_store())
+    }
+
+    async fn changed(&self) {
+        self.group.changed.notified().await;
+    }
+
+    fn review(&self, wake: Wake, poll_at: Moment, patience: &Patience) -> Review {
+        if wake == Wake::Poll || wake == Wake::Timer && self.now() >= poll_at {
+            Review::Ask
+        } else if self.needs_the_entry(poll_at, patience) {
+            Review::Pause
+        } else {
+            Review::Over
         }
     }
 }

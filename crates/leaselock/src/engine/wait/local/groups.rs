@@ -1,4 +1,4 @@
-//! The parties of a client: who is there for which lock.
+//! The groups of a client, by lock.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,14 +9,14 @@ use super::group::{LocalGroup, Registry, Terms, Waiter};
 use crate::base::name::Name;
 use crate::engine::core::Engine;
 
-/// All parties of a client, by the key of the lock.
+/// All groups of a client, by the key of the lock.
 #[derive(Debug, Default)]
 pub(crate) struct LocalGroups(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
     by_key: HashMap<Arc<str>, Vec<Arc<LocalGroup>>>,
-    /// The latest that ended as it had begun: most have one task, who comes again for the same lock.
+    /// The latest group that ended as it had begun: most have one task, which comes again for the same lock.
     spare: Option<Arc<LocalGroup>>,
 }
 
@@ -25,13 +25,13 @@ impl LocalGroups {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody of this client waits for the lock, or passes it on.
+    /// True if a task of this client waits for the lock, or passes it on.
     pub(crate) fn has(&self, key: &str) -> bool {
         let by_key = &self.table().by_key;
         !by_key.is_empty() && by_key.contains_key(key)
     }
 
-    /// Alone when nobody of this party is there.
+    /// The task waits by itself if its group is empty, and becomes a member otherwise.
     pub(crate) fn arrive(
         self: &Arc<Self>,
         engine: &Arc<Engine>,
@@ -43,71 +43,69 @@ impl LocalGroups {
         let mut table = self.table();
         let Table { by_key, spare } = &mut *table;
         let local_groups = by_key.entry(Arc::clone(key)).or_default();
-        // Whoever is more urgent does not wait for the turns of others.
+        // A more urgent task does not wait while others pass the lease on.
         for other in local_groups
             .iter()
-            .filter(|party| party.terms.priority < terms.priority)
+            .filter(|group| group.terms.priority < terms.priority)
         {
             let mut state = other.state();
             state.turns.end();
             state.used = true;
             other.changed.notify_one();
         }
-        let known = local_groups.iter().find(|party| party.terms == terms);
-        let Some(party) = known.map(Arc::clone) else {
+        let known = local_groups.iter().find(|group| group.terms == terms);
+        let Some(group) = known.map(Arc::clone) else {
             let fit = spare.take().filter(|spare| spare.is_for(key, terms));
-            let party = fit.unwrap_or_else(|| {
+            let group = fit.unwrap_or_else(|| {
                 let list: Arc<dyn Registry> = self.clone();
                 Arc::new(LocalGroup::new(Arc::downgrade(&list), key, terms))
             });
-            party.state().alone = true;
-            local_groups.push(Arc::clone(&party));
-            return Arrival::SoloWaiter(SoloWaiter::new(engine, party));
+            group.state().has_solo = true;
+            local_groups.push(Arc::clone(&group));
+            return Arrival::SoloWaiter(SoloWaiter::new(engine, group));
         };
-        let mut state = party.state();
-        if !state.alone && !state.driven && state.current.is_none() {
-            state.alone = true;
+        let mut state = group.state();
+        if !state.has_solo && !state.has_task && state.current.is_none() {
+            state.has_solo = true;
             drop(state);
-            return Arrival::SoloWaiter(SoloWaiter::new(engine, party));
+            return Arrival::SoloWaiter(SoloWaiter::new(engine, group));
         }
         let waiter = waiter();
-        let seat = waiter.seat.clone();
-        join(&party, engine, name, &mut state, waiter, false);
+        let handoff = waiter.handoff.clone();
+        join(&group, engine, name, &mut state, waiter, false);
         drop(state);
-        Arrival::GroupMember(GroupMember::new(party, seat))
+        Arrival::GroupMember(GroupMember::new(group, handoff))
     }
 }
 
 impl Registry for LocalGroups {
-    /// Somebody of this client with a higher priority waits for the same lock.
     fn is_urgent(&self, key: &str, priority: i32) -> bool {
         let table = self.table();
         let mut local_groups = table.by_key.get(key).into_iter().flatten();
-        local_groups.any(|party| {
-            party.terms.priority > priority && {
-                let state = party.state();
-                state.alone && state.current.is_none() || !state.turns.is_empty()
+        local_groups.any(|group| {
+            group.terms.priority > priority && {
+                let state = group.state();
+                state.has_solo && state.current.is_none() || !state.turns.is_empty()
             }
         })
     }
 
-    /// Forgets a party that nobody belongs to any more.
-    fn tidy(&self, party: &Arc<LocalGroup>) {
+    fn tidy(&self, group: &Arc<LocalGroup>) {
         let mut table = self.table();
-        let state = party.state();
+        let state = group.state();
         if !state.is_idle() {
             return;
         }
-        if let Entry::Occupied(mut local_groups) = table.by_key.entry(Arc::clone(&party.key)) {
+        if let Entry::Occupied(mut local_groups) = table.by_key.entry(Arc::clone(&group.key)) {
             local_groups
                 .get_mut()
-                .retain(|other| !Arc::ptr_eq(other, party));
+                .retain(|other| !Arc::ptr_eq(other, group));
             if local_groups.get().is_empty() {
                 local_groups.remove();
             }
         }
         if !state.used {
-            table.spare = Some(Arc::clone(party));
+            table.spare = Some(Arc::clone(group));
         }
     }
 }
@@ -124,11 +122,11 @@ mod tests {
     fn arrive(client: &Client, name: &Name, terms: Terms) -> Arrival {
         let engine = client.engine();
         let waiter = || Waiter {
-            seat: Handoff::default(),
+            handoff: Handoff::default(),
             start: engine.clock.now(),
             end: None,
             max_hold: None,
-            told: None,
+            on_wait: None,
         };
         client
             .state
@@ -140,9 +138,9 @@ mod tests {
         client.state.groups.table().spare.clone()
     }
 
-    /// What the first has left behind, such as a call to share its place, would concern the next.
+    /// What the first has left behind, such as a call to share its entry, would concern the next.
     #[tokio::test]
-    async fn a_party_is_used_again_unless_others_had_to_do_with_it() {
+    async fn a_group_is_used_again_unless_several_tasks_used_it() {
         let client = Client::connect("mem:").unwrap();
         let (name, options) = (Name::new("job").unwrap(), Options::default());
         let (_, request) = client.state.request(&MUTEX, &name, &options).unwrap();
@@ -164,16 +162,16 @@ mod tests {
         assert!(spare(&client).is_none(), "its turns were ended");
         drop(other);
 
-        let (alone, seated) = (arrive(&client, &name, terms), arrive(&client, &name, terms));
-        assert!(matches!(seated, Arrival::GroupMember(_)));
-        drop((seated, alone));
+        let (alone, member) = (arrive(&client, &name, terms), arrive(&client, &name, terms));
+        assert!(matches!(member, Arrival::GroupMember(_)));
+        drop((member, alone));
         let gone = async {
             while client.state.groups.has("job") {
                 tokio::task::yield_now().await;
             }
         };
         let gone = tokio::time::timeout(std::time::Duration::from_secs(20), gone).await;
-        assert!(gone.is_ok(), "its driver ends");
+        assert!(gone.is_ok(), "its task ends");
         assert!(spare(&client).is_none_or(|spare| spare.terms != terms));
     }
 }

@@ -1,4 +1,4 @@
-//! Where a task waits for its turn: a lease is put there, and the task takes it when it comes round.
+//! Where a member of a group waits: a lease is put there, and the member takes it when it is polled.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use crate::engine::lease::Lease;
 
 type Offer = Result<Lease, AcquireError>;
 
-/// Clones are the same seat.
+/// Clones are the same handoff.
 #[derive(Clone, Default)]
 pub(crate) struct Handoff(Arc<Mutex<Inside>>);
 
