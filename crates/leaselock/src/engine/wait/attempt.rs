@@ -128,7 +128,8 @@ impl<'a> Acquisition<'a> {
         let acquire = self.asks(waits, channel);
         let era = self.era();
         let answer = match self.connection {
-            Some(connection) => Box::pin(connection.ask(&acquire, within)).await?, // large, as is each way that is not the plain one
+            // Large, as is each way that is not the plain one.
+            Some(connection) => Box::pin(connection.ask(&acquire, within)).await?,
             None => self.engine.requests.acquire(&acquire, t0, within).await?,
         };
         let now = self.engine.clock.now();
@@ -153,10 +154,7 @@ impl<'a> Acquisition<'a> {
                 let share = Share { range, others };
                 Ok(Outcome::Granted(self.hold_since(t0, now, fence)?, share))
             }
-            Acquired::Waiting {
-                seen,
-                place: position,
-            } => {
+            Acquired::Waiting { seen, place } => {
                 self.engine.announce();
                 let reading = ClockSample {
                     sent: t0,
@@ -164,7 +162,7 @@ impl<'a> Acquisition<'a> {
                     server_us: seen.time_us,
                     era,
                 };
-                Ok(Outcome::Waiting(seen, position, reading))
+                Ok(Outcome::Waiting(seen, place, reading))
             }
             Acquired::Busy { seen } => {
                 self.met_quarantine(&seen, now);

@@ -22,10 +22,8 @@ impl Acquisition<'_> {
         }
         let begins = is_there && !in_queue;
         if store.capabilities().by_node {
-            return (
-                is_there,
-                self.channel_at_node(is_there, begins, within).await,
-            );
+            let channel = self.channel_at_node(is_there, begins, within);
+            return (is_there, channel.await);
         }
         let along = self.connection.is_none()
             && (store.would_hear() || begins && Box::pin(store.listens(within)).await);
@@ -72,17 +70,15 @@ impl Acquisition<'_> {
             return "";
         }
         let within = if begins { within } else { within.min(BRIEFLY) };
-        let (store, lock) = (&self.engine.store, &self.keys.lock);
-        let heard = Box::pin(
-            self.subscription
-                .listens(store, &self.engine.channel, lock, within),
-        );
+        let (engine, lock) = (self.engine, &self.keys.lock);
+        let node = &self.subscription;
+        let heard = Box::pin(node.listens(&engine.store, &engine.channel, lock, within));
         heard.await.unwrap_or_default()
     }
 
     /// The lock lies on another node than the one at which this client listens: the request has found that out.
     pub(super) fn node_changed(&self) -> bool {
-        self.subscription
-            .node_changed(&self.engine.store, &self.keys.lock)
+        let (store, lock) = (&self.engine.store, &self.keys.lock);
+        self.subscription.node_changed(store, lock)
     }
 }

@@ -21,8 +21,8 @@ use crate::engine::lease::Lease;
 /// A queue entry, or what may be one, with what its waiter knows of it. Another task can go on with it.
 #[derive(Debug)]
 pub(crate) struct QueueEntry {
-    pub(super) guard: CleanupGuard,
     pub(super) registration: Registration,
+    pub(super) guard: CleanupGuard,
     /// True if an answer said that the entry is in the queue.
     pub(super) in_queue: bool,
     /// The clocks at the latest such answer.
@@ -39,8 +39,8 @@ impl QueueEntry {
     /// Registers for wake-ups. Nothing is sent.
     pub(super) fn new(acquisition: &Acquisition<'_>, guard: CleanupGuard) -> Self {
         QueueEntry {
-            guard,
             registration: acquisition.background.wakeups.register(&acquisition.token),
+            guard,
             in_queue: false,
             reading: None,
             ambiguous: false,
