@@ -25,7 +25,7 @@ use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::client::detached;
 use crate::client::detached::Handle;
-use crate::client::inspect::{BreakOptions, BreakOutcome, Holder, Inspection};
+use crate::client::inspection::{BreakOptions, BreakOutcome, Holder, Inspection};
 use crate::client::options::setters;
 use crate::client::run::{RunError, RunResult};
 use crate::client::{CloseReport, Stats};

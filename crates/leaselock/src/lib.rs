@@ -136,7 +136,7 @@ pub mod options {
 
 /// What is seen of a lock from outside, and breaking it.
 pub mod inspect {
-    pub use crate::client::inspect::{
+    pub use crate::client::inspection::{
         BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter,
     };
     pub use crate::engine::identity::Process;

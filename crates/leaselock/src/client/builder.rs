@@ -49,6 +49,12 @@ impl Client {
     ///
     /// # Errors
     /// [`InvalidInput`] says what is wrong with the URL. Servers are not contacted.
+    ///
+    /// # Examples
+    /// ```
+    /// let client = leaselock::Client::connect("redis://127.0.0.1/")?; // or file:, or mem: in tests
+    /// # Ok::<_, leaselock::error::InvalidInput>(())
+    /// ```
     pub fn connect(url: &str) -> Result<Client, InvalidInput> {
         Client::builder().url(url).build()
     }

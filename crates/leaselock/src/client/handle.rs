@@ -98,6 +98,18 @@ on_every_client! {
     ///
     /// New acquisitions are refused from here on; leases that are held stay held. What nodes of a quorum that are down
     /// have not confirmed ends there by itself at its ttl.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # drop(client.mutex("invoices").acquire().await?);
+    /// let report = client.close().await; // before the process exits
+    /// if report.unconfirmed > 0 {
+    ///     println!("{} leases end at their ttl", report.unconfirmed);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn close(&self) -> CloseReport {
         self.state.close().await
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::inspect;
-use super::inspect::{Holder, Holding};
+use super::inspection::{Holder, Holding};
 use crate::base::error::InspectError;
 use crate::base::name::Name;
 use crate::engine::core::Engine;

@@ -4,6 +4,8 @@ pub(crate) mod builder;
 pub(crate) mod detached;
 pub(crate) mod handle;
 pub(crate) mod inspect;
+pub(crate) mod inspection;
+mod list;
 pub(crate) mod look;
 pub(crate) mod named;
 pub(crate) mod options;

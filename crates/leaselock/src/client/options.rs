@@ -70,6 +70,13 @@ macro_rules! setters {
         /// A longer ttl survives longer pauses; a shorter one frees the lock sooner after a crash. Where strict mode or
         /// a quorum allows less than the default, the default is the longest that they allow; a ttl that the caller set
         /// is refused instead.
+        ///
+        /// # Examples
+        /// ```
+        /// # let client = leaselock::Client::connect("mem:")?;
+        /// let mutex = client.mutex("invoices").ttl(std::time::Duration::from_secs(30));
+        /// # Ok::<_, leaselock::error::InvalidInput>(())
+        /// ```
         pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
             self$(.$field)*.ttl = Some(ttl);
             self

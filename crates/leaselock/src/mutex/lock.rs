@@ -9,7 +9,7 @@ use crate::base::error::{AcquireError, InspectError, InvalidInput};
 use crate::base::name::Name;
 use crate::client::detached::{DetachedLease, Handle};
 use crate::client::handle::on_every_client;
-use crate::client::inspect::{Holder, Holding};
+use crate::client::inspection::{Holder, Holding};
 use crate::client::look::look;
 use crate::client::named::Named;
 use crate::client::options::setters;
@@ -33,6 +33,16 @@ pub struct Mutex {
 
 on_every_client! {
     /// The lock of this name, with the client's default options. A bad name is reported by the first operation.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let mutex = client.mutex("invoices/2026-07");
+    /// let lease = mutex.acquire().await?;
+    /// # lease.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn mutex(&self, name: impl Into<String>) -> Mutex {
         Mutex {
             named: Named::new(&self.state, &MUTEX, name.into()),
@@ -112,6 +122,18 @@ impl Mutex {
     ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let mutex = client.mutex("invoices");
+    /// match mutex.try_acquire().await? {
+    ///     Some(lease) => lease.release().await?, // the work goes before this
+    ///     None => println!("another client is at it"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn try_acquire(&self) -> Result<Option<Lease>, AcquireError> {
         self.named.try_acquire().await
     }
@@ -128,6 +150,16 @@ impl Mutex {
     ///
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let lease = client.mutex("invoices").acquire().await?;
+    /// println!("fencing token {:?}", lease.fence());
+    /// lease.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire(&self) -> Result<Lease, AcquireError> {
         self.named.acquire().await
     }
@@ -142,6 +174,21 @@ impl Mutex {
     ///
     /// # Errors
     /// [`AcquireError::StillBusy`] when others held it to the end; nothing of ours is in line then.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// use leaselock::AcquireError;
+    /// use std::time::Duration;
+    ///
+    /// match client.mutex("invoices").acquire_within(Duration::from_secs(5)).await {
+    ///     Ok(lease) => lease.release().await?,
+    ///     Err(AcquireError::StillBusy { holder, .. }) => println!("{holder:?} held it for 5 s"),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
         self.named.acquire_within(limit).await
     }
@@ -201,12 +248,11 @@ impl Mutex {
     ///
     /// # Examples
     /// ```
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-    /// let client = leaselock::Client::connect("mem:")?;
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
     /// let ran = client.mutex("invoices").run(|lease| async move { lease.fence() }).await?;
     /// assert!(ran.value.is_some() && ran.released.is_ok());
-    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # Ok(()) }
     /// ```
     pub async fn run<T, F, Fut>(&self, body: F) -> Result<RunResult<T>, RunError>
     where

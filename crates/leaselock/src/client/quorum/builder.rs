@@ -41,6 +41,14 @@ impl Quorum {
     ///
     /// # Errors
     /// [`InvalidInput`] says what is wrong with the URLs or their number. Servers are not contacted.
+    ///
+    /// # Examples
+    /// ```
+    /// use leaselock::Quorum;
+    ///
+    /// let quorum = Quorum::connect(["redis://one", "redis://two", "redis://three"])?;
+    /// # Ok::<_, leaselock::error::InvalidInput>(())
+    /// ```
     pub fn connect(
         urls: impl IntoIterator<Item = impl Into<String>>,
     ) -> Result<Quorum, InvalidInput> {

@@ -16,12 +16,11 @@ use crate::client::state::ClientState;
 /// [`longest_ttl`](crate::QuorumBuilder::longest_ttl).
 ///
 /// ```no_run
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let quorum = leaselock::Quorum::connect(["redis://one", "redis://two", "redis://three"])?;
 /// let lease = quorum.mutex("invoices/2026-07").acquire().await?;
 /// # lease.release().await?;
-/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
-/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # Ok(()) }
 /// ```
 ///
 /// # What does not exist here

@@ -195,6 +195,19 @@ impl Lease {
     }
 
     /// Ends when the lease does. See [`LossWatch`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let lease = client.mutex("invoices").acquire().await?;
+    /// # async fn settle_invoices() {}
+    /// tokio::select! {
+    ///     () = settle_invoices() => {}
+    ///     lost = lease.lost() => return Err(lost.into()), // stop: the lease is gone
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn lost(&self) -> LossWatch {
         LossWatch::new(Arc::clone(&self.kept))
     }
@@ -221,6 +234,15 @@ impl Lease {
     ///
     /// # Errors
     /// [`ExtendError`]: every variant says what it means for the lease.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let lease = client.mutex("invoices").acquire().await?;
+    /// lease.extend(std::time::Duration::from_secs(60)).await?; // before a step that takes long
+    /// # Ok(()) }
+    /// ```
     pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
         let ttl = Ttl::new(ttl)?;
         self.engine.check_strict(ttl)?;
@@ -291,6 +313,17 @@ impl Lease {
     ///
     /// # Errors
     /// [`ReleaseError`]: nothing is held after any of them; `NotHeld` means that others may have held it meanwhile.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let lease = client.mutex("invoices").acquire().await?;
+    /// if let Err(error) = lease.release().await {
+    ///     println!("another client may have held the lock meanwhile: {error}");
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn release(mut self) -> Result<(), ReleaseError> {
         let used = self.used();
         if self.pass_on() {

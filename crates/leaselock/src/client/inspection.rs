@@ -1,0 +1,141 @@
+//! What is seen of a lock from outside.
+
+use std::time::Duration;
+
+use crate::base::fence::Fence;
+use crate::engine::identity::{Process, tame};
+
+/// The state of one lock at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The lock's name, without the client's prefix.
+    pub name: String,
+    /// Whether it is held, and by which client.
+    pub state: Holding,
+    /// The waiters in queue order; the first 128.
+    pub line: Vec<Waiter>,
+    /// Damaged side keys that keep the lock from being granted: one sentence each, with the remedy.
+    pub damaged: Vec<String>,
+}
+
+/// Whether a lock is held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Holding {
+    /// No client holds it.
+    Free,
+    /// A client holds it.
+    Held(Holder),
+    /// The key holds a value that is not a lock, of this type. leaselock never touches it.
+    NotALock {
+        /// What the store calls its type, such as `hash`.
+        kind: String,
+    },
+}
+
+/// The holder of a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// True if another library holds it: then only the remaining time is known.
+    pub foreign: bool,
+    /// The id of the client.
+    pub client: Option<String>,
+    /// The process, as it described itself; `None` when its record is gone.
+    pub process: Option<Process>,
+    /// The holder's note.
+    pub why: Option<String>,
+    /// The fencing token, `None` without fencing.
+    ///
+    /// The first one, when several were reserved for tasks of one client.
+    pub fence: Option<Fence>,
+    /// When the holder acquired it, by the store's clock, in milliseconds since 1970.
+    pub since_unix_ms: Option<u64>,
+    /// Time until the lease expires if it is not extended; `None` when it never does.
+    pub remaining: Option<Duration>,
+    /// A short hash of the holder's token, to tell one holder from another.
+    pub digest: String,
+}
+
+impl Holder {
+    /// Creates the holder of another library's lock, of which only the remaining time is known.
+    pub(crate) fn foreign(remaining: Option<Duration>) -> Self {
+        Holder {
+            why: None,
+            remaining,
+            ..Holder::not_a_lock("")
+        }
+    }
+
+    /// For [`holder`](crate::Mutex::holder): a value of another kind keeps the lock from being acquired.
+    pub(crate) fn not_a_lock(kind: &str) -> Self {
+        Holder {
+            foreign: true,
+            client: None,
+            process: None,
+            why: Some(format!(
+                "something that is no lock lies there: a {}",
+                tame(kind, 40)
+            )),
+            fence: None,
+            since_unix_ms: None,
+            remaining: None,
+            digest: String::new(),
+        }
+    }
+}
+
+/// One position in the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiter {
+    /// The position; 1 is next.
+    pub place: usize,
+    /// The id of the client.
+    pub client: String,
+    /// The process, as it described itself.
+    pub process: Option<Process>,
+    /// Its priority; a larger one is served first.
+    pub priority: i32,
+}
+
+/// Conditions for [`break_lease`](crate::Client::break_lease).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BreakOptions {
+    /// Break only the grant with this fencing token: the holder may have changed since an inspection.
+    pub only_fence: Option<Fence>,
+    /// True to break a lock of another library too.
+    pub foreign: bool,
+}
+
+impl BreakOptions {
+    /// Breaks only the grant with this fencing token.
+    #[must_use]
+    pub fn only(mut self, fence: Fence) -> Self {
+        self.only_fence = Some(fence);
+        self
+    }
+
+    /// Breaks a lock of another library too.
+    #[must_use]
+    pub fn foreign(mut self, allowed: bool) -> Self {
+        self.foreign = allowed;
+        self
+    }
+}
+
+/// The holder whose lease was broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BreakOutcome {
+    /// The id of the client; `None` for another library.
+    pub client: Option<String>,
+    /// The process, as it described itself.
+    pub process: Option<Process>,
+    /// The fencing token of the broken grant, the first one when several were reserved.
+    ///
+    /// The next grant's is larger than all of them; make the protected resource refuse these.
+    pub fence: Option<Fence>,
+}

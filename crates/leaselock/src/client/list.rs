@@ -1,0 +1,104 @@
+//! Listing the locks that are held.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::handle::Client;
+use super::inspect::{People, WITHIN, look};
+use super::inspection::{Holding, Inspection};
+use super::views::Survey;
+use crate::base::error::{InspectError, InvalidInput, StoreError};
+use crate::base::name;
+use crate::base::name::Name;
+use crate::engine::core::Engine;
+
+impl Client {
+    /// Lists every held lock of leaselock that matches a glob pattern, in no order.
+    ///
+    /// The pattern knows `*`, `?` and `[…]`. Locks of other libraries cannot be told from other keys; ask
+    /// [`inspect`](Client::inspect) for them by name.
+    ///
+    /// Uses `SCAN`: a lock that is acquired or released meanwhile may or may not be in the list.
+    ///
+    /// # Cancel safety
+    /// Safe: the call only reads.
+    ///
+    /// # Errors
+    /// [`InspectError`] when the store does not reply.
+    pub async fn list(&self, pattern: &str) -> Result<Vec<Inspection>, InspectError> {
+        list(self.engine(), pattern).await
+    }
+}
+
+async fn list(engine: &Arc<Engine>, pattern: &str) -> Result<Vec<Inspection>, InspectError> {
+    let whole = format!("{}{pattern}", escaped(&engine.prefix));
+    if pattern.is_empty() || whole.len() > 1024 || whole.chars().any(char::is_control) {
+        let message =
+            "a pattern has 1 to 1024 bytes and no control characters; `*` is every lock".to_owned();
+        return Err(InvalidInput::new(message).into());
+    }
+    let mut people = People::of(engine);
+    let mut found = HashMap::new();
+    let mut cursor = 0;
+    loop {
+        let (next, candidates) = engine.store.scan(cursor, &whole, WITHIN).await?;
+        for key in locks_among(engine, &candidates).await? {
+            let name = key
+                .strip_prefix(&engine.prefix)
+                .and_then(|name| Name::new(name).ok());
+            let Some(name) = name.filter(|name| !found.contains_key(name.as_str())) else {
+                continue;
+            };
+            let inspection = look(engine, &name, &mut people).await?;
+            if inspection.state != Holding::Free {
+                found.insert(inspection.name.clone(), inspection);
+            }
+        }
+        cursor = next;
+        if cursor == 0 {
+            return Ok(found.into_values().collect());
+        }
+    }
+}
+
+/// Leaves out keys that cannot be names, before any request about them.
+async fn locks_among(engine: &Engine, candidates: &[String]) -> Result<Vec<String>, StoreError> {
+    let possible: Vec<String> = candidates
+        .iter()
+        .filter(|key| name::check_key(key).is_ok())
+        .cloned()
+        .collect();
+    let mut locks = Vec::new();
+    for page in possible.chunks(engine.store.capabilities().keys_per_call.max(1)) {
+        let places = engine.ask(&Survey { candidates: page }, WITHIN).await?;
+        locks.extend(
+            places
+                .into_iter()
+                .filter_map(|place| page.get(place).cloned()),
+        );
+    }
+    Ok(locks)
+}
+
+/// Escapes the prefix, which is text and not a pattern.
+fn escaped(prefix: &str) -> String {
+    prefix
+        .chars()
+        .flat_map(|c| {
+            matches!(c, '*' | '?' | '[' | ']' | '\\' | '^')
+                .then_some('\\')
+                .into_iter()
+                .chain([c])
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_never_a_pattern() {
+        assert_eq!(escaped("a*b?[c]^\\:"), "a\\*b\\?\\[c\\]\\^\\\\:");
+    }
+}
