@@ -18,10 +18,10 @@ use crate::engine::cleanup::{CleanupGuard, PendingCleanup};
 use crate::engine::core::Engine;
 use crate::engine::detach::{Detach, Detached};
 use crate::engine::grant::ExtendAnswer;
-use crate::engine::identity::Announce;
+use crate::engine::identity::{Announce, Who};
 use crate::engine::kind::Kind;
-use crate::engine::lease::Lease;
 use crate::engine::lease::record::LeaseRecord;
+use crate::engine::lease::{Lease, release};
 use crate::engine::note::Note;
 use crate::engine::resource::Resource;
 use crate::script::Script;
@@ -168,19 +168,7 @@ async fn detach(
     }
     let record = keys::client_record(&engine.prefix, client.as_str());
     let about = engine.about.encode();
-    // For observers only: the lease is detached whether or not they can read who acquired it.
-    drop(
-        engine
-            .ask(
-                &Announce {
-                    record: &record,
-                    about: &about,
-                    ttl,
-                },
-                within,
-            )
-            .await,
-    );
+    announce(engine, &record, &about, ttl, within).await;
     let note = |text| Note::of(&kept.keys, &successor, text, ttl);
     if let Some(note) = kept.why.as_deref().and_then(note) {
         drop(engine.ask(&note, within).await);
@@ -191,6 +179,11 @@ async fn detach(
         token: successor,
         fence: kept.fence,
     })
+}
+
+/// Tells observers which client acquired the lease. The lease is detached whether or not they can read it.
+async fn announce(engine: &Engine, record: &str, about: &str, ttl: Ttl, within: Duration) {
+    drop(engine.ask(&Announce { record, about, ttl }, within).await);
 }
 
 /// A lease that was acquired elsewhere and is known by its [`Handle`].
@@ -239,18 +232,12 @@ impl DetachedLease {
         self.engine.check_strict(ttl)?;
         let within = self.engine.request_timeout(ttl);
         let lost = |reason| Err(Lost::new(name(), self.handle.fence, reason).into());
-        match self
-            .engine
-            .ask(
-                &Extend {
-                    keys: &keys,
-                    token: &self.handle.token,
-                    ttl,
-                },
-                within,
-            )
-            .await
-        {
+        let step = Extend {
+            keys: &keys,
+            token: &self.handle.token,
+            ttl,
+        };
+        match self.engine.ask(&step, within).await {
             Ok(ExtendAnswer::Extended { .. }) => {
                 self.keep_record(ttl, within).await;
                 Ok(())
@@ -264,29 +251,15 @@ impl DetachedLease {
     /// Keeps the client's record as long as the lease, so that observers see who acquired it.
     async fn keep_record(&self, ttl: Ttl, within: Duration) {
         if let Some((record, about)) = self.record(within).await {
-            drop(
-                self.engine
-                    .ask(
-                        &Announce {
-                            record: &record,
-                            about: &about,
-                            ttl,
-                        },
-                        within,
-                    )
-                    .await,
-            );
+            announce(&self.engine, &record, &about, ttl, within).await;
         }
     }
 
     async fn record(&self, within: Duration) -> Option<(String, String)> {
         let client = token::client_of(self.handle.token.secret().as_bytes())?;
         let record = keys::client_record(&self.engine.prefix, client);
-        let about = self
-            .engine
-            .ask(&crate::engine::identity::Who { record: &record }, within)
-            .await
-            .ok()??;
+        let who = Who { record: &record };
+        let about = self.engine.ask(&who, within).await.ok()??;
         Some((record, about.encode()))
     }
 
@@ -305,16 +278,10 @@ impl DetachedLease {
         })?;
         let within = self.engine.request_timeout(DEFAULT_TTL);
         let (token, used) = (&self.handle.token, self.handle.fence);
-        let outcome =
-            crate::engine::lease::release(&self.engine, name, &keys, token, used, within).await;
+        let outcome = release(&self.engine, name, &keys, token, used, within).await;
         if let Some(client) = token::client_of(self.handle.token.secret().as_bytes()) {
             let record = keys::client_record(&self.engine.prefix, client);
-            let gone = Announce {
-                record: &record,
-                about: "",
-                ttl: DEFAULT_TTL,
-            };
-            drop(self.engine.ask(&gone, within).await); // for observers only
+            announce(&self.engine, &record, "", DEFAULT_TTL, within).await;
             if let Some(erase) = Note::of(&keys, &self.handle.token, "", DEFAULT_TTL) {
                 drop(self.engine.ask(&erase, within).await);
             }
