@@ -18,6 +18,8 @@ use crate::engine::identity::Process;
 use crate::quorum::executor::Executor;
 #[cfg(feature = "redis")]
 use crate::script::library::Library;
+#[cfg(feature = "redis")]
+use crate::store::url::RedisUrl;
 
 /// The largest drift that can be set: a clock with more leaves little of a lease, and needs repair.
 const DRIFT_PPM_MAX: u32 = 500_000;
@@ -129,6 +131,28 @@ impl Settings {
         Err(InvalidInput::new(wrong))
     }
 
+    /// Tells the servers whether they are asked for functions, and what TLS connections to them trust.
+    #[cfg(feature = "redis")]
+    pub(super) fn tell(&self, servers: &mut [RedisUrl]) -> Result<(), InvalidInput> {
+        if servers.is_empty() && self.functions.is_some() {
+            return Err(functions_need_a_url());
+        }
+        for server in &mut *servers {
+            server.functions = self.functions;
+        }
+        #[cfg(feature = "tls")]
+        if let Some(options) = &self.tls {
+            if servers.is_empty() {
+                let wrong = "options for TLS are for a rediss:// URL, and this is another";
+                return Err(InvalidInput::new(wrong.to_owned()));
+            }
+            return servers
+                .iter_mut()
+                .try_for_each(|server| server.secure(options));
+        }
+        Ok(())
+    }
+
     /// Returns the state of a client with these settings.
     pub(super) fn client(
         self,
@@ -152,6 +176,12 @@ impl Settings {
             defaults: self.defaults,
         })
     }
+}
+
+#[cfg(feature = "redis")]
+pub(super) fn functions_need_a_url() -> InvalidInput {
+    let wrong = "functions are called on servers that are named by a redis:// URL, and this is another store";
+    InvalidInput::new(wrong.to_owned())
 }
 
 /// Returns the id of a new client.

@@ -1,6 +1,8 @@
 //! Which store a builder's URL or connection means, with what the store is told.
 
 use super::builder::{ClientBuilder, Source};
+#[cfg(feature = "redis")]
+use super::settings;
 use crate::base::error::InvalidInput;
 use crate::base::token::ClientId;
 use crate::quorum::executor::Executor;
@@ -8,18 +10,22 @@ use crate::store::Store;
 #[cfg(feature = "embedded")]
 use crate::store::embedded::EmbeddedStore;
 use crate::store::url;
+#[cfg(feature = "redis")]
+use crate::store::url::RedisUrl;
 use crate::store::url::Target;
 
 impl ClientBuilder {
     pub(super) fn store(&self, id: &ClientId) -> Result<Executor, InvalidInput> {
         match &self.source {
             Source::Url(url) => {
-                let target = url::parse(url).map_err(|wrong| refused(url, wrong))?;
-                let target = self.secured(self.hardened(target)?)?;
+                #[cfg_attr(not(feature = "redis"), expect(unused_mut))]
+                let mut target = url::parse(url).map_err(|wrong| refused(url, wrong))?;
+                #[cfg(feature = "redis")]
+                self.settings.tell(servers(&mut target))?;
                 self.store_at(target, id).map(Executor::One)
             }
             #[cfg(feature = "redis")]
-            Source::Store(Ok(_)) if self.settings.functions.is_some() => Err(functions_need_a_url()),
+            Source::Store(Ok(_)) if self.settings.functions.is_some() => Err(settings::functions_need_a_url()),
             #[cfg(feature = "tls")]
             Source::Store(Ok(_)) if self.settings.tls.is_some() => Err(InvalidInput::new(
                 "a client or connection that is handed in has TLS settings of its own: use a rediss:// URL".to_owned(),
@@ -29,53 +35,6 @@ impl ClientBuilder {
             #[cfg(feature = "redis")]
             Source::Store(Err(unusable)) => Err(unusable.clone()),
         }
-    }
-
-    /// The target, told to call functions when that was asked for.
-    #[cfg(feature = "redis")]
-    fn hardened(&self, mut target: Target) -> Result<Target, InvalidInput> {
-        match &mut target {
-            _ if self.settings.functions.is_none() => Ok(target),
-            Target::Redis(server) => {
-                server.functions = self.settings.functions;
-                Ok(target)
-            }
-            Target::Cluster(nodes) => {
-                for node in nodes {
-                    node.functions = self.settings.functions;
-                }
-                Ok(target)
-            }
-            _ => Err(functions_need_a_url()),
-        }
-    }
-
-    #[cfg(not(feature = "redis"))]
-    fn hardened(&self, target: Target) -> Result<Target, InvalidInput> {
-        Ok(target)
-    }
-
-    /// The target with the options for TLS, which only one with TLS may have.
-    #[cfg(feature = "tls")]
-    fn secured(&self, mut target: Target) -> Result<Target, InvalidInput> {
-        let Some(options) = &self.settings.tls else {
-            return Ok(target);
-        };
-        match &mut target {
-            Target::Cluster(nodes) => nodes.iter_mut().try_for_each(|node| node.secure(options))?,
-            Target::Redis(server) => server.secure(options)?,
-            Target::Folder(_) | Target::Memory(_) => {
-                return Err(InvalidInput::new(
-                    "options for TLS are for a rediss:// URL, and this is another".to_owned(),
-                ));
-            }
-        }
-        Ok(target)
-    }
-
-    #[cfg(not(feature = "tls"))]
-    fn secured(&self, target: Target) -> Result<Target, InvalidInput> {
-        Ok(target)
     }
 
     #[cfg_attr(
@@ -111,11 +70,14 @@ impl ClientBuilder {
     }
 }
 
+/// Returns the servers that the target names.
 #[cfg(feature = "redis")]
-fn functions_need_a_url() -> InvalidInput {
-    InvalidInput::new(
-        "functions are called on servers that are named by a redis:// URL, and this is another store".to_owned(),
-    )
+fn servers(target: &mut Target) -> &mut [RedisUrl] {
+    match target {
+        Target::Redis(server) => std::slice::from_mut(server),
+        Target::Cluster(nodes) => nodes,
+        Target::Folder(_) | Target::Memory(_) => &mut [],
+    }
 }
 
 /// Returns what to do in place of what was refused, when the text names several servers. It repeats no part of it.

@@ -105,7 +105,8 @@ impl QuorumBuilder {
     /// [`InvalidInput`]: an option or a URL is not well-formed, or the nodes are too few, an even number, or not
     /// different. A server that is down is not an error here.
     pub fn build(mut self) -> Result<Quorum, InvalidInput> {
-        let nodes = self.nodes()?;
+        let mut nodes = nodes(&self.urls)?;
+        self.settings.tell(&mut nodes)?;
         self.check()?;
         let terms = Terms {
             node_timeout: self.node_timeout,
@@ -123,19 +124,6 @@ impl QuorumBuilder {
         let (id, store) = (settings::new_id()?, Executor::Majority(store));
         let state = self.settings.client(id, store, None);
         Ok(Quorum { state })
-    }
-
-    /// Returns the nodes, with what all of them are told.
-    fn nodes(&self) -> Result<Vec<RedisUrl>, InvalidInput> {
-        let mut nodes = nodes(&self.urls)?;
-        for node in &mut nodes {
-            node.functions = self.settings.functions;
-            #[cfg(feature = "tls")]
-            if let Some(options) = &self.settings.tls {
-                node.secure(options)?;
-            }
-        }
-        Ok(nodes)
     }
 
     fn check(&self) -> Result<(), InvalidInput> {
