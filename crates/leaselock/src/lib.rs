@@ -55,8 +55,8 @@
 //! | `redis://`, `rediss://`, `redis+unix://` | all clients of this server | as its persistence keeps them; see [`strict`](ClientBuilder::strict) |
 //! | `redis+sentinel://`, `redis+cluster://` | all clients of the primary | a failover may lose a grant; see [`min_replicas`](Mutex::min_replicas) |
 //! | several, by [`Quorum::connect`] | all clients of a majority | a restarted node stays out of votes |
-//! | `file:` | all processes of this machine | leases end with their process |
-//! | `mem:` | all tasks of this process; for tests | |
+//! | `file:`, `file:///folder` | all processes of this machine that use the folder | leases end with their process |
+//! | `mem:name` | all clients of this process that use the name; `mem:` is private | for tests |
 //!
 //! # Waiting
 //! Waiters queue on the store, FIFO within a [priority](Mutex::priority). A release and the next grant are one atomic
