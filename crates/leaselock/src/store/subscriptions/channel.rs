@@ -30,7 +30,7 @@ pub(super) enum Step {
     Nothing,
     Subscribe,
     Unsubscribe,
-    /// Nobody wants the channel, and it is not subscribed.
+    /// No waiter wants the channel, and it is not subscribed.
     Forget,
 }
 

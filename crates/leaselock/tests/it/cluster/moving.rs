@@ -44,14 +44,13 @@ async fn a_lock_that_is_held_and_waited_for_moves_with_its_line() {
     let mut fences = vec![lease.fence()];
     lease.release().await.unwrap();
     // Whoever listens at the new node first may come first; the other is told.
-    let served = tokio::select! {
-        served = by_message(&mut first) => served,
-        served = by_message(&mut second) => served,
+    let (served, left) = tokio::select! {
+        served = by_message(&mut first) => (served, second),
+        served = by_message(&mut second) => (served, first),
     };
     let served = served.unwrap().unwrap();
     fences.push(served.fence());
     served.release().await.unwrap();
-    let left = if first.is_finished() { second } else { first };
     let last = by_message(left).await.unwrap().unwrap();
     fences.push(last.fence());
     assert!(fences.is_sorted_by(|one, other| one < other), "{fences:?}");
