@@ -101,7 +101,7 @@ impl Acquisition<'_> {
             return Ok(Ok(lease));
         }
         let t0 = self.engine.clock.now();
-        self.make_claim().await?;
+        self.prepare_custom().await?;
         let guard = self.guard_from(t0);
         let within = self.engine.request_timeout(self.request.ttl);
         match self.request(false, "", t0, within).await {

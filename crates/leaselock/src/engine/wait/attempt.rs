@@ -48,7 +48,7 @@ pub(crate) struct Acquisition<'a> {
     /// How many fencing tokens a grant reserves after a wait.
     pub(super) range: u64,
     /// What the next request writes, when the lock is not taken in the native way.
-    pub(super) claim: Option<Arc<dyn CustomLock>>,
+    pub(super) custom: Option<Arc<dyn CustomLock>>,
     /// Where it listens, if that depends on the node of the lock.
     pub(super) subscription: NodeSubscription,
 }
@@ -87,7 +87,7 @@ impl<'a> Acquisition<'a> {
             enters_queue: false,
             connection: None,
             range: 1,
-            claim: None,
+            custom: None,
             subscription: NodeSubscription::default(),
         })
     }
@@ -118,8 +118,8 @@ impl<'a> Acquisition<'a> {
         t0: Moment,
         within: Duration,
     ) -> Result<Outcome, StoreError> {
-        if let Some(claim) = &self.claim {
-            return Box::pin(self.request_by(claim, t0, within)).await;
+        if let Some(custom) = &self.custom {
+            return Box::pin(self.request_by(custom, t0, within)).await;
         }
         #[cfg(feature = "redis")]
         if let Some(quorum) = self.engine.store.majority() {
@@ -269,7 +269,7 @@ impl<'a> Acquisition<'a> {
             self.request.max_hold,
         );
         // Another library's lock has it in its value, or nowhere.
-        let why = self.request.why.clone().filter(|_| self.claim.is_none());
+        let why = self.request.why.clone().filter(|_| self.custom.is_none());
         let kept = LeaseRecord::new(
             self.name.clone(),
             self.keys.clone(),
@@ -279,7 +279,7 @@ impl<'a> Acquisition<'a> {
             self.engine.clock.clone(),
             core,
         );
-        let kept = Arc::new(kept.claimed(self.claim.clone()));
+        let kept = Arc::new(kept.claimed(self.custom.clone()));
         let id = self.background.keeper.keep(Arc::clone(&kept));
         let lease = Lease::new(Arc::clone(self.engine), kept, id);
         self.engine
@@ -294,7 +294,7 @@ impl<'a> Acquisition<'a> {
             PendingCleanup::acquisition(keys, token, now.plus(self.request.ttl.as_duration()));
         CleanupGuard::new(
             self.background.cleanup.clone(),
-            cleanup.claimed(self.claim.clone()),
+            cleanup.claimed(self.custom.clone()),
         )
     }
 

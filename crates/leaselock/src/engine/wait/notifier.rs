@@ -254,16 +254,16 @@ impl Registration {
     }
 
     /// The next request enters the queue: from now on a gap counts, also one that ends before the answer.
-    pub(crate) fn is_asked_for(&self) {
-        self.stands_at(u64::MAX);
+    pub(crate) fn enters_queue(&self) {
+        self.set_position(u64::MAX);
     }
 
     /// Whether the grant is to come over the connection of the requests. To be called before the request is sent.
-    pub(crate) fn is_told_along(&self, along: bool) {
+    pub(crate) fn set_along(&self, along: bool) {
         self.entry.along.store(along, Ordering::SeqCst);
     }
 
-    pub(crate) fn stands_at(&self, position: u64) {
+    pub(crate) fn set_position(&self, position: u64) {
         self.entry.position.store(position, Ordering::Relaxed);
     }
 }
@@ -285,7 +285,7 @@ mod tests {
         let wakeups = Arc::new(Notifier::new(Clock::boot(), Cleanup::new().0));
         let token = || Token::random(&ClientId::random().unwrap(), true).unwrap();
         let (asked, not_yet) = (wakeups.register(&token()), wakeups.register(&token()));
-        asked.is_asked_for();
+        asked.enters_queue();
         wakeups.hear(Event::Gap);
         wakeups.hear(Event::Ready);
         let is_woken = async |registration: &Registration| {

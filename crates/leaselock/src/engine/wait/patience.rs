@@ -93,3 +93,59 @@ impl Patience {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::error::ErrorKind;
+
+    const LONGEST: Duration = Duration::from_secs(1);
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_nanos(ms * 1_000_000)
+    }
+
+    fn silent() -> Patience {
+        let mut patience = Patience::default();
+        patience.failed(StoreError::unknown(ErrorKind::TimedOut, "no reply"));
+        patience
+    }
+
+    #[test]
+    fn the_first_request_has_all_its_time_and_later_ones_end_when_the_store_is_given_up() {
+        let time = |patience: &Patience, now| {
+            let (end, give_up_at) = (None, Some(at(2_000)));
+            let time = patience.time_for_request(LONGEST, end, give_up_at, || at(now));
+            time.as_millis()
+        };
+        assert_eq!(time(&Patience::default(), 1_900), 1_000);
+        let silent = silent();
+        assert_eq!((time(&silent, 500), time(&silent, 1_700)), (1_000, 300));
+        assert_eq!(time(&silent, 1_999), 100, "the shortest request");
+    }
+
+    #[test]
+    fn a_wait_with_an_end_overshoots_by_one_request_at_most() {
+        let mut patience = silent();
+        patience.answered(Seen::held_by("AAAAAAAA").unwrap(), 1);
+        let time = |now| patience.time_for_request(LONGEST, Some(at(5_000)), None, || at(now));
+        assert_eq!((time(1_000), time(5_400)), (LONGEST, LONGEST * 3 / 5));
+        assert_eq!(time(6_000), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_store_that_answered_once_or_is_kept_busy_is_not_given_up() {
+        let mut patience = silent();
+        assert!(patience.never_answered().is_some());
+        patience.answered(Seen::held_by("AAAAAAAA").unwrap(), 3);
+        patience.failed(StoreError::unknown(ErrorKind::TimedOut, "no reply"));
+        assert!(patience.never_answered().is_none() && patience.error.is_some());
+        assert_eq!(patience.last().map(|(_, position)| position), Some(3));
+        #[cfg(feature = "embedded")]
+        {
+            let mut busy = Patience::default();
+            busy.failed(StoreError::contended("busy".to_owned()));
+            assert!(busy.never_answered().is_none());
+        }
+    }
+}

@@ -21,28 +21,28 @@ use crate::engine::lease::Lease;
 impl Acquisition<'_> {
     /// Makes what the next request writes. It may say when the lock ends, so the lease is counted from before this. It is
     /// new for each try, so that a try whose reply was lost can be told from the next one.
-    pub(super) async fn make_claim(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn prepare_custom(&mut self) -> Result<(), StoreError> {
         let within = self.engine.request_timeout(self.request.ttl);
-        let before = self.claim.take();
+        let before = self.custom.take();
         let Some(custom) = &self.request.custom else {
             return Ok(());
         };
         let connections = self.engine.connections()?;
         let (keys, token) = (&self.keys, &self.token);
         let made = custom.prepare(keys, token, self.request.ttl, before, &connections, within);
-        self.claim = Some(made.await?);
+        self.custom = Some(made.await?);
         Ok(())
     }
 
     /// Makes one try in the other library's way.
     pub(super) async fn request_by(
         &self,
-        claim: &Arc<dyn CustomLock>,
+        custom: &Arc<dyn CustomLock>,
         t0: Moment,
         within: Duration,
     ) -> Result<Outcome, StoreError> {
         let store = self.connection.unwrap_or(&self.engine.store);
-        match claim.take(store, self.request.ttl, within).await? {
+        match custom.take(store, self.request.ttl, within).await? {
             TakeOutcome::Taken => {
                 let now = self.engine.clock.now();
                 let lease = self.hold_since(t0, now, None)?;
@@ -97,7 +97,7 @@ impl Acquisition<'_> {
             Ended::Over | Ended::HandedOver | Ended::NoTime => {
                 let silence = patience.never_answered().cloned();
                 if silence.is_some() && self.now() >= start.plus(NEVER_ANSWERED) {
-                    turn.says(silence);
+                    turn.report(silence);
                 }
                 patience.error.clone()
             }
@@ -113,8 +113,8 @@ impl Acquisition<'_> {
         let connections = self.engine.connections().ok()?;
         let within = self.engine.request_timeout(self.request.ttl);
         let left = end.map_or(within, |end| end.saturating_since(self.now()));
-        let claim = self.claim.as_ref()?;
-        claim.listen(&connections, within.min(left)).await
+        let custom = self.custom.as_ref()?;
+        custom.listen(&connections, within.min(left)).await
     }
 
     /// Waits behind the tasks of this client that came before, unless the time is over first, or they have found that the
@@ -178,7 +178,7 @@ impl Attempt for Polling<'_, '_> {
             Ok(lease) => return Ok(Asked::Granted(lease)),
             Err(seen) => seen,
         };
-        self.turn.says(None);
+        self.turn.report(None);
         callers.tell(&seen, 1);
         let is_heard = self.signal.as_ref().is_some_and(|signal| signal.is_heard());
         let mut pause = schedule::between_tries(seen.remaining, is_heard);

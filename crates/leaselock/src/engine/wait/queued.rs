@@ -91,9 +91,9 @@ impl Attempt for Queued<'_, '_> {
         let channel = acquisition.channel(is_there, entry.in_queue, within);
         let (enters, channel) = channel.await;
         let along = acquisition.is_along(channel);
-        entry.registration.is_told_along(along);
+        entry.registration.set_along(along);
         if enters && !entry.in_queue {
-            entry.registration.is_asked_for();
+            entry.registration.enters_queue();
         }
         // Only after an answer may it have waited for the channel.
         let (t0, within) = if patience.seen.is_some() {
@@ -107,7 +107,7 @@ impl Attempt for Queued<'_, '_> {
         match polled.await {
             Ok(Outcome::Granted(lease, share)) => Ok(Asked::Granted((lease, share))),
             Ok(Outcome::Waiting(seen, position, reading)) => {
-                entry.registration.stands_at(position);
+                entry.registration.set_position(position);
                 entry.guard.stands_in_line();
                 callers.tell(&seen, position);
                 let pause = acquisition.next_poll(&mut entry.foreign, &seen, position, channel);

@@ -198,7 +198,7 @@ impl Attempt for Voting<'_, '_> {
                 .map(|lease| (lease, unanimous)),
             Ok(Round::Lost(lost)) => {
                 guard.settle();
-                self.turn.says(None);
+                self.turn.report(None);
                 callers.tell(&lost.seen, 1);
                 let reason = self.listen(asks.is_some()).await;
                 let took = self.acquisition.now().saturating_since(t0);
@@ -319,7 +319,7 @@ impl VoteWakeups {
     fn new(acquisition: &Acquisition<'_>, quorum: &QuorumStore) -> Self {
         let (background, token) = (acquisition.background, &acquisition.token);
         let registration = background.wakeups.register(token);
-        registration.is_asked_for();
+        registration.enters_queue();
         background.wakeups.want();
         VoteWakeups {
             registration,

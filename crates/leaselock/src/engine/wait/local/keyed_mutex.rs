@@ -94,7 +94,7 @@ impl Interest {
 
 impl Entry {
     /// The store has answered, or was never there: what the tasks behind need to know.
-    pub(crate) fn says(&self, silence: Option<StoreError>) {
+    pub(crate) fn report(&self, silence: Option<StoreError>) {
         self.interest.state.silence.send_replace(silence);
     }
 
