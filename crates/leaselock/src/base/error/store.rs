@@ -30,25 +30,18 @@ struct Inner {
 impl StoreError {
     /// Creates the error of a request that surely had no effect.
     pub(crate) fn refused(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self::build(kind, message.into(), false, None)
+        Self::build(kind, message.into(), |_| {})
     }
 
     /// Creates the error of a request that may have had its effect.
     pub(crate) fn unknown(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self::build(kind, message.into(), true, None)
+        Self::build(kind, message.into(), |inner| inner.maybe_applied = true)
     }
 
     /// Creates the error of a request that timed out because other clients used the same lock.
     #[cfg(feature = "embedded")]
     pub(crate) fn contended(message: String) -> Self {
-        StoreError(Arc::new(Inner {
-            kind: ErrorKind::TimedOut,
-            message,
-            maybe_applied: false,
-            contended: true,
-            source: None,
-            tally: None,
-        }))
+        Self::build(ErrorKind::TimedOut, message, |inner| inner.contended = true)
     }
 
     /// Creates the error of a failed random source: without a token no request can be made.
@@ -60,41 +53,30 @@ impl StoreError {
         self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        Self::build(
-            self.0.kind,
-            self.0.message.clone(),
-            self.0.maybe_applied,
-            Some(source.into()),
-        )
-    }
-
-    fn build(
-        kind: ErrorKind,
-        message: String,
-        maybe_applied: bool,
-        source: Option<Box<dyn std::error::Error + Send + Sync>>,
-    ) -> Self {
-        StoreError(Arc::new(Inner {
-            kind,
-            message,
-            maybe_applied,
-            contended: false,
-            source,
-            tally: None,
-        }))
+        Self::build(self.0.kind, self.0.message.clone(), |inner| {
+            (inner.maybe_applied, inner.source) = (self.0.maybe_applied, Some(source.into()));
+        })
     }
 
     /// Creates the error of too few equal replies.
     #[cfg(feature = "redis")]
     pub(crate) fn no_majority(kind: ErrorKind, tally: Tally, maybe_applied: bool) -> Self {
-        StoreError(Arc::new(Inner {
+        Self::build(kind, tally.to_string(), |inner| {
+            (inner.maybe_applied, inner.tally) = (maybe_applied, Some(tally));
+        })
+    }
+
+    fn build(kind: ErrorKind, message: String, differs: impl FnOnce(&mut Inner)) -> Self {
+        let mut inner = Inner {
             kind,
-            message: tally.to_string(),
-            maybe_applied,
+            message,
+            maybe_applied: false,
             contended: false,
             source: None,
-            tally: Some(tally),
-        }))
+            tally: None,
+        };
+        differs(&mut inner);
+        StoreError(Arc::new(inner))
     }
 
     pub(crate) fn tally(&self) -> Option<&Tally> {

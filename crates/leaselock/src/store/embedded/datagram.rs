@@ -50,11 +50,11 @@ pub(super) fn file_name(channel: &[u8]) -> String {
 
 /// Returns an address through the descriptor: an address has room for 107 bytes only, and paths may be long.
 fn address(folder: &OwnedFd, name: &str) -> PathBuf {
-    if cfg!(target_os = "linux") {
-        PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))
-    } else {
-        PathBuf::from(format!("/dev/fd/{}/{name}", folder.as_raw_fd()))
-    }
+    let descriptors = match cfg!(target_os = "linux") {
+        true => "/proc/self/fd",
+        false => "/dev/fd",
+    };
+    PathBuf::from(format!("{descriptors}/{}/{name}", folder.as_raw_fd()))
 }
 
 /// Opens the entry itself and follows no symbolic link, which may be another user's.
@@ -99,16 +99,6 @@ impl Found {
 }
 
 impl Sender {
-    fn new() -> std::io::Result<Self> {
-        let socket = UnixDatagram::unbound()?;
-        socket.set_nonblocking(true)?;
-        Ok(Sender {
-            socket,
-            connected: Vec::new(),
-            names: HashMap::new(),
-        })
-    }
-
     /// Connects; the socket of a dead process refuses.
     fn connect(&mut self, folder: &OwnedFd, channel: &[u8]) -> std::io::Result<()> {
         self.connected.clear();
@@ -139,7 +129,13 @@ impl Sender {
 
 impl Datagrams {
     pub(super) fn new(folder: Arc<OwnedFd>) -> std::io::Result<Self> {
-        let sender = Mutex::new(Sender::new()?);
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        let sender = Mutex::new(Sender {
+            socket,
+            connected: Vec::new(),
+            names: HashMap::new(),
+        });
         Ok(Datagrams { folder, sender })
     }
 

@@ -32,8 +32,11 @@ pub(super) const LARGEST: u64 = 32 << 20;
 const HEADER: usize = 64;
 const MAGIC: &[u8; 7] = b"leasefl";
 const VERSION: u8 = 1;
+const SUM_AT: usize = 8;
 /// The checksum covers all bytes from here on.
 const CHECKED_FROM: usize = 12;
+const LENGTH_AT: usize = 12;
+const SEQUENCE_AT: usize = 16;
 /// The offset of the mark that the writer of this copy left the other one whole. Version 0.1.0 wrote zero.
 const BOTH_AT: usize = 56;
 /// The system carries out a write within one such page as a whole.
@@ -71,37 +74,25 @@ impl Record {
         out[BOTH_AT] = 1;
         out.extend_from_slice(&self.payload);
         let sum = crc32fast::hash(&out[CHECKED_FROM..]);
-        out[8..CHECKED_FROM].copy_from_slice(&sum.to_le_bytes());
+        out[SUM_AT..CHECKED_FROM].copy_from_slice(&sum.to_le_bytes());
         out
     }
 
     /// Parses the record at the start of a slot; `None` when it is not whole.
     fn parse(slot: &[u8]) -> Option<Self> {
         let header = slot.get(..HEADER)?;
-        let number = |from: usize| {
-            header[from..from + 8]
-                .try_into()
-                .map(u64::from_le_bytes)
-                .ok()
-        };
-        let short = |from: usize| {
-            header[from..from + 4]
-                .try_into()
-                .map(u32::from_le_bytes)
-                .ok()
-        };
         if header[..7] != *MAGIC || header[7] != VERSION {
             return None;
         }
-        let end = HEADER.checked_add(usize::try_from(short(12)?).ok()?)?;
-        if crc32fast::hash(slot.get(CHECKED_FROM..end)?) != short(8)? {
+        let end = HEADER.checked_add(usize::try_from(u32_at(header, LENGTH_AT)?).ok()?)?;
+        if crc32fast::hash(slot.get(CHECKED_FROM..end)?) != u32_at(header, SUM_AT)? {
             return None;
         }
         Some(Record {
-            sequence: number(16)?,
+            sequence: u64_at(header, SEQUENCE_AT)?,
             boot: header[24..40].try_into().ok()?,
-            anchor_us: number(40)?,
-            boot_us: number(48)?,
+            anchor_us: u64_at(header, 40)?,
+            boot_us: u64_at(header, 48)?,
             payload: slot[HEADER..end].to_vec(),
         })
     }
@@ -112,15 +103,19 @@ impl Record {
 pub(super) enum Found {
     /// Empty or zeros: the machine lost power, or a program emptied it.
     Blank,
-    Current {
-        record: Record,
-        slot: u64,
-        slot_size: u64,
-        /// True if the other copy may have been the newer one, with damage that no crashed process leaves.
-        doubtful: bool,
-    },
+    Current(Present),
     /// Both slots are bad.
     Damaged(&'static str),
+}
+
+/// The newer state of a file.
+#[derive(Debug)]
+pub(super) struct Present {
+    pub(super) record: Record,
+    pub(super) slot: u64,
+    pub(super) slot_size: u64,
+    /// True if the other copy may have been the newer one, with damage that no crashed process leaves.
+    pub(super) doubtful: bool,
 }
 
 /// The content of one slot.
@@ -139,8 +134,7 @@ impl Copy {
         }
         match slot.get(..HEADER) {
             Some(header) if header[..7] == *MAGIC && header[7] == VERSION => {
-                let number = header[16..24].try_into().map(u64::from_le_bytes);
-                number.map_or(Copy::Bad, Copy::Cut)
+                u64_at(header, SEQUENCE_AT).map_or(Copy::Bad, Copy::Cut)
             }
             _ => Copy::Bad,
         }
@@ -181,21 +175,20 @@ pub(super) fn read(file: BorrowedFd<'_>, length: u64) -> Result<Found, Errno> {
     } else {
         large_copies(file, slot_size)?
     };
-    let current = |record, slot, doubtful| Found::Current {
-        record,
-        slot,
-        slot_size,
-        doubtful,
+    let current = |record, both, slot, other: Copy| {
+        let doubtful = both && other.may_have_been_newer(&record);
+        Found::Current(Present {
+            record,
+            slot,
+            slot_size,
+            doubtful,
+        })
     };
     Ok(match (first, second) {
         (Copy::Whole(first, both), other) if !other.is_newer(&first) => {
-            let doubtful = both && other.may_have_been_newer(&first);
-            current(first, 0, doubtful)
+            current(first, both, 0, other)
         }
-        (other, Copy::Whole(second, both)) => {
-            let doubtful = both && other.may_have_been_newer(&second);
-            current(second, 1, doubtful)
-        }
+        (other, Copy::Whole(second, both)) => current(second, both, 1, other),
         _ if length == FIRST_FILE && untouched(&bytes) || all_zero(&bytes) => Found::Blank,
         _ if bytes.starts_with(MAGIC) && bytes[7] > VERSION => {
             Found::Damaged("written by a newer version of leaselock, or broken")
@@ -222,6 +215,16 @@ fn large_copies(file: BorrowedFd<'_>, slot_size: u64) -> Result<(Copy, Copy), Er
 
 fn slot_size(length: u64) -> u64 {
     length.checked_ilog2().map_or(0, |power| 1 << power) / 2
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*bytes))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    let bytes = bytes.get(at..)?.first_chunk()?;
+    Some(u64::from_le_bytes(*bytes))
 }
 
 fn all_zero(bytes: &[u8]) -> bool {
@@ -252,10 +255,7 @@ fn read_at(file: BorrowedFd<'_>, offset: u64, length: u64) -> Result<Vec<u8>, Er
 /// Reads a slot; of a large one only as much as it says it uses.
 fn read_slot(file: BorrowedFd<'_>, offset: u64, slot_size: u64) -> Result<Vec<u8>, Errno> {
     let header = read_at(file, offset, HEADER as u64)?;
-    let length = header
-        .get(12..16)
-        .and_then(|bytes| bytes.try_into().ok())
-        .map_or(0, u32::from_le_bytes);
+    let length = u32_at(&header, LENGTH_AT).unwrap_or(0);
     let whole = HEADER as u64 + u64::from(length);
     if whole > slot_size {
         return Ok(header);
@@ -289,15 +289,10 @@ pub(super) fn newest(file: BorrowedFd<'_>, length: u64) -> Result<Option<(u64, u
     let mut newest = None;
     for offset in [0, slot_size(length)] {
         let header = read_at(file, offset, HEADER as u64)?;
-        let (Some(length), Some(sequence)) = (header.get(12..16), header.get(16..24)) else {
-            continue;
-        };
-        if let (true, Ok(length), Ok(sequence)) = (
-            header.starts_with(MAGIC),
-            length.try_into(),
-            sequence.try_into(),
-        ) {
-            let (sequence, length) = (u64::from_le_bytes(sequence), u32::from_le_bytes(length));
+        if let Some(length) = u32_at(&header, LENGTH_AT)
+            && let Some(sequence) = u64_at(&header, SEQUENCE_AT)
+            && header.starts_with(MAGIC)
+        {
             newest = newest.max(Some((sequence, u64::from(length))));
         }
     }
@@ -338,14 +333,9 @@ pub(super) fn prepare(file: BorrowedFd<'_>, length: u64, mut empty: Record) -> R
     write_at(file, 0, &both)
 }
 
-/// Replaces `old`, which is in `slot`, by `next`, and sets its sequence.
-pub(super) fn write(
-    file: BorrowedFd<'_>,
-    mut old: Record,
-    mut slot: u64,
-    slot_size: u64,
-    mut next: Record,
-) -> Result<(), Errno> {
+/// Replaces the present state by `next`, and sets its sequence.
+pub(super) fn write(file: BorrowedFd<'_>, present: Present, mut next: Record) -> Result<(), Errno> {
+    let (mut old, mut slot, slot_size) = (present.record, present.slot, present.slot_size);
     let needed = (HEADER + next.payload.len()) as u64;
     if needed > LARGEST {
         return Err(Errno::FBIG);

@@ -121,6 +121,10 @@ impl Folder {
         Err(StoreError::refused(ErrorKind::Forbidden, message))
     }
 
+    pub(super) fn lock_path(&self, name: &str) -> PathBuf {
+        self.settings.path.join("locks").join(name)
+    }
+
     pub(super) fn boot_us(&self) -> u64 {
         self.settings.clock.now().as_nanos() / 1000
     }

@@ -79,6 +79,15 @@ impl Content {
         }
     }
 
+    /// Returns the number of the type in a file, the length that precedes the bytes, and the bytes.
+    fn parts(&self) -> (u8, usize, &[u8]) {
+        match self {
+            Content::Text(text) => (0, text.len(), text),
+            Content::Hash(fields) => (1, fields.len(), fields.bytes()),
+            Content::Sorted(members) => (2, members.len(), members.bytes()),
+        }
+    }
+
     /// Returns the type's name, as `TYPE` does.
     pub(super) fn kind(&self) -> &'static str {
         match self {
@@ -132,52 +141,29 @@ pub(super) fn encode(image: &Image, anchor_us: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(room(image));
     put_length(&mut out, image.entries.len());
     for entry in &image.entries {
-        let kind = match entry.content {
-            Content::Text(_) => 0,
-            Content::Hash(_) => 1,
-            Content::Sorted(_) => 2,
-        };
+        let (kind, length, bytes) = entry.content.parts();
         out.push(kind | if entry.bound { BOUND } else { 0 });
         let ends = entry
             .ends_us
             .map_or(NO_END, |ends_us| ends_us.saturating_sub(anchor_us));
         out.extend_from_slice(&ends.to_le_bytes());
-        put(&mut out, entry.key.as_bytes());
-        match &entry.content {
-            Content::Text(text) => put(&mut out, text),
-            Content::Hash(fields) => {
-                put_length(&mut out, fields.len());
-                out.extend_from_slice(fields.bytes());
-            }
-            Content::Sorted(members) => {
-                put_length(&mut out, members.len());
-                out.extend_from_slice(members.bytes());
-            }
-        }
+        put_length(&mut out, entry.key.len());
+        out.extend_from_slice(entry.key.as_bytes());
+        put_length(&mut out, length);
+        out.extend_from_slice(bytes);
     }
     out
 }
 
 /// Returns an upper bound of the encoded length.
 fn room(image: &Image) -> usize {
-    let each = image.entries.iter().map(|entry| {
-        let content = match &entry.content {
-            Content::Text(text) => text.len(),
-            Content::Hash(fields) => fields.bytes().len(),
-            Content::Sorted(members) => members.bytes().len(),
-        };
-        32 + entry.key.len() + content
-    });
+    let entries = image.entries.iter();
+    let each = entries.map(|entry| 32 + entry.key.len() + entry.content.parts().2.len());
     4 + each.sum::<usize>()
 }
 
 fn put_length(out: &mut Vec<u8>, length: usize) {
     out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
-}
-
-fn put(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_length(out, bytes.len());
-    out.extend_from_slice(bytes);
 }
 
 /// The most keys in one file, which names with a common slot tag share.

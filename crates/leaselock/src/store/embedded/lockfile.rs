@@ -1,7 +1,6 @@
 //! One lock file: found or created, locked, read, written, removed.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, statat, unlinkat};
@@ -9,7 +8,7 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::file_format;
-use super::file_format::{Found, Record};
+use super::file_format::{Found, Present, Record};
 use super::folder::{Folder, in_store_us};
 use super::image;
 use super::image::{Image, Life};
@@ -56,14 +55,6 @@ pub(super) struct Held<'a> {
     changed_us: i128,
 }
 
-/// The state that a write replaces.
-#[derive(Debug)]
-pub(super) struct Present {
-    record: Record,
-    slot: u64,
-    slot_size: u64,
-}
-
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         // Closing it is not enough while another thread starts a process.
@@ -80,7 +71,7 @@ pub(super) fn lock<'a>(
     name: &'a str,
     create: bool,
 ) -> Result<Option<Held<'a>>, FileError> {
-    let failed = |error| FileError::Store(system("open lock file", &path(folder, name), error));
+    let failed = |error| FileError::Store(system("open lock file", &folder.lock_path(name), error));
     for turn in 1..=TRIES {
         let file = match folder.kept.take(name) {
             Some(file) => file,
@@ -141,17 +132,13 @@ fn open(folder: &Folder, name: &str, create: bool, patient: bool) -> Result<Open
         Err(opening::LINKED) if patient => return Ok(Opened::Overtaken),
         other => other,
     };
-    let path = || path(folder, name);
+    let path = || folder.lock_path(name);
     let (descriptor, stat) = opened.map_err(|error| error.trouble("open lock file", &path()))?;
     folder.check_file_owner(&path, &stat)?;
     Ok(Opened::File(LockFile {
         descriptor,
         identity: (stat.st_dev, stat.st_ino),
     }))
-}
-
-fn path(folder: &Folder, name: &str) -> PathBuf {
-    folder.settings.path.join("locks").join(name)
 }
 
 /// Returns the keys as they are at this moment, without the lock; `None` when that needs the lock.
@@ -164,15 +151,11 @@ pub(super) fn snapshot(
     const TORN_TWICE: u32 = 3;
     for _ in 0..TORN_TWICE {
         match peek(&folder.locks, name)
-            .map_err(|error| error.trouble("read", &path(folder, name)))?
+            .map_err(|error| error.trouble("read", &folder.lock_path(name)))?
         {
             None => return Ok(Some(Image::default())),
-            Some(Found::Current {
-                record,
-                doubtful: false,
-                ..
-            }) => {
-                return understand(folder, name, &record, anchor_us, now_us).map(Some);
+            Some(Found::Current(present)) if !present.doubtful => {
+                return understand(folder, name, &present.record, anchor_us, now_us).map(Some);
             }
             // The lock decides whether this is damage or a write in progress.
             Some(_) => std::thread::yield_now(),
@@ -195,7 +178,7 @@ impl Held<'_> {
     }
 
     pub(super) fn load(&self, anchor_us: u64, now_us: u64) -> Result<(Image, Present), FileError> {
-        let path = || path(self.folder, self.name);
+        let path = || self.folder.lock_path(self.name);
         let read = |length| {
             file_format::read(self.descriptor(), length)
                 .map_err(|error| system("read", &path(), error))
@@ -208,25 +191,16 @@ impl Held<'_> {
             found = read(file_format::FIRST_FILE)?;
         }
         let what = match found {
-            Found::Current {
+            Found::Current(Present {
                 doubtful: true,
                 ref record,
                 ..
-            } if record.boot == boot_id() || !self.is_of_an_earlier_boot(anchor_us) => {
+            }) if record.boot == boot_id() || !self.is_of_an_earlier_boot(anchor_us) => {
                 "one of its two copies, perhaps the newer one"
             }
-            Found::Current {
-                record,
-                slot,
-                slot_size,
-                ..
-            } => {
-                let image = understand(self.folder, self.name, &record, anchor_us, now_us)?;
-                let present = Present {
-                    record,
-                    slot,
-                    slot_size,
-                };
+            Found::Current(present) => {
+                let record = &present.record;
+                let image = understand(self.folder, self.name, record, anchor_us, now_us)?;
                 return Ok((image, present));
             }
             Found::Blank => "emptied, or filled with zeros",
@@ -242,30 +216,15 @@ impl Held<'_> {
         present: Present,
         anchor_us: u64,
     ) -> Result<(), FileError> {
-        if image.entries.is_empty() && self.remove() {
+        if image.entries.is_empty() && self.remove() || !image.changed {
             return Ok(());
         }
-        if !image.changed {
-            return Ok(());
-        }
+        let failed = |error| system("write lock file", &self.folder.lock_path(self.name), error);
         if image.entries.len() > image::MOST_KEYS {
-            return Err(system(
-                "write lock file",
-                &path(self.folder, self.name),
-                Errno::FBIG,
-            )
-            .into());
+            return Err(failed(Errno::FBIG).into());
         }
         let next = record(self.folder, image, anchor_us);
-        let written = file_format::write(
-            self.descriptor(),
-            present.record,
-            present.slot,
-            present.slot_size,
-            next,
-        );
-        written
-            .map_err(|error| system("write lock file", &path(self.folder, self.name), error).into())
+        file_format::write(self.descriptor(), present, next).map_err(|error| failed(error).into())
     }
 
     /// Removes the file; true when it is gone. Another user's file in a folder with the sticky bit remains.
@@ -309,7 +268,7 @@ fn understand(
         },
     );
     let mut image =
-        image.ok_or_else(|| corrupt(&path(folder, name), "its content makes no sense"))?;
+        image.ok_or_else(|| corrupt(&folder.lock_path(name), "its content makes no sense"))?;
     if !same_boot {
         image
             .entries

@@ -29,7 +29,7 @@ pub(super) fn make(
     name: &str,
     blank: impl FnOnce() -> Record,
 ) -> Result<Option<(OwnedFd, Stat)>, FileError> {
-    let path = || folder.settings.path.join("locks").join(name);
+    let path = || folder.lock_path(name);
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let unnamed = format!("{UNNAMED}{}-{number}", folder.settings.client);

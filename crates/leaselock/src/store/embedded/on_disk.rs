@@ -80,13 +80,7 @@ impl FolderStore {
 
     fn forget(&self, gone: &Arc<Folder>) {
         let mut opened = hold(&self.opened);
-        if opened
-            .folder
-            .as_ref()
-            .is_some_and(|folder| Arc::ptr_eq(folder, gone))
-        {
-            opened.folder = None;
-        }
+        drop(opened.folder.take_if(|folder| Arc::ptr_eq(folder, gone)));
     }
 
     /// Retries while other processes hold the file.

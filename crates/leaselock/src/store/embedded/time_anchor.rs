@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::file_format::Found;
+use super::file_format::{Found, Present};
 use super::io_error::FileError;
 use super::names::Names;
 use super::opening;
@@ -251,7 +251,7 @@ fn traces(locks: &OwnedFd, clock: &Clock) -> Traces {
     let until = clock.now().plus(ASKING);
     let names = Names::of(locks).into_iter().flatten().take(ASKED);
     for name in names.take_while(|_| clock.now() < until) {
-        if let Ok(Some(Found::Current { record, .. })) = peek(locks, &name) {
+        if let Ok(Some(Found::Current(Present { record, .. }))) = peek(locks, &name) {
             traces.add(
                 &time::boot_id(),
                 &record.boot,

@@ -32,13 +32,8 @@ fn found(file: &File) -> Found {
 }
 
 fn put_text(file: &File, text: &str) {
-    let (old, slot, slot_size) = match found(file) {
-        Found::Current {
-            record,
-            slot,
-            slot_size,
-            ..
-        } => (record, slot, slot_size),
+    let present = match found(file) {
+        Found::Current(present) => present,
         Found::Blank => {
             let length = file.metadata().unwrap().len();
             prepare(file.as_fd(), length, record("")).unwrap();
@@ -46,32 +41,32 @@ fn put_text(file: &File, text: &str) {
         }
         other @ Found::Damaged(_) => panic!("{other:?}"),
     };
-    write(file.as_fd(), old, slot, slot_size, record(text)).unwrap();
+    write(file.as_fd(), present, record(text)).unwrap();
 }
 
 /// True if the other copy is whole, or surely the older one.
 fn is_sure(file: &File) -> bool {
     matches!(
         found(file),
-        Found::Current {
+        Found::Current(Present {
             doubtful: false,
             ..
-        }
+        })
     )
 }
 
 fn text(file: &File) -> String {
     match found(file) {
-        Found::Current { record, .. } => String::from_utf8(record.payload).unwrap(),
+        Found::Current(Present { record, .. }) => String::from_utf8(record.payload).unwrap(),
         other => format!("{other:?}"),
     }
 }
 
 fn newest(file: &File) -> (u64, u64) {
     match found(file) {
-        Found::Current {
+        Found::Current(Present {
             slot, slot_size, ..
-        } => (slot, slot_size),
+        }) => (slot, slot_size),
         other => panic!("{other:?}"),
     }
 }
@@ -145,9 +140,9 @@ fn a_machine_that_dies_after_any_number_of_bytes_leaves_the_state_before() {
     put_text(&file, "one");
     put_text(&file, "two");
     let (slot, size) = newest(&file);
-    let Found::Current {
+    let Found::Current(Present {
         record: present, ..
-    } = found(&file)
+    }) = found(&file)
     else {
         panic!()
     };
@@ -192,11 +187,11 @@ fn a_crash_between_the_steps_of_growing_loses_nothing() {
         while newest(&file).0 != newer_in {
             put_text(&file, "one");
         }
-        let Found::Current {
+        let Found::Current(Present {
             record: mut present,
             slot,
             ..
-        } = found(&file)
+        }) = found(&file)
         else {
             panic!()
         };
@@ -237,9 +232,9 @@ fn a_process_that_is_killed_leaves_the_state_before_and_no_doubt() {
         put_text(&file, &text.repeat(20_000));
     }
     let (slot, size) = newest(&file);
-    let Found::Current {
+    let Found::Current(Present {
         record: present, ..
-    } = found(&file)
+    }) = found(&file)
     else {
         panic!()
     };
@@ -271,7 +266,7 @@ fn a_process_that_is_killed_while_a_file_grows_leaves_no_doubt() {
     while newest(&file).0 != 0 {
         put_text(&file, "one");
     }
-    let Found::Current { record, .. } = found(&file) else {
+    let Found::Current(Present { record, .. }) = found(&file) else {
         panic!()
     };
     put(file.as_fd(), FIRST_FILE, &earlier(&record)).unwrap();
@@ -305,20 +300,11 @@ fn a_state_that_is_too_large_is_refused_and_the_one_before_stays() {
     let scratch = Scratch::new();
     let file = file(&scratch, "lock");
     put_text(&file, "small");
-    let Found::Current {
-        record: old,
-        slot,
-        slot_size,
-        ..
-    } = found(&file)
-    else {
+    let Found::Current(present) = found(&file) else {
         panic!()
     };
     let large = record(&"x".repeat(usize::try_from(LARGEST).unwrap()));
-    assert_eq!(
-        write(file.as_fd(), old, slot, slot_size, large),
-        Err(Errno::FBIG)
-    );
+    assert_eq!(write(file.as_fd(), present, large), Err(Errno::FBIG));
     assert!(text(&file) == "small" && is_sure(&file));
     file.set_len(2 * LARGEST + 1).unwrap();
     assert!(matches!(found(&file), Found::Damaged(_)));

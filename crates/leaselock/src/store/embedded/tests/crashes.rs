@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::*;
 use crate::base::error::ErrorKind;
 use crate::store::embedded::file_format;
-use crate::store::embedded::file_format::Found;
+use crate::store::embedded::file_format::{Found, Present};
 use crate::store::embedded::time;
 use crate::store::embedded::time::Meta;
 
@@ -24,16 +24,17 @@ fn lock_file(scratch: &Scratch) -> File {
     File::options().read(true).write(true).open(path).unwrap()
 }
 
-fn newest(file: &File) -> (file_format::Record, u64, u64) {
+fn newest(file: &File) -> Present {
     match file_format::read(file.as_fd(), file.metadata().unwrap().len()).unwrap() {
-        Found::Current {
-            record,
-            slot,
-            slot_size,
-            ..
-        } => (record, slot, slot_size),
+        Found::Current(present) => present,
         other => panic!("{other:?}"),
     }
+}
+
+/// Returns the slot of the newer state, and the size of a slot.
+fn latest_slot(file: &File) -> (u64, u64) {
+    let present = newest(file);
+    (present.slot, present.slot_size)
 }
 
 #[tokio::test]
@@ -49,7 +50,7 @@ async fn a_grant_that_a_power_cut_tore_never_was_and_no_fence_is_repeated() {
     one.run(&release("job", &token)).await.unwrap();
     let torn = one.take(&one.token(), 60_000).await.unwrap();
     let file = lock_file(&scratch);
-    let (_, slot, slot_size) = newest(&file);
+    let (slot, slot_size) = latest_slot(&file);
     for kept in [0, 1, 8, 63, 64, 100] {
         let mut bytes = vec![0; usize::try_from(slot_size).unwrap()];
         file.read_exact_at(&mut bytes[..kept], slot * slot_size)
@@ -92,15 +93,15 @@ async fn a_held_file_that_was_emptied_zeroed_or_cut_is_damage_and_never_free() {
         }),
         ("zeroed", |file| file.write_all_at(&[0; 4096], 0).unwrap()),
         ("newer copy zeroed", |file| {
-            let (_, slot, size) = newest(file);
+            let (slot, size) = latest_slot(file);
             file.write_all_at(&[0; 2048], slot * size).unwrap();
         }),
         ("newer copy garbled", |file| {
-            let (_, slot, size) = newest(file);
+            let (slot, size) = latest_slot(file);
             file.write_all_at(b"garbage", slot * size + 80).unwrap();
         }),
         ("newer header garbled", |file| {
-            let (_, slot, size) = newest(file);
+            let (slot, size) = latest_slot(file);
             file.write_all_at(b"garbage", slot * size + 3).unwrap();
         }),
     ];
@@ -210,12 +211,12 @@ async fn lock_files_from_a_time_that_no_clock_had_do_not_bring_it_back() {
     let peer = Peer::on(&scratch, &Clock::boot(), true);
     peer.take(&peer.token(), 60_000).await.unwrap();
     let file = lock_file(&scratch);
-    let (record, slot, slot_size) = newest(&file);
+    let present = newest(&file);
     let ahead = file_format::Record {
         anchor_us: 1 << 60,
-        ..record.clone()
+        ..present.record.clone()
     };
-    file_format::write(file.as_fd(), record, slot, slot_size, ahead).unwrap();
+    file_format::write(file.as_fd(), present, ahead).unwrap();
     std::fs::remove_file(folder(&scratch).join("meta")).unwrap();
     let two = Peer::on(&scratch, &Clock::boot(), true);
     assert!(two.time().await < 1 << 52);
@@ -263,15 +264,15 @@ async fn another_boot_voids_leases_and_lines_and_keeps_fences() {
         .await
         .unwrap();
     let file = lock_file(&scratch);
-    let (record, slot, slot_size) = newest(&file);
+    let present = newest(&file);
     // As if it had been written in another boot, whose time was far ahead.
     let ahead_us = 3_600_000_000;
     let before = file_format::Record {
         boot: [1; 16],
-        anchor_us: record.anchor_us + ahead_us,
-        ..record.clone()
+        anchor_us: present.record.anchor_us + ahead_us,
+        ..present.record.clone()
     };
-    file_format::write(file.as_fd(), record, slot, slot_size, before).unwrap();
+    file_format::write(file.as_fd(), present, before).unwrap();
     let fence_key = mutex_keys("job").fence().to_string();
     let kept = peer
         .run(&made_up(
