@@ -23,7 +23,7 @@ impl fmt::Debug for Call {
             "Call({} {:?}, {} args)",
             self.script.name,
             self.parameters.keys().collect::<Vec<_>>(),
-            self.parameters.args().count()
+            self.parameters.count() - self.parameters.key_count()
         )
     }
 }
