@@ -1,4 +1,4 @@
-//! The atomic steps that only the nodes of a quorum take: one value per script under `lua/quorum/`.
+//! The scripts that only the nodes of a quorum run: one value per script under `lua/quorum/`.
 
 pub(crate) mod many;
 
@@ -23,17 +23,17 @@ pub(crate) struct Vote<'a> {
     /// A fencing token; 0 for none.
     pub(crate) proposed: u64,
     pub(crate) behind: Duration,
-    /// Who is to be told when it is busy, and where; empty for nobody.
+    /// The caller that a busy node registers for a wake-up: its token and its channel. Empty for none.
     pub(crate) caller: &'a str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Voted {
-    /// The vote is ours, and the proposal holds.
+    /// The node voted for us, and accepts the proposed fencing token.
     Accepted { time_us: u64 },
-    /// The vote is ours, and another fencing token is wanted.
+    /// The node voted for us, and requires a fencing token of at least `least`.
     Granted { least: u64, time_us: u64 },
-    /// It is another's.
+    /// Another client has the node's vote.
     Busy { seen: Seen },
 }
 
@@ -87,7 +87,7 @@ impl Operation for Vote<'_> {
     }
 }
 
-/// Proposes another fencing token for votes that are ours. Runs `lua/quorum/accept.lua`.
+/// Proposes another fencing token to nodes that have voted for us. Runs `lua/quorum/accept.lua`.
 #[derive(Debug)]
 pub(crate) struct Accept<'a> {
     pub(crate) keys: &'a Resource,
@@ -135,19 +135,19 @@ pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Gives a vote back. Runs `lua/quorum/withdraw.lua`.
+/// Withdraws a vote. Runs `lua/quorum/withdraw.lua`.
 #[derive(Debug)]
 pub(crate) struct Withdraw<'a> {
     pub(crate) keys: &'a Resource,
     pub(crate) token: &'a Token,
-    /// Whoever waits is told.
+    /// True if the node wakes the first registered caller.
     pub(crate) tells: bool,
-    /// Who need not be told any more; empty for nobody.
+    /// The caller whose registration the node removes; empty for none.
     pub(crate) caller: &'a str,
 }
 
 impl<'a> Withdraw<'a> {
-    /// As a holder, or in its place.
+    /// Creates the request of a holder, or of an operator or cleanup that acts for the holder.
     pub(crate) fn of(keys: &'a Resource, token: &'a Token) -> Self {
         Withdraw {
             keys,

@@ -1,4 +1,4 @@
-//! The atomic steps of a holder and a waiter: one value for each script that every kind of lock has.
+//! The requests of a holder and a waiter: one value for each script that every kind of lock has.
 
 use super::grant::{Acquired, Cancelled, ExtendAnswer, ReleaseAnswer};
 use super::resource::Resource;
@@ -7,20 +7,20 @@ use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::script::{Answer, Arg, Call, Malformed, Operation, Script};
 
-/// Takes the mutex, or gets in line. Runs the kind's `acquire`.
+/// Acquires the lock, or joins the queue. Runs the kind's `acquire`.
 #[derive(Debug)]
 pub(crate) struct Acquire<'a> {
     pub(crate) keys: &'a Resource,
     pub(crate) token: &'a Token,
     pub(crate) ttl: Ttl,
-    /// The lease when it is handed over later, until the waiter confirms or renews it.
+    /// The ttl of a lease that is handed over later, until the waiter confirms or renews it.
     pub(crate) passed: Ttl,
     pub(crate) waits: bool,
     pub(crate) priority: i32,
     pub(crate) channel: &'a str,
-    /// As the token says, which is what the script goes by.
+    /// Must agree with the token, by which the script decides.
     pub(crate) fencing: bool,
-    /// How many fencing tokens a grant reserves that was waited for.
+    /// How many fencing tokens a grant from the queue reserves.
     pub(crate) range: u64,
 }
 
@@ -46,7 +46,7 @@ impl Operation for Acquire<'_> {
     }
 }
 
-/// What only a place in line needs, in one argument, because each costs client and server.
+/// What only a queue entry needs, in one argument, because each argument costs client and server.
 pub(crate) struct QueueRequest<'a, 'b>(pub(crate) &'a Acquire<'b>);
 
 impl Arg for QueueRequest<'_, '_> {
@@ -75,7 +75,7 @@ impl Arg for QueueRequest<'_, '_> {
     }
 }
 
-/// Makes a lease's time whole. Runs the kind's `extend`.
+/// Extends a lease to its whole ttl. Runs the kind's `extend`.
 #[derive(Debug)]
 pub(crate) struct Extend<'a> {
     pub(crate) keys: &'a Resource,
@@ -105,12 +105,12 @@ impl Operation for Extend<'_> {
     }
 }
 
-/// Gives the mutex back, to the next in line. Runs the kind's `release`.
+/// Releases the lock, and hands it to the next waiter. Runs the kind's `release`.
 #[derive(Debug)]
 pub(crate) struct Release<'a> {
     pub(crate) keys: &'a Resource,
     pub(crate) token: &'a Token,
-    /// The highest fencing token in use; those that were reserved above it are given back.
+    /// The highest fencing token in use; the script returns the reserved tokens above it.
     pub(crate) used: Option<Fence>,
 }
 
@@ -128,7 +128,7 @@ impl Operation for Release<'_> {
             call.arg(used.get());
         }
         if let Some(alone) = self.keys.kind.release_alone {
-            call.single_key_fallback(alone); // then its waiters find out by polling
+            call.single_key_fallback(alone); // its waiters then learn of the release by polling
         }
     }
 
@@ -137,12 +137,12 @@ impl Operation for Release<'_> {
     }
 }
 
-/// Undoes an acquisition whose caller went away. Runs the kind's `cancel`.
+/// Undoes an acquisition whose caller was dropped. Runs the kind's `cancel`.
 #[derive(Debug)]
 pub(crate) struct Cancel<'a> {
     pub(crate) keys: &'a Resource,
     pub(crate) token: &'a Token,
-    /// As for [`Release`]: what was never granted has used none.
+    /// As for [`Release`]; an acquisition without a grant has used none.
     pub(crate) used: Option<Fence>,
 }
 
@@ -173,9 +173,9 @@ mod tests {
     use crate::base::token::ClientId;
     use crate::mutex::MUTEX;
 
-    /// The script reads it back with a pattern, so a sign or a space too many would be another wish.
+    /// The script parses the argument with a pattern, so a sign or a space too many would be another request.
     #[test]
-    fn what_a_place_in_line_needs_is_one_argument_and_empty_for_whoever_does_not_wait() {
+    fn what_a_queue_entry_needs_is_one_argument_and_empty_for_a_request_that_does_not_wait() {
         let keys = Resource::at(&MUTEX, "job".into(), None);
         let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
         let wish = |waits, priority| {

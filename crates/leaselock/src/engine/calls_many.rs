@@ -1,4 +1,4 @@
-//! Many requests of one kind in one call: each item with its own answer.
+//! Many requests of one kind in one call: each item has its own reply.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::script::{Answer, Call, Malformed, Operation, Script};
 /// More items in one call would hold the server for too long. The same number stands in `lua/many.lua`.
 pub(crate) const MANY_MAX: usize = 256;
 
-/// What one item of a call needs: a lock and whose it is or is to be.
+/// One item of a call: a lock, and the token of its holder or of the acquisition.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
     pub(crate) keys: Resource,
@@ -45,7 +45,7 @@ impl fmt::Debug for Terms {
 }
 
 impl Item {
-    /// Creates the item of a request; `None` for a kind whose requests each go by themselves.
+    /// Creates the item of a request; `None` for a kind whose requests are not batched.
     pub(crate) fn of(keys: &Resource, token: &Token, ttl: Ttl, fencing: bool) -> Option<Self> {
         let scripts = keys.kind.batch.as_ref()?;
         Some(Item {
@@ -60,10 +60,10 @@ impl Item {
     }
 }
 
-/// The answers in the order of the items. `None`: nothing was done for it, and its own script is to be asked.
+/// The replies in the order of the items. `None`: the call had no effect on the item, and the caller sends it alone.
 pub(crate) type Answers<R> = Vec<Option<R>>;
 
-/// Takes what is free. Runs the kind's `acquire_many`.
+/// Acquires the locks that are free. Runs the kind's `acquire_many`.
 #[derive(Debug)]
 pub(crate) struct AcquireMany<'a>(pub(crate) Terms, pub(crate) &'a [Item]);
 
@@ -112,7 +112,7 @@ impl Operation for AcquireMany<'_> {
     }
 }
 
-/// Understands one letter after the other.
+/// Decodes one letter after the other.
 pub(crate) fn each<R>(
     letters: &[u8],
     understood: impl FnMut(u8) -> Result<Option<R>, Malformed>,
@@ -120,7 +120,7 @@ pub(crate) fn each<R>(
     letters.iter().copied().map(understood).collect()
 }
 
-/// A letter of what was given back.
+/// Decodes the letter of a release.
 pub(crate) fn released(letter: u8) -> Result<Option<ReleaseAnswer>, Malformed> {
     match letter {
         b'r' => Ok(Some(ReleaseAnswer::Released)),
@@ -131,7 +131,7 @@ pub(crate) fn released(letter: u8) -> Result<Option<ReleaseAnswer>, Malformed> {
     }
 }
 
-/// Gives back what nobody waits for. Runs the kind's `release_many`.
+/// Releases the locks without waiters. Runs the kind's `release_many`.
 #[derive(Debug)]
 pub(crate) struct ReleaseMany<'a>(pub(crate) Terms, pub(crate) &'a [Item]);
 
@@ -157,7 +157,7 @@ impl Operation for ReleaseMany<'_> {
     }
 }
 
-/// Makes the time of leases whole. Runs the kind's `extend_many`.
+/// Extends leases to their whole ttl. Runs the kind's `extend_many`.
 #[derive(Debug)]
 pub(crate) struct ExtendMany<'a>(pub(crate) Terms, pub(crate) &'a [Item]);
 

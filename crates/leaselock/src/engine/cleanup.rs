@@ -1,7 +1,7 @@
-//! Cleans up after callers who went away: dropped leases, cancelled acquisitions, requests whose outcome is unknown.
+//! Cleanup in the background: dropped leases, cancelled acquisitions, requests whose outcome is unknown.
 //!
-//! Whatever might exist on the server is remembered before the request is sent and is paid off in the background,
-//! never by the caller's own deadline, until it cannot matter any more.
+//! A [`CleanupGuard`] exists before a request is sent that may leave something on the server. Cleanup undoes that in
+//! the background, independently of the caller's timeout, and retries until a leftover can do no harm any more.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,44 +24,45 @@ use crate::engine::custom::CustomLock;
 use crate::engine::resource::Resource;
 use crate::quorum::executor::Executor;
 
-/// Pauses between tries while the store does not answer; the last one repeats.
+/// Pauses between two attempts while the store does not reply; the last one repeats.
 const PAUSES_MS: &[u64] = &[0, 50, 200, 1000, 3000];
-/// A request that was cut off may be processed a moment after the first clean-up, which goes another way. Whoever
-/// closes the client waits for this look.
+/// When the second attempt follows the first: the server may run a request that was cut off just after the first
+/// cleanup, which uses another connection. Closing the client waits for this attempt.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
-/// By now a server that had stalled has worked off what it was sent. Nobody waits for this one.
+/// When the third attempt follows: a server that had stalled has run its pending requests by then. Closing the client
+/// does not wait for this attempt.
 const THIRD_LOOK: Duration = Duration::from_secs(1);
-/// A stalled server may carry out old requests when it goes on, so trying does not end with the ttl.
+/// How long cleanup retries after the ttl: a stalled server may run old requests when it goes on.
 const PATIENCE_BEYOND: Duration = Duration::from_secs(60);
 const TRY_WITHIN: Duration = Duration::from_secs(1);
-/// So many that stood in line are remembered when they are over. A server that is promoted without their end finds them
-/// at the head, so those that count are among the latest.
+/// How many finished queue entries are remembered. A server that was promoted without their removal may find them at
+/// the head of its queue, so only recent ones matter.
 const FORMER_MOST: usize = 256;
-/// A server that found such a place may lack the true holder too, who is told within this time that its lease is gone:
-/// as soon as its client is connected to that server. In strict mode nobody is granted before.
+/// The pause before the cleanup of such an entry. Its server may lack the true holder's lease too; the holder learns of
+/// that within this time, once its client is connected to the server. In strict mode the server grants nothing earlier.
 const HOLDERS_ARE_TOLD: Duration = Duration::from_secs(1);
 
-/// Something that may exist on the server and that nobody uses.
+/// What may exist on the server without a user: a lease, a queue entry, or the effect of a request in flight.
 #[derive(Debug)]
 pub(crate) struct PendingCleanup {
     keys: Resource,
     token: Token,
     /// The highest fencing token in use.
     used: Option<Fence>,
-    /// By this moment it has ended by itself.
+    /// It has expired by this moment.
     until: Moment,
-    /// A request of it may still be on its way.
+    /// True if one of its requests may still be in flight.
     in_flight: bool,
-    /// It stood in line: whichever server does not know of its end may grant it once more.
+    /// True if it was in the queue: a server that missed its removal may grant it once more.
     stood: bool,
-    /// How it was taken, when not in the native way.
+    /// The protocol by which it was acquired, unless that is the native one.
     claim: Option<Arc<dyn CustomLock>>,
-    /// It is left alone for so long.
+    /// The pause before the first attempt.
     rests: Duration,
 }
 
 impl PendingCleanup {
-    /// A lease that was given up; no request of it is on its way.
+    /// Creates the cleanup of a lease that its holder gave up; none of its requests is in flight.
     pub(crate) fn release(
         keys: Resource,
         token: Token,
@@ -80,31 +81,31 @@ impl PendingCleanup {
         }
     }
 
-    /// Of those that were reserved, this number was used last.
+    /// Sets the last fencing token in use, of those that were reserved.
     pub(crate) fn used(mut self, used: Option<Fence>) -> Self {
         self.used = used;
         self
     }
 
-    /// It was waited for in line.
+    /// Sets whether it was in the queue.
     pub(crate) fn stood(mut self, stood: bool) -> Self {
         self.stood = stood;
         self
     }
 
-    /// It is left alone for so long first.
+    /// Sets the pause before the first attempt.
     fn after(mut self, rests: Duration) -> Self {
         self.rests = rests;
         self
     }
 
-    /// It is given back in another way than the native one.
+    /// Sets the protocol by which it is released; `None` for the native one.
     pub(crate) fn claimed(mut self, claim: Option<Arc<dyn CustomLock>>) -> Self {
         self.claim = claim;
         self
     }
 
-    /// An acquisition that may have succeeded or may yet succeed.
+    /// Creates the cleanup of an acquisition that may have succeeded or may yet succeed.
     pub(crate) fn acquisition(keys: Resource, token: Token, until: Moment) -> Self {
         PendingCleanup {
             keys,
@@ -119,9 +120,9 @@ impl PendingCleanup {
     }
 }
 
-/// Takes what is owed, from any thread, without blocking.
+/// Queues cleanups, from any thread, without blocking.
 ///
-/// Every acquisition and every release has one of its own for a moment, so a clone is one count and no more.
+/// Every acquisition and every release clones one for a moment, so a clone is one reference count and no more.
 #[derive(Debug, Clone)]
 pub(crate) struct Cleanup(Arc<Shared>);
 
@@ -133,7 +134,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Counters {
-    /// The latest that stood in line and are over: nobody uses their tokens any more.
+    /// The latest finished queue entries; no task uses their tokens any more.
     former: Mutex<VecDeque<(Token, Resource)>>,
     open: AtomicUsize,
     paid: AtomicUsize,
@@ -142,7 +143,7 @@ struct Counters {
     hurry: Notify,
 }
 
-/// The receiving end, to be run on the client's thread.
+/// The receiving end, which runs on the client's thread.
 #[derive(Debug)]
 pub(crate) struct CleanupTask {
     queue: mpsc::UnboundedReceiver<PendingCleanup>,
@@ -168,17 +169,19 @@ impl Cleanup {
     pub(crate) fn take(&self, owed: PendingCleanup) {
         self.0.tally.open.fetch_add(1, Ordering::SeqCst);
         if self.0.queue.send(owed).is_err() {
-            self.0.tally.settle(false); // the thread is gone with the process; the ttl is the last line
+            self.0.tally.settle(false); // the process is ending: the ttl is the last resort
         }
     }
 
-    /// The store is back: what waits for its next try goes now.
+    /// Ends the pauses between attempts: the store is back.
     pub(crate) fn hurry(&self) {
         self.0.tally.hurry.notify_waiters();
     }
 
-    /// A message has come for a token that nobody waits for. When something is owed for it, that goes now; when it was
-    /// over, a server has found it in line that does not know so.
+    /// Handles a wake-up for a token that no task waits with.
+    ///
+    /// Pending cleanups run now, in case one is for this token. If the token's queue entry was finished, a server found
+    /// the entry that missed its removal, and a cleanup follows.
     pub(crate) fn is_called(&self, token: Option<Token>, now: Moment) {
         self.hurry();
         if let Some((token, keys)) = token.and_then(|token| self.0.tally.take_former(&token)) {
@@ -191,7 +194,7 @@ impl Cleanup {
         }
     }
 
-    /// Waits until nothing is owed; (paid, not confirmed) so far.
+    /// Waits until no cleanup is pending. Returns how many were confirmed so far, and how many were not.
     pub(crate) async fn drained(&self, clock: &Clock, within: Duration) -> (usize, usize) {
         let end = clock.now().plus(within);
         loop {
@@ -240,7 +243,7 @@ impl Counters {
 }
 
 impl CleanupTask {
-    /// Runs until no one can owe anything any more.
+    /// Runs until no [`Cleanup`] exists any more.
     pub(crate) async fn run(mut self, store: Executor, clock: Clock) {
         let way = Arc::new(CleanupClient {
             releases: Batcher::new(store.clone(), clock.clone(), Arc::default(), true),
@@ -271,9 +274,9 @@ impl CleanupTask {
     }
 }
 
-/// How what is owed gets to the store.
+/// Sends cleanup requests to the store.
 struct CleanupClient {
-    /// Leases that were dropped together are given back together.
+    /// Batches the releases of leases that were dropped at the same moment.
     releases: Batcher<Releases>,
     store: Executor,
     clock: Clock,
@@ -281,7 +284,7 @@ struct CleanupClient {
 }
 
 impl CleanupClient {
-    /// True once the store has confirmed that nothing is left.
+    /// Retries until the store has confirmed that nothing is left, and returns true; false when it gives up.
     async fn pay(&self, owed: &PendingCleanup) -> bool {
         let give_up_at = owed.until.plus(PATIENCE_BEYOND);
         let mut backoff = Backoff::new(PAUSES_MS);
@@ -310,7 +313,7 @@ impl CleanupClient {
         }
     }
 
-    /// What may be in line, or may still get there.
+    /// Cancels an acquisition that may be in the queue, or may still join it.
     async fn cancel(&self, owed: &PendingCleanup) -> Result<(), StoreError> {
         let cancel = Cancel {
             keys: &owed.keys,
@@ -320,7 +323,7 @@ impl CleanupClient {
         self.store.ask(&cancel, TRY_WITHIN).await.map(drop)
     }
 
-    /// What was a lease, and with that out of line.
+    /// Releases a lease, which has no queue entry any more.
     async fn release(&self, owed: &PendingCleanup) -> Result<(), StoreError> {
         let release = Release {
             keys: &owed.keys,
@@ -335,8 +338,9 @@ impl CleanupClient {
     }
 }
 
-/// Owes something until it is settled: made before a request is sent, so that no drop, panic or error in between
-/// leaves a lock behind.
+/// Queues a cleanup when it is dropped, unless it was disarmed.
+///
+/// The caller creates it before it sends a request, so that no drop, panic or error in between leaves a lock behind.
 #[derive(Debug)]
 pub(crate) struct CleanupGuard {
     cleanup: Cleanup,
@@ -351,33 +355,33 @@ impl CleanupGuard {
         }
     }
 
-    /// What may exist on the server ends at the latest then.
+    /// Sets the moment by which what may exist on the server has expired.
     pub(crate) fn lasts_until(&mut self, until: Moment) {
         if let Some(owed) = &mut self.owed {
             owed.until = owed.until.max(until);
         }
     }
 
-    /// The store said that it is in line.
+    /// Notes that the store confirmed the queue entry.
     pub(crate) fn stands_in_line(&mut self) {
         if let Some(owed) = &mut self.owed {
             owed.stood = true;
         }
     }
 
-    /// Nothing is owed: the store never had it, or the lease has an owner now. True when it stood in line.
+    /// Disarms the guard: the store never had it, or the lease has an owner now. True if it was in the queue.
     pub(crate) fn settle(mut self) -> bool {
         self.owed.take().is_some_and(|owed| owed.stood)
     }
 
-    /// Drops the guard if the store may have it, and settles it otherwise.
+    /// Drops the guard if the store may have it, and disarms it otherwise.
     pub(crate) fn settle_unless(self, may_exist: bool) {
         if !may_exist {
             self.settle();
         }
     }
 
-    /// Nothing is owed: the store said that it is over.
+    /// Disarms the guard: the store confirmed the end.
     pub(crate) fn end(mut self) {
         if let Some(owed) = self.owed.take() {
             self.cleanup.0.tally.remember(&owed);

@@ -1,9 +1,9 @@
-//! A release on the lock's key alone: its token is compared, and the key deleted.
+//! A release on the lock's key alone: the script compares the token and deletes the key.
 
 use super::grant::ReleaseAnswer;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
-/// Gives back a lock beside which nothing lies. Runs `lua/setnx_pexpire/release.lua`.
+/// Releases a lock that has no side keys. Runs `lua/setnx_pexpire/release.lua`.
 #[derive(Debug)]
 pub(crate) struct CompareAndDelete<'a> {
     pub(crate) lock: &'a str,

@@ -1,4 +1,4 @@
-//! What every lock of a client uses: one store, one identity, one background thread.
+//! The engine, which all locks of a client share: one store, one identity, one background thread.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,12 +37,12 @@ use crate::script::keys;
 use crate::script::quarantine_key::QuarantineKey;
 use crate::store::Holder;
 
-/// How long others can read who a client is, without its renewing it.
+/// How long the record of a client lasts without a renewal.
 const RECORD_TTL: Ttl = match Ttl::whole_ms(60_000) {
     Some(ttl) => ttl,
     None => panic!("a minute is in range"),
 };
-/// How often a client that is in use renews it.
+/// How often a client that is in use renews its record.
 const RECORD_EVERY: Duration = Duration::from_secs(20);
 pub(crate) const OPERATOR_WITHIN: Duration = Duration::from_secs(2);
 
@@ -50,9 +50,9 @@ pub(crate) const OPERATOR_WITHIN: Duration = Duration::from_secs(2);
 pub(crate) struct Engine {
     pub(crate) id: ClientId,
     pub(crate) prefix: String,
-    /// Where the client's own thread listens.
+    /// The channel of the client's own thread.
     pub(crate) channel: String,
-    /// Where the connection of the requests listens.
+    /// The channel of the connection of the requests.
     pub(crate) channel_along: String,
     pub(crate) record: String,
     pub(crate) about: Process,
@@ -63,25 +63,26 @@ pub(crate) struct Engine {
     pub(crate) requests: Requests,
     pub(crate) tokens: Stock,
     pub(crate) skew: Arc<ClockWatch>,
-    /// In strict mode.
+    /// Set in strict mode.
     pub(crate) strict: Option<Strict>,
-    /// Whose turn it is to try, behind locks that have no line.
+    /// Lets one task of this client at a time poll a lock of another protocol, which has no queue.
     pub(crate) gates: KeyedMutex,
-    /// How many more locks may have a connection of their own.
+    /// Limits how many locks have a connection of their own.
     #[cfg(feature = "redis")]
     pub(crate) permits: Arc<Semaphore>,
-    /// Over which replicas are waited for.
+    /// The connections on which requests wait for replicas.
     #[cfg(feature = "redis")]
     pub(crate) waiting_rooms: ReplicaPool,
     background: OnceLock<Result<Background, StoreError>>,
     closed: AtomicBool,
-    /// When this client last said who it is; 0 for never.
+    /// The state of the task that writes the client's record: 0 without a task, 1 if the client asked for the record
+    /// since the task last wrote it, 2 otherwise.
     announced: AtomicU64,
-    /// It has begun to say so, and there may be a record to take back.
+    /// True once the client has begun to write its record, so that there may be one to delete.
     introduced: AtomicBool,
 }
 
-/// What an engine is made of.
+/// The parts of an engine.
 pub(crate) struct Settings {
     pub(crate) id: ClientId,
     pub(crate) prefix: String,
@@ -132,7 +133,7 @@ impl Engine {
         }
     }
 
-    /// The background thread, started on first use.
+    /// Returns the background thread, and starts it on first use.
     pub(crate) fn background(&self) -> Result<&Background, StoreError> {
         self.background
             .get_or_init(|| {
@@ -157,7 +158,7 @@ impl Engine {
             .and_then(|background| background.as_ref().ok())
     }
 
-    /// Where dropped things go. Only called by what exists after the thread was started.
+    /// Returns the cleanup queue. Its callers exist only after the thread was started.
     pub(crate) fn cleanup(&self) -> Cleanup {
         self.started()
             .map_or_else(|| Cleanup::new().0, |background| background.cleanup.clone())
@@ -172,7 +173,7 @@ impl Engine {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// What another way of locking uses of this client.
+    /// Returns what another protocol uses of this client.
     pub(crate) fn connections(&self) -> Result<Connections, StoreError> {
         let background = self.background()?;
         Ok(Connections {
@@ -197,7 +198,7 @@ impl Engine {
         self.ask_over(&self.store, operation, within).await
     }
 
-    /// Runs an operation, and takes in what time it is on the server.
+    /// Runs an operation, and notes the server's time of the reply.
     pub(crate) async fn ask_over<O: Votable>(
         &self,
         store: &Executor,
@@ -224,7 +225,7 @@ impl Engine {
         }
     }
 
-    /// A jump of the store's clock makes every lease be verified at once.
+    /// Notes the server's time. After a jump of the server's clock, the client verifies all its leases at once.
     pub(crate) fn note_time(&self, sent: Moment, received: Moment, server_us: u64) {
         if self.skew.note(sent, received, server_us)
             && let Some(background) = self.started()
@@ -233,12 +234,12 @@ impl Engine {
         }
     }
 
-    /// Says who this client is, in the background, when that was not said lately.
+    /// Writes the client's record in the background, unless it was written lately.
     pub(crate) fn announce(self: &Arc<Self>) {
         let Some(background) = self.started() else {
             return;
         };
-        // Every grant comes by here, and most have nothing to write.
+        // Every grant calls this, and most have nothing to write.
         let asked = self.announced.load(Ordering::SeqCst) == 1;
         if asked || self.announced.swap(1, Ordering::SeqCst) != 0 {
             return;
@@ -271,7 +272,7 @@ impl Engine {
         }));
     }
 
-    /// Takes back what it has said of itself, if it has.
+    /// Deletes the client's record, if it may have written one.
     pub(crate) async fn take_record_back(&self) {
         if self.introduced.load(Ordering::SeqCst) {
             let gone = Announce {
@@ -279,19 +280,21 @@ impl Engine {
                 about: "",
                 ttl: RECORD_TTL,
             };
-            drop(self.ask(&gone, OPERATOR_WITHIN).await); // for observers only
+            drop(self.ask(&gone, OPERATOR_WITHIN).await); // the record is only information
         }
     }
 
-    /// `None` when the client was closed without a lease: nobody would take the record back.
+    /// Returns the record's key and text; `None` once the client is closed without a lease, as nothing would delete it
+    /// then.
     pub(crate) fn introduction(&self) -> Option<(String, String)> {
-        self.introduced.store(true, Ordering::SeqCst); // before the look, so that `close` sees this or this sees `close`
+        self.introduced.store(true, Ordering::SeqCst); // before the check, so that this or `close` sees the other
         let holds = |background: &Background| !background.keeper.is_empty();
         let ended = self.is_closed() && !self.started().is_some_and(holds);
         (!ended).then(|| (self.record.clone(), self.about.encode()))
     }
 
-    /// Holds something or waits for something. A request that is under way counts by having asked for this.
+    /// Returns true if the client holds or waits for a lock. A request in flight counts, because it has called
+    /// `announce`.
     fn is_used(&self) -> bool {
         let used = |background: &Background| {
             !background.keeper.is_empty() || background.wakeups.has_waiters()
@@ -299,7 +302,7 @@ impl Engine {
         self.announced.swap(2, Ordering::SeqCst) == 1 || self.started().is_some_and(used)
     }
 
-    /// Leaves the holder's note, in the background.
+    /// Writes the holder's note in the background.
     pub(crate) fn leave_note(&self, keys: &Resource, token: &Token, why: Option<&str>, ttl: Ttl) {
         let (Some(text), Some(background)) = (why, self.started()) else {
             return;
@@ -312,12 +315,12 @@ impl Engine {
         );
         drop(background.handle.spawn(async move {
             if let Some(note) = Note::of(&keys, &token, &text, ttl) {
-                drop(store.ask(&note, OPERATOR_WITHIN).await); // for people; the lease does not depend on it
+                drop(store.ask(&note, OPERATOR_WITHIN).await); // the note is only information
             }
         }));
     }
 
-    /// Takes the note away, in the background.
+    /// Deletes the note in the background.
     pub(crate) fn erase_note(&self, kept: &LeaseRecord) {
         if kept.why.is_some() {
             self.leave_note(&kept.keys, &kept.token, Some(""), DEFAULT_TTL);
@@ -330,7 +333,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// What all locks of this client stand behind in strict mode.
+    /// Returns the quarantine key of this client in strict mode.
     pub(crate) fn gate(&self) -> Option<&Arc<QuarantineKey>> {
         self.strict.as_ref().map(|strict| &strict.gate)
     }
@@ -340,7 +343,7 @@ impl Engine {
         self.gate().map_or(Ok(()), |gate| gate.fits(ttl))
     }
 
-    /// The end of a wait in vain, by the latest answer.
+    /// Returns the error of a wait that ended without a grant, by the latest reply.
     pub(crate) fn still_busy(
         &self,
         name: Name,

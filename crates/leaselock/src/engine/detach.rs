@@ -1,11 +1,11 @@
-//! A lease under another token, so that another process continues it.
+//! Detaching: the lease gets another token, with which another process continues it.
 
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::resource::Resource;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 
-/// Gives a lease a new proof of ownership. Runs the kind's `detach`.
+/// Replaces the token of a lease. Runs the kind's `detach`.
 #[derive(Debug)]
 pub(crate) struct Detach<'a> {
     pub(crate) script: &'static Script,

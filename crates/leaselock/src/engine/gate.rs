@@ -1,7 +1,7 @@
-//! Strict mode: a server that may have forgotten leases grants nothing until all of them are over.
+//! Strict mode: a server that may have lost leases grants nothing until all of them have expired.
 //!
-//! One key, the gate, says which life of which server process grants. A process that finds another's there, or none,
-//! closes it for as long as the longest lease lasts (`lua/gate.lua`). What an answer says of that comes through here.
+//! One key, the gate, names the server process that may grant, and which run of it. A process that finds no gate, or
+//! that of another process, closes it for the longest ttl (`lua/gate.lua`). This file handles the replies about that.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::base::ttl::Ttl;
 use crate::script::quarantine_key::QuarantineKey;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 
-/// What strict mode of one server is at.
+/// The state of strict mode on one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StrictStatus {
@@ -23,9 +23,9 @@ pub enum StrictStatus {
         /// The longest ttl that its users agreed on.
         longest: Duration,
     },
-    /// Nobody is granted for a while.
+    /// A quarantine is running: the server grants no lock.
     Quarantined {
-        /// For so long.
+        /// How long the quarantine lasts from now.
         remaining: Duration,
         /// The longest ttl that its users agreed on.
         longest: Duration,
@@ -38,7 +38,7 @@ pub enum StrictStatus {
 }
 
 impl StrictStatus {
-    /// What can be said of several gates together: the one that keeps locks back for longest.
+    /// Combines the states of several gates: the one that delays grants longest counts.
     pub(crate) fn worse(self, other: Self) -> Self {
         let rank = |status: &Self| match status {
             StrictStatus::Open { .. } => (0, Duration::ZERO),
@@ -58,7 +58,7 @@ impl StrictStatus {
 #[derive(Debug)]
 pub(crate) struct Strict {
     pub(crate) gate: Arc<QuarantineKey>,
-    /// The end of the latest quarantine that was met.
+    /// The end of the latest quarantine that a reply reported.
     until: Mutex<Option<Moment>>,
 }
 
@@ -74,9 +74,9 @@ impl Strict {
         self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in an answer. Each quarantine is told once: true when it is another one than before.
+    /// Notes a reply about a quarantine, and logs each quarantine once. True if this one is new.
     pub(crate) fn saw_quarantine(&self, why: Quarantine, remaining: Duration, now: Moment) -> bool {
-        /// Two answers about the same end differ by less.
+        /// Replies about the same quarantine differ by less.
         const SAME: Duration = Duration::from_secs(1);
         let end = now.plus(remaining);
         let known = self.until().replace(end);
@@ -87,14 +87,14 @@ impl Strict {
         another
     }
 
-    /// For how long still nobody is granted, as far as is known.
+    /// Returns how long the known quarantine still lasts.
     pub(crate) fn left(&self, now: Moment) -> Duration {
         self.until()
             .map_or(Duration::ZERO, |until| until.saturating_since(now))
     }
 }
 
-/// Every script of the gate by itself.
+/// The scripts that only concern the gate.
 #[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: crate::script::Scripts = &[&INIT, &STATUS];
 
@@ -131,7 +131,7 @@ impl Operation for Init<'_> {
     }
 }
 
-/// Looks at the gate. Runs `lua/strict/status.lua`.
+/// Reads the gate. Runs `lua/strict/status.lua`.
 #[derive(Debug)]
 pub(crate) struct Status<'a> {
     pub(crate) key: &'a str,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn each_quarantine_is_told_once_and_the_next_one_again() {
+    fn each_quarantine_is_reported_once_and_the_next_one_again() {
         let strict = strict(1_000);
         let saw_quarantine = |left_ms, now| {
             let left = Duration::from_millis(left_ms);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gate_that_keeps_locks_back_for_longest_speaks_for_all() {
+    fn of_several_gates_the_one_that_delays_grants_longest_counts() {
         let (longest, second) = (Duration::from_secs(9), Duration::from_secs(1));
         let closed = |remaining| StrictStatus::Quarantined { remaining, longest };
         let by_rank = [

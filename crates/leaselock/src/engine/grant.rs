@@ -1,4 +1,4 @@
-//! What the scripts of every kind of lock answer, decoded once.
+//! The replies that the scripts of every kind of lock have in common, decoded in one place.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use crate::base::error::Quarantine;
 use crate::base::fence::Fence;
 use crate::script::{Answer, Malformed};
 
-/// What a request to acquire came to.
+/// The reply to a request to acquire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Acquired {
     Granted {
-        /// The first of `range`.
+        /// The first of `range` fencing tokens.
         fence: Option<Fence>,
         range: u64,
         time_us: u64,
-        /// Somebody is left in line.
+        /// True if the queue has other waiters.
         others: bool,
     },
     Waiting {
@@ -24,7 +24,7 @@ pub(crate) enum Acquired {
     Busy {
         seen: Seen,
     },
-    /// The gate is for leases of at most this length.
+    /// The clients of this gate have agreed on another longest ttl.
     Disagrees {
         longest: Duration,
         time_us: u64,
@@ -74,20 +74,20 @@ impl Acquired {
     }
 }
 
-/// What a look tells about the holder.
+/// What a reply says about the holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Until the holder's lease ends by itself; `None` when it has no end.
+    /// How long until the holder's lease expires; `None` for a key without a ttl.
     pub(crate) remaining: Option<Duration>,
-    /// The holder's client; `None` for a foreign one.
+    /// The holder's client; `None` when another library holds the lock.
     pub(crate) holder: Option<String>,
     pub(crate) time_us: u64,
-    /// Nobody holds it and nobody is granted, for so long as remains.
+    /// Set during a quarantine: the server grants nothing, and `remaining` is the time until its end.
     pub(crate) quarantine: Option<Quarantine>,
 }
 
 impl Seen {
-    /// For as long as it likes.
+    /// Creates the value for a lock that a task of this client holds, without an end that is known.
     pub(crate) fn held_by(client: &str) -> Option<Self> {
         Some(Seen {
             remaining: None,
@@ -102,7 +102,7 @@ fn seen(answer: &Answer) -> Result<Seen, Malformed> {
     seen_at(answer, 0, answer.number(2)?)
 }
 
-/// Remaining time and holder, from `at` on.
+/// Decodes the remaining time and the holder, from element `at` on.
 pub(crate) fn seen_at(answer: &Answer, at: usize, time_us: u64) -> Result<Seen, Malformed> {
     let holder = answer.text(at + 1)?;
     Ok(Seen {
@@ -115,7 +115,7 @@ pub(crate) fn seen_at(answer: &Answer, at: usize, time_us: u64) -> Result<Seen, 
     })
 }
 
-/// What an extension came to.
+/// The reply to an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExtendAnswer {
     Extended { time_us: u64 },
@@ -136,7 +136,7 @@ impl ExtendAnswer {
     }
 }
 
-/// What a release came to.
+/// The reply to a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReleaseAnswer {
     Released,
@@ -155,7 +155,7 @@ impl ReleaseAnswer {
     }
 }
 
-/// What became of an acquisition that was undone.
+/// The reply to the cancellation of an acquisition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cancelled {
     Left,

@@ -1,4 +1,4 @@
-//! Who a client is: host, process and start, written once per client and not with every lease.
+//! The record of a client: its host, process and start. It is written once per client, not with every lease.
 
 use crate::base::clock;
 use crate::base::ttl::Ttl;
@@ -9,11 +9,11 @@ use crate::script::keyspace::Keyspace;
 use crate::script::shortcut::{exactly, plain, tagged};
 use crate::script::{Answer, Call, Malformed, Operation, Parameters, Script, script};
 
-/// What a client says about itself.
+/// The scripts of the client's record.
 #[cfg(feature = "redis")]
 pub(crate) static SCRIPTS: Scripts = &[&ANNOUNCE, &WHO];
 
-/// The process behind a lease or a place in line, as it described itself. Not proven: show it, do not trust it.
+/// The process behind a lease or a queue entry, by its own description. It is not proven: show it, do not trust it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Process {
@@ -27,7 +27,7 @@ pub struct Process {
     pub started_unix_ms: u64,
 }
 
-/// What others may see of any text that comes from a store: no characters that are not seen, and not endless.
+/// Makes text from a store safe to show: without invisible characters, and of at most `most` characters.
 pub(crate) fn tame(text: &str, most: usize) -> String {
     text.chars().filter(|c| !is_unseen(*c)).take(most).collect()
 }
@@ -35,7 +35,7 @@ pub(crate) fn tame(text: &str, most: usize) -> String {
 const TEXT_MAX: usize = 200;
 
 impl Process {
-    /// This process, under the name that it wants to be shown with.
+    /// Describes this process, under the given name or that of its program.
     pub(crate) fn this(name: Option<String>) -> Self {
         let host = rustix::system::uname()
             .nodename()
@@ -60,7 +60,7 @@ impl Process {
         )
     }
 
-    /// `None` for text that no client writes.
+    /// Decodes a record; `None` for text that no client writes.
     pub(crate) fn decode(text: &str) -> Option<Self> {
         let mut lines = text.split('\n');
         let process = Process {
@@ -73,7 +73,7 @@ impl Process {
     }
 }
 
-/// Says who a client is; `about` empty takes it back. Runs `lua/client/announce.lua`.
+/// Writes the record of a client; an empty `about` deletes it. Runs `lua/client/announce.lua`.
 #[derive(Debug)]
 pub(crate) struct Announce<'a> {
     pub(crate) record: &'a str,
@@ -116,7 +116,7 @@ fn announce(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> Option<Answ
     tagged("announced", [])
 }
 
-/// Reads what a client said. Runs `lua/client/who.lua`.
+/// Reads the record of a client. Runs `lua/client/who.lua`.
 #[derive(Debug)]
 pub(crate) struct Who<'a> {
     pub(crate) record: &'a str,
@@ -135,7 +135,7 @@ impl Operation for Who<'_> {
         call.key(self.record);
     }
 
-    /// What no client of ours wrote says nothing about it.
+    /// A record that no client wrote counts as none.
     fn decode(answer: &Answer) -> Result<Option<Process>, Malformed> {
         match answer.tag() {
             "known" => Ok(answer.text(0).ok().and_then(Process::decode)),
@@ -150,13 +150,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_survives_the_way_through_the_store() {
+    fn a_process_is_decoded_as_it_was_encoded() {
         let this = Process::this(Some("nightly".into()));
         assert_eq!(Process::decode(&this.encode()), Some(this));
     }
 
     #[test]
-    fn hostile_records_are_tamed_or_refused() {
+    fn hostile_records_are_made_safe_or_refused() {
         let hostile = format!("host\u{1b}[31m\n7\n{}\n1", "x".repeat(10_000));
         let shown = Process::decode(&hostile).unwrap();
         assert_eq!(shown.host, "host[31m");
@@ -168,7 +168,7 @@ mod tests {
 
     #[cfg(feature = "embedded")]
     #[tokio::test]
-    async fn a_client_that_was_closed_does_not_introduce_itself_unless_it_still_holds_a_lease() {
+    async fn a_closed_client_writes_no_record_unless_it_still_holds_a_lease() {
         let [idle, holding] = ["mem:", "mem:"].map(|url| crate::Client::connect(url).unwrap());
         assert!(idle.engine().introduction().is_some());
         let lease = holding.mutex("job").acquire().await.unwrap();

@@ -1,41 +1,42 @@
-//! A kind of lock, as a table: the scripts in which it differs from the others.
+//! A kind of lock, as a table of the scripts in which it differs from other kinds.
 //!
-//! The engine waits, batches, renews and cleans up in one way for all kinds. A primitive brings its scripts and names
-//! them here; what a script takes and answers stands in [`calls`](super::calls) and [`grant`](super::grant).
+//! The engine waits, batches, renews and cleans up in the same way for all kinds. A primitive has one table of this
+//! type in its own folder. [`calls`](super::calls) encodes the requests of the scripts, [`grant`](super::grant) decodes
+//! their replies.
 
 use std::fmt;
 
 use crate::script::Script;
 
-/// The scripts of one primitive, and what it can do beside being acquired, extended and released.
+/// The scripts of one primitive. An optional script is a feature that the primitive has or lacks.
 pub(crate) struct Kind {
-    /// As messages call it: "mutex".
+    /// The name in messages, such as "mutex".
     pub(crate) name: &'static str,
-    /// The keys beside the lock that `acquire`, `release` and `cancel` take, in this order.
+    /// The side keys that `acquire`, `release` and `cancel` take after the lock, in this order.
     pub(crate) side_keys: &'static [&'static str],
     pub(crate) acquire: Step,
     pub(crate) extend: Script,
     pub(crate) release: Step,
     pub(crate) cancel: Step,
-    /// Releases with the lock's own key alone, for the time when the others are not beside it.
+    /// Releases with the lock's own key alone, for a cluster node that does not have the side keys at the moment.
     pub(crate) release_alone: Option<&'static Script>,
-    /// Reads a waiter's position; without it, every poll is a whole request.
+    /// Reads a waiter's position; without it, every poll is a complete acquire request.
     pub(crate) position: Option<Script>,
-    /// Writes a lease once more, so that replicas can be waited for.
+    /// Writes a lease once more, so that the client can wait for replicas.
     pub(crate) confirm: Option<Script>,
-    /// Gives a lease another token, under which another process continues it.
+    /// Gives a lease another token, with which another process continues it.
     pub(crate) detach: Option<Script>,
-    /// Leaves the holder's note beside a lease.
+    /// Writes the holder's note beside a lease.
     pub(crate) note: Option<Script>,
     /// Many requests in one call; without them, each request is a call of its own.
     pub(crate) batch: Option<BatchScripts>,
     /// True if a grant can pass from task to task of one client without a request.
     pub(crate) local_hand_over: bool,
-    /// True if the lock is a string with its holder's token, on which the servers of a quorum can vote.
+    /// True if the lock is a string with its holder's token, so that the nodes of a quorum can vote on it.
     pub(crate) votes: bool,
 }
 
-/// A step that grants or makes room for a grant, and so has another script in strict mode.
+/// A script that grants or lets another client be granted, and so asks at the gate in strict mode.
 pub(crate) struct Step {
     plain: Script,
     strict: Script,

@@ -1,4 +1,4 @@
-//! What a client of several servers refuses.
+//! Limits of a quorum that are checked before anything is sent.
 
 use super::core::Engine;
 #[cfg(feature = "redis")]
@@ -10,7 +10,7 @@ use crate::base::ttl::Ttl;
 use crate::quorum::group::QuorumStore;
 
 impl Engine {
-    /// On several servers some options make no sense.
+    /// Refuses options that a quorum does not support.
     #[cfg(feature = "redis")]
     pub(crate) fn check_limits(&self, priority: i32, ttl: Ttl) -> Result<(), InvalidInput> {
         let quorum = self.store.majority();
@@ -19,7 +19,7 @@ impl Engine {
         })
     }
 
-    /// The longest ttl that the store is used with.
+    /// Refuses a ttl that is longer than the store supports.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) fn takes(&self, ttl: Ttl) -> Result<(), InvalidInput> {
         #[cfg(feature = "redis")]

@@ -1,4 +1,4 @@
-//! Acquiring, waiting, renewing, releasing: one of each, for every primitive.
+//! Acquiring, waiting, renewing, releasing and cleaning up: one implementation for all kinds of locks.
 
 #[cfg(feature = "redis")]
 pub(crate) mod ballot;

@@ -5,7 +5,7 @@ use crate::base::ttl::Ttl;
 use crate::engine::resource::Resource;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 
-/// Leaves a note beside a lease, or takes it away. Runs the kind's `note`.
+/// Writes a note beside a lease, or deletes it. Runs the kind's `note`.
 #[derive(Debug)]
 pub(crate) struct Note<'a> {
     script: &'static Script,
@@ -16,7 +16,7 @@ pub(crate) struct Note<'a> {
 }
 
 impl<'a> Note<'a> {
-    /// Creates the note; `None` for a kind whose leases have none. An empty text takes it away.
+    /// Creates the request; `None` for a kind whose leases have no note. An empty text deletes the note.
     pub(crate) fn of(
         keys: &'a Resource,
         token: &'a Token,

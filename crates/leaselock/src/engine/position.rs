@@ -1,10 +1,10 @@
-//! Where in the queue a waiter stands.
+//! Reading a waiter's position in the queue.
 
 use super::calls::{Acquire, QueueRequest};
 use super::grant::{Seen, seen_at};
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 
-/// Looks where a waiter stands that acquires in this way. Runs the kind's `position`.
+/// Reads the position of a waiter that acquires in this way. Runs the kind's `position`.
 #[derive(Debug)]
 pub(crate) struct Position<'a> {
     script: &'static Script,
@@ -17,12 +17,12 @@ pub(crate) enum Stands {
         seen: Seen,
         place: u64,
     },
-    /// Only the acquisition itself can tell.
+    /// The waiter must send its acquire request: it may be granted, or must renew its queue entry.
     Ask,
 }
 
 impl<'a> Position<'a> {
-    /// Creates the request; `None` for a kind whose waiters ask with a whole request.
+    /// Creates the request; `None` for a kind whose waiters poll by a complete acquire request.
     pub(crate) fn of(acquire: &'a Acquire<'a>) -> Option<Self> {
         let script = acquire.keys.kind.position.as_ref()?;
         Some(Position { script, acquire })

@@ -1,7 +1,7 @@
-//! The one task that keeps all leases of a client: renews what is due and says what is lost.
+//! The one task that renews all leases of a client, and reports lost ones.
 //!
-//! It runs on the client's own thread over a connection of its own, so a busy executor or a full connection of the
-//! user delays neither renewals nor the news of a loss.
+//! It runs on the client's own thread over a connection of its own. So a busy executor, or a full connection of the
+//! user, delays neither a renewal nor the report of a loss.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::base::ttl::Ttl;
 use crate::quorum::executor::Executor;
 use crate::store::Holder;
 
-/// How long the task sleeps when it keeps nothing; it is woken by whatever comes.
+/// How long the task sleeps without a lease; a new lease wakes it.
 const IDLE: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Renewal {
 struct Table {
     schedule: Deadlines,
     absent: Absent,
-    /// Until when the task sleeps. Whatever comes later need not wake it.
+    /// Until when the task sleeps. A later alarm need not wake it.
     sleeps_until: Moment,
 }
 
@@ -49,7 +49,7 @@ impl Table {
     }
 }
 
-/// A lease and where it is in the schedule.
+/// A lease and its id in the schedule.
 type Due = (Id, Arc<LeaseRecord>);
 
 impl Renewal {
@@ -80,7 +80,7 @@ impl Renewal {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a lease from now on. The id takes it back.
+    /// Renews a lease from now on. The id is for its removal.
     pub(crate) fn keep(&self, kept: Arc<LeaseRecord>) -> Id {
         let alarm = kept.core().next();
         let (id, early) = {
@@ -94,18 +94,18 @@ impl Renewal {
         id
     }
 
-    /// Stops renewing. A renewal that is on its way changes nothing any more.
+    /// Stops renewing a lease. The reply to a renewal in flight changes nothing any more.
     pub(crate) fn forget(&self, id: Id) {
         self.table().remove(id);
     }
 
-    /// The lease is another task's from now on. The new id takes it back.
+    /// Replaces the record of a lease by that of the next task. The new id is for its removal.
     pub(crate) fn pass_on(&self, id: Id, to: Arc<LeaseRecord>) -> Id {
         let alarm = to.core().next();
         let (id, early) = {
             let mut table = self.table();
             match table.schedule.replace(id, &to) {
-                // An alarm that rings too early is set anew: so a turn wakes nobody.
+                // An alarm that is too early sets itself anew, so a local hand-over wakes no task.
                 Some(known) if known <= alarm => (id, false),
                 Some(_) => {
                     table.schedule.set_alarm(id, alarm);
@@ -123,13 +123,13 @@ impl Renewal {
         id
     }
 
-    /// Whoever has the lease by now: it may have passed on while a request was on its way.
+    /// Returns the present record of a lease: it may have been handed over locally while a request was in flight.
     fn present(&self, id: Id, asked_for: &Arc<LeaseRecord>) -> Arc<LeaseRecord> {
         let present = self.table().schedule.get(id);
         present.unwrap_or_else(|| Arc::clone(asked_for))
     }
 
-    /// It is over, unless it has passed on meanwhile: then the alarm that has just rung was the next one's.
+    /// Removes a lease that is over, unless it was handed over locally: the alarm then belongs to the next record.
     fn forget_this(&self, id: Id, kept: &Arc<LeaseRecord>) {
         let mut table = self.table();
         match table.schedule.get(id) {
@@ -141,7 +141,7 @@ impl Renewal {
         }
     }
 
-    /// Looks at a lease again, because its deadline moved.
+    /// Checks a lease at once, because its deadline moved.
     pub(crate) fn look_again(&self, id: Id) {
         self.set_alarms([(id, Moment::from_nanos(0))]);
     }
@@ -160,7 +160,7 @@ impl Renewal {
         }
     }
 
-    /// Everything that is held, oldest first.
+    /// Returns all leases that are held, oldest first.
     pub(crate) fn held(&self) -> Vec<Arc<LeaseRecord>> {
         let all = self.table().schedule.all();
         all.into_iter().map(|(_, kept)| kept).collect()
@@ -170,7 +170,7 @@ impl Renewal {
         self.table().schedule.is_empty()
     }
 
-    /// Runs for ever.
+    /// Runs until the client's thread ends.
     pub(crate) async fn run(self: Arc<Self>) {
         let alarm = Alarm::new(self.clock.clone());
         loop {
@@ -182,7 +182,7 @@ impl Renewal {
         }
     }
 
-    /// Does all that is due and tells when the next thing is.
+    /// Does all that is due, and returns the next alarm.
     fn work(self: &Arc<Self>) -> Moment {
         loop {
             let now = self.clock.now();
@@ -206,7 +206,7 @@ impl Renewal {
         }
     }
 
-    /// True for a lease that is to be renewed now. Its alarm is its deadline until the answer comes.
+    /// Returns true for a lease to renew now. Its alarm is its deadline until the reply comes.
     fn step(&self, id: Id, kept: &Arc<LeaseRecord>, now: Moment) -> bool {
         match kept.step(now) {
             Step::Until(next) => self.set_alarms([(id, next)]),
@@ -225,7 +225,7 @@ impl Renewal {
         false
     }
 
-    /// Those who would be due in a moment and go along with those who are.
+    /// Returns the leases that are due soon, to renew them together with those that are due.
     fn soon_due(&self, now: Moment) -> Vec<Due> {
         let mut soon = self.table().schedule.ringing(now.plus(EARLY_MAX));
         soon.retain(|(_, kept)| kept.core().renew_early(now));
@@ -233,7 +233,7 @@ impl Renewal {
         soon
     }
 
-    /// At the end of the longest hold the store still holds the key: the lease is given up for the holder.
+    /// Releases a lease at the end of its longest hold, because the store still has its key.
     fn give_back_after_hold(&self, kept: &LeaseRecord, reason: LostReason) {
         if reason == LostReason::MaxHoldReached {
             let owed = PendingCleanup::release(
@@ -259,7 +259,7 @@ impl Holder for Renewal {
         !self.is_empty()
     }
 
-    /// By a renewal.
+    /// Verifies by a renewal.
     fn verify_all(&self) {
         let now = self.clock.now();
         let all = self.table().schedule.all();
@@ -269,8 +269,9 @@ impl Holder for Renewal {
     }
 }
 
-/// One request may take a second, or a quarter of the ttl when that is less, so that a renewal can fail twice and a
-/// third still comes before the deadline.
+/// Returns the timeout of one request: a second, or a quarter of the ttl when that is less.
+///
+/// So two renewals can fail, and a third still runs before the deadline.
 pub(crate) fn request_timeout(asked: Option<Duration>, ttl: Ttl) -> Duration {
     asked.unwrap_or_else(|| Duration::from_secs(1).min(ttl.as_duration() / 4))
 }

@@ -8,35 +8,36 @@ use super::grant::Seen;
 use crate::base::error::{InvalidInput, Quarantine, StoreError};
 use crate::base::ttl::Ttl;
 
-/// 50 ms between two tries of the retry policy, with half of it as jitter, so that hosts started by the same clock do
-/// not try in step.
+/// The default pause between two tries of [`Wait::Poll`]: 50 ms.
+///
+/// Half of it is jitter, so that hosts that start by the same clock do not try at the same moments.
 pub const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(50);
-/// Half the delay, either way.
+/// The default jitter: half the delay, either way.
 pub const DEFAULT_RETRY_JITTER_PERCENT: u8 = 50;
 
 /// How long an acquisition waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
-    /// Not at all.
+    /// The acquisition does not wait.
     Never,
-    /// Tries again, without a place in line: newcomers and waiters in line go first.
+    /// The acquisition tries again, without a queue entry: newcomers and waiters in the queue go first.
     Poll {
-        /// How often after the first try; `None` for ever.
+        /// How many tries follow the first; `None` for no limit.
         count: Option<u32>,
         /// The pause between two tries.
         delay: Duration,
         /// By how much of the delay the pause varies either way, 0 to 100.
         jitter_percent: u8,
     },
-    /// In line, for so long.
+    /// The acquisition waits in the queue for at most this long.
     Timeout(Duration),
-    /// In line, for ever. Fails after 2 s when the store never answered.
+    /// The acquisition waits in the queue without a limit. It fails after 2 s when the store never replied.
     Forever,
 }
 
 impl Wait {
-    /// Tries `count` times more, with the default delay and jitter.
+    /// Returns a policy of `count` more tries, with the default delay and jitter.
     pub const fn retries(count: u32) -> Self {
         Wait::Poll {
             count: Some(count),
@@ -46,25 +47,28 @@ impl Wait {
     }
 }
 
-/// Told at every poll while an acquisition waits, also at those that fail.
+/// What a waiting acquisition reports at every poll, also at those that fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// Place in line; 1 is next. 0 during a quarantine, when nobody has one, and when the store has not said yet.
+    /// The position in the queue; 1 is next.
+    ///
+    /// 0 during a quarantine, when no waiter has a position, and before the store has reported one.
     pub place: usize,
-    /// The client that holds it; `None` when a foreign library does.
+    /// The client that holds the lock; `None` when another library holds it.
     pub holder_client: Option<String>,
-    /// Until the holder's lease ends by itself, if it is not extended; during a quarantine until that is over.
+    /// How long until the holder's lease expires, if it is not extended; during a quarantine, how long until its end.
     pub remaining: Option<Duration>,
-    /// Strict mode: nobody is granted for a while, whoever holds it, and why.
+    /// In strict mode, during a quarantine: why the store grants no lock, regardless of the holder.
     pub quarantine: Option<Quarantine>,
-    /// The latest poll failed with this, and is tried again; the other fields say what the last one that was answered
-    /// did, and `remaining` is `None`.
+    /// The error of the latest poll, which will be retried.
+    ///
+    /// The other fields then come from the latest poll that had a reply, except that `remaining` is `None`.
     pub error: Option<StoreError>,
 }
 
 impl Waiting {
-    /// A poll has failed. `last`: what the one before it was told.
+    /// Creates the report of a failed poll. `last` is the latest reply before it.
     pub(crate) fn failed(last: Option<(&Seen, u64)>, error: &StoreError) -> Self {
         let known = last.map(|(seen, place)| Waiting::at(seen, place));
         Waiting {
@@ -91,12 +95,12 @@ impl Waiting {
     }
 }
 
-/// Where a grant must have arrived before it counts.
+/// The copies that a grant needs before it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Copies {
-    /// So many replicas have it.
+    /// How many replicas must have it.
     pub(crate) replicas: u32,
-    /// They have it on disk, and so has the server itself when this is true; `None`: in memory is enough.
+    /// Whether the replicas must have it on disk: with `Some(true)` the server itself too; `None`: in memory is enough.
     pub(crate) on_disk: Option<bool>,
     pub(crate) within: Duration,
 }
@@ -121,7 +125,7 @@ impl Copies {
 
 pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
-/// One acquisition's options, once everything is known to be in range.
+/// The options of one acquisition, after they were checked.
 #[derive(Clone)]
 pub(crate) struct AcquireRequest {
     pub(crate) ttl: Ttl,
@@ -133,8 +137,8 @@ pub(crate) struct AcquireRequest {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) why: Option<String>,
     pub(crate) on_wait: Option<OnWait>,
-    /// What a grant is to be confirmed by.
+    /// The copies that must confirm a grant.
     pub(crate) copies: Option<Copies>,
-    /// Another library's way of locking; `None` for the native one.
+    /// The protocol of another library; `None` for the native one.
     pub(crate) custom: Option<Arc<dyn CustomProtocol>>,
 }

@@ -1,4 +1,4 @@
-//! The two requests that every lease costs, on their way to the store: alone or together with others.
+//! The two requests that every lease costs, acquire and release: sent alone or in a batch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,8 +25,8 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// In strict mode acquisitions leave one by one, because each is to ask at the gate; releases grant nothing when they
-    /// leave together.
+    /// Creates the batchers. In strict mode acquisitions are not batched, because each asks at the gate. Releases still
+    /// are: a batch of releases grants nothing.
     pub(crate) fn new(store: &Executor, clock: &Clock, strict: bool) -> Self {
         let contended = Arc::new(ContentionFilter::default());
         let shared = || (store.clone(), clock.clone(), Arc::clone(&contended));
@@ -41,19 +41,21 @@ impl Requests {
         }
     }
 
-    /// Nobody else is on the way with an acquisition, so that one leaves by itself.
+    /// Returns true if no acquisition is in flight, so that the next one is sent alone.
     pub(crate) fn is_free(&self) -> bool {
         self.acquires.is_free()
     }
 
-    /// For an acquisition that leaves by itself in its own way: while this exists, others gather.
+    /// Returns the permit of an acquisition that its caller sends alone: while it exists, other acquisitions are
+    /// batched.
     #[cfg(feature = "redis")]
     pub(crate) fn straight(&self) -> Option<SoloPermit<'_, Acquires>> {
         self.acquires.straight()
     }
 
-    /// Takes the lock together with others when it is free; `None` when this request would go by itself. A request
-    /// that leaves with others never gets in line.
+    /// Acquires a free lock in a batch; `None` when the caller should send this request alone.
+    ///
+    /// A batched request never joins the queue.
     pub(crate) fn acquire_with_others(
         &self,
         item: Item,
@@ -63,13 +65,13 @@ impl Requests {
         self.acquires.join(item, now, within)
     }
 
-    /// Watches the time of requests that leave with others; until somebody does, none does.
+    /// Starts to watch the timeouts of batched requests. Before that, no request is batched.
     pub(crate) fn watch(&self, background: &tokio::runtime::Handle) {
         drop(background.spawn(self.acquires.watch()));
         drop(background.spawn(self.releases.watch()));
     }
 
-    /// Requests for the lock go by themselves for a while.
+    /// Notes that the lock is contended, so that its requests are sent alone for a while.
     pub(crate) fn note_contended(&self, lock: &str, now: Moment) {
         self.contended.note(lock, now);
     }
@@ -79,7 +81,7 @@ impl Requests {
         self.contended.knows(lock, now)
     }
 
-    /// `now` is not later than this call.
+    /// Sends an acquisition. `now` is not later than this call.
     pub(crate) async fn acquire(
         &self,
         acquire: &Acquire<'_>,
@@ -96,7 +98,7 @@ impl Requests {
         self.contended.note(&acquire.keys.lock, now);
         if acquire.waits && matches!(&answer, Acquired::Busy { seen } if seen.quarantine.is_none())
         {
-            // A combined request does not get in line.
+            // A batched request does not join the queue.
             return Box::pin(self.store.ask(acquire, until.saturating_since(now))).await;
         }
         Ok(answer)
@@ -108,7 +110,7 @@ impl Requests {
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
         if release.used.is_some() {
-            // Only its own script gives back what was reserved.
+            // Only the script for one release returns reserved fencing tokens.
             return Box::pin(self.store.ask(release, within)).await;
         }
         let item = || Item::of(release.keys, release.token, DEFAULT_TTL, true);

@@ -1,4 +1,4 @@
-//! What is locked: the kind, and the keys of one name.
+//! A resource: what is locked, as the kind and the keys of one name.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ impl Resource {
         Resource::new(kind, LockKeys::at(lock).behind(gate))
     }
 
-    /// Writes the keys that `acquire`, `release` and `cancel` take: the lock, those beside it, and in strict mode the
-    /// quarantine key.
+    /// Writes the keys that `acquire`, `release` and `cancel` take: the lock, its side keys, and the quarantine key in
+    /// strict mode.
     pub(crate) fn write_keys(&self, call: &mut Call) {
         call.key(&self.lock);
         call.keys(self.kind.side_keys.iter().map(|side| self.beside(side)));

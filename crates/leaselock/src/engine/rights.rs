@@ -1,21 +1,21 @@
-//! Whether this client's user may do what a hand-over takes: ask who listens, and publish. Waiters with the same user
-//! cannot be woken by each other's releases otherwise, although each of them may subscribe.
+//! Whether this client's user has the rights that a hand-over needs: to count subscribers, and to publish.
 //!
-//! The store is asked once for each connection, in the background, and only when one waiter has waited for a while: where
-//! locks change hands quickly nothing is asked at all.
+//! Without them, the releases of clients with the same user wake no waiter, although each client may subscribe. The
+//! client asks the store once for each connection, in the background, and only when a waiter has waited for a while.
+//! Where locks change hands quickly it never asks.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What is known, for plain channels and for those of a slot.
+/// The known rights, for plain channels and for sharded ones.
 #[derive(Debug)]
 pub(crate) struct Rights([Known; 2]);
 
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) refused: AtomicBool,
-    /// The store has said so over these connections.
+    /// The number of the connections over which the store last replied.
     pub(crate) told_in: AtomicU64,
-    /// A task is about to ask.
+    /// True while a task asks.
     pub(crate) asking: AtomicBool,
 }
 
@@ -31,14 +31,14 @@ impl Default for Rights {
 }
 
 impl Rights {
-    /// Of channels like this one.
+    /// Returns the rights for channels like this one.
     pub(crate) fn of(&self, channel: &str) -> &Known {
         &self.0[usize::from(channel.ends_with(":s"))]
     }
 }
 
 impl Known {
-    /// What the store has said, if it has. True when that is a refusal that is news.
+    /// Notes the store's reply, if there is one. True for a refusal that is new.
     pub(crate) fn is_told(&self, allowed: Option<bool>, asked_in: u64) -> bool {
         let mut is_news = false;
         if let Some(allowed) = allowed {

@@ -1,4 +1,4 @@
-//! The client's own thread: renewals, `lost` timers, wake-ups and clean-up run here, whatever the user's executor does.
+//! The client's own thread: renewals, `lost` timers, wake-ups and cleanup run here, whatever the user's executor does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::quorum::executor::Executor;
 use crate::store::Holder;
 use crate::store::subscriptions::Subscriptions;
 
-/// How long the thread goes on cleaning up after the last user of the client is gone.
+/// How long the thread goes on with cleanup after the client was dropped.
 const LAST_CLEANUP: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -32,15 +32,15 @@ pub(crate) struct Background {
     _stop: oneshot::Sender<()>,
 }
 
-/// What the thread is made of.
+/// The parts of the thread.
 pub(crate) struct Parts<'a> {
     pub(crate) store: &'a Executor,
     pub(crate) clock: &'a Clock,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) skew: &'a Arc<ClockWatch>,
-    /// Where it listens.
+    /// The channel of the thread.
     pub(crate) channel: &'a str,
-    /// Where the connection of the requests listens.
+    /// The channel of the connection of the requests.
     pub(crate) channel_along: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! What the nodes of a quorum do with each operation, and what their answers come to together. The verdicts are pure.
+//! How the nodes of a quorum run each operation, and how their replies are combined. The verdicts are pure functions.
 
 use super::ballot::many::{VoteMany, WithdrawMany};
 use super::ballot::{Accept, Vote, Withdraw};
@@ -149,7 +149,7 @@ impl Votable for Note<'_> {
     }
 }
 
-/// Held on a majority, or lost as soon as that is impossible. Nobody decides by silence.
+/// Extended on a majority, or lost as soon as that is impossible. A node without a reply decides nothing.
 fn extended(votes: &Votes<ExtendAnswer>) -> Verdict<ExtendAnswer> {
     use ExtendAnswer as A;
     let is_extended = |answer: &A| matches!(answer, A::Extended { .. });
@@ -164,7 +164,7 @@ fn extended(votes: &Votes<ExtendAnswer>) -> Verdict<ExtendAnswer> {
     Verdict::Decided(if taken { A::Taken } else { A::Expired })
 }
 
-/// Each item for itself; decided when all are.
+/// Counts each item for itself; decided when all items are.
 fn each_item<R: Copy>(
     votes: &Votes<Answers<R>>,
     counted: impl Fn(&Votes<R>) -> Verdict<R>,
@@ -174,7 +174,7 @@ fn each_item<R: Copy>(
     };
     let mut together = Vec::with_capacity(items);
     for item in 0..items {
-        // A node that wants to be asked for it alone has said nothing.
+        // A node that asks for the item's own script counts as one without a reply.
         match counted(&votes.map(|answers| answers.get(item).copied().flatten())) {
             Verdict::Decided(answer) => together.push(Some(answer)),
             Verdict::Open if votes.silent() == 0 => together.push(None),
@@ -196,7 +196,7 @@ fn released(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
     Verdict::Decided(if taken { A::Taken } else { A::Expired })
 }
 
-/// Whatever a node answers, nothing is left there.
+/// Cancelled as soon as a majority has replied: whatever a node replies, nothing is left there.
 fn cancelled(votes: &Votes<Cancelled>) -> Verdict<Cancelled> {
     if !votes.is_majority(|_| true) {
         return Verdict::Open;
@@ -221,7 +221,7 @@ fn detached(votes: &Votes<Detached>) -> Verdict<Detached> {
     Verdict::Decided(if taken { A::Taken } else { A::Expired })
 }
 
-/// What a majority has written or taken away.
+/// Decided when a majority has written or deleted.
 fn written(votes: &Votes<()>) -> Verdict<()> {
     if votes.is_majority(|()| true) {
         Verdict::Decided(())
@@ -230,7 +230,7 @@ fn written(votes: &Votes<()>) -> Verdict<()> {
     }
 }
 
-/// What any node knows about a client; nothing when a majority does not.
+/// The record of a client that any node knows; none when a majority knows none.
 fn known<T: Clone>(votes: &Votes<Option<T>>) -> Verdict<Option<T>> {
     if let Some((_, known)) = votes.answers().find(|(_, about)| about.is_some()) {
         return Verdict::Decided(known.clone());

@@ -24,7 +24,7 @@ use crate::interop::preset::Preset;
 
 /// A lock on one name: at most one lease at a time, first come, first served within a priority.
 ///
-/// A value without state: clone it, share it, keep it. Options are set by value.
+/// A `Mutex` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
 #[derive(Debug, Clone)]
 #[must_use = "a mutex does nothing until it is acquired"]
 pub struct Mutex {
@@ -58,14 +58,16 @@ on_every_client! {
 impl Mutex {
     setters!(named.options);
 
-    /// Means the lock that another library has under this name: the name becomes the library's key, and its ttl and
-    /// its way of waiting hold where neither this mutex nor the client's defaults set their own, in whatever order.
-    /// Everything else stays as it is: tokens, fences, renewal, the line of those who use leaselock; unless the library
-    /// has another [`protocol`](Mutex::protocol), which comes with the preset.
+    /// Shares the lock of this name with another library.
     ///
-    /// Errors, handles and [`name`](Mutex::name) have the library's key from then on. The client's prefix stands in
-    /// front of it, so leave that empty unless the library's user has the same one. A second library is refused by
-    /// the first operation, and so is what its locks cannot have, such as a ttl that is not whole seconds.
+    /// The name becomes the library's key. The library's ttl and wait policy apply where neither this mutex nor the
+    /// client's defaults set their own, in whatever order the setters are called. Everything else stays as it is:
+    /// tokens, fences, renewal, the queue of leaselock's clients. Only if the library has another
+    /// [`protocol`](Mutex::protocol), that comes with the preset.
+    ///
+    /// Errors, handles and [`name`](Mutex::name) have the library's key from then on. The client's prefix precedes the
+    /// key, so leave the prefix empty unless the library's user has the same one. The first operation refuses a second
+    /// library, and options that its locks do not support, such as a ttl that is not whole seconds.
     ///
     /// ```
     /// # let client = leaselock::Client::connect("mem:")?;
@@ -89,21 +91,21 @@ impl Mutex {
         self
     }
 
-    /// The name; `None` when it is not well-formed, which the first operation reports.
+    /// Returns the name; `None` for a malformed one, which the first operation reports.
     pub fn name(&self) -> Option<&str> {
         self.named.name.as_ref().ok().map(Name::as_str)
     }
 
-    /// Refuses now what the first operation would refuse: a name, an option, or what the protocol cannot do.
+    /// Checks now what the first operation would refuse: the name, an option, or what the protocol cannot do.
     ///
     /// # Errors
-    /// [`InvalidInput`] says what would be right. Nothing is sent.
+    /// [`InvalidInput`] says what would be valid. Nothing is sent.
     pub fn validate(self) -> Result<Self, InvalidInput> {
         self.named.validate()?;
         Ok(self)
     }
 
-    /// For errors that name the lock before its name was checked.
+    /// Returns the name for errors that occur before the name was checked.
     #[cfg(feature = "blocking")]
     pub(crate) fn shown_name(&self) -> Name {
         self.named
@@ -112,13 +114,13 @@ impl Mutex {
             .unwrap_or_else(|_| Name::placeholder())
     }
 
-    /// Takes the lock if it is free and nobody is ahead in line; `Ok(None)` when it is busy.
+    /// Acquires the lock if it is free and no waiter is ahead in the queue; `Ok(None)` when it is busy.
     ///
     /// # Waiting
-    /// One request, within the request time-out. Never gets in line.
+    /// One request, within the request timeout. Never joins the queue.
     ///
     /// # Cancel safety
-    /// Safe: a grant that nobody takes is given back in the background.
+    /// Safe: a grant that the caller no longer awaits is released in the background.
     ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
@@ -138,15 +140,15 @@ impl Mutex {
         self.named.try_acquire().await
     }
 
-    /// Takes the lock, waiting as the options say: for ever in line, unless set otherwise.
+    /// Acquires the lock, and waits as the options say: in the queue without a limit, unless set otherwise.
     ///
     /// # Waiting
-    /// In line, first come, first served within a priority. The holder's release and this grant are one step on the
-    /// store. Fails after 2 s when the store never answered.
+    /// In the queue, first come, first served within a priority. The holder's release and this grant are one step on
+    /// the store. Fails after 2 s when the store never replied.
     ///
     /// # Cancel safety
-    /// Safe: a future that is dropped leaves the line in the background, and a grant that nobody takes goes to the
-    /// next. The place in line is lost.
+    /// Safe: the request of a dropped future leaves the queue in the background. A grant that the caller no longer
+    /// awaits goes to the next waiter. The position in the queue is lost.
     ///
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
@@ -164,10 +166,10 @@ impl Mutex {
         self.named.acquire().await
     }
 
-    /// Takes the lock, waiting in line for at most `limit`.
+    /// Acquires the lock, and waits in the queue for at most `limit`.
     ///
     /// # Waiting
-    /// Returns within `limit` and one request time-out, whatever the network does.
+    /// Returns within `limit` and one request timeout, whatever the network does.
     ///
     /// # Cancel safety
     /// As [`acquire`](Mutex::acquire).
@@ -193,17 +195,17 @@ impl Mutex {
         self.named.acquire_within(limit).await
     }
 
-    /// Looks whether anybody holds the lock, and never takes it. `Ok(None)`: nobody did.
+    /// Returns the lock's holder without acquiring the lock; `Ok(None)` when it is free.
     ///
     /// # Waiting
-    /// With [`Wait::Poll`], looks again while it is held, as often as the policy says; with [`Wait::Timeout`] until
-    /// the time is over; otherwise one look. `Ok(Some(_))` is whoever held it at the last look.
+    /// With [`Wait::Poll`], reads again while the lock is held, as often as the policy says. With [`Wait::Timeout`],
+    /// reads again until the time is over. Otherwise reads once. `Ok(Some(_))` is the holder at the last read.
     ///
     /// # Cancel safety
-    /// Safe: looking changes nothing.
+    /// Safe: reading changes nothing.
     ///
     /// # Errors
-    /// [`InspectError`]: it is not known whether anybody holds it.
+    /// [`InspectError`]: it is not known whether any client holds the lock.
     pub async fn holder(&self) -> Result<Option<Holder>, InspectError> {
         let Named { state, options, .. } = &self.named;
         let name = self.named.name()?;
@@ -237,14 +239,16 @@ impl Mutex {
         }
     }
 
-    /// Runs `body` under a lease: takes it as [`acquire`](Mutex::acquire) does, stops the body when the lease is
-    /// lost, and releases on success, on an early return inside the body and on panic.
+    /// Runs `body` under a lease.
+    ///
+    /// Acquires the lease as [`acquire`](Mutex::acquire) does, and stops the body when the lease is lost. Releases on
+    /// success, on an early return inside the body and on panic.
     ///
     /// # Cancel safety
     /// Safe: the body is dropped and the lease is released in the background.
     ///
     /// # Errors
-    /// [`RunError::Acquire`]: the body did not begin. [`RunError::Lost`]: it was stopped.
+    /// [`RunError::Acquire`]: the body did not begin. [`RunError::Lost`]: the body was stopped.
     ///
     /// # Examples
     /// ```
@@ -263,7 +267,7 @@ impl Mutex {
     }
 }
 
-/// How often [`Mutex::holder`] looks while it waits for a time.
+/// How often [`Mutex::holder`] reads with [`Wait::Timeout`].
 const CHECK_EVERY: Duration = Duration::from_millis(200);
-/// A key is gone one millisecond after its time.
+/// A key is gone one millisecond after it expires.
 const AFTER_END: Duration = Duration::from_millis(2);

@@ -1,7 +1,7 @@
-//! Votes for many acquisitions in one call to each node, and many votes given back in one.
+//! Votes for many acquisitions in one call to each node, and many withdrawals in one call.
 //!
-//! It serves the plain case: locks that a majority finds free, under one proposal that holds for all of them. Whatever
-//! else is asked for goes by itself, in a round of its own, after its votes of this one have been given back.
+//! A batch of votes serves the plain case: locks that a majority finds free, under one proposal that all nodes accept.
+//! Every other acquisition votes again in a round of its own, after its votes of this round have been withdrawn.
 
 use std::time::Duration;
 
@@ -27,13 +27,13 @@ pub(crate) struct VoteMany<'a> {
     pub(crate) behind: Duration,
 }
 
-/// What one node says.
+/// The reply of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VotedMany {
     pub(crate) time_us: u64,
-    /// A proposal that would have held for every item.
+    /// A fencing token that the node would have accepted for every item.
     pub(crate) least: u64,
-    /// By item: its vote is ours, and the proposal holds. Otherwise nothing was done for it.
+    /// By item: true if the node voted for us and accepts the proposal. False means that it did nothing for the item.
     pub(crate) accepted: Vec<bool>,
 }
 
@@ -77,11 +77,11 @@ impl Operation for VoteMany<'_> {
     }
 }
 
-/// Gives many votes back. Runs `lua/quorum/withdraw_many.lua`.
+/// Withdraws many votes. Runs `lua/quorum/withdraw_many.lua`.
 #[derive(Debug)]
 pub(crate) struct WithdrawMany<'a> {
     pub(crate) items: &'a [&'a Item],
-    /// Whoever waits is told.
+    /// True if the node wakes the first registered caller of each lock.
     pub(crate) tells: bool,
 }
 
@@ -109,7 +109,7 @@ impl Operation for WithdrawMany<'_> {
     }
 }
 
-/// One round for all items: whoever has a majority has its lease, and of the others nothing is left on any node.
+/// Runs one round for all items. An item with a majority has its lease; the votes of all others are withdrawn.
 pub(crate) async fn vote_together(
     quorum: &QuorumStore,
     terms: Terms,
@@ -124,7 +124,7 @@ pub(crate) async fn vote_together(
         behind: quorum.behind(),
     };
     let mut poll = quorum.poll(&vote, Asked::ToVote, |_| true, within);
-    // Nobody waits for more than a majority here: those for whom it was not enough go by themselves.
+    // The round ends with a majority of replies: an item without a majority of votes has a round of its own next.
     while !poll.votes().is_majority(|_| true) {
         let Some(at) = poll.next().await else { break };
         if let Some(Ok(voted)) = poll.votes().of(at) {
@@ -160,8 +160,9 @@ pub(crate) async fn vote_together(
     Ok(won.iter().map(|won| won.then(granted)).collect())
 }
 
-/// It is on its way when this ends, in front of whatever is asked next. Nobody is told: whoever was kept from a majority
-/// by these votes tries again by itself.
+/// Withdraws the votes of the items that lost. The withdrawal has been sent when this returns, before the next request.
+///
+/// It wakes no caller: a client that these votes kept from a majority votes again on its own.
 async fn give_back(
     quorum: &QuorumStore,
     votes: &Votes<VotedMany>,
@@ -178,7 +179,7 @@ async fn give_back(
         tells: false,
     };
     let mut giving_back = quorum.poll(&withdraw, Asked::ToSay, maybe_has, within);
-    // It must not be left behind because this task has had its share for now.
+    // Without `unconstrained`, the runtime's cooperative budget could stop this task before the withdrawal is sent.
     let sending = tokio::time::timeout(Duration::ZERO, giving_back.next());
     drop(tokio::task::unconstrained(sending).await);
 }

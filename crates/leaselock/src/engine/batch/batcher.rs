@@ -1,4 +1,4 @@
-//! Whether a request goes by itself or with others.
+//! Decides whether a request is sent alone or in a batch.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::engine::calls_many::Item;
 use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 
-/// Combines requests of one kind.
+/// Batches requests of one kind.
 pub(crate) struct Batcher<K: Kind>(Arc<Shared<K>>);
 
 impl<K: Kind> Batcher<K> {
@@ -29,7 +29,7 @@ impl<K: Kind> Batcher<K> {
         may_combine: bool,
     ) -> Self {
         let can = store.capabilities();
-        // A clock that is moved by hand does not end the time of those who wait for a server.
+        // A clock that is moved by hand never reaches the timeouts of requests that wait for a server.
         let together = may_combine && can.combines && !clock.is_manual();
         let names = if together { can.keys_per_call } else { 1 };
         Batcher(Arc::new(Shared {
@@ -42,7 +42,7 @@ impl<K: Kind> Batcher<K> {
         }))
     }
 
-    /// Sends `alone`, or its item together with others when it is the plain case.
+    /// Sends `alone`, or its item in a batch when the lock is free and without waiters.
     pub(crate) async fn ask<O>(
         &self,
         alone: &O,
@@ -52,7 +52,8 @@ impl<K: Kind> Batcher<K> {
     where
         O: Votable<Reply = K::Reply>,
     {
-        // What a call of its own needs is large, and a crowd does without.
+        // The future of a request that is sent alone is large, so it is boxed: batched requests do not pay for its
+        // size.
         if let Some(straight) = self.straight() {
             return Box::pin(self.by_itself(alone, within, Some(straight))).await;
         }
@@ -81,24 +82,25 @@ impl<K: Kind> Batcher<K> {
         O: Votable<Reply = K::Reply>,
     {
         if left.is_zero() {
-            return Err(self.0.too_late()); // a request without time would only break the connection
+            return Err(self.0.too_late()); // a request that times out at once would only break the connection
         }
         self.0.store.ask(alone, left).await
     }
 
-    /// Whoever asks now goes by itself.
+    /// Returns true if a request that came now would be sent alone.
     pub(crate) fn is_free(&self) -> bool {
         self.0.queue().is_straight_free()
     }
 
-    /// The right to go straight, when nobody is on the way; given back when it is dropped.
+    /// Returns the permit to send a request alone, when no request is in flight. Dropping the permit returns it.
     pub(crate) fn straight(&self) -> Option<SoloPermit<'_, K>> {
         let may = self.0.queue().go_straight();
-        may.then(|| SoloPermit(&self.0)) // one that was not had is not given back
+        may.then(|| SoloPermit(&self.0)) // `then` is lazy: a permit that was refused must not be dropped
     }
 
-    /// Puts a request in the queue, unless it would go straight or others are known to want the lock: then there is
-    /// nobody to leave with.
+    /// Puts a request in the queue; `None` when it should be sent alone.
+    ///
+    /// That is so when no request is in flight, and when other clients are known to want the lock.
     pub(crate) fn join(
         &self,
         item: Item,
@@ -125,8 +127,9 @@ impl<K: Kind> Batcher<K> {
         Some(joined)
     }
 
-    /// Watches the time for all who are in the queue or on their way, as long as this exists. To be run on the client's
-    /// own thread: the runtime of a sender may be one that nobody drives any more.
+    /// Watches the timeouts of all requests that are queued or in flight, as long as this batcher exists.
+    ///
+    /// It must run on the client's own thread: no thread may be driving a sender's runtime any more.
     pub(crate) fn watch(&self) -> impl Future<Output = ()> + Send + use<K> {
         let (shared, hurry) = (Arc::downgrade(&self.0), Arc::clone(&self.0.hurry));
         let clock = self.0.clock.clone();
@@ -144,7 +147,7 @@ impl<K: Kind> Batcher<K> {
 
 const NEVER: Moment = Moment::from_nanos(u64::MAX);
 
-/// A request that went straight.
+/// The permit of a request that is sent alone.
 pub(crate) struct SoloPermit<'a, K: Kind>(&'a Shared<K>);
 
 impl<K: Kind> Drop for SoloPermit<'_, K> {

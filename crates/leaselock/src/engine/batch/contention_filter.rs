@@ -1,5 +1,5 @@
-//! Names that others want too. Their requests go by themselves: a combined call serves only what is free, so for them
-//! it would be one trip too many.
+//! Names that were contended lately. Their requests are sent alone: a batch serves only free locks, so a contended
+//! name would cost one call more.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 
-/// A name counts as contended for so long after it was last found so.
+/// How long a name counts as contended after it was last found contended.
 const REMEMBERED: Duration = Duration::from_secs(1);
-/// Names share places by their hash. One that is taken for another goes by itself, which is never wrong.
+/// Names share cells by their hash. A name that shares the cell of a contended one is sent alone, which is never wrong.
 const PLACES: usize = 512;
 
 #[derive(Debug)]
 pub(crate) struct ContentionFilter {
-    /// When each was last found contended, in nanoseconds; 0 for never.
+    /// When a name of each cell was last found contended, in nanoseconds; 0 for never.
     found: Box<[AtomicU64]>,
     hasher: RandomState,
 }

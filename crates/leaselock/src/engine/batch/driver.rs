@@ -1,4 +1,4 @@
-//! Sends what gathers, one call after the other, until nothing does.
+//! Sends batches, one call after the other, until the queue is empty.
 
 use std::sync::Arc;
 
@@ -10,12 +10,14 @@ use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::engine::calls_many::{Answers, Item};
 
-/// A task of its own and not part of a caller's future: a caller may go away, or may never be polled again, while others
-/// wait for the same call.
+/// The task that sends batches.
+///
+/// It is no part of a caller's future: a caller may be dropped, or never be polled again, while other callers wait for
+/// the same call.
 pub(super) struct Driver<K: Kind> {
     shared: Arc<Shared<K>>,
     slot: Slot,
-    /// Whose requests are on their way.
+    /// The requests in flight.
     sent: Option<Sent<K::Reply>>,
 }
 
@@ -27,7 +29,7 @@ impl<K: Kind> Driver<K> {
 
     pub(super) async fn run(mut self) {
         loop {
-            // Whoever the latest answers have woken has its turn first, and goes along.
+            // The tasks that the latest replies woke run first, so that their next requests join this batch.
             self.shared.queue().gather(&self.slot);
             tokio::task::yield_now().await;
             let now = self.shared.clock.now();
@@ -42,7 +44,8 @@ impl<K: Kind> Driver<K> {
         }
     }
 
-    /// The call has the time of the one among them that has most; the others stop waiting when theirs is over.
+    /// Sends one call. Its timeout is the longest of its requests; a request with a shorter timeout stops waiting
+    /// earlier.
     async fn send(
         &self,
         items: &[Item],
@@ -77,7 +80,7 @@ impl<K: Kind> Driver<K> {
                 let error = StoreError::unknown(ErrorKind::Malformed, message);
                 tell_all(sent, || BatchOutcome::Answer(Err(error.clone())));
             }
-            // Something that does not pass by itself may be the fault of one of them, or of their being together.
+            // One request of the batch, or the batch as such, may have caused an error that does not pass.
             Err(error) if !error.maybe_applied() && !error.may_pass() => {
                 if error.kind() == ErrorKind::Unsupported {
                     self.shared.queue().never_again();
@@ -97,7 +100,7 @@ impl<K: Kind> Drop for Driver<K> {
     fn drop(&mut self) {
         self.shared.queue().give_back(&self.slot);
         if let Some(sent) = &self.sent {
-            // It ends with its runtime: what it had sent may have arrived.
+            // The task ends with its runtime: the requests in flight may have arrived.
             let message = "the runtime is shutting down";
             let error = StoreError::unknown(ErrorKind::Internal, message);
             tell_all(sent, || BatchOutcome::Answer(Err(error.clone())));

@@ -1,4 +1,4 @@
-//! The kinds of requests of which many can leave together.
+//! The kinds of requests that can be batched.
 
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use crate::engine::grant::{Acquired, ReleaseAnswer};
 use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 
-/// A kind of request of which many can leave together.
+/// A kind of request that can be batched.
 pub(crate) trait Kind: Send + Sync + 'static {
     type Reply: Send + 'static;
     type Many<'a>: Votable<Reply = Answers<Self::Reply>> + Send + Sync;
-    /// Items with the same terms, at most [`MANY_MAX`](crate::engine::calls_many::MANY_MAX).
+    /// Creates the call for items with the same terms, at most [`MANY_MAX`](crate::engine::calls_many::MANY_MAX) of
+    /// them.
     fn many(terms: Terms, items: &[Item]) -> Self::Many<'_>;
 
-    /// What a store answers to all of them.
+    /// Sends one call for all items, and returns the reply of each.
     fn ask(
         store: &Executor,
         items: &[Item],
@@ -38,7 +39,7 @@ impl Kind for Acquires {
         AcquireMany(terms, items)
     }
 
-    /// Several servers vote on it.
+    /// On a quorum, the nodes vote on the items.
     #[cfg(feature = "redis")]
     async fn ask(
         store: &Executor,

@@ -1,8 +1,8 @@
-//! Requests that leave together: what many tasks want at the same moment goes to the store in one call.
+//! Batching: requests that many tasks make at the same moment go to the store in one call.
 //!
-//! A lone request goes straight, as if this were not here. While others of its kind are on their way, a request waits
-//! in a queue until the tasks that are ready to run have had their turn, and leaves with all that gathered. Each has its
-//! own answer, time-out and clean-up: whoever goes away while it is in the queue was surely never sent.
+//! A single request is sent at once. While other requests of its kind are in flight, a request waits in a queue until
+//! the tasks that are ready to run have run, and leaves with all queued requests. Each request has its own reply,
+//! timeout and cleanup. A request whose caller is dropped while the request is queued was certainly never sent.
 
 mod batcher;
 pub(crate) mod contention_filter;

@@ -1,4 +1,5 @@
-//! Who goes straight, who waits, and who sends: plain state, with the time as an argument.
+//! Which requests are sent alone, which are queued, and which task sends them: plain state, with the time as an
+//! argument.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,16 +10,18 @@ use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::engine::calls_many::{Item, MANY_MAX};
 
-/// So many requests of a kind may be on their way by themselves; with more, company is worth waiting for.
+/// How many requests of a kind may be in flight alone. With more, waiting for a batch is worth it.
 const STRAIGHT_MAX: usize = 1;
-/// After a call of so many, the next request is not a lone one: the others have been answered just now and are about to
-/// ask again, and it leaves with those of them who are ready to run. A call of fewer ends that.
+/// The size of a batch after which the next request is queued instead of sent alone.
+///
+/// The tasks of that batch have just got their replies and are about to send again. The next request leaves with those
+/// of them that are ready to run. A smaller batch ends that.
 const CROWD: usize = 4;
-/// So many calls may be on their way: while the server works on one, the answers of another are handed out here.
+/// How many batches may be in flight: while the server runs one, this client handles the replies of the other.
 const DRIVERS_MAX: usize = 2;
-/// So many requests leave in one call. More save little, and what others send waits behind them.
+/// The most requests of one batch. More would save little, and requests of other clients would wait behind them.
 const BATCH_MAX: usize = 64;
-/// Whoever has not come back so long after the time of its call was over sits on a runtime that nobody drives any more.
+/// A sender that has not returned this long after its call timed out is stuck: no thread drives its runtime any more.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
 /// A request in the queue.
@@ -27,20 +30,20 @@ struct Entry<R> {
     asked: Asked<R>,
 }
 
-/// Who waits for an answer, and until when.
+/// Where the reply to a request goes, and when the request times out.
 pub(super) struct Asked<R> {
     pub(super) until: Moment,
     pub(super) reply: Reply<R>,
 }
 
-/// What leaves together. The queue keeps it in view until it is over, because some of it may be late before.
+/// The requests of one batch in flight. The queue keeps them until the call ends, because some may time out before.
 pub(super) type Sent<R> = Arc<[Asked<R>]>;
 
-/// A request whose time is over.
+/// A request that has timed out.
 pub(super) enum Late<R> {
-    /// It was surely not sent.
+    /// It was certainly not sent.
     InQueue(Reply<R>),
-    /// These were sent, and those of them who are still waiting after this moment wait in vain.
+    /// These were sent; those of them whose timeout has passed get no reply in time.
     OnTheWay(Sent<R>),
 }
 
@@ -48,42 +51,42 @@ pub(super) enum Late<R> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot {
     place: usize,
-    /// Whoever was stuck and lost the place has another one.
+    /// Differs from the number of a stuck sender that has lost the slot.
     holder: u64,
 }
 
 struct Sending<R> {
     holder: u64,
-    /// It is stuck after this.
+    /// The sender counts as stuck after this.
     until: Moment,
-    /// It is about to take its next batch.
+    /// True if the sender is about to take its next batch.
     gathers: bool,
     sent: Option<Sent<R>>,
 }
 
 pub(super) struct Queue<R> {
     entries: VecDeque<Entry<R>>,
-    /// How many requests there were.
+    /// How many requests have been queued so far.
     count: u64,
     straight: usize,
     sending: [Option<Sending<R>>; DRIVERS_MAX],
     batch_max: usize,
-    /// The latest call had many requests.
+    /// True if the latest batch had at least [`CROWD`] requests.
     crowded: bool,
-    /// Nobody is late before this moment.
+    /// No request times out before this moment.
     swept_until: Moment,
 }
 
-/// What became of a request that was put into the queue.
+/// What the caller must do after its request was queued.
 pub(super) struct Enqueued {
-    /// Somebody is to be started who sends it.
+    /// The slot for a sender that the caller must start.
     pub(super) slot: Option<Slot>,
-    /// The next sweep comes too late for it.
+    /// True if the request times out before the next sweep.
     pub(super) hurry: bool,
 }
 
 impl<R> Queue<R> {
-    /// For a store that takes this many names in one call.
+    /// Creates the queue for a store that takes this many names in one call.
     pub(super) fn new(names_per_call: usize) -> Self {
         Queue {
             entries: VecDeque::new(),
@@ -96,14 +99,14 @@ impl<R> Queue<R> {
         }
     }
 
-    /// True for whoever may go straight; it reports when it is back.
+    /// Returns true if the caller may send its request alone; the caller then reports when the request has returned.
     pub(super) fn go_straight(&mut self) -> bool {
         let may = self.is_straight_free();
         self.straight += usize::from(may);
         may
     }
 
-    /// Whoever came now would go straight.
+    /// Returns true if a request that came now would be sent alone.
     pub(super) fn is_straight_free(&self) -> bool {
         let lone = self.straight < STRAIGHT_MAX
             && !self.crowded
@@ -116,12 +119,12 @@ impl<R> Queue<R> {
         self.straight = self.straight.saturating_sub(1);
     }
 
-    /// The store does not take several names in one call after all.
+    /// Ends batching: the store does not take several names in one call after all.
     pub(super) fn never_again(&mut self) {
         self.batch_max = 1;
     }
 
-    /// Puts a request at the end.
+    /// Appends a request.
     pub(super) fn enqueue(
         &mut self,
         item: Item,
@@ -138,7 +141,7 @@ impl<R> Queue<R> {
         Enqueued { slot, hurry }
     }
 
-    /// The right to send, when it is free and nobody gathers.
+    /// Returns a slot for a new sender, when one is free and no other sender is about to take a batch.
     fn needed(&mut self, until: Moment, now: Moment) -> Option<Slot> {
         let stuck = |sending: &Sending<R>| now >= sending.until;
         let gathers = |sending: &Sending<R>| sending.gathers && !stuck(sending);
@@ -157,7 +160,8 @@ impl<R> Queue<R> {
         Some(Slot { place, holder })
     }
 
-    /// The requests for the next call; none, and the slot is free, when nobody waits or it is another's by now.
+    /// Takes the requests of the next batch. An empty batch frees the slot, or says that the slot is another sender's
+    /// by now.
     pub(super) fn take(&mut self, slot: &Slot, now: Moment) -> (Vec<Item>, Sent<R>) {
         let (mut items, mut sent): (Vec<Item>, Vec<Asked<R>>) = (Vec::new(), Vec::new());
         if !self.holds(slot) {
@@ -168,7 +172,7 @@ impl<R> Queue<R> {
                 break;
             };
             if !entry.asked.reply.is_awaited() {
-                continue; // its caller has gone
+                continue; // its caller was dropped
             }
             if now >= entry.asked.until {
                 let message = "no answer to earlier requests in time";
@@ -200,8 +204,9 @@ impl<R> Queue<R> {
         (items, sent)
     }
 
-    /// Whoever is late by now, and when the next one will be. To be called at that moment, or when somebody is put into
-    /// the queue who will be late sooner.
+    /// Returns the requests that have timed out, and the moment of the next timeout.
+    ///
+    /// The watch calls it at that moment, and when a request is queued that times out earlier.
     pub(super) fn sweep(&mut self, now: Moment) -> (Vec<Late<R>>, Option<Moment>) {
         let (mut late, mut next) = (Vec::new(), Moment::from_nanos(u64::MAX));
         for entry in std::mem::take(&mut self.entries) {
@@ -231,7 +236,7 @@ impl<R> Queue<R> {
         (late, (next != Moment::from_nanos(u64::MAX)).then_some(next))
     }
 
-    /// It is about to take its next batch: whoever comes meanwhile needs nobody else.
+    /// Marks the sender as about to take its next batch: requests that come meanwhile need no other sender.
     pub(super) fn gather(&mut self, slot: &Slot) {
         if self.holds(slot)
             && let Some(sending) = &mut self.sending[slot.place]

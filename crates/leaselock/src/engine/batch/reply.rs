@@ -1,7 +1,7 @@
-//! What one request is told: the end of whoever asks, and the end of whoever answers.
+//! The reply to one request in a batch: the caller's end and the sender's end.
 //!
-//! There is no timer in it. Whoever answers watches the time for all (see `sweep` in the queue), because a timer of its
-//! own costs a request more than its share of the call.
+//! It has no timer. One task watches the timeouts of all requests (see `sweep` in the queue), because a timer of its
+//! own would cost a request more than its share of the call.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,17 +12,17 @@ use crate::base::error::StoreError;
 enum State<R> {
     Waits(Option<Waker>),
     BatchOutcome(BatchOutcome<R>),
-    /// It was told, or does not wait any more.
+    /// The caller has its reply, or was dropped.
     Gone,
 }
 
-/// What a request in the queue is told.
+/// What a request in a batch comes to.
 #[derive(Debug)]
 pub(crate) enum BatchOutcome<R> {
     Answer(Result<R, StoreError>),
-    /// Nothing was done for it, and it is to go by itself: the call was refused.
+    /// The call was refused as a whole and had no effect: the caller sends the request alone.
     Alone,
-    /// Nothing was done for it, because it is not the plain case: the lock is noted as contended.
+    /// The request had no effect, because its lock is not free and without waiters. The lock is noted as contended.
     NotPlain,
 }
 
@@ -34,10 +34,10 @@ impl<R> Cell<R> {
     }
 }
 
-/// Where the answer goes.
+/// The sender's end: it sets the reply.
 pub(super) struct Reply<R>(Arc<Cell<R>>);
 
-/// A request in the queue or on its way. Dropping it says that nobody waits for the answer.
+/// The caller's end: a future of the reply. Dropping it says that no caller waits for the reply.
 #[must_use = "a request that nobody waits for is not sent"]
 pub(crate) struct Pending<R>(Arc<Cell<R>>);
 
@@ -47,7 +47,7 @@ pub(super) fn pair<R>() -> (Reply<R>, Pending<R>) {
 }
 
 impl<R> Reply<R> {
-    /// The first answer counts; nothing happens when nobody waits for one.
+    /// Sets the reply. The first one counts; without a waiting caller nothing happens.
     pub(super) fn tell(&self, told: BatchOutcome<R>) {
         let waker = {
             let mut state = self.0.state();
@@ -82,7 +82,7 @@ impl<R> Future for Pending<R> {
         }
         match std::mem::replace(&mut *state, State::Gone) {
             State::BatchOutcome(told) => Poll::Ready(told),
-            State::Waits(_) | State::Gone => Poll::Pending, // it was told already
+            State::Waits(_) | State::Gone => Poll::Pending, // the caller has had its reply
         }
     }
 }
@@ -90,6 +90,6 @@ impl<R> Future for Pending<R> {
 impl<R> Drop for Pending<R> {
     fn drop(&mut self) {
         let before = std::mem::replace(&mut *self.0.state(), State::Gone);
-        drop(before); // where no lock is held: an answer may be dropped with it
+        drop(before); // outside the lock: this may drop a reply
     }
 }

@@ -1,4 +1,4 @@
-//! What those who ask, the task that sends and the watch over time share.
+//! The state that callers, the sending task and the watch over timeouts share.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,9 +18,9 @@ pub(super) struct Shared<K: Kind> {
     pub(super) store: Executor,
     pub(super) clock: Clock,
     pub(super) contended: Arc<ContentionFilter>,
-    /// Somebody watches the time for those in the queue.
+    /// True if a task watches the timeouts of queued requests.
     pub(super) watched: AtomicBool,
-    /// The watch is to come round at once.
+    /// Wakes the watch at once.
     pub(super) hurry: Arc<Notify>,
 }
 
@@ -29,7 +29,7 @@ impl<K: Kind> Shared<K> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whoever is late, and when the next one will be.
+    /// Fails the requests that have timed out, and returns the moment of the next timeout.
     pub(super) fn sweep(&self) -> Option<Moment> {
         let now = self.clock.now();
         let (late, next) = self.queue().sweep(now);

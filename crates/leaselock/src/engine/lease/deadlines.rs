@@ -1,22 +1,21 @@
-//! Which lease is to be looked at next: a heap that knows where everybody is.
+//! When each lease needs attention next: a heap of alarms in which each lease knows its rank.
 //!
-//! Most leases are given back long before their alarm. They leave at once and nothing of them stays behind, so what
-//! this needs depends on what is held, and not on what was. Its entries are small, because there may be a hundred
-//! thousand.
+//! Most leases are released long before their alarm. They are removed at once and completely, so the memory depends on
+//! the leases that are held, not on those that were. Entries are small, because there may be a hundred thousand.
 
 use std::sync::Arc;
 
 use super::record::LeaseRecord;
 use crate::base::clock::Moment;
 
-/// An empty schedule keeps no more room than for this many.
+/// An empty schedule keeps memory for at most this many leases.
 const ROOM_KEPT: usize = 1024;
 
-/// One lease in the schedule; of no use once it was taken out.
+/// Identifies one lease in the schedule, until that lease is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Id {
     place: u32,
-    /// Grows with every lease, so a place that is used again has another.
+    /// Grows with every lease, so an index that is used again has another number.
     number: u64,
 }
 
@@ -25,7 +24,7 @@ struct Entry {
     kept: Option<Arc<LeaseRecord>>,
     alarm: Moment,
     number: u64,
-    /// Where it is in the heap.
+    /// The lease's index in the heap.
     rank: u32,
 }
 
@@ -33,7 +32,7 @@ struct Entry {
 pub(crate) struct Deadlines {
     entries: Vec<Entry>,
     free: Vec<u32>,
-    /// Places in `entries`; nobody rings before the one at (rank - 1) / 2.
+    /// Indices into `entries`; no alarm is earlier than the one at (rank - 1) / 2.
     heap: Vec<u32>,
     next_number: u64,
 }
@@ -84,7 +83,7 @@ impl Deadlines {
         }
     }
 
-    /// Puts another in the same place; when the alarm rings stays. `None` for a lease that was taken out.
+    /// Replaces the record of a lease, and returns its alarm, which stays. `None` for a lease that was removed.
     pub(crate) fn replace(&mut self, id: Id, kept: &Arc<LeaseRecord>) -> Option<Moment> {
         self.rank(id)?;
         let entry = &mut self.entries[id.place as usize];
@@ -97,7 +96,7 @@ impl Deadlines {
         self.entries[id.place as usize].kept.clone()
     }
 
-    /// Moves an alarm. False for a lease that was taken out.
+    /// Moves an alarm. False for a lease that was removed.
     pub(crate) fn set_alarm(&mut self, id: Id, alarm: Moment) -> bool {
         let Some(rank) = self.rank(id) else {
             return false;
@@ -107,14 +106,14 @@ impl Deadlines {
         true
     }
 
-    /// When the first alarm rings.
+    /// Returns the earliest alarm.
     pub(crate) fn first(&self) -> Option<Moment> {
         self.heap
             .first()
             .map(|place| self.entries[*place as usize].alarm)
     }
 
-    /// All whose alarm rings until `until`, in no order. Their alarms stay as they are.
+    /// Returns all leases with an alarm at `until` or earlier, in no order. Their alarms stay.
     pub(crate) fn ringing(&self, until: Moment) -> Vec<(Id, Arc<LeaseRecord>)> {
         let mut found = Vec::new();
         let mut ranks = vec![0];
@@ -136,7 +135,7 @@ impl Deadlines {
         found
     }
 
-    /// Everybody, oldest first.
+    /// Returns all leases, oldest first.
     pub(crate) fn all(&self) -> Vec<(Id, Arc<LeaseRecord>)> {
         let mut all = self.ringing(Moment::from_nanos(u64::MAX));
         all.sort_unstable_by_key(|(id, _)| id.number);
@@ -163,7 +162,7 @@ impl Deadlines {
         }
     }
 
-    /// To where it belongs, up or down.
+    /// Moves an entry up or down to its rank.
     fn settle(&mut self, rank: usize) {
         self.rise(rank);
         self.sink(rank);

@@ -20,12 +20,12 @@ use crate::engine::core::Engine;
 use crate::engine::custom::CustomLock;
 use crate::engine::grant::ExtendAnswer;
 
-/// Those to whom a lease passes without a request when its owner lets go: the other tasks of this client that wait.
+/// The waiting tasks of this client, one of which gets the lease without a request when its owner releases it.
 pub(crate) trait PassOn: Send + Sync {
-    /// The lease of one task is over, and the next has its turn. False when there is none: then it is to be released.
+    /// Hands the lease of one task to the next. False when no task waits: the caller then releases the lease.
     fn pass_on(self: Arc<Self>, engine: &Arc<Engine>, kept: &Arc<LeaseRecord>, id: Id) -> bool;
 
-    /// The lease goes to nobody of them: it is detached.
+    /// Ends the local hand-over without a next task, because the lease is detached.
     fn end_of(self: Arc<Self>, kept: &Arc<LeaseRecord>);
 }
 
@@ -37,14 +37,14 @@ pub enum LeaseState {
     Held,
     /// It is held, but the latest renewal failed: get ready to stop.
     Suspect,
-    /// It is not held any more.
+    /// It is no longer held.
     Lost(LostReason),
 }
 
-/// A lease that is held, until its deadline at least; renewed in the background unless that was switched off.
+/// A lease that is held, until its deadline at least; the client renews it in the background unless that is off.
 ///
-/// **Dropping it releases soon, not now**: the release happens in the background, on the client's own thread, also
-/// outside a runtime and during a panic. Call [`release`](Lease::release) when it matters, for its answer.
+/// **Dropping a lease releases it soon, not now**: the release runs in the background, on the client's own thread, also
+/// outside a runtime and during a panic. Call [`release`](Lease::release) when the result of the release matters.
 ///
 /// A lease stops you, the caller. It cannot stop a write that is already in flight, nor a process that froze between
 /// its check and its write; only the protected resource can, by checking [`fence`](Lease::fence).
@@ -55,11 +55,11 @@ pub struct Lease {
     kept: Arc<LeaseRecord>,
     id: Id,
     given_up: bool,
-    /// A request of its acquisition was cut off and may be carried out when the lease is over.
+    /// True if a request of the acquisition was cut off, so that the server may run it after the end of the lease.
     late_requests: bool,
-    /// Tries beyond the first that it took.
+    /// How many tries after the first the acquisition took.
     retries: u32,
-    /// The tasks of this process to the next of which it passes when it is over.
+    /// The waiting tasks of this client, to the next of which the lease is handed over.
     party: Option<Arc<dyn PassOn>>,
 }
 
@@ -76,35 +76,35 @@ impl Lease {
         }
     }
 
-    /// It took so many tries beyond the first.
+    /// Sets how many tries after the first the acquisition took.
     pub(crate) fn after(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// It goes on to the next task of this process when this one lets go.
+    /// Hands the lease over to the next task of this client when this one releases it.
     pub(crate) fn shared(mut self, party: Arc<dyn PassOn>) -> Self {
         self.party = Some(party);
         self
     }
 
-    /// What a party keeps in mind of the lease that passes from task to task.
+    /// Returns what a local group remembers of the lease that it hands from task to task.
     pub(crate) fn parts(&self) -> (&Arc<Engine>, &Arc<LeaseRecord>, Id) {
         (&self.engine, &self.kept, self.id)
     }
 
-    /// It has another owner, who was given these parts: this value is dropped without a trace.
+    /// Drops this value without an effect: its parts were given to another owner.
     pub(crate) fn disown(mut self) {
         self.party = None;
         self.given_up = true;
     }
 
-    /// A late request of its acquisition may be carried out.
+    /// Returns true if the server may still run a request of the acquisition.
     pub(crate) fn expects_late_requests(&self) -> bool {
         self.late_requests
     }
 
-    /// The task whose turn it is has come round.
+    /// Marks the lease as taken by the task that it was handed to.
     pub(crate) fn take_up(&self) {
         let now = self.engine.clock.now();
         if self.kept.core().take_up(now) {
@@ -112,12 +112,12 @@ impl Lease {
         }
     }
 
-    /// The highest fencing token in use, when others are reserved above it, which are given back with the lease.
+    /// Returns the highest fencing token in use, if the grant reserved more. The release returns the others.
     fn used(&self) -> Option<Fence> {
         self.party.as_ref().and(self.kept.fence)
     }
 
-    /// To the next task of this process, if there is one and its turn has come. No request is made.
+    /// Hands the lease to the next task of this client, if one may have it. Sends no request.
     fn pass_on(&mut self) -> bool {
         let Some(party) = self.party.take() else {
             return false;
@@ -126,17 +126,17 @@ impl Lease {
         self.given_up
     }
 
-    /// Its end is cleaned up after, however well it goes.
+    /// Marks the lease for a cleanup after its end, even if the release succeeds.
     pub(crate) fn expect_late_requests(&mut self) {
         self.late_requests = true;
     }
 
-    /// It was waited for in line.
+    /// Notes that the acquisition waited in the queue.
     pub(crate) fn stood_in_line(&self) {
         self.kept.stands_in_line();
     }
 
-    /// The name that it is for.
+    /// The name that the lease protects.
     pub fn name(&self) -> &Name {
         &self.kept.name
     }
@@ -146,34 +146,37 @@ impl Lease {
         self.kept.fence
     }
 
-    /// How often it was tried again after the first time, with [`Wait::Poll`](crate::Wait::Poll): more than 0
-    /// tells that others held it, or that the store did not answer. In line there are no tries, and this is 0.
+    /// How many tries after the first the acquisition took, with [`Wait::Poll`](crate::Wait::Poll).
+    ///
+    /// More than 0 means that other clients held the lock, or that the store did not reply. A waiter in the queue makes
+    /// no tries, so its lease returns 0.
     pub fn retries(&self) -> u32 {
         self.retries
     }
 
-    /// The length that each renewal asks for.
+    /// The ttl that each renewal asks for.
     pub fn ttl(&self) -> Duration {
         self.kept.ttl().as_duration()
     }
 
-    /// Until when you may act, unless it is extended: counted from before the request was sent, less drift. A lease
-    /// that was handed over ends within 5 s until its first renewal.
+    /// Until when you may act, unless the lease is extended: counted from before the request was sent, less drift.
+    ///
+    /// Until its first renewal, a lease that was handed over lasts at most 5 s.
     pub fn deadline(&self) -> Moment {
         self.kept.core().deadline()
     }
 
-    /// How long you may still act, unless it is extended; zero when it is lost.
+    /// How long you may still act, unless the lease is extended; zero when it is lost.
     pub fn remaining(&self) -> Duration {
         self.view().remaining()
     }
 
-    /// Whether you may act now. Reads the clock, so it is exact even when nothing else has run.
+    /// True if you may act now. Reads the clock, so it is exact even when no other code has run.
     pub fn is_held(&self) -> bool {
         self.kept.lost_by_now().is_none()
     }
 
-    /// Held, suspect or lost.
+    /// Whether the lease is held, suspect or lost.
     pub fn state(&self) -> LeaseState {
         match self.kept.lost_by_now() {
             Some(lost) => LeaseState::Lost(lost.reason),
@@ -182,13 +185,15 @@ impl Lease {
         }
     }
 
-    /// What the latest renewal failed with, while the state is [`Suspect`](LeaseState::Suspect) and afterwards; `None`
-    /// when it was confirmed, or none was answered or sent yet. It names the server, without its password.
+    /// The error of the latest renewal, while the state is [`Suspect`](LeaseState::Suspect) and afterwards.
+    ///
+    /// `None` when the latest renewal was confirmed, and before the first one has ended. The error names the server,
+    /// without its password.
     pub fn last_error(&self) -> Option<StoreError> {
         self.kept.core().trouble().cloned()
     }
 
-    /// How long ago the store last confirmed the lease: by the grant, or by the latest renewal that was answered.
+    /// How long ago the store last confirmed the lease: by the grant, or by the latest renewal that it replied to.
     pub fn unconfirmed_for(&self) -> Duration {
         let now = self.engine.clock.now();
         self.kept.core().unconfirmed_for(now)
@@ -212,22 +217,24 @@ impl Lease {
         LossWatch::new(Arc::clone(&self.kept))
     }
 
-    /// A view for other tasks: it can look, but not extend or release, and does not keep the lease.
+    /// Returns a view for other tasks: it can read, but not extend or release, and does not keep the lease.
     pub fn view(&self) -> LeaseView {
         LeaseView::new(Arc::clone(&self.kept))
     }
 
-    /// Calls `hook` with the present deadline at once, and with each new one on the client's own thread. It must not
-    /// block. Meant for whoever guards the deadline from outside, such as a watchdog process.
+    /// Calls `hook` with the present deadline at once, and with each new one on the client's own thread.
+    ///
+    /// The hook must not block. It is meant for a guard of the deadline outside this process, such as a watchdog.
     pub fn on_deadline(&self, hook: impl Fn(Moment) + Send + Sync + 'static) {
         self.kept.set_hook(Arc::new(hook));
     }
 
-    /// Makes the time of the lease whole again with `ttl`, which later renewals keep to. Never shortens the present
-    /// deadline and never brings back a lease that is gone.
+    /// Extends the lease to `ttl` from now. Later renewals use the same `ttl`.
+    ///
+    /// It never shortens the present deadline, and never revives a lost lease.
     ///
     /// # Waiting
-    /// One request, within the request time-out.
+    /// One request, within the request timeout.
     ///
     /// # Cancel safety
     /// When dropped, the extension may have happened; the lease is held until its old deadline at least.
@@ -279,7 +286,7 @@ impl Lease {
         }
     }
 
-    /// Refuses what the way in which it was taken cannot do.
+    /// Refuses what the lease's protocol cannot do.
     pub(crate) fn can_be(
         &self,
         what: &str,
@@ -302,11 +309,14 @@ impl Lease {
             .unwrap_or_else(|| self.kept.loss(reason))
     }
 
-    /// Gives the lease back and says whether it was still ours. The next in line has it in the same step; when that is
-    /// a task of this client it may have it without a request, and `Ok` means that this client knew of no loss.
+    /// Releases the lease, and returns whether it was still held.
+    ///
+    /// The next waiter in the queue gets it in the same step. If that is a task of this client, it may get the lease
+    /// without a request; `Ok` then means that this client knew of no loss.
     ///
     /// # Waiting
-    /// Within two request time-outs. A lost answer is asked for again; the same request twice does no harm.
+    /// Within two request timeouts. If no reply arrives, the request is sent again; the same request twice does no
+    /// harm.
     ///
     /// # Cancel safety
     /// When dropped, the release goes on in the background.
@@ -345,14 +355,14 @@ impl Lease {
         outcome
     }
 
-    /// Nobody of this process has it next.
+    /// Ends local hand-over: no task of this client gets the lease next.
     pub(crate) fn end_passing(&mut self) {
         if let Some(party) = self.party.take() {
             party.end_of(&self.kept);
         }
     }
 
-    /// Stops renewal first, so that no renewal follows the release; from here on something is owed.
+    /// Stops renewal, so that no renewal follows the release. From here on a cleanup is due.
     pub(crate) fn give_up(&mut self, used: Option<Fence>) -> CleanupGuard {
         self.given_up = true;
         self.engine.forget(self.id);

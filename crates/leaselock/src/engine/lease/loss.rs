@@ -1,4 +1,4 @@
-//! Being told that a lease is lost.
+//! The public future of a lease's loss.
 
 use std::fmt;
 use std::future::Future;
@@ -9,18 +9,19 @@ use std::task::{Context, Poll};
 use super::record::LeaseRecord;
 use crate::base::error::Lost;
 
-/// Ends when its lease does, with the reason. A future, and a token to ask in between.
+/// A future that resolves when its lease ends, with the reason; [`check`](LossWatch::check) tests without awaiting.
 ///
-/// Clones are independent and `'static`: hand one to every piece of work that must stop when the lease ends. It ends
-/// no later than the lease's deadline by this machine's clock, whether or not the network or your executor runs, and
-/// also when the holder itself gives the lease up ([`LostReason::Released`](crate::LostReason::Released)).
+/// Clones are independent and `'static`: hand one to every piece of work that must stop when the lease ends. The future
+/// resolves no later than the lease's deadline by this machine's clock, whether or not the network or your executor
+/// runs. It also resolves when the holder itself gives the lease up
+/// ([`LostReason::Released`](crate::LostReason::Released)).
 ///
-/// Sooner, when a renewal finds the lease gone from the store. The next one comes after a third of the time that is left,
-/// and at once when a connection to a server has ended, when Sentinels name another primary, when slots of a cluster go
-/// elsewhere, and when a server's clock jumps. A lease without renewal ends by its deadline alone.
+/// It resolves sooner when a renewal finds the lease gone from the store. The next renewal follows after a third of the
+/// time that is left. It follows at once when a connection to a server has ended, when Sentinels name another primary,
+/// when slots of a cluster move, and when a server's clock jumps. A lease without renewal ends by its deadline alone.
 ///
 /// # Cancel safety
-/// Dropping it and asking again loses nothing: a loss stays.
+/// Dropping it and calling [`lost`](crate::Lease::lost) again loses nothing: a loss stays.
 pub struct LossWatch {
     kept: Arc<LeaseRecord>,
     ticket: Option<u64>,
@@ -31,12 +32,12 @@ impl LossWatch {
         LossWatch { kept, ticket: None }
     }
 
-    /// Whether the lease has ended. Reads the clock, so it is exact even when nothing else runs.
+    /// True if the lease has ended. Reads the clock, so it is exact even when no other code runs.
     pub fn is_lost(&self) -> bool {
         self.kept.lost_by_now().is_some()
     }
 
-    /// `Err` with the reason once the lease has ended: for loops, with `?`.
+    /// Returns `Err` with the reason once the lease has ended: for loops, with `?`.
     ///
     /// # Errors
     /// [`Lost`]: stop work on what the lease protects.

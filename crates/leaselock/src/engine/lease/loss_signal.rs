@@ -1,4 +1,4 @@
-//! The moment at which a lease is lost.
+//! The signal that a lease is lost.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use crate::base::error::Lost;
 
-/// Set once, wakes everybody who waits for it.
+/// A signal that is set once and wakes all tasks that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct LossSignal {
     lost: OnceLock<Lost>,
@@ -16,7 +16,7 @@ pub(crate) struct LossSignal {
 #[derive(Debug, Default)]
 pub(super) struct Wakers {
     pub(super) next: u64,
-    /// A map that is empty takes no room, and most leases have nobody here.
+    /// Most leases have no waiting task, and an empty map takes no memory.
     pub(super) waiting: BTreeMap<u64, Waker>,
 }
 
@@ -25,7 +25,7 @@ impl LossSignal {
         self.lost.get()
     }
 
-    /// The first reason stays.
+    /// Sets the loss; the first one stays.
     pub(crate) fn set(&self, lost: Lost) {
         let first = self.lost.set(lost).is_ok();
         if first {

@@ -1,4 +1,4 @@
-//! What the holder, the renewal task and every `lost()` share of one lease.
+//! The record of one lease, which its holder, the renewal task and every `lost()` share.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,11 +23,11 @@ pub(crate) struct LeaseRecord {
     pub(crate) token: Token,
     pub(crate) fence: Option<Fence>,
     pub(crate) why: Option<String>,
-    /// How it was taken, when not in the native way.
+    /// The protocol by which the lease was acquired, unless that is the native one.
     pub(crate) claim: Option<Arc<dyn CustomLock>>,
     pub(crate) clock: Clock,
     pub(crate) latch: LossSignal,
-    /// It was waited for in line.
+    /// True if the acquisition waited in the queue.
     stood: AtomicBool,
     core: Mutex<LeaseMachine>,
     hook: Mutex<Option<Hook>>,
@@ -59,13 +59,13 @@ impl LeaseRecord {
         }
     }
 
-    /// Taken in another way than the native one.
+    /// Sets the protocol by which the lease was acquired; `None` for the native one.
     pub(crate) fn claimed(mut self, claim: Option<Arc<dyn CustomLock>>) -> Self {
         self.claim = claim;
         self
     }
 
-    /// The same lease in the hands of the next task of this process.
+    /// Creates the record of the same lease for the next task of this client.
     pub(crate) fn passed_on(&self, fence: Option<Fence>, core: LeaseMachine) -> Self {
         let next = LeaseRecord::new(
             self.name.clone(),
@@ -98,7 +98,7 @@ impl LeaseRecord {
         self.core().ttl()
     }
 
-    /// Takes the next step of the state machine; a loss is latched before this returns.
+    /// Takes the next step of the state machine, and sets the loss signal before it returns a loss.
     pub(crate) fn step(&self, now: Moment) -> Step {
         let step = self.core().step(now);
         if let Step::Lost(reason) = step {
@@ -110,13 +110,13 @@ impl LeaseRecord {
     pub(crate) fn loss(&self, reason: LostReason) -> Lost {
         let lost = Lost::new(self.name.clone(), self.fence, reason);
         if reason == LostReason::Released {
-            return lost; // no store has to do with it, and each local hand-over comes by here
+            return lost; // the store has no part in it, and each local hand-over calls this
         }
         let (now, core) = (self.clock.now(), self.core());
         lost.after(core.trouble().cloned(), core.unconfirmed_for(now))
     }
 
-    /// The loss, judged by the clock and not only by what was noticed so far.
+    /// Returns the loss, judged by the clock and not only by what the renewal task has noticed.
     pub(crate) fn lost_by_now(&self) -> Option<Lost> {
         if let Some(lost) = self.latch.get() {
             return Some(lost.clone());
@@ -134,7 +134,7 @@ impl LeaseRecord {
         )
     }
 
-    /// Ends the lease for a reason known from outside. True when it had not ended before.
+    /// Ends the lease for a reason from outside the state machine. True if it had not ended before.
     pub(crate) fn end(&self, reason: LostReason) -> bool {
         let first = self.core().end(reason);
         if first {
@@ -143,7 +143,7 @@ impl LeaseRecord {
         first
     }
 
-    /// Tells the hook each new deadline, and the present one at once.
+    /// Sets the hook, and calls it with the present deadline.
     pub(crate) fn set_hook(&self, hook: Hook) {
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&hook));
         let deadline = self.core().deadline();

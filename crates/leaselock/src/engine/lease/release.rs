@@ -1,4 +1,4 @@
-//! Giving a lease back.
+//! Releasing a lease.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::engine::custom::CustomLock;
 use crate::engine::grant::ReleaseAnswer;
 use crate::engine::resource::Resource;
 
-/// Releases by token. An answer that was lost is asked for again once: then "not held" means that the first did it.
+/// Releases by token. Without a reply, the request is sent once more: "not held" then means that the first one worked.
 pub(crate) async fn release(
     engine: &Engine,
     name: &Name,
@@ -25,15 +25,17 @@ pub(crate) async fn release(
     let first = engine.requests.release(&release, within).await;
     let again = first.as_ref().is_err_and(StoreError::maybe_applied);
     let answer = if again {
-        Box::pin(engine.ask(&release, within)).await // seldom, and large
+        Box::pin(engine.ask(&release, within)).await // rare, and a large future
     } else {
         first
     };
     given_back(name, answer, again)
 }
 
-/// Gives back what was taken in another way. An answer that was lost is not asked for again, because not every way
-/// looks before it deletes; what may be left is cleaned up, which does.
+/// Releases a lease of another protocol.
+///
+/// Without a reply the request is not sent again, because not every protocol compares before it deletes. Cleanup, which
+/// does compare, handles what may be left.
 pub(super) async fn claimed(
     engine: &Engine,
     name: &Name,
@@ -42,7 +44,7 @@ pub(super) async fn claimed(
     within: Duration,
 ) -> Result<(), ReleaseError> {
     let answer = if left.is_zero() {
-        // It has ended by our own clock, and not every way would look whose it is now.
+        // The lease has expired by our own clock, and not every protocol would compare the holder before it deletes.
         let cleaned = claim.clean_up(&engine.store, within).await;
         cleaned.map(|()| ReleaseAnswer::Expired)
     } else {
@@ -52,7 +54,7 @@ pub(super) async fn claimed(
     given_back(name, answer, false)
 }
 
-/// `again`: the same was asked before, and may have been done then.
+/// `again`: the request was sent twice, and the first one may have worked.
 fn given_back(
     name: &Name,
     answer: Result<ReleaseAnswer, StoreError>,

@@ -6,17 +6,17 @@ use crate::base::clock::Moment;
 use crate::base::error::{LostReason, StoreError};
 use crate::base::ttl::{Drift, Ttl};
 
-/// Renewal comes at a third of what is left, so that two more tries fit before the deadline.
+/// A renewal follows after a third of the remaining time, so that two more tries fit before the deadline.
 const RENEW_AFTER_SHARE: u32 = 3;
-/// Between two failed renewals there is at least this pause, however little time is left.
+/// The least pause between two failed renewals, however little time is left.
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(5);
-/// Between two tries, when there is a reason to think that the store has lost the lease.
+/// The longest pause between two tries when the store may have lost the lease.
 const DOUBT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// A lease goes along with others that are renewed when it would be due within this share of its ttl, so that what is
-/// held together is renewed together. Then a renewal comes at 28 % instead of 33 % of the ttl at worst.
+/// A lease that is due within this share of its ttl is renewed with others, so that leases that are held together are
+/// renewed together. At worst, a renewal then runs at 28 % instead of 33 % of the ttl.
 const EARLY_SHARE: u32 = 20;
-/// And not earlier than this: with more, a crowd of leases would gather into bursts.
+/// The most by which a renewal may be early: with more, many leases would gather into bursts.
 pub(crate) const EARLY_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,16 +25,16 @@ enum Phase {
     Lost(LostReason),
 }
 
-/// What is to be done now.
+/// What the renewal task must do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Send one extension and report with `extended`, `refused` or `failed`.
     Renew,
-    /// The lease has just ended; say so.
+    /// Report that the lease has just ended.
     Lost(LostReason),
-    /// Nothing before this moment.
+    /// Do nothing before this moment.
     Until(Moment),
-    /// It had ended already.
+    /// The lease had ended before.
     Over,
 }
 
@@ -46,22 +46,23 @@ pub(crate) struct LeaseMachine {
     hold_until: Option<Moment>,
     renews: bool,
     renew_at: Moment,
-    /// A renewal is on its way.
+    /// True if a renewal is in flight.
     renewing: bool,
-    /// What the latest renewal failed with.
+    /// The error of the latest renewal.
     trouble: Option<StoreError>,
     /// When the store last confirmed the lease.
     confirmed: Moment,
-    /// Since then there is a reason to think that the store has lost it.
+    /// When the latest reason came to think that the store has lost the lease.
     doubted: Option<Moment>,
-    /// The task whose turn it is has not come round yet. Nothing is renewed for it: it may never come.
+    /// True until the task that the lease was handed to has taken it. No renewal runs for it: it may never be polled.
     offered: bool,
     phase: Phase,
 }
 
 impl LeaseMachine {
-    /// A lease that began at `began` at the earliest and is held until `deadline`, which may be sooner than its `ttl`:
-    /// that is what renewals ask for.
+    /// Creates a lease that began at `began` at the earliest and is held until `deadline`.
+    ///
+    /// The deadline may be earlier than the `ttl` says; the `ttl` is what renewals ask for.
     pub(crate) fn granted(
         began: Moment,
         deadline: Moment,
@@ -89,8 +90,9 @@ impl LeaseMachine {
         core
     }
 
-    /// The same lease in the hands of the next task of this process, with a longest hold of its own. A renewal that is
-    /// on its way counts for the next as well.
+    /// Creates the state of the same lease for the next task of this client, with a longest hold of its own.
+    ///
+    /// A renewal in flight counts for the next task as well.
     pub(crate) fn passed_on(&self, now: Moment, ttl: Ttl, max_hold: Option<Duration>) -> Self {
         let hold_until = max_hold.map(|hold| now.plus(hold));
         let deadline = hold_until.map_or(self.deadline, |until| until.min(self.deadline));
@@ -115,13 +117,13 @@ impl LeaseMachine {
         }
     }
 
-    /// The task has its turn. True when a renewal is due already.
+    /// Notes that the task has taken the lease. True if a renewal is due already.
     pub(crate) fn take_up(&mut self, now: Moment) -> bool {
         self.offered = false;
         self.renews && now >= self.renew_at
     }
 
-    /// It lies ready for a task that has not come round yet.
+    /// Notes that the lease is ready for a task that has not taken it yet.
     pub(crate) fn offer(&mut self) {
         self.offered = true;
     }
@@ -134,17 +136,17 @@ impl LeaseMachine {
         self.ttl
     }
 
-    /// The latest renewal failed, and the deadline has not passed.
+    /// Returns true if the latest renewal failed and the deadline has not passed.
     pub(crate) fn is_suspect(&self) -> bool {
         self.trouble.is_some() && self.phase == Phase::Held
     }
 
-    /// What the latest renewal failed with.
+    /// Returns the error of the latest renewal.
     pub(crate) fn trouble(&self) -> Option<&StoreError> {
         self.trouble.as_ref()
     }
 
-    /// For how long the store has not confirmed the lease.
+    /// Returns the time since the store last confirmed the lease.
     pub(crate) fn unconfirmed_for(&self, now: Moment) -> Duration {
         now.saturating_since(self.confirmed)
     }
@@ -156,7 +158,7 @@ impl LeaseMachine {
         }
     }
 
-    /// What is to be done at `now`. `Renew` is answered once; ask again after reporting.
+    /// Returns what to do at `now`. It returns `Renew` once; call it again after the report.
     pub(crate) fn step(&mut self, now: Moment) -> Step {
         if let Phase::Lost(_) = self.phase {
             return Step::Over;
@@ -177,7 +179,7 @@ impl LeaseMachine {
         Step::Until(next)
     }
 
-    /// When `step` has something to do again.
+    /// Returns when `step` has something to do again.
     pub(crate) fn next(&self) -> Moment {
         match self.phase {
             Phase::Lost(_) => Moment::from_nanos(0),
@@ -191,11 +193,11 @@ impl LeaseMachine {
         self.renews && !self.renewing && !at_end
     }
 
-    /// True for a lease that is renewed with others now, although it is not due yet; reported as after `Renew`.
+    /// Returns true for a lease to renew now with others, although it is not due yet. The report is as after `Renew`.
     pub(crate) fn renew_early(&mut self, now: Moment) -> bool {
         let early = EARLY_MAX.min(self.ttl.as_duration() / EARLY_SHARE);
         let held = self.phase == Phase::Held && now < self.deadline && !self.offered;
-        // A failed one has its own time for the next try.
+        // A lease whose last renewal failed keeps its own time for the next try.
         let goes =
             held && self.may_renew() && self.trouble.is_none() && now.plus(early) >= self.renew_at;
         self.renewing |= goes;
@@ -212,7 +214,7 @@ impl LeaseMachine {
         }
     }
 
-    /// The store holds the lease for `ttl` from a request begun at `t0`. A lost lease stays lost.
+    /// Notes that the store holds the lease for `ttl`, by a request begun at `t0`. A lost lease stays lost.
     pub(crate) fn extended(&mut self, t0: Moment, now: Moment, ttl: Ttl) {
         self.renewing = false;
         if self.phase != Phase::Held {
@@ -223,7 +225,7 @@ impl LeaseMachine {
         self.doubted = self.doubted.filter(|since| t0 < *since);
         self.held_until(self.drift.deadline(t0, ttl), now);
         if self.doubted.is_some() {
-            self.renew_at = now; // what was asked before says nothing of what has happened since
+            self.renew_at = now; // a reply to an earlier request says nothing about what has happened since
         }
     }
 
@@ -234,12 +236,12 @@ impl LeaseMachine {
         self.renew_at = now.plus(self.deadline.saturating_since(now) / RENEW_AFTER_SHARE);
     }
 
-    /// From now on renewals ask for `ttl`.
+    /// Sets the ttl that later renewals ask for.
     pub(crate) fn set_ttl(&mut self, ttl: Ttl) {
         self.ttl = ttl;
     }
 
-    /// The renewal had no usable answer. That is not a loss: the deadline is.
+    /// Notes a renewal without a usable reply. That is no loss: only the deadline is.
     pub(crate) fn failed(&mut self, now: Moment, trouble: StoreError) {
         self.renewing = false;
         self.trouble = Some(trouble);
@@ -250,13 +252,13 @@ impl LeaseMachine {
         self.renew_at = now.plus(pause.max(RETRY_PAUSE_MIN));
     }
 
-    /// A renewal is wanted at once, because something happened to the store, and soon again until there is an answer.
+    /// Makes a renewal due at once, because something happened to the store, and repeats it soon until a reply comes.
     pub(crate) fn verify_soon(&mut self, now: Moment) {
         self.doubted = Some(now);
         self.renew_at = self.renew_at.min(now);
     }
 
-    /// The lease is over for a reason known from outside. True for the first reason, which stays.
+    /// Ends the lease for a reason from outside. True for the first reason, which stays.
     pub(crate) fn end(&mut self, reason: LostReason) -> bool {
         let first = self.phase == Phase::Held;
         if first {
@@ -284,7 +286,7 @@ mod tests {
         StoreError::unknown(crate::base::error::ErrorKind::TimedOut, "no answer in time")
     }
 
-    /// Ttl 1000 ms from 0: the deadline is 988 ms.
+    /// Returns a lease with a ttl of 1000 ms from 0, so its deadline is 988 ms.
     fn lease(renews: bool, max_hold: Option<Duration>) -> LeaseMachine {
         lease_until(at(988), renews, max_hold)
     }
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_was_handed_over_for_less_is_made_whole_by_its_first_renewal() {
+    fn a_lease_that_was_handed_over_for_less_gets_its_whole_ttl_by_its_first_renewal() {
         let mut core = lease_until(at(300), true, None);
         assert_eq!((core.deadline(), core.ttl()), (at(300), ttl(1000)));
         assert_eq!(core.step(at(0)), Step::Until(at(100)));
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_last_renewal_met_is_kept_until_one_is_confirmed() {
+    fn the_error_of_the_last_renewal_stays_until_one_is_confirmed() {
         let mut core = lease(true, None);
         assert_eq!(core.unconfirmed_for(at(400)), Duration::from_millis(400));
         core.failed(at(500), silence());
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deadline_ends_the_lease_whatever_is_still_on_its_way() {
+    fn the_deadline_ends_the_lease_whatever_is_still_in_flight() {
         let mut core = lease(true, None);
         assert_eq!(core.step(at(400)), Step::Renew);
         assert_eq!(core.step(at(988)), Step::Lost(LostReason::StoreUnreachable));
@@ -370,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn without_renewal_the_lease_runs_out() {
+    fn without_renewal_the_lease_expires() {
         let mut core = lease(false, None);
         assert_eq!(core.step(at(900)), Step::Until(at(988)));
         assert_eq!(core.step(at(988)), Step::Lost(LostReason::Expired));
@@ -401,7 +403,7 @@ mod tests {
         assert_eq!(core.lost(), Some(LostReason::TakenOver));
     }
 
-    /// Ttl 1000 ms: it is due at 329 ms, and may go 50 ms earlier.
+    /// With a ttl of 1000 ms the renewal is due at 329 ms, and may run 50 ms earlier.
     #[test]
     fn a_lease_that_is_nearly_due_goes_with_others_unless_its_last_renewal_failed() {
         let mut core = lease(true, None);
@@ -425,24 +427,20 @@ mod tests {
         let mut next = core.passed_on(at(100), ttl(1000), None);
         assert!(core.end(LostReason::Released));
         assert_eq!((next.deadline(), next.next()), (at(988), due));
-        assert_eq!(
-            next.step(due),
-            Step::Until(at(988)),
-            "nobody has come for it"
-        );
+        assert_eq!(next.step(due), Step::Until(at(988)), "no task has taken it");
         assert!(next.take_up(due));
         assert_eq!(next.step(due), Step::Renew);
     }
 
     #[test]
-    fn a_renewal_that_is_on_its_way_when_the_lease_is_passed_on_counts_for_the_next() {
+    fn a_renewal_in_flight_when_the_lease_is_passed_on_counts_for_the_next_task() {
         let mut core = lease(true, None);
         assert_eq!(core.step(at(400)), Step::Renew);
         let mut next = core.passed_on(at(500), ttl(1000), None);
         assert!(!next.take_up(at(500)));
         next.extended(at(400), at(600), ttl(1000));
         assert_eq!(next.deadline(), at(1388));
-        // And one whose answer is lost does not stop the next from being due.
+        // A renewal whose reply is lost does not stop the next one from being due.
         let mut other = core.passed_on(at(500), ttl(1000), None);
         assert!(!other.take_up(at(500)));
         assert_eq!(other.step(other.next()), Step::Renew);
@@ -454,21 +452,21 @@ mod tests {
         let core = lease(true, Some(long));
         let mut next = core.passed_on(at(600), ttl(1000), Some(Duration::from_millis(1000)));
         next.extended(at(700), at(700), ttl(1000));
-        assert_eq!(next.deadline(), at(1600), "counted from its own turn");
+        assert_eq!(next.deadline(), at(1600), "counted from its own hand-over");
         let mut free = core.passed_on(at(600), ttl(1000), None);
         free.extended(at(700), at(700), ttl(1000));
         assert_eq!(free.deadline(), at(1688));
     }
 
     #[test]
-    fn doubt_makes_a_renewal_due_at_once() {
+    fn a_verification_is_due_at_once() {
         let mut core = lease(true, None);
         core.verify_soon(at(10));
         assert_eq!(core.step(at(10)), Step::Renew);
     }
 
     #[test]
-    fn doubt_lasts_until_an_answer_to_what_was_asked_after_it() {
+    fn a_verification_is_repeated_until_a_later_request_has_its_reply() {
         let mut core = lease(true, None);
         core.extended(at(0), at(0), ttl(600_000));
         core.verify_soon(at(10));

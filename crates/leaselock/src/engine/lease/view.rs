@@ -1,4 +1,4 @@
-//! A lease as others than its owner see it.
+//! A lease as tasks other than its owner see it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,8 +9,7 @@ use super::record::LeaseRecord;
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 
-/// A view of a lease: it can look, but not extend or release. Clones are cheap and `'static`; the lease ends without
-/// regard to them.
+/// A read-only view of a lease: it cannot extend or release. Clones are cheap and `'static`, and keep no lease alive.
 #[derive(Clone)]
 pub struct LeaseView {
     kept: Arc<LeaseRecord>,
@@ -21,7 +20,7 @@ impl LeaseView {
         LeaseView { kept }
     }
 
-    /// The name that it is for.
+    /// The name that the lease protects.
     pub fn name(&self) -> &Name {
         &self.kept.name
     }
@@ -31,7 +30,7 @@ impl LeaseView {
         self.kept.fence
     }
 
-    /// How long the holder may still act, unless it is extended; zero when it is lost.
+    /// How long the holder may still act, unless the lease is extended; zero when it is lost.
     pub fn remaining(&self) -> Duration {
         if self.kept.lost_by_now().is_some() {
             return Duration::ZERO;
@@ -40,12 +39,12 @@ impl LeaseView {
         deadline.saturating_since(self.kept.clock.now())
     }
 
-    /// Whether the holder may act now.
+    /// True if the holder may act now.
     pub fn is_held(&self) -> bool {
         self.kept.lost_by_now().is_none()
     }
 
-    /// Ends when the lease does. See [`LossWatch`].
+    /// Returns a future that resolves when the lease ends. See [`LossWatch`].
     pub fn lost(&self) -> LossWatch {
         LossWatch::new(Arc::clone(&self.kept))
     }

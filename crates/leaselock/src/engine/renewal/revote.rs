@@ -1,8 +1,9 @@
-//! Votes that a lease of a quorum does not have: a node was out of reach when it was granted, or came up empty since.
+//! Asking again for votes that a lease of a quorum lacks: a node was unreachable at the grant, or restarted empty
+//! since.
 //!
-//! Each renewal shows which nodes those are, and whenever a majority has renewed the lease they are asked for their
-//! votes again. So a lease that is held for long outlives the restart of every node, one after the other. It takes away
-//! nobody's vote, and a node that stays out of votes gives none here either.
+//! The replies to each renewal show which nodes those are. Whenever a majority has renewed the lease, the client asks
+//! these nodes for their votes again. So a lease that is held for long outlives the restart of every node, one after
+//! the other. A new vote replaces no vote for another client, and a node that may not vote yet gives none here either.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::engine::lease::record::LeaseRecord;
 use crate::quorum::group::{Asked, QuorumStore};
 
 impl Renewal {
-    /// What a node has answered to the renewal of each lease.
+    /// Notes which leases have expired on a node, by its reply to their renewal.
     pub(super) fn heard<'a>(
         &self,
         at: usize,
@@ -32,7 +33,7 @@ impl Renewal {
         }
     }
 
-    /// Asks those nodes that were heard to have no vote for a lease that a majority has just renewed.
+    /// Asks the nodes without a vote for a lease that a majority has just renewed.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(super) fn regain(self: &Arc<Self>, id: Id, kept: &Arc<LeaseRecord>) {
         #[cfg(feature = "redis")]
@@ -55,7 +56,7 @@ impl Renewal {
             keys,
             token,
             ttl: kept.ttl(),
-            proposed: 0, // a majority has accepted the number of this lease, and what is asked for now has none
+            proposed: 0, // a majority has accepted this lease's fencing token, so these votes need none
             behind: quorum.behind(),
             caller: "",
         };
@@ -68,7 +69,7 @@ impl Renewal {
         if self.table().schedule.get(id).is_some() {
             return;
         }
-        // It was given up meanwhile, and what gave it up may have come before this.
+        // The lease was released meanwhile, and the release may have reached the nodes before these votes.
         let withdraw = Withdraw::of(keys, token);
         let maybe_has = |at| among(at) && poll.votes().may_have(at, Voted::is_ours);
         let mut taking_back = quorum.poll(&withdraw, Asked::ToSay, maybe_has, within);

@@ -1,4 +1,4 @@
-//! The requests of renewals, many in one call or one by one, and what each lease learns from its answer.
+//! The requests of renewals, batched or one by one, and what their replies mean for each lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::engine::note::Note;
 use crate::quorum::votable::Votable;
 
 impl Renewal {
-    /// Renews, as many as possible in one call.
+    /// Renews leases, as many as possible in one call.
     pub(super) fn send(self: &Arc<Self>, mut renewals: Vec<Due>) {
         let can = self.store.capabilities();
         let most = if can.combines {
@@ -65,7 +65,7 @@ impl Renewal {
             Ok(answers) if answers.len() == batch.len() => {
                 answers.into_iter().map(|one| one.map(Ok)).collect()
             }
-            // What does not pass by itself may be the fault of one of them, or of their being together.
+            // One lease of the batch, or the batch as such, may have caused an error that does not pass.
             Err(error) if !error.maybe_applied() && !error.may_pass() => {
                 batch.iter().map(|_| None).collect()
             }
@@ -84,7 +84,7 @@ impl Renewal {
         self.tell(batch, t0, ttl, answers);
     }
 
-    /// Each lease learns its own answer. Whoever got none asks by itself.
+    /// Gives each lease its own reply. A lease without one is renewed alone.
     fn tell(
         self: &Arc<Self>,
         batch: Vec<Due>,
@@ -142,7 +142,7 @@ impl Renewal {
         self.renew_note(&kept).await;
     }
 
-    /// Whatever it answers, it says what time it is there. A lease that the answer is about is told afterwards.
+    /// Sends a request and notes the server's time of the reply, before any lease learns of the reply.
     async fn ask<O: Votable>(
         &self,
         operation: &O,
@@ -160,7 +160,7 @@ impl Renewal {
         left.min(request_timeout(self.request_timeout, kept.ttl()))
     }
 
-    /// A note is for people; the lease does not depend on it.
+    /// Renews the note, which is only information: its errors are ignored.
     async fn renew_note(&self, kept: &LeaseRecord) {
         if let Some(why) = &kept.why {
             let ttl = kept.ttl();

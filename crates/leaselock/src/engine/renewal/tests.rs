@@ -1,4 +1,4 @@
-//! What the keeper does when an alarm rings, on a clock that is moved by hand.
+//! What the renewal task does at an alarm, on a clock that is moved by hand.
 
 use super::*;
 use crate::base::name::Name;
@@ -35,14 +35,14 @@ fn passed_on(kept: &LeaseRecord, clock: &Clock) -> Arc<LeaseRecord> {
 }
 
 #[test]
-fn a_lease_that_passed_on_is_kept_although_the_one_before_it_is_over() {
+fn a_lease_that_was_handed_over_locally_stays_although_the_record_before_it_is_over() {
     let clock = Clock::manual();
     let keeper = Arc::new(keeper(&clock));
     let first = Arc::new(lease(&clock));
     let id = keeper.keep(Arc::clone(&first));
     let due = keeper.work();
     clock.advance(due.saturating_since(clock.now()));
-    // The alarm has rung for the first, and meanwhile the lease passes on.
+    // The alarm came for the first record, and meanwhile the lease is handed over locally.
     let (rung, kept) = keeper.table().schedule.ringing(clock.now()).remove(0);
     assert!(rung == id && Arc::ptr_eq(&kept, &first));
     let next = passed_on(&first, &clock);
@@ -53,12 +53,12 @@ fn a_lease_that_passed_on_is_kept_although_the_one_before_it_is_over() {
     let (_, kept) = keeper.table().schedule.ringing(clock.now()).remove(0);
     assert!(
         Arc::ptr_eq(&kept, &next),
-        "it is looked at, because its renewal is due"
+        "it is checked, because its renewal is due"
     );
 }
 
 #[test]
-fn an_alarm_is_set_anew_only_when_the_next_lease_needs_it_sooner() {
+fn an_alarm_moves_only_when_the_next_record_needs_it_sooner() {
     let clock = Clock::manual();
     let keeper = Arc::new(keeper(&clock));
     let first = Arc::new(lease(&clock));
@@ -72,7 +72,7 @@ fn an_alarm_is_set_anew_only_when_the_next_lease_needs_it_sooner() {
         last = next;
     }
     let first = keeper.table().schedule.first();
-    assert_eq!(first, Some(sleeps_until), "nobody is to be woken");
+    assert_eq!(first, Some(sleeps_until), "no task is woken");
     assert_eq!(keeper.held().len(), 1);
 }
 
@@ -94,11 +94,11 @@ async fn a_lease_that_is_nearly_due_is_renewed_with_one_that_is_due_and_a_later_
     let own_times = [nearly.core().next(), later.core().next()];
     assert_eq!(
         next, own_times[1],
-        "nobody rings for the one that went along"
+        "the lease that was renewed early has no alarm"
     );
     assert_eq!(
         own_times[0],
         nearly.core().deadline(),
-        "its answer is awaited"
+        "its reply is pending"
     );
 }

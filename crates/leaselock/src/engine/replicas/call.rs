@@ -1,11 +1,11 @@
-//! Writing a lease once more, so that replicas can be waited for.
+//! The request that writes a lease once more, so that the client can wait for replicas.
 
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::resource::Resource;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 
-/// Makes a lease's time whole by a write in any case. Runs the kind's `confirm`.
+/// Extends a lease to its whole ttl, and writes in any case. Runs the kind's `confirm`.
 #[derive(Debug)]
 pub(crate) struct Confirm<'a> {
     script: &'static Script,
@@ -60,9 +60,9 @@ impl Operation for Confirm<'_> {
     }
 }
 
-/// How many copies there are.
+/// How many copies of a grant the servers have acknowledged.
 pub(crate) struct ReplicaAck {
     pub(crate) replicas: u32,
-    /// The server itself has it on disk.
+    /// True if the server itself has it on disk.
     pub(crate) here: bool,
 }

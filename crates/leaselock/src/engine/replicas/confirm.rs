@@ -1,9 +1,9 @@
 //! A grant that counts only once replicas have it.
 //!
-//! A server tells how many replicas have what *one connection* wrote, so the grant is written once more over a
-//! connection of its own, whoever wrote it first: a call that was combined, or the release of whoever held the lock
-//! before. What was written earlier has arrived when that has. The connection is shared with nobody meanwhile, because
-//! it answers nothing while it waits.
+//! A server counts the replicas that have the writes of *one connection*. A batch, or the previous holder's release,
+//! may have written the grant over another connection. So the client writes the grant once more over a connection of
+//! its own: a replica that has this write has all earlier ones. No other request uses the connection meanwhile, because
+//! it is blocked while it waits.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use crate::engine::lease::Lease;
 use crate::engine::request::Copies;
 
 impl Engine {
-    /// Only a server of its own has replicas that can be waited for, and only on connections of our own.
+    /// Refuses confirmed grants, unless the store is a single server over connections of our own: only there can it
+    /// wait.
     pub(crate) fn replicates(&self, copies: Option<Copies>) -> Result<(), InvalidInput> {
         if copies.is_none() || self.store.has_replicas() {
             return Ok(());
@@ -40,10 +41,10 @@ impl ReplicaAck {
     }
 }
 
-/// The lease, once there are enough copies of it; otherwise it is given back first.
+/// Returns the lease once there are enough copies of it; otherwise releases it first.
 ///
-/// A server notices only ten times a second, or when something else happens on it, that somebody has waited long enough.
-/// So it is the giving back, at the end of the time by our own clock, that brings its answer, and not the other way round.
+/// A server checks only ten times a second, or when another event occurs, whether a wait has timed out. So the client
+/// ends the wait by its own clock: it releases the lease, and that release makes the server reply to the wait.
 pub(crate) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, AcquireError> {
     let (engine, kept) = {
         let (engine, kept, _) = lease.parts();
@@ -101,7 +102,7 @@ fn verdict(
     }
 }
 
-/// There were enough copies, and the lease was over or given back by then.
+/// Returns the error when there were enough copies, but the lease had expired or was released by then.
 fn late(name: &Name) -> AcquireError {
     let source = StoreError::refused(
         ErrorKind::TimedOut,
@@ -124,7 +125,7 @@ async fn given_back(lease: Lease, error: AcquireError, ttl: Duration) -> Acquire
     and_whether(lease.release().await, error, ttl)
 }
 
-/// The error, or that it is not known whether the lease was given back.
+/// Returns the error, or `Unknown` when it is not known whether the lease was released.
 fn and_whether(
     released: Result<(), ReleaseError>,
     error: AcquireError,
@@ -144,7 +145,7 @@ fn and_whether(
     }
 }
 
-/// Nothing is written where there are no replicas.
+/// Without servers there are no replicas, so no value of this type exists.
 #[cfg(not(feature = "redis"))]
 enum Written {}
 

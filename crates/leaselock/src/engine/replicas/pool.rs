@@ -1,4 +1,4 @@
-//! The connections on which replicas are waited for, each shared with nobody meanwhile.
+//! The connections on which requests wait for replicas; each serves one request at a time.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use tokio::time::timeout;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::redis::DedicatedConnection;
 
-/// Each is a connection to the server while somebody waits.
+/// The most requests of a client that wait for replicas at once, each on a connection of its own.
 const ROOMS: usize = 32;
-/// So many stay open when nobody does.
+/// How many connections stay open without a waiting request.
 const IDLE_MOST: usize = 4;
-/// The connections on which replicas are waited for.
+/// The connections on which requests wait for replicas.
 #[derive(Debug)]
 pub(crate) struct ReplicaPool {
     room: Semaphore,
@@ -42,7 +42,7 @@ impl ReplicaPool {
         }
     }
 
-    /// One that was used before and has not broken since.
+    /// Returns an idle connection that is still open.
     pub(super) fn again(&self) -> Option<DedicatedConnection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(DedicatedConnection::is_open);

@@ -1,4 +1,4 @@
-//! A grant that is written once more and counted on replicas.
+//! A grant that the client writes once more and counts on replicas.
 
 use std::time::Duration;
 
@@ -14,18 +14,19 @@ use crate::engine::request::Copies;
 use crate::script::Value;
 use crate::store::redis::DedicatedConnection;
 
-/// So much before its end by our own clock the time that replicas have is over for the server: it counts in whole
-/// milliseconds, from when it has received the command.
+/// How much earlier the server's wait times out than our own clock says.
+///
+/// The server counts in whole milliseconds, from when it has received the command.
 const BEFORE: Duration = Duration::from_millis(2);
 
-/// A grant that was written once more, over a connection that has a room.
+/// A grant that was written once more, over a connection of the pool.
 pub(crate) struct Written<'a> {
     rooms: &'a ReplicaPool,
     _permit: SemaphorePermit<'a>,
     private: DedicatedConnection,
     /// How long the server waits for replicas.
     limit: Duration,
-    /// How long its answers may take besides.
+    /// How long its replies may take beyond that.
     within: Duration,
     end: Moment,
 }
@@ -78,18 +79,18 @@ impl<'a> Written<'a> {
         })
     }
 
-    /// When the time that replicas have is over.
+    /// Returns when the replicas' time is over.
     pub(crate) fn end(&self) -> Moment {
         self.end
     }
 
-    /// How many copies there are, once they are enough; or when the time is over and the server has noticed it.
+    /// Returns the number of copies once there are enough, or once the server has noticed the timeout.
     pub(crate) async fn count(mut self, asked: Copies) -> Result<ReplicaAck, StoreError> {
         let (replicas, here) = (
             asked.replicas.to_string(),
             asked.on_disk.unwrap_or_default(),
         );
-        let limit = self.limit.as_millis().max(1).to_string(); // 0 would be for ever
+        let limit = self.limit.as_millis().max(1).to_string(); // 0 would mean without a timeout
         let here = if here { "1" } else { "0" };
         let words: &[&str] = match asked.on_disk {
             None => &["WAIT", &replicas, &limit],
@@ -107,8 +108,9 @@ impl<'a> Written<'a> {
     }
 }
 
-/// How long replicas have after the write, which took so long: giving the grant back takes about as long again and
-/// belongs to the time.
+/// Returns how long the replicas have after a write that took `took`.
+///
+/// The time includes a possible release of the grant, which takes about as long as the write.
 fn patience(within: Duration, took: Duration) -> Duration {
     within - took.min(within / 4) * 2
 }
@@ -136,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replicas_have_what_writing_and_giving_back_leave_of_the_time_and_half_of_it_in_any_case() {
+    fn replicas_have_what_write_and_release_leave_of_the_time_and_at_least_half_of_it() {
         let ms = Duration::from_millis;
         assert_eq!(patience(ms(100), ms(3)), ms(94));
         assert_eq!(patience(ms(100), ms(60)), ms(50));

@@ -11,7 +11,7 @@ fn extension(letter: char) -> ExtendAnswer {
 }
 
 #[test]
-fn an_extension_needs_a_majority_of_all_nodes_and_is_refused_only_by_those_who_refuse() {
+fn an_extension_needs_a_majority_of_all_nodes_and_only_nodes_that_refuse_can_refuse_it() {
     let yes = Some(ExtendAnswer::Extended { time_us: 0 });
     for (said, expected) in [
         ("yyy..", yes),
@@ -49,7 +49,7 @@ fn of_many_extensions_each_has_its_own_majority() {
     three.record(1, Ok(said("yet-")), None);
     assert!(
         decided(each_item(&three, extended)).is_none(),
-        "the second may still be had"
+        "the second may still get a majority"
     );
     three.record(2, Ok(said("yeyy")), None);
     let yes = Some(ExtendAnswer::Extended { time_us: 0 });

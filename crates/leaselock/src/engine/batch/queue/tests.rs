@@ -22,7 +22,7 @@ fn item(ttl_ms: u64) -> Item {
     Item::of(&keys, &token, ttl, true).unwrap()
 }
 
-/// One more request, made at `now_ms`, with a second of time.
+/// Queues one more request at `now_ms`, with a timeout of a second.
 fn ask(queue: &mut Queue<()>, ttl_ms: u64, now_ms: u64) -> (Option<Slot>, Pending<()>) {
     let (reply, joined) = reply::pair();
     let enqueued = queue.enqueue(item(ttl_ms), at(now_ms + 1000), at(now_ms), reply);
@@ -35,7 +35,7 @@ fn take(queue: &mut Queue<()>, slot: &Slot, now_ms: u64) -> usize {
     items.len()
 }
 
-/// What it was told, if anything.
+/// Returns what the caller was told, if anything.
 fn told(joined: &mut Pending<()>) -> Option<BatchOutcome<()>> {
     let mut context = Context::from_waker(Waker::noop());
     match Pin::new(joined).poll(&mut context) {
@@ -50,7 +50,7 @@ fn is_refused(told: Option<BatchOutcome<()>>) -> bool {
 }
 
 #[test]
-fn one_goes_straight_and_the_next_gather() {
+fn one_request_is_sent_alone_and_the_next_are_batched() {
     let mut queue = Queue::new(200);
     assert!(queue.go_straight());
     assert!(!queue.go_straight());
@@ -58,7 +58,7 @@ fn one_goes_straight_and_the_next_gather() {
     let (second, _b) = ask(&mut queue, 1000, 0);
     assert!(first.is_some() && second.is_none(), "one gathers for both");
     queue.straight_is_back();
-    assert!(!queue.go_straight(), "nobody overtakes those who wait");
+    assert!(!queue.go_straight(), "no request overtakes the queued ones");
     let slot = first.unwrap();
     assert_eq!(take(&mut queue, &slot, 0), 2);
     assert_eq!(take(&mut queue, &slot, 0), 0);
@@ -67,7 +67,7 @@ fn one_goes_straight_and_the_next_gather() {
 
 /// Two calls would leave where one can.
 #[test]
-fn whoever_comes_while_a_sender_is_about_to_take_its_next_batch_needs_no_other() {
+fn a_request_that_comes_while_a_sender_is_about_to_take_its_next_batch_starts_no_other() {
     let mut queue = Queue::new(200);
     let (slot, _a) = ask(&mut queue, 1000, 0);
     let slot = slot.unwrap();
@@ -78,9 +78,9 @@ fn whoever_comes_while_a_sender_is_about_to_take_its_next_batch_needs_no_other()
     assert_eq!(take(&mut queue, &slot, 0), 1);
 }
 
-/// Otherwise the first of those who come back from a call would leave without the others, each time.
+/// Otherwise the first task that returns from a batch would leave without the others, each time.
 #[test]
-fn nobody_goes_straight_after_a_crowd_until_a_call_had_few() {
+fn no_request_is_sent_alone_after_a_large_batch_until_a_small_one() {
     let mut queue = Queue::new(200);
     let crowd: Vec<_> = (0..CROWD).map(|_| ask(&mut queue, 1000, 0)).collect();
     let slot = crowd[0].0.unwrap();
@@ -95,7 +95,7 @@ fn nobody_goes_straight_after_a_crowd_until_a_call_had_few() {
 }
 
 #[test]
-fn a_store_that_takes_no_company_gets_none() {
+fn a_store_that_takes_one_name_per_call_gets_no_batch() {
     let mut queue = Queue::<()>::new(1);
     assert!((0..10).all(|_| queue.go_straight()));
     let mut queue = Queue::<()>::new(200);
@@ -104,7 +104,7 @@ fn a_store_that_takes_no_company_gets_none() {
 }
 
 #[test]
-fn no_more_calls_than_two_are_on_their_way_and_none_has_more_than_its_share() {
+fn at_most_two_batches_are_in_flight_and_none_is_larger_than_the_limit() {
     let mut queue = Queue::new(200);
     let (mut slots, mut all) = (Vec::new(), Vec::new());
     for _ in 0..4 {
@@ -121,7 +121,7 @@ fn no_more_calls_than_two_are_on_their_way_and_none_has_more_than_its_share() {
 }
 
 #[test]
-fn whoever_has_gone_or_is_late_is_not_sent() {
+fn a_request_whose_caller_was_dropped_or_that_timed_out_is_not_sent() {
     let mut queue = Queue::new(200);
     let (slot, gone) = ask(&mut queue, 1000, 0);
     let (_, mut late) = ask(&mut queue, 1000, 0);
@@ -133,7 +133,7 @@ fn whoever_has_gone_or_is_late_is_not_sent() {
 }
 
 #[test]
-fn whoever_is_late_in_the_queue_is_told_so_at_its_time_and_never_sent() {
+fn a_request_that_times_out_in_the_queue_fails_at_that_moment_and_is_never_sent() {
     let mut queue = Queue::new(200);
     let (slot, _early) = ask(&mut queue, 1000, 0);
     let (_, _later) = ask(&mut queue, 1000, 500);
@@ -146,7 +146,7 @@ fn whoever_is_late_in_the_queue_is_told_so_at_its_time_and_never_sent() {
 }
 
 #[test]
-fn whoever_is_late_on_the_way_is_found_although_its_call_goes_on() {
+fn a_request_that_times_out_in_flight_is_found_although_its_batch_goes_on() {
     let mut queue = Queue::new(200);
     let (slot, _early) = ask(&mut queue, 1000, 0);
     let (_, _later) = ask(&mut queue, 1000, 500);
@@ -157,11 +157,11 @@ fn whoever_is_late_on_the_way_is_found_although_its_call_goes_on() {
     assert!(matches!(late.as_slice(), [Late::OnTheWay(_)]));
     assert_eq!(next, Some(at(1500)));
     queue.give_back(&slot);
-    assert!(queue.sweep(at(1000)).1.is_none(), "nobody is left");
+    assert!(queue.sweep(at(1000)).1.is_none(), "no request is left");
 }
 
 #[test]
-fn a_request_that_will_be_late_before_the_next_sweep_hurries_it_and_no_other_does() {
+fn a_request_that_times_out_before_the_next_sweep_hurries_it_and_no_other_does() {
     let mut queue = Queue::new(200);
     let hurries = |queue: &mut Queue<()>, until_ms| {
         let (reply, joined) = reply::pair();
@@ -169,7 +169,7 @@ fn a_request_that_will_be_late_before_the_next_sweep_hurries_it_and_no_other_doe
         let enqueued = queue.enqueue(item(1000), at(until_ms), at(0), reply);
         enqueued.hurry
     };
-    assert!(hurries(&mut queue, 1000), "nobody is being watched yet");
+    assert!(hurries(&mut queue, 1000), "no request is watched yet");
     queue.sweep(at(0));
     assert!(!hurries(&mut queue, 1000) && !hurries(&mut queue, 2000));
     assert!(hurries(&mut queue, 999));
@@ -200,9 +200,9 @@ fn requests_with_other_terms_leave_in_a_call_of_their_own() {
     drop(others);
 }
 
-/// A runtime that nobody drives any more keeps its place until its call must be over, and not for ever.
+/// A sender on a runtime that no thread drives any more keeps its slot until its call must have timed out.
 #[test]
-fn a_sender_that_is_stuck_loses_its_place() {
+fn a_sender_that_is_stuck_loses_its_slot() {
     let mut queue = Queue::new(200);
     let (mut stuck, mut all) = (Vec::new(), Vec::new());
     for _ in 0..DRIVERS_MAX {
@@ -217,7 +217,7 @@ fn a_sender_that_is_stuck_loses_its_place() {
     assert_eq!(
         take(&mut queue, &stuck[0], 2000),
         0,
-        "its place is another's"
+        "its slot is another's"
     );
     queue.give_back(&stuck[0]);
     assert_eq!(take(&mut queue, &another.unwrap(), 2000), 2);

@@ -74,13 +74,13 @@ proptest! {
             assert_eq!(due, expected);
         }
         for id in gone {
-            assert!(!schedule.set_alarm(id, at(0)), "a place that is another's now was moved");
+            assert!(!schedule.set_alarm(id, at(0)), "an index that is another lease's now was moved");
         }
     }
 }
 
 #[test]
-fn an_empty_schedule_gives_its_room_back() {
+fn an_empty_schedule_frees_its_memory() {
     let kept = lease();
     let mut schedule = Deadlines::default();
     let ids: Vec<Id> = (0..5000)
