@@ -1,4 +1,4 @@
-//! One test per answer of each script's header, and per line of its replay.
+//! One test per reply in each script's header, and per sentence of its replay section.
 
 use super::lab::*;
 use crate::base::error::ErrorKind;
@@ -23,12 +23,12 @@ fn a_free_mutex_is_granted_and_a_held_one_is_busy() {
             crate::base::token::client_of(holder.secret().as_bytes())
         );
         assert!(seen.remaining.unwrap().as_millis() > 20_000);
-        assert_eq!(lab.line_length(&keys).await, 0);
+        assert_eq!(lab.queue_length(&keys).await, 0);
     });
 }
 
 #[test]
-fn a_replayed_acquire_gets_the_same_fence_and_a_whole_ttl() {
+fn a_replayed_acquire_gets_the_same_fence_and_its_whole_ttl() {
     on_every_engine(async |lab| {
         let (keys, holder) = (keys("job"), token());
         let fence = lab
@@ -50,7 +50,7 @@ fn a_replayed_acquire_gets_the_same_fence_and_a_whole_ttl() {
 }
 
 #[test]
-fn without_fencing_no_number_is_minted_and_no_fence_key_is_made() {
+fn without_fencing_no_number_is_reserved_and_no_fence_key_is_written() {
     on_every_engine(async |lab| {
         let (keys, holder) = (keys("job"), unfenced_token());
         let unfenced = How {
@@ -100,7 +100,7 @@ fn a_fence_ahead_of_the_clock_still_grows() {
 }
 
 #[test]
-fn waiters_stand_in_line_by_priority_and_then_by_arrival() {
+fn the_queue_is_ordered_by_priority_and_then_by_arrival() {
     on_every_engine(async |lab| {
         let keys = keys("job");
         lab.granted(&keys, &token(), &TRY).await;
@@ -130,7 +130,7 @@ fn waiters_stand_in_line_by_priority_and_then_by_arrival() {
 }
 
 #[test]
-fn a_replayed_wait_keeps_its_place_and_adds_no_second_entry() {
+fn a_replayed_wait_keeps_its_position_and_adds_no_second_entry() {
     on_every_engine(async |lab| {
         let (keys, first, second) = (keys("job"), token(), token());
         lab.granted(&keys, &token(), &TRY).await;
@@ -140,15 +140,16 @@ fn a_replayed_wait_keeps_its_place_and_adds_no_second_entry() {
             assert_eq!(lab.waiting(&keys, &first, &WAIT).await, 1);
             assert_eq!(lab.waiting(&keys, &second, &WAIT).await, 2);
         }
-        assert_eq!(lab.line_length(&keys).await, 2);
+        assert_eq!(lab.queue_length(&keys).await, 2);
     });
 }
 
 #[test]
-fn a_look_marks_its_entry_as_alive_when_it_was_not_lately_and_tells_when_the_wish_is_another() {
+fn a_poll_marks_its_entry_as_alive_when_it_was_not_lately_and_updates_it_when_the_request_changed()
+{
     on_every_engine(async |lab| {
         let (keys, waiter) = (keys("job"), token());
-        let (line, waiters) = (keys.queue().to_string(), keys.waiters().to_string());
+        let (queue, waiters) = (keys.queue().to_string(), keys.waiters().to_string());
         let entry = async || {
             let said = lab.meddle(&ENTRY_OF, &waiters, &[waiter.secret()]).await;
             let [Value::Bytes(entry)] = &said[..] else {
@@ -159,7 +160,7 @@ fn a_look_marks_its_entry_as_alive_when_it_was_not_lately_and_tells_when_the_wis
         lab.granted(&keys, &token(), &TRY).await;
         lab.waiting(&keys, &waiter, &WAIT).await;
         lab.meddle(&AGE_ENTRY, &waiters, &[waiter.secret()]).await;
-        lab.meddle(&AGE_MEMBER, &line, &[]).await;
+        lab.meddle(&AGE_MEMBER, &queue, &[]).await;
         let old = entry().await;
         assert_eq!(lab.waiting(&keys, &waiter, &WAIT).await, 1);
         let marked = entry().await;
@@ -169,22 +170,22 @@ fn a_look_marks_its_entry_as_alive_when_it_was_not_lately_and_tells_when_the_wis
             ..WAIT
         };
         assert_eq!(lab.waiting(&keys, &waiter, &elsewhere).await, 1);
-        let told = entry().await;
-        assert!(told.ends_with(" ch"), "{told}");
-        let (begins, lasts) = (told[..47].to_owned(), &told[47..56]);
+        let updated = entry().await;
+        assert!(updated.ends_with(" ch"), "{updated}");
+        let (begins, lasts) = (updated[..47].to_owned(), &updated[47..56]);
         assert_eq!(lab.waiting(&keys, &waiter, &elsewhere).await, 1);
         let again = entry().await;
         // Once in ten seconds of the server's time.
         assert!(
-            again == told || again[47..56] > *lasts,
-            "{again} after {told}"
+            again == updated || again[47..56] > *lasts,
+            "{again} after {updated}"
         );
-        assert!(again.starts_with(&begins) && lab.line_length(&keys).await == 1);
+        assert!(again.starts_with(&begins) && lab.queue_length(&keys).await == 1);
     });
 }
 
 #[test]
-fn confirm_makes_time_whole_as_extend_does() {
+fn confirm_renews_the_whole_ttl_as_extend_does() {
     on_every_engine(async |lab| {
         let (keys, holder, other) = (keys("job"), token(), token());
         let left = async || {
@@ -208,7 +209,7 @@ fn confirm_makes_time_whole_as_extend_does() {
 }
 
 #[test]
-fn extend_makes_time_whole_never_shortens_and_never_creates() {
+fn extend_renews_the_whole_ttl_never_shortens_and_never_creates() {
     on_every_engine(async |lab| {
         let (keys, holder, other) = (keys("job"), token(), token());
         assert_eq!(
@@ -267,7 +268,7 @@ fn cancel_undoes_a_wait_or_a_grant_and_nothing_else() {
         assert_eq!(lab.cancel(&keys, &other).await, Cancelled::Absent);
         assert_eq!(lab.cancel(&keys, &waiter).await, Cancelled::Left);
         assert_eq!(lab.cancel(&keys, &waiter).await, Cancelled::Absent);
-        assert!(lab.holds(&keys, &holder).await && lab.line_length(&keys).await == 0);
+        assert!(lab.holds(&keys, &holder).await && lab.queue_length(&keys).await == 0);
         assert_eq!(lab.cancel(&keys, &holder).await, Cancelled::Released);
         assert!(matches!(
             lab.inspect(&keys).await.state,
@@ -357,7 +358,7 @@ fn another_type_under_any_key_is_an_error_and_is_left_alone() {
             );
             lab.meddle(&DELETE, key, &[]).await;
         }
-        // Without a line it means nothing; whoever gets in line is not half in it.
+        // Without a queue it means nothing; a waiter that cannot join the queue leaves nothing half written.
         lab.meddle(&SET, &keys.waiters().to_string(), &["x"]).await;
         lab.granted(&keys, &token(), &TRY).await;
         let error = lab
@@ -366,7 +367,7 @@ fn another_type_under_any_key_is_an_error_and_is_left_alone() {
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-        assert_eq!(lab.line_length(&keys).await, 0);
+        assert_eq!(lab.queue_length(&keys).await, 0);
     });
 }
 

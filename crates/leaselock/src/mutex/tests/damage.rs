@@ -1,5 +1,5 @@
-//! What lies under a side key and was not written by a grant or a waiter: nothing is granted on top of it, and no holder
-//! is kept from giving its lock back.
+//! Side keys with content that no grant and no waiter wrote: the scripts grant nothing on top of it, and every holder
+//! can still release.
 
 use super::lab::*;
 use crate::base::error::{ErrorKind, StoreError};
@@ -13,7 +13,7 @@ use crate::engine::grant::*;
 use crate::engine::resource::Resource;
 use crate::script::{Operation, Value};
 
-/// What no grant writes. The last two are legal by their digits alone.
+/// Fences that no grant writes. The last two are legal by their digits alone.
 const DAMAGED: [&str; 14] = [
     "9007199254740993:9007199254740993",
     "9007199253692416:9007199253692416",
@@ -31,7 +31,7 @@ const DAMAGED: [&str; 14] = [
     "1:8000000000000000",
 ];
 
-/// Waits without a fencing token, and can be told.
+/// Waits without a fencing token, and can be woken.
 const UNFENCED: How<'static> = How {
     fencing: false,
     channel: "here",
@@ -51,7 +51,7 @@ impl Lab {
         said.expect_err(self.engine)
     }
 
-    /// Refused as damaged, with the key in the message.
+    /// Expects a refusal as damaged, with the key in the message.
     async fn refused_for(&self, key: &str, keys: &Resource, token: &Token, how: &How<'_>) {
         let error = self.refused(&acquire(keys, token, how)).await;
         let what = (error.kind(), error.maybe_applied());
@@ -150,11 +150,11 @@ fn the_last_number_is_granted_once_and_what_comes_after_it_is_damaged() {
     });
 }
 
-/// The next one cannot be granted, so it is told to look, and learns why.
+/// The next waiter cannot be granted, so it is woken to poll, and learns why.
 #[test]
-fn a_release_frees_the_lock_whose_fence_is_damaged_and_tells_the_first_who_waits() {
+fn a_release_frees_the_lock_whose_fence_is_damaged_and_wakes_the_first_waiter() {
     on_every_engine(async |lab| {
-        let ear = lab.listen("here").await;
+        let subscription = lab.listen("here").await;
         for (round, damage) in DAMAGED.into_iter().enumerate() {
             let keys = keys(&format!("job{round}"));
             let (holder, next) = (token(), token());
@@ -169,7 +169,7 @@ fn a_release_frees_the_lock_whose_fence_is_damaged_and_tells_the_first_who_waits
             };
             assert_eq!(lab.ask(&release).await, ReleaseAnswer::Released);
             assert!(lab.is_free(&keys).await, "{}: {damage}", lab.engine);
-            assert_eq!(ear.heard(&next).await, next.secret(), "no grant");
+            assert_eq!(subscription.heard(&next).await, next.secret(), "no grant");
             lab.refused_for(&keys.fence().to_string(), &keys, &next, &WOKEN)
                 .await;
         }
@@ -177,10 +177,10 @@ fn a_release_frees_the_lock_whose_fence_is_damaged_and_tells_the_first_who_waits
 }
 
 #[test]
-fn behind_a_damaged_fence_a_waiter_without_fencing_has_its_turn() {
+fn behind_a_damaged_fence_a_waiter_without_fencing_is_granted() {
     on_every_engine(async |lab| {
         let keys = keys("job");
-        let ear = lab.listen("here").await;
+        let subscription = lab.listen("here").await;
         let (holder, fenced, unfenced) = (token(), token(), unfenced_token());
         lab.granted(&keys, &holder, &TRY).await;
         lab.waiting(&keys, &fenced, &WOKEN).await;
@@ -188,14 +188,14 @@ fn behind_a_damaged_fence_a_waiter_without_fencing_has_its_turn() {
         lab.meddle(&ADD_HASH, "other", &[]).await;
         lab.meddle(&SET, &keys.fence().to_string(), &["7:5"]).await;
         assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Released);
-        assert!(ear.heard(&unfenced).await.starts_with("grant 0 "));
+        assert!(subscription.heard(&unfenced).await.starts_with("grant 0 "));
         assert!(lab.holds(&keys, &unfenced).await, "{}", lab.engine);
     });
 }
 
-/// It cannot be told which numbers it has, and its time is not made whole; what it holds it can give back.
+/// The script cannot find its fencing tokens, and renews no ttl; the holder can still release.
 #[test]
-fn a_holder_whose_fence_was_damaged_is_told_so_when_it_asks_again() {
+fn a_holder_whose_fence_was_damaged_learns_so_when_it_acquires_again() {
     on_every_engine(async |lab| {
         let (keys, holder) = (keys("job"), token());
         lab.granted(&keys, &holder, &TRY).await;
@@ -232,7 +232,7 @@ fn break_and_cancel_free_a_lock_whose_fence_is_damaged() {
     });
 }
 
-/// How a holder, its clean-up and an operator end a lease.
+/// Ends a lease as its holder, its cleanup or an operator does.
 async fn ends(lab: &Lab, keys: &Resource, holder: &Token, way: usize, fence: Option<Fence>) {
     let token = holder;
     let ended = match way {
@@ -258,7 +258,7 @@ async fn ends(lab: &Lab, keys: &Resource, holder: &Token, way: usize, fence: Opt
 }
 
 #[test]
-fn another_type_under_the_line_or_the_waiters_keeps_nobody_from_giving_the_lock_back() {
+fn another_type_under_the_queue_or_the_waiters_stops_no_release() {
     on_every_engine(async |lab| {
         let _ear = lab.listen("here").await;
         for way in 0..4 {
@@ -283,7 +283,7 @@ fn another_type_under_the_line_or_the_waiters_keeps_nobody_from_giving_the_lock_
 }
 
 #[test]
-fn a_look_shows_what_is_damaged_beside_the_lock_and_how_it_is_mended() {
+fn an_inspection_shows_which_side_key_is_damaged_and_how_to_repair_it() {
     on_every_engine(async |lab| {
         let (keys, holder) = (keys("job"), token());
         lab.granted(&keys, &holder, &TRY).await;

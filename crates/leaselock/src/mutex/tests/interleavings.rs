@@ -1,13 +1,13 @@
-//! What can happen between two scripts: cancelled waiters, absent processes, refused messages, side by side names.
+//! What can happen between two scripts: cancelled waiters, absent processes, undelivered messages, similar names.
 
 use super::lab::*;
 use crate::engine::grant::*;
 
 #[test]
-fn a_release_hands_over_to_the_first_in_line_with_a_larger_fence_and_one_message() {
+fn a_release_hands_over_to_the_first_waiter_with_a_larger_fence_and_one_message() {
     on_every_engine(async |lab| {
         let (keys, holder, first, second) = (keys("job"), token(), token(), token());
-        let ear = lab.listen("here").await;
+        let subscription = lab.listen("here").await;
         let wait = How {
             channel: "here",
             ..WAIT
@@ -16,21 +16,21 @@ fn a_release_hands_over_to_the_first_in_line_with_a_larger_fence_and_one_message
         lab.waiting(&keys, &first, &wait).await;
         lab.waiting(&keys, &second, &wait).await;
         assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Released);
-        assert!(lab.holds(&keys, &first).await && lab.line_length(&keys).await == 1);
-        let message = ear.heard(&first).await;
+        assert!(lab.holds(&keys, &first).await && lab.queue_length(&keys).await == 1);
+        let message = subscription.heard(&first).await;
         let fence = lab.granted(&keys, &first, &wait).await.unwrap();
         assert!(
             fence > before && message.starts_with(&format!("grant {fence} ")),
             "{message}"
         );
         assert_eq!(lab.release(&keys, &first).await, ReleaseAnswer::Released);
-        ear.heard(&second).await;
-        assert_eq!(ear.count(), 2);
+        subscription.heard(&second).await;
+        assert_eq!(subscription.count(), 2);
     });
 }
 
 #[test]
-fn a_handed_over_lease_is_short_until_its_waiter_makes_it_whole() {
+fn a_handed_over_lease_is_short_until_its_waiter_extends_it() {
     on_every_engine(async |lab| {
         let (keys, holder, waiter) = (keys("job"), token(), token());
         let _ear = lab.listen("here").await;
@@ -55,7 +55,7 @@ fn a_handed_over_lease_is_short_until_its_waiter_makes_it_whole() {
 fn a_grant_for_a_cancelled_waiter_goes_to_the_next() {
     on_every_engine(async |lab| {
         let (keys, holder, gone, next) = (keys("job"), token(), token(), token());
-        let ear = lab.listen("here").await;
+        let subscription = lab.listen("here").await;
         let wait = How {
             channel: "here",
             ..WAIT
@@ -66,17 +66,17 @@ fn a_grant_for_a_cancelled_waiter_goes_to_the_next() {
         lab.release(&keys, &holder).await;
         assert!(lab.holds(&keys, &gone).await);
         assert_eq!(lab.cancel(&keys, &gone).await, Cancelled::Released);
-        ear.heard(&next).await;
+        subscription.heard(&next).await;
         assert!(lab.holds(&keys, &next).await);
     });
 }
 
 #[test]
-fn when_the_first_in_line_leaves_the_next_is_told_and_nobody_else() {
+fn when_the_first_waiter_leaves_the_next_one_alone_is_woken() {
     on_every_engine(async |lab| {
         let (keys, holder) = (keys("job"), token());
         let [first, next, last] = [token(), token(), token()];
-        let ear = lab.listen("here").await;
+        let subscription = lab.listen("here").await;
         let wait = How {
             channel: "here",
             ..WAIT
@@ -86,19 +86,19 @@ fn when_the_first_in_line_leaves_the_next_is_told_and_nobody_else() {
             lab.waiting(&keys, waiter, &wait).await;
         }
         assert_eq!(lab.cancel(&keys, &first).await, Cancelled::Left);
-        assert_eq!(ear.heard(&next).await, next.secret(), "no grant");
+        assert_eq!(subscription.heard(&next).await, next.secret(), "no grant");
         assert_eq!(lab.cancel(&keys, &first).await, Cancelled::Absent);
         assert_eq!(lab.cancel(&keys, &last).await, Cancelled::Left);
         lab.release(&keys, &holder).await;
-        while ear.count() < 2 {
+        while subscription.count() < 2 {
             tokio::task::yield_now().await;
         }
-        assert!(lab.holds(&keys, &next).await && ear.count() == 2);
+        assert!(lab.holds(&keys, &next).await && subscription.count() == 2);
     });
 }
 
 #[test]
-fn a_waiter_without_receivers_is_skipped_keeps_its_place_and_is_served_later() {
+fn a_waiter_without_receivers_is_skipped_keeps_its_position_and_is_served_later() {
     on_every_engine(async |lab| {
         let (keys, holder, away, there) = (keys("job"), token(), token(), token());
         let _ear = lab.listen("here").await;
@@ -124,9 +124,9 @@ fn a_waiter_without_receivers_is_skipped_keeps_its_place_and_is_served_later() {
         lab.release(&keys, &holder).await;
         assert!(lab.holds(&keys, &there).await, "the absent one was granted");
         assert_eq!(
-            lab.line_length(&keys).await,
+            lab.queue_length(&keys).await,
             1,
-            "the absent one lost its place"
+            "the absent one lost its position"
         );
         let _back = lab.listen("away").await;
         lab.release(&keys, &there).await;
@@ -134,32 +134,32 @@ fn a_waiter_without_receivers_is_skipped_keeps_its_place_and_is_served_later() {
     });
 }
 
-/// What is found out about those who are away changes nothing for them.
+/// Being passed over changes nothing for a waiter without receivers.
 #[test]
-fn a_grant_that_nobody_would_receive_goes_to_the_next_who_is_there() {
+fn a_grant_without_receivers_goes_to_the_next_live_waiter() {
     on_every_engine(async |lab| {
         let (keys, holder, there) = (keys("job"), token(), token());
         let (away, also_away) = (token(), token());
-        let ear = lab.listen("here").await;
+        let subscription = lab.listen("here").await;
         let before = lab.granted(&keys, &holder, &TRY).await;
         for (token, channel) in [(&away, "away"), (&also_away, "away"), (&there, "here")] {
             lab.waiting(&keys, token, &How { channel, ..WAIT }).await;
         }
         assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Released);
         assert!(lab.holds(&keys, &there).await, "{}", lab.engine);
-        ear.heard(&there).await;
-        assert_eq!(ear.count(), 1, "{}", lab.engine);
+        subscription.heard(&there).await;
+        assert_eq!(subscription.count(), 1, "{}", lab.engine);
         assert!(lab.granted(&keys, &there, &TRY).await > before);
-        assert_eq!(lab.line_length(&keys).await, 2, "{}", lab.engine);
-        for (place, token) in [(1, &away), (2, &also_away)] {
-            assert_eq!(lab.waiting(&keys, token, &WAIT).await, place);
+        assert_eq!(lab.queue_length(&keys).await, 2, "{}", lab.engine);
+        for (position, token) in [(1, &away), (2, &also_away)] {
+            assert_eq!(lab.waiting(&keys, token, &WAIT).await, position);
         }
         assert_eq!(lab.cancel(&keys, &away).await, Cancelled::Left);
     });
 }
 
 #[test]
-fn when_nobody_in_line_is_there_the_lock_is_free_and_a_newcomer_takes_it() {
+fn without_a_live_waiter_the_lock_is_free_and_a_newcomer_takes_it() {
     on_every_engine(async |lab| {
         let (keys, holder, away, newcomer) = (keys("job"), token(), token(), token());
         lab.granted(&keys, &holder, &TRY).await;
@@ -174,15 +174,15 @@ fn when_nobody_in_line_is_there_the_lock_is_free_and_a_newcomer_takes_it() {
         .await;
         lab.release(&keys, &holder).await;
         assert!(lab.granted(&keys, &newcomer, &TRY).await.is_some());
-        assert_eq!(lab.line_length(&keys).await, 1);
+        assert_eq!(lab.queue_length(&keys).await, 1);
     });
 }
 
 #[test]
-fn a_look_helps_the_first_in_line_and_not_itself() {
+fn a_poll_grants_to_the_first_waiter_and_not_to_the_one_that_polled() {
     on_every_engine(async |lab| {
         let (keys, holder, first, second) = (keys("job"), token(), token(), token());
-        let ear = lab.listen("here").await;
+        let subscription = lab.listen("here").await;
         let wait = How {
             channel: "here",
             ..WAIT
@@ -193,12 +193,12 @@ fn a_look_helps_the_first_in_line_and_not_itself() {
         lab.meddle(&EXPIRE, &keys.lock, &[]).await;
         assert_eq!(lab.waiting(&keys, &second, &wait).await, 1);
         assert!(lab.holds(&keys, &first).await);
-        ear.heard(&first).await;
+        subscription.heard(&first).await;
     });
 }
 
 #[test]
-fn a_try_on_a_free_lock_with_a_line_goes_to_the_line() {
+fn a_try_on_a_free_lock_with_a_queue_grants_to_the_queue() {
     on_every_engine(async |lab| {
         let (keys, holder, first, barger) = (keys("job"), token(), token(), token());
         let _ear = lab.listen("here").await;
@@ -222,7 +222,7 @@ fn a_try_on_a_free_lock_with_a_line_goes_to_the_line() {
 }
 
 #[test]
-fn a_newcomer_of_higher_priority_goes_before_the_head_of_the_line() {
+fn a_newcomer_of_higher_priority_goes_before_the_head_of_the_queue() {
     on_every_engine(async |lab| {
         let (keys, holder, first, urgent) = (keys("job"), token(), token(), token());
         let _ear = lab.listen("here").await;
@@ -247,12 +247,12 @@ fn a_newcomer_of_higher_priority_goes_before_the_head_of_the_line() {
             },
         )
         .await;
-        assert_eq!(lab.line_length(&keys).await, 1);
+        assert_eq!(lab.queue_length(&keys).await, 1);
     });
 }
 
 #[test]
-fn a_lost_waiters_hash_or_line_blocks_nobody() {
+fn a_lost_waiters_hash_or_queue_blocks_no_client() {
     on_every_engine(async |lab| {
         let (keys, holder, waiter) = (keys("job"), token(), token());
         let _ear = lab.listen("here").await;
@@ -267,13 +267,13 @@ fn a_lost_waiters_hash_or_line_blocks_nobody() {
             assert_eq!(lab.release(&keys, &holder).await, ReleaseAnswer::Released);
             lab.granted(&keys, &waiter, &wait).await;
             assert_eq!(lab.release(&keys, &waiter).await, ReleaseAnswer::Released);
-            assert_eq!(lab.line_length(&keys).await, 0, "{lost}");
+            assert_eq!(lab.queue_length(&keys).await, 0, "{lost}");
         }
     });
 }
 
 #[test]
-fn a_name_and_the_same_name_in_braces_have_lines_of_their_own() {
+fn a_name_and_the_same_name_in_braces_have_queues_of_their_own() {
     on_every_engine(async |lab| {
         let (plain, tagged) = (keys("foo"), keys("{foo}"));
         let (a, b, waiter) = (token(), token(), token());
@@ -289,7 +289,7 @@ fn a_name_and_the_same_name_in_braces_have_lines_of_their_own() {
             },
         )
         .await;
-        assert_eq!(lab.line_length(&tagged).await, 0);
+        assert_eq!(lab.queue_length(&tagged).await, 0);
         lab.release(&tagged, &b).await;
         assert!(lab.holds(&plain, &a).await && !lab.holds(&tagged, &waiter).await);
         lab.release(&plain, &a).await;
@@ -298,7 +298,7 @@ fn a_name_and_the_same_name_in_braces_have_lines_of_their_own() {
 }
 
 #[test]
-fn a_line_longer_than_one_look_is_served_past_those_who_are_away() {
+fn a_queue_longer_than_one_read_is_served_past_waiters_without_receivers() {
     on_every_engine(async |lab| {
         let (keys, holder, there) = (keys("job"), token(), token());
         let _ear = lab.listen("here").await;
@@ -325,6 +325,6 @@ fn a_line_longer_than_one_look_is_served_past_those_who_are_away() {
         .await;
         lab.release(&keys, &holder).await;
         assert!(lab.holds(&keys, &there).await);
-        assert_eq!(lab.line_length(&keys).await, 40);
+        assert_eq!(lab.queue_length(&keys).await, 40);
     });
 }

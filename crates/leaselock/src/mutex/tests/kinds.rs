@@ -1,5 +1,5 @@
-//! A waiter of another kind, which no script of the mutex can judge: whoever is there keeps its turn, whoever is away is
-//! passed over, and no script breaks on either.
+//! A waiter of another kind, which no script of the mutex can judge: the scripts wake a live one at its turn, pass over
+//! one without receivers, and fail on neither.
 
 use super::lab::*;
 use crate::base::token::Token;
@@ -12,8 +12,8 @@ const KINDS: [&str; 4] = ["s", "u", "x", "w3"];
 const JUST_NOW: &str = "9999999999999999";
 const LONG_AGO: &str = "1000000000000000";
 
-/// In the queue before all others.
-async fn stands_in_front(
+/// Adds a waiter to the queue before all others.
+async fn add_in_front(
     lab: &Lab,
     keys: &Resource,
     (kind, channel): (&str, &str),
@@ -41,7 +41,7 @@ fn waits_here() -> How<'static> {
     }
 }
 
-/// What gives a lock up.
+/// How a lock is given up.
 #[derive(Debug, Clone, Copy)]
 enum Ending {
     Released,
@@ -76,7 +76,7 @@ async fn end(lab: &Lab, keys: &Resource, holder: &Token, ending: Ending) {
 }
 
 #[test]
-fn nothing_is_granted_past_a_waiter_of_an_unknown_kind_that_is_there_and_it_is_told_by_its_token() {
+fn nothing_is_granted_past_a_live_waiter_of_an_unknown_kind_and_it_is_woken_by_its_token() {
     on_every_engine(async |lab| {
         for kind in KINDS {
             let endings = [Ending::Released, Ending::Cancelled, Ending::Broken];
@@ -86,7 +86,7 @@ fn nothing_is_granted_past_a_waiter_of_an_unknown_kind_that_is_there_and_it_is_t
                 let (theirs, here) = (lab.listen("theirs").await, lab.listen("here").await);
                 lab.granted(&keys, &holder, &TRY).await;
                 assert_eq!(lab.waiting(&keys, &behind, &waits_here()).await, 1);
-                let first = stands_in_front(lab, &keys, (kind, "theirs"), JUST_NOW).await;
+                let first = add_in_front(lab, &keys, (kind, "theirs"), JUST_NOW).await;
                 end(lab, &keys, &holder, ending).await;
                 assert!(is_free(lab, &keys).await, "{} {kind}", lab.engine);
                 assert_eq!(theirs.heard(&first).await, first.secret());
@@ -107,7 +107,7 @@ fn nothing_is_granted_past_a_waiter_of_an_unknown_kind_that_is_there_and_it_is_t
 }
 
 #[test]
-fn a_waiter_of_an_unknown_kind_that_is_away_is_passed_over_and_forgotten_in_time() {
+fn a_waiter_of_an_unknown_kind_without_receivers_is_passed_over_and_removed_in_time() {
     on_every_engine(async |lab| {
         for kind in KINDS {
             for (polled, left) in [(JUST_NOW, 1), (LONG_AGO, 0)] {
@@ -116,11 +116,11 @@ fn a_waiter_of_an_unknown_kind_that_is_away_is_passed_over_and_forgotten_in_time
                 let here = lab.listen("here").await;
                 lab.granted(&keys, &holder, &TRY).await;
                 lab.waiting(&keys, &behind, &waits_here()).await;
-                stands_in_front(lab, &keys, (kind, "away"), polled).await;
+                add_in_front(lab, &keys, (kind, "away"), polled).await;
                 lab.release(&keys, &holder).await;
                 assert!(here.heard(&behind).await.starts_with("grant "));
                 assert!(lab.holds(&keys, &behind).await, "{} {kind}", lab.engine);
-                assert_eq!(lab.line_length(&keys).await, left, "{} {kind}", lab.engine);
+                assert_eq!(lab.queue_length(&keys).await, left, "{} {kind}", lab.engine);
 
                 assert_eq!(lab.release(&keys, &behind).await, ReleaseAnswer::Released);
                 assert!(lab.granted(&keys, &token(), &TRY).await.is_some());
@@ -129,18 +129,18 @@ fn a_waiter_of_an_unknown_kind_that_is_away_is_passed_over_and_forgotten_in_time
     });
 }
 
-/// A known token keeps what it asked for, and others wait behind a holder as they do behind any entry.
+/// A known token keeps its request, and other waiters queue behind it as behind any entry.
 #[test]
 fn behind_a_holder_an_entry_of_an_unknown_kind_is_one_like_any_other() {
     on_every_engine(async |lab| {
         let (keys, holder, behind) = (keys("job"), token(), token());
         lab.granted(&keys, &holder, &TRY).await;
-        let first = stands_in_front(lab, &keys, ("w3", "theirs"), JUST_NOW).await;
+        let first = add_in_front(lab, &keys, ("w3", "theirs"), JUST_NOW).await;
         assert_eq!(lab.waiting(&keys, &behind, &WAIT).await, 2);
         assert_eq!(lab.waiting(&keys, &behind, &WAIT).await, 2);
-        assert_eq!(lab.line_length(&keys).await, 2);
+        assert_eq!(lab.queue_length(&keys).await, 2);
         assert_eq!(lab.cancel(&keys, &behind).await, Cancelled::Left);
         assert_eq!(lab.cancel(&keys, &first).await, Cancelled::Left);
-        assert_eq!(lab.line_length(&keys).await, 0);
+        assert_eq!(lab.queue_length(&keys).await, 0);
     });
 }

@@ -1,4 +1,4 @@
-//! Stores to run scripts on, and the scripts' calls in short.
+//! Stores to run scripts on, and short forms of the scripts' calls.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::store::{Event, Store};
 
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
 
-/// One store, with what keeps it alive.
+/// One store, with the server or folder that it runs on.
 pub(super) struct Lab {
     pub(super) engine: &'static str,
     pub(super) store: Executor,
@@ -108,7 +108,7 @@ pub(super) fn ttl(ms: u64) -> Ttl {
     Ttl::new(Duration::from_millis(ms)).unwrap()
 }
 
-/// How an acquire is to be made; the rest has defaults.
+/// The options of an acquire request; all others have defaults.
 pub(super) struct How<'a> {
     pub(super) ttl_ms: u64,
     pub(super) waits: bool,
@@ -128,7 +128,7 @@ pub(super) const TRY: How<'static> = How {
 };
 pub(super) const WAIT: How<'static> = How { waits: true, ..TRY };
 
-/// Does something to keys that no script of ours does: what an operator, an eviction or time may do.
+/// Changes keys as an operator, an eviction or time may do, and as no script of ours does.
 #[derive(Debug)]
 pub(super) struct Meddle<'a>(
     pub(super) &'static Script,
@@ -175,7 +175,7 @@ meddling!(
     ADD_HASH,
     "redis.call('HSET', KEYS[1], 'a', 'b') return {'ok'}"
 );
-// Bytes that are no text.
+// Bytes that are not text.
 meddling!(
     SET_BYTES,
     "redis.call('SET', KEYS[1], '\\255\\254', 'PX', 60000) return {'ok'}"
@@ -199,7 +199,7 @@ meddling!(
     "local t = redis.call('TYPE', KEYS[1]) return {'ok', type(t) == 'table' and t.ok or t}"
 );
 
-// What a waiter's entry says, and both places of an entry as if it had looked long ago.
+// A waiter's entry, and both copies of an entry as if the waiter had polled long ago.
 meddling!(
     ENTRY_OF,
     "return {'ok', redis.call('HGET', KEYS[1], ARGV[1])}"
@@ -236,7 +236,7 @@ impl Lab {
         self.ask(&acquire(keys, token, how)).await
     }
 
-    /// Takes a lock that is known to be free; its fence.
+    /// Acquires a lock that must be free, and returns its fence.
     pub(super) async fn granted(
         &self,
         keys: &Resource,
@@ -292,17 +292,17 @@ impl Lab {
         self.ask(&Inspect { keys }).await
     }
 
-    /// Whether this token is the one that holds.
+    /// Returns true if this token holds the lock.
     pub(super) async fn holds(&self, keys: &Resource, token: &Token) -> bool {
         matches!(self.inspect(keys).await.state,
             InspectedState::Held { value, .. } if value == token.secret().as_bytes())
     }
 
-    pub(super) async fn line_length(&self, keys: &Resource) -> usize {
+    pub(super) async fn queue_length(&self, keys: &Resource) -> usize {
         self.inspect(keys).await.line.len()
     }
 
-    /// Listens on a channel until dropped; returns once it does.
+    /// Subscribes to a channel until the value is dropped; returns once it is subscribed.
     pub(super) async fn listen(&self, channel: &str) -> Listener {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let (ready, mut is_ready) = tokio::sync::mpsc::unbounded_channel();
@@ -350,7 +350,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Waits for a message that names this token, and how many came in all.
+    /// Waits for a message that names this token, and returns how many messages came in all.
     pub(super) async fn heard(&self, token: &Token) -> String {
         for _ in 0..5_000 {
             let found = self

@@ -1,5 +1,5 @@
-//! One test per answer of the scripts that serve many requests at once, and that an answer is what the script for one
-//! would have said.
+//! One test per reply of the scripts that serve many requests in one call, and the proof that each reply is the one of
+//! the script for a single request.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -23,7 +23,7 @@ fn terms(fencing: bool) -> Terms {
     }
 }
 
-/// The locks share a slot, as the embedded stores want it.
+/// The locks share a slot, as the embedded stores require.
 fn some_keys(letter: char) -> Resource {
     keys(&format!("{{t}}{letter}"))
 }
@@ -101,7 +101,7 @@ fn of_many_each_that_is_free_is_granted_and_each_that_is_held_is_busy() {
 }
 
 #[test]
-fn of_many_without_fencing_none_has_a_number_and_no_fence_key_is_made() {
+fn of_many_without_fencing_none_has_a_number_and_no_fence_key_is_written() {
     on_every_engine(async |lab| {
         let (a, ours) = (some_keys('a'), unfenced_token());
         let answers = lab.acquire_many(&[item(&a, &ours)], false).await;
@@ -128,7 +128,7 @@ fn a_foreign_holder_of_one_of_many_has_no_name_and_no_end() {
 }
 
 #[test]
-fn what_is_not_plain_is_left_to_its_own_script_with_nothing_done() {
+fn an_item_that_is_no_plain_case_has_no_effect_and_is_left_to_its_own_script() {
     on_every_engine(async |lab| {
         let (ours, other) = (token(), token());
         let (replay, in_line, ahead, no_fence) = (
@@ -246,7 +246,7 @@ fn of_many_each_is_released_by_its_holder_alone_and_once() {
 }
 
 #[test]
-fn of_many_each_is_extended_and_never_shortened_or_made() {
+fn of_many_each_is_extended_and_never_shortened_or_created() {
     on_every_engine(async |lab| {
         let (held, long, taken, free) = (
             some_keys('a'),
@@ -292,7 +292,7 @@ fn of_many_each_is_extended_and_never_shortened_or_made() {
 }
 
 #[test]
-fn more_items_than_a_call_may_have_are_all_left_alone() {
+fn a_call_of_more_items_than_the_limit_has_no_effect() {
     on_every_engine(async |lab| {
         let ours = token();
         let items: Vec<Item> = (0..=MANY_MAX)
@@ -316,7 +316,7 @@ fn more_items_than_a_call_may_have_are_all_left_alone() {
     });
 }
 
-/// What may lie under one name before a call.
+/// The state of one name before a call.
 #[derive(Debug, Clone, Copy)]
 enum Before {
     Free,
@@ -353,7 +353,7 @@ async fn set_up(lab: &Lab, keys: &Resource, before: Before, ours: &Token) {
     }
 }
 
-/// In words that do not depend on time or on who the others are.
+/// Shows a reply without times and without the other clients' tokens.
 fn word<T: std::fmt::Debug>(answer: &T) -> String {
     let shown = format!("{answer:?}");
     shown
@@ -363,8 +363,9 @@ fn word<T: std::fmt::Debug>(answer: &T) -> String {
         .to_owned()
 }
 
-/// Two sets of names with the same history: one is served item by item, the other at once. Where a call of many gives
-/// an answer, it is the one that the script for one gives.
+/// Compares two sets of names with the same history: one is served item by item, the other in one call.
+///
+/// Where the call has a reply for an item, it is the reply of the script for one.
 async fn same_as_one_by_one(lab: &Lab, case: usize, befores: &[Before], kind: u8) {
     let ours = token();
     let names = |set: &str| -> Vec<Resource> {
@@ -420,7 +421,7 @@ fn words<R: std::fmt::Debug>(answers: Answers<R>) -> Vec<Option<String>> {
 }
 
 #[test]
-fn many_at_once_get_the_answers_that_they_get_one_by_one() {
+fn items_of_one_call_get_the_replies_that_they_get_one_by_one() {
     let before = prop_oneof![
         Just(Before::Free),
         Just(Before::Ours),

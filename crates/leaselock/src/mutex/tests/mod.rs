@@ -6,12 +6,12 @@
 mod branches;
 mod damage;
 mod interleavings;
-mod kept;
 mod kinds;
 mod lab;
 mod many;
 mod model;
-mod onlookers;
+mod operators;
 mod position;
 mod ranges;
+mod side_key_ttls;
 mod votes;

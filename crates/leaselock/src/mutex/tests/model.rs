@@ -1,4 +1,4 @@
-//! Random sequences of operations: a small model, the embedded stores and a real server give the same answers.
+//! Random sequences of operations: a small model, the embedded stores and a real server give the same replies.
 //!
 //! Expiry, a foreign lock and the loss of the fence key are steps of a sequence. Fences are not predicted but checked:
 //! a new grant has a larger one than all before, a replay has the same.
@@ -19,7 +19,7 @@ use crate::mutex::MUTEX;
 const ACTORS: usize = 6;
 const CASES: u32 = 2_000;
 
-/// Each actor has a channel, a priority and a wish for fences of its own; the third of them is never there.
+/// Each actor has its own channel, priority and choice of fencing; the third actor never has a receiver.
 fn channel(actor: usize) -> &'static str {
     ["here", "there", "away"][actor % 3]
 }
@@ -49,9 +49,9 @@ enum Op {
     Break {
         foreign: bool,
     },
-    /// The lease runs out.
+    /// The lease expires.
     Expire,
-    /// Another library takes the lock, whoever had it.
+    /// Another library takes the lock, whichever client had it.
     Foreign,
     LoseFence,
 }
@@ -74,63 +74,70 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..40)
 }
 
-/// Answers without times and fences, so that they can be compared.
+/// Replies without times and fences, so that they can be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Answer {
-    Granted { replay: bool },
-    Waiting { place: u64, holder: Option<usize> },
-    Busy { holder: Option<usize> },
+    Granted {
+        replay: bool,
+    },
+    Waiting {
+        position: u64,
+        holder: Option<usize>,
+    },
+    Busy {
+        holder: Option<usize>,
+    },
     Said(&'static str),
     Broken(Option<usize>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
-    Nobody,
+    Free,
     Actor(usize),
     Foreign,
 }
 
-/// What the scripts are to do, in plain Rust.
+/// The scripts' contract in plain Rust.
 #[derive(Debug)]
 struct Model {
     holder: Holder,
-    line: Vec<usize>,
+    queue: Vec<usize>,
 }
 
 impl Model {
-    fn place(&self, actor: usize) -> Option<usize> {
-        self.line.iter().position(|waiter| *waiter == actor)
+    fn position_of(&self, actor: usize) -> Option<usize> {
+        self.queue.iter().position(|waiter| *waiter == actor)
     }
 
     fn leave(&mut self, actor: usize) -> bool {
-        let before = self.line.len();
-        self.line.retain(|waiter| *waiter != actor);
-        self.line.len() < before
+        let before = self.queue.len();
+        self.queue.retain(|waiter| *waiter != actor);
+        self.queue.len() < before
     }
 
     fn enqueue(&mut self, actor: usize) {
-        if self.place(actor).is_none() {
+        if self.position_of(actor).is_none() {
             let at = self
-                .line
+                .queue
                 .iter()
                 .position(|waiter| priority(*waiter) < priority(actor));
-            self.line.insert(at.unwrap_or(self.line.len()), actor);
+            self.queue.insert(at.unwrap_or(self.queue.len()), actor);
         }
     }
 
     fn holder_actor(&self) -> Option<usize> {
         match self.holder {
             Holder::Actor(actor) => Some(actor),
-            Holder::Nobody | Holder::Foreign => None,
+            Holder::Free | Holder::Foreign => None,
         }
     }
 
     fn not_granted(&self, actor: usize, waits: bool) -> Answer {
         let holder = self.holder_actor();
-        match self.place(actor).filter(|_| waits) {
-            Some(place) => Answer::Waiting {
-                place: place as u64 + 1,
+        match self.position_of(actor).filter(|_| waits) {
+            Some(index) => Answer::Waiting {
+                position: index as u64 + 1,
                 holder,
             },
             None => Answer::Busy { holder },
@@ -141,12 +148,12 @@ impl Model {
         if self.holder == Holder::Actor(actor) {
             return Answer::Granted { replay: true };
         }
-        if waits && (self.holder != Holder::Nobody || !self.line.is_empty()) {
+        if waits && (self.holder != Holder::Free || !self.queue.is_empty()) {
             self.enqueue(actor);
         }
-        if self.holder == Holder::Nobody {
+        if self.holder == Holder::Free {
             let first = self
-                .line
+                .queue
                 .iter()
                 .copied()
                 .find(|waiter| *waiter == actor || is_there(*waiter));
@@ -161,16 +168,16 @@ impl Model {
     }
 
     fn pass_on(&mut self) {
-        let next = self.line.iter().copied().find(|waiter| is_there(*waiter));
-        self.holder = next.map_or(Holder::Nobody, Holder::Actor);
+        let next = self.queue.iter().copied().find(|waiter| is_there(*waiter));
+        self.holder = next.map_or(Holder::Free, Holder::Actor);
         next.map(|next| self.leave(next));
     }
 
-    /// As whoever holds: "yes" does it, otherwise what is wrong.
+    /// Returns `yes` if the actor holds the lock, otherwise the refusal.
     fn as_holder(&self, actor: usize, yes: &'static str) -> &'static str {
         match self.holder {
             Holder::Actor(holder) if holder == actor => yes,
-            Holder::Nobody => "expired",
+            Holder::Free => "expired",
             Holder::Actor(_) | Holder::Foreign => "taken",
         }
     }
@@ -207,7 +214,7 @@ impl Model {
                 Answer::Said(said)
             }
             Op::Break { foreign } => match self.holder {
-                Holder::Nobody => Answer::Said("free"),
+                Holder::Free => Answer::Said("free"),
                 Holder::Foreign if !foreign => Answer::Said("foreign"),
                 Holder::Foreign | Holder::Actor(_) => {
                     let broken = Answer::Broken(self.holder_actor());
@@ -216,7 +223,7 @@ impl Model {
                 }
             },
             Op::Expire => {
-                self.holder = Holder::Nobody;
+                self.holder = Holder::Free;
                 Answer::Said("done")
             }
             Op::Foreign => {
@@ -228,19 +235,19 @@ impl Model {
     }
 }
 
-/// The same sequence on a store.
+/// Runs the same sequence on a store.
 struct Subject<'a> {
     lab: &'a Lab,
     keys: Resource,
     tokens: Vec<Token>,
     highest: Option<Fence>,
-    /// The fence of the present grant, once it was seen, and how many were reserved with it.
+    /// The fence of the present grant, once a reply showed it, and how many were reserved with it.
     present: Option<Fence>,
     range: u64,
 }
 
 impl Subject<'_> {
-    fn who(&self, client: &str) -> usize {
+    fn actor_of(&self, client: &str) -> usize {
         let is = |token: &Token| client_of(token.secret().as_bytes()) == Some(client);
         self.tokens.iter().position(is).expect("a known client")
     }
@@ -261,7 +268,7 @@ impl Subject<'_> {
         Answer::Granted { replay }
     }
 
-    /// Tasks of the holder's process have used half of what was reserved.
+    /// Uses half of the reserved fences, as tasks of the holder's process would.
     fn use_some(&mut self) -> Option<Fence> {
         let used = self
             .present
@@ -279,8 +286,11 @@ impl Subject<'_> {
             range: [1, 64, 8][actor % 3],
             ..TRY
         };
-        let holder =
-            |subject: &Self, seen: &Seen| seen.holder.as_deref().map(|client| subject.who(client));
+        let holder = |subject: &Self, seen: &Seen| {
+            seen.holder
+                .as_deref()
+                .map(|client| subject.actor_of(client))
+        };
         match self
             .lab
             .acquire(&self.keys, &self.tokens[actor], &how)
@@ -291,7 +301,7 @@ impl Subject<'_> {
                 self.granted(fence, actor, replay)
             }
             Acquired::Waiting { seen, place } => Answer::Waiting {
-                place,
+                position: place,
                 holder: holder(self, &seen),
             },
             Acquired::Disagrees { .. } => panic!("no gate was asked"),
@@ -354,7 +364,7 @@ impl Subject<'_> {
                 .await
             {
                 Broke::Broken { holder, .. } => {
-                    Answer::Broken(holder.map(|client| self.who(&client)))
+                    Answer::Broken(holder.map(|client| self.actor_of(&client)))
                 }
                 Broke::Free => Answer::Said("free"),
                 Broke::Foreign => Answer::Said("foreign"),
@@ -379,21 +389,22 @@ impl Subject<'_> {
         Answer::Said("done")
     }
 
-    /// Holder and line as an onlooker sees them.
+    /// Returns the holder and the queue as an inspection shows them.
     async fn state(&self) -> (Holder, Vec<usize>) {
         let seen = self.lab.inspect(&self.keys).await;
         let holder = match seen.state {
-            InspectedState::Free => Holder::Nobody,
-            InspectedState::Held { value, .. } => {
-                client_of(&value).map_or(Holder::Foreign, |client| Holder::Actor(self.who(client)))
-            }
+            InspectedState::Free => Holder::Free,
+            InspectedState::Held { value, .. } => client_of(&value)
+                .map_or(Holder::Foreign, |client| {
+                    Holder::Actor(self.actor_of(client))
+                }),
             InspectedState::Other { kind } => panic!("{kind} under the lock"),
         };
         (
             holder,
             seen.line
                 .iter()
-                .map(|(client, _)| self.who(client))
+                .map(|(client, _)| self.actor_of(client))
                 .collect(),
         )
     }
@@ -402,8 +413,8 @@ impl Subject<'_> {
 async fn same_answers(labs: &[Lab], name: &str, ops: &[Op]) {
     for lab in labs {
         let mut model = Model {
-            holder: Holder::Nobody,
-            line: Vec::new(),
+            holder: Holder::Free,
+            queue: Vec::new(),
         };
         let tokens = (0..2 * ACTORS).map(|actor| {
             let client = crate::base::token::ClientId::random().unwrap();
@@ -431,7 +442,7 @@ async fn same_answers(labs: &[Lab], name: &str, ops: &[Op]) {
             let state = subject.state().await;
             assert_eq!(
                 state,
-                (model.holder, model.line.clone()),
+                (model.holder, model.queue.clone()),
                 "{}: after step {step}, {op:?}",
                 lab.engine
             );
@@ -440,7 +451,7 @@ async fn same_answers(labs: &[Lab], name: &str, ops: &[Op]) {
 }
 
 #[test]
-fn a_model_the_embedded_stores_and_a_server_give_the_same_answers() {
+fn a_model_the_embedded_stores_and_a_server_give_the_same_replies() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -1,9 +1,9 @@
-//! One test per answer of `mutex/position`.
+//! One test per reply of `mutex/position`.
 
 use super::lab::*;
 use crate::engine::position::*;
 
-/// Where a waiter stands, and nothing is written.
+/// Reads a waiter's position, and expects that nothing was written.
 async fn position(
     lab: &Lab,
     keys: &crate::engine::resource::Resource,
@@ -27,40 +27,40 @@ async fn position(
 }
 
 #[test]
-fn a_waiter_in_the_queue_with_the_same_wish_is_told_its_position() {
+fn a_waiter_in_the_queue_with_the_same_request_gets_its_position() {
     on_every_engine(async |lab| {
         let (keys, holder, one, two) = (keys("job"), token(), token(), token());
-        let wish = How {
+        let options = How {
             channel: "ll:wake:me",
             ..WAIT
         };
         lab.granted(&keys, &holder, &TRY).await;
         assert_eq!(
-            position(lab, &keys, &one, &wish).await,
+            position(lab, &keys, &one, &options).await,
             None,
             "not in the queue"
         );
         assert_eq!(
-            lab.line_length(&keys).await,
+            lab.queue_length(&keys).await,
             0,
             "and it does not get there by that"
         );
-        for (place, waiter) in [(1, &one), (2, &two)] {
-            assert_eq!(lab.waiting(&keys, waiter, &wish).await, place);
-            assert_eq!(position(lab, &keys, waiter, &wish).await, Some(place));
+        for (expected, waiter) in [(1, &one), (2, &two)] {
+            assert_eq!(lab.waiting(&keys, waiter, &options).await, expected);
+            assert_eq!(position(lab, &keys, waiter, &options).await, Some(expected));
         }
         assert_eq!(
             position(lab, &keys, &two, &WAIT).await,
             None,
-            "another wish"
+            "another request"
         );
         lab.cancel(&keys, &one).await;
-        assert_eq!(position(lab, &keys, &two, &wish).await, Some(1));
+        assert_eq!(position(lab, &keys, &two, &options).await, Some(1));
     });
 }
 
 #[test]
-fn whoever_could_have_the_lock_or_must_keep_the_queue_is_told_to_ask() {
+fn a_waiter_that_may_be_granted_or_must_renew_the_queue_is_told_to_acquire() {
     on_every_engine(async |lab| {
         let (keys, holder, waiter) = (keys("job"), token(), token());
         lab.granted(&keys, &holder, &TRY).await;

@@ -1,4 +1,4 @@
-//! Fencing tokens that are reserved for the tasks that share a place in line.
+//! Fencing tokens that a grant reserves for the tasks that share a queue entry.
 
 use super::lab::*;
 use crate::base::fence::Fence;
@@ -14,7 +14,7 @@ const SHARED: How<'static> = How {
     ..WAIT
 };
 
-/// What the next acquisition of a token that holds is told: the numbers of its grant.
+/// Returns the numbers of a holder's grant, as its next acquisition gets them.
 async fn numbers(lab: &Lab, keys: &Resource, token: &Token) -> (u64, u64) {
     match lab.acquire(keys, token, &SHARED).await {
         Acquired::Granted { fence, range, .. } => (fence.unwrap().get(), range),
@@ -28,32 +28,32 @@ async fn release(lab: &Lab, keys: &Resource, token: &Token, used: u64) {
     assert_eq!(answer, ReleaseAnswer::Released, "{}", lab.engine);
 }
 
-/// A lock that was handed over to a place with 64 numbers.
+/// Hands a lock over to a waiter with 64 numbers.
 async fn handed_over(lab: &Lab, keys: &Resource) -> (Token, u64) {
-    let (holder, place) = (token(), token());
+    let (holder, waiter) = (token(), token());
     lab.granted(keys, &holder, &TRY).await;
-    lab.waiting(keys, &place, &SHARED).await;
+    lab.waiting(keys, &waiter, &SHARED).await;
     lab.release(keys, &holder).await;
-    let (first, range) = numbers(lab, keys, &place).await;
+    let (first, range) = numbers(lab, keys, &waiter).await;
     assert_eq!(range, 64, "{}", lab.engine);
-    (place, first)
+    (waiter, first)
 }
 
 #[test]
-fn a_grant_that_was_waited_for_reserves_its_range_and_one_that_was_not_reserves_one() {
+fn a_grant_from_the_queue_reserves_its_range_and_any_other_reserves_one() {
     on_every_engine(async |lab| {
         let keys = keys("job");
-        let ear = lab.listen("here").await;
+        let subscription = lab.listen("here").await;
         let at_once = token();
         assert_eq!(numbers(lab, &keys, &at_once).await.1, 1);
         lab.release(&keys, &at_once).await;
-        let (place, first) = handed_over(lab, &keys).await;
-        let message = ear.heard(&place).await;
+        let (waiter, first) = handed_over(lab, &keys).await;
+        let message = subscription.heard(&waiter).await;
         assert!(
             message.starts_with(&format!("grant {first} 64 ")),
             "{message}"
         );
-        assert_eq!(numbers(lab, &keys, &place).await, (first, 64), "a replay");
+        assert_eq!(numbers(lab, &keys, &waiter).await, (first, 64), "a replay");
     });
 }
 
@@ -62,18 +62,18 @@ fn numbers_that_were_reserved_and_not_used_come_next() {
     on_every_engine(async |lab| {
         let keys = keys("job");
         let _ear = lab.listen("here").await;
-        // Ahead of the clock, so that the next number shows what is counted as used.
+        // Ahead of the clock, so that the next number shows which ones count as used.
         lab.meddle(
             &SET,
             &keys.fence().to_string(),
             &["8000000000000000:8000000000000000"],
         )
         .await;
-        let (place, first) = handed_over(lab, &keys).await;
-        release(lab, &keys, &place, first + 2).await;
+        let (waiter, first) = handed_over(lab, &keys).await;
+        release(lab, &keys, &waiter, first + 2).await;
         let next = token();
         assert_eq!(numbers(lab, &keys, &next).await.0, first + 3);
-        // The same when the next in line has it in the same step.
+        // The same when the next waiter gets it in the same step.
         let (one, two) = (token(), token());
         lab.waiting(&keys, &one, &SHARED).await;
         lab.waiting(&keys, &two, &SHARED).await;
@@ -84,7 +84,7 @@ fn numbers_that_were_reserved_and_not_used_come_next() {
 }
 
 #[test]
-fn numbers_that_were_not_used_are_given_back_too_when_the_next_in_line_has_none() {
+fn numbers_that_were_not_used_are_returned_too_when_the_next_waiter_has_none() {
     on_every_engine(async |lab| {
         let keys = keys("job");
         let _ear = lab.listen("here").await;
@@ -94,14 +94,14 @@ fn numbers_that_were_not_used_are_given_back_too_when_the_next_in_line_has_none(
             &["8000000000000000:8000000000000000"],
         )
         .await;
-        let (place, first) = handed_over(lab, &keys).await;
+        let (waiter, first) = handed_over(lab, &keys).await;
         let unfenced = unfenced_token();
         let how = How {
             fencing: false,
             ..SHARED
         };
         lab.waiting(&keys, &unfenced, &how).await;
-        release(lab, &keys, &place, first + 2).await;
+        release(lab, &keys, &waiter, first + 2).await;
         assert!(lab.holds(&keys, &unfenced).await, "{}", lab.engine);
         lab.release(&keys, &unfenced).await;
         assert_eq!(numbers(lab, &keys, &token()).await.0, first + 3);
@@ -125,7 +125,7 @@ fn a_holder_that_vanished_has_used_all_its_numbers() {
     });
 }
 
-/// A number of an earlier grant, none, or one beyond the range: nothing is given back.
+/// A number of an earlier grant, none, or one beyond the range: the release returns nothing.
 #[test]
 fn what_is_not_a_number_of_the_present_grant_lowers_nothing() {
     on_every_engine(async |lab| {
@@ -139,16 +139,16 @@ fn what_is_not_a_number_of_the_present_grant_lowers_nothing() {
         .await;
         let mut last = 8_000_000_000_000_000;
         for wrong in [0, 7, 8_000_000_000_000_000, 9_000_000_000_000_000] {
-            let (place, first) = handed_over(lab, &keys).await;
+            let (waiter, first) = handed_over(lab, &keys).await;
             assert!(first > last);
             last = first + 63;
-            release(lab, &keys, &place, wrong).await;
+            release(lab, &keys, &waiter, wrong).await;
         }
         assert!(numbers(lab, &keys, &token()).await.0 > last);
     });
 }
 
-/// Which of them the holder uses at present only its process knows.
+/// Only the holder's process knows which of its numbers is in use.
 #[test]
 fn an_operator_may_name_any_number_of_the_grant_and_no_other() {
     on_every_engine(async |lab| {

@@ -1,4 +1,4 @@
-//! One test per answer of the scripts of a quorum's nodes, and per line of their replay. On a server only.
+//! One test per reply of the scripts of a quorum's nodes, and per sentence of their replay sections. On a server only.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ impl Lab {
         self.ask(&WithdrawMany { items, tells }).await
     }
 
-    /// What the node's clock shows, from a vote that is given back.
+    /// Reads the node's clock, by a vote that is withdrawn.
     async fn now_us(&self) -> u64 {
         let (keys, token) = (keys("clock"), unfenced_token());
         let voted = self.vote(&keys, &token, 0, "").await;
@@ -115,8 +115,8 @@ fn a_free_lock_is_voted_for_under_a_proposal_that_holds() {
             lab.fence_of(&keys).await,
             Some(format!("{proposed}:{proposed}"))
         );
-        let kept = lab.left_ms(&keys.fence().to_string()).await;
-        assert!(kept > 7 * 24 * 3_600_000, "{kept}");
+        let left = lab.left_ms(&keys.fence().to_string()).await;
+        assert!(left > 7 * 24 * 3_600_000, "{left}");
     });
 }
 
@@ -130,7 +130,8 @@ fn without_fencing_a_vote_touches_no_fence() {
     });
 }
 
-/// Equal is not larger, younger than the node's clock by a quarter of the longest lease is too old, and 0 is none.
+/// Three proposals do not hold: one equal to the last, 0, which is none, and one too far behind the node's clock: by a
+/// quarter of the longest lease.
 #[test]
 fn a_proposal_that_does_not_hold_leaves_the_vote_and_the_fence_and_names_what_would() {
     on_a_server(async |lab| {
@@ -186,7 +187,7 @@ fn a_proposal_that_does_not_hold_leaves_the_vote_and_the_fence_and_names_what_wo
 }
 
 #[test]
-fn a_number_that_was_accepted_is_refused_to_whoever_sends_it_again() {
+fn a_number_that_was_accepted_is_refused_when_it_is_sent_again() {
     on_a_server(async |lab| {
         let (keys, token) = (keys("job"), token());
         let proposed = lab.now_us().await;
@@ -218,7 +219,7 @@ fn a_number_that_was_accepted_is_refused_to_whoever_sends_it_again() {
 }
 
 #[test]
-fn a_held_lock_is_busy_and_whoever_asks_to_be_told_is_told_once_of_its_release() {
+fn a_held_lock_is_busy_and_a_registered_caller_is_woken_once_by_its_release() {
     on_a_server(async |lab| {
         let (keys, holder, other) = (keys("job"), token(), token());
         lab.vote(&keys, &holder, lab.now_us().await, "").await;
@@ -244,7 +245,7 @@ fn a_held_lock_is_busy_and_whoever_asks_to_be_told_is_told_once_of_its_release()
         assert_eq!(lab.withdraw(&keys, &holder).await, ReleaseAnswer::Expired);
         lab.vote(&keys, &other, lab.now_us().await, &caller).await;
         assert_eq!(lab.withdraw(&keys, &holder).await, ReleaseAnswer::Taken);
-        // It has struck itself out with its vote, so only who is not there is left, and leaves when it is looked for.
+        // Its vote removed its own registration. The caller without receivers is left, and the next wake-up removes it.
         assert_eq!(lab.withdraw(&keys, &other).await, ReleaseAnswer::Released);
         let left = lab.meddle(&TYPE_OF, &keys.callers().to_string(), &[]).await;
         assert_eq!(left, [Value::Bytes(b"none".to_vec())]);
@@ -252,7 +253,7 @@ fn a_held_lock_is_busy_and_whoever_asks_to_be_told_is_told_once_of_its_release()
 }
 
 #[test]
-fn a_caller_who_leaves_a_free_lock_passes_on_that_it_was_told() {
+fn a_caller_that_leaves_a_free_lock_passes_its_wake_up_on() {
     on_a_server(async |lab| {
         let (keys, holder, gone, next) = (keys("job"), token(), token(), token());
         lab.vote(&keys, &holder, lab.now_us().await, "").await;
@@ -272,7 +273,7 @@ fn a_caller_who_leaves_a_free_lock_passes_on_that_it_was_told() {
         assert_eq!(
             asks,
             [Value::Bytes(b"zset".to_vec())],
-            "nobody was told yet"
+            "no caller was woken yet"
         );
         assert_eq!(lab.ask(&leaves(true)).await, ReleaseAnswer::Expired);
         assert_eq!(news.heard(&next).await, next.secret());
@@ -316,7 +317,7 @@ fn a_damaged_fence_refuses_the_vote_leaves_nothing_and_asks_for_no_number() {
     });
 }
 
-/// A vote that is there is not given up for it: its lease may be in use.
+/// The vote stays in spite of the damage: its lease may be in use.
 #[test]
 fn a_fence_that_was_damaged_behind_a_vote_takes_no_other_number_and_leaves_the_vote() {
     on_a_server(async |lab| {
@@ -373,7 +374,7 @@ fn another_type_under_the_callers_costs_a_wake_up_and_no_answer() {
 }
 
 #[test]
-fn of_many_those_that_are_free_are_voted_for_and_nothing_is_done_for_the_others() {
+fn of_many_the_free_locks_get_votes_and_the_call_has_no_effect_on_the_others() {
     on_a_server(async |lab| {
         let names = ["free", "held", "odd", "ahead"].map(keys);
         let [free, held, odd, ahead] = &names;
@@ -383,7 +384,7 @@ fn of_many_those_that_are_free_are_voted_for_and_nothing_is_done_for_the_others(
         let far = now + 60_000_000;
         lab.meddle(&SET, &ahead.fence().to_string(), &[&format!("{far}:{far}")])
             .await;
-        // The first of them a second time: another task of the same client wants it too.
+        // The first lock a second time: another task of the same client wants it too.
         let items: Vec<Item> = names
             .iter()
             .chain([free])
@@ -421,7 +422,7 @@ fn many_votes_without_fencing_touch_no_fences() {
 }
 
 #[test]
-fn of_many_those_that_are_held_are_given_back_and_their_callers_are_told() {
+fn of_many_the_votes_that_are_held_are_withdrawn_and_their_callers_are_woken() {
     on_a_server(async |lab| {
         let names = ["mine", "free", "theirs", "odd"].map(keys);
         let [mine, _, theirs, odd] = &names;

@@ -1,11 +1,11 @@
-//! How long side keys are kept, and the order of the line, when the plain cases leave out what they mostly need not do.
+//! The ttl of side keys and the order of the queue where the plain cases of a script skip work that is rarely needed.
 
 use super::lab::*;
 use crate::engine::grant::*;
 use crate::engine::resource::Resource;
 use crate::script::{Script, Value};
 
-/// As if the commands of this script had been a waiter's: a member and its entry, which end soon.
+/// Writes what an acquisition of a waiter writes: a member and its entry, with a short ttl.
 static MEMBER: Script = Script::new(
     "MEMBER",
     "redis.call('ZADD', KEYS[1], '0', ARGV[1]) redis.call('PEXPIRE', KEYS[1], 5000) return {'ok'}",
@@ -16,8 +16,8 @@ static ENTRY: Script = Script::new(
     "redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) redis.call('PEXPIRE', KEYS[1], 5000) return {'ok'}",
 );
 
-/// In line since then.
-async fn stands_since(lab: &Lab, keys: &Resource, ticket: &str) {
+/// Adds a waiter that has been in the queue since then.
+async fn waits_since(lab: &Lab, keys: &Resource, ticket: &str) {
     let token = token();
     let member = format!("{ticket}{}{ticket} 0 5000 1 away", token.secret());
     lab.meddle(&MEMBER, &keys.queue().to_string(), &[&member])
@@ -35,47 +35,47 @@ async fn left_ms(lab: &Lab, key: &str) -> i64 {
 }
 
 #[test]
-fn whoever_gets_in_line_keeps_it_for_as_long_as_it_waits_for_its_first_look() {
+fn a_waiter_that_joins_renews_the_queue_until_its_first_poll() {
     on_every_engine(async |lab| {
         let keys = keys("job");
-        let (line, waiters) = (keys.queue().to_string(), keys.waiters().to_string());
+        let (queue, waiters) = (keys.queue().to_string(), keys.waiters().to_string());
         lab.granted(&keys, &token(), &TRY).await;
-        stands_since(lab, &keys, "1000000000000000").await;
+        waits_since(lab, &keys, "1000000000000000").await;
         lab.waiting(&keys, &token(), &WAIT).await;
-        for key in [&line, &waiters] {
+        for key in [&queue, &waiters] {
             assert!(left_ms(lab, key).await > 45_000, "{} {key}", lab.engine);
         }
     });
 }
 
-/// The entries may be evicted alone; what is written then must not stay for ever.
+/// A server may evict the entries alone; what a waiter then writes must have a ttl.
 #[test]
-fn entries_that_were_lost_behind_a_line_are_made_anew_with_an_end() {
+fn entries_that_were_lost_behind_a_queue_are_written_again_with_a_ttl() {
     on_every_engine(async |lab| {
         let keys = keys("job");
-        let (line, waiters) = (keys.queue().to_string(), keys.waiters().to_string());
+        let (queue, waiters) = (keys.queue().to_string(), keys.waiters().to_string());
         lab.granted(&keys, &token(), &TRY).await;
         lab.waiting(&keys, &token(), &WAIT).await;
         lab.meddle(&DELETE, &waiters, &[]).await;
-        let place = lab.waiting(&keys, &token(), &WAIT).await;
-        assert_eq!(place, 2, "{}", lab.engine);
-        for key in [&line, &waiters] {
+        let position = lab.waiting(&keys, &token(), &WAIT).await;
+        assert_eq!(position, 2, "{}", lab.engine);
+        for key in [&queue, &waiters] {
             assert!(left_ms(lab, key).await > 0, "{} {key}", lab.engine);
         }
     });
 }
 
 #[test]
-fn a_clock_that_went_back_puts_nobody_before_those_who_wait() {
+fn a_clock_that_went_back_puts_no_newcomer_before_the_waiters() {
     on_every_engine(async |lab| {
         let keys = keys("job");
         lab.granted(&keys, &token(), &TRY).await;
-        stands_since(lab, &keys, "8000000000000000").await;
-        for place in [2, 3] {
+        waits_since(lab, &keys, "8000000000000000").await;
+        for position in [2, 3] {
             let newcomer = token();
-            for _look in 0..2 {
-                let stands = lab.waiting(&keys, &newcomer, &WAIT).await;
-                assert_eq!(stands, place, "{}", lab.engine);
+            for _poll in 0..2 {
+                let position_now = lab.waiting(&keys, &newcomer, &WAIT).await;
+                assert_eq!(position_now, position, "{}", lab.engine);
             }
         }
     });
@@ -95,7 +95,7 @@ fn a_member_whose_entry_was_lost_is_granted_nothing() {
             lab.waiting(&keys, &gone, &wait).await;
             let also_gone = token();
             lab.waiting(&keys, &also_gone, &wait).await;
-            // Its cancellation does not find it any more.
+            // Its cancellation does not find the member any more.
             lab.meddle(&DELETE, &keys.waiters().to_string(), &[]).await;
             assert_eq!(lab.cancel(&keys, &gone).await, Cancelled::Absent);
             let next = token();
@@ -107,14 +107,14 @@ fn a_member_whose_entry_was_lost_is_granted_nothing() {
                 assert!(!lab.holds(&keys, gone).await, "{}", lab.engine);
             }
             assert_eq!(lab.holds(&keys, &next).await, more == 1, "{}", lab.engine);
-            assert_eq!(lab.line_length(&keys).await, 0, "{}", lab.engine);
+            assert_eq!(lab.queue_length(&keys).await, 0, "{}", lab.engine);
         }
     });
 }
 
-/// Its end is left alone by most grants, so that they cost less, but not for long.
+/// Most grants do not renew the fence's ttl, to cost less, but some do soon enough.
 #[test]
-fn the_fence_is_kept_for_seven_days_from_every_grant_on() {
+fn the_fence_lasts_for_seven_days_from_every_grant_on() {
     const WEEK_MS: i64 = 7 * 24 * 3_600_000;
     on_every_engine(async |lab| {
         let _ear = lab.listen("here").await;

@@ -1,4 +1,4 @@
-//! One test per answer of the scripts for operators and onlookers.
+//! One test per reply of the scripts for operators: break, inspect, survey, and the records and notes that they show.
 
 use super::lab::*;
 use crate::client::views::*;
@@ -23,14 +23,14 @@ fn break_takes_away_what_its_terms_allow() {
         );
         assert!(lab.holds(&keys, &holder).await);
         let Broke::Broken {
-            holder: who,
+            holder: was_holder,
             fence: broken,
         } = lab.ask(&terms(Some(fence), false)).await
         else {
             panic!()
         };
         assert_eq!(
-            (who.as_deref(), broken),
+            (was_holder.as_deref(), broken),
             (
                 crate::base::token::client_of(holder.secret().as_bytes()),
                 Some(fence)
@@ -51,7 +51,7 @@ fn break_takes_away_what_its_terms_allow() {
 }
 
 #[test]
-fn inspect_tells_free_held_and_other() {
+fn inspect_shows_free_held_and_other() {
     on_every_engine(async |lab| {
         let (keys, holder) = (keys("job"), token());
         assert!(matches!(
@@ -108,7 +108,7 @@ fn a_note_is_shown_only_for_the_lease_that_left_it() {
             [Value::Bytes(b"none".to_vec())]
         );
         lab.ask(&note(&second, "ours")).await;
-        lab.ask(&note(&first, "late")).await; // sent while it held, carried out when it does not any more
+        lab.ask(&note(&first, "late")).await; // sent while it held, run when it no longer does
         let InspectedState::Held { why, .. } = lab.inspect(&keys).await.state else {
             panic!()
         };
@@ -153,7 +153,7 @@ fn survey_finds_locks_among_other_keys() {
 }
 
 #[test]
-fn a_client_says_who_it_is_and_takes_it_back() {
+fn a_client_writes_its_record_and_deletes_it() {
     use crate::engine::identity::{Announce, Process, Who};
     on_every_engine(async |lab| {
         let this = Process::this(None);
@@ -189,7 +189,7 @@ fn a_client_says_who_it_is_and_takes_it_back() {
 }
 
 #[test]
-fn a_record_that_no_client_wrote_says_nothing_and_is_no_error() {
+fn a_record_that_no_client_wrote_is_ignored_and_is_no_error() {
     use crate::engine::identity::Who;
     on_every_engine(async |lab| {
         let record = "ll:client:abcdefgh";
@@ -210,7 +210,7 @@ fn a_record_that_no_client_wrote_says_nothing_and_is_no_error() {
 }
 
 #[test]
-fn what_is_no_note_is_not_shown_and_a_long_one_is_cut() {
+fn text_that_is_no_note_is_not_shown_and_a_long_note_is_cut() {
     on_every_engine(async |lab| {
         let (keys, holder) = (keys("job"), token());
         lab.granted(&keys, &holder, &TRY).await;
