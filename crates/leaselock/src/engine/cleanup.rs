@@ -54,9 +54,9 @@ pub(crate) struct PendingCleanup {
     /// True if one of its requests may still be in flight.
     in_flight: bool,
     /// True if it was in the queue: a server that missed its removal may grant it once more.
-    stood: bool,
+    queued: bool,
     /// The protocol by which it was acquired, unless that is the native one.
-    claim: Option<Arc<dyn CustomLock>>,
+    custom: Option<Arc<dyn CustomLock>>,
     /// The pause before the first attempt.
     rests: Duration,
 }
@@ -75,8 +75,8 @@ impl PendingCleanup {
             used,
             until,
             in_flight: false,
-            stood: false,
-            claim: None,
+            queued: false,
+            custom: None,
             rests: Duration::ZERO,
         }
     }
@@ -88,8 +88,8 @@ impl PendingCleanup {
     }
 
     /// Sets whether it was in the queue.
-    pub(crate) fn stood(mut self, stood: bool) -> Self {
-        self.stood = stood;
+    pub(crate) fn queued(mut self, queued: bool) -> Self {
+        self.queued = queued;
         self
     }
 
@@ -100,8 +100,8 @@ impl PendingCleanup {
     }
 
     /// Sets the protocol by which it is released; `None` for the native one.
-    pub(crate) fn claimed(mut self, claim: Option<Arc<dyn CustomLock>>) -> Self {
-        self.claim = claim;
+    pub(crate) fn with_custom(mut self, custom: Option<Arc<dyn CustomLock>>) -> Self {
+        self.custom = custom;
         self
     }
 
@@ -113,8 +113,8 @@ impl PendingCleanup {
             used: None,
             until,
             in_flight: true,
-            stood: false,
-            claim: None,
+            queued: false,
+            custom: None,
             rests: Duration::ZERO,
         }
     }
@@ -189,7 +189,7 @@ impl Cleanup {
                 Some(_) => Duration::ZERO,
                 None => HOLDERS_ARE_TOLD,
             };
-            let owed = PendingCleanup::acquisition(keys, token, now).stood(true);
+            let owed = PendingCleanup::acquisition(keys, token, now).queued(true);
             self.take(owed.after(rests));
         }
     }
@@ -218,7 +218,7 @@ impl Counters {
     }
 
     fn remember(&self, owed: &PendingCleanup) {
-        if !owed.stood {
+        if !owed.queued {
             return;
         }
         let mut former = self.former();
@@ -304,8 +304,8 @@ impl CleanupClient {
     }
 
     async fn try_once(&self, owed: &PendingCleanup) -> Result<(), StoreError> {
-        if let Some(claim) = &owed.claim {
-            claim.clean_up(&self.store, TRY_WITHIN).await
+        if let Some(custom) = &owed.custom {
+            custom.clean_up(&self.store, TRY_WITHIN).await
         } else if owed.in_flight || owed.used.is_some() {
             self.cancel(owed).await
         } else {
@@ -363,15 +363,15 @@ impl CleanupGuard {
     }
 
     /// Notes that the store confirmed the queue entry.
-    pub(crate) fn stands_in_line(&mut self) {
+    pub(crate) fn set_queued(&mut self) {
         if let Some(owed) = &mut self.owed {
-            owed.stood = true;
+            owed.queued = true;
         }
     }
 
     /// Disarms the guard: the store never had it, or the lease has an owner now. True if it was in the queue.
     pub(crate) fn settle(mut self) -> bool {
-        self.owed.take().is_some_and(|owed| owed.stood)
+        self.owed.take().is_some_and(|owed| owed.queued)
     }
 
     /// Drops the guard if the store may have it, and disarms it otherwise.

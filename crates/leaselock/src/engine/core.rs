@@ -321,9 +321,9 @@ impl Engine {
     }
 
     /// Deletes the note in the background.
-    pub(crate) fn erase_note(&self, kept: &LeaseRecord) {
-        if kept.why.is_some() {
-            self.leave_note(&kept.keys, &kept.token, Some(""), DEFAULT_TTL);
+    pub(crate) fn erase_note(&self, record: &LeaseRecord) {
+        if record.why.is_some() {
+            self.leave_note(&record.keys, &record.token, Some(""), DEFAULT_TTL);
         }
     }
 

@@ -81,12 +81,12 @@ impl Renewal {
     }
 
     /// Renews a lease from now on. The id is for its removal.
-    pub(crate) fn keep(&self, kept: Arc<LeaseRecord>) -> Id {
-        let alarm = kept.core().next();
+    pub(crate) fn keep(&self, record: Arc<LeaseRecord>) -> Id {
+        let alarm = record.core().next();
         let (id, early) = {
             let mut table = self.table();
             let early = alarm < table.sleeps_until;
-            (table.schedule.insert(kept, alarm), early)
+            (table.schedule.insert(record, alarm), early)
         };
         if early {
             self.changed.notify_one();
@@ -130,10 +130,10 @@ impl Renewal {
     }
 
     /// Removes a lease that is over, unless it was handed over locally: the alarm then belongs to the next record.
-    fn forget_this(&self, id: Id, kept: &Arc<LeaseRecord>) {
+    fn forget_this(&self, id: Id, record: &Arc<LeaseRecord>) {
         let mut table = self.table();
         match table.schedule.get(id) {
-            Some(present) if !Arc::ptr_eq(&present, kept) => {
+            Some(present) if !Arc::ptr_eq(&present, record) => {
                 let alarm = present.core().next();
                 table.schedule.set_alarm(id, alarm);
             }
@@ -163,7 +163,7 @@ impl Renewal {
     /// Returns all leases that are held, oldest first.
     pub(crate) fn held(&self) -> Vec<Arc<LeaseRecord>> {
         let all = self.table().schedule.all();
-        all.into_iter().map(|(_, kept)| kept).collect()
+        all.into_iter().map(|(_, record)| record).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -197,7 +197,7 @@ impl Renewal {
             };
             let mut renewals: Vec<Due> = due
                 .into_iter()
-                .filter(|(id, kept)| self.step(*id, kept, now))
+                .filter(|(id, record)| self.step(*id, record, now))
                 .collect();
             if !renewals.is_empty() {
                 renewals.extend(self.soon_due(now));
@@ -207,20 +207,20 @@ impl Renewal {
     }
 
     /// Returns true for a lease to renew now. Its alarm is its deadline until the reply comes.
-    fn step(&self, id: Id, kept: &Arc<LeaseRecord>, now: Moment) -> bool {
-        match kept.step(now) {
+    fn step(&self, id: Id, record: &Arc<LeaseRecord>, now: Moment) -> bool {
+        match record.step(now) {
             Step::Until(next) => self.set_alarms([(id, next)]),
             Step::Renew => {
-                let deadline = kept.core().deadline();
+                let deadline = record.core().deadline();
                 self.set_alarms([(id, deadline)]);
                 return true;
             }
             Step::Lost(reason) => {
-                tracing::warn!(name = %kept.name, %reason, "lease lost");
-                self.give_back_after_hold(kept, reason);
-                self.forget_this(id, kept);
+                tracing::warn!(name = %record.name, %reason, "lease lost");
+                self.give_back_after_hold(record, reason);
+                self.forget_this(id, record);
             }
-            Step::Over => self.forget_this(id, kept),
+            Step::Over => self.forget_this(id, record),
         }
         false
     }
@@ -228,21 +228,24 @@ impl Renewal {
     /// Returns the leases that are due soon, to renew them together with those that are due.
     fn soon_due(&self, now: Moment) -> Vec<Due> {
         let mut soon = self.table().schedule.ringing(now.plus(EARLY_MAX));
-        soon.retain(|(_, kept)| kept.core().renew_early(now));
-        self.set_alarms(soon.iter().map(|(id, kept)| (*id, kept.core().deadline())));
+        soon.retain(|(_, record)| record.core().renew_early(now));
+        self.set_alarms(
+            soon.iter()
+                .map(|(id, record)| (*id, record.core().deadline())),
+        );
         soon
     }
 
     /// Releases a lease at the end of its longest hold, because the store still has its key.
-    fn give_back_after_hold(&self, kept: &LeaseRecord, reason: LostReason) {
+    fn give_back_after_hold(&self, record: &LeaseRecord, reason: LostReason) {
         if reason == LostReason::MaxHoldReached {
             let owed = PendingCleanup::release(
-                kept.keys.clone(),
-                kept.token.clone(),
-                kept.fence,
+                record.keys.clone(),
+                record.token.clone(),
+                record.fence,
                 self.clock.now(),
             );
-            self.cleanup.take(owed.claimed(kept.claim.clone()));
+            self.cleanup.take(owed.with_custom(record.custom.clone()));
         }
     }
 
@@ -264,7 +267,7 @@ impl Holder for Renewal {
         let now = self.clock.now();
         let all = self.table().schedule.all();
         all.iter()
-            .for_each(|(_, kept)| kept.core().verify_soon(now));
+            .for_each(|(_, record)| record.core().verify_soon(now));
         self.set_alarms(all.into_iter().map(|(id, _)| (id, now)));
     }
 }

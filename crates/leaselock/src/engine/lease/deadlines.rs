@@ -21,7 +21,7 @@ pub(crate) struct Id {
 
 #[derive(Debug)]
 struct Entry {
-    kept: Option<Arc<LeaseRecord>>,
+    record: Option<Arc<LeaseRecord>>,
     alarm: Moment,
     number: u64,
     /// The lease's index in the heap.
@@ -38,10 +38,10 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    pub(crate) fn insert(&mut self, kept: Arc<LeaseRecord>, alarm: Moment) -> Id {
+    pub(crate) fn insert(&mut self, record: Arc<LeaseRecord>, alarm: Moment) -> Id {
         self.next_number += 1;
         let entry = Entry {
-            kept: Some(kept),
+            record: Some(record),
             alarm,
             number: self.next_number,
             rank: index(self.heap.len()),
@@ -66,7 +66,7 @@ impl Deadlines {
 
     pub(crate) fn remove(&mut self, id: Id) {
         let Some(rank) = self.rank(id) else { return };
-        self.entries[id.place as usize].kept = None;
+        self.entries[id.place as usize].record = None;
         let last = self.heap.len() - 1;
         self.swap(rank, last);
         self.heap.pop();
@@ -84,16 +84,16 @@ impl Deadlines {
     }
 
     /// Replaces the record of a lease, and returns its alarm, which stays. `None` for a lease that was removed.
-    pub(crate) fn replace(&mut self, id: Id, kept: &Arc<LeaseRecord>) -> Option<Moment> {
+    pub(crate) fn replace(&mut self, id: Id, record: &Arc<LeaseRecord>) -> Option<Moment> {
         self.rank(id)?;
         let entry = &mut self.entries[id.place as usize];
-        entry.kept = Some(Arc::clone(kept));
+        entry.record = Some(Arc::clone(record));
         Some(entry.alarm)
     }
 
     pub(crate) fn get(&self, id: Id) -> Option<Arc<LeaseRecord>> {
         self.rank(id)?;
-        self.entries[id.place as usize].kept.clone()
+        self.entries[id.place as usize].record.clone()
     }
 
     /// Moves an alarm. False for a lease that was removed.
@@ -129,7 +129,7 @@ impl Deadlines {
                 place: *place,
                 number: entry.number,
             };
-            found.extend(entry.kept.as_ref().map(|kept| (id, Arc::clone(kept))));
+            found.extend(entry.record.as_ref().map(|record| (id, Arc::clone(record))));
             ranks.extend([2 * rank + 1, 2 * rank + 2]);
         }
         found
@@ -148,7 +148,7 @@ impl Deadlines {
 
     fn rank(&self, id: Id) -> Option<usize> {
         let entry = self.entries.get(id.place as usize)?;
-        (entry.number == id.number && entry.kept.is_some()).then_some(entry.rank as usize)
+        (entry.number == id.number && entry.record.is_some()).then_some(entry.rank as usize)
     }
 
     fn alarm(&self, rank: usize) -> Moment {

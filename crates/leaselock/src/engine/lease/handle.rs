@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::deadlines::Id;
 use super::loss::LossWatch;
 use super::record::LeaseRecord;
-use super::release::{claimed, release};
+use super::release::{release, release_custom};
 use super::view::LeaseView;
 use crate::base::clock::Moment;
 use crate::base::error::{ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError};
@@ -23,10 +23,10 @@ use crate::engine::grant::ExtendAnswer;
 /// The waiting tasks of this client, one of which gets the lease without a request when its owner releases it.
 pub(crate) trait PassOn: Send + Sync {
     /// Hands the lease of one task to the next. False when no task waits: the caller then releases the lease.
-    fn pass_on(self: Arc<Self>, engine: &Arc<Engine>, kept: &Arc<LeaseRecord>, id: Id) -> bool;
+    fn pass_on(self: Arc<Self>, engine: &Arc<Engine>, record: &Arc<LeaseRecord>, id: Id) -> bool;
 
     /// Ends the local hand-over without a next task, because the lease is detached.
-    fn end_of(self: Arc<Self>, kept: &Arc<LeaseRecord>);
+    fn end_of(self: Arc<Self>, record: &Arc<LeaseRecord>);
 }
 
 /// Whether a lease can be relied on.
@@ -52,7 +52,7 @@ pub enum LeaseState {
 #[clippy::has_significant_drop]
 pub struct Lease {
     engine: Arc<Engine>,
-    kept: Arc<LeaseRecord>,
+    record: Arc<LeaseRecord>,
     id: Id,
     given_up: bool,
     /// True if a request of the acquisition was cut off, so that the server may run it after the end of the lease.
@@ -64,10 +64,10 @@ pub struct Lease {
 }
 
 impl Lease {
-    pub(crate) fn new(engine: Arc<Engine>, kept: Arc<LeaseRecord>, id: Id) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, record: Arc<LeaseRecord>, id: Id) -> Self {
         Lease {
             engine,
-            kept,
+            record,
             id,
             given_up: false,
             late_requests: false,
@@ -90,7 +90,7 @@ impl Lease {
 
     /// Returns what a local group remembers of the lease that it hands from task to task.
     pub(crate) fn parts(&self) -> (&Arc<Engine>, &Arc<LeaseRecord>, Id) {
-        (&self.engine, &self.kept, self.id)
+        (&self.engine, &self.record, self.id)
     }
 
     /// Drops this value without an effect: its parts were given to another owner.
@@ -107,14 +107,14 @@ impl Lease {
     /// Marks the lease as taken by the task that it was handed to.
     pub(crate) fn take_up(&self) {
         let now = self.engine.clock.now();
-        if self.kept.core().take_up(now) {
+        if self.record.core().take_up(now) {
             self.engine.look_again(self.id);
         }
     }
 
     /// Returns the highest fencing token in use, if the grant reserved more. The release returns the others.
     fn used(&self) -> Option<Fence> {
-        self.party.as_ref().and(self.kept.fence)
+        self.party.as_ref().and(self.record.fence)
     }
 
     /// Hands the lease to the next task of this client, if one may have it. Sends no request.
@@ -122,7 +122,7 @@ impl Lease {
         let Some(party) = self.party.take() else {
             return false;
         };
-        self.given_up = party.pass_on(&self.engine, &self.kept, self.id);
+        self.given_up = party.pass_on(&self.engine, &self.record, self.id);
         self.given_up
     }
 
@@ -132,18 +132,18 @@ impl Lease {
     }
 
     /// Notes that the acquisition waited in the queue.
-    pub(crate) fn stood_in_line(&self) {
-        self.kept.stands_in_line();
+    pub(crate) fn set_queued(&self) {
+        self.record.set_queued();
     }
 
     /// The name that the lease protects.
     pub fn name(&self) -> &Name {
-        &self.kept.name
+        &self.record.name
     }
 
     /// The fencing token; `None` when fencing was switched off. The same for the whole life of the lease.
     pub fn fence(&self) -> Option<Fence> {
-        self.kept.fence
+        self.record.fence
     }
 
     /// How many tries after the first the acquisition took, with [`Wait::Poll`](crate::Wait::Poll).
@@ -156,14 +156,14 @@ impl Lease {
 
     /// The ttl that each renewal asks for.
     pub fn ttl(&self) -> Duration {
-        self.kept.ttl().as_duration()
+        self.record.ttl().as_duration()
     }
 
     /// Until when you may act, unless the lease is extended: counted from before the request was sent, less drift.
     ///
     /// Until its first renewal, a lease that was handed over lasts at most 5 s.
     pub fn deadline(&self) -> Moment {
-        self.kept.core().deadline()
+        self.record.core().deadline()
     }
 
     /// How long you may still act, unless the lease is extended; zero when it is lost.
@@ -173,14 +173,14 @@ impl Lease {
 
     /// True if you may act now. Reads the clock, so it is exact even when no other code has run.
     pub fn is_held(&self) -> bool {
-        self.kept.lost_by_now().is_none()
+        self.record.lost_by_now().is_none()
     }
 
     /// Whether the lease is held, suspect or lost.
     pub fn state(&self) -> LeaseState {
-        match self.kept.lost_by_now() {
+        match self.record.lost_by_now() {
             Some(lost) => LeaseState::Lost(lost.reason),
-            None if self.kept.core().is_suspect() => LeaseState::Suspect,
+            None if self.record.core().is_suspect() => LeaseState::Suspect,
             None => LeaseState::Held,
         }
     }
@@ -190,13 +190,13 @@ impl Lease {
     /// `None` when the latest renewal was confirmed, and before the first one has ended. The error names the server,
     /// without its password.
     pub fn last_error(&self) -> Option<StoreError> {
-        self.kept.core().trouble().cloned()
+        self.record.core().trouble().cloned()
     }
 
     /// How long ago the store last confirmed the lease: by the grant, or by the latest renewal that it replied to.
     pub fn unconfirmed_for(&self) -> Duration {
         let now = self.engine.clock.now();
-        self.kept.core().unconfirmed_for(now)
+        self.record.core().unconfirmed_for(now)
     }
 
     /// Ends when the lease does. See [`LossWatch`].
@@ -214,19 +214,19 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn lost(&self) -> LossWatch {
-        LossWatch::new(Arc::clone(&self.kept))
+        LossWatch::new(Arc::clone(&self.record))
     }
 
     /// Returns a view for other tasks: it can read, but not extend or release, and does not keep the lease.
     pub fn view(&self) -> LeaseView {
-        LeaseView::new(Arc::clone(&self.kept))
+        LeaseView::new(Arc::clone(&self.record))
     }
 
     /// Calls `hook` with the present deadline at once, and with each new one on the client's own thread.
     ///
     /// The hook must not block. It is meant for a guard of the deadline outside this process, such as a watchdog.
     pub fn on_deadline(&self, hook: impl Fn(Moment) + Send + Sync + 'static) {
-        self.kept.set_hook(Arc::new(hook));
+        self.record.set_hook(Arc::new(hook));
     }
 
     /// Extends the lease to `ttl` from now. Later renewals use the same `ttl`.
@@ -255,34 +255,34 @@ impl Lease {
         self.engine.check_strict(ttl)?;
         self.engine.takes(ttl)?;
         self.can_be("extended", |custom| custom.why_no_renewal())?;
-        if let Some(lost) = self.kept.lost_by_now() {
+        if let Some(lost) = self.record.lost_by_now() {
             return Err(lost.into());
         }
         let t0 = self.engine.clock.now();
         let extend = Extend {
-            keys: &self.kept.keys,
-            token: &self.kept.token,
+            keys: &self.record.keys,
+            token: &self.record.token,
             ttl,
         };
         let within = self.engine.request_timeout(ttl);
-        let answer = match &self.kept.claim {
-            Some(claim) => claim.extend(&self.engine.store, ttl, within).await,
+        let answer = match &self.record.custom {
+            Some(custom) => custom.extend(&self.engine.store, ttl, within).await,
             None => self.engine.ask(&extend, within).await,
         };
         match answer {
             Ok(ExtendAnswer::Extended { .. }) => {
                 let now = self.engine.clock.now();
-                self.kept.core().extended(t0, now, ttl);
-                self.kept.core().set_ttl(ttl);
-                self.kept.tell_hook();
+                self.record.core().extended(t0, now, ttl);
+                self.record.core().set_ttl(ttl);
+                self.record.tell_hook();
                 self.engine.look_again(self.id);
-                self.kept
+                self.record
                     .lost_by_now()
                     .map_or(Ok(()), |lost| Err(lost.into()))
             }
             Ok(ExtendAnswer::Expired) => Err(self.end(LostReason::KeyMissing).into()),
             Ok(ExtendAnswer::Taken) => Err(self.end(LostReason::TakenOver).into()),
-            Err(source) => Err(ExtendError::from_store(&self.kept.name, source)),
+            Err(source) => Err(ExtendError::from_store(&self.record.name, source)),
         }
     }
 
@@ -292,7 +292,7 @@ impl Lease {
         what: &str,
         why_not: impl Fn(&dyn CustomLock) -> Option<&'static str>,
     ) -> Result<(), InvalidInput> {
-        let custom = self.kept.claim.as_deref();
+        let custom = self.record.custom.as_deref();
         match custom.and_then(|custom| Some((custom.protocol(), why_not(custom)?))) {
             None => Ok(()),
             Some((protocol, why)) => Err(InvalidInput::new(format!(
@@ -302,11 +302,11 @@ impl Lease {
     }
 
     fn end(&self, reason: LostReason) -> Lost {
-        self.kept.end(reason);
+        self.record.end(reason);
         self.engine.look_again(self.id);
-        self.kept
+        self.record
             .lost_by_now()
-            .unwrap_or_else(|| self.kept.loss(reason))
+            .unwrap_or_else(|| self.record.loss(reason))
     }
 
     /// Releases the lease, and returns whether it was still held.
@@ -341,24 +341,43 @@ impl Lease {
         }
         let left = self.remaining();
         let debt = self.give_up(used);
-        let (engine, kept) = (Arc::clone(&self.engine), Arc::clone(&self.kept));
-        let within = engine.request_timeout(kept.ttl());
-        let outcome = match &kept.claim {
-            Some(claim) => Box::pin(claimed(&engine, &kept.name, &**claim, left, within)).await,
-            None => release(&engine, &kept.name, &kept.keys, &kept.token, used, within).await,
+        let (engine, record) = (Arc::clone(&self.engine), Arc::clone(&self.record));
+        let within = engine.request_timeout(record.ttl());
+        let outcome = match &record.custom {
+            Some(custom) => {
+                Box::pin(release_custom(
+                    &engine,
+                    &record.name,
+                    &**custom,
+                    left,
+                    within,
+                ))
+                .await
+            }
+            None => {
+                release(
+                    &engine,
+                    &record.name,
+                    &record.keys,
+                    &record.token,
+                    used,
+                    within,
+                )
+                .await
+            }
         };
         let known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
         if known && !self.late_requests {
             debt.end();
         }
-        self.engine.erase_note(&kept);
+        self.engine.erase_note(&record);
         outcome
     }
 
     /// Ends local hand-over: no task of this client gets the lease next.
     pub(crate) fn end_passing(&mut self) {
         if let Some(party) = self.party.take() {
-            party.end_of(&self.kept);
+            party.end_of(&self.record);
         }
     }
 
@@ -366,17 +385,17 @@ impl Lease {
     pub(crate) fn give_up(&mut self, used: Option<Fence>) -> CleanupGuard {
         self.given_up = true;
         self.engine.forget(self.id);
-        let until = self.kept.core().deadline();
-        self.kept.end(LostReason::Released);
-        let claim = self.kept.claim.clone();
-        let (keys, token) = (self.kept.keys.clone(), self.kept.token.clone());
+        let until = self.record.core().deadline();
+        self.record.end(LostReason::Released);
+        let custom = self.record.custom.clone();
+        let (keys, token) = (self.record.keys.clone(), self.record.token.clone());
         let owed = if self.late_requests {
-            PendingCleanup::acquisition(keys, token, until).used(self.kept.fence)
+            PendingCleanup::acquisition(keys, token, until).used(self.record.fence)
         } else {
             PendingCleanup::release(keys, token, used, until)
         };
-        let owed = owed.stood(self.kept.stood_in_line());
-        CleanupGuard::new(self.engine.cleanup(), owed.claimed(claim))
+        let owed = owed.queued(self.record.was_queued());
+        CleanupGuard::new(self.engine.cleanup(), owed.with_custom(custom))
     }
 }
 
@@ -385,7 +404,7 @@ impl Drop for Lease {
         let used = self.used();
         if !self.given_up && !self.pass_on() {
             drop(self.give_up(used));
-            self.engine.erase_note(&self.kept);
+            self.engine.erase_note(&self.record);
         }
     }
 }
@@ -393,8 +412,8 @@ impl Drop for Lease {
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
-            .field("name", &self.kept.name)
-            .field("fence", &self.kept.fence)
+            .field("name", &self.record.name)
+            .field("fence", &self.record.fence)
             .field("state", &self.state())
             .finish_non_exhaustive()
     }

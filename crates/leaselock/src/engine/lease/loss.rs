@@ -23,18 +23,21 @@ use crate::base::error::Lost;
 /// # Cancel safety
 /// Dropping it and calling [`lost`](crate::Lease::lost) again loses nothing: a loss stays.
 pub struct LossWatch {
-    kept: Arc<LeaseRecord>,
+    record: Arc<LeaseRecord>,
     ticket: Option<u64>,
 }
 
 impl LossWatch {
-    pub(crate) fn new(kept: Arc<LeaseRecord>) -> Self {
-        LossWatch { kept, ticket: None }
+    pub(crate) fn new(record: Arc<LeaseRecord>) -> Self {
+        LossWatch {
+            record,
+            ticket: None,
+        }
     }
 
     /// True if the lease has ended. Reads the clock, so it is exact even when no other code runs.
     pub fn is_lost(&self) -> bool {
-        self.kept.lost_by_now().is_some()
+        self.record.lost_by_now().is_some()
     }
 
     /// Returns `Err` with the reason once the lease has ended: for loops, with `?`.
@@ -42,20 +45,20 @@ impl LossWatch {
     /// # Errors
     /// [`Lost`]: stop work on what the lease protects.
     pub fn check(&self) -> Result<(), Lost> {
-        self.kept.lost_by_now().map_or(Ok(()), Err)
+        self.record.lost_by_now().map_or(Ok(()), Err)
     }
 }
 
 impl Clone for LossWatch {
     fn clone(&self) -> Self {
-        LossWatch::new(Arc::clone(&self.kept))
+        LossWatch::new(Arc::clone(&self.record))
     }
 }
 
 impl fmt::Debug for LossWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LossWatch")
-            .field("lost", &self.kept.latch.get())
+            .field("lost", &self.record.loss_signal.get())
             .finish_non_exhaustive()
     }
 }
@@ -64,12 +67,12 @@ impl Future for LossWatch {
     type Output = Lost;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Lost> {
-        if let Some(lost) = self.kept.lost_by_now() {
+        if let Some(lost) = self.record.lost_by_now() {
             return Poll::Ready(lost);
         }
-        let kept = Arc::clone(&self.kept);
-        let mut wakers = kept.latch.lock();
-        if let Some(lost) = kept.latch.get() {
+        let record = Arc::clone(&self.record);
+        let mut wakers = record.loss_signal.lock();
+        if let Some(lost) = record.loss_signal.get() {
             return Poll::Ready(lost.clone());
         }
         let ticket = *self.ticket.get_or_insert_with(|| {
@@ -84,7 +87,7 @@ impl Future for LossWatch {
 impl Drop for LossWatch {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.kept.latch.lock().waiting.remove(&ticket);
+            self.record.loss_signal.lock().waiting.remove(&ticket);
         }
     }
 }

@@ -24,11 +24,11 @@ pub(crate) struct LeaseRecord {
     pub(crate) fence: Option<Fence>,
     pub(crate) why: Option<String>,
     /// The protocol by which the lease was acquired, unless that is the native one.
-    pub(crate) claim: Option<Arc<dyn CustomLock>>,
+    pub(crate) custom: Option<Arc<dyn CustomLock>>,
     pub(crate) clock: Clock,
-    pub(crate) latch: LossSignal,
+    pub(crate) loss_signal: LossSignal,
     /// True if the acquisition waited in the queue.
-    stood: AtomicBool,
+    queued: AtomicBool,
     core: Mutex<LeaseMachine>,
     hook: Mutex<Option<Hook>>,
 }
@@ -50,18 +50,18 @@ impl LeaseRecord {
             token,
             fence,
             why,
-            claim: None,
+            custom: None,
             clock,
-            latch: LossSignal::default(),
-            stood: AtomicBool::new(false),
+            loss_signal: LossSignal::default(),
+            queued: AtomicBool::new(false),
             core,
             hook,
         }
     }
 
     /// Sets the protocol by which the lease was acquired; `None` for the native one.
-    pub(crate) fn claimed(mut self, claim: Option<Arc<dyn CustomLock>>) -> Self {
-        self.claim = claim;
+    pub(crate) fn with_custom(mut self, custom: Option<Arc<dyn CustomLock>>) -> Self {
+        self.custom = custom;
         self
     }
 
@@ -76,18 +76,18 @@ impl LeaseRecord {
             self.clock.clone(),
             core,
         );
-        if self.stood_in_line() {
-            next.stands_in_line();
+        if self.was_queued() {
+            next.set_queued();
         }
         next
     }
 
-    pub(crate) fn stands_in_line(&self) {
-        self.stood.store(true, Ordering::Relaxed);
+    pub(crate) fn set_queued(&self) {
+        self.queued.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn stood_in_line(&self) -> bool {
-        self.stood.load(Ordering::Relaxed)
+    pub(crate) fn was_queued(&self) -> bool {
+        self.queued.load(Ordering::Relaxed)
     }
 
     pub(crate) fn core(&self) -> MutexGuard<'_, LeaseMachine> {
@@ -102,7 +102,7 @@ impl LeaseRecord {
     pub(crate) fn step(&self, now: Moment) -> Step {
         let step = self.core().step(now);
         if let Step::Lost(reason) = step {
-            self.latch.set(self.loss(reason));
+            self.loss_signal.set(self.loss(reason));
         }
         step
     }
@@ -118,7 +118,7 @@ impl LeaseRecord {
 
     /// Returns the loss, judged by the clock and not only by what the renewal task has noticed.
     pub(crate) fn lost_by_now(&self) -> Option<Lost> {
-        if let Some(lost) = self.latch.get() {
+        if let Some(lost) = self.loss_signal.get() {
             return Some(lost.clone());
         }
         let now = self.clock.now();
@@ -127,7 +127,7 @@ impl LeaseRecord {
         }
         let reason = self.core().lost()?;
         Some(
-            self.latch
+            self.loss_signal
                 .get()
                 .cloned()
                 .unwrap_or_else(|| self.loss(reason)),
@@ -138,7 +138,7 @@ impl LeaseRecord {
     pub(crate) fn end(&self, reason: LostReason) -> bool {
         let first = self.core().end(reason);
         if first {
-            self.latch.set(self.loss(reason));
+            self.loss_signal.set(self.loss(reason));
         }
         first
     }
@@ -168,7 +168,7 @@ impl fmt::Debug for LeaseRecord {
         f.debug_struct("LeaseRecord")
             .field("name", &self.name)
             .field("fence", &self.fence)
-            .field("lost", &self.latch.get())
+            .field("lost", &self.loss_signal.get())
             .finish_non_exhaustive()
     }
 }

@@ -36,21 +36,21 @@ pub(crate) async fn release(
 ///
 /// Without a reply the request is not sent again, because not every protocol compares before it deletes. Cleanup, which
 /// does compare, handles what may be left.
-pub(super) async fn claimed(
+pub(super) async fn release_custom(
     engine: &Engine,
     name: &Name,
-    claim: &dyn CustomLock,
+    custom: &dyn CustomLock,
     left: Duration,
     within: Duration,
 ) -> Result<(), ReleaseError> {
     let answer = if left.is_zero() {
         // The lease has expired by our own clock, and not every protocol would compare the holder before it deletes.
-        let cleaned = claim.clean_up(&engine.store, within).await;
+        let cleaned = custom.clean_up(&engine.store, within).await;
         cleaned.map(|()| ReleaseAnswer::Expired)
     } else {
-        claim.release(&engine.store, left, within).await
+        custom.release(&engine.store, left, within).await
     };
-    engine.gates.notify(claim.lock());
+    engine.gates.notify(custom.lock());
     given_back(name, answer, false)
 }
 

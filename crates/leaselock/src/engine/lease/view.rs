@@ -12,49 +12,49 @@ use crate::base::name::Name;
 /// A read-only view of a lease: it cannot extend or release. Clones are cheap and `'static`, and keep no lease alive.
 #[derive(Clone)]
 pub struct LeaseView {
-    kept: Arc<LeaseRecord>,
+    record: Arc<LeaseRecord>,
 }
 
 impl LeaseView {
-    pub(crate) fn new(kept: Arc<LeaseRecord>) -> Self {
-        LeaseView { kept }
+    pub(crate) fn new(record: Arc<LeaseRecord>) -> Self {
+        LeaseView { record }
     }
 
     /// The name that the lease protects.
     pub fn name(&self) -> &Name {
-        &self.kept.name
+        &self.record.name
     }
 
     /// The fencing token; `None` when fencing was switched off.
     pub fn fence(&self) -> Option<Fence> {
-        self.kept.fence
+        self.record.fence
     }
 
     /// How long the holder may still act, unless the lease is extended; zero when it is lost.
     pub fn remaining(&self) -> Duration {
-        if self.kept.lost_by_now().is_some() {
+        if self.record.lost_by_now().is_some() {
             return Duration::ZERO;
         }
-        let deadline = self.kept.core().deadline();
-        deadline.saturating_since(self.kept.clock.now())
+        let deadline = self.record.core().deadline();
+        deadline.saturating_since(self.record.clock.now())
     }
 
     /// True if the holder may act now.
     pub fn is_held(&self) -> bool {
-        self.kept.lost_by_now().is_none()
+        self.record.lost_by_now().is_none()
     }
 
     /// Returns a future that resolves when the lease ends. See [`LossWatch`].
     pub fn lost(&self) -> LossWatch {
-        LossWatch::new(Arc::clone(&self.kept))
+        LossWatch::new(Arc::clone(&self.record))
     }
 }
 
 impl fmt::Debug for LeaseView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaseView")
-            .field("name", &self.kept.name)
-            .field("fence", &self.kept.fence)
+            .field("name", &self.record.name)
+            .field("fence", &self.record.fence)
             .finish_non_exhaustive()
     }
 }

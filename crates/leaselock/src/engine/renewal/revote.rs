@@ -35,37 +35,37 @@ impl Renewal {
 
     /// Asks the nodes without a vote for a lease that a majority has just renewed.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(super) fn regain(self: &Arc<Self>, id: Id, kept: &Arc<LeaseRecord>) {
+    pub(super) fn regain(self: &Arc<Self>, id: Id, record: &Arc<LeaseRecord>) {
         #[cfg(feature = "redis")]
         if let Some(quorum) = self.store.majority() {
             let nodes = self.table().absent.take(id);
             if nodes == 0 {
                 return;
             }
-            let (keeper, quorum, kept) = (Arc::clone(self), quorum.clone(), Arc::clone(kept));
+            let (keeper, quorum, record) = (Arc::clone(self), quorum.clone(), Arc::clone(record));
             drop(tokio::spawn(async move {
-                keeper.ask_again(&quorum, id, &kept, nodes).await;
+                keeper.ask_again(&quorum, id, &record, nodes).await;
             }));
         }
     }
 
     #[cfg(feature = "redis")]
-    async fn ask_again(&self, quorum: &QuorumStore, id: Id, kept: &LeaseRecord, nodes: u32) {
-        let (keys, token) = (&kept.keys, &kept.token);
+    async fn ask_again(&self, quorum: &QuorumStore, id: Id, record: &LeaseRecord, nodes: u32) {
+        let (keys, token) = (&record.keys, &record.token);
         let vote = Vote {
             keys,
             token,
-            ttl: kept.ttl(),
+            ttl: record.ttl(),
             proposed: 0, // a majority has accepted this lease's fencing token, so these votes need none
             behind: quorum.behind(),
             caller: "",
         };
-        let within = self.within(kept, self.clock.now());
+        let within = self.within(record, self.clock.now());
         let among = |at| nodes & (1_u32 << at) != 0;
         let mut poll = quorum.poll(&vote, Asked::ToVote, among, within);
         while poll.next().await.is_some() {}
         let given = poll.votes().count(Voted::is_ours);
-        tracing::debug!(name = %kept.name, given, "asked again for votes");
+        tracing::debug!(name = %record.name, given, "asked again for votes");
         if self.table().schedule.get(id).is_some() {
             return;
         }

@@ -24,17 +24,17 @@ impl Renewal {
         } else {
             1
         };
-        let alone = renewals.extract_if(.., |(_, kept)| {
-            let custom = kept.claim.as_ref();
-            kept.keys.kind.batch.is_none() || custom.is_some_and(|custom| custom.extends_itself())
+        let alone = renewals.extract_if(.., |(_, record)| {
+            let custom = record.custom.as_ref();
+            record.keys.kind.batch.is_none() || custom.is_some_and(|custom| custom.extends_itself())
         });
-        for (id, kept) in alone {
+        for (id, record) in alone {
             let keeper = Arc::clone(self);
-            drop(tokio::spawn(
-                async move { keeper.renew_alone(id, &kept).await },
-            ));
+            drop(tokio::spawn(async move {
+                keeper.renew_alone(id, &record).await
+            }));
         }
-        renewals.sort_by_key(|(_, kept)| (kept.keys.kind.name, kept.ttl()));
+        renewals.sort_by_key(|(_, record)| (record.keys.kind.name, record.ttl()));
         let alike = |(_, one): &Due, (_, other): &Due| {
             one.keys.kind == other.keys.kind && one.ttl() == other.ttl()
         };
@@ -47,13 +47,16 @@ impl Renewal {
     }
 
     async fn renew(self: Arc<Self>, batch: Vec<Due>) {
-        if let [(id, kept)] = batch.as_slice() {
-            return self.renew_alone(*id, kept).await;
+        if let [(id, record)] = batch.as_slice() {
+            return self.renew_alone(*id, record).await;
         }
         let (t0, ttl) = (self.clock.now(), batch[0].1.ttl());
-        let item = |(_, kept): &Due| Item::of(&kept.keys, &kept.token, ttl, false);
+        let item = |(_, record): &Due| Item::of(&record.keys, &record.token, ttl, false);
         let items: Vec<Item> = batch.iter().filter_map(item).collect();
-        let within = batch.iter().map(|(_, kept)| self.within(kept, t0)).max();
+        let within = batch
+            .iter()
+            .map(|(_, record)| self.within(record, t0))
+            .max();
         let many = ExtendMany(items[0].terms, &items);
         let (keeper, ids): (_, Vec<Id>) =
             (Arc::clone(&self), batch.iter().map(|(id, _)| *id).collect());
@@ -93,36 +96,38 @@ impl Renewal {
         answers: Vec<Option<Result<ExtendAnswer, StoreError>>>,
     ) {
         let mut alarms = Vec::with_capacity(batch.len());
-        for ((id, kept), answer) in batch.into_iter().zip(answers) {
+        for ((id, record), answer) in batch.into_iter().zip(answers) {
             let Some(answer) = answer else {
                 let keeper = Arc::clone(self);
-                drop(tokio::spawn(
-                    async move { keeper.renew_alone(id, &kept).await },
-                ));
+                drop(tokio::spawn(async move {
+                    keeper.renew_alone(id, &record).await
+                }));
                 continue;
             };
-            let kept = self.present(id, &kept);
-            self.report(id, &kept, t0, ttl, answer);
-            alarms.push((id, kept.core().next()));
-            if kept.why.is_some() {
+            let record = self.present(id, &record);
+            self.report(id, &record, t0, ttl, answer);
+            alarms.push((id, record.core().next()));
+            if record.why.is_some() {
                 let keeper = Arc::clone(self);
-                drop(tokio::spawn(async move { keeper.renew_note(&kept).await }));
+                drop(tokio::spawn(
+                    async move { keeper.renew_note(&record).await },
+                ));
             }
         }
         self.set_alarms(alarms);
     }
 
-    async fn renew_alone(self: &Arc<Self>, id: Id, kept: &Arc<LeaseRecord>) {
-        let (t0, ttl) = (self.clock.now(), kept.ttl());
+    async fn renew_alone(self: &Arc<Self>, id: Id, record: &Arc<LeaseRecord>) {
+        let (t0, ttl) = (self.clock.now(), record.ttl());
         let extend = Extend {
-            keys: &kept.keys,
-            token: &kept.token.clone(),
+            keys: &record.keys,
+            token: &record.token.clone(),
             ttl,
         };
-        let within = self.within(kept, t0);
-        let answer = match &kept.claim {
-            Some(claim) => {
-                let answer = claim.extend(&self.store, ttl, within).await;
+        let within = self.within(record, t0);
+        let answer = match &record.custom {
+            Some(custom) => {
+                let answer = custom.extend(&self.store, ttl, within).await;
                 if let Ok(ExtendAnswer::Extended { time_us }) = &answer {
                     self.note_time(t0, Some(*time_us));
                 }
@@ -136,10 +141,10 @@ impl Renewal {
                 self.ask(&extend, t0, within, hears).await
             }
         };
-        let kept = self.present(id, kept);
-        self.report(id, &kept, t0, ttl, answer);
-        self.set_alarms([(id, kept.core().next())]);
-        self.renew_note(&kept).await;
+        let record = self.present(id, record);
+        self.report(id, &record, t0, ttl, answer);
+        self.set_alarms([(id, record.core().next())]);
+        self.renew_note(&record).await;
     }
 
     /// Sends a request and notes the server's time of the reply, before any lease learns of the reply.
@@ -155,17 +160,17 @@ impl Renewal {
         answer.reply
     }
 
-    pub(super) fn within(&self, kept: &LeaseRecord, t0: Moment) -> Duration {
-        let left = kept.core().deadline().saturating_since(t0);
-        left.min(request_timeout(self.request_timeout, kept.ttl()))
+    pub(super) fn within(&self, record: &LeaseRecord, t0: Moment) -> Duration {
+        let left = record.core().deadline().saturating_since(t0);
+        left.min(request_timeout(self.request_timeout, record.ttl()))
     }
 
     /// Renews the note, which is only information: its errors are ignored.
-    async fn renew_note(&self, kept: &LeaseRecord) {
-        if let Some(why) = &kept.why {
-            let ttl = kept.ttl();
+    async fn renew_note(&self, record: &LeaseRecord) {
+        if let Some(why) = &record.why {
+            let ttl = record.ttl();
             let within = request_timeout(self.request_timeout, ttl);
-            if let Some(note) = Note::of(&kept.keys, &kept.token, why, ttl) {
+            if let Some(note) = Note::of(&record.keys, &record.token, why, ttl) {
                 drop(self.store.ask(&note, within).await);
             }
         }
@@ -174,7 +179,7 @@ impl Renewal {
     fn report(
         self: &Arc<Self>,
         id: Id,
-        kept: &Arc<LeaseRecord>,
+        record: &Arc<LeaseRecord>,
         t0: Moment,
         ttl: Ttl,
         answer: Result<ExtendAnswer, StoreError>,
@@ -182,15 +187,15 @@ impl Renewal {
         let now = self.clock.now();
         match answer {
             Ok(ExtendAnswer::Extended { .. }) => {
-                kept.core().extended(t0, now, ttl);
-                kept.tell_hook();
-                self.regain(id, kept);
+                record.core().extended(t0, now, ttl);
+                record.tell_hook();
+                self.regain(id, record);
             }
-            Ok(ExtendAnswer::Expired) => drop(kept.end(LostReason::KeyMissing)),
-            Ok(ExtendAnswer::Taken) => drop(kept.end(LostReason::TakenOver)),
+            Ok(ExtendAnswer::Expired) => drop(record.end(LostReason::KeyMissing)),
+            Ok(ExtendAnswer::Taken) => drop(record.end(LostReason::TakenOver)),
             Err(error) => {
-                tracing::debug!(name = %kept.name, %error, "renewal failed");
-                kept.core().failed(now, error);
+                tracing::debug!(name = %record.name, %error, "renewal failed");
+                record.core().failed(now, error);
             }
         }
     }

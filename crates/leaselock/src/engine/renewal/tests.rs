@@ -27,11 +27,11 @@ fn lease(clock: &Clock) -> LeaseRecord {
     LeaseRecord::new(name, keys, token, None, None, clock.clone(), core)
 }
 
-fn passed_on(kept: &LeaseRecord, clock: &Clock) -> Arc<LeaseRecord> {
-    let ttl = kept.ttl();
-    let core = kept.core().passed_on(clock.now(), ttl, None);
-    kept.end(LostReason::Released);
-    Arc::new(kept.passed_on(None, core))
+fn passed_on(record: &LeaseRecord, clock: &Clock) -> Arc<LeaseRecord> {
+    let ttl = record.ttl();
+    let core = record.core().passed_on(clock.now(), ttl, None);
+    record.end(LostReason::Released);
+    Arc::new(record.passed_on(None, core))
 }
 
 #[test]
@@ -43,16 +43,16 @@ fn a_lease_that_was_handed_over_locally_stays_although_the_record_before_it_is_o
     let due = keeper.work();
     clock.advance(due.saturating_since(clock.now()));
     // The alarm came for the first record, and meanwhile the lease is handed over locally.
-    let (rung, kept) = keeper.table().schedule.ringing(clock.now()).remove(0);
-    assert!(rung == id && Arc::ptr_eq(&kept, &first));
+    let (rung, record) = keeper.table().schedule.ringing(clock.now()).remove(0);
+    assert!(rung == id && Arc::ptr_eq(&record, &first));
     let next = passed_on(&first, &clock);
     keeper.pass_on(id, Arc::clone(&next));
-    assert!(!keeper.step(id, &kept, clock.now()));
+    assert!(!keeper.step(id, &record, clock.now()));
     assert!(Arc::ptr_eq(&keeper.held()[0], &next));
     assert!(Arc::ptr_eq(&keeper.present(id, &first), &next));
-    let (_, kept) = keeper.table().schedule.ringing(clock.now()).remove(0);
+    let (_, record) = keeper.table().schedule.ringing(clock.now()).remove(0);
     assert!(
-        Arc::ptr_eq(&kept, &next),
+        Arc::ptr_eq(&record, &next),
         "it is checked, because its renewal is due"
     );
 }
@@ -85,8 +85,8 @@ async fn a_lease_that_is_nearly_due_is_renewed_with_one_that_is_due_and_a_later_
     let nearly = Arc::new(lease(&clock));
     clock.advance(EARLY_MAX * 2);
     let later = Arc::new(lease(&clock));
-    for kept in [&due, &nearly, &later] {
-        keeper.keep(Arc::clone(kept));
+    for record in [&due, &nearly, &later] {
+        keeper.keep(Arc::clone(record));
     }
     let first = keeper.work();
     clock.advance(first.saturating_since(clock.now()));

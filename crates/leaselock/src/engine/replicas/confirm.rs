@@ -46,12 +46,12 @@ impl ReplicaAck {
 /// A server checks only ten times a second, or when another event occurs, whether a wait has timed out. So the client
 /// ends the wait by its own clock: it releases the lease, and that release makes the server reply to the wait.
 pub(crate) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, AcquireError> {
-    let (engine, kept) = {
-        let (engine, kept, _) = lease.parts();
-        (Arc::clone(engine), Arc::clone(kept))
+    let (engine, record) = {
+        let (engine, record, _) = lease.parts();
+        (Arc::clone(engine), Arc::clone(record))
     };
-    let (name, ttl) = (&kept.name, kept.ttl().as_duration());
-    let written = match Written::new(&engine, &kept, asked).await {
+    let (name, ttl) = (&record.name, record.ttl().as_duration());
+    let written = match Written::new(&engine, &record, asked).await {
         Ok(written) => written,
         Err(source) => {
             let name = name.clone();
@@ -72,7 +72,7 @@ pub(crate) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, Acqu
         }
         () = over => {
             let released = lease.release().await;
-            let within = engine.request_timeout(kept.ttl());
+            let within = engine.request_timeout(record.ttl());
             let counted = timeout(within, count).await.unwrap_or_else(|_| Err(untold()));
             let error = match verdict(counted, asked, name) {
                 Ok(()) => late(name),

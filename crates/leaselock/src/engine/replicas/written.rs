@@ -34,14 +34,14 @@ pub(crate) struct Written<'a> {
 impl<'a> Written<'a> {
     pub(crate) async fn new(
         engine: &'a Engine,
-        kept: &LeaseRecord,
+        record: &LeaseRecord,
         asked: Copies,
     ) -> Result<Self, StoreError> {
-        let within = engine.request_timeout(kept.ttl());
+        let within = engine.request_timeout(record.ttl());
         let rooms = &engine.waiting_rooms;
         let permit = rooms.enter(asked.within + within).await?;
-        let Some(confirm) = Confirm::of(&kept.keys, &kept.token, kept.ttl()) else {
-            let message = format!("a {} cannot wait for replicas", kept.keys.kind.name);
+        let Some(confirm) = Confirm::of(&record.keys, &record.token, record.ttl()) else {
+            let message = format!("a {} cannot wait for replicas", record.keys.kind.name);
             return Err(StoreError::refused(ErrorKind::Unsupported, message));
         };
         let mut begin = engine.clock.now();

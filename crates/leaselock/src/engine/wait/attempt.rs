@@ -279,7 +279,7 @@ impl<'a> Acquisition<'a> {
             self.engine.clock.clone(),
             core,
         );
-        let kept = Arc::new(kept.claimed(self.custom.clone()));
+        let kept = Arc::new(kept.with_custom(self.custom.clone()));
         let id = self.background.keeper.keep(Arc::clone(&kept));
         let lease = Lease::new(Arc::clone(self.engine), kept, id);
         self.engine
@@ -294,7 +294,7 @@ impl<'a> Acquisition<'a> {
             PendingCleanup::acquisition(keys, token, now.plus(self.request.ttl.as_duration()));
         CleanupGuard::new(
             self.background.cleanup.clone(),
-            cleanup.claimed(self.custom.clone()),
+            cleanup.with_custom(self.custom.clone()),
         )
     }
 

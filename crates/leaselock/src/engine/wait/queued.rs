@@ -60,7 +60,7 @@ impl QueueEntry {
             lease.expect_late_requests();
         }
         if self.guard.settle() {
-            lease.stood_in_line();
+            lease.set_queued();
         }
         lease
     }
@@ -108,7 +108,7 @@ impl Attempt for Queued<'_, '_> {
             Ok(Outcome::Granted(lease, share)) => Ok(Asked::Granted((lease, share))),
             Ok(Outcome::Waiting(seen, position, reading)) => {
                 entry.registration.set_position(position);
-                entry.guard.stands_in_line();
+                entry.guard.set_queued();
                 callers.tell(&seen, position);
                 let pause = acquisition.next_poll(&mut entry.foreign, &seen, position, channel);
                 (entry.in_queue, entry.reading) = (true, Some(reading));

@@ -45,12 +45,12 @@ proptest! {
     #[test]
     fn the_heap_finds_what_a_search_through_a_list_finds(ops in ops()) {
         let at = Moment::from_nanos;
-        let kept = lease();
+        let record = lease();
         let (mut schedule, mut list): (_, Vec<(Id, u64)>) = (Deadlines::default(), Vec::new());
         let mut gone = Vec::new();
         for op in ops {
             match op {
-                Op::Insert(alarm) => list.push((schedule.insert(Arc::clone(&kept), at(alarm)), alarm)),
+                Op::Insert(alarm) => list.push((schedule.insert(Arc::clone(&record), at(alarm)), alarm)),
                 Op::Remove(_) | Op::Move(..) if list.is_empty() => {}
                 Op::Remove(which) => {
                     let (id, _) = list.remove(which % list.len());
@@ -81,12 +81,12 @@ proptest! {
 
 #[test]
 fn an_empty_schedule_frees_its_memory() {
-    let kept = lease();
+    let record = lease();
     let mut schedule = Deadlines::default();
     let ids: Vec<Id> = (0..5000)
-        .map(|alarm| schedule.insert(Arc::clone(&kept), Moment::from_nanos(alarm)))
+        .map(|alarm| schedule.insert(Arc::clone(&record), Moment::from_nanos(alarm)))
         .collect();
     ids.into_iter().for_each(|id| schedule.remove(id));
     assert!(schedule.is_empty() && schedule.entries.capacity() <= ROOM_KEPT);
-    assert_eq!(Arc::strong_count(&kept), 1);
+    assert_eq!(Arc::strong_count(&record), 1);
 }
