@@ -28,19 +28,19 @@ use crate::quorum::executor::Executor;
 const PAUSES_MS: &[u64] = &[0, 50, 200, 1000, 3000];
 /// When the second attempt follows the first: the server may run a request that was cut off just after the first
 /// cleanup, which uses another connection. Closing the client waits for this attempt.
-const SECOND_LOOK: Duration = Duration::from_millis(100);
+const SECOND_ATTEMPT_AFTER: Duration = Duration::from_millis(100);
 /// When the third attempt follows: a server that had stalled has run its pending requests by then. Closing the client
 /// does not wait for this attempt.
-const THIRD_LOOK: Duration = Duration::from_secs(1);
+const THIRD_ATTEMPT_AFTER: Duration = Duration::from_secs(1);
 /// How long cleanup retries after the ttl: a stalled server may run old requests when it goes on.
-const PATIENCE_BEYOND: Duration = Duration::from_secs(60);
+const RETRY_BEYOND_TTL: Duration = Duration::from_secs(60);
 const TRY_WITHIN: Duration = Duration::from_secs(1);
 /// How many finished queue entries are remembered. A server that was promoted without their removal may find them at
 /// the head of its queue, so only recent ones matter.
-const FORMER_MOST: usize = 256;
+const FINISHED_MAX: usize = 256;
 /// The pause before the cleanup of such an entry. Its server may lack the true holder's lease too; the holder learns of
 /// that within this time, once its client is connected to the server. In strict mode the server grants nothing earlier.
-const HOLDERS_ARE_TOLD: Duration = Duration::from_secs(1);
+const HOLDERS_LEARN_WITHIN: Duration = Duration::from_secs(1);
 
 /// What may exist on the server without a user: a lease, a queue entry, or the effect of a request in flight.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(crate) struct PendingCleanup {
     /// The protocol by which it was acquired, unless that is the native one.
     custom: Option<Arc<dyn CustomLock>>,
     /// The pause before the first attempt.
-    rests: Duration,
+    delay: Duration,
 }
 
 impl PendingCleanup {
@@ -77,7 +77,7 @@ impl PendingCleanup {
             in_flight: false,
             queued: false,
             custom: None,
-            rests: Duration::ZERO,
+            delay: Duration::ZERO,
         }
     }
 
@@ -94,8 +94,8 @@ impl PendingCleanup {
     }
 
     /// Sets the pause before the first attempt.
-    fn after(mut self, rests: Duration) -> Self {
-        self.rests = rests;
+    fn after(mut self, delay: Duration) -> Self {
+        self.delay = delay;
         self
     }
 
@@ -115,7 +115,7 @@ impl PendingCleanup {
             in_flight: true,
             queued: false,
             custom: None,
-            rests: Duration::ZERO,
+            delay: Duration::ZERO,
         }
     }
 }
@@ -129,68 +129,68 @@ pub(crate) struct Cleanup(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     queue: mpsc::UnboundedSender<PendingCleanup>,
-    tally: Arc<Counters>,
+    counters: Arc<Counters>,
 }
 
 #[derive(Debug, Default)]
 struct Counters {
     /// The latest finished queue entries; no task uses their tokens any more.
-    former: Mutex<VecDeque<(Token, Resource)>>,
+    finished: Mutex<VecDeque<(Token, Resource)>>,
     open: AtomicUsize,
-    paid: AtomicUsize,
+    confirmed: AtomicUsize,
     given_up: AtomicUsize,
     changed: Notify,
-    hurry: Notify,
+    retry_now: Notify,
 }
 
 /// The receiving end, which runs on the client's thread.
 #[derive(Debug)]
 pub(crate) struct CleanupTask {
     queue: mpsc::UnboundedReceiver<PendingCleanup>,
-    tally: Arc<Counters>,
+    counters: Arc<Counters>,
 }
 
 impl Cleanup {
     pub(crate) fn new() -> (Self, CleanupTask) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let tally = Arc::new(Counters::default());
+        let counters = Arc::new(Counters::default());
         (
             Cleanup(Arc::new(Shared {
                 queue: sender,
-                tally: Arc::clone(&tally),
+                counters: Arc::clone(&counters),
             })),
             CleanupTask {
                 queue: receiver,
-                tally,
+                counters,
             },
         )
     }
 
-    pub(crate) fn take(&self, owed: PendingCleanup) {
-        self.0.tally.open.fetch_add(1, Ordering::SeqCst);
-        if self.0.queue.send(owed).is_err() {
-            self.0.tally.settle(false); // the process is ending: the ttl is the last resort
+    pub(crate) fn take(&self, pending: PendingCleanup) {
+        self.0.counters.open.fetch_add(1, Ordering::SeqCst);
+        if self.0.queue.send(pending).is_err() {
+            self.0.counters.settle(false); // the process is ending: the ttl is the last resort
         }
     }
 
     /// Ends the pauses between attempts: the store is back.
-    pub(crate) fn hurry(&self) {
-        self.0.tally.hurry.notify_waiters();
+    pub(crate) fn retry_now(&self) {
+        self.0.counters.retry_now.notify_waiters();
     }
 
     /// Handles a wake-up for a token that no task waits with.
     ///
     /// Pending cleanups run now, in case one is for this token. If the token's queue entry was finished, a server found
     /// the entry that missed its removal, and a cleanup follows.
-    pub(crate) fn is_called(&self, token: Option<Token>, now: Moment) {
-        self.hurry();
-        if let Some((token, keys)) = token.and_then(|token| self.0.tally.take_former(&token)) {
-            let rests = match keys.gate {
+    pub(crate) fn on_unexpected_message(&self, token: Option<Token>, now: Moment) {
+        self.retry_now();
+        if let Some((token, keys)) = token.and_then(|token| self.0.counters.take_finished(&token)) {
+            let delay = match keys.gate {
                 Some(_) => Duration::ZERO,
-                None => HOLDERS_ARE_TOLD,
+                None => HOLDERS_LEARN_WITHIN,
             };
-            let owed = PendingCleanup::acquisition(keys, token, now).queued(true);
-            self.take(owed.after(rests));
+            let pending = PendingCleanup::acquisition(keys, token, now).queued(true);
+            self.take(pending.after(delay));
         }
     }
 
@@ -198,11 +198,14 @@ impl Cleanup {
     pub(crate) async fn drained(&self, clock: &Clock, within: Duration) -> (usize, usize) {
         let end = clock.now().plus(within);
         loop {
-            let changed = self.0.tally.changed.notified();
-            let open = self.0.tally.open.load(Ordering::SeqCst);
+            let changed = self.0.counters.changed.notified();
+            let open = self.0.counters.open.load(Ordering::SeqCst);
             if open == 0 || clock.now() >= end {
-                let paid = self.0.tally.paid.load(Ordering::SeqCst);
-                return (paid, open + self.0.tally.given_up.load(Ordering::SeqCst));
+                let confirmed = self.0.counters.confirmed.load(Ordering::SeqCst);
+                return (
+                    confirmed,
+                    open + self.0.counters.given_up.load(Ordering::SeqCst),
+                );
             }
             tokio::select! {
                 () = changed => {}
@@ -213,29 +216,33 @@ impl Cleanup {
 }
 
 impl Counters {
-    fn former(&self) -> MutexGuard<'_, VecDeque<(Token, Resource)>> {
-        self.former.lock().unwrap_or_else(PoisonError::into_inner)
+    fn finished(&self) -> MutexGuard<'_, VecDeque<(Token, Resource)>> {
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, owed: &PendingCleanup) {
-        if !owed.queued {
+    fn remember(&self, pending: &PendingCleanup) {
+        if !pending.queued {
             return;
         }
-        let mut former = self.former();
-        if former.len() == FORMER_MOST {
-            former.pop_front();
+        let mut finished = self.finished();
+        if finished.len() == FINISHED_MAX {
+            finished.pop_front();
         }
-        former.push_back((owed.token.clone(), owed.keys.clone()));
+        finished.push_back((pending.token.clone(), pending.keys.clone()));
     }
 
-    fn take_former(&self, token: &Token) -> Option<(Token, Resource)> {
-        let mut former = self.former();
-        let place = former.iter().rposition(|(its, _)| its == token)?;
-        former.remove(place)
+    fn take_finished(&self, token: &Token) -> Option<(Token, Resource)> {
+        let mut finished = self.finished();
+        let index = finished.iter().rposition(|(its, _)| its == token)?;
+        finished.remove(index)
     }
 
-    fn settle(&self, paid: bool) {
-        let counter = if paid { &self.paid } else { &self.given_up };
+    fn settle(&self, confirmed: bool) {
+        let counter = if confirmed {
+            &self.confirmed
+        } else {
+            &self.given_up
+        };
         counter.fetch_add(1, Ordering::SeqCst);
         self.open.fetch_sub(1, Ordering::SeqCst);
         self.changed.notify_waiters();
@@ -245,29 +252,29 @@ impl Counters {
 impl CleanupTask {
     /// Runs until no [`Cleanup`] exists any more.
     pub(crate) async fn run(mut self, store: Executor, clock: Clock) {
-        let way = Arc::new(CleanupClient {
+        let client = Arc::new(CleanupClient {
             releases: Batcher::new(store.clone(), clock.clone(), Arc::default(), true),
             store,
             clock,
-            tally: Arc::clone(&self.tally),
+            counters: Arc::clone(&self.counters),
         });
-        drop(tokio::spawn(way.releases.watch()));
-        while let Some(owed) = self.queue.recv().await {
-            let way = Arc::clone(&way);
+        drop(tokio::spawn(client.releases.watch()));
+        while let Some(pending) = self.queue.recv().await {
+            let client = Arc::clone(&client);
             drop(tokio::spawn(async move {
-                if !owed.rests.is_zero() {
-                    tokio::time::sleep(owed.rests).await;
+                if !pending.delay.is_zero() {
+                    tokio::time::sleep(pending.delay).await;
                 }
-                let mut paid = way.pay(&owed).await;
-                if owed.in_flight && paid {
-                    tokio::time::sleep(SECOND_LOOK).await;
-                    paid = way.pay(&owed).await;
+                let mut confirmed = client.retry_until_done(&pending).await;
+                if pending.in_flight && confirmed {
+                    tokio::time::sleep(SECOND_ATTEMPT_AFTER).await;
+                    confirmed = client.retry_until_done(&pending).await;
                 }
-                way.tally.remember(&owed);
-                way.tally.settle(paid);
-                if owed.in_flight && paid {
-                    tokio::time::sleep(THIRD_LOOK).await;
-                    drop(way.try_once(&owed).await);
+                client.counters.remember(&pending);
+                client.counters.settle(confirmed);
+                if pending.in_flight && confirmed {
+                    tokio::time::sleep(THIRD_ATTEMPT_AFTER).await;
+                    drop(client.try_once(&pending).await);
                 }
             }));
         }
@@ -280,57 +287,57 @@ struct CleanupClient {
     releases: Batcher<Releases>,
     store: Executor,
     clock: Clock,
-    tally: Arc<Counters>,
+    counters: Arc<Counters>,
 }
 
 impl CleanupClient {
     /// Retries until the store has confirmed that nothing is left, and returns true; false when it gives up.
-    async fn pay(&self, owed: &PendingCleanup) -> bool {
-        let give_up_at = owed.until.plus(PATIENCE_BEYOND);
+    async fn retry_until_done(&self, pending: &PendingCleanup) -> bool {
+        let give_up_at = pending.until.plus(RETRY_BEYOND_TTL);
         let mut backoff = Backoff::new(PAUSES_MS);
         loop {
             tokio::select! {
                 () = tokio::time::sleep(backoff.next()) => {}
-                () = self.tally.hurry.notified() => {}
+                () = self.counters.retry_now.notified() => {}
             }
-            let Err(error) = self.try_once(owed).await else {
+            let Err(error) = self.try_once(pending).await else {
                 return true;
             };
-            tracing::debug!(lock = %owed.keys.lock, %error, "clean-up will be tried again");
+            tracing::debug!(lock = %pending.keys.lock, %error, "clean-up will be tried again");
             if self.clock.now() >= give_up_at {
                 return false;
             }
         }
     }
 
-    async fn try_once(&self, owed: &PendingCleanup) -> Result<(), StoreError> {
-        if let Some(custom) = &owed.custom {
+    async fn try_once(&self, pending: &PendingCleanup) -> Result<(), StoreError> {
+        if let Some(custom) = &pending.custom {
             custom.clean_up(&self.store, TRY_WITHIN).await
-        } else if owed.in_flight || owed.used.is_some() {
-            self.cancel(owed).await
+        } else if pending.in_flight || pending.used.is_some() {
+            self.cancel(pending).await
         } else {
-            self.release(owed).await
+            self.release(pending).await
         }
     }
 
     /// Cancels an acquisition that may be in the queue, or may still join it.
-    async fn cancel(&self, owed: &PendingCleanup) -> Result<(), StoreError> {
+    async fn cancel(&self, pending: &PendingCleanup) -> Result<(), StoreError> {
         let cancel = Cancel {
-            keys: &owed.keys,
-            token: &owed.token,
-            used: owed.used,
+            keys: &pending.keys,
+            token: &pending.token,
+            used: pending.used,
         };
         self.store.ask(&cancel, TRY_WITHIN).await.map(drop)
     }
 
     /// Releases a lease, which has no queue entry any more.
-    async fn release(&self, owed: &PendingCleanup) -> Result<(), StoreError> {
+    async fn release(&self, pending: &PendingCleanup) -> Result<(), StoreError> {
         let release = Release {
-            keys: &owed.keys,
-            token: &owed.token,
+            keys: &pending.keys,
+            token: &pending.token,
             used: None,
         };
-        let item = || Item::of(&owed.keys, &owed.token, DEFAULT_TTL, true);
+        let item = || Item::of(&pending.keys, &pending.token, DEFAULT_TTL, true);
         self.releases
             .ask(&release, item, TRY_WITHIN)
             .await
@@ -344,34 +351,34 @@ impl CleanupClient {
 #[derive(Debug)]
 pub(crate) struct CleanupGuard {
     cleanup: Cleanup,
-    owed: Option<PendingCleanup>,
+    pending: Option<PendingCleanup>,
 }
 
 impl CleanupGuard {
-    pub(crate) fn new(cleanup: Cleanup, owed: PendingCleanup) -> Self {
+    pub(crate) fn new(cleanup: Cleanup, pending: PendingCleanup) -> Self {
         CleanupGuard {
             cleanup,
-            owed: Some(owed),
+            pending: Some(pending),
         }
     }
 
     /// Sets the moment by which what may exist on the server has expired.
     pub(crate) fn lasts_until(&mut self, until: Moment) {
-        if let Some(owed) = &mut self.owed {
-            owed.until = owed.until.max(until);
+        if let Some(pending) = &mut self.pending {
+            pending.until = pending.until.max(until);
         }
     }
 
     /// Notes that the store confirmed the queue entry.
     pub(crate) fn set_queued(&mut self) {
-        if let Some(owed) = &mut self.owed {
-            owed.queued = true;
+        if let Some(pending) = &mut self.pending {
+            pending.queued = true;
         }
     }
 
     /// Disarms the guard: the store never had it, or the lease has an owner now. True if it was in the queue.
     pub(crate) fn settle(mut self) -> bool {
-        self.owed.take().is_some_and(|owed| owed.queued)
+        self.pending.take().is_some_and(|pending| pending.queued)
     }
 
     /// Drops the guard if the store may have it, and disarms it otherwise.
@@ -383,16 +390,16 @@ impl CleanupGuard {
 
     /// Disarms the guard: the store confirmed the end.
     pub(crate) fn end(mut self) {
-        if let Some(owed) = self.owed.take() {
-            self.cleanup.0.tally.remember(&owed);
+        if let Some(pending) = self.pending.take() {
+            self.cleanup.0.counters.remember(&pending);
         }
     }
 }
 
 impl Drop for CleanupGuard {
     fn drop(&mut self) {
-        if let Some(owed) = self.owed.take() {
-            self.cleanup.take(owed);
+        if let Some(pending) = self.pending.take() {
+            self.cleanup.take(pending);
         }
     }
 }

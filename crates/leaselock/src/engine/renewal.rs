@@ -239,13 +239,14 @@ impl Renewal {
     /// Releases a lease at the end of its longest hold, because the store still has its key.
     fn give_back_after_hold(&self, record: &LeaseRecord, reason: LostReason) {
         if reason == LostReason::MaxHoldReached {
-            let owed = PendingCleanup::release(
+            let pending = PendingCleanup::release(
                 record.keys.clone(),
                 record.token.clone(),
                 record.fence,
                 self.clock.now(),
             );
-            self.cleanup.take(owed.with_custom(record.custom.clone()));
+            self.cleanup
+                .take(pending.with_custom(record.custom.clone()));
         }
     }
 

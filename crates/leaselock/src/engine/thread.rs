@@ -63,7 +63,7 @@ impl Background {
         if let Some(quorum) = store.majority() {
             quorum.clean_up_on(runtime.handle());
         }
-        let (cleanup, reaping) = Cleanup::new();
+        let (cleanup, cleanup_task) = Cleanup::new();
         let keeper = Arc::new(Renewal::new(
             store.clone(),
             clock.clone(),
@@ -93,7 +93,7 @@ impl Background {
                 drop(tokio::spawn(keeper.run()));
                 drop(tokio::spawn(wakeups.run(store.clone(), channel)));
                 drop(tokio::spawn(async move { heard.serve(&ringing).await }));
-                drop(tokio::spawn(reaping.run(store, clock.clone())));
+                drop(tokio::spawn(cleanup_task.run(store, clock.clone())));
                 drop(stopped.await); // ends when the client is dropped
                 cleanup.drained(&clock, LAST_CLEANUP).await;
                 last.is_clean(LAST_CLEANUP).await;

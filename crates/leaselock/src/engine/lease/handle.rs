@@ -340,7 +340,7 @@ impl Lease {
             return Ok(());
         }
         let left = self.remaining();
-        let debt = self.give_up(used);
+        let guard = self.give_up(used);
         let (engine, record) = (Arc::clone(&self.engine), Arc::clone(&self.record));
         let within = engine.request_timeout(record.ttl());
         let outcome = match &record.custom {
@@ -368,7 +368,7 @@ impl Lease {
         };
         let known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
         if known && !self.late_requests {
-            debt.end();
+            guard.end();
         }
         self.engine.erase_note(&record);
         outcome
@@ -389,13 +389,13 @@ impl Lease {
         self.record.end(LostReason::Released);
         let custom = self.record.custom.clone();
         let (keys, token) = (self.record.keys.clone(), self.record.token.clone());
-        let owed = if self.late_requests {
+        let pending = if self.late_requests {
             PendingCleanup::acquisition(keys, token, until).used(self.record.fence)
         } else {
             PendingCleanup::release(keys, token, used, until)
         };
-        let owed = owed.queued(self.record.was_queued());
-        CleanupGuard::new(self.engine.cleanup(), owed.with_custom(custom))
+        let pending = pending.queued(self.record.was_queued());
+        CleanupGuard::new(self.engine.cleanup(), pending.with_custom(custom))
     }
 }
 

@@ -88,7 +88,7 @@ impl Notifier {
                 // Found before it is said: a waiter that enters the queue upon that has missed nothing.
                 let waiting = self.waiting_up_to(u64::MAX);
                 self.listening.send_replace(true);
-                self.cleanup.hurry();
+                self.cleanup.retry_now();
                 waiting.iter().for_each(|entry| entry.woken.notify_one());
             }
             Event::Gap => drop(self.listening.send_replace(false)),
@@ -121,7 +121,7 @@ impl Notifier {
             // The times of answers from before and of messages from now on may come from different nodes.
             Event::Gap => {
                 self.subscription.fetch_add(1, Ordering::SeqCst);
-                self.cleanup.hurry();
+                self.cleanup.retry_now();
             }
             Event::Ready | Event::Ended => {}
         }
@@ -151,7 +151,7 @@ impl Notifier {
             .and_then(|token| self.waiters().get(token).cloned());
         let at = self.clock.now();
         let Some(entry) = entry else {
-            self.cleanup.is_called(token, at);
+            self.cleanup.on_unexpected_message(token, at);
             return;
         };
         let heard = message.and_then(|message| message.grant);
