@@ -37,7 +37,7 @@ pub struct CloseReport {
 impl ClientState {
     pub(super) fn held(&self) -> Vec<LeaseView> {
         let started = self.engine.started();
-        let kept = started.map(|background| background.keeper.held());
+        let kept = started.map(|background| background.renewal.held());
         let views = kept.unwrap_or_default().into_iter().map(LeaseView::new);
         views.filter(LeaseView::is_held).collect()
     }

@@ -213,15 +213,15 @@ impl Engine {
         answer.reply
     }
 
-    pub(crate) fn forget(&self, id: Id) {
+    pub(crate) fn stop_renewal(&self, id: Id) {
         if let Some(background) = self.started() {
-            background.keeper.forget(id);
+            background.renewal.remove(id);
         }
     }
 
-    pub(crate) fn look_again(&self, id: Id) {
+    pub(crate) fn check_now(&self, id: Id) {
         if let Some(background) = self.started() {
-            background.keeper.look_again(id);
+            background.renewal.check_now(id);
         }
     }
 
@@ -230,7 +230,7 @@ impl Engine {
         if self.skew.note(sent, received, server_us)
             && let Some(background) = self.started()
         {
-            background.keeper.verify_all();
+            background.renewal.verify_all();
         }
     }
 
@@ -288,7 +288,7 @@ impl Engine {
     /// then.
     pub(crate) fn introduction(&self) -> Option<(String, String)> {
         self.introduced.store(true, Ordering::SeqCst); // before the check, so that this or `close` sees the other
-        let holds = |background: &Background| !background.keeper.is_empty();
+        let holds = |background: &Background| !background.renewal.is_empty();
         let ended = self.is_closed() && !self.started().is_some_and(holds);
         (!ended).then(|| (self.record.clone(), self.about.encode()))
     }
@@ -297,7 +297,7 @@ impl Engine {
     /// `announce`.
     fn is_used(&self) -> bool {
         let used = |background: &Background| {
-            !background.keeper.is_empty() || background.wakeups.has_waiters()
+            !background.renewal.is_empty() || background.wakeups.has_waiters()
         };
         self.announced.swap(2, Ordering::SeqCst) == 1 || self.started().is_some_and(used)
     }

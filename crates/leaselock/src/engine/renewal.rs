@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use self::absent::Absent;
+use self::missing_votes::MissingVotes;
 use super::cleanup::{Cleanup, PendingCleanup};
 use super::lease::deadlines::{Deadlines, Id};
 use super::lease::record::LeaseRecord;
@@ -31,13 +31,13 @@ pub(crate) struct Renewal {
     clock: Clock,
     request_timeout: Option<Duration>,
     cleanup: Cleanup,
-    skew: Arc<ClockWatch>,
+    clock_watch: Arc<ClockWatch>,
 }
 
 #[derive(Debug)]
 struct Table {
     schedule: Deadlines,
-    absent: Absent,
+    missing_votes: MissingVotes,
     /// Until when the task sleeps. A later alarm need not wake it.
     sleeps_until: Moment,
 }
@@ -45,7 +45,7 @@ struct Table {
 impl Table {
     fn remove(&mut self, id: Id) {
         self.schedule.remove(id);
-        self.absent.take(id);
+        self.missing_votes.take(id);
     }
 }
 
@@ -58,11 +58,11 @@ impl Renewal {
         clock: Clock,
         request_timeout: Option<Duration>,
         cleanup: Cleanup,
-        skew: Arc<ClockWatch>,
+        clock_watch: Arc<ClockWatch>,
     ) -> Self {
         let table = Table {
             schedule: Deadlines::default(),
-            absent: Absent::default(),
+            missing_votes: MissingVotes::default(),
             sleeps_until: Moment::from_nanos(u64::MAX),
         };
         Renewal {
@@ -72,7 +72,7 @@ impl Renewal {
             clock,
             request_timeout,
             cleanup,
-            skew,
+            clock_watch,
         }
     }
 
@@ -81,7 +81,7 @@ impl Renewal {
     }
 
     /// Renews a lease from now on. The id is for its removal.
-    pub(crate) fn keep(&self, record: Arc<LeaseRecord>) -> Id {
+    pub(crate) fn add(&self, record: Arc<LeaseRecord>) -> Id {
         let alarm = record.core().next();
         let (id, early) = {
             let mut table = self.table();
@@ -95,7 +95,7 @@ impl Renewal {
     }
 
     /// Stops renewing a lease. The reply to a renewal in flight changes nothing any more.
-    pub(crate) fn forget(&self, id: Id) {
+    pub(crate) fn remove(&self, id: Id) {
         self.table().remove(id);
     }
 
@@ -124,13 +124,13 @@ impl Renewal {
     }
 
     /// Returns the present record of a lease: it may have been handed over locally while a request was in flight.
-    fn present(&self, id: Id, asked_for: &Arc<LeaseRecord>) -> Arc<LeaseRecord> {
+    fn current(&self, id: Id, asked_for: &Arc<LeaseRecord>) -> Arc<LeaseRecord> {
         let present = self.table().schedule.get(id);
         present.unwrap_or_else(|| Arc::clone(asked_for))
     }
 
     /// Removes a lease that is over, unless it was handed over locally: the alarm then belongs to the next record.
-    fn forget_this(&self, id: Id, record: &Arc<LeaseRecord>) {
+    fn remove_record(&self, id: Id, record: &Arc<LeaseRecord>) {
         let mut table = self.table();
         match table.schedule.get(id) {
             Some(present) if !Arc::ptr_eq(&present, record) => {
@@ -142,7 +142,7 @@ impl Renewal {
     }
 
     /// Checks a lease at once, because its deadline moved.
-    pub(crate) fn look_again(&self, id: Id) {
+    pub(crate) fn check_now(&self, id: Id) {
         self.set_alarms([(id, Moment::from_nanos(0))]);
     }
 
@@ -193,7 +193,7 @@ impl Renewal {
                     table.sleeps_until = first;
                     return first;
                 }
-                table.schedule.ringing(now)
+                table.schedule.due_until(now)
             };
             let mut renewals: Vec<Due> = due
                 .into_iter()
@@ -217,17 +217,17 @@ impl Renewal {
             }
             Step::Lost(reason) => {
                 tracing::warn!(name = %record.name, %reason, "lease lost");
-                self.give_back_after_hold(record, reason);
-                self.forget_this(id, record);
+                self.release_after_hold(record, reason);
+                self.remove_record(id, record);
             }
-            Step::Over => self.forget_this(id, record),
+            Step::Over => self.remove_record(id, record),
         }
         false
     }
 
     /// Returns the leases that are due soon, to renew them together with those that are due.
     fn soon_due(&self, now: Moment) -> Vec<Due> {
-        let mut soon = self.table().schedule.ringing(now.plus(EARLY_MAX));
+        let mut soon = self.table().schedule.due_until(now.plus(EARLY_MAX));
         soon.retain(|(_, record)| record.core().renew_early(now));
         self.set_alarms(
             soon.iter()
@@ -237,7 +237,7 @@ impl Renewal {
     }
 
     /// Releases a lease at the end of its longest hold, because the store still has its key.
-    fn give_back_after_hold(&self, record: &LeaseRecord, reason: LostReason) {
+    fn release_after_hold(&self, record: &LeaseRecord, reason: LostReason) {
         if reason == LostReason::MaxHoldReached {
             let pending = PendingCleanup::release(
                 record.keys.clone(),
@@ -252,7 +252,7 @@ impl Renewal {
 
     fn note_time(&self, t0: Moment, time_us: Option<u64>) {
         let now = self.clock.now();
-        if time_us.is_some_and(|time_us| self.skew.note(t0, now, time_us)) {
+        if time_us.is_some_and(|time_us| self.clock_watch.note(t0, now, time_us)) {
             self.verify_all();
         }
     }
@@ -280,7 +280,7 @@ pub(crate) fn request_timeout(asked: Option<Duration>, ttl: Ttl) -> Duration {
     asked.unwrap_or_else(|| Duration::from_secs(1).min(ttl.as_duration() / 4))
 }
 
-mod absent;
+mod missing_votes;
 mod revote;
 mod send;
 #[cfg(test)]

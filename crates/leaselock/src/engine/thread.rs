@@ -22,7 +22,7 @@ const LAST_CLEANUP: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Background {
     pub(crate) handle: tokio::runtime::Handle,
-    pub(crate) keeper: Arc<Renewal>,
+    pub(crate) renewal: Arc<Renewal>,
     pub(crate) cleanup: Cleanup,
     pub(crate) wakeups: Arc<Notifier>,
     pub(crate) rights: Arc<Rights>,
@@ -64,7 +64,7 @@ impl Background {
             quorum.clean_up_on(runtime.handle());
         }
         let (cleanup, cleanup_task) = Cleanup::new();
-        let keeper = Arc::new(Renewal::new(
+        let renewal = Arc::new(Renewal::new(
             store.clone(),
             clock.clone(),
             parts.request_timeout,
@@ -81,16 +81,16 @@ impl Background {
         let (stop, stopped) = oneshot::channel::<()>();
         let handle = runtime.handle().clone();
         let work = {
-            let (keeper, wakeups, cleanup) =
-                (Arc::clone(&keeper), Arc::clone(&wakeups), cleanup.clone());
+            let (renewal, wakeups, cleanup) =
+                (Arc::clone(&renewal), Arc::clone(&wakeups), cleanup.clone());
             let (store, clock, channel) = (store.clone(), clock, parts.channel.to_owned());
             let last = store.clone();
             let (heard, ringing) = (store.clone(), Arc::clone(&bells));
             let followed = store.clone();
-            let holder: Arc<dyn Holder> = keeper.clone();
+            let holder: Arc<dyn Holder> = renewal.clone();
             async move {
                 drop(tokio::spawn(async move { followed.follow(&holder).await }));
-                drop(tokio::spawn(keeper.run()));
+                drop(tokio::spawn(renewal.run()));
                 drop(tokio::spawn(wakeups.run(store.clone(), channel)));
                 drop(tokio::spawn(async move { heard.serve(&ringing).await }));
                 drop(tokio::spawn(cleanup_task.run(store, clock.clone())));
@@ -105,7 +105,7 @@ impl Background {
             .map_err(|error| failed("thread", error))?;
         Ok(Background {
             handle,
-            keeper,
+            renewal,
             cleanup,
             wakeups,
             rights: Arc::default(),

@@ -114,7 +114,7 @@ impl Deadlines {
     }
 
     /// Returns all leases with an alarm at `until` or earlier, in no order. Their alarms stay.
-    pub(crate) fn ringing(&self, until: Moment) -> Vec<(Id, Arc<LeaseRecord>)> {
+    pub(crate) fn due_until(&self, until: Moment) -> Vec<(Id, Arc<LeaseRecord>)> {
         let mut found = Vec::new();
         let mut ranks = vec![0];
         while let Some(rank) = ranks.pop() {
@@ -137,7 +137,7 @@ impl Deadlines {
 
     /// Returns all leases, oldest first.
     pub(crate) fn all(&self) -> Vec<(Id, Arc<LeaseRecord>)> {
-        let mut all = self.ringing(Moment::from_nanos(u64::MAX));
+        let mut all = self.due_until(Moment::from_nanos(u64::MAX));
         all.sort_unstable_by_key(|(id, _)| id.number);
         all
     }

@@ -108,7 +108,7 @@ impl Lease {
     pub(crate) fn take_up(&self) {
         let now = self.engine.clock.now();
         if self.record.core().take_up(now) {
-            self.engine.look_again(self.id);
+            self.engine.check_now(self.id);
         }
     }
 
@@ -275,7 +275,7 @@ impl Lease {
                 self.record.core().extended(t0, now, ttl);
                 self.record.core().set_ttl(ttl);
                 self.record.tell_hook();
-                self.engine.look_again(self.id);
+                self.engine.check_now(self.id);
                 self.record
                     .lost_by_now()
                     .map_or(Ok(()), |lost| Err(lost.into()))
@@ -303,7 +303,7 @@ impl Lease {
 
     fn end(&self, reason: LostReason) -> Lost {
         self.record.end(reason);
-        self.engine.look_again(self.id);
+        self.engine.check_now(self.id);
         self.record
             .lost_by_now()
             .unwrap_or_else(|| self.record.loss(reason))
@@ -384,7 +384,7 @@ impl Lease {
     /// Stops renewal, so that no renewal follows the release. From here on a cleanup is due.
     pub(crate) fn give_up(&mut self, used: Option<Fence>) -> CleanupGuard {
         self.given_up = true;
-        self.engine.forget(self.id);
+        self.engine.stop_renewal(self.id);
         let until = self.record.core().deadline();
         self.record.end(LostReason::Released);
         let custom = self.record.custom.clone();

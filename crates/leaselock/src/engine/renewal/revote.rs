@@ -14,37 +14,36 @@ use crate::engine::grant::ExtendAnswer;
 use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
 #[cfg(feature = "redis")]
-#[cfg(feature = "redis")]
 use crate::quorum::group::{Asked, QuorumStore};
 
 impl Renewal {
     /// Notes which leases have expired on a node, by its reply to their renewal.
-    pub(super) fn heard<'a>(
+    pub(super) fn note_missing_votes<'a>(
         &self,
         at: usize,
         answers: impl Iterator<Item = (&'a Id, Option<ExtendAnswer>)>,
     ) {
-        let absent = answers.filter(|(_, answer)| *answer == Some(ExtendAnswer::Expired));
-        for (id, _) in absent {
+        let expired = answers.filter(|(_, answer)| *answer == Some(ExtendAnswer::Expired));
+        for (id, _) in expired {
             let mut table = self.table();
             if table.schedule.get(*id).is_some() {
-                table.absent.note(*id, at);
+                table.missing_votes.note(*id, at);
             }
         }
     }
 
     /// Asks the nodes without a vote for a lease that a majority has just renewed.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(super) fn regain(self: &Arc<Self>, id: Id, record: &Arc<LeaseRecord>) {
+    pub(super) fn revote(self: &Arc<Self>, id: Id, record: &Arc<LeaseRecord>) {
         #[cfg(feature = "redis")]
         if let Some(quorum) = self.store.majority() {
-            let nodes = self.table().absent.take(id);
+            let nodes = self.table().missing_votes.take(id);
             if nodes == 0 {
                 return;
             }
-            let (keeper, quorum, record) = (Arc::clone(self), quorum.clone(), Arc::clone(record));
+            let (renewal, quorum, record) = (Arc::clone(self), quorum.clone(), Arc::clone(record));
             drop(tokio::spawn(async move {
-                keeper.ask_again(&quorum, id, &record, nodes).await;
+                renewal.ask_again(&quorum, id, &record, nodes).await;
             }));
         }
     }

@@ -29,9 +29,9 @@ impl Renewal {
             record.keys.kind.batch.is_none() || custom.is_some_and(|custom| custom.extends_itself())
         });
         for (id, record) in alone {
-            let keeper = Arc::clone(self);
+            let renewal = Arc::clone(self);
             drop(tokio::spawn(async move {
-                keeper.renew_alone(id, &record).await
+                renewal.renew_alone(id, &record).await
             }));
         }
         renewals.sort_by_key(|(_, record)| (record.keys.kind.name, record.ttl()));
@@ -40,8 +40,8 @@ impl Renewal {
         };
         for same in renewals.chunk_by(alike) {
             for batch in same.chunks(most) {
-                let (keeper, batch) = (Arc::clone(self), batch.to_vec());
-                drop(tokio::spawn(async move { keeper.renew(batch).await }));
+                let (renewal, batch) = (Arc::clone(self), batch.to_vec());
+                drop(tokio::spawn(async move { renewal.renew(batch).await }));
             }
         }
     }
@@ -58,12 +58,14 @@ impl Renewal {
             .map(|(_, record)| self.within(record, t0))
             .max();
         let many = ExtendMany(items[0].terms, &items);
-        let (keeper, ids): (_, Vec<Id>) =
+        let (renewal, ids): (_, Vec<Id>) =
             (Arc::clone(&self), batch.iter().map(|(id, _)| *id).collect());
-        let hears = move |at, answers: &Answers<ExtendAnswer>| {
-            keeper.heard(at, ids.iter().zip(answers.iter().copied()));
+        let on_reply = move |at, answers: &Answers<ExtendAnswer>| {
+            renewal.note_missing_votes(at, ids.iter().zip(answers.iter().copied()));
         };
-        let answer = self.ask(&many, t0, within.unwrap_or_default(), hears).await;
+        let answer = self
+            .ask(&many, t0, within.unwrap_or_default(), on_reply)
+            .await;
         let answers = match answer {
             Ok(answers) if answers.len() == batch.len() => {
                 answers.into_iter().map(|one| one.map(Ok)).collect()
@@ -84,11 +86,11 @@ impl Renewal {
                     .collect::<Vec<_>>()
             }
         };
-        self.tell(batch, t0, ttl, answers);
+        self.report_all(batch, t0, ttl, answers);
     }
 
     /// Gives each lease its own reply. A lease without one is renewed alone.
-    fn tell(
+    fn report_all(
         self: &Arc<Self>,
         batch: Vec<Due>,
         t0: Moment,
@@ -98,19 +100,19 @@ impl Renewal {
         let mut alarms = Vec::with_capacity(batch.len());
         for ((id, record), answer) in batch.into_iter().zip(answers) {
             let Some(answer) = answer else {
-                let keeper = Arc::clone(self);
+                let renewal = Arc::clone(self);
                 drop(tokio::spawn(async move {
-                    keeper.renew_alone(id, &record).await
+                    renewal.renew_alone(id, &record).await
                 }));
                 continue;
             };
-            let record = self.present(id, &record);
+            let record = self.current(id, &record);
             self.report(id, &record, t0, ttl, answer);
             alarms.push((id, record.core().next()));
             if record.why.is_some() {
-                let keeper = Arc::clone(self);
+                let renewal = Arc::clone(self);
                 drop(tokio::spawn(
-                    async move { keeper.renew_note(&record).await },
+                    async move { renewal.renew_note(&record).await },
                 ));
             }
         }
@@ -134,14 +136,14 @@ impl Renewal {
                 answer
             }
             None => {
-                let keeper = Arc::clone(self);
-                let hears = move |at, answer: &ExtendAnswer| {
-                    keeper.heard(at, std::iter::once((&id, Some(*answer))));
+                let renewal = Arc::clone(self);
+                let on_reply = move |at, answer: &ExtendAnswer| {
+                    renewal.note_missing_votes(at, std::iter::once((&id, Some(*answer))));
                 };
-                self.ask(&extend, t0, within, hears).await
+                self.ask(&extend, t0, within, on_reply).await
             }
         };
-        let record = self.present(id, record);
+        let record = self.current(id, record);
         self.report(id, &record, t0, ttl, answer);
         self.set_alarms([(id, record.core().next())]);
         self.renew_note(&record).await;
@@ -153,9 +155,9 @@ impl Renewal {
         operation: &O,
         t0: Moment,
         within: Duration,
-        hears: impl Fn(usize, &O::Reply) + Send + Sync + 'static,
+        on_reply: impl Fn(usize, &O::Reply) + Send + Sync + 'static,
     ) -> Result<O::Reply, StoreError> {
-        let answer = self.store.ask_hearing(operation, within, hears).await?;
+        let answer = self.store.ask_hearing(operation, within, on_reply).await?;
         self.note_time(t0, answer.time_us);
         answer.reply
     }
@@ -189,7 +191,7 @@ impl Renewal {
             Ok(ExtendAnswer::Extended { .. }) => {
                 record.core().extended(t0, now, ttl);
                 record.tell_hook();
-                self.regain(id, record);
+                self.revote(id, record);
             }
             Ok(ExtendAnswer::Expired) => drop(record.end(LostReason::KeyMissing)),
             Ok(ExtendAnswer::Taken) => drop(record.end(LostReason::TakenOver)),

@@ -10,7 +10,7 @@ use crate::mutex::MUTEX;
 use crate::store::Store;
 use crate::store::embedded::EmbeddedStore;
 
-fn keeper(clock: &Clock) -> Renewal {
+fn renewal(clock: &Clock) -> Renewal {
     let store = Executor::One(Store::Embedded(EmbeddedStore::memory("", clock.clone())));
     let cleanup = Cleanup::new().0;
     Renewal::new(store, clock.clone(), None, cleanup, Arc::default())
@@ -37,20 +37,20 @@ fn passed_on(record: &LeaseRecord, clock: &Clock) -> Arc<LeaseRecord> {
 #[test]
 fn a_lease_that_was_handed_over_locally_stays_although_the_record_before_it_is_over() {
     let clock = Clock::manual();
-    let keeper = Arc::new(keeper(&clock));
+    let renewal = Arc::new(renewal(&clock));
     let first = Arc::new(lease(&clock));
-    let id = keeper.keep(Arc::clone(&first));
-    let due = keeper.work();
+    let id = renewal.add(Arc::clone(&first));
+    let due = renewal.work();
     clock.advance(due.saturating_since(clock.now()));
     // The alarm came for the first record, and meanwhile the lease is handed over locally.
-    let (rung, record) = keeper.table().schedule.ringing(clock.now()).remove(0);
+    let (rung, record) = renewal.table().schedule.due_until(clock.now()).remove(0);
     assert!(rung == id && Arc::ptr_eq(&record, &first));
     let next = passed_on(&first, &clock);
-    keeper.pass_on(id, Arc::clone(&next));
-    assert!(!keeper.step(id, &record, clock.now()));
-    assert!(Arc::ptr_eq(&keeper.held()[0], &next));
-    assert!(Arc::ptr_eq(&keeper.present(id, &first), &next));
-    let (_, record) = keeper.table().schedule.ringing(clock.now()).remove(0);
+    renewal.pass_on(id, Arc::clone(&next));
+    assert!(!renewal.step(id, &record, clock.now()));
+    assert!(Arc::ptr_eq(&renewal.held()[0], &next));
+    assert!(Arc::ptr_eq(&renewal.current(id, &first), &next));
+    let (_, record) = renewal.table().schedule.due_until(clock.now()).remove(0);
     assert!(
         Arc::ptr_eq(&record, &next),
         "it is checked, because its renewal is due"
@@ -60,37 +60,37 @@ fn a_lease_that_was_handed_over_locally_stays_although_the_record_before_it_is_o
 #[test]
 fn an_alarm_moves_only_when_the_next_record_needs_it_sooner() {
     let clock = Clock::manual();
-    let keeper = Arc::new(keeper(&clock));
+    let renewal = Arc::new(renewal(&clock));
     let first = Arc::new(lease(&clock));
-    let id = keeper.keep(Arc::clone(&first));
-    keeper.work();
-    let sleeps_until = keeper.table().sleeps_until;
+    let id = renewal.add(Arc::clone(&first));
+    renewal.work();
+    let sleeps_until = renewal.table().sleeps_until;
     let mut last = first;
     for _ in 0..1_000 {
         let next = passed_on(&last, &clock);
-        keeper.pass_on(id, Arc::clone(&next));
+        renewal.pass_on(id, Arc::clone(&next));
         last = next;
     }
-    let first = keeper.table().schedule.first();
+    let first = renewal.table().schedule.first();
     assert_eq!(first, Some(sleeps_until), "no task is woken");
-    assert_eq!(keeper.held().len(), 1);
+    assert_eq!(renewal.held().len(), 1);
 }
 
 #[tokio::test]
 async fn a_lease_that_is_nearly_due_is_renewed_with_one_that_is_due_and_a_later_one_is_not() {
     let clock = Clock::manual();
-    let keeper = Arc::new(keeper(&clock));
+    let renewal = Arc::new(renewal(&clock));
     let due = Arc::new(lease(&clock));
     clock.advance(EARLY_MAX / 2);
     let nearly = Arc::new(lease(&clock));
     clock.advance(EARLY_MAX * 2);
     let later = Arc::new(lease(&clock));
     for record in [&due, &nearly, &later] {
-        keeper.keep(Arc::clone(record));
+        renewal.add(Arc::clone(record));
     }
-    let first = keeper.work();
+    let first = renewal.work();
     clock.advance(first.saturating_since(clock.now()));
-    let next = keeper.work();
+    let next = renewal.work();
     let own_times = [nearly.core().next(), later.core().next()];
     assert_eq!(
         next, own_times[1],

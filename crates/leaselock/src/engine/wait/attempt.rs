@@ -280,7 +280,7 @@ impl<'a> Acquisition<'a> {
             core,
         );
         let kept = Arc::new(kept.with_custom(self.custom.clone()));
-        let id = self.background.keeper.keep(Arc::clone(&kept));
+        let id = self.background.renewal.add(Arc::clone(&kept));
         let lease = Lease::new(Arc::clone(self.engine), kept, id);
         self.engine
             .leave_note(&self.keys, &self.token, why.as_deref(), self.request.ttl);

@@ -67,7 +67,7 @@ proptest! {
             assert_eq!(schedule.is_empty(), list.is_empty());
             let all: Vec<Id> = schedule.all().into_iter().map(|(id, _)| id).collect();
             assert_eq!(all, list.iter().map(|(id, _)| *id).collect::<Vec<_>>());
-            let mut due: Vec<u64> = schedule.ringing(at(20)).iter().map(|(id, _)| id.number).collect();
+            let mut due: Vec<u64> = schedule.due_until(at(20)).iter().map(|(id, _)| id.number).collect();
             let mut expected: Vec<u64> = list.iter().filter(|(_, alarm)| *alarm <= 20).map(|(id, _)| id.number).collect();
             due.sort_unstable();
             expected.sort_unstable();

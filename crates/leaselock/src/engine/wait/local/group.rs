@@ -182,7 +182,7 @@ impl LocalGroup {
         engine.store.limit_session(now.plus(longest));
         let next = Arc::new(kept.passed_on(fence, core));
         let id = match engine.background() {
-            Ok(background) => background.keeper.pass_on(id, Arc::clone(&next)),
+            Ok(background) => background.renewal.pass_on(id, Arc::clone(&next)),
             Err(_) => id,
         };
         let lease = Lease::new(Arc::clone(engine), Arc::clone(&next), id).shared(self.clone());

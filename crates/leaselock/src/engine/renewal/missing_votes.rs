@@ -6,9 +6,9 @@ use crate::engine::lease::deadlines::Id;
 
 /// The nodes without a vote for a lease, as bits; leases that all have voted for are not here.
 #[derive(Debug, Default)]
-pub(super) struct Absent(HashMap<Id, u32>);
+pub(super) struct MissingVotes(HashMap<Id, u32>);
 
-impl Absent {
+impl MissingVotes {
     pub(super) fn note(&mut self, id: Id, at: usize) {
         *self.0.entry(id).or_default() |= 1 << at;
     }
