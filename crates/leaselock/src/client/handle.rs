@@ -123,8 +123,8 @@ impl Client {
     /// Returns what this client has come across since it was built.
     pub fn stats(&self) -> Stats {
         Stats {
-            clock_jumps: self.engine().skew.jumps(),
-            last_clock_jump_ms: self.engine().skew.last_ms(),
+            clock_jumps: self.engine().clock_watch.jumps(),
+            last_clock_jump_ms: self.engine().clock_watch.last_ms(),
         }
     }
 

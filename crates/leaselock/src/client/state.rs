@@ -43,7 +43,7 @@ impl ClientState {
     }
 
     pub(super) async fn doctor(&self) -> Result<Report, StoreError> {
-        let (store, skew) = (&self.engine.store, &self.engine.skew);
+        let (store, skew) = (&self.engine.store, &self.engine.clock_watch);
         let mut report = store.examine(OPERATOR_WITHIN).await?;
         let ttl = self.defaults.length();
         store.examine_sentinels(&mut report, ttl).await;
@@ -62,7 +62,7 @@ impl ClientState {
         let (released, unconfirmed) = drained.await;
         engine.store.is_clean(OPERATOR_WITHIN).await;
         if self.held().is_empty() {
-            engine.take_record_back().await;
+            engine.delete_record().await;
         }
         CloseReport {
             released,
@@ -87,7 +87,7 @@ impl ClientState {
         let others = keys::others(&engine.prefix, &options.others)?;
         #[cfg(feature = "redis")]
         engine.check_limits(options.priority, ttl)?;
-        engine.replicates(options.copies)?;
+        engine.check_replicas(options.copies)?;
         let custom = Custom::of(protocol, &engine.prefix, others, options.why.as_deref());
         let request = AcquireRequest {
             ttl,

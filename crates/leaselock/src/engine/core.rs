@@ -62,24 +62,24 @@ pub(crate) struct Engine {
     pub(crate) store: Executor,
     pub(crate) requests: Requests,
     pub(crate) tokens: Stock,
-    pub(crate) skew: Arc<ClockWatch>,
+    pub(crate) clock_watch: Arc<ClockWatch>,
     /// Set in strict mode.
     pub(crate) strict: Option<Strict>,
     /// Lets one task of this client at a time poll a lock of another protocol, which has no queue.
-    pub(crate) gates: KeyedMutex,
+    pub(crate) poll_mutexes: KeyedMutex,
     /// Limits how many locks have a connection of their own.
     #[cfg(feature = "redis")]
     pub(crate) permits: Arc<Semaphore>,
     /// The connections on which requests wait for replicas.
     #[cfg(feature = "redis")]
-    pub(crate) waiting_rooms: ReplicaPool,
+    pub(crate) replica_pool: ReplicaPool,
     background: OnceLock<Result<Background, StoreError>>,
     closed: AtomicBool,
     /// The state of the task that writes the client's record: 0 without a task, 1 if the client asked for the record
     /// since the task last wrote it, 2 otherwise.
     announced: AtomicU64,
     /// True once the client has begun to write its record, so that there may be one to delete.
-    introduced: AtomicBool,
+    has_announced: AtomicBool,
 }
 
 /// The parts of an engine.
@@ -111,17 +111,17 @@ impl Engine {
             channel_along: keys::wake_channel_along(&prefix, &id),
             record: keys::client_record(&prefix, id.as_str()),
             requests: Requests::new(&store, &clock, strict.is_some()),
-            skew: Arc::new(ClockWatch::of(store.has_clocks())),
+            clock_watch: Arc::new(ClockWatch::of(store.has_clocks())),
             tokens: Stock::default(),
-            gates: KeyedMutex::default(),
+            poll_mutexes: KeyedMutex::default(),
             #[cfg(feature = "redis")]
             permits: Arc::new(Semaphore::new(OWN_CONNECTIONS_MOST)),
             #[cfg(feature = "redis")]
-            waiting_rooms: ReplicaPool::default(),
+            replica_pool: ReplicaPool::default(),
             background: OnceLock::new(),
             closed: AtomicBool::new(false),
             announced: AtomicU64::new(0),
-            introduced: AtomicBool::new(false),
+            has_announced: AtomicBool::new(false),
             id,
             prefix,
             about,
@@ -141,7 +141,7 @@ impl Engine {
                     store: &self.store,
                     clock: &self.clock,
                     request_timeout: self.request_timeout,
-                    skew: &self.skew,
+                    clock_watch: &self.clock_watch,
                     channel: &self.channel,
                     channel_along: &self.channel_along,
                 })?;
@@ -180,7 +180,7 @@ impl Engine {
             store: self.store.clone(),
             thread_store: background.store.clone(),
             thread: background.handle.clone(),
-            subscriptions: Arc::clone(&background.bells),
+            subscriptions: Arc::clone(&background.subscriptions),
             #[cfg(feature = "redis")]
             permits: Arc::clone(&self.permits),
         })
@@ -227,7 +227,7 @@ impl Engine {
 
     /// Notes the server's time. After a jump of the server's clock, the client verifies all its leases at once.
     pub(crate) fn note_time(&self, sent: Moment, received: Moment, server_us: u64) {
-        if self.skew.note(sent, received, server_us)
+        if self.clock_watch.note(sent, received, server_us)
             && let Some(background) = self.started()
         {
             background.renewal.verify_all();
@@ -250,7 +250,7 @@ impl Engine {
             while let Some((record, about)) = engine
                 .upgrade()
                 .filter(|engine| engine.is_used())
-                .and_then(|engine| engine.introduction())
+                .and_then(|engine| engine.record_to_write())
             {
                 drop(
                     store
@@ -273,8 +273,8 @@ impl Engine {
     }
 
     /// Deletes the client's record, if it may have written one.
-    pub(crate) async fn take_record_back(&self) {
-        if self.introduced.load(Ordering::SeqCst) {
+    pub(crate) async fn delete_record(&self) {
+        if self.has_announced.load(Ordering::SeqCst) {
             let gone = Announce {
                 record: &self.record,
                 about: "",
@@ -286,8 +286,8 @@ impl Engine {
 
     /// Returns the record's key and text; `None` once the client is closed without a lease, as nothing would delete it
     /// then.
-    pub(crate) fn introduction(&self) -> Option<(String, String)> {
-        self.introduced.store(true, Ordering::SeqCst); // before the check, so that this or `close` sees the other
+    pub(crate) fn record_to_write(&self) -> Option<(String, String)> {
+        self.has_announced.store(true, Ordering::SeqCst); // before the check, so that this or `close` sees the other
         let holds = |background: &Background| !background.renewal.is_empty();
         let ended = self.is_closed() && !self.started().is_some_and(holds);
         (!ended).then(|| (self.record.clone(), self.about.encode()))
@@ -303,7 +303,7 @@ impl Engine {
     }
 
     /// Writes the holder's note in the background.
-    pub(crate) fn leave_note(&self, keys: &Resource, token: &Token, why: Option<&str>, ttl: Ttl) {
+    pub(crate) fn write_note(&self, keys: &Resource, token: &Token, why: Option<&str>, ttl: Ttl) {
         let (Some(text), Some(background)) = (why, self.started()) else {
             return;
         };
@@ -323,7 +323,7 @@ impl Engine {
     /// Deletes the note in the background.
     pub(crate) fn erase_note(&self, record: &LeaseRecord) {
         if record.why.is_some() {
-            self.leave_note(&record.keys, &record.token, Some(""), DEFAULT_TTL);
+            self.write_note(&record.keys, &record.token, Some(""), DEFAULT_TTL);
         }
     }
 

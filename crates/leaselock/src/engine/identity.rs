@@ -170,7 +170,7 @@ mod tests {
     #[tokio::test]
     async fn a_closed_client_writes_no_record_unless_it_still_holds_a_lease() {
         let [idle, holding] = ["mem:", "mem:"].map(|url| crate::Client::connect(url).unwrap());
-        assert!(idle.engine().introduction().is_some());
+        assert!(idle.engine().record_to_write().is_some());
         let lease = holding.mutex("job").acquire().await.unwrap();
         idle.mutex("job")
             .acquire()
@@ -181,8 +181,8 @@ mod tests {
             .unwrap();
         idle.close().await;
         holding.close().await;
-        assert!(idle.engine().introduction().is_none());
-        assert!(holding.engine().introduction().is_some());
+        assert!(idle.engine().record_to_write().is_none());
+        assert!(holding.engine().record_to_write().is_some());
         lease.release().await.unwrap();
     }
 }

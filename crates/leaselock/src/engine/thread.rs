@@ -26,7 +26,7 @@ pub(crate) struct Background {
     pub(crate) cleanup: Cleanup,
     pub(crate) wakeups: Arc<Notifier>,
     pub(crate) rights: Arc<Rights>,
-    pub(crate) bells: Arc<Subscriptions>,
+    pub(crate) subscriptions: Arc<Subscriptions>,
     pub(crate) store: Executor,
     /// Dropped with the client: the thread ends then.
     _stop: oneshot::Sender<()>,
@@ -37,7 +37,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) store: &'a Executor,
     pub(crate) clock: &'a Clock,
     pub(crate) request_timeout: Option<Duration>,
-    pub(crate) skew: &'a Arc<ClockWatch>,
+    pub(crate) clock_watch: &'a Arc<ClockWatch>,
     /// The channel of the thread.
     pub(crate) channel: &'a str,
     /// The channel of the connection of the requests.
@@ -69,12 +69,12 @@ impl Background {
             clock.clone(),
             parts.request_timeout,
             cleanup.clone(),
-            Arc::clone(parts.skew),
+            Arc::clone(parts.clock_watch),
         ));
         let wakeups = Arc::new(Notifier::new(clock.clone(), cleanup.clone()));
-        let bells = store.bells();
-        let along = Arc::clone(&wakeups);
-        let sink = Box::new(move |event| along.hear_along(event));
+        let subscriptions = store.bells();
+        let on_connection = Arc::clone(&wakeups);
+        let sink = Box::new(move |event| on_connection.hear_along(event));
         parts.store.hear_along(parts.channel_along, sink);
         let at_nodes = Arc::clone(&wakeups);
         store.hear_at_nodes(Arc::new(move |event| at_nodes.hear_at_node(event)));
@@ -85,14 +85,14 @@ impl Background {
                 (Arc::clone(&renewal), Arc::clone(&wakeups), cleanup.clone());
             let (store, clock, channel) = (store.clone(), clock, parts.channel.to_owned());
             let last = store.clone();
-            let (heard, ringing) = (store.clone(), Arc::clone(&bells));
-            let followed = store.clone();
+            let (serving, served) = (store.clone(), Arc::clone(&subscriptions));
+            let following = store.clone();
             let holder: Arc<dyn Holder> = renewal.clone();
             async move {
-                drop(tokio::spawn(async move { followed.follow(&holder).await }));
+                drop(tokio::spawn(async move { following.follow(&holder).await }));
                 drop(tokio::spawn(renewal.run()));
                 drop(tokio::spawn(wakeups.run(store.clone(), channel)));
-                drop(tokio::spawn(async move { heard.serve(&ringing).await }));
+                drop(tokio::spawn(async move { serving.serve(&served).await }));
                 drop(tokio::spawn(cleanup_task.run(store, clock.clone())));
                 drop(stopped.await); // ends when the client is dropped
                 cleanup.drained(&clock, LAST_CLEANUP).await;
@@ -109,7 +109,7 @@ impl Background {
             cleanup,
             wakeups,
             rights: Arc::default(),
-            bells,
+            subscriptions,
             store,
             _stop: stop,
         })

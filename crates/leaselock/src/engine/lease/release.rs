@@ -50,7 +50,7 @@ pub(super) async fn release_custom(
     } else {
         custom.release(&engine.store, left, within).await
     };
-    engine.gates.notify(custom.lock());
+    engine.poll_mutexes.notify(custom.lock());
     given_back(name, answer, false)
 }
 

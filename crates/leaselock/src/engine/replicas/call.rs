@@ -64,5 +64,5 @@ impl Operation for Confirm<'_> {
 pub(crate) struct ReplicaAck {
     pub(crate) replicas: u32,
     /// True if the server itself has it on disk.
-    pub(crate) here: bool,
+    pub(crate) on_own_disk: bool,
 }

@@ -23,7 +23,7 @@ use crate::engine::request::Copies;
 impl Engine {
     /// Refuses confirmed grants, unless the store is a single server over connections of our own: only there can it
     /// wait.
-    pub(crate) fn replicates(&self, copies: Option<Copies>) -> Result<(), InvalidInput> {
+    pub(crate) fn check_replicas(&self, copies: Option<Copies>) -> Result<(), InvalidInput> {
         if copies.is_none() || self.store.has_replicas() {
             return Ok(());
         }
@@ -37,7 +37,7 @@ impl Engine {
 
 impl ReplicaAck {
     fn are_enough(&self, asked: Copies) -> bool {
-        self.replicas >= asked.replicas && (self.here || asked.on_disk != Some(true))
+        self.replicas >= asked.replicas && (self.on_own_disk || asked.on_disk != Some(true))
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, Acqu
         Ok(written) => written,
         Err(source) => {
             let name = name.clone();
-            return Err(given_back(lease, AcquireError::Store { name, source }, ttl).await);
+            return Err(release_after(lease, AcquireError::Store { name, source }, ttl).await);
         }
     };
     let over = engine.clock.sleep_until(written.end());
@@ -68,17 +68,17 @@ pub(crate) async fn confirmed(lease: Lease, asked: Copies) -> Result<Lease, Acqu
                 Ok(()) => late(name),
                 Err(error) => error,
             };
-            Err(given_back(lease, error, ttl).await)
+            Err(release_after(lease, error, ttl).await)
         }
         () = over => {
             let released = lease.release().await;
             let within = engine.request_timeout(record.ttl());
-            let counted = timeout(within, count).await.unwrap_or_else(|_| Err(untold()));
+            let counted = timeout(within, count).await.unwrap_or_else(|_| Err(no_count()));
             let error = match verdict(counted, asked, name) {
                 Ok(()) => late(name),
                 Err(error) => error,
             };
-            Err(and_whether(released, error, ttl))
+            Err(error_or_unknown(released, error, ttl))
         }
     }
 }
@@ -95,7 +95,10 @@ fn verdict(
             name,
             required: asked.replicas,
             confirmed: counted.replicas,
-            local_fsync: asked.on_disk.filter(|here| *here).map(|_| counted.here),
+            local_fsync: asked
+                .on_disk
+                .filter(|own_disk| *own_disk)
+                .map(|_| counted.on_own_disk),
             timeout: asked.within,
         }),
         Err(source) => Err(AcquireError::Store { name, source }),
@@ -114,19 +117,19 @@ fn late(name: &Name) -> AcquireError {
     }
 }
 
-fn untold() -> StoreError {
+fn no_count() -> StoreError {
     StoreError::refused(
         ErrorKind::TimedOut,
         "the server has not said in time how many replicas have the grant",
     )
 }
 
-async fn given_back(lease: Lease, error: AcquireError, ttl: Duration) -> AcquireError {
-    and_whether(lease.release().await, error, ttl)
+async fn release_after(lease: Lease, error: AcquireError, ttl: Duration) -> AcquireError {
+    error_or_unknown(lease.release().await, error, ttl)
 }
 
 /// Returns the error, or `Unknown` when it is not known whether the lease was released.
-fn and_whether(
+fn error_or_unknown(
     released: Result<(), ReleaseError>,
     error: AcquireError,
     clear_in: Duration,

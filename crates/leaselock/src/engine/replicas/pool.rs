@@ -10,32 +10,32 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::store::redis::DedicatedConnection;
 
 /// The most requests of a client that wait for replicas at once, each on a connection of its own.
-const ROOMS: usize = 32;
+const WAITS_MAX: usize = 32;
 /// How many connections stay open without a waiting request.
 const IDLE_MOST: usize = 4;
 /// The connections on which requests wait for replicas.
 #[derive(Debug)]
 pub(crate) struct ReplicaPool {
-    room: Semaphore,
+    permits: Semaphore,
     idle: Mutex<Vec<DedicatedConnection>>,
 }
 
 impl Default for ReplicaPool {
     fn default() -> Self {
         ReplicaPool {
-            room: Semaphore::new(ROOMS),
+            permits: Semaphore::new(WAITS_MAX),
             idle: Mutex::default(),
         }
     }
 }
 
 impl ReplicaPool {
-    pub(super) async fn enter(&self, within: Duration) -> Result<SemaphorePermit<'_>, StoreError> {
-        match timeout(within, self.room.acquire()).await {
+    pub(super) async fn admit(&self, within: Duration) -> Result<SemaphorePermit<'_>, StoreError> {
+        match timeout(within, self.permits.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => {
                 let message = format!(
-                    "{ROOMS} acquisitions of this client wait for replicas already, which is the limit"
+                    "{WAITS_MAX} acquisitions of this client wait for replicas already, which is the limit"
                 );
                 Err(StoreError::refused(ErrorKind::NotServing, message))
             }
@@ -43,16 +43,16 @@ impl ReplicaPool {
     }
 
     /// Returns an idle connection that is still open.
-    pub(super) fn again(&self) -> Option<DedicatedConnection> {
+    pub(super) fn take_idle(&self) -> Option<DedicatedConnection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(DedicatedConnection::is_open);
         idle.pop()
     }
 
-    pub(super) fn leave(&self, private: DedicatedConnection) {
+    pub(super) fn put_back(&self, connection: DedicatedConnection) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_MOST {
-            idle.push(private);
+            idle.push(connection);
         }
     }
 }

@@ -21,9 +21,9 @@ const BEFORE: Duration = Duration::from_millis(2);
 
 /// A grant that was written once more, over a connection of the pool.
 pub(crate) struct Written<'a> {
-    rooms: &'a ReplicaPool,
+    pool: &'a ReplicaPool,
     _permit: SemaphorePermit<'a>,
-    private: DedicatedConnection,
+    connection: DedicatedConnection,
     /// How long the server waits for replicas.
     limit: Duration,
     /// How long its replies may take beyond that.
@@ -38,29 +38,29 @@ impl<'a> Written<'a> {
         asked: Copies,
     ) -> Result<Self, StoreError> {
         let within = engine.request_timeout(record.ttl());
-        let rooms = &engine.waiting_rooms;
-        let permit = rooms.enter(asked.within + within).await?;
+        let pool = &engine.replica_pool;
+        let permit = pool.admit(asked.within + within).await?;
         let Some(confirm) = Confirm::of(&record.keys, &record.token, record.ttl()) else {
             let message = format!("a {} cannot wait for replicas", record.keys.kind.name);
             return Err(StoreError::refused(ErrorKind::Unsupported, message));
         };
         let mut begin = engine.clock.now();
-        let written = match rooms.again() {
+        let written = match pool.take_idle() {
             // The server may have closed it just now.
-            Some(mut private) => private
+            Some(mut connection) => connection
                 .run(&confirm, within)
                 .await
                 .ok()
-                .map(|found| (private, found)),
+                .map(|found| (connection, found)),
             None => None,
         };
-        let (private, found) = match written {
+        let (connection, found) = match written {
             Some(written) => written,
             None => {
-                let mut private = engine.connections()?.private(within).await?;
+                let mut connection = engine.connections()?.private(within).await?;
                 begin = engine.clock.now();
-                let found = private.run(&confirm, within).await?;
-                (private, found)
+                let found = connection.run(&confirm, within).await?;
+                (connection, found)
             }
         };
         if found != Confirmed::Written {
@@ -70,9 +70,9 @@ impl<'a> Written<'a> {
         let now = engine.clock.now();
         let patience = patience(asked.within, now.saturating_since(begin));
         Ok(Written {
-            rooms,
+            pool,
             _permit: permit,
-            private,
+            connection,
             limit: patience.saturating_sub(BEFORE),
             within,
             end: now.plus(patience),
@@ -86,24 +86,27 @@ impl<'a> Written<'a> {
 
     /// Returns the number of copies once there are enough, or once the server has noticed the timeout.
     pub(crate) async fn count(mut self, asked: Copies) -> Result<ReplicaAck, StoreError> {
-        let (replicas, here) = (
+        let (replicas, on_own_disk) = (
             asked.replicas.to_string(),
             asked.on_disk.unwrap_or_default(),
         );
         let limit = self.limit.as_millis().max(1).to_string(); // 0 would mean without a timeout
-        let here = if here { "1" } else { "0" };
+        let on_own_disk = if on_own_disk { "1" } else { "0" };
         let words: &[&str] = match asked.on_disk {
             None => &["WAIT", &replicas, &limit],
-            Some(_) => &["WAITAOF", here, &replicas, &limit],
+            Some(_) => &["WAITAOF", on_own_disk, &replicas, &limit],
         };
-        let answer = self.private.ask(words, asked.within + self.within).await?;
-        let counted = counted(&answer).ok_or_else(|| {
+        let answer = self
+            .connection
+            .ask(words, asked.within + self.within)
+            .await?;
+        let counted = decode_count(&answer).ok_or_else(|| {
             StoreError::refused(
                 ErrorKind::Malformed,
                 "the count of replicas was not understood",
             )
         })?;
-        self.rooms.leave(self.private);
+        self.pool.put_back(self.connection);
         Ok(counted)
     }
 }
@@ -115,21 +118,21 @@ fn patience(within: Duration, took: Duration) -> Duration {
     within - took.min(within / 4) * 2
 }
 
-fn counted(answer: &Value) -> Option<ReplicaAck> {
+fn decode_count(answer: &Value) -> Option<ReplicaAck> {
     let count = |value: &Value| match value {
         Value::Int(count) => u32::try_from(*count).ok(),
         _ => None,
     };
-    let (here, replicas) = match answer {
+    let (on_own_disk, replicas) = match answer {
         Value::Array(both) => match &both[..] {
-            [here, replicas] => count(here).zip(count(replicas))?,
+            [on_own_disk, replicas] => count(on_own_disk).zip(count(replicas))?,
             _ => return None,
         },
         replicas => (0, count(replicas)?),
     };
     Some(ReplicaAck {
         replicas,
-        here: here > 0,
+        on_own_disk: on_own_disk > 0,
     })
 }
 

@@ -213,7 +213,7 @@ impl<'a> Acquisition<'a> {
         ClockContext {
             connection: self.connection.unwrap_or(&self.engine.store).epoch(),
             subscription: self.background.wakeups.subscription(),
-            jumps: self.engine.skew.jumps(),
+            jumps: self.engine.clock_watch.jumps(),
         }
     }
 
@@ -283,7 +283,7 @@ impl<'a> Acquisition<'a> {
         let id = self.background.renewal.add(Arc::clone(&kept));
         let lease = Lease::new(Arc::clone(self.engine), kept, id);
         self.engine
-            .leave_note(&self.keys, &self.token, why.as_deref(), self.request.ttl);
+            .write_note(&self.keys, &self.token, why.as_deref(), self.request.ttl);
         lease
     }
 

@@ -59,7 +59,7 @@ impl Acquisition<'_> {
             return Ok(FirstTry::StartedWait(None)); // there is no other request to leave with
         }
         let lock = &self.keys.lock;
-        if groups.is_some_and(|groups| groups.has(lock)) || engine.gates.has(lock) {
+        if groups.is_some_and(|groups| groups.has(lock)) || engine.poll_mutexes.has(lock) {
             return Ok(FirstTry::StartedWait(None)); // with the tasks that wait already
         }
         let request = &self.request;

@@ -125,7 +125,7 @@ impl Acquisition<'_> {
         end: Option<Moment>,
     ) -> Result<Entry, AcquireError> {
         let clock = &self.engine.clock;
-        let interest = self.engine.gates.interest(&self.keys.lock);
+        let interest = self.engine.poll_mutexes.interest(&self.keys.lock);
         let silence = async {
             clock.sleep_until(start.plus(NEVER_ANSWERED)).await;
             interest.given_up().await

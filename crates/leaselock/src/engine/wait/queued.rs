@@ -181,7 +181,7 @@ impl Acquisition<'_> {
         let now = self.engine.clock.now();
         foreign.polled(now, || {
             let news = store.news_of(&self.keys.lock)?;
-            Some(self.background.bells.subscribe(&news, may_mean_free))
+            Some(self.background.subscriptions.subscribe(&news, may_mean_free))
         });
         foreign.paced(pause, now)
     }

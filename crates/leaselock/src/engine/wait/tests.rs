@@ -179,7 +179,7 @@ async fn a_message_alone_brings_a_lease_when_nothing_happened() {
 #[tokio::test]
 async fn a_grant_after_a_jump_of_the_servers_clock_is_confirmed() {
     let jump = |client: &Client| {
-        let (now, skew) = (client.engine().clock.now(), &client.engine().skew);
+        let (now, skew) = (client.engine().clock.now(), &client.engine().clock_watch);
         skew.note(now, now, 1_000_000_000);
     };
     assert!(confirmed_after("jump-before", jump, |_| {}).await);
