@@ -49,8 +49,8 @@ impl Requests {
     /// Returns the permit of an acquisition that its caller sends alone: while it exists, other acquisitions are
     /// batched.
     #[cfg(feature = "redis")]
-    pub(crate) fn straight(&self) -> Option<SoloPermit<'_, Acquires>> {
-        self.acquires.straight()
+    pub(crate) fn solo_permit(&self) -> Option<SoloPermit<'_, Acquires>> {
+        self.acquires.solo_permit()
     }
 
     /// Acquires a free lock in a batch; `None` when the caller should send this request alone.
@@ -78,7 +78,7 @@ impl Requests {
 
     #[cfg(feature = "redis")]
     pub(crate) fn is_contended(&self, lock: &str, now: Moment) -> bool {
-        self.contended.knows(lock, now)
+        self.contended.contains(lock, now)
     }
 
     /// Sends an acquisition. `now` is not later than this call.

@@ -37,8 +37,8 @@ impl<K: Kind> Batcher<K> {
             store,
             clock,
             contended,
-            watched: AtomicBool::new(false),
-            hurry: Arc::default(),
+            is_watched: AtomicBool::new(false),
+            wake_watch: Arc::default(),
         }))
     }
 
@@ -54,47 +54,47 @@ impl<K: Kind> Batcher<K> {
     {
         // The future of a request that is sent alone is large, so it is boxed: batched requests do not pay for its
         // size.
-        if let Some(straight) = self.straight() {
-            return Box::pin(self.by_itself(alone, within, Some(straight))).await;
+        if let Some(permit) = self.solo_permit() {
+            return Box::pin(self.send_alone(alone, within, Some(permit))).await;
         }
         let now = self.0.clock.now();
-        let joined = item().and_then(|item| self.join(item, now, within));
-        let Some(joined) = joined else {
-            return Box::pin(self.by_itself(alone, within, self.straight())).await;
+        let pending = item().and_then(|item| self.join(item, now, within));
+        let Some(pending) = pending else {
+            return Box::pin(self.send_alone(alone, within, self.solo_permit())).await;
         };
-        match joined.await {
+        match pending.await {
             BatchOutcome::Answer(answer) => answer,
             BatchOutcome::Alone | BatchOutcome::NotPlain => {
                 let waited = self.0.clock.now().saturating_since(now);
                 let left = within.saturating_sub(waited);
-                Box::pin(self.by_itself(alone, left, self.straight())).await
+                Box::pin(self.send_alone(alone, left, self.solo_permit())).await
             }
         }
     }
 
-    async fn by_itself<O>(
+    async fn send_alone<O>(
         &self,
         alone: &O,
         left: Duration,
-        _straight: Option<SoloPermit<'_, K>>,
+        _permit: Option<SoloPermit<'_, K>>,
     ) -> Result<O::Reply, StoreError>
     where
         O: Votable<Reply = K::Reply>,
     {
         if left.is_zero() {
-            return Err(self.0.too_late()); // a request that times out at once would only break the connection
+            return Err(self.0.not_sent_in_time()); // a request that times out at once would only break the connection
         }
         self.0.store.ask(alone, left).await
     }
 
     /// Returns true if a request that came now would be sent alone.
     pub(crate) fn is_free(&self) -> bool {
-        self.0.queue().is_straight_free()
+        self.0.queue().is_solo_free()
     }
 
     /// Returns the permit to send a request alone, when no request is in flight. Dropping the permit returns it.
-    pub(crate) fn straight(&self) -> Option<SoloPermit<'_, K>> {
-        let may = self.0.queue().go_straight();
+    pub(crate) fn solo_permit(&self) -> Option<SoloPermit<'_, K>> {
+        let may = self.0.queue().take_solo();
         may.then(|| SoloPermit(&self.0)) // `then` is lazy: a permit that was refused must not be dropped
     }
 
@@ -108,36 +108,38 @@ impl<K: Kind> Batcher<K> {
         within: Duration,
     ) -> Option<Pending<K::Reply>> {
         let shared = &self.0;
-        if shared.contended.knows(&item.keys.lock, now) || !shared.watched.load(Ordering::Relaxed) {
+        if shared.contended.contains(&item.keys.lock, now)
+            || !shared.is_watched.load(Ordering::Relaxed)
+        {
             return None;
         }
         let mut queue = shared.queue();
-        if queue.is_straight_free() {
+        if queue.is_solo_free() {
             return None;
         }
-        let (reply, joined) = reply::pair();
+        let (reply, pending) = reply::pair();
         let enqueued = queue.enqueue(item, now.plus(within), now, reply);
         drop(queue);
-        if enqueued.hurry {
-            shared.hurry.notify_one();
+        if enqueued.wake_watch {
+            shared.wake_watch.notify_one();
         }
         if let Some(slot) = enqueued.slot {
             drop(tokio::spawn(Driver::new(Arc::clone(shared), slot).run()));
         }
-        Some(joined)
+        Some(pending)
     }
 
     /// Watches the timeouts of all requests that are queued or in flight, as long as this batcher exists.
     ///
     /// It must run on the client's own thread: no thread may be driving a sender's runtime any more.
     pub(crate) fn watch(&self) -> impl Future<Output = ()> + Send + use<K> {
-        let (shared, hurry) = (Arc::downgrade(&self.0), Arc::clone(&self.0.hurry));
+        let (shared, wake_watch) = (Arc::downgrade(&self.0), Arc::clone(&self.0.wake_watch));
         let clock = self.0.clock.clone();
-        self.0.watched.store(true, Ordering::Relaxed);
+        self.0.is_watched.store(true, Ordering::Relaxed);
         async move {
             while let Some(next) = Weak::upgrade(&shared).map(|shared| shared.sweep()) {
                 tokio::select! {
-                    () = hurry.notified() => {}
+                    () = wake_watch.notified() => {}
                     () = clock.sleep_until(next.unwrap_or(NEVER)), if next.is_some() => {}
                 }
             }
@@ -152,7 +154,7 @@ pub(crate) struct SoloPermit<'a, K: Kind>(&'a Shared<K>);
 
 impl<K: Kind> Drop for SoloPermit<'_, K> {
     fn drop(&mut self) {
-        self.0.queue().straight_is_back();
+        self.0.queue().return_solo();
     }
 }
 

@@ -10,7 +10,7 @@ use crate::base::clock::Moment;
 /// How long a name counts as contended after it was last found contended.
 const REMEMBERED: Duration = Duration::from_secs(1);
 /// Names share cells by their hash. A name that shares the cell of a contended one is sent alone, which is never wrong.
-const PLACES: usize = 512;
+const CELLS: usize = 512;
 
 #[derive(Debug)]
 pub(crate) struct ContentionFilter {
@@ -22,24 +22,24 @@ pub(crate) struct ContentionFilter {
 impl Default for ContentionFilter {
     fn default() -> Self {
         ContentionFilter {
-            found: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
+            found: (0..CELLS).map(|_| AtomicU64::new(0)).collect(),
             hasher: RandomState::new(),
         }
     }
 }
 
 impl ContentionFilter {
-    fn place(&self, lock: &str) -> &AtomicU64 {
-        let hash = usize::try_from(self.hasher.hash_one(lock) % PLACES as u64).unwrap_or(0);
+    fn cell(&self, lock: &str) -> &AtomicU64 {
+        let hash = usize::try_from(self.hasher.hash_one(lock) % CELLS as u64).unwrap_or(0);
         &self.found[hash]
     }
 
     pub(crate) fn note(&self, lock: &str, now: Moment) {
-        self.place(lock).store(now.as_nanos(), Ordering::Relaxed);
+        self.cell(lock).store(now.as_nanos(), Ordering::Relaxed);
     }
 
-    pub(crate) fn knows(&self, lock: &str, now: Moment) -> bool {
-        let found = self.place(lock).load(Ordering::Relaxed);
+    pub(crate) fn contains(&self, lock: &str, now: Moment) -> bool {
+        let found = self.cell(lock).load(Ordering::Relaxed);
         found != 0 && now.saturating_since(Moment::from_nanos(found)) < REMEMBERED
     }
 }
@@ -52,9 +52,9 @@ mod tests {
     fn a_name_is_contended_for_a_second_after_it_was_found_so() {
         let contended = ContentionFilter::default();
         let at = Moment::from_nanos(5_000_000_000);
-        assert!(!contended.knows("job", at));
+        assert!(!contended.contains("job", at));
         contended.note("job", at);
-        assert!(contended.knows("job", at.plus(Duration::from_millis(999))));
-        assert!(!contended.knows("job", at.plus(REMEMBERED)));
+        assert!(contended.contains("job", at.plus(Duration::from_millis(999))));
+        assert!(!contended.contains("job", at.plus(REMEMBERED)));
     }
 }

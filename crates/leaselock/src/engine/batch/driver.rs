@@ -30,7 +30,7 @@ impl<K: Kind> Driver<K> {
     pub(super) async fn run(mut self) {
         loop {
             // The tasks that the latest replies woke run first, so that their next requests join this batch.
-            self.shared.queue().gather(&self.slot);
+            self.shared.queue().start_gathering(&self.slot);
             tokio::task::yield_now().await;
             let now = self.shared.clock.now();
             let (items, sent) = self.shared.queue().take(&self.slot, now);
@@ -40,7 +40,7 @@ impl<K: Kind> Driver<K> {
             self.sent = Some(Arc::clone(&sent));
             let answer = self.send(&items, &sent, now).await;
             self.sent = None;
-            self.tell(answer, &items, &sent);
+            self.deliver(answer, &items, &sent);
         }
     }
 
@@ -56,7 +56,7 @@ impl<K: Kind> Driver<K> {
         K::ask(&self.shared.store, items, until.saturating_since(now)).await
     }
 
-    fn tell(
+    fn deliver(
         &self,
         answer: Result<Answers<K::Reply>, StoreError>,
         items: &[Item],
@@ -66,7 +66,7 @@ impl<K: Kind> Driver<K> {
             Ok(answers) if answers.len() == items.len() => {
                 let now = self.shared.clock.now();
                 for ((asked, answer), item) in sent.iter().zip(answers).zip(items) {
-                    asked.reply.tell(match answer {
+                    asked.reply.set(match answer {
                         Some(answer) => BatchOutcome::Answer(Ok(answer)),
                         None => {
                             self.shared.contended.note(&item.keys.lock, now);
@@ -78,32 +78,32 @@ impl<K: Kind> Driver<K> {
             Ok(_) => {
                 let message = "the number of answers is not that of the requests";
                 let error = StoreError::unknown(ErrorKind::Malformed, message);
-                tell_all(sent, || BatchOutcome::Answer(Err(error.clone())));
+                set_all(sent, || BatchOutcome::Answer(Err(error.clone())));
             }
             // One request of the batch, or the batch as such, may have caused an error that does not pass.
             Err(error) if !error.maybe_applied() && !error.may_pass() => {
                 if error.kind() == ErrorKind::Unsupported {
-                    self.shared.queue().never_again();
+                    self.shared.queue().disable();
                 }
-                tell_all(sent, || BatchOutcome::Alone);
+                set_all(sent, || BatchOutcome::Alone);
             }
-            Err(error) => tell_all(sent, || BatchOutcome::Answer(Err(error.clone()))),
+            Err(error) => set_all(sent, || BatchOutcome::Answer(Err(error.clone()))),
         }
     }
 }
 
-fn tell_all<R>(sent: &Sent<R>, told: impl Fn() -> BatchOutcome<R>) {
-    sent.iter().for_each(|asked| asked.reply.tell(told()));
+fn set_all<R>(sent: &Sent<R>, outcome: impl Fn() -> BatchOutcome<R>) {
+    sent.iter().for_each(|asked| asked.reply.set(outcome()));
 }
 
 impl<K: Kind> Drop for Driver<K> {
     fn drop(&mut self) {
-        self.shared.queue().give_back(&self.slot);
+        self.shared.queue().free_slot(&self.slot);
         if let Some(sent) = &self.sent {
             // The task ends with its runtime: the requests in flight may have arrived.
             let message = "the runtime is shutting down";
             let error = StoreError::unknown(ErrorKind::Internal, message);
-            tell_all(sent, || BatchOutcome::Answer(Err(error.clone())));
+            set_all(sent, || BatchOutcome::Answer(Err(error.clone())));
         }
     }
 }

@@ -11,14 +11,14 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::engine::calls_many::{Item, MANY_MAX};
 
 /// How many requests of a kind may be in flight alone. With more, waiting for a batch is worth it.
-const STRAIGHT_MAX: usize = 1;
+const SOLO_MAX: usize = 1;
 /// The size of a batch after which the next request is queued instead of sent alone.
 ///
 /// The tasks of that batch have just got their replies and are about to send again. The next request leaves with those
 /// of them that are ready to run. A smaller batch ends that.
-const CROWD: usize = 4;
+const LARGE_BATCH: usize = 4;
 /// How many batches may be in flight: while the server runs one, this client handles the replies of the other.
-const DRIVERS_MAX: usize = 2;
+const SENDERS_MAX: usize = 2;
 /// The most requests of one batch. More would save little, and requests of other clients would wait behind them.
 const BATCH_MAX: usize = 64;
 /// A sender that has not returned this long after its call timed out is stuck: no thread drives its runtime any more.
@@ -50,7 +50,7 @@ pub(super) enum Late<R> {
 /// The right to send batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot {
-    place: usize,
+    index: usize,
     /// Differs from the number of a stuck sender that has lost the slot.
     holder: u64,
 }
@@ -60,7 +60,7 @@ struct Sending<R> {
     /// The sender counts as stuck after this.
     until: Moment,
     /// True if the sender is about to take its next batch.
-    gathers: bool,
+    is_gathering: bool,
     sent: Option<Sent<R>>,
 }
 
@@ -68,11 +68,11 @@ pub(super) struct Queue<R> {
     entries: VecDeque<Entry<R>>,
     /// How many requests have been queued so far.
     count: u64,
-    straight: usize,
-    sending: [Option<Sending<R>>; DRIVERS_MAX],
+    solo: usize,
+    sending: [Option<Sending<R>>; SENDERS_MAX],
     batch_max: usize,
-    /// True if the latest batch had at least [`CROWD`] requests.
-    crowded: bool,
+    /// True if the latest batch had at least [`LARGE_BATCH`] requests.
+    last_was_large: bool,
     /// No request times out before this moment.
     swept_until: Moment,
 }
@@ -82,7 +82,7 @@ pub(super) struct Enqueued {
     /// The slot for a sender that the caller must start.
     pub(super) slot: Option<Slot>,
     /// True if the request times out before the next sweep.
-    pub(super) hurry: bool,
+    pub(super) wake_watch: bool,
 }
 
 impl<R> Queue<R> {
@@ -91,36 +91,36 @@ impl<R> Queue<R> {
         Queue {
             entries: VecDeque::new(),
             count: 0,
-            straight: 0,
-            sending: [const { None }; DRIVERS_MAX],
+            solo: 0,
+            sending: [const { None }; SENDERS_MAX],
             batch_max: names_per_call.min(BATCH_MAX).min(MANY_MAX),
-            crowded: false,
+            last_was_large: false,
             swept_until: Moment::from_nanos(u64::MAX),
         }
     }
 
     /// Returns true if the caller may send its request alone; the caller then reports when the request has returned.
-    pub(super) fn go_straight(&mut self) -> bool {
-        let may = self.is_straight_free();
-        self.straight += usize::from(may);
+    pub(super) fn take_solo(&mut self) -> bool {
+        let may = self.is_solo_free();
+        self.solo += usize::from(may);
         may
     }
 
     /// Returns true if a request that came now would be sent alone.
-    pub(super) fn is_straight_free(&self) -> bool {
-        let lone = self.straight < STRAIGHT_MAX
-            && !self.crowded
+    pub(super) fn is_solo_free(&self) -> bool {
+        let lone = self.solo < SOLO_MAX
+            && !self.last_was_large
             && self.entries.is_empty()
             && self.sending.iter().all(Option::is_none);
         lone || self.batch_max < 2
     }
 
-    pub(super) fn straight_is_back(&mut self) {
-        self.straight = self.straight.saturating_sub(1);
+    pub(super) fn return_solo(&mut self) {
+        self.solo = self.solo.saturating_sub(1);
     }
 
     /// Ends batching: the store does not take several names in one call after all.
-    pub(super) fn never_again(&mut self) {
+    pub(super) fn disable(&mut self) {
         self.batch_max = 1;
     }
 
@@ -135,29 +135,29 @@ impl<R> Queue<R> {
         self.count += 1;
         let asked = Asked { until, reply };
         self.entries.push_back(Entry { item, asked });
-        let hurry = until < self.swept_until;
+        let wake_watch = until < self.swept_until;
         self.swept_until = self.swept_until.min(until);
-        let slot = self.needed(until, now);
-        Enqueued { slot, hurry }
+        let slot = self.new_sender(until, now);
+        Enqueued { slot, wake_watch }
     }
 
     /// Returns a slot for a new sender, when one is free and no other sender is about to take a batch.
-    fn needed(&mut self, until: Moment, now: Moment) -> Option<Slot> {
+    fn new_sender(&mut self, until: Moment, now: Moment) -> Option<Slot> {
         let stuck = |sending: &Sending<R>| now >= sending.until;
-        let gathers = |sending: &Sending<R>| sending.gathers && !stuck(sending);
-        if self.sending.iter().flatten().any(gathers) {
+        let is_gathering = |sending: &Sending<R>| sending.is_gathering && !stuck(sending);
+        if self.sending.iter().flatten().any(is_gathering) {
             return None;
         }
         let free = |sending: &Option<Sending<R>>| sending.as_ref().is_none_or(stuck);
-        let place = self.sending.iter().position(free)?;
+        let index = self.sending.iter().position(free)?;
         let holder = self.count;
-        self.sending[place] = Some(Sending {
+        self.sending[index] = Some(Sending {
             holder,
             until: until.plus(STUCK_AFTER),
-            gathers: true,
+            is_gathering: true,
             sent: None,
         });
-        Some(Slot { place, holder })
+        Some(Slot { index, holder })
     }
 
     /// Takes the requests of the next batch. An empty batch frees the slot, or says that the slot is another sender's
@@ -177,7 +177,7 @@ impl<R> Queue<R> {
             if now >= entry.asked.until {
                 let message = "no answer to earlier requests in time";
                 let late = StoreError::refused(ErrorKind::TimedOut, message);
-                entry.asked.reply.tell(BatchOutcome::Answer(Err(late)));
+                entry.asked.reply.set(BatchOutcome::Answer(Err(late)));
                 continue;
             }
             if items
@@ -192,13 +192,13 @@ impl<R> Queue<R> {
         }
         let sent: Sent<R> = sent.into();
         if !items.is_empty() {
-            self.crowded = items.len() >= CROWD;
+            self.last_was_large = items.len() >= LARGE_BATCH;
         }
         let until = sent.iter().map(|asked| asked.until).max();
-        self.sending[slot.place] = until.map(|until| Sending {
+        self.sending[slot.index] = until.map(|until| Sending {
             holder: slot.holder,
             until: until.plus(STUCK_AFTER),
-            gathers: false,
+            is_gathering: false,
             sent: Some(Arc::clone(&sent)),
         });
         (items, sent)
@@ -237,22 +237,22 @@ impl<R> Queue<R> {
     }
 
     /// Marks the sender as about to take its next batch: requests that come meanwhile need no other sender.
-    pub(super) fn gather(&mut self, slot: &Slot) {
+    pub(super) fn start_gathering(&mut self, slot: &Slot) {
         if self.holds(slot)
-            && let Some(sending) = &mut self.sending[slot.place]
+            && let Some(sending) = &mut self.sending[slot.index]
         {
-            sending.gathers = true;
+            sending.is_gathering = true;
         }
     }
 
-    pub(super) fn give_back(&mut self, slot: &Slot) {
+    pub(super) fn free_slot(&mut self, slot: &Slot) {
         if self.holds(slot) {
-            self.sending[slot.place] = None;
+            self.sending[slot.index] = None;
         }
     }
 
     fn holds(&self, slot: &Slot) -> bool {
-        let sending = self.sending[slot.place].as_ref();
+        let sending = self.sending[slot.index].as_ref();
         sending.is_some_and(|sending| sending.holder == slot.holder)
     }
 }

@@ -48,14 +48,14 @@ pub(super) fn pair<R>() -> (Reply<R>, Pending<R>) {
 
 impl<R> Reply<R> {
     /// Sets the reply. The first one counts; without a waiting caller nothing happens.
-    pub(super) fn tell(&self, told: BatchOutcome<R>) {
+    pub(super) fn set(&self, outcome: BatchOutcome<R>) {
         let waker = {
             let mut state = self.0.state();
             let State::Waits(waker) = &mut *state else {
                 return;
             };
             let waker = waker.take();
-            *state = State::BatchOutcome(told);
+            *state = State::BatchOutcome(outcome);
             waker
         };
         if let Some(waker) = waker {
@@ -81,7 +81,7 @@ impl<R> Future for Pending<R> {
             return Poll::Pending;
         }
         match std::mem::replace(&mut *state, State::Gone) {
-            State::BatchOutcome(told) => Poll::Ready(told),
+            State::BatchOutcome(outcome) => Poll::Ready(outcome),
             State::Waits(_) | State::Gone => Poll::Pending, // the caller has had its reply
         }
     }

@@ -19,9 +19,9 @@ pub(super) struct Shared<K: Kind> {
     pub(super) clock: Clock,
     pub(super) contended: Arc<ContentionFilter>,
     /// True if a task watches the timeouts of queued requests.
-    pub(super) watched: AtomicBool,
+    pub(super) is_watched: AtomicBool,
     /// Wakes the watch at once.
-    pub(super) hurry: Arc<Notify>,
+    pub(super) wake_watch: Arc<Notify>,
 }
 
 impl<K: Kind> Shared<K> {
@@ -35,13 +35,15 @@ impl<K: Kind> Shared<K> {
         let (late, next) = self.queue().sweep(now);
         for late in late {
             match late {
-                Late::InQueue(reply) => reply.tell(BatchOutcome::Answer(Err(self.too_late()))),
+                Late::InQueue(reply) => {
+                    reply.set(BatchOutcome::Answer(Err(self.not_sent_in_time())))
+                }
                 Late::OnTheWay(sent) => {
                     let over = sent.iter().filter(|asked| now >= asked.until);
                     over.for_each(|asked| {
                         asked
                             .reply
-                            .tell(BatchOutcome::Answer(Err(self.no_answer())))
+                            .set(BatchOutcome::Answer(Err(self.no_reply_in_time())))
                     });
                 }
             }
@@ -49,7 +51,7 @@ impl<K: Kind> Shared<K> {
         next
     }
 
-    pub(super) fn no_answer(&self) -> StoreError {
+    pub(super) fn no_reply_in_time(&self) -> StoreError {
         let store = self.store.describe();
         StoreError::unknown(
             ErrorKind::TimedOut,
@@ -57,7 +59,7 @@ impl<K: Kind> Shared<K> {
         )
     }
 
-    pub(super) fn too_late(&self) -> StoreError {
+    pub(super) fn not_sent_in_time(&self) -> StoreError {
         let store = self.store.describe();
         StoreError::refused(
             ErrorKind::TimedOut,

@@ -52,7 +52,7 @@ impl Acquisition<'_> {
         within: Duration,
         patience: Duration,
     ) -> Result<Round, StoreError> {
-        let _straight = self.engine.requests.straight();
+        let _straight = self.engine.requests.solo_permit();
         let fenced = self.request.fences;
         let proposed = quorum.propose_if(fenced, within).await;
         let vote = Vote {

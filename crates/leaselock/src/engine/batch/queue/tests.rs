@@ -24,9 +24,9 @@ fn item(ttl_ms: u64) -> Item {
 
 /// Queues one more request at `now_ms`, with a timeout of a second.
 fn ask(queue: &mut Queue<()>, ttl_ms: u64, now_ms: u64) -> (Option<Slot>, Pending<()>) {
-    let (reply, joined) = reply::pair();
+    let (reply, pending) = reply::pair();
     let enqueued = queue.enqueue(item(ttl_ms), at(now_ms + 1000), at(now_ms), reply);
-    (enqueued.slot, joined)
+    (enqueued.slot, pending)
 }
 
 fn take(queue: &mut Queue<()>, slot: &Slot, now_ms: u64) -> usize {
@@ -35,34 +35,34 @@ fn take(queue: &mut Queue<()>, slot: &Slot, now_ms: u64) -> usize {
     items.len()
 }
 
-/// Returns what the caller was told, if anything.
-fn told(joined: &mut Pending<()>) -> Option<BatchOutcome<()>> {
+/// Returns the outcome that the caller has, if any.
+fn outcome(pending: &mut Pending<()>) -> Option<BatchOutcome<()>> {
     let mut context = Context::from_waker(Waker::noop());
-    match Pin::new(joined).poll(&mut context) {
-        Poll::Ready(told) => Some(told),
+    match Pin::new(pending).poll(&mut context) {
+        Poll::Ready(outcome) => Some(outcome),
         Poll::Pending => None,
     }
 }
 
-fn is_refused(told: Option<BatchOutcome<()>>) -> bool {
-    matches!(told, Some(BatchOutcome::Answer(Err(error)))
+fn is_refused(outcome: Option<BatchOutcome<()>>) -> bool {
+    matches!(outcome, Some(BatchOutcome::Answer(Err(error)))
         if error.kind() == ErrorKind::TimedOut && !error.maybe_applied())
 }
 
 #[test]
 fn one_request_is_sent_alone_and_the_next_are_batched() {
     let mut queue = Queue::new(200);
-    assert!(queue.go_straight());
-    assert!(!queue.go_straight());
+    assert!(queue.take_solo());
+    assert!(!queue.take_solo());
     let (first, _a) = ask(&mut queue, 1000, 0);
     let (second, _b) = ask(&mut queue, 1000, 0);
-    assert!(first.is_some() && second.is_none(), "one gathers for both");
-    queue.straight_is_back();
-    assert!(!queue.go_straight(), "no request overtakes the queued ones");
+    assert!(first.is_some() && second.is_none(), "one sender for both");
+    queue.return_solo();
+    assert!(!queue.take_solo(), "no request overtakes the queued ones");
     let slot = first.unwrap();
     assert_eq!(take(&mut queue, &slot, 0), 2);
     assert_eq!(take(&mut queue, &slot, 0), 0);
-    assert!(queue.go_straight(), "all are gone");
+    assert!(queue.take_solo(), "all are gone");
 }
 
 /// Two calls would leave where one can.
@@ -72,7 +72,7 @@ fn a_request_that_comes_while_a_sender_is_about_to_take_its_next_batch_starts_no
     let (slot, _a) = ask(&mut queue, 1000, 0);
     let slot = slot.unwrap();
     assert_eq!(take(&mut queue, &slot, 0), 1);
-    queue.gather(&slot);
+    queue.start_gathering(&slot);
     let (another, _b) = ask(&mut queue, 1000, 0);
     assert!(another.is_none());
     assert_eq!(take(&mut queue, &slot, 0), 1);
@@ -82,25 +82,25 @@ fn a_request_that_comes_while_a_sender_is_about_to_take_its_next_batch_starts_no
 #[test]
 fn no_request_is_sent_alone_after_a_large_batch_until_a_small_one() {
     let mut queue = Queue::new(200);
-    let crowd: Vec<_> = (0..CROWD).map(|_| ask(&mut queue, 1000, 0)).collect();
-    let slot = crowd[0].0.unwrap();
-    assert_eq!(take(&mut queue, &slot, 0), CROWD);
+    let batch: Vec<_> = (0..LARGE_BATCH).map(|_| ask(&mut queue, 1000, 0)).collect();
+    let slot = batch[0].0.unwrap();
+    assert_eq!(take(&mut queue, &slot, 0), LARGE_BATCH);
     assert_eq!(take(&mut queue, &slot, 0), 0);
-    assert!(!queue.go_straight());
+    assert!(!queue.take_solo());
     let (slot, _one) = ask(&mut queue, 1000, 0);
     let slot = slot.unwrap();
     assert_eq!(take(&mut queue, &slot, 0), 1);
     assert_eq!(take(&mut queue, &slot, 0), 0);
-    assert!(queue.go_straight());
+    assert!(queue.take_solo());
 }
 
 #[test]
 fn a_store_that_takes_one_name_per_call_gets_no_batch() {
     let mut queue = Queue::<()>::new(1);
-    assert!((0..10).all(|_| queue.go_straight()));
+    assert!((0..10).all(|_| queue.take_solo()));
     let mut queue = Queue::<()>::new(200);
-    queue.never_again();
-    assert!((0..10).all(|_| queue.go_straight()));
+    queue.disable();
+    assert!((0..10).all(|_| queue.take_solo()));
 }
 
 #[test]
@@ -109,15 +109,15 @@ fn at_most_two_batches_are_in_flight_and_none_is_larger_than_the_limit() {
     let (mut slots, mut all) = (Vec::new(), Vec::new());
     for _ in 0..4 {
         for _ in 0..BATCH_MAX + 1 {
-            let (slot, joined) = ask(&mut queue, 1000, 0);
-            all.push(joined);
+            let (slot, pending) = ask(&mut queue, 1000, 0);
+            all.push(pending);
             slots.extend(slot);
         }
         if let Some(slot) = slots.last() {
             assert_eq!(take(&mut queue, slot, 0), BATCH_MAX);
         }
     }
-    assert_eq!(slots.len(), DRIVERS_MAX);
+    assert_eq!(slots.len(), SENDERS_MAX);
 }
 
 #[test]
@@ -128,8 +128,8 @@ fn a_request_whose_caller_was_dropped_or_that_timed_out_is_not_sent() {
     let (_, mut in_time) = ask(&mut queue, 1000, 500);
     drop(gone);
     assert_eq!(take(&mut queue, &slot.unwrap(), 1000), 1);
-    assert!(is_refused(told(&mut late)));
-    assert!(told(&mut in_time).is_none());
+    assert!(is_refused(outcome(&mut late)));
+    assert!(outcome(&mut in_time).is_none());
 }
 
 #[test]
@@ -156,33 +156,33 @@ fn a_request_that_times_out_in_flight_is_found_although_its_batch_goes_on() {
     let (late, next) = queue.sweep(at(1000));
     assert!(matches!(late.as_slice(), [Late::OnTheWay(_)]));
     assert_eq!(next, Some(at(1500)));
-    queue.give_back(&slot);
+    queue.free_slot(&slot);
     assert!(queue.sweep(at(1000)).1.is_none(), "no request is left");
 }
 
 #[test]
 fn a_request_that_times_out_before_the_next_sweep_hurries_it_and_no_other_does() {
     let mut queue = Queue::new(200);
-    let hurries = |queue: &mut Queue<()>, until_ms| {
-        let (reply, joined) = reply::pair();
-        drop(joined);
+    let wakes_watch = |queue: &mut Queue<()>, until_ms| {
+        let (reply, pending) = reply::pair();
+        drop(pending);
         let enqueued = queue.enqueue(item(1000), at(until_ms), at(0), reply);
-        enqueued.hurry
+        enqueued.wake_watch
     };
-    assert!(hurries(&mut queue, 1000), "no request is watched yet");
+    assert!(wakes_watch(&mut queue, 1000), "no request is watched yet");
     queue.sweep(at(0));
-    assert!(!hurries(&mut queue, 1000) && !hurries(&mut queue, 2000));
-    assert!(hurries(&mut queue, 999));
+    assert!(!wakes_watch(&mut queue, 1000) && !wakes_watch(&mut queue, 2000));
+    assert!(wakes_watch(&mut queue, 999));
 }
 
 #[test]
 fn the_first_answer_counts() {
-    let (reply, mut joined) = reply::pair();
-    assert!(told(&mut joined).is_none() && reply.is_awaited());
-    reply.tell(BatchOutcome::Answer(Ok(())));
-    reply.tell(BatchOutcome::Alone);
+    let (reply, mut pending) = reply::pair();
+    assert!(outcome(&mut pending).is_none() && reply.is_awaited());
+    reply.set(BatchOutcome::Answer(Ok(())));
+    reply.set(BatchOutcome::Alone);
     assert!(matches!(
-        told(&mut joined),
+        outcome(&mut pending),
         Some(BatchOutcome::Answer(Ok(())))
     ));
 }
@@ -205,11 +205,11 @@ fn requests_with_other_terms_leave_in_a_call_of_their_own() {
 fn a_sender_that_is_stuck_loses_its_slot() {
     let mut queue = Queue::new(200);
     let (mut stuck, mut all) = (Vec::new(), Vec::new());
-    for _ in 0..DRIVERS_MAX {
-        let (slot, joined) = ask(&mut queue, 1000, 0);
+    for _ in 0..SENDERS_MAX {
+        let (slot, pending) = ask(&mut queue, 1000, 0);
         assert_eq!(take(&mut queue, &slot.unwrap(), 0), 1);
         stuck.push(slot.unwrap());
-        all.push(joined);
+        all.push(pending);
     }
     let (none, _a) = ask(&mut queue, 1000, 1999);
     let (another, _b) = ask(&mut queue, 1000, 2000);
@@ -219,6 +219,6 @@ fn a_sender_that_is_stuck_loses_its_slot() {
         0,
         "its slot is another's"
     );
-    queue.give_back(&stuck[0]);
+    queue.free_slot(&stuck[0]);
     assert_eq!(take(&mut queue, &another.unwrap(), 2000), 2);
 }
