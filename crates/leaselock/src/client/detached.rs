@@ -114,7 +114,7 @@ impl Lease {
             let (engine, kept, _) = self.parts();
             (Arc::clone(engine), Arc::clone(kept))
         };
-        let kind = kept.keys.kind;
+        let kind = kept.resource.kind;
         let stays =
             || InvalidInput::new(format!("a lease of a {} stays in its process", kind.name));
         let script = kind.detach.as_ref().ok_or_else(stays)?;
@@ -146,14 +146,14 @@ async fn detach(
         .map_err(|error| store(StoreError::no_random(error)))?;
     let step = Detach {
         script,
-        keys: &kept.keys,
+        resource: &kept.resource,
         token: &kept.token,
         successor: &successor,
         ttl,
     };
     // From here on the successor may hold; until the caller has the handle, no other process knows the token.
     let until = engine.clock.now().plus(ttl.as_duration());
-    let owed = PendingCleanup::acquisition(kept.keys.clone(), successor.clone(), until);
+    let owed = PendingCleanup::acquisition(kept.resource.clone(), successor.clone(), until);
     let debt = CleanupGuard::new(engine.cleanup(), owed);
     // A second try after a lost reply finds the successor there and answers the same.
     let answer = match engine.ask(&step, within).await {
@@ -169,7 +169,7 @@ async fn detach(
     let record = keys::client_record(&engine.prefix, client.as_str());
     let about = engine.about.encode();
     announce(engine, &record, &about, ttl, within).await;
-    let note = |text| Note::of(&kept.keys, &successor, text, ttl);
+    let note = |text| Note::of(&kept.resource, &successor, text, ttl);
     if let Some(note) = kept.why.as_deref().and_then(note) {
         drop(engine.ask(&note, within).await);
     }
@@ -233,7 +233,7 @@ impl DetachedLease {
         let within = self.engine.request_timeout(ttl);
         let lost = |reason| Err(Lost::new(name(), self.handle.fence, reason).into());
         let step = Extend {
-            keys: &keys,
+            resource: &keys,
             token: &self.handle.token,
             ttl,
         };

@@ -17,7 +17,7 @@ pub(crate) static SCRIPTS: Scripts = &[&VOTE, &ACCEPT, &WITHDRAW];
 /// Asks for a vote. Runs `lua/quorum/vote.lua`.
 #[derive(Debug)]
 pub(crate) struct Vote<'a> {
-    pub(crate) keys: &'a Resource,
+    pub(crate) resource: &'a Resource,
     pub(crate) token: &'a Token,
     pub(crate) ttl: Ttl,
     /// A fencing token; 0 for none.
@@ -60,9 +60,9 @@ impl Operation for Vote<'_> {
     }
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock)
-            .key(self.keys.fence())
-            .key(self.keys.callers());
+        call.key(&self.resource.lock)
+            .key(self.resource.fence())
+            .key(self.resource.callers());
         call.arg(self.token)
             .arg(self.ttl.as_ms())
             .arg(self.proposed)
@@ -90,7 +90,7 @@ impl Operation for Vote<'_> {
 /// Proposes another fencing token to nodes that have voted for us. Runs `lua/quorum/accept.lua`.
 #[derive(Debug)]
 pub(crate) struct Accept<'a> {
-    pub(crate) keys: &'a Resource,
+    pub(crate) resource: &'a Resource,
     pub(crate) token: &'a Token,
     pub(crate) proposed: Fence,
     pub(crate) behind: Duration,
@@ -113,7 +113,7 @@ impl Operation for Accept<'_> {
     }
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock).key(self.keys.fence());
+        call.key(&self.resource.lock).key(self.resource.fence());
         call.arg(self.token)
             .arg(self.proposed.get())
             .arg(micros(self.behind));
@@ -138,7 +138,7 @@ pub(crate) fn micros(time: Duration) -> u64 {
 /// Withdraws a vote. Runs `lua/quorum/withdraw.lua`.
 #[derive(Debug)]
 pub(crate) struct Withdraw<'a> {
-    pub(crate) keys: &'a Resource,
+    pub(crate) resource: &'a Resource,
     pub(crate) token: &'a Token,
     /// True if the node wakes the first registered caller.
     pub(crate) tells: bool,
@@ -148,9 +148,9 @@ pub(crate) struct Withdraw<'a> {
 
 impl<'a> Withdraw<'a> {
     /// Creates the request of a holder, or of an operator or cleanup that acts for the holder.
-    pub(crate) fn of(keys: &'a Resource, token: &'a Token) -> Self {
+    pub(crate) fn of(resource: &'a Resource, token: &'a Token) -> Self {
         Withdraw {
-            keys,
+            resource,
             token,
             tells: true,
             caller: "",
@@ -168,7 +168,7 @@ impl Operation for Withdraw<'_> {
     }
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock).key(self.keys.callers());
+        call.key(&self.resource.lock).key(self.resource.callers());
         call.arg(self.token)
             .arg(u64::from(self.tells))
             .arg(self.caller);

@@ -10,7 +10,7 @@ use crate::script::{Answer, Arg, Call, Malformed, Operation, Script};
 /// Acquires the lock, or joins the queue. Runs the kind's `acquire`.
 #[derive(Debug)]
 pub(crate) struct Acquire<'a> {
-    pub(crate) keys: &'a Resource,
+    pub(crate) resource: &'a Resource,
     pub(crate) token: &'a Token,
     pub(crate) ttl: Ttl,
     /// The ttl of a lease that is handed over later, until the waiter confirms or renews it.
@@ -28,15 +28,18 @@ impl Operation for Acquire<'_> {
     type Reply = Acquired;
 
     fn script(&self) -> &'static Script {
-        self.keys.kind.acquire.script(self.keys.gate.is_some())
+        self.resource
+            .kind
+            .acquire
+            .script(self.resource.gate.is_some())
     }
 
     fn encode(&self, call: &mut Call) {
-        self.keys.write_keys(call);
+        self.resource.write_keys(call);
         call.arg(self.token)
             .arg(self.ttl.as_ms())
             .arg(QueueRequest(self));
-        if let Some(gate) = &self.keys.gate {
+        if let Some(gate) = &self.resource.gate {
             call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());
         }
     }
@@ -78,7 +81,7 @@ impl Arg for QueueRequest<'_, '_> {
 /// Extends a lease to its whole ttl. Runs the kind's `extend`.
 #[derive(Debug)]
 pub(crate) struct Extend<'a> {
-    pub(crate) keys: &'a Resource,
+    pub(crate) resource: &'a Resource,
     pub(crate) token: &'a Token,
     pub(crate) ttl: Ttl,
 }
@@ -87,11 +90,11 @@ impl Operation for Extend<'_> {
     type Reply = ExtendAnswer;
 
     fn script(&self) -> &'static Script {
-        &self.keys.kind.extend
+        &self.resource.kind.extend
     }
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock);
+        call.key(&self.resource.lock);
         call.arg(self.token).arg(self.ttl.as_ms());
     }
 
@@ -108,7 +111,7 @@ impl Operation for Extend<'_> {
 /// Releases the lock, and hands it to the next waiter. Runs the kind's `release`.
 #[derive(Debug)]
 pub(crate) struct Release<'a> {
-    pub(crate) keys: &'a Resource,
+    pub(crate) resource: &'a Resource,
     pub(crate) token: &'a Token,
     /// The highest fencing token in use; the script returns the reserved tokens above it.
     pub(crate) used: Option<Fence>,
@@ -118,16 +121,19 @@ impl Operation for Release<'_> {
     type Reply = ReleaseAnswer;
 
     fn script(&self) -> &'static Script {
-        self.keys.kind.release.script(self.keys.gate.is_some())
+        self.resource
+            .kind
+            .release
+            .script(self.resource.gate.is_some())
     }
 
     fn encode(&self, call: &mut Call) {
-        self.keys.write_keys(call);
+        self.resource.write_keys(call);
         call.arg(self.token);
         if let Some(used) = self.used {
             call.arg(used.get());
         }
-        if let Some(alone) = self.keys.kind.release_alone {
+        if let Some(alone) = self.resource.kind.release_alone {
             call.single_key_fallback(alone); // its waiters then learn of the release by polling
         }
     }
@@ -140,7 +146,7 @@ impl Operation for Release<'_> {
 /// Undoes an acquisition whose caller was dropped. Runs the kind's `cancel`.
 #[derive(Debug)]
 pub(crate) struct Cancel<'a> {
-    pub(crate) keys: &'a Resource,
+    pub(crate) resource: &'a Resource,
     pub(crate) token: &'a Token,
     /// As for [`Release`]; an acquisition without a grant has used none.
     pub(crate) used: Option<Fence>,
@@ -150,11 +156,14 @@ impl Operation for Cancel<'_> {
     type Reply = Cancelled;
 
     fn script(&self) -> &'static Script {
-        self.keys.kind.cancel.script(self.keys.gate.is_some())
+        self.resource
+            .kind
+            .cancel
+            .script(self.resource.gate.is_some())
     }
 
     fn encode(&self, call: &mut Call) {
-        self.keys.write_keys(call);
+        self.resource.write_keys(call);
         call.arg(self.token).arg(self.used.map_or(0, Fence::get));
     }
 
@@ -176,11 +185,11 @@ mod tests {
     /// The script parses the argument with a pattern, so a sign or a space too many would be another request.
     #[test]
     fn what_a_queue_entry_needs_is_one_argument_and_empty_for_a_request_that_does_not_wait() {
-        let keys = Resource::at(&MUTEX, "job".into(), None);
+        let resource = Resource::at(&MUTEX, "job".into(), None);
         let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
         let wish = |waits, priority| {
             let acquire = Acquire {
-                keys: &keys,
+                resource: &resource,
                 token: &token,
                 ttl: Ttl::whole_ms(60_000).unwrap(),
                 passed: Ttl::whole_ms(5_000).unwrap(),

@@ -16,7 +16,7 @@ pub(crate) const MANY_MAX: usize = 256;
 /// One item of a call: a lock, and the token of its holder or of the acquisition.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
-    pub(crate) keys: Resource,
+    pub(crate) resource: Resource,
     pub(crate) token: Token,
     pub(crate) terms: Terms,
 }
@@ -46,10 +46,10 @@ impl fmt::Debug for Terms {
 
 impl Item {
     /// Creates the item of a request; `None` for a kind whose requests are not batched.
-    pub(crate) fn of(keys: &Resource, token: &Token, ttl: Ttl, fencing: bool) -> Option<Self> {
-        let scripts = keys.kind.batch.as_ref()?;
+    pub(crate) fn of(resource: &Resource, token: &Token, ttl: Ttl, fencing: bool) -> Option<Self> {
+        let scripts = resource.kind.batch.as_ref()?;
         Some(Item {
-            keys: keys.clone(),
+            resource: resource.clone(),
             token: token.clone(),
             terms: Terms {
                 scripts,
@@ -76,10 +76,10 @@ impl Operation for AcquireMany<'_> {
 
     fn encode(&self, call: &mut Call) {
         let AcquireMany(terms, items) = self;
-        call.keys(items.iter().map(|item| &item.keys.lock));
-        call.keys(items.iter().map(|item| item.keys.queue()));
+        call.keys(items.iter().map(|item| &item.resource.lock));
+        call.keys(items.iter().map(|item| item.resource.queue()));
         if terms.fencing {
-            call.keys(items.iter().map(|item| item.keys.fence()));
+            call.keys(items.iter().map(|item| item.resource.fence()));
         }
         call.arg(terms.ttl.as_ms()).arg(u64::from(terms.fencing));
         call.args(items.iter().map(|item| &item.token));
@@ -144,8 +144,8 @@ impl Operation for ReleaseMany<'_> {
 
     fn encode(&self, call: &mut Call) {
         let ReleaseMany(_, items) = self;
-        call.keys(items.iter().map(|item| &item.keys.lock));
-        call.keys(items.iter().map(|item| item.keys.queue()));
+        call.keys(items.iter().map(|item| &item.resource.lock));
+        call.keys(items.iter().map(|item| item.resource.queue()));
         call.args(items.iter().map(|item| &item.token));
     }
 
@@ -170,7 +170,7 @@ impl Operation for ExtendMany<'_> {
 
     fn encode(&self, call: &mut Call) {
         let ExtendMany(terms, items) = self;
-        call.keys(items.iter().map(|item| &item.keys.lock));
+        call.keys(items.iter().map(|item| &item.resource.lock));
         call.arg(terms.ttl.as_ms());
         call.args(items.iter().map(|item| &item.token));
     }

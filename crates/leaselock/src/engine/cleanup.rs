@@ -45,7 +45,7 @@ const HOLDERS_LEARN_WITHIN: Duration = Duration::from_secs(1);
 /// What may exist on the server without a user: a lease, a queue entry, or the effect of a request in flight.
 #[derive(Debug)]
 pub(crate) struct PendingCleanup {
-    keys: Resource,
+    resource: Resource,
     token: Token,
     /// The highest fencing token in use.
     used: Option<Fence>,
@@ -64,13 +64,13 @@ pub(crate) struct PendingCleanup {
 impl PendingCleanup {
     /// Creates the cleanup of a lease that its holder gave up; none of its requests is in flight.
     pub(crate) fn release(
-        keys: Resource,
+        resource: Resource,
         token: Token,
         used: Option<Fence>,
         until: Moment,
     ) -> Self {
         PendingCleanup {
-            keys,
+            resource,
             token,
             used,
             until,
@@ -106,9 +106,9 @@ impl PendingCleanup {
     }
 
     /// Creates the cleanup of an acquisition that may have succeeded or may yet succeed.
-    pub(crate) fn acquisition(keys: Resource, token: Token, until: Moment) -> Self {
+    pub(crate) fn acquisition(resource: Resource, token: Token, until: Moment) -> Self {
         PendingCleanup {
-            keys,
+            resource,
             token,
             used: None,
             until,
@@ -184,12 +184,14 @@ impl Cleanup {
     /// the entry that missed its removal, and a cleanup follows.
     pub(crate) fn on_unexpected_message(&self, token: Option<Token>, now: Moment) {
         self.retry_now();
-        if let Some((token, keys)) = token.and_then(|token| self.0.counters.take_finished(&token)) {
-            let delay = match keys.gate {
+        if let Some((token, resource)) =
+            token.and_then(|token| self.0.counters.take_finished(&token))
+        {
+            let delay = match resource.gate {
                 Some(_) => Duration::ZERO,
                 None => HOLDERS_LEARN_WITHIN,
             };
-            let pending = PendingCleanup::acquisition(keys, token, now).queued(true);
+            let pending = PendingCleanup::acquisition(resource, token, now).queued(true);
             self.take(pending.after(delay));
         }
     }
@@ -228,7 +230,7 @@ impl Counters {
         if finished.len() == FINISHED_MAX {
             finished.pop_front();
         }
-        finished.push_back((pending.token.clone(), pending.keys.clone()));
+        finished.push_back((pending.token.clone(), pending.resource.clone()));
     }
 
     fn take_finished(&self, token: &Token) -> Option<(Token, Resource)> {
@@ -303,7 +305,7 @@ impl CleanupClient {
             let Err(error) = self.try_once(pending).await else {
                 return true;
             };
-            tracing::debug!(lock = %pending.keys.lock, %error, "clean-up will be tried again");
+            tracing::debug!(lock = %pending.resource.lock, %error, "clean-up will be tried again");
             if self.clock.now() >= give_up_at {
                 return false;
             }
@@ -323,7 +325,7 @@ impl CleanupClient {
     /// Cancels an acquisition that may be in the queue, or may still join it.
     async fn cancel(&self, pending: &PendingCleanup) -> Result<(), StoreError> {
         let cancel = Cancel {
-            keys: &pending.keys,
+            resource: &pending.resource,
             token: &pending.token,
             used: pending.used,
         };
@@ -333,11 +335,11 @@ impl CleanupClient {
     /// Releases a lease, which has no queue entry any more.
     async fn release(&self, pending: &PendingCleanup) -> Result<(), StoreError> {
         let release = Release {
-            keys: &pending.keys,
+            resource: &pending.resource,
             token: &pending.token,
             used: None,
         };
-        let item = || Item::of(&pending.keys, &pending.token, DEFAULT_TTL, true);
+        let item = || Item::of(&pending.resource, &pending.token, DEFAULT_TTL, true);
         self.releases
             .ask(&release, item, TRY_WITHIN)
             .await

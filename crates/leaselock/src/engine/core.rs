@@ -303,18 +303,24 @@ impl Engine {
     }
 
     /// Writes the holder's note in the background.
-    pub(crate) fn write_note(&self, keys: &Resource, token: &Token, why: Option<&str>, ttl: Ttl) {
+    pub(crate) fn write_note(
+        &self,
+        resource: &Resource,
+        token: &Token,
+        why: Option<&str>,
+        ttl: Ttl,
+    ) {
         let (Some(text), Some(background)) = (why, self.started()) else {
             return;
         };
-        let (store, keys, token, text) = (
+        let (store, resource, token, text) = (
             background.store.clone(),
-            keys.clone(),
+            resource.clone(),
             token.clone(),
             text.to_owned(),
         );
         drop(background.handle.spawn(async move {
-            if let Some(note) = Note::of(&keys, &token, &text, ttl) {
+            if let Some(note) = Note::of(&resource, &token, &text, ttl) {
                 drop(store.ask(&note, OPERATOR_WITHIN).await); // the note is only information
             }
         }));
@@ -323,7 +329,7 @@ impl Engine {
     /// Deletes the note in the background.
     pub(crate) fn erase_note(&self, record: &LeaseRecord) {
         if record.why.is_some() {
-            self.write_note(&record.keys, &record.token, Some(""), DEFAULT_TTL);
+            self.write_note(&record.resource, &record.token, Some(""), DEFAULT_TTL);
         }
     }
 

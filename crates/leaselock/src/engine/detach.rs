@@ -9,7 +9,7 @@ use crate::script::{Answer, Call, Malformed, Operation, Script};
 #[derive(Debug)]
 pub(crate) struct Detach<'a> {
     pub(crate) script: &'static Script,
-    pub(crate) keys: &'a Resource,
+    pub(crate) resource: &'a Resource,
     pub(crate) token: &'a Token,
     pub(crate) successor: &'a Token,
     pub(crate) ttl: Ttl,
@@ -30,7 +30,7 @@ impl Operation for Detach<'_> {
     }
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock);
+        call.key(&self.resource.lock);
         call.arg(self.token)
             .arg(self.successor)
             .arg(self.ttl.as_ms());

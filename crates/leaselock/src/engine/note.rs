@@ -9,7 +9,7 @@ use crate::script::{Answer, Call, Malformed, Operation, Script};
 #[derive(Debug)]
 pub(crate) struct Note<'a> {
     script: &'static Script,
-    keys: &'a Resource,
+    resource: &'a Resource,
     token: &'a Token,
     text: &'a str,
     ttl: Ttl,
@@ -18,15 +18,15 @@ pub(crate) struct Note<'a> {
 impl<'a> Note<'a> {
     /// Creates the request; `None` for a kind whose leases have no note. An empty text deletes the note.
     pub(crate) fn of(
-        keys: &'a Resource,
+        resource: &'a Resource,
         token: &'a Token,
         text: &'a str,
         ttl: Ttl,
     ) -> Option<Self> {
-        let script = keys.kind.note.as_ref()?;
+        let script = resource.kind.note.as_ref()?;
         Some(Note {
             script,
-            keys,
+            resource,
             token,
             text,
             ttl,
@@ -42,7 +42,7 @@ impl Operation for Note<'_> {
     }
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock).key(self.keys.note());
+        call.key(&self.resource.lock).key(self.resource.note());
         call.arg(self.token).arg(self.text).arg(self.ttl.as_ms());
     }
 

@@ -24,7 +24,7 @@ pub(crate) enum Stands {
 impl<'a> Position<'a> {
     /// Creates the request; `None` for a kind whose waiters poll by a complete acquire request.
     pub(crate) fn of(acquire: &'a Acquire<'a>) -> Option<Self> {
-        let script = acquire.keys.kind.position.as_ref()?;
+        let script = acquire.resource.kind.position.as_ref()?;
         Some(Position { script, acquire })
     }
 }
@@ -38,9 +38,9 @@ impl Operation for Position<'_> {
 
     fn encode(&self, call: &mut Call) {
         let acquire = self.acquire;
-        call.key(&acquire.keys.lock)
-            .key(acquire.keys.queue())
-            .key(acquire.keys.waiters());
+        call.key(&acquire.resource.lock)
+            .key(acquire.resource.queue())
+            .key(acquire.resource.waiters());
         call.arg(acquire.token).arg(QueueRequest(acquire));
     }
 

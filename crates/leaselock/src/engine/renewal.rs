@@ -240,7 +240,7 @@ impl Renewal {
     fn release_after_hold(&self, record: &LeaseRecord, reason: LostReason) {
         if reason == LostReason::MaxHoldReached {
             let pending = PendingCleanup::release(
-                record.keys.clone(),
+                record.resource.clone(),
                 record.token.clone(),
                 record.fence,
                 self.clock.now(),

@@ -88,14 +88,21 @@ impl Requests {
         now: Moment,
         within: Duration,
     ) -> Result<Acquired, StoreError> {
-        let item = || Item::of(acquire.keys, acquire.token, acquire.ttl, acquire.fencing);
+        let item = || {
+            Item::of(
+                acquire.resource,
+                acquire.token,
+                acquire.ttl,
+                acquire.fencing,
+            )
+        };
         let until = now.plus(within);
         let answer = self.acquires.ask(acquire, item, within).await?;
         if matches!(answer, Acquired::Granted { .. }) {
             return Ok(answer);
         }
         let now = self.clock.now();
-        self.contended.note(&acquire.keys.lock, now);
+        self.contended.note(&acquire.resource.lock, now);
         if acquire.waits && matches!(&answer, Acquired::Busy { seen } if seen.quarantine.is_none())
         {
             // A batched request does not join the queue.
@@ -113,7 +120,7 @@ impl Requests {
             // Only the script for one release returns reserved fencing tokens.
             return Box::pin(self.store.ask(release, within)).await;
         }
-        let item = || Item::of(release.keys, release.token, DEFAULT_TTL, true);
+        let item = || Item::of(release.resource, release.token, DEFAULT_TTL, true);
         self.releases.ask(release, item, within).await
     }
 }

@@ -25,7 +25,7 @@ impl Votable for Release<'_> {
     const CLEANS_UP: bool = true;
 
     fn on_a_node(&self) -> Call {
-        Withdraw::of(self.keys, self.token).call()
+        Withdraw::of(self.resource, self.token).call()
     }
 
     fn of_a_node(script: &Script, answer: &Answer) -> Result<ReleaseAnswer, StoreError> {
@@ -45,7 +45,7 @@ impl Votable for Cancel<'_> {
     const CLEANS_UP: bool = true;
 
     fn on_a_node(&self) -> Call {
-        Withdraw::of(self.keys, self.token).call()
+        Withdraw::of(self.resource, self.token).call()
     }
 
     fn of_a_node(script: &Script, answer: &Answer) -> Result<Cancelled, StoreError> {

@@ -47,9 +47,9 @@ impl Operation for VoteMany<'_> {
     }
 
     fn encode(&self, call: &mut Call) {
-        call.keys(self.items.iter().map(|item| &item.keys.lock));
+        call.keys(self.items.iter().map(|item| &item.resource.lock));
         if self.terms.fencing {
-            call.keys(self.items.iter().map(|item| item.keys.fence()));
+            call.keys(self.items.iter().map(|item| item.resource.fence()));
         }
         call.arg(self.terms.ttl.as_ms())
             .arg(u64::from(self.terms.fencing))
@@ -95,8 +95,8 @@ impl Operation for WithdrawMany<'_> {
     }
 
     fn encode(&self, call: &mut Call) {
-        call.keys(self.items.iter().map(|item| &item.keys.lock));
-        call.keys(self.items.iter().map(|item| item.keys.callers()));
+        call.keys(self.items.iter().map(|item| &item.resource.lock));
+        call.keys(self.items.iter().map(|item| item.resource.callers()));
         call.arg(u64::from(self.tells));
         call.args(self.items.iter().map(|item| &item.token));
     }

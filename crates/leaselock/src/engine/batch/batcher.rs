@@ -108,7 +108,7 @@ impl<K: Kind> Batcher<K> {
         within: Duration,
     ) -> Option<Pending<K::Reply>> {
         let shared = &self.0;
-        if shared.contended.contains(&item.keys.lock, now)
+        if shared.contended.contains(&item.resource.lock, now)
             || !shared.is_watched.load(Ordering::Relaxed)
         {
             return None;

@@ -69,7 +69,7 @@ impl<K: Kind> Driver<K> {
                     asked.reply.set(match answer {
                         Some(answer) => BatchOutcome::Answer(Ok(answer)),
                         None => {
-                            self.shared.contended.note(&item.keys.lock, now);
+                            self.shared.contended.note(&item.resource.lock, now);
                             BatchOutcome::NotPlain
                         }
                     });

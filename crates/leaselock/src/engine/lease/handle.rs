@@ -260,7 +260,7 @@ impl Lease {
         }
         let t0 = self.engine.clock.now();
         let extend = Extend {
-            keys: &self.record.keys,
+            resource: &self.record.resource,
             token: &self.record.token,
             ttl,
         };
@@ -358,7 +358,7 @@ impl Lease {
                 release(
                     &engine,
                     &record.name,
-                    &record.keys,
+                    &record.resource,
                     &record.token,
                     used,
                     within,
@@ -388,11 +388,11 @@ impl Lease {
         let until = self.record.core().deadline();
         self.record.end(LostReason::Released);
         let custom = self.record.custom.clone();
-        let (keys, token) = (self.record.keys.clone(), self.record.token.clone());
+        let (resource, token) = (self.record.resource.clone(), self.record.token.clone());
         let pending = if self.late_requests {
-            PendingCleanup::acquisition(keys, token, until).used(self.record.fence)
+            PendingCleanup::acquisition(resource, token, until).used(self.record.fence)
         } else {
-            PendingCleanup::release(keys, token, used, until)
+            PendingCleanup::release(resource, token, used, until)
         };
         let pending = pending.queued(self.record.was_queued());
         CleanupGuard::new(self.engine.cleanup(), pending.with_custom(custom))

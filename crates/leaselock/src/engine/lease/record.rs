@@ -19,7 +19,7 @@ type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
 
 pub(crate) struct LeaseRecord {
     pub(crate) name: Name,
-    pub(crate) keys: Resource,
+    pub(crate) resource: Resource,
     pub(crate) token: Token,
     pub(crate) fence: Option<Fence>,
     pub(crate) why: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct LeaseRecord {
 impl LeaseRecord {
     pub(crate) fn new(
         name: Name,
-        keys: Resource,
+        resource: Resource,
         token: Token,
         fence: Option<Fence>,
         why: Option<String>,
@@ -46,7 +46,7 @@ impl LeaseRecord {
         let (core, hook) = (Mutex::new(core), Mutex::new(None));
         LeaseRecord {
             name,
-            keys,
+            resource,
             token,
             fence,
             why,
@@ -69,7 +69,7 @@ impl LeaseRecord {
     pub(crate) fn passed_on(&self, fence: Option<Fence>, core: LeaseMachine) -> Self {
         let next = LeaseRecord::new(
             self.name.clone(),
-            self.keys.clone(),
+            self.resource.clone(),
             self.token.clone(),
             fence,
             None,

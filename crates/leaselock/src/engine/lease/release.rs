@@ -16,12 +16,16 @@ use crate::engine::resource::Resource;
 pub(crate) async fn release(
     engine: &Engine,
     name: &Name,
-    keys: &Resource,
+    resource: &Resource,
     token: &Token,
     used: Option<Fence>,
     within: Duration,
 ) -> Result<(), ReleaseError> {
-    let release = Release { keys, token, used };
+    let release = Release {
+        resource,
+        token,
+        used,
+    };
     let first = engine.requests.release(&release, within).await;
     let again = first.as_ref().is_err_and(StoreError::maybe_applied);
     let answer = if again {

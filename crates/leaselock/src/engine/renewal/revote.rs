@@ -50,9 +50,9 @@ impl Renewal {
 
     #[cfg(feature = "redis")]
     async fn ask_again(&self, quorum: &QuorumStore, id: Id, record: &LeaseRecord, nodes: u32) {
-        let (keys, token) = (&record.keys, &record.token);
+        let (resource, token) = (&record.resource, &record.token);
         let vote = Vote {
-            keys,
+            resource,
             token,
             ttl: record.ttl(),
             proposed: 0, // a majority has accepted this lease's fencing token, so these votes need none
@@ -69,7 +69,7 @@ impl Renewal {
             return;
         }
         // The lease was released meanwhile, and the release may have reached the nodes before these votes.
-        let withdraw = Withdraw::of(keys, token);
+        let withdraw = Withdraw::of(resource, token);
         let maybe_has = |at| among(at) && poll.votes().may_have(at, Voted::is_ours);
         let mut taking_back = quorum.poll(&withdraw, Asked::ToSay, maybe_has, within);
         while taking_back.next().await.is_some() {}

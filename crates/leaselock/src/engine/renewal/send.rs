@@ -26,7 +26,8 @@ impl Renewal {
         };
         let alone = renewals.extract_if(.., |(_, record)| {
             let custom = record.custom.as_ref();
-            record.keys.kind.batch.is_none() || custom.is_some_and(|custom| custom.extends_itself())
+            record.resource.kind.batch.is_none()
+                || custom.is_some_and(|custom| custom.extends_itself())
         });
         for (id, record) in alone {
             let renewal = Arc::clone(self);
@@ -34,9 +35,9 @@ impl Renewal {
                 renewal.renew_alone(id, &record).await
             }));
         }
-        renewals.sort_by_key(|(_, record)| (record.keys.kind.name, record.ttl()));
+        renewals.sort_by_key(|(_, record)| (record.resource.kind.name, record.ttl()));
         let alike = |(_, one): &Due, (_, other): &Due| {
-            one.keys.kind == other.keys.kind && one.ttl() == other.ttl()
+            one.resource.kind == other.resource.kind && one.ttl() == other.ttl()
         };
         for same in renewals.chunk_by(alike) {
             for batch in same.chunks(most) {
@@ -51,7 +52,7 @@ impl Renewal {
             return self.renew_alone(*id, record).await;
         }
         let (t0, ttl) = (self.clock.now(), batch[0].1.ttl());
-        let item = |(_, record): &Due| Item::of(&record.keys, &record.token, ttl, false);
+        let item = |(_, record): &Due| Item::of(&record.resource, &record.token, ttl, false);
         let items: Vec<Item> = batch.iter().filter_map(item).collect();
         let within = batch
             .iter()
@@ -122,7 +123,7 @@ impl Renewal {
     async fn renew_alone(self: &Arc<Self>, id: Id, record: &Arc<LeaseRecord>) {
         let (t0, ttl) = (self.clock.now(), record.ttl());
         let extend = Extend {
-            keys: &record.keys,
+            resource: &record.resource,
             token: &record.token.clone(),
             ttl,
         };
@@ -172,7 +173,7 @@ impl Renewal {
         if let Some(why) = &record.why {
             let ttl = record.ttl();
             let within = request_timeout(self.request_timeout, ttl);
-            if let Some(note) = Note::of(&record.keys, &record.token, why, ttl) {
+            if let Some(note) = Note::of(&record.resource, &record.token, why, ttl) {
                 drop(self.store.ask(&note, within).await);
             }
         }

@@ -18,13 +18,13 @@ fn renewal(clock: &Clock) -> Renewal {
 
 fn lease(clock: &Clock) -> LeaseRecord {
     let name = Name::new("job").unwrap();
-    let keys = Resource::at(&MUTEX, name.shared(), None);
+    let resource = Resource::at(&MUTEX, name.shared(), None);
     let token = Token::random(&ClientId::random().unwrap(), false).unwrap();
     let (ttl, drift) = (Ttl::whole_ms(9_000).unwrap(), Drift { ppm: 0 });
     let now = clock.now();
     let deadline = drift.deadline(now, ttl);
     let core = LeaseMachine::granted(now, deadline, now, ttl, drift, true, None);
-    LeaseRecord::new(name, keys, token, None, None, clock.clone(), core)
+    LeaseRecord::new(name, resource, token, None, None, clock.clone(), core)
 }
 
 fn passed_on(record: &LeaseRecord, clock: &Clock) -> Arc<LeaseRecord> {

@@ -9,7 +9,7 @@ use crate::script::{Answer, Call, Malformed, Operation, Script};
 #[derive(Debug)]
 pub(crate) struct Confirm<'a> {
     script: &'static Script,
-    keys: &'a Resource,
+    resource: &'a Resource,
     token: &'a Token,
     ttl: Ttl,
 }
@@ -27,11 +27,11 @@ pub(crate) enum Confirmed {
 )]
 impl<'a> Confirm<'a> {
     /// Creates the request; `None` for a kind that cannot wait for replicas.
-    pub(crate) fn of(keys: &'a Resource, token: &'a Token, ttl: Ttl) -> Option<Self> {
-        let script = keys.kind.confirm.as_ref()?;
+    pub(crate) fn of(resource: &'a Resource, token: &'a Token, ttl: Ttl) -> Option<Self> {
+        let script = resource.kind.confirm.as_ref()?;
         Some(Confirm {
             script,
-            keys,
+            resource,
             token,
             ttl,
         })
@@ -46,7 +46,7 @@ impl Operation for Confirm<'_> {
     }
 
     fn encode(&self, call: &mut Call) {
-        call.key(&self.keys.lock);
+        call.key(&self.resource.lock);
         call.arg(self.token).arg(self.ttl.as_ms());
     }
 

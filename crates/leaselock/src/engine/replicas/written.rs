@@ -40,8 +40,8 @@ impl<'a> Written<'a> {
         let within = engine.request_timeout(record.ttl());
         let pool = &engine.replica_pool;
         let permit = pool.admit(asked.within + within).await?;
-        let Some(confirm) = Confirm::of(&record.keys, &record.token, record.ttl()) else {
-            let message = format!("a {} cannot wait for replicas", record.keys.kind.name);
+        let Some(confirm) = Confirm::of(&record.resource, &record.token, record.ttl()) else {
+            let message = format!("a {} cannot wait for replicas", record.resource.kind.name);
             return Err(StoreError::refused(ErrorKind::Unsupported, message));
         };
         let mut begin = engine.clock.now();

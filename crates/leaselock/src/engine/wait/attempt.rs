@@ -180,7 +180,7 @@ impl<'a> Acquisition<'a> {
             self.request.ttl
         };
         Acquire {
-            keys: &self.keys,
+            resource: &self.keys,
             token: &self.token,
             ttl: self.request.ttl,
             passed,

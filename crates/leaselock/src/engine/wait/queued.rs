@@ -201,7 +201,7 @@ impl Acquisition<'_> {
             return self.failed(guard, source.clone(), false); // nothing of ours can be there
         }
         let cancel = Cancel {
-            keys: &self.keys,
+            resource: &self.keys,
             token: &self.token,
             used: None,
         };

@@ -56,7 +56,7 @@ impl Acquisition<'_> {
         let fenced = self.request.fences;
         let proposed = quorum.propose_if(fenced, within).await;
         let vote = Vote {
-            keys: &self.keys,
+            resource: &self.keys,
             token: &self.token,
             ttl: self.request.ttl,
             proposed,
@@ -127,7 +127,7 @@ impl Acquisition<'_> {
     ) -> Option<Fence> {
         let proposed = Fence::new(quorum.propose(within).await);
         let accept = Accept {
-            keys: &self.keys,
+            resource: &self.keys,
             token: &self.token,
             proposed,
             behind: quorum.behind(),
@@ -153,7 +153,7 @@ impl Acquisition<'_> {
     async fn take_back(&self, quorum: &QuorumStore, votes: &Votes<Voted>, within: Duration) {
         let maybe_has = |at| votes.may_have(at, Voted::is_ours);
         let withdraw = Withdraw {
-            keys: &self.keys,
+            resource: &self.keys,
             token: &self.token,
             tells: false,
             caller: "",

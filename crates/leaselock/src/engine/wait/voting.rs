@@ -355,7 +355,7 @@ impl Drop for VoteWakeups {
         let (text, tells) = (Arc::clone(&self.text), !self.won); // it may have been woken, and leaves that to the next
         drop(self.handle.spawn(async move {
             let leaves = Withdraw {
-                keys: &keys,
+                resource: &keys,
                 token: &token,
                 tells,
                 caller: &text,

@@ -201,7 +201,16 @@ impl CustomLock for ForeignLock {
                 Protocol::Redisson => redisson::extend(store, lock, value, ttl, within).await,
                 _ => {
                     let (keys, token) = (&self.keys, &self.token);
-                    store.ask(&Extend { keys, token, ttl }, within).await
+                    store
+                        .ask(
+                            &Extend {
+                                resource: keys,
+                                token,
+                                ttl,
+                            },
+                            within,
+                        )
+                        .await
                 }
             }
         })

@@ -284,7 +284,7 @@ fn detach_passes_the_lease_to_another_token_and_can_be_replayed() {
         let (stranger, its_successor) = (token(), token());
         let detach = |from, to| Detach {
             script: MUTEX.detach.as_ref().unwrap(),
-            keys: &keys,
+            resource: &keys,
             token: from,
             successor: to,
             ttl: ttl(60_000),

@@ -163,7 +163,7 @@ fn a_release_frees_the_lock_whose_fence_is_damaged_and_wakes_the_first_waiter() 
             lab.meddle(&SET, &keys.fence().to_string(), &[damage]).await;
             let used = fence.filter(|_| round % 2 == 0);
             let release = Release {
-                keys: &keys,
+                resource: &keys,
                 token: &holder,
                 used,
             };
@@ -239,7 +239,13 @@ async fn ends(lab: &Lab, keys: &Resource, holder: &Token, way: usize, fence: Opt
         0 => lab.release(keys, token).await == ReleaseAnswer::Released,
         1 => {
             let used = fence;
-            lab.ask(&Release { keys, token, used }).await == ReleaseAnswer::Released
+            lab.ask(&Release {
+                resource: keys,
+                token,
+                used,
+            })
+            .await
+                == ReleaseAnswer::Released
         }
         2 => lab.cancel(keys, token).await == Cancelled::Released,
         _ => {

@@ -258,7 +258,7 @@ impl Lab {
 
     pub(super) async fn release(&self, keys: &Resource, token: &Token) -> ReleaseAnswer {
         self.ask(&Release {
-            keys,
+            resource: keys,
             token,
             used: None,
         })
@@ -267,7 +267,7 @@ impl Lab {
 
     pub(super) async fn cancel(&self, keys: &Resource, token: &Token) -> Cancelled {
         self.ask(&Cancel {
-            keys,
+            resource: keys,
             token,
             used: None,
         })
@@ -276,7 +276,7 @@ impl Lab {
 
     pub(super) async fn extend(&self, keys: &Resource, token: &Token, ms: u64) -> ExtendAnswer {
         self.ask(&Extend {
-            keys,
+            resource: keys,
             token,
             ttl: ttl(ms),
         })
@@ -331,7 +331,7 @@ impl Lab {
 
 pub(super) fn acquire<'a>(keys: &'a Resource, token: &'a Token, how: &How<'a>) -> Acquire<'a> {
     Acquire {
-        keys,
+        resource: keys,
         token,
         ttl: ttl(how.ttl_ms),
         passed: ttl(how.ttl_ms.min(5_000)),

@@ -394,7 +394,7 @@ async fn same_as_one_by_one(lab: &Lab, case: usize, befores: &[Before], kind: u8
             1 => word(&lab.release(keys, &ours).await),
             _ => word(
                 &lab.ask(&Extend {
-                    keys,
+                    resource: keys,
                     token: &ours,
                     ttl: short,
                 })

@@ -325,7 +325,7 @@ impl Subject<'_> {
             Op::Release(actor) => {
                 let used = self.use_some();
                 let release = Release {
-                    keys: &keys,
+                    resource: &keys,
                     token: &self.tokens[actor],
                     used,
                 };
@@ -344,7 +344,7 @@ impl Subject<'_> {
                 let (token, successor) = (&self.tokens[actor], &self.tokens[actor + ACTORS]);
                 let step = Detach {
                     script: MUTEX.detach.as_ref().unwrap(),
-                    keys: &keys,
+                    resource: &keys,
                     token,
                     successor,
                     ttl: ttl(30_000),

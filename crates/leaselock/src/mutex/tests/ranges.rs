@@ -24,7 +24,13 @@ async fn numbers(lab: &Lab, keys: &Resource, token: &Token) -> (u64, u64) {
 
 async fn release(lab: &Lab, keys: &Resource, token: &Token, used: u64) {
     let used = Some(Fence::new(used));
-    let answer = lab.ask(&Release { keys, token, used }).await;
+    let answer = lab
+        .ask(&Release {
+            resource: keys,
+            token,
+            used,
+        })
+        .await;
     assert_eq!(answer, ReleaseAnswer::Released, "{}", lab.engine);
 }
 

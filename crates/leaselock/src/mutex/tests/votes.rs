@@ -40,7 +40,7 @@ fn terms(fencing: bool) -> Terms {
 impl Lab {
     async fn vote(&self, keys: &Resource, token: &Token, proposed: u64, caller: &str) -> Voted {
         self.ask(&Vote {
-            keys,
+            resource: keys,
             token,
             ttl: ttl(30_000),
             proposed,
@@ -53,7 +53,7 @@ impl Lab {
     async fn propose(&self, keys: &Resource, token: &Token, proposed: u64) -> Accepted {
         let (proposed, behind) = (Fence::new(proposed), BEHIND);
         self.ask(&Accept {
-            keys,
+            resource: keys,
             token,
             proposed,
             behind,
@@ -261,7 +261,7 @@ fn a_caller_that_leaves_a_free_lock_passes_its_wake_up_on() {
         lab.vote(&keys, &next, 0, &other).await;
         let news = lab.listen("news").await;
         let leaves = |tells| Withdraw {
-            keys: &keys,
+            resource: &keys,
             token: &gone,
             tells,
             caller: &left,
@@ -293,7 +293,7 @@ fn a_damaged_fence_refuses_the_vote_leaves_nothing_and_asks_for_no_number() {
             };
             for caller in ["", "somebody ch"] {
                 let vote = Vote {
-                    keys: &keys,
+                    resource: &keys,
                     token: &token,
                     ttl: ttl(30_000),
                     proposed: lab.now_us().await,
@@ -326,7 +326,7 @@ fn a_fence_that_was_damaged_behind_a_vote_takes_no_other_number_and_leaves_the_v
         lab.vote(&keys, &token, now, "").await;
         lab.meddle(&SET, &keys.fence().to_string(), &["soon"]).await;
         let accept = Accept {
-            keys: &keys,
+            resource: &keys,
             token: &token,
             proposed: Fence::new(now + 1),
             behind: BEHIND,

@@ -16,10 +16,10 @@ fn at(ms: u64) -> Moment {
 }
 
 fn item(ttl_ms: u64) -> Item {
-    let keys = Resource::at(&MUTEX, "job".into(), None);
+    let resource = Resource::at(&MUTEX, "job".into(), None);
     let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
     let ttl = Ttl::new(Duration::from_millis(ttl_ms)).unwrap();
-    Item::of(&keys, &token, ttl, true).unwrap()
+    Item::of(&resource, &token, ttl, true).unwrap()
 }
 
 /// Queues one more request at `now_ms`, with a timeout of a second.

@@ -21,8 +21,10 @@ fn lease() -> Arc<LeaseRecord> {
     let end = now.plus(Duration::from_secs(1));
     let core = LeaseMachine::granted(now, end, now, ttl, Drift { ppm: 0 }, true, None);
     let token = Token::random(&ClientId::random().unwrap(), true).unwrap();
-    let keys = Resource::at(&MUTEX, name.shared(), None);
-    Arc::new(LeaseRecord::new(name, keys, token, None, None, clock, core))
+    let resource = Resource::at(&MUTEX, name.shared(), None);
+    Arc::new(LeaseRecord::new(
+        name, resource, token, None, None, clock, core,
+    ))
 }
 
 #[derive(Debug, Clone)]

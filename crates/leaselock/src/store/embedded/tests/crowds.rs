@@ -50,7 +50,7 @@ impl Crowd {
     async fn position(&self, token: &Token) -> Option<u64> {
         let (keys, ttl) = (mutex_keys("job"), Ttl::whole_ms(60_000).unwrap());
         let asks = Acquire {
-            keys: &keys,
+            resource: &keys,
             token,
             ttl,
             passed: Ttl::whole_ms(5_000).unwrap(),
