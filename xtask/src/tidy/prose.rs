@@ -11,9 +11,10 @@ use self::words::OLD;
 use crate::complaint::Complaint;
 use crate::files::File;
 
-/// The pages for users. Of a changelog the rule reads the part that is not released; the rest is history.
-const PAGES: [&str; 4] = [
+/// The pages for users and maintainers. Of a changelog the rule reads the part that is not released; the rest is history.
+const PAGES: [&str; 5] = [
     "README.md",
+    "ARCHITECTURE.md",
     "CHANGELOG.md",
     "docs/",
     "crates/leaselock-cli/README.md",
@@ -32,21 +33,23 @@ const COMMENTS: [&str; 11] = [
     "crates/leaselock/src/functions.rs",
     "crates/leaselock/src/interop/",
     "crates/leaselock/src/lib.rs",
+    "crates/leaselock/src/mutex/",
     "crates/leaselock/src/quorum/",
     "crates/leaselock/src/script/",
     "crates/leaselock/src/store/",
 ];
+
+/// A folder in these that the rule does not read yet: delete this when its words are changed.
+const NOT_YET: &str = "crates/leaselock/src/engine/wait/";
 
 pub(super) fn check(all: &[File], found: &mut Vec<Complaint>) {
     let under = |path: &str, starts: &[&str]| starts.iter().any(|start| path.starts_with(start));
     for file in all {
         if file.path.ends_with(".md") && under(&file.path, &PAGES) {
             headerless_tables(file, found);
-            if !NOT_YET.contains(&&*file.path) {
-                old_words(file, text::of_page(file), found);
-            }
+            old_words(file, text::of_page(file), found);
         }
-        if under(&file.path, &COMMENTS) {
+        if under(&file.path, &COMMENTS) && !file.path.starts_with(NOT_YET) {
             old_words(file, text::of_comments(file), found);
         }
     }

@@ -108,14 +108,8 @@ impl PendingCleanup {
     /// Creates the cleanup of an acquisition that may have succeeded or may yet succeed.
     pub(crate) fn acquisition(resource: Resource, token: Token, until: Moment) -> Self {
         PendingCleanup {
-            resource,
-            token,
-            used: None,
-            until,
             in_flight: true,
-            queued: false,
-            custom: None,
-            delay: Duration::ZERO,
+            ..PendingCleanup::release(resource, token, None, until)
         }
     }
 }
