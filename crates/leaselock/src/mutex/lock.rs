@@ -175,7 +175,7 @@ impl Mutex {
     /// As [`acquire`](Mutex::acquire).
     ///
     /// # Errors
-    /// [`AcquireError::StillBusy`] when others held it to the end; nothing of ours is in line then.
+    /// [`AcquireError::StillBusy`] when others held it to the end; nothing of ours is in the queue then.
     ///
     /// # Examples
     /// ```

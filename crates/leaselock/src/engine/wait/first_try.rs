@@ -12,7 +12,7 @@ use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::engine::batch::BatchOutcome;
 use crate::engine::calls_many::Item;
-use crate::engine::cleanup::CleanupGuard;
+use crate::engine::cleanup::guard::CleanupGuard;
 use crate::engine::grant::Acquired;
 use crate::engine::lease::Lease;
 

@@ -14,7 +14,7 @@ use super::schedule;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::engine::calls::Cancel;
-use crate::engine::cleanup::CleanupGuard;
+use crate::engine::cleanup::guard::CleanupGuard;
 use crate::engine::grant::Seen;
 use crate::engine::lease::Lease;
 
@@ -181,7 +181,11 @@ impl Acquisition<'_> {
         let now = self.engine.clock.now();
         foreign.polled(now, || {
             let news = store.news_of(&self.keys.lock)?;
-            Some(self.background.subscriptions.subscribe(&news, may_mean_free))
+            Some(
+                self.background
+                    .subscriptions
+                    .subscribe(&news, may_mean_free),
+            )
         });
         foreign.paced(pause, now)
     }
