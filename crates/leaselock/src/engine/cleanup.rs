@@ -180,9 +180,8 @@ impl Cleanup {
     /// the entry that missed its removal, and a cleanup follows.
     pub(crate) fn on_unexpected_message(&self, token: Option<Token>, now: Moment) {
         self.retry_now();
-        if let Some((token, resource)) =
-            token.and_then(|token| self.0.counters.take_finished(&token))
-        {
+        let known = token.and_then(|token| self.0.counters.take_finished(&token));
+        if let Some((token, resource)) = known {
             let delay = match resource.gate {
                 Some(_) => Duration::ZERO,
                 None => HOLDERS_LEARN_WITHIN,
@@ -200,10 +199,8 @@ impl Cleanup {
             let open = self.0.counters.open.load(Ordering::SeqCst);
             if open == 0 || clock.now() >= end {
                 let confirmed = self.0.counters.confirmed.load(Ordering::SeqCst);
-                return (
-                    confirmed,
-                    open + self.0.counters.given_up.load(Ordering::SeqCst),
-                );
+                let given_up = self.0.counters.given_up.load(Ordering::SeqCst);
+                return (confirmed, open + given_up);
             }
             tokio::select! {
                 () = changed => {}

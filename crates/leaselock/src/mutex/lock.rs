@@ -32,7 +32,7 @@ pub struct Mutex {
 }
 
 on_every_client! {
-    /// The lock of this name, with the client's default options. A bad name is reported by the first operation.
+    /// Returns the lock of this name, with the client's default options. The first operation reports a bad name.
     ///
     /// # Examples
     /// ```
@@ -175,7 +175,7 @@ impl Mutex {
     /// As [`acquire`](Mutex::acquire).
     ///
     /// # Errors
-    /// [`AcquireError::StillBusy`] when others held it to the end; nothing of ours is in the queue then.
+    /// [`AcquireError::StillBusy`] when other clients held it to the end; this attempt has no queue entry then.
     ///
     /// # Examples
     /// ```

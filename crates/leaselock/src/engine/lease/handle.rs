@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use super::deadlines::Id;
 use super::loss::LossWatch;
+use super::pass_on::PassOn;
 use super::record::LeaseRecord;
 use super::release::{release, release_custom};
-use super::view::LeaseView;
+use super::view::{LeaseState, LeaseView};
 use crate::base::clock::Moment;
 use crate::base::error::{ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError};
 use crate::base::fence::Fence;
@@ -20,27 +21,6 @@ use crate::engine::cleanup::guard::CleanupGuard;
 use crate::engine::core::Engine;
 use crate::engine::custom::CustomLock;
 use crate::engine::grant::ExtendAnswer;
-
-/// The waiting tasks of this client, one of which gets the lease without a request when its owner releases it.
-pub(crate) trait PassOn: Send + Sync {
-    /// Hands the lease of one task to the next. False when no task waits: the caller then releases the lease.
-    fn pass_on(self: Arc<Self>, engine: &Arc<Engine>, record: &Arc<LeaseRecord>, id: Id) -> bool;
-
-    /// Ends the local hand-over without a next task, because the lease is detached.
-    fn end_of(self: Arc<Self>, record: &Arc<LeaseRecord>);
-}
-
-/// Whether a lease can be relied on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LeaseState {
-    /// It is held.
-    Held,
-    /// It is held, but the latest renewal failed: get ready to stop.
-    Suspect,
-    /// It is no longer held.
-    Lost(LostReason),
-}
 
 /// A lease that is held, until its deadline at least; the client renews it in the background unless that is off.
 ///
@@ -200,7 +180,7 @@ impl Lease {
         self.record.core().unconfirmed_for(now)
     }
 
-    /// Ends when the lease does. See [`LossWatch`].
+    /// Returns a future that resolves when the lease ends. See [`LossWatch`].
     ///
     /// # Examples
     /// ```
@@ -323,7 +303,7 @@ impl Lease {
     /// When dropped, the release goes on in the background.
     ///
     /// # Errors
-    /// [`ReleaseError`]: nothing is held after any of them; `NotHeld` means that others may have held it meanwhile.
+    /// [`ReleaseError`]: nothing is held after any of them. After `NotHeld`, other clients may have held it meanwhile.
     ///
     /// # Examples
     /// ```

@@ -4,12 +4,13 @@ pub(crate) mod deadlines;
 pub(crate) mod handle;
 pub(crate) mod loss;
 pub(crate) mod loss_signal;
+mod pass_on;
 pub(crate) mod record;
 mod release;
 pub(crate) mod state;
 mod view;
 
-pub(crate) use self::handle::PassOn;
-pub use self::handle::{Lease, LeaseState};
+pub use self::handle::Lease;
+pub(crate) use self::pass_on::PassOn;
 pub(crate) use self::release::release;
-pub use self::view::LeaseView;
+pub use self::view::{LeaseState, LeaseView};

@@ -6,8 +6,21 @@ use std::time::Duration;
 
 use super::loss::LossWatch;
 use super::record::LeaseRecord;
+use crate::base::error::LostReason;
 use crate::base::fence::Fence;
 use crate::base::name::Name;
+
+/// Whether a lease can be relied on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaseState {
+    /// It is held.
+    Held,
+    /// It is held, but the latest renewal failed: get ready to stop.
+    Suspect,
+    /// It is no longer held.
+    Lost(LostReason),
+}
 
 /// A read-only view of a lease: it cannot extend or release. Clones are cheap and `'static`, and keep no lease alive.
 #[derive(Clone)]
