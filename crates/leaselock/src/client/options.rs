@@ -281,7 +281,7 @@ impl Options {
             return refused("renewal", why);
         }
         if self.priority != 0 {
-            return refused("a priority", "there is no line to go ahead in");
+            return refused("a priority", "it has no queue to go ahead in");
         }
         if self.copies.is_some() {
             return refused(

@@ -85,8 +85,8 @@ impl ClientState {
         check_kind(kind, engine, options)?;
         check_supported(engine, protocol)?;
         let others = keys::others(&engine.prefix, &options.others)?;
-        #[cfg(feature = "redis")]
-        engine.check_limits(options.priority, ttl)?;
+        let store = &engine.store;
+        store.check_limits(options.priority, ttl.as_duration())?;
         engine.check_replicas(options.copies)?;
         let custom = Custom::of(protocol, &engine.prefix, others, options.why.as_deref());
         let request = AcquireRequest {
@@ -118,7 +118,7 @@ fn check_kind(kind: &'static Kind, engine: &Engine, options: &Options) -> Result
     if options.copies.is_some() && kind.confirm.is_none() {
         return refused("min_replicas or fsynced");
     }
-    if engine.store.one().is_none() && !kind.votes {
+    if !engine.store.has_queue() && !kind.votes {
         return refused("a quorum");
     }
     Ok(())

@@ -15,7 +15,6 @@ pub(crate) mod grant;
 pub(crate) mod identity;
 pub(crate) mod kind;
 pub(crate) mod lease;
-pub(crate) mod limits;
 pub(crate) mod note;
 pub(crate) mod position;
 pub(crate) mod renewal;

@@ -60,9 +60,7 @@ impl Background {
         let store = parts.store.unshared();
         let clock = parts.clock.clone();
         #[cfg(feature = "redis")]
-        if let Some(quorum) = store.majority() {
-            quorum.clean_up_on(runtime.handle());
-        }
+        store.clean_up_on(runtime.handle());
         let (cleanup, cleanup_task) = Cleanup::new();
         let renewal = Arc::new(Renewal::new(
             store.clone(),

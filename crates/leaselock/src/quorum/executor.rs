@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use super::group::QuorumStore;
 use super::votable::Votable;
 use crate::base::clock::Moment;
-use crate::base::error::{ErrorKind, StoreError};
+use crate::base::error::{ErrorKind, InvalidInput, StoreError};
 #[cfg(feature = "redis")]
 use crate::script::library::Library;
 use crate::script::{Operation, Value};
@@ -299,6 +299,29 @@ impl Executor {
     /// See [`Store::examine`].
     pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
         each!(self, store => store.examine(within).await)
+    }
+
+    /// True if waiters have a position there: no majority could agree on one.
+    pub(crate) fn has_queue(&self) -> bool {
+        self.one().is_some()
+    }
+
+    /// Refuses what several servers do not support: a priority, and a ttl that is longer than all agreed on.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub(crate) fn check_limits(&self, priority: i32, ttl: Duration) -> Result<(), InvalidInput> {
+        #[cfg(feature = "redis")]
+        if let Some(quorum) = self.majority() {
+            return quorum.check_limits(priority, ttl);
+        }
+        Ok(())
+    }
+
+    /// Runs the cleanup of the nodes on this runtime.
+    #[cfg(feature = "redis")]
+    pub(crate) fn clean_up_on(&self, handle: &Handle) {
+        if let Some(quorum) = self.majority() {
+            quorum.clean_up_on(handle);
+        }
     }
 
     /// Waits for the cleanup of the nodes, at most for `within`.

@@ -90,8 +90,14 @@ impl QuorumStore {
         self.common.terms.longest
     }
 
-    /// Refuses a lease that would outlive the time for which a restarted node stays out.
-    pub(crate) fn takes(&self, ttl: Duration) -> Result<(), InvalidInput> {
+    /// Refuses a priority, and a lease that would outlive the time for which a restarted node stays out.
+    pub(crate) fn check_limits(&self, priority: i32, ttl: Duration) -> Result<(), InvalidInput> {
+        if priority != 0 {
+            return Err(InvalidInput::new(
+                "a priority cannot be had on a quorum: it has no queue to go ahead in; leave it out, or use one server"
+                    .to_owned(),
+            ));
+        }
         let longest = self.longest();
         if ttl <= longest {
             return Ok(());

@@ -8,7 +8,6 @@ use crate::base::ttl::{TTL_MAX, TTL_MIN};
 use crate::client::options::Options;
 use crate::client::settings;
 use crate::client::settings::{Settings, common_setters};
-use crate::engine::limits;
 use crate::quorum::executor::Executor;
 use crate::quorum::group::QuorumStore;
 use crate::quorum::member::Terms;
@@ -120,7 +119,7 @@ impl QuorumBuilder {
         defaults.longest = Some(self.longest);
         let (priority, ttl) = (defaults.priority, defaults.length());
         self.settings.check()?;
-        limits::check_limits(&store, priority, ttl)?;
+        store.check_limits(priority, ttl)?;
         let (id, store) = (settings::new_id()?, Executor::Majority(store));
         let state = self.settings.client(id, store, None);
         Ok(Quorum { state })

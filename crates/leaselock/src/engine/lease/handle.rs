@@ -233,7 +233,7 @@ impl Lease {
     pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
         let ttl = Ttl::new(ttl)?;
         self.engine.check_strict(ttl)?;
-        self.engine.takes(ttl)?;
+        self.engine.store.check_limits(0, ttl.as_duration())?;
         self.can_be("extended", |custom| custom.why_no_renewal())?;
         if let Some(lost) = self.record.lost_by_now() {
             return Err(lost.into());

@@ -95,7 +95,7 @@ impl Acquisition<'_> {
     /// One request: the lease, or what keeps it from being granted.
     pub(super) async fn try_once(&mut self) -> Result<Result<Lease, Seen>, StoreError> {
         #[cfg(feature = "redis")]
-        if self.engine.store.majority().is_some()
+        if !self.engine.store.has_queue()
             && let Some(lease) = Box::pin(self.try_votes_with_others()).await?
         {
             return Ok(Ok(lease));
