@@ -12,13 +12,13 @@ pub(crate) struct Position<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Stands {
-    At {
+pub(crate) enum PositionReply {
+    Waiting {
         seen: Seen,
         place: u64,
     },
     /// The waiter must send its acquire request: it may be granted, or must renew its queue entry.
-    Ask,
+    MustAcquire,
 }
 
 impl<'a> Position<'a> {
@@ -30,7 +30,7 @@ impl<'a> Position<'a> {
 }
 
 impl Operation for Position<'_> {
-    type Reply = Stands;
+    type Reply = PositionReply;
 
     fn script(&self) -> &'static Script {
         self.script
@@ -44,13 +44,13 @@ impl Operation for Position<'_> {
         call.arg(acquire.token).arg(QueueRequest(acquire));
     }
 
-    fn decode(answer: &Answer) -> Result<Stands, Malformed> {
+    fn decode(answer: &Answer) -> Result<PositionReply, Malformed> {
         match answer.tag() {
-            "waiting" => Ok(Stands::At {
+            "waiting" => Ok(PositionReply::Waiting {
                 seen: seen_at(answer, 0, answer.number(2)?)?,
                 place: answer.number(3)?,
             }),
-            "ask" => Ok(Stands::Ask),
+            "ask" => Ok(PositionReply::MustAcquire),
             _ => Err(Malformed),
         }
     }

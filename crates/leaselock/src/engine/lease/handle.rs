@@ -40,7 +40,7 @@ pub struct Lease {
     /// How many tries after the first the acquisition took.
     retries: u32,
     /// The waiting tasks of this client, to the next of which the lease is handed over.
-    party: Option<Arc<dyn PassOn>>,
+    local_group: Option<Arc<dyn PassOn>>,
 }
 
 impl Lease {
@@ -52,7 +52,7 @@ impl Lease {
             given_up: false,
             late_requests: false,
             retries: 0,
-            party: None,
+            local_group: None,
         }
     }
 
@@ -63,8 +63,8 @@ impl Lease {
     }
 
     /// Hands the lease over to the next task of this client when this one releases it.
-    pub(crate) fn shared(mut self, party: Arc<dyn PassOn>) -> Self {
-        self.party = Some(party);
+    pub(crate) fn shared(mut self, local_group: Arc<dyn PassOn>) -> Self {
+        self.local_group = Some(local_group);
         self
     }
 
@@ -75,7 +75,7 @@ impl Lease {
 
     /// Drops this value without an effect: its parts were given to another owner.
     pub(crate) fn disown(mut self) {
-        self.party = None;
+        self.local_group = None;
         self.given_up = true;
     }
 
@@ -94,15 +94,15 @@ impl Lease {
 
     /// Returns the highest fencing token in use, if the grant reserved more. The release returns the others.
     fn used(&self) -> Option<Fence> {
-        self.party.as_ref().and(self.record.fence)
+        self.local_group.as_ref().and(self.record.fence)
     }
 
     /// Hands the lease to the next task of this client, if one may have it. Sends no request.
     fn pass_on(&mut self) -> bool {
-        let Some(party) = self.party.take() else {
+        let Some(local_group) = self.local_group.take() else {
             return false;
         };
-        self.given_up = party.pass_on(&self.engine, &self.record, self.id);
+        self.given_up = local_group.pass_on(&self.engine, &self.record, self.id);
         self.given_up
     }
 
@@ -356,8 +356,8 @@ impl Lease {
 
     /// Ends local hand-over: no task of this client gets the lease next.
     pub(crate) fn end_passing(&mut self) {
-        if let Some(party) = self.party.take() {
-            party.end_of(&self.record);
+        if let Some(local_group) = self.local_group.take() {
+            local_group.end_of(&self.record);
         }
     }
 

@@ -9,7 +9,7 @@ use super::queued::QueueEntry;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::engine::grant::Seen;
-use crate::engine::position::{Position, Stands};
+use crate::engine::position::{Position, PositionReply};
 
 impl Acquisition<'_> {
     /// Makes a request of a waiter, or as little of it as will do.
@@ -78,7 +78,7 @@ impl Acquisition<'_> {
         let Some(position) = Position::of(&acquire) else {
             return Ok(None);
         };
-        let Stands::At { seen, place } = store.ask_one(&position, within).await? else {
+        let PositionReply::Waiting { seen, place } = store.ask_one(&position, within).await? else {
             return Ok(None);
         };
         let received = self.engine.clock.now();

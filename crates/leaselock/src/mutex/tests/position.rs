@@ -14,7 +14,7 @@ async fn position(
         .ask(&Position::of(&acquire(keys, token, how)).unwrap())
         .await
     {
-        Stands::At { seen, place } => {
+        PositionReply::Waiting { seen, place } => {
             assert!(
                 seen.holder.is_some() && seen.remaining.is_some(),
                 "{}",
@@ -22,7 +22,7 @@ async fn position(
             );
             Some(place)
         }
-        Stands::Ask => None,
+        PositionReply::MustAcquire => None,
     }
 }
 

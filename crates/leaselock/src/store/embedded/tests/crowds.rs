@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use super::*;
 use crate::base::ttl::Ttl;
 use crate::engine::calls::Acquire;
-use crate::engine::position::{Position, Stands};
+use crate::engine::position::{Position, PositionReply};
 use crate::script::Operation;
 use crate::store::{Event, Store};
 
@@ -64,8 +64,8 @@ impl Crowd {
         let call = position.call();
         let answer = self.store.run(&call, WITHIN).await.unwrap();
         match Position::read(call.script, &answer).unwrap() {
-            Stands::At { place, .. } => Some(place),
-            Stands::Ask => None,
+            PositionReply::Waiting { place, .. } => Some(place),
+            PositionReply::MustAcquire => None,
         }
     }
 }
