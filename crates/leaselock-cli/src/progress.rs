@@ -175,7 +175,7 @@ impl Observation {
         match (&waiting.error, waiting.quarantine) {
             (Some(error), _) => Observation::Failing(failing(error, store)),
             (None, Some(why)) => Observation::Quarantine(why.to_string()),
-            (None, None) => Observation::At(waiting.place),
+            (None, None) => Observation::At(waiting.position),
         }
     }
 }

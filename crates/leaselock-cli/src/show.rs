@@ -70,13 +70,13 @@ pub(crate) fn text(seen: &Inspection) -> String {
         }
         _ => format!("{name}: free\n"),
     };
-    for place in &seen.line {
-        let who = who(place.process.as_ref(), Some(&place.client));
-        let priority = match place.priority {
+    for waiter in &seen.queue {
+        let who = who(waiter.process.as_ref(), Some(&waiter.client));
+        let priority = match waiter.priority {
             0 => String::new(),
             priority => format!(", priority {priority}"),
         };
-        text.push_str(&format!("  {}. {who}{priority}\n", place.place));
+        text.push_str(&format!("  {}. {who}{priority}\n", waiter.position));
     }
     for what in &seen.damaged {
         text.push_str(&format!("  damaged: {}\n", sanitized(what)));
@@ -91,7 +91,7 @@ pub(crate) fn json(seen: &Inspection) -> Value {
         Holding::NotALock { kind } => ("other", Value::Null, json!({ "type": sanitized(kind) })),
         _ => ("free", Value::Null, Value::Null),
     };
-    let line: Vec<Value> = seen.line.iter().map(in_line_json).collect();
+    let line: Vec<Value> = seen.queue.iter().map(waiter_json).collect();
     json!({
         "name": seen.name, "state": state, "holder": holder, "found": found, "line": line,
         "damaged": seen.damaged,
@@ -111,12 +111,12 @@ pub(crate) fn holder_json(holder: &Holder) -> Value {
     })
 }
 
-fn in_line_json(place: &Waiter) -> Value {
+fn waiter_json(waiter: &Waiter) -> Value {
     json!({
-        "place": place.place,
-        "client": place.client,
-        "process": place.process.as_ref().map(process_json),
-        "priority": place.priority,
+        "place": waiter.position,
+        "client": waiter.client,
+        "process": waiter.process.as_ref().map(process_json),
+        "priority": waiter.priority,
     })
 }
 

@@ -47,7 +47,7 @@ impl WaitState {
             return; // the message stays as it was
         }
         let situation = match waiting.quarantine {
-            None => Situation::Position(waiting.place),
+            None => Situation::Position(waiting.position),
             Some(why) => {
                 let remaining = boottime::nanoseconds(waiting.remaining.unwrap_or_default());
                 let until = boottime::now().saturating_add(remaining);

@@ -63,7 +63,7 @@ on_every_client! {
     ///
     /// let inspection = client.inspect("invoices").await?;
     /// if let Holding::Held(holder) = inspection.state {
-    ///     println!("{:?} holds it, {} wait", holder.process, inspection.line.len());
+    ///     println!("{:?} holds it, {} wait", holder.process, inspection.queue.len());
     /// }
     /// # Ok(()) }
     /// ```
@@ -144,11 +144,11 @@ pub(super) async fn look(
             })
         }
     };
-    let mut line = Vec::with_capacity(seen.line.len());
-    for (index, (client, priority)) in seen.line.into_iter().enumerate() {
+    let mut queue = Vec::with_capacity(seen.queue.len());
+    for (index, (client, priority)) in seen.queue.into_iter().enumerate() {
         let process = people.find(&client).await?;
-        line.push(Waiter {
-            place: index + 1,
+        queue.push(Waiter {
+            position: index + 1,
             client,
             process,
             priority,
@@ -157,7 +157,7 @@ pub(super) async fn look(
     Ok(Inspection {
         name: name.as_str().to_owned(),
         state,
-        line,
+        queue,
         damaged: seen.damaged,
     })
 }

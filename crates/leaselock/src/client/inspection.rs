@@ -14,7 +14,7 @@ pub struct Inspection {
     /// Whether it is held, and by which client.
     pub state: Holding,
     /// The waiters in queue order; the first 128.
-    pub line: Vec<Waiter>,
+    pub queue: Vec<Waiter>,
     /// Damaged side keys that keep the lock from being granted: one sentence each, with the remedy.
     pub damaged: Vec<String>,
 }
@@ -91,7 +91,7 @@ impl Holder {
 #[non_exhaustive]
 pub struct Waiter {
     /// The position; 1 is next.
-    pub place: usize,
+    pub position: usize,
     /// The id of the client.
     pub client: String,
     /// The process, as it described itself.

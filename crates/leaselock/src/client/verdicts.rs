@@ -54,7 +54,7 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Verdict<Inspected> {
             let alike = answers().filter(|other| is_same(state, other));
             return Verdict::Decided(Inspected {
                 state: together(alike.collect(), votes.needed()),
-                line: Vec::new(),
+                queue: Vec::new(),
                 damaged: damaged(votes),
             });
         }
@@ -64,11 +64,11 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Verdict<Inspected> {
         || votes.is_majority(|seen| matches!(seen.state, InspectedState::Free))
         || votes.silent() == 0 && votes.is_majority(|_| true)
     {
-        let (state, line) = (InspectedState::Free, Vec::new());
+        let (state, queue) = (InspectedState::Free, Vec::new());
         let damaged = damaged(votes);
         return Verdict::Decided(Inspected {
             state,
-            line,
+            queue,
             damaged,
         });
     }

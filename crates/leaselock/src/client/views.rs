@@ -21,7 +21,7 @@ pub(crate) struct Inspect<'a> {
 pub(crate) struct Inspected {
     pub(crate) state: InspectedState,
     /// Client and priority of each waiter, in order.
-    pub(crate) line: Vec<(String, i32)>,
+    pub(crate) queue: Vec<(String, i32)>,
     /// Damage of its side keys, with the remedy.
     pub(crate) damaged: Vec<String>,
 }
@@ -70,7 +70,7 @@ impl Operation for Inspect<'_> {
         };
         Ok(Inspected {
             state,
-            line: line(answer.array(1)?)?,
+            queue: queue(answer.array(1)?)?,
             damaged: damaged(answer.array(answer.values().len().saturating_sub(1))?)?,
         })
     }
@@ -87,7 +87,7 @@ fn text(value: &Value) -> Result<String, Malformed> {
     }
 }
 
-fn line(items: &[Value]) -> Result<Vec<(String, i32)>, Malformed> {
+fn queue(items: &[Value]) -> Result<Vec<(String, i32)>, Malformed> {
     let pairs = items.chunks_exact(2);
     pairs
         .map(|pair| Ok((text(&pair[0])?, priority(&text(&pair[1])?))))

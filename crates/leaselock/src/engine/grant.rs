@@ -1,4 +1,4 @@
-//! The replies that the scripts of every kind of lock have in common, decoded in one place.
+//! The replies that the scripts of every kind of lock have in common, decoded in one position.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) enum Acquired {
     },
     Waiting {
         seen: Seen,
-        place: u64,
+        position: u64,
     },
     Busy {
         seen: Seen,
@@ -52,7 +52,7 @@ impl Acquired {
             }),
             "waiting" => Ok(Acquired::Waiting {
                 seen: seen(answer)?,
-                place: answer.number(3)?,
+                position: answer.number(3)?,
             }),
             "busy" => Ok(Acquired::Busy {
                 seen: seen(answer)?,

@@ -15,7 +15,7 @@ pub(crate) struct Position<'a> {
 pub(crate) enum PositionReply {
     Waiting {
         seen: Seen,
-        place: u64,
+        position: u64,
     },
     /// The waiter must send its acquire request: it may be granted, or must renew its queue entry.
     MustAcquire,
@@ -48,7 +48,7 @@ impl Operation for Position<'_> {
         match answer.tag() {
             "waiting" => Ok(PositionReply::Waiting {
                 seen: seen_at(answer, 0, answer.number(2)?)?,
-                place: answer.number(3)?,
+                position: answer.number(3)?,
             }),
             "ask" => Ok(PositionReply::MustAcquire),
             _ => Err(Malformed),

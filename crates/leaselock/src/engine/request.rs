@@ -54,7 +54,7 @@ pub struct Waiting {
     /// The position in the queue; 1 is next.
     ///
     /// 0 during a quarantine, when no waiter has a position, and before the store has reported one.
-    pub place: usize,
+    pub position: usize,
     /// The client that holds the lock; `None` when another library holds it.
     pub holder_client: Option<String>,
     /// How long until the holder's lease expires, if it is not extended; during a quarantine, how long until its end.
@@ -70,9 +70,9 @@ pub struct Waiting {
 impl Waiting {
     /// Creates the report of a failed poll. `last` is the latest reply before it.
     pub(crate) fn failed(last: Option<(&Seen, u64)>, error: &StoreError) -> Self {
-        let known = last.map(|(seen, place)| Waiting::at(seen, place));
+        let known = last.map(|(seen, position)| Waiting::at(seen, position));
         Waiting {
-            place: known.as_ref().map_or(0, |known| known.place),
+            position: known.as_ref().map_or(0, |known| known.position),
             quarantine: known.as_ref().and_then(|known| known.quarantine),
             holder_client: known.and_then(|known| known.holder_client),
             remaining: None,
@@ -80,13 +80,13 @@ impl Waiting {
         }
     }
 
-    pub(crate) fn at(seen: &Seen, place: u64) -> Self {
-        let place = match seen.quarantine {
+    pub(crate) fn at(seen: &Seen, position: u64) -> Self {
+        let position = match seen.quarantine {
             Some(_) => 0,
-            None => usize::try_from(place).unwrap_or(usize::MAX),
+            None => usize::try_from(position).unwrap_or(usize::MAX),
         };
         Waiting {
-            place,
+            position,
             holder_client: seen.holder.clone(),
             remaining: seen.remaining,
             quarantine: seen.quarantine,

@@ -13,7 +13,7 @@ use super::repair::Repair;
 use super::tally::{Absent, Verdict, Votes, majority};
 use super::votable::Votable;
 use crate::base::clock::{Clock, Moment};
-use crate::base::error::{ErrorKind, InvalidInput, StoreError};
+use crate::base::error::{ErrorKind, StoreError};
 use crate::base::error::{NodeVote, Tally, Vote};
 use crate::script::library::Library;
 use crate::store::redis::{LoadedFunctions, RedisStore, load_on_each};
@@ -88,24 +88,6 @@ impl QuorumStore {
     /// Returns the longest ttl that a lease may have.
     pub(crate) fn longest(&self) -> Duration {
         self.common.terms.longest
-    }
-
-    /// Refuses a priority, and a lease that would outlive the time for which a restarted node stays out.
-    pub(crate) fn check_limits(&self, priority: i32, ttl: Duration) -> Result<(), InvalidInput> {
-        if priority != 0 {
-            return Err(InvalidInput::new(
-                "a priority cannot be had on a quorum: it has no queue to go ahead in; leave it out, or use one server"
-                    .to_owned(),
-            ));
-        }
-        let longest = self.longest();
-        if ttl <= longest {
-            return Ok(());
-        }
-        Err(InvalidInput::new(format!(
-            "ttl {ttl:?} is longer than the longest on this quorum, {longest:?}: make it shorter, or raise `longest_ttl` \
-             for all who share the servers, who must agree on it"
-        )))
     }
 
     /// Returns how far a proposed fencing token may be behind a node's clock.

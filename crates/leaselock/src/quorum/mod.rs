@@ -14,6 +14,8 @@ pub(crate) mod fan_out;
 #[cfg(feature = "redis")]
 pub(crate) mod group;
 #[cfg(feature = "redis")]
+mod limits;
+#[cfg(feature = "redis")]
 pub(crate) mod member;
 #[cfg(feature = "redis")]
 pub(crate) mod proposals;

@@ -64,7 +64,7 @@ impl Crowd {
         let (queued, told) = (Arc::clone(&self.queued), AtomicUsize::new(0));
         // A poll that failed is told too, and has no place as long as none has succeeded.
         let mutex = self.mutex(number).on_wait(move |waiting| {
-            if waiting.place > 0 && told.fetch_add(1, Ordering::SeqCst) == 0 {
+            if waiting.position > 0 && told.fetch_add(1, Ordering::SeqCst) == 0 {
                 queued.fetch_add(1, Ordering::SeqCst);
             }
         });

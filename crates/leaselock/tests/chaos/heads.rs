@@ -108,7 +108,7 @@ impl Store {
                         .inspect("job")
                         .await
                         .unwrap()
-                        .line
+                        .queue
                         .len()
                         == count
                 }

@@ -60,7 +60,7 @@ async fn handed_over(holder: &Client, careful: &Client, name: &str, took: &mut F
     let mutex = careful.mutex(name);
     let waiter = tokio::spawn(async move { (mutex.acquire().await, clock::now()) });
     let limit = clock::now() + PATIENCE;
-    while holder.inspect(name).await.unwrap().line.is_empty() {
+    while holder.inspect(name).await.unwrap().queue.is_empty() {
         assert!(clock::now() < limit, "nobody is in line");
         tokio::time::sleep(Duration::from_millis(2)).await; // between two looks at the line
     }

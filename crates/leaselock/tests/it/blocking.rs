@@ -65,7 +65,7 @@ fn a_thread_that_waits_in_line_is_served_by_the_release() {
         move || two.mutex("job").ttl(LONG).acquire().unwrap()
     });
     wait_until(PATIENCE, "it is in line", || {
-        one.inspect("job").unwrap().line.len() == 1
+        one.inspect("job").unwrap().queue.len() == 1
     });
     lease.release().unwrap();
     let next = waiting.join().unwrap();

@@ -98,7 +98,7 @@ async fn tasks_that_share_a_place_are_called_too() {
     settled(&server).await;
     let second = waiter(&client, "job", LONG);
     eventually("the place is shared", async || {
-        client.inspect("job").await.unwrap().line.len() == 1 && looks(&server) > 2
+        client.inspect("job").await.unwrap().queue.len() == 1 && looks(&server) > 2
     })
     .await;
     let_go(&server);

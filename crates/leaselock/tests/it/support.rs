@@ -97,7 +97,7 @@ pub(crate) fn channels(server: &testkit::Server) -> Vec<String> {
 pub(crate) async fn in_line(client: &impl Locks, name: &str, count: usize) {
     let client = client.any();
     eventually("the waiters are in line", async || {
-        client.inspect(name).await.unwrap().line.len() == count
+        client.inspect(name).await.unwrap().queue.len() == count
     })
     .await;
 }
@@ -117,7 +117,7 @@ pub(crate) async fn goes_from_hand_to_hand(one: &impl Locks, other: &impl Locks,
 
 pub(crate) async fn is_free(client: &impl Locks, name: &str) -> bool {
     let seen = client.any().inspect(name).await.unwrap();
-    seen.state == leaselock::inspect::Holding::Free && seen.line.is_empty()
+    seen.state == leaselock::inspect::Holding::Free && seen.queue.is_empty()
 }
 
 /// Until a client's own thread, which starts with its first wait or lease, has said who the client is.

@@ -141,7 +141,7 @@ pub(crate) async fn releases_and_our_waiter_has_the_lock_soon(peer: &Peer) {
     let ours = both.ours();
     let waiting = tokio::spawn(async move { ours.acquire().await });
     soon(async {
-        while both.us.inspect(&both.key).await.unwrap().line.is_empty() {
+        while both.us.inspect(&both.key).await.unwrap().queue.is_empty() {
             tokio::time::sleep(Duration::from_millis(2)).await; // between two looks at the line
         }
     })

@@ -17,7 +17,7 @@ fn seen(letter: char) -> Inspected {
     };
     Inspected {
         state,
-        line: Vec::new(),
+        queue: Vec::new(),
         damaged: Vec::new(),
     }
 }
@@ -81,7 +81,7 @@ fn the_number_of_a_lease_is_that_of_a_majority_and_those_who_are_late_are_waited
                 .and_then(Fence::from_answer),
             why: Vec::new(),
         },
-        line: Vec::new(),
+        queue: Vec::new(),
         damaged: Vec::new(),
     };
     for (said, expected) in [

@@ -155,7 +155,7 @@ impl<'a> Acquisition<'a> {
                 let share = Share { range, others };
                 Ok(Outcome::Granted(self.hold_since(t0, now, fence)?, share))
             }
-            Acquired::Waiting { seen, place } => {
+            Acquired::Waiting { seen, position } => {
                 self.engine.announce();
                 let reading = ClockSample {
                     sent: t0,
@@ -163,7 +163,7 @@ impl<'a> Acquisition<'a> {
                     server_us: seen.time_us,
                     era,
                 };
-                Ok(Outcome::Waiting(seen, place, reading))
+                Ok(Outcome::Waiting(seen, position, reading))
             }
             Acquired::Busy { seen } => {
                 self.met_quarantine(&seen, now);

@@ -78,7 +78,8 @@ impl Acquisition<'_> {
         let Some(position) = Position::of(&acquire) else {
             return Ok(None);
         };
-        let PositionReply::Waiting { seen, place } = store.ask_one(&position, within).await? else {
+        let PositionReply::Waiting { seen, position } = store.ask_one(&position, within).await?
+        else {
             return Ok(None);
         };
         let received = self.engine.clock.now();
@@ -89,6 +90,6 @@ impl Acquisition<'_> {
             server_us: seen.time_us,
             era: era.answered_over(self.era().connection),
         };
-        Ok(Some(Outcome::Waiting(seen, place, reading)))
+        Ok(Some(Outcome::Waiting(seen, position, reading)))
     }
 }

@@ -51,7 +51,7 @@ type Acquiring<'a> = Pin<&'a mut dyn Future<Output = Result<Lease, AcquireError>
 async fn is_in_queue(client: &Client, waiter: &mut Acquiring<'_>) {
     eventually("in the queue", async || {
         assert!(is_pending(waiter));
-        client.inspect("job").await.unwrap().line.len() == 1
+        client.inspect("job").await.unwrap().queue.len() == 1
     })
     .await;
 }

@@ -121,7 +121,7 @@ fn the_queue_is_ordered_by_priority_and_then_by_arrival() {
         let priorities: Vec<i32> = lab
             .inspect(&keys)
             .await
-            .line
+            .queue
             .into_iter()
             .map(|(_, p)| p)
             .collect();

@@ -251,7 +251,7 @@ impl Lab {
 
     pub(super) async fn waiting(&self, keys: &Resource, token: &Token, how: &How<'_>) -> u64 {
         match self.acquire(keys, token, how).await {
-            Acquired::Waiting { place, .. } => place,
+            Acquired::Waiting { position, .. } => position,
             other => panic!("{}: {other:?}", self.engine),
         }
     }
@@ -299,7 +299,7 @@ impl Lab {
     }
 
     pub(super) async fn queue_length(&self, keys: &Resource) -> usize {
-        self.inspect(keys).await.line.len()
+        self.inspect(keys).await.queue.len()
     }
 
     /// Subscribes to a channel until the value is dropped; returns once it is subscribed.

@@ -300,8 +300,8 @@ impl Subject<'_> {
                 self.range = range;
                 self.granted(fence, actor, replay)
             }
-            Acquired::Waiting { seen, place } => Answer::Waiting {
-                position: place,
+            Acquired::Waiting { seen, position } => Answer::Waiting {
+                position,
                 holder: holder(self, &seen),
             },
             Acquired::Disagrees { .. } => panic!("no gate was asked"),
@@ -402,7 +402,7 @@ impl Subject<'_> {
         };
         (
             holder,
-            seen.line
+            seen.queue
                 .iter()
                 .map(|(client, _)| self.actor_of(client))
                 .collect(),

@@ -247,7 +247,7 @@ fn a_waiter_of_an_impossible_priority_is_shown() {
         let priorities: Vec<i32> = lab
             .inspect(&keys)
             .await
-            .line
+            .queue
             .into_iter()
             .map(|(_, priority)| priority)
             .collect();

@@ -14,13 +14,13 @@ async fn position(
         .ask(&Position::of(&acquire(keys, token, how)).unwrap())
         .await
     {
-        PositionReply::Waiting { seen, place } => {
+        PositionReply::Waiting { seen, position } => {
             assert!(
                 seen.holder.is_some() && seen.remaining.is_some(),
                 "{}",
                 lab.engine
             );
-            Some(place)
+            Some(position)
         }
         PositionReply::MustAcquire => None,
     }

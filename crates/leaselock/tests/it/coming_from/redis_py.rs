@@ -36,7 +36,7 @@ async fn blocking_off_and_blocking_timeout_are_calls_of_their_own() {
     let _lease = acquired(&rig.mine()).await;
     assert!(rig.theirs().try_acquire().await.unwrap().is_none());
     assert!(soon(rig.theirs().acquire_within(millis(50))).await.is_err());
-    assert!(rig.one.inspect("job").await.unwrap().line.is_empty());
+    assert!(rig.one.inspect("job").await.unwrap().queue.is_empty());
 }
 
 #[tokio::test]

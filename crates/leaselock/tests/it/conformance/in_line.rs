@@ -21,7 +21,7 @@ pub(super) async fn a_waiter_is_told_its_place_and_who_holds(engine: &Engine) {
     eventually("it is told", async || !told.lock().unwrap().is_empty()).await;
     let waiting = told.lock().unwrap()[0].clone();
     assert_eq!(
-        (waiting.place, waiting.holder_client.as_deref()),
+        (waiting.position, waiting.holder_client.as_deref()),
         (2, Some(one.id()))
     );
     assert!(
@@ -66,8 +66,8 @@ pub(super) async fn the_first_in_line_is_served_first_and_a_higher_priority_befo
         }));
         in_line(&clients[0], "job", number + 1).await;
     }
-    let line = clients[1].inspect("job").await.unwrap().line;
-    let seen: Vec<_> = line.iter().map(|at| (at.place, at.priority)).collect();
+    let line = clients[1].inspect("job").await.unwrap().queue;
+    let seen: Vec<_> = line.iter().map(|at| (at.position, at.priority)).collect();
     assert_eq!(seen[..3], [(1, 3), (2, 3), (3, 0)]);
     lease.release().await.unwrap();
     for waiter in waiters {

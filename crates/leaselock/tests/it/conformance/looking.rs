@@ -24,7 +24,7 @@ pub(super) async fn inspect_shows_who_holds_why_and_who_waits(engine: &Engine) {
     };
     eventually("who they are and why was said", async || {
         let (seen, holder) = look().await;
-        holder.process.is_some() && holder.why.is_some() && seen.line[0].process.is_some()
+        holder.process.is_some() && holder.why.is_some() && seen.queue[0].process.is_some()
     })
     .await;
     let (seen, holder) = look().await;
@@ -41,9 +41,9 @@ pub(super) async fn inspect_shows_who_holds_why_and_who_waits(engine: &Engine) {
     assert_eq!(holder.client.as_deref(), Some(one.id()));
     assert!(holder.remaining.unwrap() <= LONG && holder.since_unix_ms.is_some());
     assert!(!holder.foreign && holder.digest.len() == 8);
-    let at = &seen.line[0];
+    let at = &seen.queue[0];
     assert_eq!(
-        (at.place, at.client.as_str(), at.priority),
+        (at.position, at.client.as_str(), at.priority),
         (1, two.id(), 0)
     );
 }

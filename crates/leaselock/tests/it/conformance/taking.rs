@@ -46,7 +46,7 @@ pub(super) async fn a_bounded_wait_ends_with_busy_and_names_the_holder(engine: &
     assert_eq!((name.as_str(), holder.as_deref()), ("job", Some(one.id())));
     assert_eq!((own, retries), (false, 0));
     assert!(waited >= limit, "{waited:?}");
-    assert_eq!(one.inspect("job").await.unwrap().line, []);
+    assert_eq!(one.inspect("job").await.unwrap().queue, []);
 }
 
 pub(super) async fn retries_take_the_lock_once_it_is_free(engine: &Engine) {

@@ -22,7 +22,7 @@ pub(crate) async fn take_turns(url: &str, folder: &Path, rounds: usize, who: &st
     for _ in 0..rounds {
         let lease = mutex.acquire().await.unwrap();
         while !folder.join("last round").exists()
-            && client.inspect("turns").await.unwrap().line.len() < PROCESSES - 1
+            && client.inspect("turns").await.unwrap().queue.len() < PROCESSES - 1
         {
             tokio::task::yield_now().await;
         }

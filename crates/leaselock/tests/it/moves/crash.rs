@@ -74,7 +74,7 @@ async fn dies_in_the_middle_of_its_turns(
     let range = reserved(server);
     let next = waiter(&client, "job", LONG);
     eventually("it waits behind them", async || {
-        let line = client.inspect("job").await.unwrap().line;
+        let line = client.inspect("job").await.unwrap().queue;
         line.iter().any(|place| place.client == client.id())
     })
     .await;

@@ -127,7 +127,7 @@ async fn a_client_that_is_cut_off_in_the_middle_of_turns_gives_nobody_a_turn_aft
     assert!(other.fence() > view.fence());
     proxy.heal();
     eventually("they are in line again", async || {
-        !holder.inspect("job").await.unwrap().line.is_empty()
+        !holder.inspect("job").await.unwrap().queue.is_empty()
     })
     .await;
     eventually("requests are answered again", async || {

@@ -95,7 +95,7 @@ async fn whoever_waits_for_the_end_is_told_that_nobody_is_granted_and_why() {
         for told in &told {
             let first = told.lock().unwrap()[0].clone();
             assert_eq!(
-                (first.place, first.quarantine),
+                (first.position, first.quarantine),
                 (0, Some(Quarantine::Missing))
             );
             assert!(

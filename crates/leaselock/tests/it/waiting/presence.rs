@@ -33,7 +33,7 @@ async fn a_monitor_of_all_channels_does_not_stand_in_for_a_dead_waiter() {
         "handed over at once"
     );
     let lease = soon(next).await.unwrap().unwrap();
-    let line = alive.inspect("job").await.unwrap().line;
+    let line = alive.inspect("job").await.unwrap().queue;
     assert_eq!(line.len(), 1, "who looks gone is skipped and not removed");
     assert_eq!(line[0].client, dead.id());
     lease.release().await.unwrap();

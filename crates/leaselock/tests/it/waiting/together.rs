@@ -129,7 +129,7 @@ async fn whoever_is_dropped_while_it_waits_or_has_its_turn_passes_it_on() {
     drop(waiters.remove(2));
     let first = tokio::spawn(waiters.remove(0));
     eventually("there is a place", async || {
-        holder.inspect("job").await.unwrap().line.len() == 1
+        holder.inspect("job").await.unwrap().queue.len() == 1
     })
     .await;
     lease.release().await.unwrap();
@@ -202,7 +202,7 @@ async fn a_more_urgent_task_of_the_same_client_does_not_wait_for_turns() {
     let urgent = arrives(&together.mutex("job").ttl(LONG).priority(3));
     let urgent = tokio::spawn(urgent);
     eventually("it is in line", async || {
-        let line = holder.inspect("job").await.unwrap().line;
+        let line = holder.inspect("job").await.unwrap().queue;
         line.first().is_some_and(|first| first.priority == 3)
     })
     .await;

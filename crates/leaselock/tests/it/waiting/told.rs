@@ -53,13 +53,13 @@ async fn a_failed_poll_is_told_with_its_error_and_what_was_known_before() {
     ];
     for (told, _) in &waiters {
         let first = has_heard(told, "an answer", |waiting| waiting.error.is_none()).await;
-        assert!(first.place > 0);
+        assert!(first.position > 0);
     }
     let paused = server.pause();
     for (told, _) in &waiters {
         let failed = has_heard(told, "a failure", |waiting| waiting.error.is_some()).await;
         assert_eq!(failed.error.unwrap().kind(), ErrorKind::TimedOut);
-        assert!(failed.place > 0 && failed.remaining.is_none());
+        assert!(failed.position > 0 && failed.remaining.is_none());
     }
     let before: Vec<usize> = waiters
         .iter()
@@ -102,7 +102,7 @@ async fn a_vote_that_finds_no_majority_is_told_with_its_error() {
     nodes.0[1].kill();
     let failed = has_heard(&told, "a failure", |waiting| waiting.error.is_some()).await;
     assert_eq!(failed.error.unwrap().votes().len(), 3);
-    assert_eq!(failed.place, 1);
+    assert_eq!(failed.position, 1);
     task.abort();
     drop(lease);
 }

@@ -46,7 +46,7 @@ async fn a_grant_that_finds_a_more_urgent_task_waiting_has_no_turns_for_others()
     assert!(!urgent.is_finished());
     proxy.heal();
     eventually("the urgent one is in line", async || {
-        let line = holder.inspect("job").await.unwrap().line;
+        let line = holder.inspect("job").await.unwrap().queue;
         line.first().is_some_and(|first| first.priority == 3)
     })
     .await;

@@ -64,7 +64,7 @@ impl Crowd {
         let call = position.call();
         let answer = self.store.run(&call, WITHIN).await.unwrap();
         match Position::read(call.script, &answer).unwrap() {
-            PositionReply::Waiting { place, .. } => Some(place),
+            PositionReply::Waiting { position, .. } => Some(position),
             PositionReply::MustAcquire => None,
         }
     }
