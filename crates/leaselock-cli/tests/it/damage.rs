@@ -2,7 +2,7 @@
 
 use testkit::Value;
 
-use crate::common::{Store, object};
+use crate::common::{Store, object, until};
 
 /// A lock that is held and a waiter, on a server; then the record of their clients is spoiled.
 fn with_spoiled_records(spoil: impl Fn(&Store, &str)) {
@@ -54,6 +54,10 @@ fn a_holder_whose_record_is_no_text_is_shown_without_it() {
 fn a_note_of_another_type_is_not_shown_and_hides_nothing() {
     let store = Store::redis();
     let _holder = store.hold(&["--why", "nightly"]);
+    // The note is left in the background, after the grant.
+    until("the note is there", || {
+        store.status()["holder"]["why"] == "nightly"
+    });
     store.server().cli(&["DEL", "{job}:ll:why"]);
     store.server().cli(&["HSET", "{job}:ll:why", "a", "b"]);
     assert_eq!(store.status()["holder"]["why"], serde_json::Value::Null);
