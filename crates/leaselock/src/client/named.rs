@@ -61,7 +61,8 @@ impl Named {
     }
 
     async fn wait(&self, wait: Wait) -> Result<Lease, AcquireError> {
-        self.acquisition()?.run(wait, &self.state.groups).await
+        let mut acquisition = self.acquisition()?;
+        acquisition.run(wait, &self.state.groups).await
     }
 
     /// One request; `None` when the lock is busy.

@@ -18,7 +18,7 @@ use crate::engine::request::Wait;
 impl Acquisition<'_> {
     /// Follows the wait policy to its end; a grant counts once there are as many copies of it as were asked for.
     pub(crate) async fn run(
-        self,
+        &mut self,
         wait: Wait,
         groups: &Arc<LocalGroups>,
     ) -> Result<Lease, AcquireError> {
@@ -31,7 +31,7 @@ impl Acquisition<'_> {
     }
 
     async fn granted_by(
-        mut self,
+        &mut self,
         wait: Wait,
         groups: &Arc<LocalGroups>,
     ) -> Result<Lease, AcquireError> {
@@ -57,16 +57,15 @@ impl Acquisition<'_> {
         let first = self.try_with_others(Some(groups), start).await;
         match first.map_err(|source| self.error(source, false))? {
             FirstTry::Granted(lease) => Ok(lease),
-            // What a wait needs is large, and most acquisitions do not wait.
             FirstTry::StartedWait(begun) => {
-                Box::pin(self.wait_in_queue(groups, start, end, wait, begun)).await
+                self.wait_in_queue(groups, start, end, wait, begun).await
             }
         }
     }
 
     /// Tries without a queue entry. Each try has a token of its own.
     async fn retry(
-        mut self,
+        &mut self,
         start: Moment,
         count: Option<u32>,
         delay: Duration,

@@ -65,15 +65,15 @@ impl Acquisition<'_> {
 
     /// Tries until the lock is granted or the time is over.
     pub(super) async fn wait_by_polling(
-        mut self,
+        &mut self,
         start: Moment,
         end: Option<Moment>,
     ) -> Result<Lease, AcquireError> {
         let turn = self.wait_for_turn(start, end).await?;
         let (clock, mut patience) = (&self.engine.clock, Patience::default());
-        let solo = Solo::without_queue(&self, start, end);
+        let solo = Solo::without_queue(self, start, end);
         let mut polling = Polling {
-            acquisition: &mut self,
+            acquisition: self,
             turn: &turn,
             end,
             signal: None,

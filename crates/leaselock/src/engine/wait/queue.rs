@@ -28,7 +28,7 @@ enum SoloEnd {
 impl Acquisition<'_> {
     /// Waits in the queue until the lock is granted or the time is over.
     pub(super) async fn wait_in_queue(
-        mut self,
+        &mut self,
         groups: &Arc<LocalGroups>,
         start: Moment,
         end: Option<Moment>,
@@ -38,7 +38,8 @@ impl Acquisition<'_> {
         // After a first try the clock is read again.
         let mut fresh = begun.is_none().then_some(start);
         let Some(terms) = Terms::of(self.keys.kind, &self.request, wait) else {
-            return match self.wait_solo(start, end, fresh, None, begun).await? {
+            let solo = Box::pin(self.wait_solo(start, end, fresh, None, begun)); // large
+            return match solo.await? {
                 SoloEnd::Granted(lease) => Ok(lease),
                 SoloEnd::Joined(member) => member.wait().await?.ok_or(AcquireError::Closed),
             };
@@ -57,7 +58,8 @@ impl Acquisition<'_> {
                 }
                 Arrival::SoloWaiter(solo) => {
                     let (sharing, begun) = (Some(solo), begun.take());
-                    match self.wait_solo(start, end, now, sharing, begun).await? {
+                    let solo = Box::pin(self.wait_solo(start, end, now, sharing, begun)); // large
+                    match solo.await? {
                         SoloEnd::Granted(lease) => return Ok(lease),
                         SoloEnd::Joined(member) => member,
                     }

@@ -67,7 +67,7 @@ impl Acquisition<'_> {
 
     /// Votes until the lock is granted or the time is over.
     pub(super) async fn wait_by_voting(
-        mut self,
+        &mut self,
         quorum: &QuorumStore,
         start: Moment,
         end: Option<Moment>,
@@ -80,11 +80,11 @@ impl Acquisition<'_> {
         }
         let turn = self.wait_for_turn(start, end).await?;
         let (clock, mut patience) = (&self.engine.clock, Patience::default());
-        let solo = Solo::without_queue(&self, start, end);
+        let solo = Solo::without_queue(self, start, end);
         let mut voting = Voting {
             // Most locks are free, and what a wait needs is made for those that are not.
             wakeups: self.is_contended().then(|| VoteWakeups::new(&self, quorum)),
-            acquisition: &mut self,
+            acquisition: self,
             quorum,
             turn: &turn,
             end,
