@@ -83,7 +83,7 @@ impl Acquisition<'_> {
         let solo = Solo::without_queue(self, start, end);
         let mut voting = Voting {
             // Most locks are free, and what a wait needs is made for those that are not.
-            wakeups: self.is_contended().then(|| VoteWakeups::new(&self, quorum)),
+            wakeups: self.is_contended().then(|| VoteWakeups::new(self, quorum)),
             acquisition: self,
             quorum,
             turn: &turn,
