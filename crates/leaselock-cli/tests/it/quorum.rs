@@ -111,7 +111,7 @@ fn what_several_servers_cannot_be_asked_is_refused_with_64() {
         .refuses(64, "longest");
     nodes
         .run(&["run", "--priority", "1", "job", "--", "true"])
-        .refuses(64, "no line");
+        .refuses(64, "no queue");
     nodes.store.url = "redis://a redis://b".to_owned();
     nodes.run(&["status", "job"]).refuses(64, "odd number");
 }

@@ -46,7 +46,7 @@ fn what_a_way_cannot_do_is_refused_when_it_is_asked_for_and_off_when_it_is_not()
                 .is_ok()
         );
         refused(lock().fencing(true), &["fencing token", name]);
-        refused(lock().priority(1), &["priority", "no line", name]);
+        refused(lock().priority(1), &["priority", "no queue", name]);
         if protocol != Protocol::AllOrNone {
             refused(lock().note("because"), &["a note", name]);
             refused(lock().and_names(["b"]), &["several names", "all-or-none"]);

@@ -151,7 +151,7 @@ async fn what_makes_no_sense_on_a_quorum_is_refused_with_the_reason() {
     let quorum = nodes.quorum();
     let job = || quorum.mutex("job");
     for (mutex, says) in [
-        (job().priority(3), "no line"),
+        (job().priority(3), "no queue"),
         (job().protocol(Protocol::SetnxGetset), "native"),
         (job().ttl(2 * LONG), "longest_ttl"),
     ] {
