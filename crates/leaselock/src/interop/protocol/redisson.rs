@@ -100,14 +100,7 @@ impl Operation for Extend<'_> {
     }
 
     fn decode(answer: &Answer) -> Result<ExtendAnswer, Malformed> {
-        match answer.tag() {
-            "extended" => Ok(ExtendAnswer::Extended {
-                time_us: answer.number(1)?,
-            }),
-            "expired" => Ok(ExtendAnswer::Expired),
-            "taken" => Ok(ExtendAnswer::Taken),
-            _ => Err(Malformed),
-        }
+        ExtendAnswer::decode(answer)
     }
 }
 
