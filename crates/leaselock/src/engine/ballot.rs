@@ -28,7 +28,7 @@ pub(crate) struct Vote<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Voted {
+pub(crate) enum VoteAnswer {
     /// The node voted for us, and accepts the proposed fencing token.
     Accepted { time_us: u64 },
     /// The node voted for us, and requires a fencing token of at least `least`.
@@ -37,15 +37,15 @@ pub(crate) enum Voted {
     Busy { seen: Seen },
 }
 
-impl Voted {
+impl VoteAnswer {
     pub(crate) fn is_ours(&self) -> bool {
-        !matches!(self, Voted::Busy { .. })
+        !matches!(self, VoteAnswer::Busy { .. })
     }
 
     pub(crate) fn time_us(&self) -> u64 {
         match self {
-            Voted::Accepted { time_us } | Voted::Granted { time_us, .. } => *time_us,
-            Voted::Busy { seen } => seen.time_us,
+            VoteAnswer::Accepted { time_us } | VoteAnswer::Granted { time_us, .. } => *time_us,
+            VoteAnswer::Busy { seen } => seen.time_us,
         }
     }
 }
@@ -53,7 +53,7 @@ impl Voted {
 static VOTE: Script = script!("quorum/vote");
 
 impl Operation for Vote<'_> {
-    type Reply = Voted;
+    type Reply = VoteAnswer;
 
     fn script(&self) -> &'static Script {
         &VOTE
@@ -70,16 +70,16 @@ impl Operation for Vote<'_> {
             .arg(self.caller);
     }
 
-    fn decode(answer: &Answer) -> Result<Voted, Malformed> {
+    fn decode(answer: &Answer) -> Result<VoteAnswer, Malformed> {
         match answer.tag() {
-            "accepted" => Ok(Voted::Accepted {
+            "accepted" => Ok(VoteAnswer::Accepted {
                 time_us: answer.number(0)?,
             }),
-            "granted" => Ok(Voted::Granted {
+            "granted" => Ok(VoteAnswer::Granted {
                 least: answer.number(0)?,
                 time_us: answer.number(1)?,
             }),
-            "busy" => Ok(Voted::Busy {
+            "busy" => Ok(VoteAnswer::Busy {
                 seen: seen_at(answer, 0, answer.number(2)?)?,
             }),
             _ => Err(Malformed),
@@ -97,7 +97,7 @@ pub(crate) struct Accept<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Accepted {
+pub(crate) enum AcceptAnswer {
     Agreed,
     Refused { least: u64 },
     Gone,
@@ -106,7 +106,7 @@ pub(crate) enum Accepted {
 static ACCEPT: Script = script!("quorum/accept");
 
 impl Operation for Accept<'_> {
-    type Reply = Accepted;
+    type Reply = AcceptAnswer;
 
     fn script(&self) -> &'static Script {
         &ACCEPT
@@ -119,13 +119,13 @@ impl Operation for Accept<'_> {
             .arg(micros(self.behind));
     }
 
-    fn decode(answer: &Answer) -> Result<Accepted, Malformed> {
+    fn decode(answer: &Answer) -> Result<AcceptAnswer, Malformed> {
         match answer.tag() {
-            "accepted" => Ok(Accepted::Agreed),
-            "refused" => Ok(Accepted::Refused {
+            "accepted" => Ok(AcceptAnswer::Agreed),
+            "refused" => Ok(AcceptAnswer::Refused {
                 least: answer.number(0)?,
             }),
-            "gone" => Ok(Accepted::Gone),
+            "gone" => Ok(AcceptAnswer::Gone),
             _ => Err(Malformed),
         }
     }

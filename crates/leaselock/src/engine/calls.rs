@@ -1,6 +1,6 @@
 //! The requests of a holder and a waiter: one value for each script that every kind of lock has.
 
-use super::grant::{Acquired, Cancelled, ExtendAnswer, ReleaseAnswer};
+use super::grant::{Acquired, CancelAnswer, ExtendAnswer, ReleaseAnswer};
 use super::resource::Resource;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
@@ -153,7 +153,7 @@ pub(crate) struct Cancel<'a> {
 }
 
 impl Operation for Cancel<'_> {
-    type Reply = Cancelled;
+    type Reply = CancelAnswer;
 
     fn script(&self) -> &'static Script {
         self.resource
@@ -167,8 +167,8 @@ impl Operation for Cancel<'_> {
         call.arg(self.token).arg(self.used.map_or(0, Fence::get));
     }
 
-    fn decode(answer: &Answer) -> Result<Cancelled, Malformed> {
-        Cancelled::decode(answer)
+    fn decode(answer: &Answer) -> Result<CancelAnswer, Malformed> {
+        CancelAnswer::decode(answer)
     }
 
     fn time_us(answer: &Answer) -> Option<u64> {

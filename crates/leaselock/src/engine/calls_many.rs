@@ -61,14 +61,14 @@ impl Item {
 }
 
 /// The replies in the order of the items. `None`: the call had no effect on the item, and the caller sends it alone.
-pub(crate) type Answers<R> = Vec<Option<R>>;
+pub(crate) type Replies<R> = Vec<Option<R>>;
 
 /// Acquires the locks that are free. Runs the kind's `acquire_many`.
 #[derive(Debug)]
 pub(crate) struct AcquireMany<'a>(pub(crate) Terms, pub(crate) &'a [Item]);
 
 impl Operation for AcquireMany<'_> {
-    type Reply = Answers<Acquired>;
+    type Reply = Replies<Acquired>;
 
     fn script(&self) -> &'static Script {
         &self.0.scripts.acquire_many
@@ -85,7 +85,7 @@ impl Operation for AcquireMany<'_> {
         call.args(items.iter().map(|item| &item.token));
     }
 
-    fn decode(answer: &Answer) -> Result<Answers<Acquired>, Malformed> {
+    fn decode(answer: &Answer) -> Result<Replies<Acquired>, Malformed> {
         match answer.tag() {
             "answered" => {
                 let time_us = answer.number(0)?;
@@ -116,7 +116,7 @@ impl Operation for AcquireMany<'_> {
 pub(crate) fn each<R>(
     letters: &[u8],
     understood: impl FnMut(u8) -> Result<Option<R>, Malformed>,
-) -> Result<Answers<R>, Malformed> {
+) -> Result<Replies<R>, Malformed> {
     letters.iter().copied().map(understood).collect()
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn released(letter: u8) -> Result<Option<ReleaseAnswer>, Malformed> {
 pub(crate) struct ReleaseMany<'a>(pub(crate) Terms, pub(crate) &'a [Item]);
 
 impl Operation for ReleaseMany<'_> {
-    type Reply = Answers<ReleaseAnswer>;
+    type Reply = Replies<ReleaseAnswer>;
 
     fn script(&self) -> &'static Script {
         &self.0.scripts.release_many
@@ -149,7 +149,7 @@ impl Operation for ReleaseMany<'_> {
         call.args(items.iter().map(|item| &item.token));
     }
 
-    fn decode(answer: &Answer) -> Result<Answers<ReleaseAnswer>, Malformed> {
+    fn decode(answer: &Answer) -> Result<Replies<ReleaseAnswer>, Malformed> {
         match answer.tag() {
             "answered" => each(answer.bytes(0)?, released),
             _ => Err(Malformed),
@@ -162,7 +162,7 @@ impl Operation for ReleaseMany<'_> {
 pub(crate) struct ExtendMany<'a>(pub(crate) Terms, pub(crate) &'a [Item]);
 
 impl Operation for ExtendMany<'_> {
-    type Reply = Answers<ExtendAnswer>;
+    type Reply = Replies<ExtendAnswer>;
 
     fn script(&self) -> &'static Script {
         &self.0.scripts.extend_many
@@ -175,7 +175,7 @@ impl Operation for ExtendMany<'_> {
         call.args(items.iter().map(|item| &item.token));
     }
 
-    fn decode(answer: &Answer) -> Result<Answers<ExtendAnswer>, Malformed> {
+    fn decode(answer: &Answer) -> Result<Replies<ExtendAnswer>, Malformed> {
         match answer.tag() {
             "answered" => {
                 let time_us = answer.number(0)?;

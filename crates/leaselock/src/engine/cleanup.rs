@@ -7,19 +7,20 @@ pub(crate) mod guard;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 
 use super::batch::Batcher;
-use super::batch::kinds::Releases;
+use super::batch::batchable::Releases;
 use super::calls::{Cancel, Release};
 use super::calls_many::Item;
 use crate::base::backoff::Backoff;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
 use crate::base::fence::Fence;
+use crate::base::sync::hold;
 use crate::base::token::Token;
 use crate::base::ttl::DEFAULT_TTL;
 use crate::engine::custom::CustomLock;
@@ -212,7 +213,7 @@ impl Cleanup {
 
 impl Counters {
     fn finished(&self) -> MutexGuard<'_, VecDeque<(Token, Resource)>> {
-        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.finished)
     }
 
     fn remember(&self, pending: &PendingCleanup) {

@@ -297,7 +297,7 @@ impl Engine {
     /// `announce`.
     fn is_used(&self) -> bool {
         let used = |background: &Background| {
-            !background.renewal.is_empty() || background.wakeups.has_waiters()
+            !background.renewal.is_empty() || background.notifier.has_waiters()
         };
         self.announced.swap(2, Ordering::SeqCst) == 1 || self.started().is_some_and(used)
     }

@@ -57,7 +57,7 @@ pub(crate) trait CustomProtocol: fmt::Debug + Send + Sync {
     /// What the next request writes; nothing is sent to the lock. `before`: that of an earlier try, which held nothing.
     fn prepare<'a>(
         &'a self,
-        keys: &'a Resource,
+        resource: &'a Resource,
         token: &'a Token,
         ttl: Ttl,
         before: Option<Arc<dyn CustomLock>>,

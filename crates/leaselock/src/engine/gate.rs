@@ -3,11 +3,12 @@
 //! One key, the gate, names the server process that may grant, and which run of it. A process that finds no gate, or
 //! that of another process, closes it for the longest ttl (`lua/gate.lua`). This file handles the replies about that.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::error::Quarantine;
+use crate::base::sync::hold;
 use crate::base::ttl::Ttl;
 use crate::script::quarantine_key::QuarantineKey;
 use crate::script::{Answer, Call, Malformed, Operation, Script, script};
@@ -71,7 +72,7 @@ impl Strict {
     }
 
     fn until(&self) -> MutexGuard<'_, Option<Moment>> {
-        self.until.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.until)
     }
 
     /// Notes a reply about a quarantine, and logs each quarantine once. True if this one is new.

@@ -157,18 +157,18 @@ impl ReleaseAnswer {
 
 /// The reply to the cancellation of an acquisition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cancelled {
+pub(crate) enum CancelAnswer {
     Left,
     Released,
     Absent,
 }
 
-impl Cancelled {
-    pub(crate) fn decode(answer: &Answer) -> Result<Cancelled, Malformed> {
+impl CancelAnswer {
+    pub(crate) fn decode(answer: &Answer) -> Result<CancelAnswer, Malformed> {
         match answer.tag() {
-            "left" => Ok(Cancelled::Left),
-            "released" => Ok(Cancelled::Released),
-            "absent" => Ok(Cancelled::Absent),
+            "left" => Ok(CancelAnswer::Left),
+            "released" => Ok(CancelAnswer::Released),
+            "absent" => Ok(CancelAnswer::Absent),
             _ => Err(Malformed),
         }
     }

@@ -3,7 +3,7 @@
 //! It runs on the client's own thread over a connection of its own. So a busy executor, or a full connection of the
 //! user, delays neither a renewal nor the report of a loss.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -16,6 +16,7 @@ use super::lease::state::{EARLY_MAX, Step};
 use crate::base::clock::{Alarm, Clock, Moment};
 use crate::base::clock_watch::ClockWatch;
 use crate::base::error::LostReason;
+use crate::base::sync::hold;
 use crate::base::ttl::Ttl;
 use crate::quorum::executor::Executor;
 use crate::store::Holder;
@@ -77,7 +78,7 @@ impl Renewal {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.table)
     }
 
     /// Renews a lease from now on. The id is for its removal.

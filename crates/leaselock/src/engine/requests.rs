@@ -8,7 +8,7 @@ use crate::base::error::StoreError;
 use crate::base::ttl::DEFAULT_TTL;
 #[cfg(feature = "redis")]
 use crate::engine::batch::SoloPermit;
-use crate::engine::batch::kinds::{Acquires, Releases};
+use crate::engine::batch::batchable::{Acquires, Releases};
 use crate::engine::batch::{Batcher, ContentionFilter, Pending};
 use crate::engine::calls::{Acquire, Release};
 use crate::engine::calls_many::Item;

@@ -24,7 +24,7 @@ pub(crate) struct Background {
     pub(crate) handle: tokio::runtime::Handle,
     pub(crate) renewal: Arc<Renewal>,
     pub(crate) cleanup: Cleanup,
-    pub(crate) wakeups: Arc<Notifier>,
+    pub(crate) notifier: Arc<Notifier>,
     pub(crate) rights: Arc<Rights>,
     pub(crate) subscriptions: Arc<Subscriptions>,
     pub(crate) store: Executor,
@@ -69,18 +69,18 @@ impl Background {
             cleanup.clone(),
             Arc::clone(parts.clock_watch),
         ));
-        let wakeups = Arc::new(Notifier::new(clock.clone(), cleanup.clone()));
-        let subscriptions = store.bells();
-        let on_connection = Arc::clone(&wakeups);
-        let sink = Box::new(move |event| on_connection.hear_along(event));
-        parts.store.hear_along(parts.channel_along, sink);
-        let at_nodes = Arc::clone(&wakeups);
-        store.hear_at_nodes(Arc::new(move |event| at_nodes.hear_at_node(event)));
+        let notifier = Arc::new(Notifier::new(clock.clone(), cleanup.clone()));
+        let subscriptions = store.subscriptions();
+        let on_connection = Arc::clone(&notifier);
+        let sink = Box::new(move |event| on_connection.receive_on_connection(event));
+        parts.store.deliver_along(parts.channel_along, sink);
+        let at_nodes = Arc::clone(&notifier);
+        store.deliver_from_nodes(Arc::new(move |event| at_nodes.receive_at_node(event)));
         let (stop, stopped) = oneshot::channel::<()>();
         let handle = runtime.handle().clone();
         let work = {
-            let (renewal, wakeups, cleanup) =
-                (Arc::clone(&renewal), Arc::clone(&wakeups), cleanup.clone());
+            let (renewal, notifier, cleanup) =
+                (Arc::clone(&renewal), Arc::clone(&notifier), cleanup.clone());
             let (store, clock, channel) = (store.clone(), clock, parts.channel.to_owned());
             let last = store.clone();
             let (serving, served) = (store.clone(), Arc::clone(&subscriptions));
@@ -89,7 +89,7 @@ impl Background {
             async move {
                 drop(tokio::spawn(async move { following.follow(&holder).await }));
                 drop(tokio::spawn(renewal.run()));
-                drop(tokio::spawn(wakeups.run(store.clone(), channel)));
+                drop(tokio::spawn(notifier.run(store.clone(), channel)));
                 drop(tokio::spawn(async move { serving.serve(&served).await }));
                 drop(tokio::spawn(cleanup_task.run(store, clock.clone())));
                 drop(stopped.await); // ends when the client is dropped
@@ -105,7 +105,7 @@ impl Background {
             handle,
             renewal,
             cleanup,
-            wakeups,
+            notifier,
             rights: Arc::default(),
             subscriptions,
             store,

@@ -3,9 +3,9 @@
 use super::ballot::many::{VoteMany, WithdrawMany};
 use super::ballot::{Accept, Vote, Withdraw};
 use super::calls::{Acquire, Cancel, Extend, Release};
-use super::calls_many::{AcquireMany, Answers, ExtendMany, Item, ReleaseMany};
+use super::calls_many::{AcquireMany, ExtendMany, Item, ReleaseMany, Replies};
 use super::detach::{Detach, Detached};
-use super::grant::{Cancelled, ExtendAnswer, ReleaseAnswer};
+use super::grant::{CancelAnswer, ExtendAnswer, ReleaseAnswer};
 use super::identity::{Announce, Process, Who};
 use super::note::Note;
 use crate::base::error::StoreError;
@@ -48,14 +48,14 @@ impl Votable for Cancel<'_> {
         Withdraw::of(self.resource, self.token).call()
     }
 
-    fn of_a_node(script: &Script, answer: &Answer) -> Result<Cancelled, StoreError> {
+    fn of_a_node(script: &Script, answer: &Answer) -> Result<CancelAnswer, StoreError> {
         Ok(match Withdraw::read(script, answer)? {
-            ReleaseAnswer::Released => Cancelled::Released,
-            ReleaseAnswer::Expired | ReleaseAnswer::Taken => Cancelled::Absent,
+            ReleaseAnswer::Released => CancelAnswer::Released,
+            ReleaseAnswer::Expired | ReleaseAnswer::Taken => CancelAnswer::Absent,
         })
     }
 
-    fn count(votes: &Votes<Cancelled>) -> Verdict<Cancelled> {
+    fn count(votes: &Votes<CancelAnswer>) -> Verdict<CancelAnswer> {
         cancelled(votes)
     }
 }
@@ -81,21 +81,21 @@ impl Votable for ReleaseMany<'_> {
         .call()
     }
 
-    fn of_a_node(script: &Script, answer: &Answer) -> Result<Answers<ReleaseAnswer>, StoreError> {
+    fn of_a_node(script: &Script, answer: &Answer) -> Result<Replies<ReleaseAnswer>, StoreError> {
         WithdrawMany::read(script, answer)
     }
 
-    fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Verdict<Answers<ReleaseAnswer>> {
+    fn count(votes: &Votes<Replies<ReleaseAnswer>>) -> Verdict<Replies<ReleaseAnswer>> {
         WithdrawMany::count(votes)
     }
 
-    fn is_found(reply: &Answers<ReleaseAnswer>) -> bool {
+    fn is_found(reply: &Replies<ReleaseAnswer>) -> bool {
         WithdrawMany::is_found(reply)
     }
 }
 
 impl Votable for ExtendMany<'_> {
-    fn count(votes: &Votes<Answers<ExtendAnswer>>) -> Verdict<Answers<ExtendAnswer>> {
+    fn count(votes: &Votes<Replies<ExtendAnswer>>) -> Verdict<Replies<ExtendAnswer>> {
         each_item(votes, extended)
     }
 }
@@ -121,11 +121,11 @@ impl Votable for VoteMany<'_> {}
 impl Votable for WithdrawMany<'_> {
     const CLEANS_UP: bool = true;
 
-    fn count(votes: &Votes<Answers<ReleaseAnswer>>) -> Verdict<Answers<ReleaseAnswer>> {
+    fn count(votes: &Votes<Replies<ReleaseAnswer>>) -> Verdict<Replies<ReleaseAnswer>> {
         each_item(votes, released)
     }
 
-    fn is_found(reply: &Answers<ReleaseAnswer>) -> bool {
+    fn is_found(reply: &Replies<ReleaseAnswer>) -> bool {
         let released = |one: &Option<_>| *one == Some(ReleaseAnswer::Released);
         reply.iter().all(released)
     }
@@ -166,9 +166,9 @@ fn extended(votes: &Votes<ExtendAnswer>) -> Verdict<ExtendAnswer> {
 
 /// Counts each item for itself; decided when all items are.
 fn each_item<R: Copy>(
-    votes: &Votes<Answers<R>>,
+    votes: &Votes<Replies<R>>,
     counted: impl Fn(&Votes<R>) -> Verdict<R>,
-) -> Verdict<Answers<R>> {
+) -> Verdict<Replies<R>> {
     let Some(items) = votes.answers().map(|(_, items)| items.len()).min() else {
         return Verdict::Open;
     };
@@ -197,15 +197,15 @@ fn released(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
 }
 
 /// Cancelled as soon as a majority has replied: whatever a node replies, nothing is left there.
-fn cancelled(votes: &Votes<Cancelled>) -> Verdict<Cancelled> {
+fn cancelled(votes: &Votes<CancelAnswer>) -> Verdict<CancelAnswer> {
     if !votes.is_majority(|_| true) {
         return Verdict::Open;
     }
-    let held = votes.count(|answer| *answer == Cancelled::Released) > 0;
+    let held = votes.count(|answer| *answer == CancelAnswer::Released) > 0;
     Verdict::Decided(if held {
-        Cancelled::Released
+        CancelAnswer::Released
     } else {
-        Cancelled::Absent
+        CancelAnswer::Absent
     })
 }
 

@@ -19,11 +19,11 @@ use crate::store::redis::DedicatedConnection;
 use crate::store::subscriptions::Subscription;
 
 /// How one waiter is woken.
-enum Ring {
+enum WakeSource {
     /// Every subscriber receives each release.
     Subscription(Subscription),
     /// The server may report changes of the key, or nothing: polling continues.
-    News(Subscription, RateLimit),
+    Notifications(Subscription, RateLimit),
     /// Each release wakes one waiter, which takes an element out of a list.
     Signal(Signal),
 }
@@ -37,52 +37,55 @@ pub(crate) async fn listen(
     within: Duration,
 ) -> Option<Box<dyn ReleaseSignal>> {
     let subscriptions = &connections.subscriptions;
-    let ring = match (protocol, list) {
+    let source = match (protocol, list) {
         (Protocol::Redisson, _) => {
             let channel = redisson::channel(lock);
             let subscription = subscriptions.subscribe(&channel, redisson::is_unlocked);
             subscription
                 .ready(within)
                 .await
-                .then_some(Ring::Subscription(subscription))
+                .then_some(WakeSource::Subscription(subscription))
         }
         (_, Some(list)) => {
             let signal = Signal::listen(connections, list);
-            signal.ready(within).await.then_some(Ring::Signal(signal))
+            signal
+                .ready(within)
+                .await
+                .then_some(WakeSource::Signal(signal))
         }
         _ => {
             let news = connections.store.news_of(lock)?;
             let subscription = subscriptions.subscribe(&news, may_mean_free);
             let ready = subscription.ready(within).await;
-            ready.then(|| Ring::News(subscription, RateLimit::default()))
+            ready.then(|| WakeSource::Notifications(subscription, RateLimit::default()))
         }
     };
-    ring.map(|ring| Box::new(ring) as Box<dyn ReleaseSignal>)
+    source.map(|source| Box::new(source) as Box<dyn ReleaseSignal>)
 }
 
-impl ReleaseSignal for Ring {
+impl ReleaseSignal for WakeSource {
     fn is_heard(&self) -> bool {
-        matches!(self, Ring::Subscription(_) | Ring::Signal(_))
+        matches!(self, WakeSource::Subscription(_) | WakeSource::Signal(_))
     }
 
     fn told<'a>(&'a self, clock: &'a Clock) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             match self {
-                Ring::Subscription(subscription) => subscription.woken().await,
-                Ring::News(subscription, pace) => {
+                WakeSource::Subscription(subscription) => subscription.woken().await,
+                WakeSource::Notifications(subscription, pace) => {
                     subscription.woken().await;
                     clock.sleep_until(pace.next(clock.now())).await;
                 }
-                Ring::Signal(signal) => signal.shared.rung.notified().await,
+                WakeSource::Signal(signal) => signal.shared.woken.notified().await,
             }
         })
     }
 
     fn has_tried(&mut self, now: Moment) {
         match self {
-            Ring::Subscription(_) => {}
-            Ring::News(_, pace) => pace.polled(now),
-            Ring::Signal(signal) => {
+            WakeSource::Subscription(_) => {}
+            WakeSource::Notifications(_, pace) => pace.polled(now),
+            WakeSource::Signal(signal) => {
                 signal.shared.taken.store(false, Ordering::SeqCst);
                 signal.shared.goes_on.notify_one();
             }
@@ -103,7 +106,7 @@ struct Signal {
 struct Shared {
     /// True if an element was taken, and no waiter has tried since.
     taken: AtomicBool,
-    rung: Notify,
+    woken: Notify,
     goes_on: Notify,
     /// True if no task waits any more.
     over: AtomicBool,
@@ -174,7 +177,7 @@ impl Taker {
             if let Err(error) = self.session(&ready).await {
                 tracing::debug!(list = self.list, %error, "not listening; the waiter has its timer only");
                 ready.send_replace(false);
-                self.shared.rung.notify_one(); // a message may have been missed
+                self.shared.woken.notify_one(); // a message may have been missed
                 self.shared.taken.store(false, Ordering::SeqCst);
                 tokio::time::sleep(WITHIN).await;
             }
@@ -203,7 +206,7 @@ impl Taker {
                 continue;
             }
             self.shared.taken.store(true, Ordering::SeqCst);
-            self.shared.rung.notify_one();
+            self.shared.woken.notify_one();
             while self.shared.taken.load(Ordering::SeqCst) && !self.is_over() {
                 self.shared.goes_on.notified().await;
             }

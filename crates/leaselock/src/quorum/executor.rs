@@ -142,7 +142,7 @@ impl Executor {
     }
 
     /// Returns the subscriptions to changing channels, which work while a task serves them.
-    pub(crate) fn bells(&self) -> Arc<Subscriptions> {
+    pub(crate) fn subscriptions(&self) -> Arc<Subscriptions> {
         on_server!(self, server => server.subscriptions(), else Subscriptions::unavailable())
     }
 
@@ -150,20 +150,20 @@ impl Executor {
     ///
     /// For stores where each lock has its own node. The key may move later.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) fn bells_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
+    pub(crate) fn subscriptions_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
         on_server!(self, server => server.subscriptions_at(key), else None)
     }
 
     /// Enables wake-ups there from now on.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) fn hear_at_nodes(&self, sink: SharedSink) {
+    pub(crate) fn deliver_from_nodes(&self, sink: SharedSink) {
         on_server!(self, server => server.deliver_from_nodes(sink), else {});
     }
 
     /// Serves the subscriptions, for ever, across reconnects; stops when dropped.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) async fn serve(&self, bells: &Arc<Subscriptions>) {
-        on_server!(self, server => server.serve(bells).await, else std::future::pending().await)
+    pub(crate) async fn serve(&self, subscriptions: &Arc<Subscriptions>) {
+        on_server!(self, server => server.serve(subscriptions).await, else std::future::pending().await)
     }
 
     /// See [`Store::follow`].
@@ -182,7 +182,7 @@ impl Executor {
     /// The sink runs in the runtime that made that connection, is told of a gap when the connection ends, and must not
     /// block.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) fn hear_along(&self, channel: &str, sink: Sink) {
+    pub(crate) fn deliver_along(&self, channel: &str, sink: Sink) {
         on_server!(self, server => server.deliver_along(channel, sink), else {});
     }
 

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use super::proposals::Proposals;
 use super::tally::Absent;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
+use crate::base::sync::hold;
 use crate::base::ttl::Drift;
 use crate::script::{Answer, Call, Value};
 use crate::store::redis::RedisStore;
@@ -249,7 +250,7 @@ impl Member {
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.known)
     }
 
     fn nameless(&self) -> StoreError {

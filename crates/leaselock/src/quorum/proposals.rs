@@ -3,11 +3,12 @@
 //! A reply carries what a server's clock showed before it came. The time that has passed since then is added, measured
 //! by our own clock. The sum is not later than that server's now, so wall clocks of clients do not matter.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::fence::Fence;
+use crate::base::sync::hold;
 
 /// A report older than this counts only when no other node has reported since: clocks drift apart.
 const FRESH: Duration = Duration::from_secs(60);
@@ -32,7 +33,7 @@ impl Proposals {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.0)
     }
 
     /// Records a node's clock when its reply left, which came at `received`.

@@ -7,13 +7,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
 use crate::base::backoff::Backoff;
 use crate::base::clock::{Clock, Moment};
+use crate::base::sync::hold;
 use crate::script::Call;
 use crate::store::redis::RedisStore;
 
@@ -84,7 +85,7 @@ impl Repair {
     }
 
     fn due(&self) -> MutexGuard<'_, Due> {
-        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.due)
     }
 
     pub(super) fn is_idle(&self) -> bool {

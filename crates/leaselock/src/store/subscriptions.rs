@@ -7,13 +7,14 @@ mod channel;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
 use self::channel::{Channel, Filter, State, Step, Waiter};
 use super::{Event, SharedSink};
+use crate::base::sync::hold;
 
 /// A set of channels that one connection serves, with those who wait for their messages.
 pub(crate) struct Subscriptions {
@@ -101,7 +102,7 @@ impl Subscriptions {
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Channel>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.table)
     }
 }
 

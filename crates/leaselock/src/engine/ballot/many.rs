@@ -9,7 +9,7 @@ use super::micros;
 use crate::base::error::StoreError;
 use crate::base::error::Vote as Shown;
 use crate::base::fence::Fence;
-use crate::engine::calls_many::{Answers, Item, Terms, each, released};
+use crate::engine::calls_many::{Item, Replies, Terms, each, released};
 use crate::engine::grant::{Acquired, ReleaseAnswer};
 use crate::quorum::group::{Asked, QuorumStore};
 use crate::quorum::tally::Votes;
@@ -88,7 +88,7 @@ pub(crate) struct WithdrawMany<'a> {
 static WITHDRAW_MANY: Script = script!("quorum/withdraw_many");
 
 impl Operation for WithdrawMany<'_> {
-    type Reply = Answers<ReleaseAnswer>;
+    type Reply = Replies<ReleaseAnswer>;
 
     fn script(&self) -> &'static Script {
         &WITHDRAW_MANY
@@ -101,7 +101,7 @@ impl Operation for WithdrawMany<'_> {
         call.args(self.items.iter().map(|item| &item.token));
     }
 
-    fn decode(answer: &Answer) -> Result<Answers<ReleaseAnswer>, Malformed> {
+    fn decode(answer: &Answer) -> Result<Replies<ReleaseAnswer>, Malformed> {
         match answer.tag() {
             "answered" => each(answer.bytes(0)?, released),
             _ => Err(Malformed),
@@ -115,7 +115,7 @@ pub(crate) async fn vote_together(
     terms: Terms,
     items: &[Item],
     within: Duration,
-) -> Result<Answers<Acquired>, StoreError> {
+) -> Result<Replies<Acquired>, StoreError> {
     let proposed = quorum.propose_if(terms.fencing, within).await;
     let vote = VoteMany {
         terms,

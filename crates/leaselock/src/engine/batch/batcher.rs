@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use super::batchable::Batchable;
 use super::contention_filter::ContentionFilter;
 use super::driver::Driver;
-use super::kinds::Kind;
 use super::queue::Queue;
 use super::reply;
 use super::reply::{BatchOutcome, Pending};
@@ -19,9 +19,9 @@ use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 
 /// Batches requests of one kind.
-pub(crate) struct Batcher<K: Kind>(Arc<Shared<K>>);
+pub(crate) struct Batcher<B: Batchable>(Arc<Shared<B>>);
 
-impl<K: Kind> Batcher<K> {
+impl<B: Batchable> Batcher<B> {
     pub(crate) fn new(
         store: Executor,
         clock: Clock,
@@ -50,7 +50,7 @@ impl<K: Kind> Batcher<K> {
         within: Duration,
     ) -> Result<O::Reply, StoreError>
     where
-        O: Votable<Reply = K::Reply>,
+        O: Votable<Reply = B::Reply>,
     {
         // The future of a request that is sent alone is large, so it is boxed: batched requests do not pay for its
         // size.
@@ -76,10 +76,10 @@ impl<K: Kind> Batcher<K> {
         &self,
         alone: &O,
         left: Duration,
-        _permit: Option<SoloPermit<'_, K>>,
+        _permit: Option<SoloPermit<'_, B>>,
     ) -> Result<O::Reply, StoreError>
     where
-        O: Votable<Reply = K::Reply>,
+        O: Votable<Reply = B::Reply>,
     {
         if left.is_zero() {
             return Err(self.0.not_sent_in_time()); // a request that times out at once would only break the connection
@@ -93,7 +93,7 @@ impl<K: Kind> Batcher<K> {
     }
 
     /// Returns the permit to send a request alone, when no request is in flight. Dropping the permit returns it.
-    pub(crate) fn solo_permit(&self) -> Option<SoloPermit<'_, K>> {
+    pub(crate) fn solo_permit(&self) -> Option<SoloPermit<'_, B>> {
         let may = self.0.queue().take_solo();
         may.then(|| SoloPermit(&self.0)) // `then` is lazy: a permit that was refused must not be dropped
     }
@@ -106,7 +106,7 @@ impl<K: Kind> Batcher<K> {
         item: Item,
         now: Moment,
         within: Duration,
-    ) -> Option<Pending<K::Reply>> {
+    ) -> Option<Pending<B::Reply>> {
         let shared = &self.0;
         if shared.contended.contains(&item.resource.lock, now)
             || !shared.is_watched.load(Ordering::Relaxed)
@@ -132,7 +132,7 @@ impl<K: Kind> Batcher<K> {
     /// Watches the timeouts of all requests that are queued or in flight, as long as this batcher exists.
     ///
     /// It must run on the client's own thread: no thread may be driving a sender's runtime any more.
-    pub(crate) fn watch(&self) -> impl Future<Output = ()> + Send + use<K> {
+    pub(crate) fn watch(&self) -> impl Future<Output = ()> + Send + use<B> {
         let (shared, wake_watch) = (Arc::downgrade(&self.0), Arc::clone(&self.0.wake_watch));
         let clock = self.0.clock.clone();
         self.0.is_watched.store(true, Ordering::Relaxed);
@@ -150,15 +150,15 @@ impl<K: Kind> Batcher<K> {
 const NEVER: Moment = Moment::from_nanos(u64::MAX);
 
 /// The permit of a request that is sent alone.
-pub(crate) struct SoloPermit<'a, K: Kind>(&'a Shared<K>);
+pub(crate) struct SoloPermit<'a, B: Batchable>(&'a Shared<B>);
 
-impl<K: Kind> Drop for SoloPermit<'_, K> {
+impl<B: Batchable> Drop for SoloPermit<'_, B> {
     fn drop(&mut self) {
         self.0.queue().return_solo();
     }
 }
 
-impl<K: Kind> fmt::Debug for Batcher<K> {
+impl<B: Batchable> fmt::Debug for Batcher<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batcher").finish_non_exhaustive()
     }

@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 
-use super::kinds::Kind;
+use super::batchable::Batchable;
 use super::queue::{Sent, Slot};
 use super::reply::BatchOutcome;
 use super::shared::Shared;
 use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
-use crate::engine::calls_many::{Answers, Item};
+use crate::engine::calls_many::{Item, Replies};
 
 /// The task that sends batches.
 ///
 /// It is no part of a caller's future: a caller may be dropped, or never be polled again, while other callers wait for
 /// the same call.
-pub(super) struct Driver<K: Kind> {
-    shared: Arc<Shared<K>>,
+pub(super) struct Driver<B: Batchable> {
+    shared: Arc<Shared<B>>,
     slot: Slot,
     /// The requests in flight.
-    sent: Option<Sent<K::Reply>>,
+    sent: Option<Sent<B::Reply>>,
 }
 
-impl<K: Kind> Driver<K> {
-    pub(super) fn new(shared: Arc<Shared<K>>, slot: Slot) -> Self {
+impl<B: Batchable> Driver<B> {
+    pub(super) fn new(shared: Arc<Shared<B>>, slot: Slot) -> Self {
         let sent = None;
         Driver { shared, slot, sent }
     }
@@ -49,18 +49,18 @@ impl<K: Kind> Driver<K> {
     async fn send(
         &self,
         items: &[Item],
-        sent: &Sent<K::Reply>,
+        sent: &Sent<B::Reply>,
         now: Moment,
-    ) -> Result<Answers<K::Reply>, StoreError> {
+    ) -> Result<Replies<B::Reply>, StoreError> {
         let until = sent.iter().map(|asked| asked.until).max().unwrap_or(now);
-        K::ask(&self.shared.store, items, until.saturating_since(now)).await
+        B::ask(&self.shared.store, items, until.saturating_since(now)).await
     }
 
     fn deliver(
         &self,
-        answer: Result<Answers<K::Reply>, StoreError>,
+        answer: Result<Replies<B::Reply>, StoreError>,
         items: &[Item],
-        sent: &Sent<K::Reply>,
+        sent: &Sent<B::Reply>,
     ) {
         match answer {
             Ok(answers) if answers.len() == items.len() => {
@@ -96,7 +96,7 @@ fn set_all<R>(sent: &Sent<R>, outcome: impl Fn() -> BatchOutcome<R>) {
     sent.iter().for_each(|asked| asked.reply.set(outcome()));
 }
 
-impl<K: Kind> Drop for Driver<K> {
+impl<B: Batchable> Drop for Driver<B> {
     fn drop(&mut self) {
         self.shared.queue().free_slot(&self.slot);
         if let Some(sent) = &self.sent {

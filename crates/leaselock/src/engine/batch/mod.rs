@@ -4,10 +4,10 @@
 //! the tasks that are ready to run have run, and leaves with all queued requests. Each request has its own reply,
 //! timeout and cleanup. A request whose caller is dropped while the request is queued was certainly never sent.
 
+pub(crate) mod batchable;
 mod batcher;
 pub(crate) mod contention_filter;
 mod driver;
-pub(crate) mod kinds;
 mod queue;
 mod reply;
 mod shared;

@@ -4,10 +4,11 @@
 //! own would cost a request more than its share of the call.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use crate::base::error::StoreError;
+use crate::base::sync::hold;
 
 enum State<R> {
     Waits(Option<Waker>),
@@ -30,7 +31,7 @@ struct Cell<R>(Mutex<State<R>>);
 
 impl<R> Cell<R> {
     fn state(&self) -> MutexGuard<'_, State<R>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.0)
     }
 }
 

@@ -1,20 +1,21 @@
 //! The state that callers, the sending task and the watch over timeouts share.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
+use super::batchable::Batchable;
 use super::contention_filter::ContentionFilter;
-use super::kinds::Kind;
 use super::queue::{Late, Queue};
 use super::reply::BatchOutcome;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
+use crate::base::sync::hold;
 use crate::quorum::executor::Executor;
 
-pub(super) struct Shared<K: Kind> {
-    pub(super) queue: Mutex<Queue<K::Reply>>,
+pub(super) struct Shared<B: Batchable> {
+    pub(super) queue: Mutex<Queue<B::Reply>>,
     pub(super) store: Executor,
     pub(super) clock: Clock,
     pub(super) contended: Arc<ContentionFilter>,
@@ -24,9 +25,9 @@ pub(super) struct Shared<K: Kind> {
     pub(super) wake_watch: Arc<Notify>,
 }
 
-impl<K: Kind> Shared<K> {
-    pub(super) fn queue(&self) -> MutexGuard<'_, Queue<K::Reply>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+impl<B: Batchable> Shared<B> {
+    pub(super) fn queue(&self) -> MutexGuard<'_, Queue<B::Reply>> {
+        hold(&self.queue)
     }
 
     /// Fails the requests that have timed out, and returns the moment of the next timeout.

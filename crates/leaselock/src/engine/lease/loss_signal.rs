@@ -1,10 +1,11 @@
 //! The signal that a lease is lost.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::task::Waker;
 
 use crate::base::error::Lost;
+use crate::base::sync::hold;
 
 /// A signal that is set once and wakes all tasks that wait for it.
 #[derive(Debug, Default)]
@@ -35,6 +36,6 @@ impl LossSignal {
     }
 
     pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Wakers> {
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.wakers)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::loss_signal::LossSignal;
 use super::state::{LeaseMachine, Step};
@@ -10,6 +10,7 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Lost, LostReason};
 use crate::base::fence::Fence;
 use crate::base::name::Name;
+use crate::base::sync::hold;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::custom::CustomLock;
@@ -91,7 +92,7 @@ impl LeaseRecord {
     }
 
     pub(crate) fn core(&self) -> MutexGuard<'_, LeaseMachine> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.core)
     }
 
     pub(crate) fn ttl(&self) -> Ttl {
@@ -145,17 +146,13 @@ impl LeaseRecord {
 
     /// Sets the hook, and calls it with the present deadline.
     pub(crate) fn set_hook(&self, hook: Hook) {
-        *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&hook));
+        *hold(&self.hook) = Some(Arc::clone(&hook));
         let deadline = self.core().deadline();
         hook(deadline);
     }
 
     pub(crate) fn tell_hook(&self) {
-        let hook = self
-            .hook
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let hook = hold(&self.hook).clone();
         if let Some(hook) = hook {
             let deadline = self.core().deadline();
             hook(deadline);

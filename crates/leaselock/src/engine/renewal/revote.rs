@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::Renewal;
 #[cfg(feature = "redis")]
-use crate::engine::ballot::{Vote, Voted, Withdraw};
+use crate::engine::ballot::{Vote, VoteAnswer, Withdraw};
 use crate::engine::grant::ExtendAnswer;
 use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
@@ -63,14 +63,14 @@ impl Renewal {
         let among = |at| nodes & (1_u32 << at) != 0;
         let mut poll = quorum.poll(&vote, Asked::ToVote, among, within);
         while poll.next().await.is_some() {}
-        let given = poll.votes().count(Voted::is_ours);
+        let given = poll.votes().count(VoteAnswer::is_ours);
         tracing::debug!(name = %record.name, given, "asked again for votes");
         if self.table().schedule.get(id).is_some() {
             return;
         }
         // The lease was released meanwhile, and the release may have reached the nodes before these votes.
         let withdraw = Withdraw::of(resource, token);
-        let maybe_has = |at| among(at) && poll.votes().may_have(at, Voted::is_ours);
+        let maybe_has = |at| among(at) && poll.votes().may_have(at, VoteAnswer::is_ours);
         let mut taking_back = quorum.poll(&withdraw, Asked::ToSay, maybe_has, within);
         while taking_back.next().await.is_some() {}
     }

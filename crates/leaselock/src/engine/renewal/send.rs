@@ -8,7 +8,7 @@ use crate::base::clock::Moment;
 use crate::base::error::{LostReason, StoreError};
 use crate::base::ttl::Ttl;
 use crate::engine::calls::Extend;
-use crate::engine::calls_many::{Answers, ExtendMany, Item, MANY_MAX};
+use crate::engine::calls_many::{ExtendMany, Item, MANY_MAX, Replies};
 use crate::engine::grant::ExtendAnswer;
 use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
@@ -61,7 +61,7 @@ impl Renewal {
         let many = ExtendMany(items[0].terms, &items);
         let (renewal, ids): (_, Vec<Id>) =
             (Arc::clone(&self), batch.iter().map(|(id, _)| *id).collect());
-        let on_reply = move |at, answers: &Answers<ExtendAnswer>| {
+        let on_reply = move |at, answers: &Replies<ExtendAnswer>| {
             renewal.note_missing_votes(at, ids.iter().zip(answers.iter().copied()));
         };
         let answer = self

@@ -1,12 +1,13 @@
 //! The connections on which requests wait for replicas; each serves one request at a time.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use crate::base::error::{ErrorKind, StoreError};
+use crate::base::sync::hold;
 use crate::store::redis::DedicatedConnection;
 
 /// The most requests of a client that wait for replicas at once, each on a connection of its own.
@@ -44,13 +45,13 @@ impl ReplicaPool {
 
     /// Returns an idle connection that is still open.
     pub(super) fn take_idle(&self) -> Option<DedicatedConnection> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = hold(&self.idle);
         idle.retain(DedicatedConnection::is_open);
         idle.pop()
     }
 
     pub(super) fn put_back(&self, connection: DedicatedConnection) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = hold(&self.idle);
         if idle.len() < IDLE_MOST {
             idle.push(connection);
         }

@@ -44,7 +44,7 @@ fn of_many_extensions_each_has_its_own_majority() {
             .map(|l| (l != '-').then(|| extension(l)))
             .collect()
     };
-    three.record(0, Ok::<Answers<ExtendAnswer>, Absent>(said("yye-")), None);
+    three.record(0, Ok::<Replies<ExtendAnswer>, Absent>(said("yye-")), None);
     assert!(decided(each_item(&three, extended)).is_none());
     three.record(1, Ok(said("yet-")), None);
     assert!(

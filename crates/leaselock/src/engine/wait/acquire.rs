@@ -123,6 +123,6 @@ impl Acquisition<'_> {
     #[cfg(feature = "redis")]
     pub(super) fn is_contended(&self) -> bool {
         let now = self.engine.clock.now();
-        self.engine.requests.is_contended(&self.keys.lock, now)
+        self.engine.requests.is_contended(&self.resource.lock, now)
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Acquisition<'a> {
     pub(super) engine: &'a Arc<Engine>,
     pub(super) background: &'a Background,
     pub(super) name: &'a Name,
-    pub(super) keys: Resource,
+    pub(super) resource: Resource,
     pub(super) request: AcquireRequest,
     pub(super) token: Token,
     /// It enters the queue, so an entry of its own may be there.
@@ -66,7 +66,7 @@ impl<'a> Acquisition<'a> {
     pub(crate) fn new(
         engine: &'a Arc<Engine>,
         name: &'a Name,
-        keys: Resource,
+        resource: Resource,
         request: AcquireRequest,
     ) -> Result<Self, AcquireError> {
         let internal = |source| AcquireError::Store {
@@ -82,7 +82,7 @@ impl<'a> Acquisition<'a> {
             engine,
             background,
             name,
-            keys,
+            resource,
             request,
             token,
             enters_queue: false,
@@ -181,7 +181,7 @@ impl<'a> Acquisition<'a> {
             self.request.ttl
         };
         Acquire {
-            resource: &self.keys,
+            resource: &self.resource,
             token: &self.token,
             ttl: self.request.ttl,
             passed,
@@ -213,7 +213,7 @@ impl<'a> Acquisition<'a> {
     pub(super) fn era(&self) -> ClockContext {
         ClockContext {
             connection: self.connection.unwrap_or(&self.engine.store).epoch(),
-            subscription: self.background.wakeups.subscription(),
+            subscription: self.background.notifier.subscription(),
             jumps: self.engine.clock_watch.jumps(),
         }
     }
@@ -273,7 +273,7 @@ impl<'a> Acquisition<'a> {
         let why = self.request.why.clone().filter(|_| self.custom.is_none());
         let kept = LeaseRecord::new(
             self.name.clone(),
-            self.keys.clone(),
+            self.resource.clone(),
             self.token.clone(),
             fence,
             why.clone(),
@@ -283,16 +283,20 @@ impl<'a> Acquisition<'a> {
         let kept = Arc::new(kept.with_custom(self.custom.clone()));
         let id = self.background.renewal.add(Arc::clone(&kept));
         let lease = Lease::new(Arc::clone(self.engine), kept, id);
-        self.engine
-            .write_note(&self.keys, &self.token, why.as_deref(), self.request.ttl);
+        self.engine.write_note(
+            &self.resource,
+            &self.token,
+            why.as_deref(),
+            self.request.ttl,
+        );
         lease
     }
 
     /// Cleans up after a request that leaves at this moment.
     pub(super) fn guard_from(&self, now: Moment) -> CleanupGuard {
-        let (keys, token) = (self.keys.clone(), self.token.clone());
+        let (resource, token) = (self.resource.clone(), self.token.clone());
         let cleanup =
-            PendingCleanup::acquisition(keys, token, now.plus(self.request.ttl.as_duration()));
+            PendingCleanup::acquisition(resource, token, now.plus(self.request.ttl.as_duration()));
         CleanupGuard::new(
             self.background.cleanup.clone(),
             cleanup.with_custom(self.custom.clone()),

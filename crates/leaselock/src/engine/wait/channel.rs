@@ -16,7 +16,7 @@ impl Acquisition<'_> {
         in_queue: bool,
         within: Duration,
     ) -> (bool, &str) {
-        let (store, wakeups) = (&self.engine.store, &self.background.wakeups);
+        let (store, notifier) = (&self.engine.store, &self.background.notifier);
         if !store.capabilities().wakes {
             return (true, "");
         }
@@ -30,12 +30,12 @@ impl Acquisition<'_> {
         if along {
             return (true, &self.engine.channel_along);
         }
-        let listens = wakeups.is_listening() || (begins && Box::pin(wakeups.ready(within)).await);
+        let listens = notifier.is_listening() || (begins && Box::pin(notifier.ready(within)).await);
         if listens {
             return (true, &self.engine.channel);
         }
         if is_there {
-            wakeups.want(); // in the background; all waiters poll when it is there
+            notifier.want(); // in the background; all waiters poll when it is there
         }
         (is_there, "")
     }
@@ -70,7 +70,7 @@ impl Acquisition<'_> {
             return "";
         }
         let within = if begins { within } else { within.min(BRIEFLY) };
-        let (engine, lock) = (self.engine, &self.keys.lock);
+        let (engine, lock) = (self.engine, &self.resource.lock);
         let node = &self.subscription;
         let heard = Box::pin(node.listens(&engine.store, &engine.channel, lock, within));
         heard.await.unwrap_or_default()
@@ -78,7 +78,7 @@ impl Acquisition<'_> {
 
     /// The lock lies on another node than the one at which this client listens: the request has found that out.
     pub(super) fn node_changed(&self) -> bool {
-        let (store, lock) = (&self.engine.store, &self.keys.lock);
+        let (store, lock) = (&self.engine.store, &self.resource.lock);
         self.subscription.node_changed(store, lock)
     }
 }

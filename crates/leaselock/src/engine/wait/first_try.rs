@@ -58,12 +58,12 @@ impl Acquisition<'_> {
         if engine.requests.is_free() {
             return Ok(FirstTry::StartedWait(None)); // there is no other request to leave with
         }
-        let lock = &self.keys.lock;
+        let lock = &self.resource.lock;
         if groups.is_some_and(|groups| groups.has(lock)) || engine.poll_mutexes.has(lock) {
             return Ok(FirstTry::StartedWait(None)); // with the tasks that wait already
         }
         let request = &self.request;
-        let Some(item) = Item::of(&self.keys, &self.token, request.ttl, request.fences) else {
+        let Some(item) = Item::of(&self.resource, &self.token, request.ttl, request.fences) else {
             return Ok(FirstTry::StartedWait(None));
         };
         let within = engine.request_timeout(self.request.ttl);
@@ -121,7 +121,9 @@ impl Acquisition<'_> {
 
     pub(super) fn goes_by_itself(&self) {
         let now = self.engine.clock.now();
-        self.engine.requests.note_contended(&self.keys.lock, now);
+        self.engine
+            .requests
+            .note_contended(&self.resource.lock, now);
     }
 }
 

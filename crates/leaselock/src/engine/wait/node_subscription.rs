@@ -1,9 +1,10 @@
 //! Where a waiter listens if each lock has a node of its own, as in a cluster: at the node that has the lock, and at
 //! another one when the lock has moved.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
+use crate::base::sync::hold;
 use crate::quorum::executor::Executor;
 use crate::script::keys;
 use crate::store::subscriptions::{Subscription, Subscriptions};
@@ -28,7 +29,7 @@ impl NodeSubscription {
     ) -> Option<&str> {
         // The first time may show that the servers have no sharded channels.
         for _ in 0..2 {
-            let (node, sharded) = store.bells_at(lock)?;
+            let (node, sharded) = store.subscriptions_at(lock)?;
             let named = || keys::wake_channel_at(channel, lock, sharded);
             let name = self.names[usize::from(sharded)].get_or_init(named);
             let subscription = self.subscribe(&node, name);
@@ -60,7 +61,7 @@ impl NodeSubscription {
     pub(super) fn node_changed(&self, store: &Executor, lock: &str) -> bool {
         let current = self.current().clone();
         current.is_some_and(|current| {
-            let at = store.bells_at(lock);
+            let at = store.subscriptions_at(lock);
             at.is_some_and(|(node, _)| !current.is_among(&node))
         })
     }
@@ -75,6 +76,6 @@ impl NodeSubscription {
     }
 
     fn current(&self) -> MutexGuard<'_, Option<Arc<Subscription>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.current)
     }
 }

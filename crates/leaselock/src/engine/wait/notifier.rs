@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use super::grant_deadline::ReceivedGrant;
 use super::grant_message::Message;
 use crate::base::clock::Clock;
+use crate::base::sync::hold;
 use crate::base::token::{ByRandom, Token};
 use crate::engine::cleanup::Cleanup;
 use crate::quorum::executor::Executor;
@@ -34,7 +35,7 @@ pub(crate) struct Notifier {
 /// message matters. Dropping it unregisters.
 #[derive(Debug)]
 pub(crate) struct Registration {
-    wakeups: Arc<Notifier>,
+    notifier: Arc<Notifier>,
     token: Token,
     entry: Arc<WaiterEntry>,
 }
@@ -43,7 +44,7 @@ pub(crate) struct Registration {
 struct WaiterEntry {
     woken: Notify,
     /// What the latest message said.
-    heard: Mutex<Option<ReceivedGrant>>,
+    received: Mutex<Option<ReceivedGrant>>,
     /// The position at the latest poll; 0 before the first.
     position: AtomicU64,
     /// True if the latest request asked for its grant over the connection of the requests.
@@ -67,19 +68,19 @@ impl Notifier {
     }
 
     fn waiters(&self) -> MutexGuard<'_, Waiters> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.waiters)
     }
 
     /// Subscribes once a waiter wants it, and for good. To be run on the client's thread.
     pub(crate) async fn run(self: Arc<Self>, store: Executor, channel: String) {
         self.wanted.notified().await;
-        let wakeups = Arc::clone(&self);
+        let notifier = Arc::clone(&self);
         store
-            .listen(&channel, Box::new(move |event| wakeups.hear(event)))
+            .listen(&channel, Box::new(move |event| notifier.receive(event)))
             .await;
     }
 
-    pub(super) fn hear(&self, event: Event) {
+    pub(super) fn receive(&self, event: Event) {
         if matches!(event, Event::Ready | Event::Gap) {
             self.subscription.fetch_add(1, Ordering::SeqCst); // before the first message that comes after it
         }
@@ -102,7 +103,7 @@ impl Notifier {
 
     /// Takes an event of the connection of the requests, in the user's own runtime. When that connection ends, the waiters
     /// that listen there poll, and name another channel: nothing else would bring it back.
-    pub(crate) fn hear_along(&self, event: Event) {
+    pub(crate) fn receive_on_connection(&self, event: Event) {
         match event {
             Event::Message(message) => self.wake(&message),
             Event::Gap => {
@@ -115,7 +116,7 @@ impl Notifier {
     }
 
     /// Takes an event of a node of a cluster. After a gap each waiter there is woken by its own subscription.
-    pub(crate) fn hear_at_node(&self, event: Event) {
+    pub(crate) fn receive_at_node(&self, event: Event) {
         match event {
             Event::Message(message) => self.wake(&message),
             // The times of answers from before and of messages from now on may come from different nodes.
@@ -154,8 +155,8 @@ impl Notifier {
             self.cleanup.on_unexpected_message(token, at);
             return;
         };
-        let heard = message.and_then(|message| message.grant);
-        *entry.heard() = heard.map(|grant| ReceivedGrant { grant, at });
+        let received = message.and_then(|message| message.grant);
+        *entry.received() = received.map(|grant| ReceivedGrant { grant, at });
         entry.woken.notify_one();
     }
 
@@ -186,13 +187,13 @@ impl Notifier {
         let token = token.clone();
         let entry = Arc::new(WaiterEntry {
             woken: Notify::new(),
-            heard: Mutex::default(),
+            received: Mutex::default(),
             position: AtomicU64::new(0),
             along: AtomicBool::new(false),
         });
         self.waiters().insert(token.clone(), Arc::clone(&entry));
         Registration {
-            wakeups: Arc::clone(self),
+            notifier: Arc::clone(self),
             token,
             entry,
         }
@@ -217,24 +218,26 @@ impl Notifier {
 #[cfg(all(test, feature = "embedded"))]
 impl Notifier {
     /// A grant has come for which its waiter was not polled yet.
-    pub(super) fn has_heard_a_grant(&self) -> bool {
-        self.waiters().values().any(|entry| entry.heard().is_some())
+    pub(super) fn has_received_a_grant(&self) -> bool {
+        self.waiters()
+            .values()
+            .any(|entry| entry.received().is_some())
     }
 
     /// As if it had come at this moment.
-    pub(super) fn heard_at(&self, at: crate::base::clock::Moment) {
+    pub(super) fn set_received_at(&self, at: crate::base::clock::Moment) {
         let waiters = self.waiters();
-        for mut heard in waiters.values().map(|entry| entry.heard()) {
-            if let Some(heard) = heard.as_mut() {
-                heard.at = at;
+        for mut received in waiters.values().map(|entry| entry.received()) {
+            if let Some(received) = received.as_mut() {
+                received.at = at;
             }
         }
     }
 }
 
 impl WaiterEntry {
-    fn heard(&self) -> MutexGuard<'_, Option<ReceivedGrant>> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn received(&self) -> MutexGuard<'_, Option<ReceivedGrant>> {
+        hold(&self.received)
     }
 }
 
@@ -244,8 +247,8 @@ impl Registration {
     }
 
     /// What the latest message said, once.
-    pub(crate) fn heard(&self) -> Option<ReceivedGrant> {
-        self.entry.heard().take()
+    pub(crate) fn received(&self) -> Option<ReceivedGrant> {
+        self.entry.received().take()
     }
 
     /// Ends with the next wake-up; one that came since the last call counts.
@@ -270,7 +273,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.wakeups.waiters().remove(&self.token);
+        self.notifier.waiters().remove(&self.token);
     }
 }
 
@@ -282,12 +285,12 @@ mod tests {
     /// The answer that says "in the queue" may come after all that a gap has swallowed.
     #[tokio::test]
     async fn a_waiter_that_has_asked_to_enter_the_queue_polls_after_a_gap_and_no_other_one() {
-        let wakeups = Arc::new(Notifier::new(Clock::boot(), Cleanup::new().0));
+        let notifier = Arc::new(Notifier::new(Clock::boot(), Cleanup::new().0));
         let token = || Token::random(&ClientId::random().unwrap(), true).unwrap();
-        let (asked, not_yet) = (wakeups.register(&token()), wakeups.register(&token()));
+        let (asked, not_yet) = (notifier.register(&token()), notifier.register(&token()));
         asked.enters_queue();
-        wakeups.hear(Event::Gap);
-        wakeups.hear(Event::Ready);
+        notifier.receive(Event::Gap);
+        notifier.receive(Event::Ready);
         let is_woken = async |registration: &Registration| {
             tokio::time::timeout(Duration::ZERO, registration.woken())
                 .await

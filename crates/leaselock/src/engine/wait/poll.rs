@@ -42,7 +42,7 @@ impl Acquisition<'_> {
         let Outcome::Waiting(_, position, reading) = outcome else {
             return None;
         };
-        let traffic = self.engine.store.traffic(&self.keys.lock)?;
+        let traffic = self.engine.store.traffic(&self.resource.lock)?;
         if *position <= near(traffic) {
             return None;
         }
@@ -57,7 +57,7 @@ impl Acquisition<'_> {
     fn as_before(&self, far: Far, entry: &QueueEntry, seen: Option<&Seen>) -> Option<Outcome> {
         let (reading, mut seen) = (entry.reading?, seen.cloned()?);
         let now = self.engine.clock.now();
-        let traffic = self.engine.store.traffic(&self.keys.lock)?;
+        let traffic = self.engine.store.traffic(&self.resource.lock)?;
         if !far.may_rest(now, traffic) {
             return None;
         }

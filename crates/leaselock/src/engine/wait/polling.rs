@@ -28,8 +28,15 @@ impl Acquisition<'_> {
             return Ok(());
         };
         let connections = self.engine.connections()?;
-        let (keys, token) = (&self.keys, &self.token);
-        let made = custom.prepare(keys, token, self.request.ttl, before, &connections, within);
+        let (resource, token) = (&self.resource, &self.token);
+        let made = custom.prepare(
+            resource,
+            token,
+            self.request.ttl,
+            before,
+            &connections,
+            within,
+        );
         self.custom = Some(made.await?);
         Ok(())
     }
@@ -125,7 +132,7 @@ impl Acquisition<'_> {
         end: Option<Moment>,
     ) -> Result<Entry, AcquireError> {
         let clock = &self.engine.clock;
-        let interest = self.engine.poll_mutexes.interest(&self.keys.lock);
+        let interest = self.engine.poll_mutexes.interest(&self.resource.lock);
         let silence = async {
             clock.sleep_until(start.plus(NEVER_ANSWERED)).await;
             interest.given_up().await

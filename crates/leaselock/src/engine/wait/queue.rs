@@ -37,7 +37,7 @@ impl Acquisition<'_> {
     ) -> Result<Lease, AcquireError> {
         // After a first try the clock is read again.
         let mut fresh = begun.is_none().then_some(start);
-        let Some(terms) = Terms::of(self.keys.kind, &self.request, wait) else {
+        let Some(terms) = Terms::of(self.resource.kind, &self.request, wait) else {
             let solo = Box::pin(self.wait_solo(start, end, fresh, None, begun)); // large
             return match solo.await? {
                 SoloEnd::Granted(lease) => Ok(lease),
@@ -46,7 +46,7 @@ impl Acquisition<'_> {
         };
         self.range = LOCAL_TURNS;
         loop {
-            let (engine, key) = (self.engine, &self.keys.lock);
+            let (engine, key) = (self.engine, &self.resource.lock);
             let now = fresh.take();
             let waiter = || self.waiter(start, end);
             let member = match groups.arrive(engine, self.name, key, terms, waiter) {

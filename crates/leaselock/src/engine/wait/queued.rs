@@ -39,7 +39,7 @@ impl QueueEntry {
     /// Registers for wake-ups. Nothing is sent.
     pub(super) fn new(acquisition: &Acquisition<'_>, guard: CleanupGuard) -> Self {
         QueueEntry {
-            registration: acquisition.background.wakeups.register(&acquisition.token),
+            registration: acquisition.background.notifier.register(&acquisition.token),
             guard,
             in_queue: false,
             reading: None,
@@ -150,7 +150,7 @@ impl Attempt for Queued<'_, '_> {
     /// A message that leaves a doubt is only a reason to poll, and the answer of the poll decides.
     fn received(&mut self) -> Option<Self::Granted> {
         self.entry.far = None; // the poll finds out what has changed
-        let (received, reading) = (self.entry.registration.heard()?, self.entry.reading?);
+        let (received, reading) = (self.entry.registration.received()?, self.entry.reading?);
         let name = &self.acquisition.name;
         let granted = self.acquisition.taken(&reading, &received);
         granted
@@ -180,7 +180,7 @@ impl Acquisition<'_> {
         }
         let now = self.engine.clock.now();
         foreign.polled(now, || {
-            let news = store.news_of(&self.keys.lock)?;
+            let news = store.news_of(&self.resource.lock)?;
             Some(
                 self.background
                     .subscriptions
@@ -205,7 +205,7 @@ impl Acquisition<'_> {
             return self.failed(guard, source.clone(), false); // nothing of ours can be there
         }
         let cancel = Cancel {
-            resource: &self.keys,
+            resource: &self.resource,
             token: &self.token,
             used: None,
         };

@@ -13,8 +13,8 @@ use crate::quorum::executor::Executor;
 const WAITED: Duration = Duration::from_millis(250);
 
 /// Counts the connections of requests and of messages: over a new one the user may be another.
-fn connections(store: &Executor, wakeups: &Notifier) -> u64 {
-    wakeups.subscription() + store.epoch().unwrap_or_default()
+fn connections(store: &Executor, notifier: &Notifier) -> u64 {
+    notifier.subscription() + store.epoch().unwrap_or_default()
 }
 
 impl Acquisition<'_> {
@@ -29,7 +29,7 @@ impl Acquisition<'_> {
         }
         let background = self.background;
         let known = background.rights.of(channel);
-        let present = connections(&background.store, &background.wakeups);
+        let present = connections(&background.store, &background.notifier);
         let is_new = known.told_in.load(Ordering::Relaxed) != present;
         if is_new && !known.asking.swap(true, Ordering::SeqCst) {
             self.ask_for_rights(token, channel);
@@ -41,14 +41,14 @@ impl Acquisition<'_> {
     fn ask_for_rights(&self, token: &Token, channel: &str) {
         let background = self.background;
         let (rights, store) = (Arc::clone(&background.rights), background.store.clone());
-        let wakeups = Arc::clone(&background.wakeups);
+        let notifier = Arc::clone(&background.notifier);
         let (token, channel) = (token.clone(), channel.to_owned());
         let within = self.engine.request_timeout(self.request.ttl);
         drop(background.handle.spawn(async move {
             tokio::time::sleep(WAITED).await;
             let known = rights.of(&channel);
-            let asked_in = connections(&store, &wakeups);
-            let allowed = if wakeups.waits(&token) {
+            let asked_in = connections(&store, &notifier);
+            let allowed = if notifier.waits(&token) {
                 store.may_wake(&channel, within).await
             } else {
                 None
@@ -58,7 +58,7 @@ impl Acquisition<'_> {
                     channel,
                     "the user may not publish, or not ask who listens: waiters are not woken and poll"
                 );
-                wakeups.wake_all();
+                notifier.wake_all();
             }
         }));
     }

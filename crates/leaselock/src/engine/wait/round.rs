@@ -11,7 +11,7 @@ use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::base::error::Vote as Shown;
 use crate::base::fence::Fence;
-use crate::engine::ballot::{Accept, Accepted, Vote, Voted, Withdraw};
+use crate::engine::ballot::{Accept, AcceptAnswer, Vote, VoteAnswer, Withdraw};
 use crate::engine::grant::{ReleaseAnswer, Seen};
 use crate::quorum::group::{Asked, QuorumStore};
 use crate::quorum::tally::Votes;
@@ -56,7 +56,7 @@ impl Acquisition<'_> {
         let fenced = self.request.fences;
         let proposed = quorum.propose_if(fenced, within).await;
         let vote = Vote {
-            resource: &self.keys,
+            resource: &self.resource,
             token: &self.token,
             ttl: self.request.ttl,
             proposed,
@@ -64,19 +64,19 @@ impl Acquisition<'_> {
             caller,
         };
         let mut poll = quorum.poll(&vote, Asked::ToVote, |_| true, within);
-        let is_accepted = |vote: &Voted| matches!(vote, Voted::Accepted { .. });
+        let is_accepted = |vote: &VoteAnswer| matches!(vote, VoteAnswer::Accepted { .. });
         let won = loop {
             let votes = poll.votes();
             if votes.is_majority(is_accepted) {
                 break true;
             }
-            let ours = votes.count(Voted::is_ours);
+            let ours = votes.count(VoteAnswer::is_ours);
             if ours >= votes.needed() {
                 let left = within.saturating_sub(self.engine.clock.now().saturating_since(t0));
                 if let Some(fence) = self.second_proposal(quorum, votes, left).await {
                     return Ok(Round::Won {
                         fence: Some(fence),
-                        unanimous: votes.is_unanimous(Voted::is_ours),
+                        unanimous: votes.is_unanimous(VoteAnswer::is_ours),
                     });
                 }
                 break false;
@@ -97,7 +97,7 @@ impl Acquisition<'_> {
             };
             if let Some(Ok(voted)) = poll.votes().of(at) {
                 quorum.showed(at, voted.time_us());
-                if let Voted::Granted { least, .. } = voted {
+                if let VoteAnswer::Granted { least, .. } = voted {
                     quorum.asked_for(*least);
                 }
             }
@@ -105,7 +105,7 @@ impl Acquisition<'_> {
         if won {
             return Ok(Round::Won {
                 fence: fenced.then(|| Fence::new(proposed)),
-                unanimous: poll.votes().is_unanimous(Voted::is_ours),
+                unanimous: poll.votes().is_unanimous(VoteAnswer::is_ours),
             });
         }
         if !poll.votes().is_majority(|_| true) {
@@ -122,25 +122,25 @@ impl Acquisition<'_> {
     async fn second_proposal(
         &self,
         quorum: &QuorumStore,
-        votes: &Votes<Voted>,
+        votes: &Votes<VoteAnswer>,
         within: Duration,
     ) -> Option<Fence> {
         let proposed = Fence::new(quorum.propose(within).await);
         let accept = Accept {
-            resource: &self.keys,
+            resource: &self.resource,
             token: &self.token,
             proposed,
             behind: quorum.behind(),
         };
-        let asked = |at| !matches!(votes.of(at), Some(Ok(Voted::Busy { .. }) | Err(_)));
+        let asked = |at| !matches!(votes.of(at), Some(Ok(VoteAnswer::Busy { .. }) | Err(_)));
         let mut poll = quorum.poll(&accept, Asked::ToVote, asked, within);
         while let Some(at) = poll.next().await {
-            if let Some(Ok(Accepted::Refused { least })) = poll.votes().of(at) {
+            if let Some(Ok(AcceptAnswer::Refused { least })) = poll.votes().of(at) {
                 quorum.asked_for(*least);
             }
             if poll
                 .votes()
-                .is_majority(|answer| *answer == Accepted::Agreed)
+                .is_majority(|answer| *answer == AcceptAnswer::Agreed)
             {
                 return Some(proposed);
             }
@@ -150,10 +150,10 @@ impl Acquisition<'_> {
 
     /// What was granted is given back when this ends; what may yet be granted is, in the background. No waiter is
     /// woken: a client that these votes kept from a majority tries again by itself.
-    async fn take_back(&self, quorum: &QuorumStore, votes: &Votes<Voted>, within: Duration) {
-        let maybe_has = |at| votes.may_have(at, Voted::is_ours);
+    async fn take_back(&self, quorum: &QuorumStore, votes: &Votes<VoteAnswer>, within: Duration) {
+        let maybe_has = |at| votes.may_have(at, VoteAnswer::is_ours);
         let withdraw = Withdraw {
-            resource: &self.keys,
+            resource: &self.resource,
             token: &self.token,
             tells: false,
             caller: "",
@@ -172,7 +172,7 @@ impl Acquisition<'_> {
 }
 
 /// Busy, if enough nodes voted; otherwise no client could have had it.
-fn lost(quorum: &QuorumStore, votes: &Votes<Voted>) -> Result<Lost, StoreError> {
+fn lost(quorum: &QuorumStore, votes: &Votes<VoteAnswer>) -> Result<Lost, StoreError> {
     if !votes.is_majority(|_| true) {
         let maybe = votes.may_have_acted();
         return Err(quorum.no_majority(votes, shown, maybe));
@@ -180,20 +180,20 @@ fn lost(quorum: &QuorumStore, votes: &Votes<Voted>) -> Result<Lost, StoreError> 
     Ok(counted(votes))
 }
 
-fn shown(vote: &Voted) -> Shown {
+fn shown(vote: &VoteAnswer) -> Shown {
     match vote {
-        Voted::Accepted { .. } | Voted::Granted { .. } => Shown::Granted,
-        Voted::Busy { seen } => Shown::Busy {
+        VoteAnswer::Accepted { .. } | VoteAnswer::Granted { .. } => Shown::Granted,
+        VoteAnswer::Busy { seen } => Shown::Busy {
             holder: seen.holder.clone(),
         },
     }
 }
 
 /// Who holds most of the votes, and when enough of them will have ended for a majority.
-fn counted(votes: &Votes<Voted>) -> Lost {
-    let seen = |vote: &Voted| match vote {
-        Voted::Busy { seen } => Some(seen.clone()),
-        Voted::Accepted { .. } | Voted::Granted { .. } => None,
+fn counted(votes: &Votes<VoteAnswer>) -> Lost {
+    let seen = |vote: &VoteAnswer| match vote {
+        VoteAnswer::Busy { seen } => Some(seen.clone()),
+        VoteAnswer::Accepted { .. } | VoteAnswer::Granted { .. } => None,
     };
     let busy: Vec<Seen> = votes.answers().filter_map(|(_, vote)| seen(vote)).collect();
     let often = |one: &Seen| {
@@ -202,7 +202,7 @@ fn counted(votes: &Votes<Voted>) -> Lost {
             .count()
     };
     let most = busy.iter().max_by_key(|one| often(one));
-    let ours = votes.count(Voted::is_ours);
+    let ours = votes.count(VoteAnswer::is_ours);
     let mut ends: Vec<Duration> = busy.iter().filter_map(|seen| seen.remaining).collect();
     ends.sort_unstable();
     let missing = votes.needed().saturating_sub(ours);
@@ -228,8 +228,8 @@ mod tests {
         for (at, letter) in said.chars().enumerate() {
             let vote = match letter {
                 '.' => continue,
-                '+' => Voted::Accepted { time_us: 1 },
-                holder => Voted::Busy {
+                '+' => VoteAnswer::Accepted { time_us: 1 },
+                holder => VoteAnswer::Busy {
                     seen: Seen {
                         remaining: Some(Duration::from_secs(10 * (at as u64 + 1))),
                         holder: Some(holder.to_string()),

@@ -63,8 +63,11 @@ fn is_pending(waiter: &mut Acquiring<'_>) -> bool {
 
 /// The client's thread has taken the message in.
 async fn heard(client: &Client) {
-    let wakeups = Arc::clone(&client.engine().background().unwrap().wakeups);
-    eventually("the message has come", async || wakeups.has_heard_a_grant()).await;
+    let notifier = Arc::clone(&client.engine().background().unwrap().notifier);
+    eventually("the message has come", async || {
+        notifier.has_received_a_grant()
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -133,11 +136,11 @@ async fn a_waiter_whose_message_was_held_up_until_the_lease_was_over_does_not_ac
     let second = mutex(&two);
     let mut waiter: Acquiring = pin!(second.acquire());
     is_in_queue(&two, &mut waiter).await;
-    let wakeups = &two.engine().background().unwrap().wakeups;
+    let notifier = &two.engine().background().unwrap().notifier;
     lease.release().await.unwrap();
     heard(&two).await;
     clock.advance(PASSED + Duration::from_millis(10));
-    wakeups.heard_at(clock.now());
+    notifier.set_received_at(clock.now());
     let third = mutex(&three).try_acquire().await.unwrap().unwrap();
     assert!(is_pending(&mut waiter) && third.is_held());
 }
@@ -189,8 +192,8 @@ async fn a_grant_after_a_jump_of_the_servers_clock_is_confirmed() {
 #[tokio::test]
 async fn a_grant_after_a_gap_in_the_messages_is_confirmed() {
     let gap = |client: &Client| {
-        let wakeups = &client.engine().background().unwrap().wakeups;
-        wakeups.hear(Event::Gap);
+        let notifier = &client.engine().background().unwrap().notifier;
+        notifier.receive(Event::Gap);
     };
     assert!(confirmed_after("gap-before", gap, |_| {}).await);
     assert!(confirmed_after("gap-after", |_| {}, gap).await);

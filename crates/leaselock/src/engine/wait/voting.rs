@@ -115,8 +115,8 @@ impl Acquisition<'_> {
     async fn hears(&self, end: Option<Moment>) -> bool {
         let within = self.engine.request_timeout(self.request.ttl);
         let left = end.map_or(within, |end| end.saturating_since(self.now()));
-        let wakeups = &self.background.wakeups;
-        wakeups.is_listening() || wakeups.ready(within.min(left)).await
+        let notifier = &self.background.notifier;
+        notifier.is_listening() || notifier.ready(within.min(left)).await
     }
 }
 
@@ -187,7 +187,7 @@ impl Attempt for Voting<'_, '_> {
         self.rounds = self.rounds.wrapping_add(1);
         let is_patient = self.rounds.is_multiple_of(PATIENT_EACH);
         let grace = if is_patient { within } else { PATIENCE };
-        let is_listening = acquisition.background.wakeups.is_listening();
+        let is_listening = acquisition.background.notifier.is_listening();
         let wakeups = self.wakeups.as_mut().filter(|_| is_listening);
         let asks = wakeups.map(VoteWakeups::asks);
         let caller = asks.as_deref().unwrap_or_default();
@@ -308,7 +308,7 @@ struct VoteWakeups {
     registration: Registration,
     quorum: QuorumStore,
     handle: tokio::runtime::Handle,
-    keys: Resource,
+    resource: Resource,
     /// As the nodes have it.
     text: Arc<str>,
     asked: bool,
@@ -318,14 +318,14 @@ struct VoteWakeups {
 impl VoteWakeups {
     fn new(acquisition: &Acquisition<'_>, quorum: &QuorumStore) -> Self {
         let (background, token) = (acquisition.background, &acquisition.token);
-        let registration = background.wakeups.register(token);
+        let registration = background.notifier.register(token);
         registration.enters_queue();
-        background.wakeups.want();
+        background.notifier.want();
         VoteWakeups {
             registration,
             quorum: quorum.clone(),
             handle: background.handle.clone(),
-            keys: acquisition.keys.clone(),
+            resource: acquisition.resource.clone(),
             text: format!("{} {}", token.secret(), acquisition.engine.channel).into(),
             asked: false,
             won: false,
@@ -350,12 +350,12 @@ impl Drop for VoteWakeups {
         if !self.asked {
             return;
         }
-        let (quorum, keys) = (self.quorum.clone(), self.keys.clone());
+        let (quorum, resource) = (self.quorum.clone(), self.resource.clone());
         let token = self.registration.token().clone();
         let (text, tells) = (Arc::clone(&self.text), !self.won); // it may have been woken, and leaves that to the next
         drop(self.handle.spawn(async move {
             let leaves = Withdraw {
-                resource: &keys,
+                resource: &resource,
                 token: &token,
                 tells,
                 caller: &text,

@@ -26,7 +26,7 @@ use crate::quorum::executor::Executor;
 /// One acquisition, created before its request is sent, with a value of its own.
 pub(crate) struct ForeignLock {
     protocol: Protocol,
-    keys: Resource,
+    resource: Resource,
     token: Token,
     /// The locks that are acquired together with it.
     others: Vec<Arc<str>>,
@@ -73,7 +73,7 @@ impl CustomProtocol for Custom {
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     fn prepare<'a>(
         &'a self,
-        keys: &'a Resource,
+        resource: &'a Resource,
         token: &'a Token,
         ttl: Ttl,
         before: Option<Arc<dyn CustomLock>>,
@@ -89,7 +89,7 @@ impl CustomProtocol for Custom {
                 _ => None,
             };
             let is_python = protocol == Protocol::PythonRedisLock;
-            let signal = is_python.then(|| python_redis_lock::signal(&self.prefix, &keys.lock));
+            let signal = is_python.then(|| python_redis_lock::signal(&self.prefix, &resource.lock));
             #[cfg(feature = "redis")]
             let line = match before.and_then(|before| before.connection()) {
                 None if protocol == Protocol::WatchMulti => {
@@ -99,7 +99,7 @@ impl CustomProtocol for Custom {
             };
             let lock: Arc<dyn CustomLock> = Arc::new(ForeignLock {
                 protocol,
-                keys: keys.clone(),
+                resource: resource.clone(),
                 token: token.clone(),
                 others: self.others.clone(),
                 value,
@@ -119,7 +119,7 @@ impl ForeignLock {
 
     fn locks(&self) -> Locks<'_> {
         Locks {
-            first: &self.keys.lock,
+            first: &self.resource.lock,
             others: &self.others,
             value: self.value(),
         }
@@ -130,7 +130,7 @@ impl ForeignLock {
         store: &Executor,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
-        let (lock, value) = (&*self.keys.lock, self.value());
+        let (lock, value) = (&*self.resource.lock, self.value());
         match self.protocol {
             Protocol::PythonRedisLock => {
                 let signal = self.signal.as_deref().unwrap_or_default();
@@ -153,7 +153,7 @@ impl CustomLock for ForeignLock {
     }
 
     fn lock(&self) -> &str {
-        &self.keys.lock
+        &self.resource.lock
     }
 
     #[cfg(feature = "redis")]
@@ -167,7 +167,7 @@ impl CustomLock for ForeignLock {
         ttl: Ttl,
         within: Duration,
     ) -> BoxFuture<'a, Result<TakeOutcome, StoreError>> {
-        let (lock, value) = (&*self.keys.lock, self.value());
+        let (lock, value) = (&*self.resource.lock, self.value());
         Box::pin(async move {
             match self.protocol {
                 Protocol::SetnxGetset => setnx_getset::take(store, lock, value, within).await,
@@ -194,17 +194,17 @@ impl CustomLock for ForeignLock {
         ttl: Ttl,
         within: Duration,
     ) -> BoxFuture<'a, Result<ExtendAnswer, StoreError>> {
-        let (lock, value) = (&*self.keys.lock, self.value());
+        let (lock, value) = (&*self.resource.lock, self.value());
         Box::pin(async move {
             match self.protocol {
                 Protocol::AllOrNone => self.locks().extend(store, ttl, within).await,
                 Protocol::Redisson => redisson::extend(store, lock, value, ttl, within).await,
                 _ => {
-                    let (keys, token) = (&self.keys, &self.token);
+                    let (resource, token) = (&self.resource, &self.token);
                     store
                         .ask(
                             &Extend {
-                                resource: keys,
+                                resource,
                                 token,
                                 ttl,
                             },
@@ -222,7 +222,7 @@ impl CustomLock for ForeignLock {
         left: Duration,
         within: Duration,
     ) -> BoxFuture<'a, Result<ReleaseAnswer, StoreError>> {
-        let (lock, value) = (&*self.keys.lock, self.value());
+        let (lock, value) = (&*self.resource.lock, self.value());
         Box::pin(async move {
             match self.protocol {
                 Protocol::SetnxGetset => setnx_getset::release(store, lock, value, within).await,
@@ -265,6 +265,6 @@ impl CustomLock for ForeignLock {
 /// The value is a secret.
 impl fmt::Debug for ForeignLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ForeignLock({} {})", self.protocol, self.keys.lock)
+        write!(f, "ForeignLock({} {})", self.protocol, self.resource.lock)
     }
 }

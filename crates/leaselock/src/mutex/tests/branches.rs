@@ -265,11 +265,11 @@ fn cancel_undoes_a_wait_or_a_grant_and_nothing_else() {
         let (keys, holder, waiter, other) = (keys("job"), token(), token(), token());
         lab.granted(&keys, &holder, &TRY).await;
         lab.waiting(&keys, &waiter, &WAIT).await;
-        assert_eq!(lab.cancel(&keys, &other).await, Cancelled::Absent);
-        assert_eq!(lab.cancel(&keys, &waiter).await, Cancelled::Left);
-        assert_eq!(lab.cancel(&keys, &waiter).await, Cancelled::Absent);
+        assert_eq!(lab.cancel(&keys, &other).await, CancelAnswer::Absent);
+        assert_eq!(lab.cancel(&keys, &waiter).await, CancelAnswer::Left);
+        assert_eq!(lab.cancel(&keys, &waiter).await, CancelAnswer::Absent);
         assert!(lab.holds(&keys, &holder).await && lab.queue_length(&keys).await == 0);
-        assert_eq!(lab.cancel(&keys, &holder).await, Cancelled::Released);
+        assert_eq!(lab.cancel(&keys, &holder).await, CancelAnswer::Released);
         assert!(matches!(
             lab.inspect(&keys).await.state,
             InspectedState::Free
@@ -324,7 +324,7 @@ fn a_foreign_value_is_busy_and_is_left_alone() {
         assert_eq!(seen.holder, None);
         assert_eq!(lab.release(&keys, &ours).await, ReleaseAnswer::Taken);
         assert_eq!(lab.extend(&keys, &ours, 1_000).await, ExtendAnswer::Taken);
-        assert_eq!(lab.cancel(&keys, &ours).await, Cancelled::Absent);
+        assert_eq!(lab.cancel(&keys, &ours).await, CancelAnswer::Absent);
         let InspectedState::Held { value, fence, .. } = lab.inspect(&keys).await.state else {
             panic!()
         };

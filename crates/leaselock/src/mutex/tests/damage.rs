@@ -6,7 +6,7 @@ use crate::base::error::{ErrorKind, StoreError};
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::client::views::*;
-use crate::engine::batch::kinds::{Acquires, Kind as _};
+use crate::engine::batch::batchable::{Acquires, Batchable as _};
 use crate::engine::calls::*;
 use crate::engine::calls_many::Item;
 use crate::engine::grant::*;
@@ -227,7 +227,7 @@ fn break_and_cancel_free_a_lock_whose_fence_is_damaged() {
         lab.meddle(&DELETE, &keys.fence().to_string(), &[]).await;
         lab.granted(&keys, &holder, &TRY).await;
         lab.meddle(&SET, &keys.fence().to_string(), &["soon"]).await;
-        assert_eq!(lab.cancel(&keys, &holder).await, Cancelled::Released);
+        assert_eq!(lab.cancel(&keys, &holder).await, CancelAnswer::Released);
         assert!(lab.is_free(&keys).await, "{}", lab.engine);
     });
 }
@@ -247,7 +247,7 @@ async fn ends(lab: &Lab, keys: &Resource, holder: &Token, way: usize, fence: Opt
             .await
                 == ReleaseAnswer::Released
         }
-        2 => lab.cancel(keys, token).await == Cancelled::Released,
+        2 => lab.cancel(keys, token).await == CancelAnswer::Released,
         _ => {
             let (only, foreign) = (fence, false);
             let broke = lab

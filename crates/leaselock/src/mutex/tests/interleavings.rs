@@ -65,7 +65,7 @@ fn a_grant_for_a_cancelled_waiter_goes_to_the_next() {
         lab.waiting(&keys, &next, &wait).await;
         lab.release(&keys, &holder).await;
         assert!(lab.holds(&keys, &gone).await);
-        assert_eq!(lab.cancel(&keys, &gone).await, Cancelled::Released);
+        assert_eq!(lab.cancel(&keys, &gone).await, CancelAnswer::Released);
         subscription.heard(&next).await;
         assert!(lab.holds(&keys, &next).await);
     });
@@ -85,10 +85,10 @@ fn when_the_first_waiter_leaves_the_next_one_alone_is_woken() {
         for waiter in [&first, &next, &last] {
             lab.waiting(&keys, waiter, &wait).await;
         }
-        assert_eq!(lab.cancel(&keys, &first).await, Cancelled::Left);
+        assert_eq!(lab.cancel(&keys, &first).await, CancelAnswer::Left);
         assert_eq!(subscription.heard(&next).await, next.secret(), "no grant");
-        assert_eq!(lab.cancel(&keys, &first).await, Cancelled::Absent);
-        assert_eq!(lab.cancel(&keys, &last).await, Cancelled::Left);
+        assert_eq!(lab.cancel(&keys, &first).await, CancelAnswer::Absent);
+        assert_eq!(lab.cancel(&keys, &last).await, CancelAnswer::Left);
         lab.release(&keys, &holder).await;
         while subscription.count() < 2 {
             tokio::task::yield_now().await;
@@ -154,7 +154,7 @@ fn a_grant_without_receivers_goes_to_the_next_live_waiter() {
         for (position, token) in [(1, &away), (2, &also_away)] {
             assert_eq!(lab.waiting(&keys, token, &WAIT).await, position);
         }
-        assert_eq!(lab.cancel(&keys, &away).await, Cancelled::Left);
+        assert_eq!(lab.cancel(&keys, &away).await, CancelAnswer::Left);
     });
 }
 

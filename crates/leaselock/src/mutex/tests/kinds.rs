@@ -45,7 +45,7 @@ fn waits_here() -> How<'static> {
 #[derive(Debug, Clone, Copy)]
 enum Ending {
     Released,
-    Cancelled,
+    CancelAnswer,
     Broken,
 }
 
@@ -55,9 +55,9 @@ async fn end(lab: &Lab, keys: &Resource, holder: &Token, ending: Ending) {
             let released = lab.release(keys, holder).await;
             assert_eq!(released, ReleaseAnswer::Released, "{}", lab.engine);
         }
-        Ending::Cancelled => {
+        Ending::CancelAnswer => {
             let cancelled = lab.cancel(keys, holder).await;
-            assert_eq!(cancelled, Cancelled::Released, "{}", lab.engine);
+            assert_eq!(cancelled, CancelAnswer::Released, "{}", lab.engine);
         }
         Ending::Broken => {
             let any = Break {
@@ -79,7 +79,7 @@ async fn end(lab: &Lab, keys: &Resource, holder: &Token, ending: Ending) {
 fn nothing_is_granted_past_a_live_waiter_of_an_unknown_kind_and_it_is_woken_by_its_token() {
     on_every_engine(async |lab| {
         for kind in KINDS {
-            let endings = [Ending::Released, Ending::Cancelled, Ending::Broken];
+            let endings = [Ending::Released, Ending::CancelAnswer, Ending::Broken];
             for ending in endings {
                 let keys = keys(&format!("job-{kind}-{ending:?}"));
                 let (holder, behind) = (token(), token());
@@ -98,7 +98,7 @@ fn nothing_is_granted_past_a_live_waiter_of_an_unknown_kind_and_it_is_woken_by_i
                 assert!(is_free(lab, &keys).await, "{} {kind}", lab.engine);
                 assert_eq!(here.count(), 0, "{} {kind}", lab.engine);
 
-                assert_eq!(lab.cancel(&keys, &first).await, Cancelled::Left);
+                assert_eq!(lab.cancel(&keys, &first).await, CancelAnswer::Left);
                 assert_eq!(here.heard(&behind).await, behind.secret());
                 assert!(lab.granted(&keys, &behind, &WAIT).await.is_some());
             }
@@ -139,8 +139,8 @@ fn behind_a_holder_an_entry_of_an_unknown_kind_is_one_like_any_other() {
         assert_eq!(lab.waiting(&keys, &behind, &WAIT).await, 2);
         assert_eq!(lab.waiting(&keys, &behind, &WAIT).await, 2);
         assert_eq!(lab.queue_length(&keys).await, 2);
-        assert_eq!(lab.cancel(&keys, &behind).await, Cancelled::Left);
-        assert_eq!(lab.cancel(&keys, &first).await, Cancelled::Left);
+        assert_eq!(lab.cancel(&keys, &behind).await, CancelAnswer::Left);
+        assert_eq!(lab.cancel(&keys, &first).await, CancelAnswer::Left);
         assert_eq!(lab.queue_length(&keys).await, 0);
     });
 }

@@ -265,7 +265,7 @@ impl Lab {
         .await
     }
 
-    pub(super) async fn cancel(&self, keys: &Resource, token: &Token) -> Cancelled {
+    pub(super) async fn cancel(&self, keys: &Resource, token: &Token) -> CancelAnswer {
         self.ask(&Cancel {
             resource: keys,
             token,

@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, TestRunner};
 use super::lab::*;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::engine::batch::kinds::*;
+use crate::engine::batch::batchable::*;
 use crate::engine::calls::*;
 use crate::engine::calls_many::*;
 use crate::engine::grant::*;
@@ -33,15 +33,15 @@ fn item(keys: &Resource, token: &Token) -> Item {
 }
 
 impl Lab {
-    async fn acquire_many(&self, items: &[Item], fencing: bool) -> Answers<Acquired> {
+    async fn acquire_many(&self, items: &[Item], fencing: bool) -> Replies<Acquired> {
         self.ask(&Acquires::many(terms(fencing), items)).await
     }
 
-    async fn release_many(&self, items: &[Item]) -> Answers<ReleaseAnswer> {
+    async fn release_many(&self, items: &[Item]) -> Replies<ReleaseAnswer> {
         self.ask(&Releases::many(terms(true), items)).await
     }
 
-    async fn extend_many(&self, items: &[Item], ms: u64) -> Answers<ExtendAnswer> {
+    async fn extend_many(&self, items: &[Item], ms: u64) -> Replies<ExtendAnswer> {
         let terms = Terms {
             ttl: ttl(ms),
             ..terms(false)
@@ -413,7 +413,7 @@ async fn same_as_one_by_one(lab: &Lab, case: usize, befores: &[Before], kind: u8
     }
 }
 
-fn words<R: std::fmt::Debug>(answers: Answers<R>) -> Vec<Option<String>> {
+fn words<R: std::fmt::Debug>(answers: Replies<R>) -> Vec<Option<String>> {
     answers
         .iter()
         .map(|answer| answer.as_ref().map(word))

@@ -336,9 +336,9 @@ impl Subject<'_> {
                 })
             }
             Op::Cancel(actor) => Answer::Said(match lab.cancel(&keys, &self.tokens[actor]).await {
-                Cancelled::Left => "left",
-                Cancelled::Released => "released",
-                Cancelled::Absent => "absent",
+                CancelAnswer::Left => "left",
+                CancelAnswer::Released => "released",
+                CancelAnswer::Absent => "absent",
             }),
             Op::Detach(actor) => {
                 let (token, successor) = (&self.tokens[actor], &self.tokens[actor + ACTORS]);

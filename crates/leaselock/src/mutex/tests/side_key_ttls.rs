@@ -97,7 +97,7 @@ fn a_member_whose_entry_was_lost_is_granted_nothing() {
             lab.waiting(&keys, &also_gone, &wait).await;
             // Its cancellation does not find the member any more.
             lab.meddle(&DELETE, &keys.waiters().to_string(), &[]).await;
-            assert_eq!(lab.cancel(&keys, &gone).await, Cancelled::Absent);
+            assert_eq!(lab.cancel(&keys, &gone).await, CancelAnswer::Absent);
             let next = token();
             if more == 1 {
                 lab.waiting(&keys, &next, &wait).await;

@@ -38,7 +38,13 @@ fn terms(fencing: bool) -> Terms {
 }
 
 impl Lab {
-    async fn vote(&self, keys: &Resource, token: &Token, proposed: u64, caller: &str) -> Voted {
+    async fn vote(
+        &self,
+        keys: &Resource,
+        token: &Token,
+        proposed: u64,
+        caller: &str,
+    ) -> VoteAnswer {
         self.ask(&Vote {
             resource: keys,
             token,
@@ -50,7 +56,7 @@ impl Lab {
         .await
     }
 
-    async fn propose(&self, keys: &Resource, token: &Token, proposed: u64) -> Accepted {
+    async fn propose(&self, keys: &Resource, token: &Token, proposed: u64) -> AcceptAnswer {
         let (proposed, behind) = (Fence::new(proposed), BEHIND);
         self.ask(&Accept {
             resource: keys,
@@ -109,7 +115,7 @@ fn a_free_lock_is_voted_for_under_a_proposal_that_holds() {
         let (keys, token) = (keys("job"), token());
         let proposed = lab.now_us().await;
         let voted = lab.vote(&keys, &token, proposed, "").await;
-        assert!(matches!(voted, Voted::Accepted { .. }), "{voted:?}");
+        assert!(matches!(voted, VoteAnswer::Accepted { .. }), "{voted:?}");
         assert!(lab.holds(&keys, &token).await);
         assert_eq!(
             lab.fence_of(&keys).await,
@@ -125,7 +131,7 @@ fn without_fencing_a_vote_touches_no_fence() {
     on_a_server(async |lab| {
         let (keys, token) = (keys("job"), unfenced_token());
         let voted = lab.vote(&keys, &token, 0, "").await;
-        assert!(matches!(voted, Voted::Accepted { .. }), "{voted:?}");
+        assert!(matches!(voted, VoteAnswer::Accepted { .. }), "{voted:?}");
         assert_eq!(lab.fence_of(&keys).await, None);
     });
 }
@@ -156,7 +162,7 @@ fn a_proposal_that_does_not_hold_leaves_the_vote_and_the_fence_and_names_what_wo
             for proposed in too_small {
                 let token = token();
                 let voted = lab.vote(&keys, &token, proposed, "").await;
-                let Voted::Granted { least, .. } = voted else {
+                let VoteAnswer::Granted { least, .. } = voted else {
                     panic!("{proposed}: {voted:?}")
                 };
                 assert!(
@@ -171,7 +177,7 @@ fn a_proposal_that_does_not_hold_leaves_the_vote_and_the_fence_and_names_what_wo
                 assert_eq!(lab.fence_of(&keys).await, before);
                 let again = lab.propose(&keys, &token, least).await;
                 assert!(
-                    ahead || again == Accepted::Agreed,
+                    ahead || again == AcceptAnswer::Agreed,
                     "{least} is what was asked for"
                 );
                 assert_eq!(lab.withdraw(&keys, &token).await, ReleaseAnswer::Released);
@@ -195,7 +201,7 @@ fn a_number_that_was_accepted_is_refused_when_it_is_sent_again() {
         lab.meddle(&SHORTEN, &keys.lock, &["5000"]).await;
         let again = lab.vote(&keys, &token, proposed, "").await;
         assert!(
-            matches!(again, Voted::Granted { least, .. } if least > proposed),
+            matches!(again, VoteAnswer::Granted { least, .. } if least > proposed),
             "{again:?}"
         );
         assert!(
@@ -204,16 +210,16 @@ fn a_number_that_was_accepted_is_refused_when_it_is_sent_again() {
         );
         assert!(matches!(
             lab.propose(&keys, &token, proposed).await,
-            Accepted::Refused { least } if least > proposed
+            AcceptAnswer::Refused { least } if least > proposed
         ));
         assert_eq!(
             lab.propose(&keys, &token, proposed + 60_000_000).await,
-            Accepted::Agreed
+            AcceptAnswer::Agreed
         );
         let other = super::lab::token();
         assert_eq!(
             lab.propose(&keys, &other, proposed + 61_000_000).await,
-            Accepted::Gone
+            AcceptAnswer::Gone
         );
     });
 }
@@ -225,7 +231,7 @@ fn a_held_lock_is_busy_and_a_registered_caller_is_woken_once_by_its_release() {
         lab.vote(&keys, &holder, lab.now_us().await, "").await;
         let caller = format!("{} news", other.secret());
         for _ in 0..2 {
-            let Voted::Busy { seen } = lab.vote(&keys, &other, 0, &caller).await else {
+            let VoteAnswer::Busy { seen } = lab.vote(&keys, &other, 0, &caller).await else {
                 panic!("it is held")
             };
             assert!(seen.remaining.unwrap().as_millis() > 20_000);
@@ -237,7 +243,7 @@ fn a_held_lock_is_busy_and_a_registered_caller_is_woken_once_by_its_release() {
         let gone = format!("{} nobody", token().secret());
         assert!(matches!(
             lab.vote(&keys, &token(), 0, &gone).await,
-            Voted::Busy { .. }
+            VoteAnswer::Busy { .. }
         ));
         let news = lab.listen("news").await;
         assert_eq!(lab.withdraw(&keys, &holder).await, ReleaseAnswer::Released);
@@ -344,9 +350,9 @@ fn a_number_that_would_damage_the_fence_is_not_accepted() {
         let (keys, token) = (keys("job"), token());
         for caller in ["", "somebody ch"] {
             let voted = lab.vote(&keys, &token, Fence::END, caller).await;
-            assert!(matches!(voted, Voted::Granted { .. }), "{voted:?}");
+            assert!(matches!(voted, VoteAnswer::Granted { .. }), "{voted:?}");
             let long = lab.vote(&keys, &token, Fence::END * 10, caller).await;
-            assert!(matches!(long, Voted::Granted { .. }), "{long:?}");
+            assert!(matches!(long, VoteAnswer::Granted { .. }), "{long:?}");
             assert_eq!(lab.fence_of(&keys).await, None);
             lab.withdraw(&keys, &token).await;
         }
@@ -360,12 +366,15 @@ fn another_type_under_the_callers_costs_a_wake_up_and_no_answer() {
         lab.meddle(&SET, &keys.callers().to_string(), &["x"]).await;
         lab.vote(&keys, &holder, lab.now_us().await, "").await;
         let busy = lab.vote(&keys, &other, 0, "somebody ch").await;
-        assert!(matches!(busy, Voted::Busy { .. }), "{busy:?}");
+        assert!(matches!(busy, VoteAnswer::Busy { .. }), "{busy:?}");
         assert_eq!(lab.withdraw(&keys, &holder).await, ReleaseAnswer::Released);
         assert!(!lab.holds(&keys, &holder).await);
         let now = lab.now_us().await;
         let granted = lab.vote(&keys, &other, now, "somebody ch").await;
-        assert!(matches!(granted, Voted::Accepted { .. }), "{granted:?}");
+        assert!(
+            matches!(granted, VoteAnswer::Accepted { .. }),
+            "{granted:?}"
+        );
         let given_back = [item(&keys, &other)];
         let given_back: Vec<&Item> = given_back.iter().collect();
         let answers = lab.withdraw_many(&given_back, true).await;

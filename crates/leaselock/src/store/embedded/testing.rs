@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::base::sync::hold;
+
 /// A temporary folder, removed when dropped.
 #[derive(Debug)]
 pub(super) struct Scratch(PathBuf);
@@ -44,9 +46,7 @@ impl Job {
     /// A lock, so that no other job inherits the same descriptor by accident.
     pub(super) fn inheriting(descriptor: impl FnOnce() -> Option<OwnedFd>) -> Self {
         static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-        let _one = ONE
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _one = hold(&ONE);
         let _inherited = descriptor().unwrap();
         Job(std::process::Command::new("sleep")
             .arg("60")

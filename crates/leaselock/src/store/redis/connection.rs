@@ -4,7 +4,7 @@ mod live;
 mod reconnect;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, RedisResult, Value};
@@ -18,6 +18,7 @@ use super::push_mode::PushMode;
 use crate::base::backoff::Backoff;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
+use crate::base::sync::hold;
 
 const CLOCK: Clock = Clock::boot();
 /// The connection, when there is one.
@@ -220,7 +221,7 @@ impl Connection {
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         // No code panics while it is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.state)
     }
 }
 

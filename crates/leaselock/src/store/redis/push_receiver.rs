@@ -1,10 +1,11 @@
 //! The messages of one channel on one connection.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use redis::{PushInfo, PushKind, Value};
 
+use crate::base::sync::hold;
 use crate::store::{Event, Sink};
 
 /// A channel, and the sink of its messages.
@@ -78,7 +79,7 @@ impl PushReceiver {
     }
 
     fn phase(&self) -> MutexGuard<'_, Phase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.phase)
     }
 }
 

@@ -5,7 +5,7 @@
 //! on the client's own thread takes the entry over and waits for all of them (`group_task.rs`). So a task whose runtime is
 //! busy delays no other. Each member has a [`Handoff`], where its lease is put.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -14,6 +14,7 @@ use super::budget::{Share, TurnBudget, is_worth_passing_on};
 use super::handoff::Handoff;
 use crate::base::clock::Moment;
 use crate::base::error::LostReason;
+use crate::base::sync::hold;
 use crate::base::ttl::Ttl;
 use crate::engine::core::Engine;
 use crate::engine::grant::Seen;
@@ -164,7 +165,7 @@ impl LocalGroup {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.state)
     }
 
     /// Passes the lease to a member. The lease so far has ended, so no two are held at once.

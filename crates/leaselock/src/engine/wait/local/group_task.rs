@@ -70,9 +70,9 @@ impl GroupTask {
         while self.wait_until_needed().await {
             let handed = self.group.state().handed_over.take();
             let lock = Arc::clone(&self.group.key);
-            let keys = Resource::at(self.group.terms.kind, lock, self.engine.gate());
+            let resource = Resource::at(self.group.terms.kind, lock, self.engine.gate());
             let request = self.request.clone();
-            match Acquisition::new(&self.engine, &self.name, keys, request) {
+            match Acquisition::new(&self.engine, &self.name, resource, request) {
                 Ok(acquisition) => self.wait_in_queue(acquisition, handed).await,
                 Err(error) => self.fail_all(&error),
             }
@@ -173,9 +173,10 @@ impl GroupTask {
         state.seen.as_ref().map(|(seen, _)| seen.clone())
     }
 
-    /// True if a member still waits. Members whose time is over go, except for the last: it leaves the queue first, and
-    /// only then is told "busy". While a lease passes from task to task the entry stays until the next poll, because the
-    /// tasks come back.
+    /// Whether the entry stays in the queue: a member still waits, or a member holds the lease and the next poll is not
+    /// due yet, because the tasks that it passes between come back.
+    ///
+    /// Members whose time is over go first, except for the last: it leaves the queue, and only then is told "busy".
     fn needs_the_entry(&self, poll_at: Moment, patience: &Patience) -> bool {
         self.expire_members(patience.never_answered());
         self.skip_late_member();

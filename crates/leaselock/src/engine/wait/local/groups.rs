@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::arrival::{Arrival, GroupMember, SoloWaiter, join};
 use super::group::{LocalGroup, Registry, Terms, Waiter};
 use crate::base::name::Name;
+use crate::base::sync::hold;
 use crate::engine::core::Engine;
 
 /// All groups of a client, by the key of the lock.
@@ -22,7 +23,7 @@ struct Table {
 
 impl LocalGroups {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.0)
     }
 
     /// True if a task of this client waits for the lock, or passes it on.

@@ -1,10 +1,11 @@
 //! Where a member of a group waits: a lease is put there, and the member takes it when it is polled.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use crate::base::error::AcquireError;
+use crate::base::sync::hold;
 use crate::engine::lease::Lease;
 
 type Offer = Result<Lease, AcquireError>;
@@ -21,7 +22,7 @@ struct Inside {
 
 impl Handoff {
     fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.0)
     }
 
     pub(crate) fn is(&self, other: &Handoff) -> bool {

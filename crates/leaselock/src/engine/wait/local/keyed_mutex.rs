@@ -1,11 +1,12 @@
 //! Which task of this client tries next for a lock without a queue.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, OwnedMutexGuard, watch};
 
 use crate::base::error::StoreError;
+use crate::base::sync::hold;
 
 /// One mutex for each lock that a task waits for.
 #[derive(Debug, Default)]
@@ -37,7 +38,7 @@ pub(crate) struct Interest {
 
 impl KeyedMutex {
     fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<KeyState>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.0)
     }
 
     /// The task may pass when all that came before have passed.

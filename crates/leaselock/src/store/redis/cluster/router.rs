@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -17,6 +17,7 @@ use super::topology::Topology;
 use crate::base::backoff::Backoff;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{ErrorKind, StoreError};
+use crate::base::sync::hold;
 use crate::script::library::Library;
 use crate::store::SharedSink;
 use crate::store::redis::connection::Connection;
@@ -323,9 +324,7 @@ impl Cluster {
     }
 
     fn connections(&self) -> MutexGuard<'_, Connections> {
-        self.connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        hold(&self.connections)
     }
 }
 

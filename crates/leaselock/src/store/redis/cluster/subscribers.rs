@@ -6,11 +6,12 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tokio::sync::Notify;
 
 use super::slots::{Node, Table, slot_of};
+use crate::base::sync::hold;
 use crate::store::SharedSink;
 use crate::store::subscriptions::Subscriptions;
 
@@ -67,7 +68,7 @@ impl Subscribers {
     }
 
     fn by_node(&self) -> MutexGuard<'_, HashMap<Node, Arc<Subscriptions>>> {
-        self.by_node.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.by_node)
     }
 }
 

@@ -3,10 +3,11 @@
 //! Each new connection asks them, and `follow` detects a switch. A Sentinel that reports an older configuration than
 //! was seen before is not believed. It may be cut off, together with the server that was the primary.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::watch;
 
+use crate::base::sync::hold;
 use crate::store::redis::driver::Driver;
 use crate::store::redis::socket::SocketControl;
 use crate::store::url::{Place, RedisUrl, Sentinels, address};
@@ -135,7 +136,7 @@ impl PrimaryLocator {
 
     fn known(&self) -> MutexGuard<'_, Vec<Address>> {
         // No code panics while it is held.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.known)
     }
 }
 

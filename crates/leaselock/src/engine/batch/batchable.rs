@@ -1,19 +1,19 @@
-//! The kinds of requests that can be batched.
+//! The requests that can be batched.
 
 use std::time::Duration;
 
 use crate::base::error::StoreError;
 #[cfg(feature = "redis")]
 use crate::engine::ballot::many::vote_together;
-use crate::engine::calls_many::{AcquireMany, Answers, Item, ReleaseMany, Terms};
+use crate::engine::calls_many::{AcquireMany, Item, ReleaseMany, Replies, Terms};
 use crate::engine::grant::{Acquired, ReleaseAnswer};
 use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 
-/// A kind of request that can be batched.
-pub(crate) trait Kind: Send + Sync + 'static {
+/// A request that can be batched.
+pub(crate) trait Batchable: Send + Sync + 'static {
     type Reply: Send + 'static;
-    type Many<'a>: Votable<Reply = Answers<Self::Reply>> + Send + Sync;
+    type Many<'a>: Votable<Reply = Replies<Self::Reply>> + Send + Sync;
     /// Creates the call for items with the same terms, at most [`MANY_MAX`](crate::engine::calls_many::MANY_MAX) of
     /// them.
     fn many(terms: Terms, items: &[Item]) -> Self::Many<'_>;
@@ -23,7 +23,7 @@ pub(crate) trait Kind: Send + Sync + 'static {
         store: &Executor,
         items: &[Item],
         within: Duration,
-    ) -> impl Future<Output = Result<Answers<Self::Reply>, StoreError>> + Send {
+    ) -> impl Future<Output = Result<Replies<Self::Reply>, StoreError>> + Send {
         async move { store.ask(&Self::many(items[0].terms, items), within).await }
     }
 }
@@ -31,7 +31,7 @@ pub(crate) trait Kind: Send + Sync + 'static {
 #[derive(Debug)]
 pub(crate) struct Acquires;
 
-impl Kind for Acquires {
+impl Batchable for Acquires {
     type Reply = Acquired;
     type Many<'a> = AcquireMany<'a>;
 
@@ -45,7 +45,7 @@ impl Kind for Acquires {
         store: &Executor,
         items: &[Item],
         within: Duration,
-    ) -> Result<Answers<Acquired>, StoreError> {
+    ) -> Result<Replies<Acquired>, StoreError> {
         let terms = items[0].terms;
         match store.majority() {
             Some(quorum) => Box::pin(vote_together(quorum, terms, items, within)).await,
@@ -57,7 +57,7 @@ impl Kind for Acquires {
 #[derive(Debug)]
 pub(crate) struct Releases;
 
-impl Kind for Releases {
+impl Batchable for Releases {
     type Reply = ReleaseAnswer;
     type Many<'a> = ReleaseMany<'a>;
 
