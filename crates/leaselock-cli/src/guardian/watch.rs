@@ -106,13 +106,15 @@ impl Watch<'_> {
                 return Ok(());
             }
             let due = self.act();
-            let poll_at = self
-                .must_poll()
-                .then(|| boottime::now().saturating_add(pause));
-            if poll_at.is_some() {
+            // Asked once: a leader that ends from here on ends the sleep, because its end is waited for.
+            let leader_ended = self.job.as_ref().is_some_and(|(job, _)| job.leader_ended());
+            let must_poll = self.must_poll(leader_ended);
+            let poll_at = must_poll.then(|| boottime::now().saturating_add(pause));
+            if must_poll {
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
-            self.sleep([due, poll_at].into_iter().flatten().min())?;
+            let until = [due, poll_at].into_iter().flatten().min();
+            self.sleep(until, leader_ended)?;
         }
     }
 
@@ -201,19 +203,17 @@ impl Watch<'_> {
     }
 
     /// Whether to poll soon, since no event will tell that the last process of the job has gone.
-    fn must_poll(&self) -> bool {
-        let Some((job, _)) = &self.job else {
-            return false;
-        };
-        self.schedule.killed() || (self.wrapper != Wrapper::There && job.leader_ended())
+    fn must_poll(&self, leader_ended: bool) -> bool {
+        let is_alone = self.wrapper != Wrapper::There;
+        self.job.is_some() && (self.schedule.killed() || is_alone && leader_ended)
     }
 
-    fn sleep(&self, until: Option<u64>) -> rustix::io::Result<()> {
+    fn sleep(&self, until: Option<u64>, leader_ended: bool) -> rustix::io::Result<()> {
         timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &alarm(until))?;
         let mut fds = vec![PollFd::new(&self.timer, PollFlags::IN)];
         if self.wrapper == Wrapper::There {
             fds.push(PollFd::from_borrowed_fd(self.socket, PollFlags::IN));
-        } else if let Some((job, _)) = self.job.as_ref().filter(|(job, _)| !job.leader_ended()) {
+        } else if let Some((job, _)) = self.job.as_ref().filter(|_| !leader_ended) {
             fds.push(PollFd::from_borrowed_fd(job.pidfd(), PollFlags::IN));
         }
         match poll(&mut fds, None) {
