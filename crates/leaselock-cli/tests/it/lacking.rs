@@ -2,7 +2,9 @@
 
 use std::process::{Command, Stdio};
 
-use crate::common::{Running, Store, on_both};
+use testkit::process::{Signal, is_alive, signal};
+
+use crate::common::{Running, Store, on_both, until};
 
 /// The command with so few descriptors.
 fn with_files(store: &Store, most: usize, words: &[&str]) -> crate::common::Done {
@@ -37,6 +39,23 @@ fn too_few_descriptors_are_named_wherever_they_run_out() {
             assert!(enough, "{words:?}");
         }
     });
+}
+
+/// What this process lacks says nothing about the holder: it must not be reported as held.
+#[test]
+fn a_dead_holder_is_not_taken_for_alive_where_descriptors_run_out() {
+    let store = Store::file();
+    let mut holder = store.hold(&["--ttl", "10m"]);
+    let job: u32 = store.line_in("held").parse().unwrap();
+    holder.kill();
+    assert!(signal(job, Signal::KILL));
+    until("the end of the job", || !is_alive(job));
+    let taken = (5..60).find(|most| {
+        let done = with_files(&store, *most, &["run", "-n", "job", "--", "true"]);
+        assert!([0, 71].contains(&done.code), "{most}: {done:?}");
+        done.code == 0
+    });
+    assert!(taken.is_some());
 }
 
 /// Without `/proc`, in name spaces of its own; `None` where such may not be made.

@@ -4,12 +4,15 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::common::{Running, Store, on_both};
+use crate::common::{Running, Store, on_both, until};
 
 #[test]
 fn while_one_holds_a_second_without_patience_is_busy_and_does_not_run() {
     on_both(|store| {
         let holder = store.hold(&["--why", "the nightly report"]);
+        until("the note", || {
+            store.status()["holder"]["why"] == "the nightly report"
+        }); // it is written while the job starts
         let second = ["run", "-n", "job", "--", "touch", "ran"];
         let busy = store
             .run(&second)

@@ -130,11 +130,19 @@ impl Folder {
     }
 
     /// Returns what remains of a client that had a session when it acquired a lease.
-    pub(super) fn look(&self, client: &str) -> Left {
+    pub(super) fn look(&self, client: &str) -> Result<Left, StoreError> {
         match &self.session {
-            Some(_) if client == self.settings.client => Left::Process,
-            _ => self.living.look(&self.sessions, client),
+            Some(_) if client == self.settings.client => Ok(Left::Process),
+            _ => self
+                .living
+                .look(&self.sessions, client)
+                .map_err(|lack| self.cannot_look(client, lack)),
         }
+    }
+
+    fn cannot_look(&self, client: &str, lack: Errno) -> StoreError {
+        let path = self.settings.path.join("sessions").join(client);
+        system("see whether its holder lives in", &path, lack)
     }
 }
 

@@ -96,7 +96,9 @@ fn lock_file(folder: &Folder, name: &str) {
 
 fn session_file(folder: &Folder, name: &str) {
     let client = name.strip_suffix(".main").unwrap_or(name);
-    if client != folder.settings.client && session::look(&folder.sessions, client) == Left::Nobody {
+    if client != folder.settings.client
+        && session::look(&folder.sessions, client) == Ok(Left::Nobody)
+    {
         session::remove(&folder.sessions, client);
     }
 }

@@ -276,7 +276,8 @@ fn understand(
     }
     for entry in image.entries.iter_mut().filter(|entry| entry.bound) {
         let client = entry.text().and_then(token::client_of).map(str::to_owned);
-        entry.life = match client.map(|client| folder.look(&client)) {
+        let left = client.map(|client| folder.look(&client)).transpose()?;
+        entry.life = match left {
             Some(Left::Process) | None => Life::Ttl,
             Some(Left::Nobody) => Life::Over,
             Some(Left::Job(limit)) => Life::Session {

@@ -126,42 +126,48 @@ enum Seen {
     Strange,
 }
 
-fn see(folder: &OwnedFd, name: &str) -> Seen {
-    match opening::open(folder, name, OFlags::RDONLY, Mode::empty()) {
-        Ok((file, _)) => match flock(&file, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => {
-                // Closing is enough, unless another thread is just starting a process.
-                flock(&file, FlockOperation::Unlock).ok();
-                Seen::Free
+/// Fails when this process lacks what opening takes: that says nothing about the client.
+fn see(folder: &OwnedFd, name: &str) -> Result<Seen, Errno> {
+    Ok(
+        match opening::open(folder, name, OFlags::RDONLY, Mode::empty()) {
+            Ok((file, _)) => match flock(&file, FlockOperation::NonBlockingLockShared) {
+                Ok(()) => {
+                    // Closing is enough, unless another thread is just starting a process.
+                    flock(&file, FlockOperation::Unlock).ok();
+                    Seen::Free
+                }
+                Err(_) => Seen::Held(Some(file)),
+            },
+            Err(Unopened::System(Errno::NOENT)) => Seen::Absent,
+            Err(Unopened::Strange(_)) => Seen::Strange,
+            Err(Unopened::System(lack @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM))) => {
+                return Err(lack);
             }
-            Err(_) => Seen::Held(Some(file)),
+            Err(Unopened::System(_)) => Seen::Held(None),
         },
-        Err(Unopened::System(Errno::NOENT)) => Seen::Absent,
-        Err(Unopened::Strange(_)) => Seen::Strange,
-        Err(Unopened::System(_)) => Seen::Held(None),
-    }
+    )
 }
 
 /// Returns what remains of a client that had a session.
-pub(super) fn look(folder: &OwnedFd, client: &str) -> Left {
-    search(folder, client).0
+pub(super) fn look(folder: &OwnedFd, client: &str) -> Result<Left, Errno> {
+    Ok(search(folder, client)?.0)
 }
 
 /// Returns the state, with the file that a living process holds.
 ///
 /// Where another kind of file is in place of a session, the ttl decides, as for a living process.
-fn search(folder: &OwnedFd, client: &str) -> (Left, Option<OwnedFd>) {
-    match see(folder, &main_name(client)) {
-        Seen::Held(main) => return (Left::Process, main),
-        Seen::Strange => return (Left::Process, None),
+fn search(folder: &OwnedFd, client: &str) -> Result<(Left, Option<OwnedFd>), Errno> {
+    match see(folder, &main_name(client))? {
+        Seen::Held(main) => return Ok((Left::Process, main)),
+        Seen::Strange => return Ok((Left::Process, None)),
         Seen::Absent | Seen::Free => {}
     }
-    let left = match see(folder, client) {
+    let left = match see(folder, client)? {
         Seen::Held(file) => Left::Job(file.and_then(|file| limit_in(&file))),
         Seen::Strange => Left::Process,
         Seen::Absent | Seen::Free => Left::Nobody,
     };
-    (left, None)
+    Ok((left, None))
 }
 
 /// Files of clients that were alive, kept open because each call checks its holder.
@@ -177,23 +183,23 @@ pub(super) struct Living {
 impl Living {
     const MOST: usize = 64;
 
-    pub(super) fn look(&self, folder: &OwnedFd, client: &str) -> Left {
+    pub(super) fn look(&self, folder: &OwnedFd, client: &str) -> Result<Left, Errno> {
         let mut files = hold(&self.files);
         if let Some(file) = files.remove(client) {
             match flock(&file, FlockOperation::NonBlockingLockShared) {
                 Err(Errno::WOULDBLOCK) => {
                     files.insert(client.to_owned(), file);
-                    return Left::Process;
+                    return Ok(Left::Process);
                 }
                 _ => drop(flock(&file, FlockOperation::Unlock)),
             }
         }
-        let (left, file) = search(folder, client);
+        let (left, file) = search(folder, client)?;
         if files.len() >= Self::MOST {
             files.clear();
         }
         files.extend(file.map(|file| (client.to_owned(), file)));
-        left
+        Ok(left)
     }
 
     /// Returns what `exists` does, with one check only for a client that has a session.
@@ -257,23 +263,23 @@ mod tests {
         let folder = scratch.descriptor();
         let session = Session::begin(&folder, "client01", PRIVATE).unwrap();
         assert!(exists(&folder, "client01") && session.is_linked());
-        assert_eq!(look(&folder, "client01"), Left::Process);
+        assert_eq!(look(&folder, "client01"), Ok(Left::Process));
         session.limit(Moment::from_nanos(77)).unwrap();
         let job = Job::inheriting(|| session.descriptor());
         drop(session);
         assert_eq!(
             look(&folder, "client01"),
-            Left::Job(Some(Moment::from_nanos(77)))
+            Ok(Left::Job(Some(Moment::from_nanos(77))))
         );
         drop(job);
         // Other tests start processes, which have a copy of every descriptor for a moment.
-        while look(&folder, "client01") != Left::Nobody {
+        while look(&folder, "client01") != Ok(Left::Nobody) {
             std::thread::yield_now();
         }
         while exists(&folder, "client01") {
             remove(&folder, "client01");
         }
-        assert_eq!(look(&folder, "client01"), Left::Nobody);
+        assert_eq!(look(&folder, "client01"), Ok(Left::Nobody));
     }
 
     #[test]
@@ -283,16 +289,16 @@ mod tests {
         let living = Living::default();
         let session = Session::begin(&folder, "client01", PRIVATE).unwrap();
         for _ in 0..2 {
-            assert_eq!(living.look(&folder, "client01"), Left::Process);
+            assert_eq!(living.look(&folder, "client01"), Ok(Left::Process));
         }
         let job = Job::inheriting(|| session.descriptor());
         drop(session);
         // Other tests start processes, which have a copy of every descriptor for a moment.
-        while living.look(&folder, "client01") != Left::Job(None) {
+        while living.look(&folder, "client01") != Ok(Left::Job(None)) {
             std::thread::yield_now();
         }
         drop(job);
-        while living.look(&folder, "client01") != Left::Nobody {
+        while living.look(&folder, "client01") != Ok(Left::Nobody) {
             std::thread::yield_now();
         }
     }
@@ -304,17 +310,17 @@ mod tests {
         let folder = scratch.descriptor();
         let living = Living::default();
         let first = Session::begin(&folder, "client01", PRIVATE).unwrap();
-        assert_eq!(living.look(&folder, "client01"), Left::Process);
+        assert_eq!(living.look(&folder, "client01"), Ok(Left::Process));
         for file in std::fs::read_dir(scratch.path()).unwrap() {
             std::fs::remove_file(file.unwrap().path()).unwrap();
         }
         let second = Session::begin(&folder, "client01", PRIVATE).unwrap();
         drop(first);
         for _ in 0..2 {
-            assert_eq!(living.look(&folder, "client01"), Left::Process);
+            assert_eq!(living.look(&folder, "client01"), Ok(Left::Process));
         }
         drop(second);
-        while living.look(&folder, "client01") != Left::Nobody {
+        while living.look(&folder, "client01") != Ok(Left::Nobody) {
             std::thread::yield_now(); // other tests start processes, which have a copy of every descriptor for a moment
         }
     }
@@ -336,6 +342,6 @@ mod tests {
         let session = Session::begin(&folder, "client01", PRIVATE).unwrap();
         remove(&folder, "client01");
         assert!(session.is_linked());
-        assert_eq!(look(&folder, "client01"), Left::Process);
+        assert_eq!(look(&folder, "client01"), Ok(Left::Process));
     }
 }

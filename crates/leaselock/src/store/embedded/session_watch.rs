@@ -132,7 +132,7 @@ mod tests {
             }
         };
         for _ in 0..10 {
-            look(&folder, "client01");
+            look(&folder, "client01").unwrap();
         }
         tokio::select! {
             () = endings.report(&sink) => {}
