@@ -133,6 +133,9 @@ impl fmt::Display for SideKey<'_> {
 }
 
 const FENCE: &str = "fence";
+/// The key of a semaphore's numbers: its permits, how many are used, the fencing token of each.
+#[cfg(feature = "embedded")]
+const USAGE: &str = "usage";
 
 /// Returns the key of a client's record.
 pub(crate) fn client_record(prefix: &str, client: &str) -> String {
@@ -169,11 +172,13 @@ pub(crate) fn is_sharded(channel: &str) -> bool {
     channel.ends_with(SHARDED)
 }
 
-/// True if the key survives a reboot of the machine of the embedded store: fences do, leases and queues do not.
+/// True if the key survives a reboot of the machine of the embedded store.
+///
+/// Fences and the numbers of semaphores do; leases, holds and queues do not.
 #[cfg(feature = "embedded")]
 pub(crate) fn outlives_reboot(key: &str) -> bool {
     key.rsplit_once(':')
-        .is_some_and(|(base, last)| last == FENCE && base.contains(":ll"))
+        .is_some_and(|(base, last)| [FENCE, USAGE].contains(&last) && base.contains(":ll"))
 }
 
 #[cfg(test)]
@@ -231,15 +236,20 @@ mod tests {
 
     #[cfg(feature = "embedded")]
     #[test]
-    fn only_fences_outlive_a_reboot() {
+    fn only_fences_and_the_numbers_of_semaphores_outlive_a_reboot() {
         for (key, outlives) in [
             ("{a}:ll:fence", true),
             ("{a}x:ll:t:fence", true),
+            ("{a}:ll:usage", true),
+            ("{a}x:ll:t:usage", true),
             ("a:fence", false),
+            ("a:usage", false),
             ("a", false),
+            ("{a}:ll:queue", false),
+            ("{a}:ll:waiters", false),
+            ("{a}:ll:why", false),
         ] {
             assert_eq!(outlives_reboot(key), outlives, "{key}");
         }
-        assert!(!outlives_reboot("{a}:ll:queue"));
     }
 }
