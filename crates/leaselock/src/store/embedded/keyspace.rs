@@ -35,7 +35,8 @@ impl Step {
         }
     }
 
-    fn fields(&self, key: &str) -> Option<Option<&Fields>> {
+    /// Returns the fields of a hash; a hash without fields does not exist.
+    pub(super) fn fields(&self, key: &str) -> Option<Option<&Fields>> {
         self.typed(key, Content::fields)
     }
 

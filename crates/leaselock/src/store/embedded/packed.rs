@@ -76,7 +76,8 @@ impl Packed {
     }
 }
 
-type Field<'a> = (&'a [u8], &'a [u8]);
+/// A field of a hash and its value.
+pub(super) type Field<'a> = (&'a [u8], &'a [u8]);
 
 fn next_field(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
     let (field, rest) = framed(bytes)?;
@@ -126,9 +127,12 @@ impl Fields {
         }
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = Field<'_>> {
+        self.0.items(next_field).map(|(_, item)| item)
+    }
+
     pub(super) fn get(&self, field: &[u8]) -> Option<&[u8]> {
-        let mut fields = self.0.items(next_field).map(|(_, item)| item);
-        let (_, value) = fields.find(|(name, _)| *name == field)?;
+        let (_, value) = self.iter().find(|(name, _)| *name == field)?;
         Some(value)
     }
 
@@ -177,6 +181,11 @@ impl Members {
     /// Returns the rank, from 0 on.
     pub(super) fn rank(&self, name: &[u8]) -> Option<usize> {
         self.iter().position(|member| member.name == name)
+    }
+
+    pub(super) fn score(&self, name: &[u8]) -> Option<f64> {
+        let found = self.iter().find(|member| member.name == name)?;
+        Some(found.score)
     }
 
     /// Inserts a member; true when it is new.
@@ -253,7 +262,7 @@ mod tests {
             let expected: Fields = map.iter().collect();
             prop_assert_eq!(fields.len(), map.len());
             prop_assert_eq!(Fields::read(map.len(), fields.bytes()), Some((expected, &[][..])));
-            prop_assert_eq!(fields.0.items(next_field).map(|(_, item)| item).collect::<Vec<_>>(), map.into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(fields.iter().collect::<Vec<_>>(), map.into_iter().collect::<Vec<_>>());
         }
 
         #[test]
@@ -273,8 +282,9 @@ mod tests {
             sorted.sort_by(|one, other| one.partial_cmp(other).unwrap());
             prop_assert_eq!(members.len(), sorted.len());
             prop_assert_eq!(members.iter().map(|member| (member.score, member.name)).collect::<Vec<_>>(), sorted.clone());
-            for (rank, (_, name)) in sorted.iter().enumerate() {
+            for (rank, (score, name)) in sorted.iter().enumerate() {
                 prop_assert_eq!(members.rank(name), Some(rank));
+                prop_assert_eq!(members.score(name), Some(*score));
             }
             prop_assert_eq!(Members::read(sorted.len(), members.bytes()), Some((members.clone(), &[][..])));
         }

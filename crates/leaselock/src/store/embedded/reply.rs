@@ -25,6 +25,11 @@ impl Reply {
         Reply::Int(i64::from(flag))
     }
 
+    /// Whole numbers come out in full up to 17 digits, from every server; newer ones round fractions in fewer digits.
+    pub(super) fn score(score: f64) -> Self {
+        Reply::Bytes(general(score).into_bytes())
+    }
+
     pub(super) fn or_nil(bytes: Option<&[u8]>) -> Self {
         bytes.map_or(Reply::Nil, |bytes| Reply::Bytes(bytes.to_vec()))
     }

@@ -12,6 +12,7 @@ use crate::engine::resource::Resource;
 use crate::mutex::MUTEX;
 use crate::script::{Answer, Call, Script, Value};
 
+mod commands;
 mod crashes;
 mod crowds;
 mod files;

@@ -1,0 +1,62 @@
+//! Commands of hashes.
+
+use super::super::packed::Fields;
+use super::super::reply::{Failure, Reply};
+use super::super::step::Step;
+use super::arguments::typed;
+use crate::script::keyspace::Keyspace;
+
+/// Runs a command that only reads; `None` for any other.
+pub(super) fn read(
+    step: &Step,
+    command: &[u8],
+    key: &str,
+    args: &[&[u8]],
+) -> Result<Option<Reply>, Failure> {
+    Ok(Some(match (command, args) {
+        (b"HGET", [field]) => Reply::or_nil(typed(step.hash_get(key, field))?),
+        (b"HLEN", []) => Reply::count(typed(step.hash_len(key))?),
+        (b"HMGET", [_, ..]) => {
+            let fields = typed(step.fields(key))?;
+            let value = |field: &&[u8]| Reply::or_nil(fields.and_then(|fields| fields.get(field)));
+            Reply::Array(args.iter().map(value).collect())
+        }
+        // A server has them in no order that a script may rely on.
+        (b"HGETALL", []) => {
+            let fields = typed(step.fields(key))?.into_iter().flat_map(Fields::iter);
+            let words = fields.flat_map(|(field, value)| [field, value]);
+            Reply::Array(words.map(|word| Reply::Bytes(word.to_vec())).collect())
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// Runs a command that writes; `None` for any other.
+pub(super) fn write(
+    step: &mut Step,
+    command: &[u8],
+    key: &str,
+    args: &[&[u8]],
+) -> Result<Option<Reply>, Failure> {
+    Ok(Some(match (command, args) {
+        (b"HSET", [_, ..]) if args.len().is_multiple_of(2) => {
+            let mut new = 0;
+            for pair in args.chunks_exact(2) {
+                new += usize::from(typed(step.hash_set(key, pair[0], pair[1]))?);
+            }
+            Reply::count(new)
+        }
+        (b"HSETNX", [field, value]) => {
+            let is_new = typed(step.hash_get(key, field))?.is_none();
+            Reply::flag(is_new && typed(step.hash_set(key, field, value))?)
+        }
+        (b"HDEL", [_, ..]) => {
+            let mut deleted = 0;
+            for field in args {
+                deleted += usize::from(typed(step.hash_delete(key, field))?);
+            }
+            Reply::count(deleted)
+        }
+        _ => return Ok(None),
+    }))
+}
