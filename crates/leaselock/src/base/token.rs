@@ -162,6 +162,13 @@ pub(crate) fn client_of(value: &[u8]) -> Option<&str> {
     (plain(secret) && plain(client)).then_some(client)
 }
 
+/// Returns the client of the token that a text begins with, and the text behind that token.
+#[cfg(feature = "embedded")]
+pub(crate) fn leading(text: &[u8]) -> Option<(&str, &[u8])> {
+    let (token, rest) = text.split_at_checked(LENGTH)?;
+    Some((client_of(token)?, rest))
+}
+
 /// Returns eight hex digits of SHA-256.
 pub(crate) fn digest(secret: &[u8]) -> String {
     hex(&Sha256::digest(secret)[..4])
@@ -268,6 +275,25 @@ mod tests {
             assert_eq!(client_of(foreign.as_bytes()), None, "{foreign}");
         }
         assert_eq!(client_of(&[0xff; 31]), None);
+    }
+
+    #[cfg(feature = "embedded")]
+    #[test]
+    fn a_token_in_front_of_a_text_is_found_and_none_in_its_middle() {
+        for _ in 0..100 {
+            let client = ClientId::random().unwrap();
+            let token = Token::random(&client, true).unwrap();
+            for rest in ["", "u", "12", " channel"] {
+                let text = format!("{}{rest}", token.secret());
+                assert_eq!(
+                    leading(text.as_bytes()),
+                    Some((client.as_str(), rest.as_bytes()))
+                );
+                let entry = format!("1795224695691371{text}1795224695691371 0 5000 1 channel");
+                assert_eq!(leading(entry.as_bytes()), None, "{entry}");
+            }
+        }
+        assert_eq!(leading(b"u"), None);
     }
 
     #[test]

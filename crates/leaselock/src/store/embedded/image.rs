@@ -1,8 +1,11 @@
 //! The content of one lock file: a few keys, each a string, a hash or a sorted set, and their encoding.
 
+use super::entry::{Content, Entry};
 use super::glob;
+use super::holds;
+use super::holds::Sessionless;
+use super::life::Life;
 use super::packed::{Fields, Members};
-use crate::base::token;
 
 /// The keys of one slot tag, in memory while a script works on them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -10,92 +13,6 @@ pub(super) struct Image {
     pub(super) entries: Vec<Entry>,
     /// True if a script wrote something that must be committed.
     pub(super) changed: bool,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
-    pub(super) key: String,
-    /// The last microsecond before expiry on the store's clock; `None` never expires.
-    pub(super) ends_us: Option<u64>,
-    /// True if the client in this token had a session at the write: then session and ttl decide together.
-    pub(super) bound: bool,
-    pub(super) life: Life,
-    pub(super) content: Content,
-}
-
-/// The state of the holder's session, read anew by every call and never stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Life {
-    /// The ttl decides.
-    #[default]
-    Ttl,
-    /// The process is dead and its job still runs: held until this point of the store's clock, whatever the ttl.
-    Session { until_us: Option<u64> },
-    /// Process and job have ended.
-    Over,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Content {
-    Text(Vec<u8>),
-    Hash(Fields),
-    Sorted(Members),
-}
-
-impl Entry {
-    pub(super) fn is_over(&self, now_us: u64) -> bool {
-        match self.life {
-            Life::Ttl => self.ends_us.is_some_and(|ends_us| now_us > ends_us),
-            Life::Session { until_us } => until_us.is_some_and(|until_us| now_us > until_us),
-            Life::Over => true,
-        }
-    }
-
-    /// Returns the value, when it is a string; other types never hold a token.
-    pub(super) fn text(&self) -> Option<&[u8]> {
-        self.content.text()
-    }
-}
-
-impl Content {
-    pub(super) fn text(&self) -> Option<&[u8]> {
-        match self {
-            Content::Text(text) => Some(text),
-            Content::Hash(_) | Content::Sorted(_) => None,
-        }
-    }
-
-    pub(super) fn fields(&self) -> Option<&Fields> {
-        match self {
-            Content::Hash(fields) => Some(fields),
-            Content::Text(_) | Content::Sorted(_) => None,
-        }
-    }
-
-    pub(super) fn members(&self) -> Option<&Members> {
-        match self {
-            Content::Sorted(members) => Some(members),
-            Content::Text(_) | Content::Hash(_) => None,
-        }
-    }
-
-    /// Returns the number of the type in a file, the length that precedes the bytes, and the bytes.
-    fn parts(&self) -> (u8, usize, &[u8]) {
-        match self {
-            Content::Text(text) => (0, text.len(), text),
-            Content::Hash(fields) => (1, fields.len(), fields.bytes()),
-            Content::Sorted(members) => (2, members.len(), members.bytes()),
-        }
-    }
-
-    /// Returns the type's name, as `TYPE` does.
-    pub(super) fn kind(&self) -> &'static str {
-        match self {
-            Content::Text(_) => "string",
-            Content::Hash(_) => "hash",
-            Content::Sorted(_) => "zset",
-        }
-    }
 }
 
 impl Image {
@@ -119,11 +36,19 @@ impl Image {
         self.entries.retain(|entry| !entry.is_over(now_us));
     }
 
-    /// Lists the keys that match the pattern and whose value is one of our tokens.
+    /// Returns how many entries a file has for this image, or one more for each set of holds.
+    pub(super) fn stored_entries(&self) -> usize {
+        let entries = self.entries.iter();
+        self.entries.len()
+            + entries
+                .filter(|entry| !entry.sessionless.is_empty())
+                .count()
+    }
+
+    /// Lists the keys that match the pattern and that hold a lock of ours.
     pub(super) fn locks(&self, pattern: &str) -> Vec<String> {
         let shown = |entry: &&Entry| {
-            entry.text().and_then(token::client_of).is_some()
-                && glob::matches(pattern.as_bytes(), entry.key.as_bytes())
+            glob::matches(pattern.as_bytes(), entry.key.as_bytes()) && entry.is_lock()
         };
         let locks = self.entries.iter().filter(shown);
         locks.map(|entry| entry.key.clone()).collect()
@@ -132,38 +57,67 @@ impl Image {
 
 const NO_END: u64 = u64::MAX;
 const BOUND: u8 = 0x80;
+const LENGTH: usize = 4;
 
 /// Encodes an image.
 ///
 /// Expiry times are stored on the machine's own clock (`anchor_us` is the distance), which no loss of the anchor can
 /// move.
+///
+/// A set with holds of both kinds becomes two entries of the same key, first the bound ones and right behind them the
+/// sessionless. A version before sets of holds ignores the flag of a set: there the ttl of the key alone decides. It
+/// finds the first of the two entries, deletes both together, and writes both back as they were.
 pub(super) fn encode(image: &Image, anchor_us: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(room(image));
-    put_length(&mut out, image.entries.len());
+    put_length(&mut out, 0);
+    let mut entries = 0;
+    let mut put = |out: &mut Vec<u8>, entry: &Entry, content: &Content, bound: bool| {
+        entries += 1;
+        put_entry(out, entry, content, bound, anchor_us);
+    };
     for entry in &image.entries {
-        let (kind, length, bytes) = entry.content.parts();
-        out.push(kind | if entry.bound { BOUND } else { 0 });
-        let ends = entry
-            .ends_us
-            .map_or(NO_END, |ends_us| ends_us.saturating_sub(anchor_us));
-        out.extend_from_slice(&ends.to_le_bytes());
-        put_length(&mut out, entry.key.len());
-        out.extend_from_slice(entry.key.as_bytes());
-        put_length(&mut out, length);
-        out.extend_from_slice(bytes);
+        match &entry.content {
+            Content::Sorted(members) if entry.bound && !entry.sessionless.is_empty() => {
+                let parts = holds::split(members, &entry.sessionless);
+                for (part, bound) in parts.into_iter().zip([true, false]) {
+                    if !part.is_empty() {
+                        put(&mut out, entry, &Content::Sorted(part), bound);
+                    }
+                }
+            }
+            content => put(&mut out, entry, content, entry.bound),
+        }
     }
+    out[..LENGTH].copy_from_slice(&length_bytes(entries));
     out
 }
 
-/// Returns an upper bound of the encoded length.
+fn put_entry(out: &mut Vec<u8>, entry: &Entry, content: &Content, bound: bool, anchor_us: u64) {
+    let (kind, length, bytes) = content.parts();
+    out.push(kind | if bound { BOUND } else { 0 });
+    let ends = entry
+        .ends_us
+        .map_or(NO_END, |ends_us| ends_us.saturating_sub(anchor_us));
+    out.extend_from_slice(&ends.to_le_bytes());
+    put_length(out, entry.key.len());
+    out.extend_from_slice(entry.key.as_bytes());
+    put_length(out, length);
+    out.extend_from_slice(bytes);
+}
+
+/// Returns about the encoded length.
 fn room(image: &Image) -> usize {
     let entries = image.entries.iter();
     let each = entries.map(|entry| 32 + entry.key.len() + entry.content.parts().2.len());
-    4 + each.sum::<usize>()
+    LENGTH + each.sum::<usize>()
 }
 
 fn put_length(out: &mut Vec<u8>, length: usize) {
-    out.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend_from_slice(&length_bytes(length));
+}
+
+fn length_bytes(length: usize) -> [u8; LENGTH] {
+    u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes()
 }
 
 /// The most keys in one file, which names with a common slot tag share.
@@ -192,13 +146,18 @@ pub(super) fn decode(bytes: &[u8], anchor_us: u64) -> Option<Image> {
             }
             _ => return None,
         };
-        image.entries.push(Entry {
+        let entry = Entry {
             key,
             ends_us: (ends != NO_END).then(|| ends.saturating_add(anchor_us)),
             bound: kind & BOUND != 0,
+            sessionless: Sessionless::new(),
             life: Life::Ttl,
             content,
-        });
+        };
+        match image.entries.last_mut() {
+            Some(before) if before.is_continued_by(&entry) => before.continue_with(&entry)?,
+            _ => image.entries.push(entry),
+        }
     }
     rest.0.is_empty().then_some(image)
 }
@@ -217,7 +176,7 @@ impl<'a> Rest<'a> {
     }
 
     fn length(&mut self) -> Option<usize> {
-        self.take(4)?
+        self.take(LENGTH)?
             .try_into()
             .ok()
             .map(u32::from_le_bytes)
@@ -243,6 +202,7 @@ pub(super) fn sample() -> Image {
         key: key.to_owned(),
         ends_us,
         bound,
+        sessionless: Sessionless::new(),
         life: Life::Ttl,
         content,
     };
@@ -299,6 +259,73 @@ mod tests {
         assert!(decode(&encode(&image, 0), 0).is_some());
         image.entries.push(image.entries[0].clone());
         assert_eq!(decode(&encode(&image, 0), 0), None);
+    }
+
+    /// An image with a set of holds, of which the first has a session.
+    fn with_holds() -> Image {
+        let mut image = sample();
+        let mut holds = image.entries[1].clone();
+        holds.key = "config".to_owned();
+        holds.content = Content::Sorted(Members::default());
+        for (name, has_session) in [("a", true), ("b", false), ("c", false)] {
+            let token = format!("{:022}.client_{name}", 0);
+            holds.add_member(5.0, token.as_bytes(), Some(has_session));
+        }
+        image.entries.push(holds);
+        image
+    }
+
+    #[test]
+    fn a_set_keeps_which_of_its_holds_have_a_session() {
+        let image = with_holds();
+        assert_eq!(image.entries[3].sessionless.len(), 2);
+        let read = decode(&encode(&image, 1000), 1000).unwrap();
+        assert_eq!(read, image);
+        let mut none_left = image;
+        for name in none_left.entries[3].sessionless.clone() {
+            none_left.entries[3].remove_member(&name);
+        }
+        assert_eq!(decode(&encode(&none_left, 0), 0), Some(none_left.clone()));
+        let mut all_left = with_holds();
+        all_left.entries[3].remove_member(format!("{:022}.client_a", 0).as_bytes());
+        let read = decode(&encode(&all_left, 0), 0).unwrap();
+        assert!(!read.entries[3].bound && read.entries[3].content == all_left.entries[3].content);
+    }
+
+    #[test]
+    fn an_older_version_finds_the_holds_of_a_set_in_two_entries_of_one_key() {
+        let image = with_holds();
+        let mut older = with_holds();
+        let holds = older.entries.pop().unwrap();
+        let parts = holds::split(holds.content.members().unwrap(), &holds.sessionless);
+        for (part, bound) in parts.into_iter().zip([true, false]) {
+            older.entries.push(Entry {
+                content: Content::Sorted(part),
+                sessionless: Sessionless::new(),
+                bound,
+                ..holds.clone()
+            });
+        }
+        assert_eq!(encode(&older, 7), encode(&image, 7));
+        assert_eq!(image.stored_entries(), older.entries.len());
+    }
+
+    #[test]
+    fn a_hold_that_is_there_with_and_without_a_session_is_damage() {
+        let mut image = with_holds();
+        let mut twice = image.entries[3].clone();
+        (twice.bound, twice.sessionless) = (false, Sessionless::new());
+        image.entries[3].sessionless.clear();
+        image.entries.push(twice);
+        assert_eq!(decode(&encode(&image, 0), 0), None);
+    }
+
+    #[test]
+    fn tokens_and_sets_of_them_are_locks_and_queues_are_not() {
+        let mut image = with_holds();
+        image.entries[0].put_text(format!("{:022}~client_a", 0).as_bytes());
+        assert_eq!(image.locks("*"), ["job", "config"]);
+        assert_eq!(image.locks("con*"), ["config"]);
     }
 
     #[test]

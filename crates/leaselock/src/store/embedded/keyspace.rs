@@ -1,22 +1,20 @@
 //! The keys in one lock file, as commands and shortcuts read and write them.
 
-use super::image::{Content, Entry, Life};
+use super::entry::{Content, Entry};
+use super::holds::Sessionless;
+use super::life;
+use super::life::Life;
 use super::packed::{Fields, Members};
 use super::step::Step;
 use crate::base::token;
 use crate::script::keyspace::Keyspace;
-
-/// A lease that only a job's session keeps alive has no known end; a second makes waiters poll again soon.
-const SESSION_HELD_MS: u64 = 1000;
 
 /// Returns the remaining time, rounded down, so that no client expects more.
 fn remaining_ms(entry: Option<&Entry>, now_us: u64) -> i64 {
     let Some(entry) = entry else { return -2 };
     let left = |ends_us: u64| ends_us.saturating_sub(now_us) / 1000;
     let ms = match (entry.life, entry.ends_us) {
-        (Life::Session { until_us }, _) => until_us.map_or(SESSION_HELD_MS, |until_us| {
-            left(until_us).min(SESSION_HELD_MS)
-        }),
+        (Life::Session { until_us }, _) => left(life::shown_end_us(until_us, now_us)),
         (_, Some(ends_us)) => left(ends_us),
         (_, None) => return -1,
     };
@@ -55,6 +53,7 @@ impl Step {
                 key: key.to_owned(),
                 ends_us: None,
                 bound: false,
+                sessionless: Sessionless::new(),
                 life: Life::Ttl,
                 content: empty,
             });
@@ -67,12 +66,12 @@ impl Step {
     fn remove_item(
         &mut self,
         key: &str,
-        remove: impl FnOnce(&mut Content) -> Option<(bool, bool)>,
+        remove: impl FnOnce(&mut Entry) -> Option<(bool, bool)>,
     ) -> Option<bool> {
         let Some(entry) = self.image.find_mut(key) else {
             return Some(false);
         };
-        let (removed, is_empty) = remove(&mut entry.content)?;
+        let (removed, is_empty) = remove(entry)?;
         self.image.changed |= removed;
         if is_empty {
             self.image.remove(key);
@@ -124,11 +123,12 @@ impl Keyspace for Step {
         );
         let entry = self.entry_or(key, Content::Text(Vec::new()));
         (entry.ends_us, entry.bound, entry.life) = (ends_us, bound, Life::Ttl);
-        entry.content = Content::Text(value.to_vec());
+        entry.put_text(value);
     }
 
     fn set_keep_ttl(&mut self, key: &str, value: &[u8]) {
-        self.entry_or(key, Content::Text(Vec::new())).content = Content::Text(value.to_vec());
+        self.entry_or(key, Content::Text(Vec::new()))
+            .put_text(value);
     }
 
     fn hash_get(&self, key: &str, field: &[u8]) -> Option<Option<&[u8]>> {
@@ -147,7 +147,7 @@ impl Keyspace for Step {
     }
 
     fn hash_delete(&mut self, key: &str, field: &[u8]) -> Option<bool> {
-        self.remove_item(key, |content| match content {
+        self.remove_item(key, |entry| match &mut entry.content {
             Content::Hash(fields) => Some((fields.remove(field), fields.is_empty())),
             Content::Text(_) | Content::Sorted(_) => None,
         })
@@ -178,20 +178,14 @@ impl Keyspace for Step {
     }
 
     fn sorted_add(&mut self, key: &str, score: f64, member: &[u8]) -> Option<bool> {
-        match &mut self
-            .entry_or(key, Content::Sorted(Members::default()))
-            .content
-        {
-            Content::Sorted(members) => Some(members.insert(score, member)),
-            Content::Text(_) | Content::Hash(_) => None,
-        }
+        let session = |(client, _): (&str, &[u8])| self.surroundings.has_session(client);
+        let has_session = token::leading(member).map(session);
+        let entry = self.entry_or(key, Content::Sorted(Members::default()));
+        entry.add_member(score, member, has_session)
     }
 
     fn sorted_remove(&mut self, key: &str, member: &[u8]) -> Option<bool> {
-        self.remove_item(key, |content| match content {
-            Content::Sorted(members) => Some((members.remove(member), members.is_empty())),
-            Content::Text(_) | Content::Hash(_) => None,
-        })
+        self.remove_item(key, |entry| entry.remove_member(member))
     }
 
     fn has_listener(&self, channel: &[u8]) -> bool {

@@ -7,12 +7,15 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, statat, unlinkat}
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
+use super::entry::Content;
 use super::file_format;
 use super::file_format::{Found, Present, Record};
 use super::folder::{Folder, in_store_us};
+use super::holds;
 use super::image;
-use super::image::{Image, Life};
+use super::image::Image;
 use super::io_error::{FileError, corrupt, system};
+use super::life::Life;
 use super::newborn;
 use super::open_files::LockFile;
 use super::opening;
@@ -220,7 +223,7 @@ impl Held<'_> {
             return Ok(());
         }
         let failed = |error| system("write lock file", &self.folder.lock_path(self.name), error);
-        if image.entries.len() > image::MOST_KEYS {
+        if image.stored_entries() > image::MOST_KEYS {
             return Err(failed(Errno::FBIG).into());
         }
         let next = record(self.folder, image, anchor_us);
@@ -274,16 +277,28 @@ fn understand(
             .entries
             .retain(|entry| keys::outlives_reboot(&entry.key));
     }
-    for entry in image.entries.iter_mut().filter(|entry| entry.bound) {
-        let client = entry.text().and_then(token::client_of).map(str::to_owned);
-        let left = client.map(|client| folder.look(&client)).transpose()?;
-        entry.life = match left {
-            Some(Left::Process) | None => Life::Ttl,
-            Some(Left::Nobody) => Life::Over,
-            Some(Left::Job(limit)) => Life::Session {
+    let life_of = |client: &str| {
+        let left = folder.look(client)?;
+        Ok::<_, FileError>(match left {
+            Left::Process => Life::Ttl,
+            Left::Nobody => Life::Over,
+            Left::Job(limit) => Life::Session {
                 until_us: limit.map(|limit| in_store_us(limit, anchor_us)),
             },
-        };
+        })
+    };
+    for entry in image.entries.iter_mut().filter(|entry| entry.bound) {
+        match &entry.content {
+            Content::Text(text) => {
+                let life = token::client_of(text).map(life_of).transpose()?;
+                entry.life = life.unwrap_or_default();
+            }
+            Content::Sorted(members) => {
+                let settled = holds::settle(members, &entry.sessionless, now_us, life_of)?;
+                settled.into_iter().for_each(|settled| entry.take(settled));
+            }
+            Content::Hash(_) => {}
+        }
     }
     image.settle(now_us);
     Ok(image)

@@ -4,15 +4,18 @@ mod commands;
 mod datagram;
 mod doctor;
 mod engine;
+mod entry;
 mod file_format;
 #[cfg(target_os = "linux")]
 mod fitness;
 mod folder;
 mod gc;
 mod glob;
+mod holds;
 mod image;
 mod io_error;
 mod keyspace;
+mod life;
 mod listings;
 mod lockfile;
 mod memory;

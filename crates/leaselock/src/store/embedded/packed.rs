@@ -3,6 +3,8 @@
 //! Every call reads the whole file. With thousands of waiters, a separate value for each would cost more than all else
 //! in the call. Here a member costs its bytes, in memory as in the file.
 
+use std::cmp::Ordering;
+
 /// Fields of a hash with their values, in the order of the fields.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Fields(Packed);
@@ -78,6 +80,21 @@ impl Packed {
 
 /// A field of a hash and its value.
 pub(super) type Field<'a> = (&'a [u8], &'a [u8]);
+
+impl Member<'_> {
+    /// Returns the order in a set; damage alone writes a score that is no number.
+    fn order(&self, other: &Member<'_>) -> Ordering {
+        let by_score = self.score.partial_cmp(&other.score);
+        by_score
+            .unwrap_or_else(|| self.score.total_cmp(&other.score))
+            .then_with(|| self.name.cmp(other.name))
+    }
+
+    fn write_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.score.to_le_bytes());
+        frame(out, self.name);
+    }
+}
 
 fn next_field(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
     let (field, rest) = framed(bytes)?;
@@ -188,6 +205,19 @@ impl Members {
         Some(found.score)
     }
 
+    /// Puts members, of which none is there twice, in their order.
+    pub(super) fn of(mut members: Vec<Member<'_>>) -> Self {
+        members.sort_unstable_by(Member::order);
+        let mut packed = Packed {
+            count: members.len(),
+            bytes: Vec::new(),
+        };
+        for member in &members {
+            member.write_to(&mut packed.bytes);
+        }
+        Members(packed)
+    }
+
     /// Inserts a member; true when it is new.
     pub(super) fn insert(&mut self, score: f64, name: &[u8]) -> bool {
         let is_new = !self.remove(name);
@@ -197,8 +227,7 @@ impl Members {
         let at = behind.map_or(self.0.bytes.len(), |(at, _)| at);
         drop(items);
         let mut item = Vec::with_capacity(SCORE + LENGTH + name.len());
-        item.extend_from_slice(&score.to_le_bytes());
-        frame(&mut item, name);
+        Member { score, name }.write_to(&mut item);
         self.0.splice(at, 0, &item);
         is_new
     }
@@ -286,6 +315,8 @@ mod tests {
                 prop_assert_eq!(members.rank(name), Some(rank));
                 prop_assert_eq!(members.score(name), Some(*score));
             }
+            let backwards = sorted.iter().rev().map(|(score, name)| Member { score: *score, name });
+            prop_assert_eq!(&Members::of(backwards.collect()), &members);
             prop_assert_eq!(Members::read(sorted.len(), members.bytes()), Some((members.clone(), &[][..])));
         }
     }

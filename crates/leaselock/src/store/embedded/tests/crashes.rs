@@ -293,6 +293,37 @@ async fn another_boot_voids_leases_and_lines_and_keeps_fences() {
 }
 
 #[tokio::test]
+async fn another_boot_voids_holds_and_keeps_the_numbers_of_a_semaphore() {
+    let scratch = Scratch::new();
+    let peer = Peer::on(&scratch, &Clock::boot(), true);
+    let write = "redis.call('ZADD', KEYS[1], '9999999999999999', ARGV[1])
+        redis.call('HSET', KEYS[2], 'permits', '10', ARGV[1], '1795224695691371')
+        redis.call('PEXPIRE', KEYS[1], '60000') redis.call('PEXPIRE', KEYS[2], '60000') return { 'x' }";
+    let read = "return { 'x', redis.call('EXISTS', KEYS[1]), redis.call('HLEN', KEYS[2]) }";
+    let (keys, hold) = (
+        ["job", "{job}:ll:usage"],
+        format!("{}2", peer.token().secret()),
+    );
+    peer.run(&made_up(write, &keys, &[&hold])).await.unwrap();
+    let read = made_up(read, &keys, &[]);
+    assert_eq!(
+        peer.run(&read).await.unwrap().values(),
+        [1, 2].map(Value::Int)
+    );
+    let file = lock_file(&scratch);
+    let present = newest(&file);
+    let before = file_format::Record {
+        boot: [1; 16],
+        ..present.record.clone()
+    };
+    file_format::write(file.as_fd(), present, before).unwrap();
+    assert_eq!(
+        peer.run(&read).await.unwrap().values(),
+        [0, 2].map(Value::Int)
+    );
+}
+
+#[tokio::test]
 async fn time_goes_on_when_meta_is_lost_while_locks_are_there() {
     let scratch = Scratch::new();
     let clock = Clock::boot();

@@ -16,6 +16,7 @@ mod commands;
 mod crashes;
 mod crowds;
 mod files;
+mod holds;
 mod lua;
 mod neighbours;
 mod sessions;

@@ -1,6 +1,7 @@
 //! Comparison of scripts with their shortcuts: both run side by side on the same states.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -10,7 +11,9 @@ use crate::engine::identity::ANNOUNCE;
 use crate::mutex::MUTEX;
 use crate::script::{Answer, Call, Script};
 use crate::store::embedded::engine;
-use crate::store::embedded::image::{Content, Image, Life};
+use crate::store::embedded::entry::{Content, Entry};
+use crate::store::embedded::image::Image;
+use crate::store::embedded::life::Life;
 use crate::store::embedded::step::{Step, Surroundings};
 
 const CASES: u32 = 1_000;
@@ -125,7 +128,7 @@ fn call(script: &'static Script, keys: usize, args: &[&dyn ToString]) -> Call {
 }
 
 fn first_fence(image: &Image) -> u64 {
-    let kept = image.find(KEYS[3]).and_then(|entry| entry.text());
+    let kept = image.find(KEYS[3]).and_then(|entry| entry.content.text());
     let first = kept.and_then(|kept| {
         std::str::from_utf8(kept)
             .ok()?
@@ -190,10 +193,11 @@ fn step(image: &Image, now_us: u64) -> Step {
 
 fn write(image: &mut Image, now_us: u64, key: usize, content: Content, ends: bool) {
     image.remove(KEYS[key]);
-    image.entries.push(crate::store::embedded::image::Entry {
+    image.entries.push(Entry {
         key: KEYS[key].to_owned(),
         ends_us: ends.then_some(now_us + 3_000_000),
         bound: false,
+        sessionless: BTreeSet::new(),
         life: Life::Ttl,
         content,
     });
