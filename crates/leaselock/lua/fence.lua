@@ -1,6 +1,8 @@
 -- fence: fencing tokens, larger with every grant.
 -- The key holds 'first:last' of the current grant, so that a replay answers the same numbers: one, or a range for a
--- queue entry that several tasks of one process share. It is kept for seven days; seeding with server time in
+-- queue entry that several tasks of one process share. An 's' behind them says that the grant was to a reader: all who
+-- read from then on have the same number, which is larger than that of the writer before and smaller than that of the
+-- writer after them. It is kept for seven days; seeding with server time in
 -- microseconds makes a number larger even after its loss. Plain cases write it without changing its expiry, which costs
 -- half as much, unless the six leading digits of the time have changed since the previous grant: that happens every
 -- 10 000 s, by which it is kept longer.
@@ -13,27 +15,21 @@ local SAME_10000_S = 6 -- so many leading digits of a time of 16 digits stay the
 local FENCE_END = 9007199253692416 -- 2^53 less the longest range: above 2^53 a double skips numbers
 local FENCE_RANGE_MAX = 1048576
 
--- What redis.pcall returned; nil and true when the key holds another type. Any other refusal is raised.
-local function of_type(answer)
-  if type(answer) ~= 'table' or not answer.err then return answer end
-  if string.find(answer.err, 'WRONGTYPE', 1, true) then return nil, true end
-  error(answer.err, 0)
-end
-
--- The first and last number in the value of a fence; nil when it is damaged.
+-- The first and last number in the value of a fence, and whether readers have it; nil when it is damaged.
 local function fence_parse(value)
-  local first_text, last_text = string.match(value, '^(%d+):(%d+)$')
+  local first_text, last_text, shared = string.match(value, '^(%d+):(%d+)(s?)$')
   if not first_text or #first_text > 16 or #last_text > 16 then return nil end
   local first, last = tonumber(first_text), tonumber(last_text)
   if first > last or last >= FENCE_END or last - first >= FENCE_RANGE_MAX then return nil end
-  return first, last
+  return first, last, shared == 's'
 end
 
 local function fence_damaged(fence)
   return { err = 'DAMAGED fence ' .. fence }
 end
 
--- Reads only: the first and last number of the latest grant; 0 and 0 when none is known, nil when it is damaged.
+-- Reads only: the first and last number of the latest grant, and whether readers have it; 0 and 0 when none is known,
+-- nil when it is damaged.
 local function fence_read(fence)
   local value, other = of_type(redis.pcall('GET', fence))
   if other then return nil end
@@ -49,11 +45,12 @@ local function fence_of(value, fence)
   return first or 0, last or 0
 end
 
--- Writes the next `range` numbers and returns the first.
-local function fence_mint(fence, last, now_us, range)
+-- Writes the next `range` numbers and returns the first. `mark` is 's' for readers.
+local function fence_mint(fence, last, now_us, range, mark)
   local first = math.max(last + 1, now_us)
   local text = whole(first)
-  redis.call('SET', fence, text .. ':' .. (range == 1 and text or whole(first + range - 1)), 'PX', FENCE_KEPT_MS)
+  local value = text .. ':' .. (range == 1 and text or whole(first + range - 1)) .. (mark or '')
+  redis.call('SET', fence, value, 'PX', FENCE_KEPT_MS)
   return text
 end
 

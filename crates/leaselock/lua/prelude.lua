@@ -32,3 +32,10 @@ local function is_fenced(token)
   local FENCED_AT, FENCED = 23, 46
   return string.byte(token, FENCED_AT) == FENCED
 end
+
+-- What redis.pcall returned; nil and true when the key holds another type. Any other refusal is raised.
+local function of_type(answer)
+  if type(answer) ~= 'table' or not answer.err then return answer end
+  if string.find(answer.err, 'WRONGTYPE', 1, true) then return nil, true end
+  error(answer.err, 0)
+end

@@ -6,11 +6,9 @@
 --   48-63  server time of the latest poll, 16 digits   POLLED_START; up to POLLED_SAME_10_S it is the same for 10 s
 --   64-    ' priority passed_ms kind channel'          WISH_START, without the space: the waiter's request;
 --          the usual priority is ' 0 '                 PRIORITY_START, PRIORITY_END
--- `kind` is the kind of the request. Digits ask for the mutex: how many fencing tokens its grant reserves, for the
--- tasks that share the entry. Every other kind begins with a letter. The plain cases know digits only; a first entry of
--- another kind makes them fall through to the general part. A waiter whose kind that part cannot judge is told to poll,
--- by its token alone, and no waiter behind it is granted while it is alive. `waiters` is a hash: token -> entry, so
--- that a waiter that polls or leaves finds its own. It is void without a queue.
+-- `kind` is the kind of the request (lua/holds.lua). The plain cases of the mutex know digits only; a first entry of
+-- another kind makes them fall through to the general part. `waiters` is a hash: token -> entry, so that a waiter that
+-- polls or leaves finds its own. It is void without a queue.
 local TOKEN_START, TOKEN_END, POLLED_START = 17, 47, 48
 local QUEUE_KEPT_MS = '60000' -- every waiter polls at least every 15 s and renews this
 local GONE_AFTER_US = 45000000 -- three polls missed
@@ -24,7 +22,9 @@ local function queue_entry(member)
     priority = priority or '0', passed_ms = passed_ms, kind = kind, channel = channel or '' }
 end
 
-local function queue_score(priority)
+-- A waiter that holds an upgradable read is ahead of every priority: behind another waiter it would wait for itself.
+local function queue_score(priority, kind)
+  if kind == 'x' then return '-inf' end
   if priority == '0' then return '0' end
   return string.sub(priority, 1, 1) == '-' and string.sub(priority, 2) or '-' .. priority
 end
@@ -83,12 +83,11 @@ local function queue_tell_first(queue)
   if first and first.channel ~= '' then queue_tell(first.channel, first.token) end
 end
 
--- Reads only: the first waiter that is alive (`asking`, the caller, is) and that `fits` accepts, and those that are
--- surely gone. A member without an entry in `waiters` is of a waiter that was not found when it left. `fits` returns
--- false to skip a waiter, and nil for one that it cannot judge: then none is picked, and that one is returned last.
--- None, and true, when `waiters` is damaged.
-local function queue_pick(queue, waiters, now_us, asking, fits)
-  local gone, first, last = {}, 0, 0 -- the head alone first: usually it is alive
+-- Reads only: calls `visit` with each waiter that is alive, from the head on, until it returns true; `asking`, the
+-- caller, is alive. Returns the entries that are surely gone, and true when `waiters` is damaged. A member without an
+-- entry in `waiters` is of a waiter that was not found when it left.
+local function queue_visit(queue, waiters, now_us, asking, visit)
+  local gone, first, last = {}, 0, 0 -- the head alone first: usually no other is visited
   while first < HEAD_MAX do
     local entries, channels = queue_read(queue, first, last), {}
     for _, entry in ipairs(entries) do
@@ -96,20 +95,19 @@ local function queue_pick(queue, waiters, now_us, asking, fits)
     end
     local present = queue_present(channels)
     for _, entry in ipairs(entries) do
-      local there = entry.passed_ms and (entry.token == asking or present[entry.channel])
-      local fit = fits(entry)
-      local passed_over = fit == false
-      local known, other = nil, nil
-      if there and not passed_over then known, other = of_type(redis.pcall('HGET', waiters, entry.token)) end
-      if other then return nil, {}, true end
-      if known and fit == nil then return nil, gone, false, entry end
-      if known then return entry, gone end
-      if there and not passed_over or now_us - tonumber(entry.polled_us) > GONE_AFTER_US then gone[#gone + 1] = entry end
+      local there, known, other = entry.passed_ms and (entry.token == asking or present[entry.channel]), nil, nil
+      if there then known, other = of_type(redis.pcall('HGET', waiters, entry.token)) end
+      if other then return {}, true end
+      if known then
+        if visit(entry) then return gone end
+      elseif there or now_us - tonumber(entry.polled_us) > GONE_AFTER_US then
+        gone[#gone + 1] = entry
+      end
     end
-    if #entries <= last - first then return nil, gone end
+    if #entries <= last - first then return gone end
     first, last = last + 1, HEAD_MAX - 1
   end
-  return nil, gone
+  return gone
 end
 
 local function queue_drop(queue, waiters, entry)
@@ -140,12 +138,13 @@ local function queue_add(queue, waiters, member, score)
   queue_keep(queue, waiters)
 end
 
--- Writes: joins the queue, or marks the waiter as alive: a known token keeps its `ticket` and with it its position.
--- `member` is its entry so far, or nil. Returns the new entry.
+-- Writes: joins the queue, or marks the waiter as alive: a known token keeps its `ticket` and with it its position, as
+-- long as its score is the same. `member` is its entry so far, or nil. Returns the new entry.
 local function queue_join(queue, waiters, token, member, wait, now_us)
   local TICKET_END, ZEROS = 16, '0000000000000000'
-  local score = queue_score(string.match(wait, '^(-?%d+) '))
-  local ticket = member and string.sub(member, 1, TICKET_END)
+  local score = queue_score(string.match(wait, '^(-?%d+) %d+ (%w+)'))
+  local before = member and queue_entry(member)
+  local ticket = before and queue_score(before.priority, before.kind) == score and string.sub(member, 1, TICKET_END)
   if not ticket then
     local last = redis.call('ZREVRANGEBYSCORE', queue, score, score, 'LIMIT', '0', '1')[1]
     local after = last and tonumber(string.sub(last, 1, TICKET_END)) + 1 or 0

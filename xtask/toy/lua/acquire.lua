@@ -27,34 +27,9 @@ local gate, longest_ms, quarantine_ms = KEYS[5], ARGV[4], ARGV[5]
 local refusal = gate_refusal(gate, longest_ms, quarantine_ms)
 if refusal then return refusal end
 --#end
---#include prelude fence queue toy/grant
+--#include prelude fence queue holds grant
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl_ms, wait = ARGV[1], ARGV[2], ARGV[3]
 
-local now_us = clock_us()
-local now, waits, held = whole(now_us), wait ~= '', redis.call('GET', lock)
-local first_fence, last_fence = fence_read(fence)
-if not last_fence then return fence_damaged(fence) end
-local length = redis.call('ZCARD', queue)
-if held == token then
-  if redis.call('PTTL', lock) < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
-  return { 'granted', is_fenced(token) and whole(first_fence) or '0', '1', now, length > 0 and '1' or '0' }
-end
-
-local member = queue_known(waiters, token)
-if waits and (held or length > 0) then member = queue_join(queue, waiters, token, member, wait, now_us) end
-local entry = not held and length > 0 and toy_next(queue, waiters, now_us, token)
-if entry and entry.token ~= token then
-  toy_hand_over(lock, queue, waiters, fence, entry, now_us)
-  held = entry.token
-end
-if held then
-  local pttl_ms, holder = redis.call('PTTL', lock), client_of(held)
-  if not waits then return { 'busy', pttl_ms, holder, now } end
-  return { 'waiting', pttl_ms, holder, now, redis.call('ZRANK', queue, member) + 1 }
-end
-
-redis.call('SET', lock, token, 'PX', ttl_ms)
-if member then queue_drop(queue, waiters, { member = member, token = token }) end
-local minted = is_fenced(token) and fence_mint(fence, last_fence, now_us, 1) or '0'
-return { 'granted', minted, '1', now, redis.call('ZCARD', queue) > 0 and '1' or '0' }
+local request = { token = token, ttl_ms = ttl_ms, kind = '1', wait = wait }
+return grant_acquire(holds_read(lock, fence, clock_us()), queue, waiters, request)

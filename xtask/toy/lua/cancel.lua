@@ -13,24 +13,16 @@
 --         {"absent", time_us}      neither held nor waited; nothing was changed
 -- Replay  "absent": the first call did the work
 -- Writes  lock, queue, waiters, fence
---#include prelude fence queue toy/grant
+--#include prelude fence queue holds grant
 --#strict
 --#include gate
 local gate = KEYS[5]
 
 if not gate_is_open(gate) then
-  queue_pick = function() return nil, {} end
+  queue_visit = function() return {} end
 end
 --#end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, used = ARGV[1], ARGV[2]
 
-local now_us = clock_us()
-local member = queue_known(waiters, token)
-if member then queue_drop(queue, waiters, { member = member, token = token }) end
-if redis.call('GET', lock) == token then
-  toy_hand_over(lock, queue, waiters, fence, toy_next(queue, waiters, now_us, ''), now_us)
-  return { 'released', whole(now_us) }
-end
-if member then queue_tell_first(queue) end
-return { member and 'left' or 'absent', whole(now_us) }
+return grant_cancel(holds_read(lock, fence, clock_us()), queue, waiters, '1', token, tonumber(used) or 0)

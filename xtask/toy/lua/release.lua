@@ -13,21 +13,19 @@
 --         {"taken"}       another client holds it; nothing was changed
 -- Replay  "expired" or "taken": the first call did the work
 -- Writes  lock, queue, waiters, fence
---#include prelude fence queue toy/grant
+--#include prelude fence queue holds grant
 --#strict
 --#include gate
 local gate = KEYS[5]
 
 if not gate_is_open(gate) then
-  queue_pick = function() return nil, {} end
+  queue_visit = function() return {} end
 end
 --#end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, used = ARGV[1], ARGV[2]
 
-local held = redis.call('GET', lock)
-if not held then return { 'expired' } end
-if held ~= token then return { 'taken' } end
-local now_us = clock_us()
-toy_hand_over(lock, queue, waiters, fence, toy_next(queue, waiters, now_us, ''), now_us)
+local h = holds_read(lock, fence, clock_us())
+if h.exclusive ~= token then return { h.exclusive and 'taken' or 'expired' } end
+grant_give_back(h, queue, waiters, '1', token, tonumber(used) or 0)
 return { 'released' }

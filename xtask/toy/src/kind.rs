@@ -2,26 +2,22 @@
 
 use crate::engine::kind::{Kind, Step};
 use crate::script::script;
-use crate::script::source::{Fragment, lua};
-
-/// How a grant is written.
-const GRANT: Fragment = ("toy/grant", lua!("toy/grant"));
 
 pub(crate) static TOY: Kind = Kind {
     name: "toy",
     side_keys: &["queue", "waiters", "fence"],
     acquire: Step::new(
-        script!("toy/acquire").with(GRANT),
-        script!("toy/acquire", strict).with(GRANT),
+        script!("toy/acquire"),
+        script!("toy/acquire", strict),
     ),
     extend: script!("toy/extend"),
     release: Step::new(
-        script!("toy/release").with(GRANT),
-        script!("toy/release", strict).with(GRANT),
+        script!("toy/release"),
+        script!("toy/release", strict),
     ),
     cancel: Step::new(
-        script!("toy/cancel").with(GRANT),
-        script!("toy/cancel", strict).with(GRANT),
+        script!("toy/cancel"),
+        script!("toy/cancel", strict),
     ),
     release_alone: None,
     position: None,
@@ -31,4 +27,5 @@ pub(crate) static TOY: Kind = Kind {
     batch: None,
     local_hand_over: false,
     votes: false,
+    others: &[],
 };

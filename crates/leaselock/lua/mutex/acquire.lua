@@ -52,7 +52,7 @@ local TIME_LENGTH, FENCE_LENGTH, SAME_10000_S, FENCE_KEPT_MS = 16, 33, 6, '61480
 
 local time = redis.call('TIME')
 local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
-local held = wait ~= '' and redis.call('GET', lock)
+local held = wait ~= '' and redis.pcall('GET', lock) -- an error for a set of readers or permits (lua/holds.lua)
 
 -- The plain case: no key exists but perhaps a fence that the clock has passed, of two numbers with 16 digits.
 if not held and redis.call('EXISTS', lock, queue) == 0 then
@@ -82,7 +82,7 @@ local TICKET_END, POLLED_START, POLLED_SAME_10_S, WISH_START = 16, 48, 56, 65 --
 local PRIORITY_START, PRIORITY_END, SAME_10_S, QUEUE_KEPT_MS, TOKEN_LENGTH = 64, 66, 9, '60000', 31
 
 -- The plain wait: held by another, and in the queue behind all others of the one usual priority, new or as before.
-if held and held ~= token and string.sub(wait, 1, 2) == '0 ' then
+if type(held) == 'string' and held ~= token and string.sub(wait, 1, 2) == '0 ' then
   local ranged = redis.pcall('ZRANGE', queue, '-1', '-1')
   local last = ranged[1]
   if #now == TIME_LENGTH and not ranged.err
@@ -113,58 +113,7 @@ if held and held ~= token and string.sub(wait, 1, 2) == '0 ' then
   end
 end
 
---#include prelude fence queue mutex/grant
-local now_us = clock_of(time)
-local range, waits, fenced = '1', wait ~= '', is_fenced(token)
-if waits then range = string.match(wait, '^%-?%d+ %d+ (%d+) ') end
-held = redis.call('GET', lock)
-
-if held == token then
-  local first_fence, last_fence = 0, 0
-  if fenced then first_fence, last_fence = fence_read(fence) end
-  if not last_fence then return fence_damaged(fence) end
-  if redis.call('PTTL', lock) < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
-  if fenced then
-    if first_fence == 0 then first_fence, last_fence = tonumber(fence_mint(fence, 0, now_us, 1)), now_us end
-    range = whole(last_fence - first_fence + 1)
-  end
-  return { 'granted', whole(first_fence), range, now, (of_type(redis.pcall('ZCARD', queue)) or 0) > 0 and '1' or '0' }
-end
-if held and not waits then return { 'busy', redis.call('PTTL', lock), client_of(held), now } end
-
-local length, other_queue = of_type(redis.pcall('ZCARD', queue))
-if other_queue then return queue_damaged(queue) end
-local member, other_waiters = queue_known(waiters, token)
-if other_waiters and (held or length > 0) then return queue_damaged(waiters) end
-local _, last_fence = 0, 0
-if not held then _, last_fence = fence_read(fence) end
-if fenced and not last_fence then return fence_damaged(fence) end
-
--- Joins the queue before the next waiter is chosen, so that a higher priority counts at once.
-if waits and (held or length > 0) then member = queue_join(queue, waiters, token, member, wait, now_us) end
-
-if held then return { 'waiting', redis.call('PTTL', lock), client_of(held), now, redis.call('ZRANK', queue, member) + 1 } end
-
-if length > 0 then
-  local entry, gone, _, unjudged = grant_pick(queue, waiters, now_us, token, not last_fence)
-  queue_forget(queue, waiters, gone)
-  if unjudged then queue_tell(unjudged.channel, unjudged.token) end
-  if unjudged or entry and entry.token ~= token then
-    local pttl_ms, holder = 1, ''
-    if entry and grant_hand_over(lock, queue, waiters, fence, entry, last_fence, now_us) then
-      pttl_ms, holder = tonumber(entry.passed_ms), client_of(entry.token)
-    end
-    if not waits then return { 'busy', pttl_ms, holder, now } end
-    return { 'waiting', pttl_ms, holder, now, redis.call('ZRANK', queue, member) + 1 }
-  end
-end
-
-redis.call('SET', lock, token, 'PX', ttl_ms)
-if member then
-  queue_drop(queue, waiters, { member = member, token = token })
-else
-  range = '1' -- no other task shares a grant without a wait
-end
-local minted = fenced and fence_mint(fence, last_fence, now_us, tonumber(range)) or '0'
-local others = length > 0 and redis.call('ZCARD', queue) > 0
-return { 'granted', minted, range, now, others and '1' or '0' }
+--#include prelude fence queue holds grant
+local range = string.match(wait, '^%-?%d+ %d+ (%d+) ') or '1'
+local request = { token = token, ttl_ms = ttl_ms, kind = range, wait = wait }
+return grant_acquire(holds_read(lock, fence, clock_of(time)), queue, waiters, request)

@@ -16,7 +16,7 @@
 --#include prelude many fence
 local ttl_ms, fencing = ARGV[1], ARGV[2]
 
-local TIME_LENGTH = 16
+local TIME_LENGTH, COLON = 16, 58
 
 local now_us = clock_us()
 local now = whole(now_us)
@@ -35,9 +35,10 @@ local function take(i)
   local before = redis.pcall('SET', fence, fresh, 'KEEPTTL', 'GET')
   if before then
     if type(before) == 'table' then return '-' end
-    local last = string.match(before, '^%d+:(%d+)$')
-    if not last or #last ~= TIME_LENGTH or #before ~= FENCE_LENGTH or #now ~= TIME_LENGTH or before > now or last >= now then
-      -- The clock went back, this lock was in the call before, or the value is not a fence of ours.
+    if #before ~= FENCE_LENGTH or #now ~= TIME_LENGTH or string.byte(before, TIME_LENGTH + 1) ~= COLON
+      or before >= now or string.sub(before, TIME_LENGTH + 2) >= now then
+      -- The clock went back, this lock was in the call before, readers have the fence, or it is none of ours. A value
+      -- that is no number passes when it sorts below the time: so does every number that it can have had.
       if before ~= fresh then redis.pcall('SET', fence, before, 'KEEPTTL') end
       return '-'
     end
@@ -63,7 +64,7 @@ for i = 1, plain and 0 or count do
       holders[#holders + 1] = pttl_ms
       holders[#holders + 1] = client_of(holder)
     end
-  elseif redis.pcall('EXISTS', KEYS[count + i]) ~= 0 then
+  elseif redis.pcall('EXISTS', KEYS[i], KEYS[count + i]) ~= 0 then -- a queue, or a set of readers or permits
     answers[i] = '-'
   end
 end

@@ -1,4 +1,5 @@
--- mutex/break: break the lease as an operator; the next waiter gets the mutex in the same step.
+-- mutex/break: break the lease as an operator, of all holders where several hold; the next waiters are granted in the
+-- same step.
 --
 -- KEYS[1] lock       string; the holder's token
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
@@ -15,26 +16,31 @@
 --         {"changed", fence, time_us}          the holder now has other fencing tokens ('0': none); nothing was changed
 -- Replay  breaks the holder of that moment: name the fencing token to break one grant only
 -- Writes  lock, queue, waiters, fence
---#include prelude fence queue mutex/grant
+--#include prelude fence queue holds grant
 --#strict
 -- A hand-over is a grant, so behind a closed gate there is none.
 --#include gate
 local gate = KEYS[5]
 
 if not gate_is_open(gate) then
-  queue_pick = function() return nil, {} end
+  queue_visit = function() return {} end
 end
 --#end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local only, foreign = ARGV[1], ARGV[2] == '1'
 
 local now_us = clock_us()
-local held = redis.call('GET', lock)
-if not held then return { 'free', whole(now_us) } end
-local holder = client_of(held)
-local first_fence, last_fence = fence_of(held, fence)
-local its_fence, only_fence = whole(first_fence), tonumber(only) or first_fence
+local h = holds_read(lock, fence, now_us)
+if h.strange then return redis.call('GET', h.lock) end -- which the server refuses
+if not h.exclusive and h.count == 0 then return { 'free', whole(now_us) } end
+local holder, first_fence, last_fence = holds_holder(h), 0, 0
+if h.exclusive then
+  first_fence, last_fence = fence_of(h.exclusive, fence)
+elseif not h.weighted then
+  first_fence, last_fence = fence_read(fence)
+end
+local its_fence, only_fence = whole(first_fence or 0), tonumber(only) or first_fence
 if holder == '' and not foreign then return { 'foreign', whole(now_us) } end
-if only_fence < first_fence or only_fence > last_fence then return { 'changed', its_fence, whole(now_us) } end
-grant_pass_on(lock, queue, waiters, fence, 0, now_us)
+if only_fence and (only_fence < first_fence or only_fence > last_fence) then return { 'changed', its_fence, whole(now_us) } end
+grant_give_back(h, queue, waiters, '1', '', 0)
 return { 'broken', holder, its_fence, whole(now_us) }

@@ -13,28 +13,18 @@
 --         {"absent", time_us}      neither held nor waited; nothing was changed
 -- Replay  "absent": the first call did the work
 -- Writes  lock, queue, waiters, fence
---#include prelude fence queue mutex/grant
+--#include prelude fence queue holds grant
 --#strict
 -- A hand-over is a grant, so behind a closed gate there is none.
 --#include gate
 local lock, token, gate = KEYS[1], ARGV[1], KEYS[5]
 
 if redis.pcall('GET', lock) == token and not gate_is_open(gate) then
-  queue_pick = function() return nil, {} end
+  queue_visit = function() return {} end
 end
 --#end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, used = ARGV[1], tonumber(ARGV[2]) or 0
 
-local now_us = clock_us()
-local member = queue_known(waiters, token)
-local held = redis.pcall('GET', lock) -- an error for another type, which is no reason to stay in the queue
-local was_first = member and of_type(redis.pcall('ZRANK', queue, member)) == 0
-if member then queue_drop(queue, waiters, { member = member, token = token }) end
-if held == token then
-  grant_pass_on(lock, queue, waiters, fence, used, now_us)
-  return { 'released', whole(now_us) }
-end
--- Behind a holder that wakes no waiter only the first polls often, so the new first one is told that it is.
-if was_first then queue_tell_first(queue) end
-return { member and 'left' or 'absent', whole(now_us) }
+local h = holds_read(lock, fence, clock_us())
+return grant_cancel(h, queue, waiters, '1', token, used)

@@ -15,7 +15,7 @@ local lock = KEYS[1]
 local token, ttl_ms = ARGV[1], tonumber(ARGV[2])
 
 local now_us = clock_us()
-local held = redis.call('GET', lock)
+local held = redis.pcall('GET', lock) -- an error for a set of readers or permits (lua/holds.lua)
 if not held then return { 'expired', whole(now_us) } end
 if held ~= token then return { 'taken', whole(now_us) } end
 local pttl_ms = redis.call('PTTL', lock)

@@ -13,7 +13,7 @@
 local lock, why = KEYS[1], KEYS[2]
 local token, text, ttl_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
-if text ~= '' and redis.call('GET', lock) == token then
+if text ~= '' and redis.pcall('GET', lock) == token then
   redis.call('SET', why, token .. text, 'PX', ttl_ms)
   return { 'noted' }
 end

@@ -18,7 +18,7 @@ local WISH_START = 65 -- in an entry (lua/queue.lua)
 local KEPT_MS = 30000 -- half of what a poll that marks a waiter as alive gives it
 
 local now = whole(clock_us())
-local held, member = redis.call('GET', lock), redis.call('HGET', waiters, token)
-local rank = held and held ~= token and member and string.sub(member, WISH_START) == wait and redis.call('ZRANK', queue, member)
+local held, member = redis.pcall('GET', lock), redis.call('HGET', waiters, token)
+local rank = type(held) == 'string' and held ~= token and member and string.sub(member, WISH_START) == wait and redis.call('ZRANK', queue, member)
 if not rank or redis.call('PTTL', queue) < KEPT_MS or redis.call('PTTL', waiters) < KEPT_MS then return { 'ask', now } end
 return { 'waiting', redis.call('PTTL', lock), client_of(held), now, rank + 1 }

@@ -19,7 +19,7 @@
 local lock, queue, token, gate = KEYS[1], KEYS[2], ARGV[1], KEYS[5]
 
 if redis.call('EXISTS', queue) ~= 0 and not gate_is_open(gate) then
-  local held = redis.call('GET', lock)
+  local held = redis.pcall('GET', lock)
   if not held then return { 'expired' } end
   if held ~= token then return { 'taken' } end
   redis.call('DEL', lock)
@@ -29,7 +29,7 @@ end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, used = ARGV[1], ARGV[2]
 
-local held = redis.call('GET', lock)
+local held = redis.pcall('GET', lock) -- an error for a set of readers or permits (lua/holds.lua)
 if not held then return { 'expired' } end
 if held ~= token then return { 'taken' } end
 
@@ -100,7 +100,7 @@ if heard and not heard.err and tonumber(heard[2]) > 0 then
   end
 end
 
---#include prelude fence queue mutex/grant
+--#include prelude fence queue holds grant
 if out then queue_add(queue, waiters, out, queue_score(queue_entry(out).priority)) end
-grant_pass_on(lock, queue, waiters, fence, tonumber(used) or 0, clock_of(time))
+grant_give_back(holds_read(lock, fence, clock_of(time)), queue, waiters, '1', token, tonumber(used) or 0)
 return { 'released' }

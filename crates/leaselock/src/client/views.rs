@@ -5,7 +5,6 @@ use crate::base::fence::Fence;
 use crate::script::Scripts;
 use crate::script::damage;
 use crate::script::keys::LockKeys;
-use crate::script::source::{Fragment, lua};
 use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
 
 /// Every script of this file.
@@ -131,10 +130,8 @@ pub(crate) enum Broke {
     },
 }
 
-/// How a grant is written: who breaks a lock passes it on.
-pub(crate) const GRANT: Fragment = ("mutex/grant", lua!("mutex/grant"));
-static BREAK: Script = script!("mutex/break").with(GRANT);
-static BREAK_STRICT: Script = script!("mutex/break", strict).with(GRANT);
+static BREAK: Script = script!("mutex/break");
+static BREAK_STRICT: Script = script!("mutex/break", strict);
 
 impl Operation for Break<'_> {
     type Reply = Broke;

@@ -24,6 +24,11 @@ pub(crate) enum Acquired {
     Busy {
         seen: Seen,
     },
+    /// There are not so many permits; the request is not in the queue.
+    Never {
+        permits: u32,
+        time_us: u64,
+    },
     /// The clients of this gate have agreed on another longest ttl.
     Disagrees {
         longest: Duration,
@@ -56,6 +61,10 @@ impl Acquired {
             }),
             "busy" => Ok(Acquired::Busy {
                 seen: seen(answer)?,
+            }),
+            "never" => Ok(Acquired::Never {
+                permits: u32::try_from(answer.number(0)?).map_err(|_| Malformed)?,
+                time_us: answer.number(1)?,
             }),
             "quarantined" => Ok(Acquired::Busy {
                 seen: Seen {

@@ -34,6 +34,12 @@ pub(crate) struct Kind {
     pub(crate) local_hand_over: bool,
     /// True if the lock is a string with its holder's token, so that the nodes of a quorum can vote on it.
     pub(crate) votes: bool,
+    /// Its other scripts, for the library of functions.
+    #[cfg_attr(
+        not(feature = "redis"),
+        expect(dead_code, reason = "only servers have functions")
+    )]
+    pub(crate) others: &'static [&'static Script],
 }
 
 /// A script that grants or lets another client be granted, and so asks at the gate in strict mode.
@@ -77,6 +83,7 @@ impl Kind {
             .chain(std::iter::once(&self.extend))
             .chain(singles.into_iter().flatten())
             .chain(batch)
+            .chain(self.others.iter().copied())
     }
 }
 

@@ -1,7 +1,6 @@
 //! The mutex as a kind of lock: its scripts, which are in `lua/mutex/`.
 
 use super::shortcut;
-use crate::client::views::GRANT;
 use crate::engine::compare_and_delete::COMPARE_AND_DELETE;
 use crate::engine::kind::{BatchScripts, Kind, Step};
 use crate::script::script;
@@ -10,22 +9,15 @@ pub(crate) static MUTEX: Kind = Kind {
     name: "mutex",
     side_keys: &["queue", "waiters", "fence"],
     acquire: Step::new(
-        script!("mutex/acquire")
-            .with(GRANT)
-            .shortcut(shortcut::acquire),
-        script!("mutex/acquire", strict).with(GRANT),
+        script!("mutex/acquire").shortcut(shortcut::acquire),
+        script!("mutex/acquire", strict),
     ),
     extend: script!("mutex/extend").shortcut(shortcut::extend),
     release: Step::new(
-        script!("mutex/release")
-            .with(GRANT)
-            .shortcut(shortcut::release),
-        script!("mutex/release", strict).with(GRANT),
+        script!("mutex/release").shortcut(shortcut::release),
+        script!("mutex/release", strict),
     ),
-    cancel: Step::new(
-        script!("mutex/cancel").with(GRANT),
-        script!("mutex/cancel", strict).with(GRANT),
-    ),
+    cancel: Step::new(script!("mutex/cancel"), script!("mutex/cancel", strict)),
     release_alone: Some(&COMPARE_AND_DELETE),
     position: Some(script!("mutex/position", reads_only)),
     confirm: Some(script!("mutex/confirm")),
@@ -38,4 +30,5 @@ pub(crate) static MUTEX: Kind = Kind {
     }),
     local_hand_over: true,
     votes: true,
+    others: &[],
 };

@@ -12,8 +12,6 @@ pub(crate) struct Script {
     text: &'static str,
     /// True with the lines for strict mode, which make it another script for a server.
     strict: bool,
-    /// A fragment of its primitive's own, beside those that all may include.
-    own: Option<Fragment>,
     /// True if it only reads: a folder runs it without its lock, a server as a function that does not write.
     pub(crate) reads_only: bool,
     /// The plain cases without Lua, where the script has such.
@@ -34,7 +32,6 @@ impl Script {
             name,
             text,
             strict: false,
-            own: None,
             reads_only: false,
             shortcut: None,
             source: OnceLock::new(),
@@ -44,12 +41,6 @@ impl Script {
 
     pub(crate) const fn strict(mut self) -> Self {
         self.strict = true;
-        self
-    }
-
-    /// Adds a fragment that only this primitive's scripts include.
-    pub(crate) const fn with(mut self, fragment: Fragment) -> Self {
-        self.own = Some(fragment);
         self
     }
 
@@ -66,8 +57,7 @@ impl Script {
 
     /// Returns the joined text.
     pub(crate) fn source(&self) -> &str {
-        self.source
-            .get_or_init(|| joined(self.text, self.strict, self.own))
+        self.source.get_or_init(|| joined(self.text, self.strict))
     }
 }
 
@@ -100,10 +90,10 @@ macro_rules! fragments {
     ($($name:literal)+) => { &[$(($name, lua!($name)),)+] };
 }
 const FRAGMENTS: &[Fragment] =
-    fragments!["prelude" "many" "fence" "queue" "proposal" "callers" "gate"];
+    fragments!["prelude" "many" "fence" "queue" "holds" "grant" "proposal" "callers" "gate"];
 
 /// A file of functions that scripts include: its name, without `.lua`, and its text.
-pub(crate) type Fragment = (&'static str, &'static str);
+type Fragment = (&'static str, &'static str);
 
 /// The prefix of the lines that say how a script is joined.
 ///
@@ -113,14 +103,14 @@ pub(crate) type Fragment = (&'static str, &'static str);
 const MARKER: &str = "--#";
 
 /// Returns the text of a script with its fragments.
-fn joined(text: &str, strict: bool, own: Option<Fragment>) -> String {
+fn joined(text: &str, strict: bool) -> String {
     let (mut joined, mut left_out) = (String::new(), false);
     for line in text.split_inclusive('\n') {
         match line.trim_end().strip_prefix(MARKER) {
             Some("strict") => left_out = !strict,
             Some("end") => left_out = false,
             _ if left_out => {}
-            Some(marker) => joined.extend(included(marker, own.as_ref())),
+            Some(marker) => joined.extend(included(marker)),
             None => joined.push_str(line),
         }
     }
@@ -128,10 +118,10 @@ fn joined(text: &str, strict: bool, own: Option<Fragment>) -> String {
 }
 
 /// Returns the texts that `include prelude fence` names.
-fn included(marker: &str, own: Option<&Fragment>) -> impl Iterator<Item = &'static str> {
+fn included(marker: &str) -> impl Iterator<Item = &'static str> {
     let names = marker.strip_prefix("include ").unwrap_or_default();
-    names.split_whitespace().map(move |name| {
-        let mut known = FRAGMENTS.iter().chain(own);
+    names.split_whitespace().map(|name| {
+        let mut known = FRAGMENTS.iter();
         let text = known.find_map(|(known, text)| (*known == name).then_some(*text));
         text.unwrap_or(UNKNOWN)
     })
@@ -174,7 +164,6 @@ mod tests {
             &Path::new(env!("CARGO_MANIFEST_DIR")).join("lua"),
             &mut asked,
         );
-        asked.retain(|name| !name.contains('/')); // a primitive's own
         let known = FRAGMENTS.iter().map(|(name, _)| (*name).to_owned());
         assert_eq!(asked, known.collect());
     }

@@ -110,6 +110,18 @@ pub enum AcquireError {
         source: StoreError,
     },
 
+    /// More permits were asked for than the semaphore has.
+    ///
+    /// Nothing is held, and this attempt has left the queue. It can succeed after
+    /// `Semaphore::set_permits` with a larger number.
+    #[error("`{name}`: there are {permits} permits, and more were asked for")]
+    TooMany {
+        /// The semaphore's name.
+        name: Name,
+        /// How many permits there are.
+        permits: u32,
+    },
+
     /// The client was closed. Nothing is held.
     #[error("the client is closed")]
     Closed,

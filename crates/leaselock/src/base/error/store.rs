@@ -25,6 +25,8 @@ struct Inner {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     /// The reply of each of several servers.
     tally: Option<Tally>,
+    /// How many permits there are, where more were asked for.
+    permits: Option<u32>,
 }
 
 impl StoreError {
@@ -66,6 +68,14 @@ impl StoreError {
         })
     }
 
+    /// Creates the error of a request for more permits than there are.
+    pub(crate) fn too_many(permits: u32) -> Self {
+        let message = format!("there are {permits} permits");
+        Self::build(ErrorKind::ConfigMismatch, message, |inner| {
+            inner.permits = Some(permits);
+        })
+    }
+
     fn build(kind: ErrorKind, message: String, differs: impl FnOnce(&mut Inner)) -> Self {
         let mut inner = Inner {
             kind,
@@ -74,9 +84,15 @@ impl StoreError {
             contended: false,
             source: None,
             tally: None,
+            permits: None,
         };
         differs(&mut inner);
         StoreError(Arc::new(inner))
+    }
+
+    /// Returns how many permits there are, when more were asked for.
+    pub(crate) fn permits(&self) -> Option<u32> {
+        self.0.permits
     }
 
     pub(crate) fn tally(&self) -> Option<&Tally> {

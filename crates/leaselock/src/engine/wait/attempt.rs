@@ -143,6 +143,7 @@ impl<'a> Acquisition<'a> {
         | Acquired::Busy {
             seen: Seen { time_us, .. },
         }
+        | Acquired::Never { time_us, .. }
         | Acquired::Disagrees { time_us, .. }) = &answer;
         self.engine.note_time(t0, now, *time_us);
         match answer {
@@ -169,6 +170,7 @@ impl<'a> Acquisition<'a> {
                 self.met_quarantine(&seen, now);
                 Ok(Outcome::Busy(seen))
             }
+            Acquired::Never { permits, .. } => Err(StoreError::too_many(permits)),
             Acquired::Disagrees { longest, .. } => Err(self.disagrees(longest)),
         }
     }
@@ -334,6 +336,9 @@ impl<'a> Acquisition<'a> {
     /// The error for the caller. See [`failed`](Acquisition::failed).
     pub(super) fn error(&self, source: StoreError, may_exist: bool) -> AcquireError {
         let name = self.name.clone();
+        if let Some(permits) = source.permits() {
+            return AcquireError::TooMany { name, permits };
+        }
         if let Some(tally) = source.tally() {
             let (granted, needed) = (tally.granted, tally.needed);
             let votes = tally.votes.clone();

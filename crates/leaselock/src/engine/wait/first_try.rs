@@ -110,7 +110,8 @@ impl Acquisition<'_> {
                 self.engine.note_time(t0, now, time_us);
                 self.hold_since(t0, now, fence).map(Ok)
             }
-            Acquired::Disagrees { .. } => Ok(Err(Patience::default())), // it goes by itself and hears so again
+            // It goes by itself and hears so again.
+            Acquired::Never { .. } | Acquired::Disagrees { .. } => Ok(Err(Patience::default())),
             Acquired::Busy { seen } | Acquired::Waiting { seen, .. } => {
                 self.engine.note_time(t0, now, seen.time_us);
                 self.goes_by_itself();

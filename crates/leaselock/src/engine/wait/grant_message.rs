@@ -39,7 +39,7 @@ impl<'a> Message<'a> {
 }
 
 impl Grant {
-    /// `grant FENCE RANGE TIME_US TTL_MS OTHERS`, as `lua/mutex/grant.lua` writes it, and nothing else.
+    /// `grant FENCE RANGE TIME_US TTL_MS OTHERS`, as `lua/grant.lua` writes it, and nothing else.
     fn parse(words: &str) -> Option<Self> {
         let mut words = words.strip_prefix("grant ")?.split(' ');
         let mut number = || words.next()?.parse::<u64>().ok();

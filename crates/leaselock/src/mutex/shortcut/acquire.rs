@@ -137,8 +137,13 @@ fn enqueue(
     }
     let usual = usual && known.is_none();
     let at_us = match known {
-        Some(known) if known.get(TOKEN_AT..LOOKED_AT) == Some(token.as_bytes()) => ticket(known)?,
-        Some(_) => return None,
+        Some(known) => {
+            let is_ours = known.get(TOKEN_AT..LOOKED_AT) == Some(token.as_bytes());
+            if !is_ours || Waiter::in_member(known)?.priority != waiter.priority {
+                return None;
+            }
+            ticket(known)?
+        }
         None => match keyspace.sorted_last_of(keys.queue, score)? {
             Some(member) => now_us.max(ticket(member)? + 1),
             None => now_us,

@@ -1,4 +1,4 @@
-//! A waiter of another kind, which no script of the mutex can judge: the scripts wake a live one at its turn, pass over
+//! A waiter of a kind of a later version, which no script can judge: the scripts wake a live one at its turn, pass over
 //! one without receivers, and fail on neither.
 
 use super::lab::*;
@@ -7,7 +7,7 @@ use crate::client::views::*;
 use crate::engine::grant::*;
 use crate::engine::resource::Resource;
 
-const KINDS: [&str; 4] = ["s", "u", "x", "w3"];
+const KINDS: [&str; 3] = ["a", "z9", "shared"];
 /// Later than any server's time, so the entry counts as alive; and a poll long ago.
 const JUST_NOW: &str = "9999999999999999";
 const LONG_AGO: &str = "1000000000000000";
@@ -45,7 +45,7 @@ fn waits_here() -> How<'static> {
 #[derive(Debug, Clone, Copy)]
 enum Ending {
     Released,
-    CancelAnswer,
+    Cancelled,
     Broken,
 }
 
@@ -55,7 +55,7 @@ async fn end(lab: &Lab, keys: &Resource, holder: &Token, ending: Ending) {
             let released = lab.release(keys, holder).await;
             assert_eq!(released, ReleaseAnswer::Released, "{}", lab.engine);
         }
-        Ending::CancelAnswer => {
+        Ending::Cancelled => {
             let cancelled = lab.cancel(keys, holder).await;
             assert_eq!(cancelled, CancelAnswer::Released, "{}", lab.engine);
         }
@@ -79,7 +79,7 @@ async fn end(lab: &Lab, keys: &Resource, holder: &Token, ending: Ending) {
 fn nothing_is_granted_past_a_live_waiter_of_an_unknown_kind_and_it_is_woken_by_its_token() {
     on_every_engine(async |lab| {
         for kind in KINDS {
-            let endings = [Ending::Released, Ending::CancelAnswer, Ending::Broken];
+            let endings = [Ending::Released, Ending::Cancelled, Ending::Broken];
             for ending in endings {
                 let keys = keys(&format!("job-{kind}-{ending:?}"));
                 let (holder, behind) = (token(), token());
@@ -99,7 +99,8 @@ fn nothing_is_granted_past_a_live_waiter_of_an_unknown_kind_and_it_is_woken_by_i
                 assert_eq!(here.count(), 0, "{} {kind}", lab.engine);
 
                 assert_eq!(lab.cancel(&keys, &first).await, CancelAnswer::Left);
-                assert_eq!(here.heard(&behind).await, behind.secret());
+                let granted = here.heard(&behind).await;
+                assert!(granted.starts_with("grant "), "{granted}");
                 assert!(lab.granted(&keys, &behind, &WAIT).await.is_some());
             }
         }

@@ -199,6 +199,9 @@ impl Model {
                     self.pass_on();
                     return Answer::Said("released");
                 }
+                if left && self.holder == Holder::Free {
+                    self.pass_on();
+                }
                 Answer::Said(if left { "left" } else { "absent" })
             }
             Op::Detach(actor) => {
@@ -304,7 +307,9 @@ impl Subject<'_> {
                 position,
                 holder: holder(self, &seen),
             },
-            Acquired::Disagrees { .. } => panic!("no gate was asked"),
+            Acquired::Never { .. } | Acquired::Disagrees { .. } => {
+                panic!("neither permits nor a gate were asked for")
+            }
             Acquired::Busy { seen } => Answer::Busy {
                 holder: holder(self, &seen),
             },

@@ -8,6 +8,7 @@ pub(crate) const WHITELIST: &[&str] = &[
     "HDEL",
     "HGET",
     "HLEN",
+    "HMGET",
     "HSET",
     "HSETNX",
     "MGET",
@@ -23,9 +24,12 @@ pub(crate) const WHITELIST: &[&str] = &[
     "ZADD",
     "ZCARD",
     "ZRANGE",
+    "ZRANGEBYSCORE",
     "ZRANK",
     "ZREM",
+    "ZREVRANGE",
     "ZREVRANGEBYSCORE",
+    "ZSCORE",
 ];
 
 #[cfg(test)]

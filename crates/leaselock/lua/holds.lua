@@ -1,0 +1,180 @@
+-- holds: what is held under a name, and which request fits beside it.
+-- The lock's key says it all, so extending a hold touches no other key:
+--   no key      it is free
+--   string      the token of the exclusive holder; its lease is the key's PTTL
+--   sorted set  hold -> its end, in server microseconds. A hold is a token and, behind it, how the token holds: nothing
+--               for a reader; 'u' for a reader that may become exclusive, with the member 'u' beside it, so that every
+--               script sees that there is one; digits for so many permits. Readers and permits are never in one set.
+--               The key expires with the longest hold.
+-- The kind of a request, in a queue entry too: digits ask to be exclusive, and say how many fencing tokens the grant
+-- reserves; 's' reads; 'u' reads and may become exclusive; 'x' does so now; 'w' and digits ask for so many permits.
+-- `usage` is a hash, for permits only: 'sum' is 'used count', counted anew whenever the set has another count;
+-- 'permits' is how many there are, 'pinned' that an operator has said so; hold -> its fencing token. A script without
+-- `usage` cannot judge permits.
+local HOLD_START = 32 -- in a member: what is behind the token
+local CLEARED_MAX = '512' -- expired holds that one call removes
+local HOLDS_MAX = 10000
+local USAGE_KEPT_MS = '614800000'
+
+local function holds_member(kind, token)
+  if kind == 's' then return token end
+  if kind == 'u' or kind == 'x' then return token .. 'u' end
+  return token .. string.sub(kind, 2)
+end
+
+local function holds_weight(kind)
+  return string.byte(kind) == 119 and tonumber(string.sub(kind, 2)) -- 'w'
+end
+
+-- Removes the holds that have expired, and reads the others.
+local function holds_read_set(h)
+  local over = redis.pcall('ZRANGEBYSCORE', h.lock, '-inf', '(' .. whole(h.now_us), 'LIMIT', '0', CLEARED_MAX)
+  if over.err then
+    h.exclusive, h.strange = '', true -- a key of another type, and so another library's
+    return
+  end
+  if over[1] then
+    redis.call('ZREM', h.lock, unpack(over))
+    if h.usage then redis.call('HDEL', h.usage, unpack(over)) end
+  end
+  h.upgradable = redis.call('ZSCORE', h.lock, 'u') and true
+  h.count = redis.call('ZCARD', h.lock) - (h.upgradable and 1 or 0)
+  local one = h.count > 0 and redis.call('ZRANGE', h.lock, '0', '0')[1] or ''
+  h.weighted = string.find(one, '^%d+$', HOLD_START) and true
+  if not h.weighted then h.readers = h.count - (h.upgradable and 1 or 0) end
+end
+
+-- How many permits there are, and how many are used. `wanted`: how many there are by the caller's word.
+local function holds_read_usage(h, wanted)
+  local kept = redis.call('HMGET', h.usage, 'sum', 'permits', 'pinned')
+  local used, count = string.match(kept[1] or '', '^(%d+) (%d+)$')
+  if h.weighted and tonumber(count) == h.count then
+    h.used = tonumber(used)
+  elseif h.weighted then
+    for _, member in ipairs(redis.call('ZRANGE', h.lock, '0', '-1')) do
+      h.used = h.used + tonumber(string.sub(member, HOLD_START))
+    end
+  end
+  h.permits, h.kept = not kept[3] and wanted or tonumber(kept[2]) or 0, kept
+end
+
+-- What is held; `usage` and `wanted` for permits only.
+local function holds_read(lock, fence, now_us, usage, wanted)
+  local h = { lock = lock, fence = fence, usage = usage, now_us = now_us, readers = 0, used = 0, count = 0 }
+  local held, is_set = of_type(redis.pcall('GET', lock))
+  h.exclusive = held or nil
+  if is_set then holds_read_set(h) end
+  if usage then holds_read_usage(h, wanted) end
+  return h
+end
+
+-- Whether the token holds in this way; the end of its hold, or true for an exclusive one.
+local function holds_has(h, kind, token)
+  if string.find(kind, '^%d') then return h.exclusive == token end
+  return h.count > 0 and tonumber(redis.call('ZSCORE', h.lock, holds_member(kind, token)) or nil)
+end
+
+-- Whether a request of this kind fits beside what is held; nil when this script cannot judge it.
+local function holds_fit(h, kind)
+  if kind == 'x' then return h.readers == 0 and h.upgradable == true end
+  if h.exclusive or h.count >= HOLDS_MAX then return false end
+  local weight = holds_weight(kind)
+  if weight then
+    if h.readers > 0 or h.upgradable then return false end
+    if not h.usage then return nil end
+    return h.used + weight <= h.permits
+  end
+  if h.weighted then return false end
+  if kind == 's' then return true end
+  if h.upgradable then return false end
+  if kind == 'u' then return true end
+  if string.find(kind, '^%d+$') then return h.readers == 0 end
+  return nil
+end
+
+-- Counts a request as held, for those behind it.
+local function holds_reserve(h, kind, token)
+  local weight = holds_weight(kind)
+  if weight then
+    h.used, h.weighted = h.used + weight, true
+  elseif kind == 's' then
+    h.readers = h.readers + 1
+  elseif kind == 'u' then
+    h.upgradable = true
+  else
+    h.exclusive, h.upgradable = token, false
+  end
+end
+
+-- Writes a hold of the set, for `ttl_ms` from now.
+local function holds_put(h, member, ttl_ms)
+  local ends = whole(h.now_us + ttl_ms * 1000)
+  redis.call('ZADD', h.lock, ends, member)
+  if string.sub(member, HOLD_START) == 'u' then redis.call('ZADD', h.lock, ends, 'u') end
+  if redis.call('PTTL', h.lock) <= ttl_ms then redis.call('PEXPIRE', h.lock, ttl_ms + 1) end
+end
+
+-- Gives a hold back, and counts it as free. First come writes that memory pressure does not refuse. The key lives no
+-- longer than its longest hold, because another library sees only that there is a key.
+local function holds_remove(h, kind, token)
+  if string.find(kind, '^%d') or kind == 'x' then
+    redis.call('DEL', h.lock)
+    h.exclusive, h.upgradable, h.weighted, h.readers, h.used, h.count = nil, false, false, 0, 0, 0
+    return
+  end
+  local member, weight = holds_member(kind, token), holds_weight(kind)
+  redis.call('ZREM', h.lock, member)
+  if weight then
+    h.used = h.used - weight
+    h.weighted = h.used > 0
+    redis.call('HDEL', h.usage, member)
+  elseif kind == 'u' then
+    redis.call('ZREM', h.lock, 'u')
+    h.upgradable = false
+  else
+    h.readers = h.readers - 1
+  end
+  local longest = redis.call('ZREVRANGE', h.lock, '0', '0', 'WITHSCORES')[2]
+  if longest then redis.call('PEXPIRE', h.lock, math.max(1, math.ceil((tonumber(longest) - h.now_us) / 1000) + 1)) end
+end
+
+-- Writes down what was counted, if it has changed; last, and for permits only.
+local function holds_close(h)
+  local sum = whole(h.used) .. ' ' .. whole(h.weighted and redis.call('ZCARD', h.lock) or 0)
+  if sum == h.kept[1] and whole(h.permits) == h.kept[2] then return end
+  redis.call('HSET', h.usage, 'sum', sum, 'permits', whole(h.permits))
+  redis.call('PEXPIRE', h.usage, USAGE_KEPT_MS)
+end
+
+local function holds_until(h, score)
+  return math.max(1, math.ceil((tonumber(score) - h.now_us) / 1000))
+end
+
+-- In how many milliseconds the request would fit if no holder renewed; -1: it would not. 1 when it is free, and reserved
+-- for another waiter.
+local function holds_rest_ms(h, kind, token)
+  local weight = holds_weight(kind)
+  if h.exclusive then return redis.call('PTTL', h.lock) end
+  if h.count == 0 then return 1 end
+  if weight and h.weighted then
+    local left, holds = h.permits - h.used, redis.call('ZRANGE', h.lock, '0', '511', 'WITHSCORES')
+    for i = 1, #holds, 2 do
+      left = left + tonumber(string.sub(holds[i], HOLD_START))
+      if left >= weight then return holds_until(h, holds[i + 1]) end
+    end
+    return weight > h.permits and -1 or 1
+  end
+  if kind == 'u' and h.upgradable then return holds_until(h, redis.call('ZSCORE', h.lock, 'u')) end
+  local longest = redis.call('ZREVRANGE', h.lock, '0', '2', 'WITHSCORES')
+  for i = 1, #longest, 2 do
+    local own = kind == 'x' and (longest[i] == 'u' or longest[i] == token .. 'u')
+    if not own then return holds_until(h, longest[i + 1]) end
+  end
+  return 1
+end
+
+-- A client that holds it; '' when it is free, or another library's.
+local function holds_holder(h)
+  local one = h.exclusive or h.count > 0 and redis.call('ZRANGE', h.lock, '0', '0')[1] or ''
+  return client_of(h.exclusive and one or string.sub(one, 1, HOLD_START - 1))
+end
