@@ -54,6 +54,7 @@ local function holds_read_usage(h, wanted)
     for _, member in ipairs(redis.call('ZRANGE', h.lock, '0', '-1')) do
       h.used = h.used + tonumber(string.sub(member, HOLD_START))
     end
+    h.stale = redis.call('HLEN', h.usage) > h.count + 3 -- fields of holds that ended without a script, as in a folder
   end
   h.permits, h.kept = not kept[3] and wanted or tonumber(kept[2]) or 0, kept
 end
@@ -142,6 +143,10 @@ end
 local function holds_close(h)
   local sum = whole(h.used) .. ' ' .. whole(h.weighted and redis.call('ZCARD', h.lock) or 0)
   if sum == h.kept[1] and whole(h.permits) == h.kept[2] then return end
+  if h.stale then
+    redis.call('DEL', h.usage)
+    if h.kept[3] then redis.call('HSET', h.usage, 'pinned', '1') end
+  end
   redis.call('HSET', h.usage, 'sum', sum, 'permits', whole(h.permits))
   redis.call('PEXPIRE', h.usage, USAGE_KEPT_MS)
 end

@@ -1,5 +1,6 @@
 //! The list of all scripts, and their use as a library of functions.
 
+use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use crate::KINDS;
@@ -26,7 +27,9 @@ fn scripts() -> impl Iterator<Item = &'static Script> {
         ballot::many::SCRIPTS,
     ];
     let ours = ours.into_iter().flatten().copied();
-    kinds.chain(ours).chain(protocol::scripts())
+    let all = kinds.chain(ours).chain(protocol::scripts());
+    let mut names = HashSet::new(); // kinds may have scripts in common
+    all.filter(move |script| names.insert(script.name))
 }
 
 /// Returns the library of this version.

@@ -94,7 +94,9 @@ mod functions;
 pub mod interop;
 mod mutex;
 pub(crate) mod quorum;
+mod rwlock;
 mod script;
+mod semaphore;
 mod store;
 
 pub use crate::base::error::{
@@ -114,6 +116,8 @@ pub use crate::engine::lease::loss::LossWatch;
 pub use crate::engine::lease::{Lease, LeaseState, LeaseView};
 pub use crate::engine::request::Wait;
 pub use crate::mutex::Mutex;
+pub use crate::rwlock::{RwLock, SharedLease};
+pub use crate::semaphore::{Permit, Semaphore};
 /// The redis client library, in the version whose connections a program can hand in.
 #[cfg(feature = "redis")]
 pub use redis;
@@ -170,7 +174,7 @@ pub mod clock {
 
 /// Every kind of lock.
 #[cfg(feature = "redis")]
-const KINDS: &[&engine::kind::Kind] = &[&mutex::MUTEX];
+const KINDS: &[&engine::kind::Kind] = &[&mutex::MUTEX, &rwlock::READ, &semaphore::PERMITS];
 
 /// The pages whose code is compiled and run as doc tests.
 #[cfg(doctest)]
@@ -182,6 +186,10 @@ mod pages {
     struct CratePage;
     #[doc = include_str!("../../../docs/mutex.md")]
     struct Mutex;
+    #[doc = include_str!("../../../docs/rwlock.md")]
+    struct RwLock;
+    #[doc = include_str!("../../../docs/semaphore.md")]
+    struct Semaphore;
     #[doc = include_str!("../../../docs/coming-from.md")]
     struct ComingFrom;
     #[doc = include_str!("../../../docs/presets.md")]

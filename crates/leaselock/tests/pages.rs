@@ -142,8 +142,9 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
     let waiter = tokio::spawn(async move { mutex.acquire_within(Duration::from_secs(20)).await });
 
     let mut expected = keys_on_the_page("app:report", "app:", client.id());
-    // Only on the node of a quorum, and in strict mode.
-    expected.retain(|key, _| !key.ends_with(":callers") && !key.ends_with(":gate"));
+    // Only on the node of a quorum, in strict mode, and of a semaphore.
+    let others = [":callers", ":gate", ":usage"];
+    expected.retain(|key, _| !others.iter().any(|other| key.ends_with(other)));
     assert_eq!(expected.len(), 6, "{expected:?}");
     let on_server = || texts(server.cli(&["KEYS", "*"])).len();
     wait_until(Duration::from_secs(10), "the note and the waiter", || {
@@ -162,6 +163,25 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
     }
     lease.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_keys_of_a_semaphore_are_those_on_the_page() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let permit = client.semaphore("pool", 2).acquire().await.unwrap();
+    let keys = keys_on_the_page("pool", "", client.id());
+    let usage = "{pool}:ll:usage";
+    let on_page = [("pool", "zset"), (usage, keys[usage].as_str())];
+    for (key, kind) in on_page {
+        assert_eq!(text(server.cli(&["TYPE", key])).as_deref(), Some(kind));
+        assert!(
+            matches!(server.cli(&["PTTL", key]), Value::Integer(1..)),
+            "{key}"
+        );
+    }
+    permit.release().await.unwrap();
+    assert_eq!(server.cli(&["EXISTS", "pool"]), Value::Integer(0));
 }
 
 /// Calls of this command since the last `CONFIG RESETSTAT`.

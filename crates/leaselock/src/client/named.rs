@@ -11,6 +11,7 @@ use crate::base::name::Name;
 use crate::engine::kind::Kind;
 use crate::engine::lease::Lease;
 use crate::engine::request::Wait;
+use crate::engine::resource::Resource;
 use crate::engine::wait::attempt::Acquisition;
 
 /// A name, the kind of lock that is meant, and the options. It holds nothing.
@@ -18,6 +19,8 @@ use crate::engine::wait::attempt::Acquisition;
 pub(crate) struct Named {
     pub(crate) state: Arc<ClientState>,
     kind: &'static Kind,
+    /// How it is held, for kinds with several ways.
+    mode: Option<Arc<str>>,
     pub(crate) name: Result<Name, InvalidInput>,
     pub(crate) options: Options,
 }
@@ -28,9 +31,16 @@ impl Named {
         Named {
             state: Arc::clone(state),
             kind,
+            mode: None,
             name: Name::new(name),
             options: state.defaults.clone(),
         }
+    }
+
+    /// Returns the same lock, to be held in this way.
+    pub(crate) fn with_mode(mut self, mode: impl Into<Arc<str>>) -> Self {
+        self.mode = Some(mode.into());
+        self
     }
 
     /// Replaces the name.
@@ -50,14 +60,21 @@ impl Named {
         self.state.request(self.kind, name, &self.options).map(drop)
     }
 
+    /// Returns what is locked.
+    pub(crate) fn resource(&self) -> Result<Resource, InvalidInput> {
+        let (resource, _) = self.state.request(self.kind, self.name()?, &self.options)?;
+        Ok(resource.with_mode(self.mode.clone()))
+    }
+
     fn acquisition(&self) -> Result<Acquisition<'_>, AcquireError> {
         let engine = &self.state.engine;
         if engine.is_closed() {
             return Err(AcquireError::Closed);
         }
         let name = self.name()?;
-        let (keys, request) = self.state.request(self.kind, name, &self.options)?;
-        Acquisition::new(engine, name, keys, request)
+        let (resource, request) = self.state.request(self.kind, name, &self.options)?;
+        let resource = resource.with_mode(self.mode.clone());
+        Acquisition::new(engine, name, resource, request)
     }
 
     async fn wait(&self, wait: Wait) -> Result<Lease, AcquireError> {

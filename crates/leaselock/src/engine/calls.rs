@@ -39,6 +39,7 @@ impl Operation for Acquire<'_> {
         call.arg(self.token)
             .arg(self.ttl.as_ms())
             .arg(QueueRequest(self));
+        call.args(self.resource.mode.as_deref().into_iter());
         if let Some(gate) = &self.resource.gate {
             call.arg(gate.longest.as_ms()).arg(gate.quarantine_ms());
         }
@@ -60,6 +61,7 @@ impl Arg for QueueRequest<'_, '_> {
             passed,
             range,
             channel,
+            resource,
             ..
         } = self.0;
         if !*waits {
@@ -69,9 +71,16 @@ impl Arg for QueueRequest<'_, '_> {
             text.push(b'-');
         }
         u64::from(priority.unsigned_abs()).write_to(text);
-        for number in [passed.as_ms(), *range] {
-            text.push(b' ');
-            number.write_to(text);
+        text.push(b' ');
+        passed.as_ms().write_to(text);
+        text.push(b' ');
+        match resource
+            .mode
+            .as_deref()
+            .and_then(|mode| mode.split(' ').next())
+        {
+            Some(kind) => kind.write_to(text),
+            None => range.write_to(text),
         }
         text.push(b' ');
         channel.write_to(text);
@@ -96,6 +105,7 @@ impl Operation for Extend<'_> {
     fn encode(&self, call: &mut Call) {
         call.key(&self.resource.lock);
         call.arg(self.token).arg(self.ttl.as_ms());
+        call.args(self.resource.mode.as_deref().into_iter());
     }
 
     fn decode(answer: &Answer) -> Result<ExtendAnswer, Malformed> {
@@ -130,6 +140,7 @@ impl Operation for Release<'_> {
     fn encode(&self, call: &mut Call) {
         self.resource.write_keys(call);
         call.arg(self.token);
+        call.args(self.resource.mode.as_deref().into_iter());
         if let Some(used) = self.used {
             call.arg(used.get());
         }
@@ -164,7 +175,11 @@ impl Operation for Cancel<'_> {
 
     fn encode(&self, call: &mut Call) {
         self.resource.write_keys(call);
-        call.arg(self.token).arg(self.used.map_or(0, Fence::get));
+        call.arg(self.token)
+            .arg(match self.resource.mode.as_deref() {
+                Some(mode) => mode.to_owned(),
+                None => self.used.map_or(0, Fence::get).to_string(),
+            });
     }
 
     fn decode(answer: &Answer) -> Result<CancelAnswer, Malformed> {

@@ -13,11 +13,23 @@ use crate::script::quarantine_key::QuarantineKey;
 pub(crate) struct Resource {
     pub(crate) kind: &'static Kind,
     keys: LockKeys,
+    /// How it is held, for kinds with several ways. The scripts of the kind take it as one argument; its first word is
+    /// also in the queue entry (`lua/holds.lua`).
+    pub(crate) mode: Option<Arc<str>>,
 }
 
 impl Resource {
     pub(crate) fn new(kind: &'static Kind, keys: LockKeys) -> Self {
-        Resource { kind, keys }
+        Resource {
+            kind,
+            keys,
+            mode: None,
+        }
+    }
+
+    pub(crate) fn with_mode(mut self, mode: Option<Arc<str>>) -> Self {
+        self.mode = mode;
+        self
     }
 
     /// Creates the lock of this kind at this key.

@@ -4,6 +4,8 @@ mod holding;
 mod in_line;
 mod letting_go;
 mod looking;
+mod rwlock;
+mod semaphore;
 mod taking;
 
 use crate::engine::Engine;
@@ -77,6 +79,24 @@ conformance! {
             list_finds_the_held_locks_of_a_pattern_under_the_clients_prefix
             check_looks_and_never_takes
             a_break_takes_the_lock_from_its_holder_and_only_under_the_terms;
+        rwlock:
+            readers_share_and_a_writer_is_alone
+            readers_that_come_later_do_not_keep_a_writer_waiting
+            the_release_of_a_writer_lets_in_all_readers_that_wait_behind_it
+            a_waiting_writer_that_leaves_lets_in_the_readers_behind_it
+            all_readers_of_a_phase_have_one_fence_between_those_of_the_writers
+            a_read_is_renewed_beyond_several_ttls_and_extended
+            a_read_that_is_not_renewed_is_lost_and_its_writer_comes_in
+            a_dropped_read_is_released
+            a_break_takes_the_lock_from_all_readers;
+        semaphore:
+            so_many_permits_are_had_and_no_more
+            a_request_for_many_is_not_overtaken_by_requests_for_few
+            a_waiting_request_for_many_that_leaves_lets_in_those_behind_it
+            permits_come_back_when_their_lease_expires_or_is_dropped
+            a_mutex_of_that_name_waits_for_all_permits_and_keeps_others_out
+            more_permits_than_there_are_is_an_error_also_for_a_waiter
+            the_number_of_permits_is_pinned_and_grants_waiters_at_once;
     }
 }
 

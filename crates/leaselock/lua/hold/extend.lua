@@ -1,0 +1,31 @@
+-- hold/extend: extend a read or permits. Never creates a hold, never shortens one.
+--
+-- KEYS[1] lock       sorted set; the holds (lua/holds.lua); the only key touched, so it works while slots move
+-- ARGV[1] token      the caller's proof of ownership
+-- ARGV[2] ttl_ms     integer > 0
+-- ARGV[3] mode       's', 'u', or 'w' and how many permits; text behind a space is not for this script
+--
+-- Returns {"extended", ttl_ms, time_us}    held for at least ttl_ms from time_us
+--         {"expired", time_us}             the hold has expired, also when it is still in the set
+--         {"taken", time_us}               another client holds the name alone
+-- Replay  harmless: the same answer as long as the token holds
+-- Writes  lock
+--#include prelude
+local lock = KEYS[1]
+local token, ttl_ms, mode = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+
+local now_us = clock_us()
+local kind, digits = string.match(mode, '^(%a)(%d*)')
+local member = token .. (kind == 'u' and 'u' or digits)
+local ends, other = of_type(redis.pcall('ZSCORE', lock, member))
+if other then return { 'taken', whole(now_us) } end
+ends = tonumber(ends or '-1')
+if ends < now_us then return { 'expired', whole(now_us) } end
+local until_us = now_us + ttl_ms * 1000
+if ends < until_us then
+  -- First what memory pressure does not refuse: then it refuses nothing that follows.
+  redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), ttl_ms + 1))
+  redis.call('ZADD', lock, 'XX', whole(until_us), member)
+  if kind == 'u' then redis.call('ZADD', lock, 'XX', whole(until_us), 'u') end
+end
+return { 'extended', ttl_ms, whole(now_us) }

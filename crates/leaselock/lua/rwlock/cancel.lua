@@ -1,0 +1,29 @@
+-- rwlock/cancel: undo an acquire whose caller was dropped: leave the queue, and stop reading if it was granted.
+--
+-- KEYS[1] lock       what is held (lua/holds.lua)
+-- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
+-- KEYS[3] waiters    hash; token to its entry in the queue
+-- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[5] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
+-- ARGV[1] token      the caller's proof of ownership
+-- ARGV[2] mode       's' or 'u', as it was asked for
+--
+-- Returns {"left", time_us}        was in the queue and has left it; waiters that it kept waiting are granted
+--         {"released", time_us}    held, and has given it back
+--         {"absent", time_us}      neither held nor waited; nothing was changed
+-- Replay  "absent": the first call did the work
+-- Writes  lock, queue, waiters, fence
+--#include prelude fence queue holds grant
+--#strict
+-- A hand-over is a grant, so behind a closed gate there is none.
+--#include gate
+local gate = KEYS[5]
+
+if not gate_is_open(gate) then
+  queue_visit = function() return {} end
+end
+--#end
+local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local token, mode = ARGV[1], ARGV[2]
+
+return grant_cancel(holds_read(lock, fence, clock_us()), queue, waiters, mode, token, 0)

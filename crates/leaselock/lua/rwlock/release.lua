@@ -1,0 +1,49 @@
+-- rwlock/release: stop reading; the waiters that fit then are granted in the same step.
+--
+-- KEYS[1] lock       what is held (lua/holds.lua)
+-- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
+-- KEYS[3] waiters    hash; token to its entry in the queue
+-- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[5] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
+-- ARGV[1] token      the caller's proof of ownership
+-- ARGV[2] mode       's' or 'u', as it was acquired
+--
+-- Returns {"released"}    the hold is given back
+--         {"expired"}     there was none: it had expired
+--         {"taken"}       another client writes; nothing was changed
+-- Replay  "expired" or "taken": the first call did the work
+-- Writes  lock, queue, waiters, fence
+local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local token, mode = ARGV[1], ARGV[2]
+
+local time = redis.call('TIME')
+
+-- The plain case: no waiter, and the hold has not expired. The key lives no longer than its longest hold.
+if mode == 's' and redis.call('EXISTS', queue) == 0 then
+  local now_us = time[1] * 1000000 + time[2]
+  local ends = redis.pcall('ZSCORE', lock, token)
+  if type(ends) == 'string' and tonumber(ends) >= now_us then
+    redis.call('ZREM', lock, token)
+    local longest = redis.call('ZREVRANGE', lock, '0', '0', 'WITHSCORES')[2]
+    if longest then
+      local left_ms = math.ceil((longest - now_us) / 1000) + 1
+      redis.call('PEXPIRE', lock, left_ms > 1 and left_ms or 1)
+    end
+    return { 'released' }
+  end
+end
+
+--#include prelude fence queue holds grant
+--#strict
+-- A hand-over is a grant, so behind a closed gate there is none.
+--#include gate
+local gate = KEYS[5]
+
+if not gate_is_open(gate) then
+  queue_visit = function() return {} end
+end
+--#end
+local h = holds_read(lock, fence, clock_of(time))
+if not holds_has(h, mode, token) then return { h.exclusive and 'taken' or 'expired' } end
+grant_give_back(h, queue, waiters, mode, token, 0)
+return { 'released' }

@@ -1,0 +1,35 @@
+-- semaphore/release: give permits back; the waiters that fit then are granted in the same step.
+--
+-- KEYS[1] lock       what is held (lua/holds.lua)
+-- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
+-- KEYS[3] waiters    hash; token to its entry in the queue
+-- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[5] usage      hash; how many permits there are and are used (lua/holds.lua)
+-- KEYS[6] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
+-- ARGV[1] token      the caller's proof of ownership
+-- ARGV[2] mode       as it was acquired
+--
+-- Returns {"released"}    the permits are given back
+--         {"expired"}     there were none: the hold had expired
+--         {"taken"}       another client holds the name alone; nothing was changed
+-- Replay  "expired" or "taken": the first call did the work
+-- Writes  lock, queue, waiters, fence, usage
+--#include prelude fence queue holds grant
+--#strict
+-- A hand-over is a grant, so behind a closed gate there is none.
+--#include gate
+local gate = KEYS[6]
+
+if not gate_is_open(gate) then
+  queue_visit = function() return {} end
+end
+--#end
+local lock, queue, waiters, fence, usage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local token, mode = ARGV[1], ARGV[2]
+
+local kind = string.match(mode, '^w%d+')
+local h = holds_read(lock, fence, clock_us(), usage)
+if not holds_has(h, kind, token) then return { h.exclusive and 'taken' or 'expired' } end
+grant_give_back(h, queue, waiters, kind, token, 0)
+holds_close(h)
+return { 'released' }

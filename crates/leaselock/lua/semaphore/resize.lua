@@ -1,0 +1,36 @@
+-- semaphore/resize: say how many permits there are, whatever those say who acquire; or leave it to them again.
+--
+-- KEYS[1] lock       what is held (lua/holds.lua)
+-- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
+-- KEYS[3] waiters    hash; token to its entry in the queue
+-- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[5] usage      hash; how many permits there are and are used (lua/holds.lua)
+-- KEYS[6] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
+-- ARGV[1] permits    integer > 0; '0' leaves it to those who acquire
+--
+-- Returns {"resized", permits, used, time_us}    so many there are now, and so many are used. With fewer than are used
+--                                                nothing is taken away, and nothing is granted until enough are back
+-- Replay  the same answer
+-- Writes  lock, queue, waiters, fence, usage
+--#include prelude fence queue holds grant
+--#strict
+-- A hand-over is a grant, so behind a closed gate there is none.
+--#include gate
+local gate = KEYS[6]
+
+if not gate_is_open(gate) then
+  queue_visit = function() return {} end
+end
+--#end
+local lock, queue, waiters, fence, usage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local permits = ARGV[1]
+
+if permits == '0' then
+  redis.call('HDEL', usage, 'pinned')
+else
+  redis.call('HSET', usage, 'pinned', '1', 'permits', permits)
+end
+local h = holds_read(lock, fence, clock_us(), usage)
+grant_serve(h, queue, waiters, '')
+holds_close(h)
+return { 'resized', whole(h.permits), whole(h.used), whole(h.now_us) }

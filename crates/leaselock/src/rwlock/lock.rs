@@ -1,0 +1,219 @@
+//! The read-write lock's handle, and the guard of a reader.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use super::kind::READ;
+use crate::base::error::{AcquireError, InvalidInput, ReleaseError};
+use crate::base::name::Name;
+use crate::client::Client;
+use crate::client::named::Named;
+use crate::client::options::setters;
+use crate::engine::lease::Lease;
+
+/// A reader's mode in `lua/holds.lua`.
+const SHARED: &str = "s";
+
+/// A read-write lock on one name: many readers at a time, or one writer.
+///
+/// To write is to acquire the [`Mutex`](crate::Mutex) of the same name: the two exclude each other, and so does the
+/// [`Semaphore`](crate::Semaphore) of that name. All wait in one queue, first come, first served within a priority: a
+/// reader that comes after a waiting writer waits behind it, so neither readers nor writers starve.
+///
+/// Not on a [`Quorum`](crate::Quorum): nodes vote on a holder and have no queue, so a stream of readers would keep a
+/// writer out for ever.
+///
+/// A `RwLock` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = leaselock::Client::connect("mem:")?;
+/// let lock = client.rwlock("config");
+/// let (one, other) = (lock.read().await?, lock.read().await?);
+/// assert!(lock.try_write().await?.is_none());
+/// one.release().await?;
+/// other.release().await?;
+/// let writer = lock.write().await?;
+/// # writer.release().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a read-write lock does nothing until it is acquired"]
+pub struct RwLock {
+    client: Client,
+    named: Named,
+}
+
+/// A reader's lease, beside those of other readers. Dropping it releases it in the background.
+///
+/// It has the methods of [`Lease`], to which it dereferences. All who read at the same time have the same
+/// [`fence`](Lease::fence): larger than that of the writer before them, smaller than that of the writer after them.
+#[derive(Debug)]
+#[must_use = "a lease that is dropped is released"]
+pub struct SharedLease(Lease);
+
+impl Client {
+    /// Returns the read-write lock of this name, with the client's default options. The first operation reports a bad
+    /// name.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let reading = client.rwlock("config").read().await?;
+    /// # reading.release().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn rwlock(&self, name: impl Into<String>) -> RwLock {
+        RwLock {
+            client: self.clone(),
+            named: Named::new(&self.state, &READ, name.into()).with_mode(SHARED),
+        }
+    }
+}
+
+impl RwLock {
+    setters!(named.options);
+
+    /// Returns the name; `None` for a malformed one, which the first operation reports.
+    pub fn name(&self) -> Option<&str> {
+        self.named.name.as_ref().ok().map(Name::as_str)
+    }
+
+    /// Checks now what the first operation would refuse: the name, or an option.
+    ///
+    /// # Errors
+    /// [`InvalidInput`] says what would be valid. Nothing is sent.
+    pub fn validate(self) -> Result<Self, InvalidInput> {
+        self.named.validate()?;
+        Ok(self)
+    }
+
+    /// Reads, and waits as the options say while a client writes or a waiter is ahead.
+    ///
+    /// # Waiting
+    /// In the queue, first come, first served within a priority. The readers that wait behind a writer are granted in
+    /// the step in which it releases.
+    ///
+    /// # Cancel safety
+    /// Safe: the request of a dropped future leaves the queue in the background, and a grant that the caller no longer
+    /// awaits is released. The position in the queue is lost.
+    ///
+    /// # Errors
+    /// [`AcquireError`]: every variant says what it means for what you hold.
+    pub async fn read(&self) -> Result<SharedLease, AcquireError> {
+        self.named.acquire().await.map(SharedLease)
+    }
+
+    /// Reads if no client writes and no waiter is ahead; `Ok(None)` when it is busy.
+    ///
+    /// # Waiting
+    /// One request, within the request timeout. Never joins the queue.
+    ///
+    /// # Cancel safety
+    /// Safe: a grant that the caller no longer awaits is released in the background.
+    ///
+    /// # Errors
+    /// [`AcquireError`]; busy is not an error.
+    pub async fn try_read(&self) -> Result<Option<SharedLease>, AcquireError> {
+        let lease = self.named.try_acquire().await?;
+        Ok(lease.map(SharedLease))
+    }
+
+    /// Reads, and waits in the queue for at most `limit`.
+    ///
+    /// # Waiting
+    /// Returns within `limit` and one request timeout, whatever the network does.
+    ///
+    /// # Cancel safety
+    /// As [`read`](RwLock::read).
+    ///
+    /// # Errors
+    /// [`AcquireError::StillBusy`] when it was busy to the end; this attempt has no queue entry then.
+    pub async fn read_within(&self, limit: Duration) -> Result<SharedLease, AcquireError> {
+        self.named.acquire_within(limit).await.map(SharedLease)
+    }
+
+    /// Writes: acquires the mutex of this name, and waits as the options say until every reader has released.
+    ///
+    /// # Waiting
+    /// As [`Mutex::acquire`](crate::Mutex::acquire). Readers that come later wait behind this writer.
+    ///
+    /// # Cancel safety
+    /// Safe: the request of a dropped future leaves the queue in the background, and the readers behind it are granted.
+    ///
+    /// # Errors
+    /// [`AcquireError`]: every variant says what it means for what you hold.
+    pub async fn write(&self) -> Result<Lease, AcquireError> {
+        self.writing().acquire().await
+    }
+
+    /// Writes if no client reads or writes and no waiter is ahead; `Ok(None)` when it is busy.
+    ///
+    /// # Waiting
+    /// One request, within the request timeout. Never joins the queue.
+    ///
+    /// # Cancel safety
+    /// Safe: a grant that the caller no longer awaits is released in the background.
+    ///
+    /// # Errors
+    /// [`AcquireError`]; busy is not an error.
+    pub async fn try_write(&self) -> Result<Option<Lease>, AcquireError> {
+        self.writing().try_acquire().await
+    }
+
+    /// Writes, and waits in the queue for at most `limit`.
+    ///
+    /// # Waiting
+    /// Returns within `limit` and one request timeout, whatever the network does.
+    ///
+    /// # Cancel safety
+    /// As [`write`](RwLock::write).
+    ///
+    /// # Errors
+    /// [`AcquireError::StillBusy`] when it was busy to the end; this attempt has no queue entry then.
+    pub async fn write_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
+        self.writing().acquire_within(limit).await
+    }
+
+    /// The mutex of this name, with the same options.
+    fn writing(&self) -> Named {
+        let mut mutex = self.client.mutex("").named;
+        mutex.name = self.named.name.clone();
+        mutex.options = self.named.options.clone();
+        mutex
+    }
+}
+
+impl SharedLease {
+    /// Releases the lease; the waiters that fit then are granted in the same step.
+    ///
+    /// # Waiting
+    /// Within two request timeouts. If no reply arrives, the request is sent again; the same request twice does no
+    /// harm.
+    ///
+    /// # Cancel safety
+    /// When dropped, the release goes on in the background.
+    ///
+    /// # Errors
+    /// [`ReleaseError`]: nothing is held after any of them. After `NotHeld`, a client may have written meanwhile.
+    pub async fn release(self) -> Result<(), ReleaseError> {
+        self.0.release().await
+    }
+}
+
+impl Deref for SharedLease {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.0
+    }
+}
+
+/// The lease alone, for code that handles leases of every kind.
+impl From<SharedLease> for Lease {
+    fn from(held: SharedLease) -> Lease {
+        held.0
+    }
+}

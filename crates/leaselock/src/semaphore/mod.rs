@@ -1,0 +1,9 @@
+//! The semaphore: so many permits at a time.
+
+mod kind;
+mod lock;
+mod resize;
+
+#[cfg(feature = "redis")]
+pub(crate) use self::kind::PERMITS;
+pub use self::lock::{Permit, Semaphore};

@@ -1,0 +1,199 @@
+//! The read-write lock.
+
+use leaselock::{AcquireError, Client, SharedLease};
+use tokio::task::JoinHandle;
+
+use crate::engine::Engine;
+use crate::support::{LONG, by_message, eventually, in_line, soon, waiter};
+
+fn reader(client: &Client, name: &str) -> JoinHandle<Result<SharedLease, AcquireError>> {
+    let lock = client.rwlock(name).ttl(LONG);
+    tokio::spawn(async move { lock.read().await })
+}
+
+async fn clients<const N: usize>(engine: &Engine) -> [Client; N] {
+    let mut clients = Vec::new();
+    for _ in 0..N {
+        clients.push(engine.client_of_one_store().await);
+    }
+    clients.try_into().ok().unwrap()
+}
+
+pub(super) async fn readers_share_and_a_writer_is_alone(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let (ours, theirs) = (
+        one.rwlock("config").ttl(LONG),
+        two.rwlock("config").ttl(LONG),
+    );
+    let readers = [ours.read().await.unwrap(), theirs.read().await.unwrap()];
+    assert!(one.mutex("config").try_acquire().await.unwrap().is_none());
+    assert!(theirs.try_write().await.unwrap().is_none());
+    for reader in readers {
+        assert!(theirs.try_write().await.unwrap().is_none());
+        reader.release().await.unwrap();
+    }
+    let writer = theirs.try_write().await.unwrap().unwrap();
+    assert!(ours.try_read().await.unwrap().is_none());
+    assert!(one.mutex("config").try_acquire().await.unwrap().is_none());
+    writer.release().await.unwrap();
+    let mutex = one.mutex("config").try_acquire().await.unwrap().unwrap();
+    assert!(theirs.try_read().await.unwrap().is_none());
+    mutex.release().await.unwrap();
+    let reader = theirs.try_read().await.unwrap().unwrap();
+    reader.release().await.unwrap();
+}
+
+/// Eight readers come one after the other while a writer waits: it does not wait for them.
+pub(super) async fn readers_that_come_later_do_not_keep_a_writer_waiting(engine: &Engine) {
+    if !engine.wakes() {
+        return; // without wake-ups the first that polls is granted
+    }
+    let [one, two] = clients(engine).await;
+    let first = one.rwlock("config").ttl(LONG).read().await.unwrap();
+    let writing = waiter(&two, "config", LONG);
+    in_line(&one, "config", 1).await;
+    assert!(one.rwlock("config").try_read().await.unwrap().is_none());
+    let later: Vec<_> = (0..8).map(|_| reader(&one, "config")).collect();
+    in_line(&one, "config", 9).await;
+    first.release().await.unwrap();
+    let writer = soon(writing).await.unwrap().unwrap();
+    assert!(later.iter().all(|reader| !reader.is_finished()));
+    writer.release().await.unwrap();
+    for reader in later {
+        soon(reader)
+            .await
+            .unwrap()
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    }
+}
+
+/// None of them is released before all have been granted.
+pub(super) async fn the_release_of_a_writer_lets_in_all_readers_that_wait_behind_it(
+    engine: &Engine,
+) {
+    let [one, two, three] = clients(engine).await;
+    let writer = one.rwlock("config").ttl(LONG).write().await.unwrap();
+    let readers = [&one, &two, &three, &two].map(|client| reader(client, "config"));
+    in_line(&one, "config", 4).await;
+    writer.release().await.unwrap();
+    let mut held = Vec::new();
+    for reader in readers {
+        let reader = soon(reader).await.unwrap().unwrap();
+        assert!(reader.is_held());
+        held.push(reader);
+    }
+    for reader in held {
+        reader.release().await.unwrap();
+    }
+    let writer = one.rwlock("config").try_write().await.unwrap().unwrap();
+    writer.release().await.unwrap();
+}
+
+pub(super) async fn a_waiting_writer_that_leaves_lets_in_the_readers_behind_it(engine: &Engine) {
+    if !engine.wakes() {
+        return; // without wake-ups the first that polls is granted
+    }
+    let [one, two] = clients(engine).await;
+    let first = one.rwlock("config").ttl(LONG).read().await.unwrap();
+    let writing = waiter(&two, "config", LONG);
+    in_line(&one, "config", 1).await;
+    let second = reader(&one, "config");
+    in_line(&one, "config", 2).await;
+    writing.abort();
+    let second = by_message(second).await;
+    let second = second.unwrap().unwrap();
+    assert!(first.is_held() && second.is_held());
+    second.release().await.unwrap();
+    first.release().await.unwrap();
+}
+
+/// So a writer that has lost its lease is refused once a reader of the next phase has shown its number, and a reader
+/// that has lost its own once the next writer has.
+pub(super) async fn all_readers_of_a_phase_have_one_fence_between_those_of_the_writers(
+    engine: &Engine,
+) {
+    let [one, two] = clients(engine).await;
+    let (ours, theirs) = (
+        one.rwlock("config").ttl(LONG),
+        two.rwlock("config").ttl(LONG),
+    );
+    let mut last = None;
+    for _ in 0..3 {
+        let writer = ours.write().await.unwrap();
+        assert!(writer.fence() > last);
+        last = writer.fence();
+        writer.release().await.unwrap();
+        let first = ours.read().await.unwrap();
+        let second = theirs.read().await.unwrap();
+        assert!(first.fence() > last && second.fence() == first.fence());
+        last = first.fence();
+        first.release().await.unwrap();
+        let third = ours.read().await.unwrap();
+        assert_eq!(third.fence(), last);
+        second.release().await.unwrap();
+        third.release().await.unwrap();
+    }
+}
+
+pub(super) async fn a_read_is_renewed_beyond_several_ttls_and_extended(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let ttl = std::time::Duration::from_millis(400);
+    let reader = one.rwlock("config").ttl(ttl).read().await.unwrap();
+    let began = testkit::clock::now();
+    eventually("three ttls are over", async || {
+        assert!(two.mutex("config").try_acquire().await.unwrap().is_none());
+        testkit::clock::now() > began + 3 * ttl
+    })
+    .await;
+    assert!(reader.is_held());
+    reader.extend(LONG).await.unwrap();
+    assert!(reader.remaining() > LONG / 2);
+    reader.release().await.unwrap();
+}
+
+pub(super) async fn a_read_that_is_not_renewed_is_lost_and_its_writer_comes_in(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let ttl = std::time::Duration::from_millis(400);
+    let long = one.rwlock("config").ttl(LONG).read().await.unwrap();
+    let short = two.rwlock("config").ttl(ttl).renewal(false);
+    let short = short.read().await.unwrap();
+    let writing = waiter(&two, "config", LONG);
+    in_line(&one, "config", 1).await;
+    soon(short.lost()).await;
+    assert!(!writing.is_finished() && long.is_held());
+    drop(short);
+    long.release().await.unwrap();
+    let writer = soon(writing).await.unwrap().unwrap();
+    writer.release().await.unwrap();
+}
+
+pub(super) async fn a_dropped_read_is_released(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let reader = one.rwlock("config").ttl(LONG).read().await.unwrap();
+    let writing = waiter(&two, "config", LONG);
+    in_line(&one, "config", 1).await;
+    drop(reader);
+    let writer = soon(writing).await.unwrap().unwrap();
+    writer.release().await.unwrap();
+}
+
+pub(super) async fn a_break_takes_the_lock_from_all_readers(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let readers = [&one, &two].map(|client| client.rwlock("config").ttl(LONG));
+    let readers = [
+        readers[0].read().await.unwrap(),
+        readers[1].read().await.unwrap(),
+    ];
+    let writing = waiter(&two, "config", LONG);
+    in_line(&one, "config", 1).await;
+    let terms = leaselock::inspect::BreakOptions::default();
+    one.break_lease("config", terms).await.unwrap();
+    let writer = soon(writing).await.unwrap().unwrap();
+    for reader in readers {
+        assert!(reader.release().await.is_err());
+    }
+    writer.release().await.unwrap();
+}

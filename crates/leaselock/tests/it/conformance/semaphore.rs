@@ -1,0 +1,170 @@
+//! The semaphore.
+
+use leaselock::{AcquireError, Client, Permit};
+use tokio::task::JoinHandle;
+
+use crate::engine::Engine;
+use crate::support::{LONG, by_message, in_line, soon, waiter};
+
+const POOL: &str = "pool";
+
+/// A request for so many of so many permits that waits.
+fn waiting(client: &Client, count: u32, of: u32) -> JoinHandle<Result<Permit, AcquireError>> {
+    let pool = client.semaphore(POOL, of).ttl(LONG);
+    tokio::spawn(async move { pool.acquire_many(count).await })
+}
+
+async fn clients<const N: usize>(engine: &Engine) -> [Client; N] {
+    let mut clients = Vec::new();
+    for _ in 0..N {
+        clients.push(engine.client_of_one_store().await);
+    }
+    clients.try_into().ok().unwrap()
+}
+
+pub(super) async fn so_many_permits_are_had_and_no_more(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let pools = [&one, &two].map(|client| client.semaphore(POOL, 3).ttl(LONG));
+    let first = pools[0].acquire().await.unwrap();
+    let both = pools[1].try_acquire_many(2).await.unwrap().unwrap();
+    assert_eq!((first.count(), both.count()), (1, 2));
+    assert!(both.fence() > first.fence());
+    for pool in &pools {
+        assert!(pool.try_acquire().await.unwrap().is_none());
+    }
+    first.release().await.unwrap();
+    assert!(pools[1].try_acquire_many(2).await.unwrap().is_none());
+    let third = pools[1].try_acquire().await.unwrap().unwrap();
+    both.release().await.unwrap();
+    let both = pools[0].try_acquire_many(2).await.unwrap().unwrap();
+    third.release().await.unwrap();
+    both.release().await.unwrap();
+}
+
+pub(super) async fn a_request_for_many_is_not_overtaken_by_requests_for_few(engine: &Engine) {
+    if !engine.wakes() {
+        return; // without wake-ups the first that polls is granted
+    }
+    let [one, two] = clients(engine).await;
+    let pool = one.semaphore(POOL, 4).ttl(LONG);
+    let held = [pool.acquire().await.unwrap(), pool.acquire().await.unwrap()];
+    let many = waiting(&two, 4, 4);
+    in_line(&one, POOL, 1).await;
+    assert!(pool.try_acquire().await.unwrap().is_none());
+    let few = waiting(&one, 1, 4);
+    in_line(&one, POOL, 2).await;
+    for permit in held {
+        permit.release().await.unwrap();
+    }
+    let many = soon(many).await.unwrap().unwrap();
+    assert!(!few.is_finished());
+    many.release().await.unwrap();
+    soon(few).await.unwrap().unwrap().release().await.unwrap();
+}
+
+pub(super) async fn a_waiting_request_for_many_that_leaves_lets_in_those_behind_it(
+    engine: &Engine,
+) {
+    if !engine.wakes() {
+        return; // without wake-ups the first that polls is granted
+    }
+    let [one, two] = clients(engine).await;
+    let held = one.semaphore(POOL, 4).ttl(LONG).acquire().await.unwrap();
+    let many = waiting(&two, 4, 4);
+    in_line(&one, POOL, 1).await;
+    let few = waiting(&one, 1, 4);
+    in_line(&one, POOL, 2).await;
+    many.abort();
+    let few = by_message(few).await;
+    few.unwrap().unwrap().release().await.unwrap();
+    held.release().await.unwrap();
+}
+
+pub(super) async fn permits_come_back_when_their_lease_expires_or_is_dropped(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let ttl = std::time::Duration::from_millis(400);
+    let pool = one.semaphore(POOL, 2);
+    let short = pool.clone().ttl(ttl).renewal(false);
+    let short = short.acquire().await.unwrap();
+    let dropped = pool.ttl(LONG).acquire().await.unwrap();
+    let both = waiting(&two, 2, 2);
+    in_line(&one, POOL, 1).await;
+    drop(dropped);
+    let both = soon(both).await.unwrap().unwrap();
+    assert!(!short.is_held() && short.release().await.is_err());
+    both.release().await.unwrap();
+}
+
+pub(super) async fn a_mutex_of_that_name_waits_for_all_permits_and_keeps_others_out(
+    engine: &Engine,
+) {
+    if !engine.wakes() {
+        return; // without wake-ups the first that polls is granted
+    }
+    let [one, two] = clients(engine).await;
+    let pool = one.semaphore(POOL, 2).ttl(LONG);
+    let held = pool.acquire().await.unwrap();
+    let drain = waiter(&two, POOL, LONG);
+    in_line(&one, POOL, 1).await;
+    assert!(pool.try_acquire().await.unwrap().is_none());
+    assert!(one.rwlock(POOL).try_read().await.unwrap().is_none());
+    held.release().await.unwrap();
+    let drained = soon(drain).await.unwrap().unwrap();
+    let next = waiting(&one, 2, 2);
+    in_line(&one, POOL, 1).await;
+    drained.release().await.unwrap();
+    soon(next).await.unwrap().unwrap().release().await.unwrap();
+}
+
+pub(super) async fn more_permits_than_there_are_is_an_error_also_for_a_waiter(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let pool = one.semaphore(POOL, 3).ttl(LONG);
+    let error = pool.try_acquire_many(4).await.unwrap_err();
+    assert!(
+        matches!(error, AcquireError::TooMany { permits: 3, .. }),
+        "{error}"
+    );
+    let held = pool.acquire().await.unwrap();
+    let waits = waiting(&two, 3, 3);
+    in_line(&one, POOL, 1).await;
+    assert_eq!(pool.set_permits(2).await.unwrap(), 1);
+    let error = match engine.wakes() {
+        true => by_message(waits).await,
+        false => soon(waits).await,
+    };
+    let error = error.unwrap().unwrap_err();
+    assert!(
+        matches!(error, AcquireError::TooMany { permits: 2, .. }),
+        "{error}"
+    );
+    in_line(&one, POOL, 0).await;
+    held.release().await.unwrap();
+    for wrong in [
+        one.semaphore(POOL, 0).try_acquire().await,
+        pool.try_acquire_many(0).await,
+    ] {
+        assert!(matches!(wrong, Err(AcquireError::Invalid(_))));
+    }
+}
+
+pub(super) async fn the_number_of_permits_is_pinned_and_grants_waiters_at_once(engine: &Engine) {
+    if !engine.wakes() {
+        return; // without wake-ups the first that polls is granted
+    }
+    let [one, two] = clients(engine).await;
+    let pool = one.semaphore(POOL, 1).ttl(LONG);
+    let held = pool.acquire().await.unwrap();
+    let waits = waiting(&two, 1, 1);
+    in_line(&one, POOL, 1).await;
+    assert_eq!(pool.set_permits(2).await.unwrap(), 2);
+    let second = by_message(waits).await;
+    let second = second.unwrap().unwrap();
+    // What a request says of the number does not count now.
+    let more = two.semaphore(POOL, 9);
+    assert!(more.try_acquire().await.unwrap().is_none());
+    assert_eq!(pool.unset_permits().await.unwrap(), 2);
+    let third = more.try_acquire().await.unwrap().unwrap();
+    for permit in [held, second, third] {
+        permit.release().await.unwrap();
+    }
+}

@@ -1,0 +1,327 @@
+//! Writers, readers and permits of one name under random operations, against a plain model of what each is granted.
+
+use std::collections::BTreeSet;
+
+use leaselock::{AcquireError, Client, Fence, Lease};
+use tokio::task::JoinHandle;
+
+use crate::engine::Engine;
+use crate::support::{BEFORE_A_LOOK, LONG};
+
+const NAME: &str = "job";
+const ACTORS: usize = 6;
+const STEPS: usize = 200;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Write,
+    Read,
+    Permits(u32),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Op {
+    /// A request that waits, with this priority.
+    Acquire(usize, Kind, i32),
+    Try(usize, Kind),
+    Release(usize),
+    /// The lease is dropped.
+    Drop(usize),
+    /// The future of a waiting request is dropped.
+    Cancel(usize),
+    Resize(u32),
+}
+
+/// What is promised, in plain Rust.
+#[derive(Debug)]
+struct Model {
+    held: Vec<(usize, Kind)>,
+    queue: Vec<(usize, Kind, i32)>,
+    permits: u32,
+}
+
+impl Model {
+    fn used(&self) -> u32 {
+        let weights = self.held.iter().map(|(_, kind)| match kind {
+            Kind::Permits(count) => *count,
+            Kind::Write | Kind::Read => 0,
+        });
+        weights.sum()
+    }
+
+    fn fits(&self, kind: Kind) -> bool {
+        let only = |allowed: fn(&Kind) -> bool| self.held.iter().all(|(_, held)| allowed(held));
+        match kind {
+            Kind::Write => self.held.is_empty(),
+            Kind::Read => only(|held| *held == Kind::Read),
+            Kind::Permits(count) => {
+                only(|held| matches!(held, Kind::Permits(_))) && self.used() + count <= self.permits
+            }
+        }
+    }
+
+    /// Grants from the head on as long as each fits: the head that does not fit keeps all others waiting.
+    fn serve(&mut self) {
+        while let Some((actor, kind, _)) = self.queue.first().copied() {
+            if !self.fits(kind) {
+                break;
+            }
+            self.queue.remove(0);
+            self.held.push((actor, kind));
+        }
+    }
+
+    fn apply(&mut self, op: Op) {
+        match op {
+            Op::Acquire(actor, kind, priority) => {
+                let behind = |(_, _, other): &(usize, Kind, i32)| *other < priority;
+                let at = self.queue.iter().position(behind);
+                let at = at.unwrap_or(self.queue.len());
+                self.queue.insert(at, (actor, kind, priority));
+            }
+            Op::Try(actor, kind) => {
+                if self.queue.is_empty() && self.fits(kind) {
+                    self.held.push((actor, kind));
+                }
+            }
+            Op::Release(actor) | Op::Drop(actor) => {
+                self.held.retain(|(holder, _)| *holder != actor)
+            }
+            Op::Cancel(actor) => self.queue.retain(|(waiter, ..)| *waiter != actor),
+            Op::Resize(permits) => self.permits = permits,
+        }
+        self.serve();
+    }
+
+    fn is_idle(&self, actor: usize) -> bool {
+        !self.holds(actor) && !self.waits(actor)
+    }
+
+    fn holds(&self, actor: usize) -> bool {
+        self.held.iter().any(|(holder, _)| *holder == actor)
+    }
+
+    fn waits(&self, actor: usize) -> bool {
+        self.queue.iter().any(|(waiter, ..)| *waiter == actor)
+    }
+}
+
+/// Small numbers of one seed, so that a failure can be had again.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        usize::try_from(self.0 >> 33).unwrap() % end
+    }
+
+    fn kind(&mut self) -> Kind {
+        match self.below(6) {
+            0 => Kind::Write,
+            1 | 2 => Kind::Read,
+            count => Kind::Permits(u32::try_from(count - 2).unwrap()),
+        }
+    }
+
+    /// An operation that is possible now.
+    fn op(&mut self, model: &Model) -> Op {
+        loop {
+            let actor = self.below(ACTORS);
+            let op = match self.below(12) {
+                0..=4 => Op::Acquire(actor, self.kind(), [0, 0, 0, 2][self.below(4)]),
+                5 => Op::Try(actor, self.kind()),
+                6..=8 => Op::Release(actor),
+                9 => Op::Drop(actor),
+                10 => Op::Cancel(actor),
+                _ => Op::Resize(3 + u32::try_from(self.below(3)).unwrap()),
+            };
+            let is_possible = match op {
+                Op::Acquire(actor, ..) | Op::Try(actor, _) => model.is_idle(actor),
+                Op::Release(actor) | Op::Drop(actor) => model.holds(actor),
+                Op::Cancel(actor) => model.waits(actor),
+                Op::Resize(_) => true,
+            };
+            if is_possible {
+                return op;
+            }
+        }
+    }
+}
+
+/// What a store does.
+struct Subject {
+    clients: Vec<Client>,
+    asking: Vec<Option<JoinHandle<Result<Lease, AcquireError>>>>,
+    held: Vec<Option<Lease>>,
+    /// The largest fencing token so far, and that of the readers since a writer or permits were granted.
+    highest: Option<Fence>,
+    shared: Option<Fence>,
+}
+
+async fn acquire(client: Client, kind: Kind, priority: i32) -> Result<Lease, AcquireError> {
+    match kind {
+        Kind::Write => {
+            let mutex = client.mutex(NAME).ttl(LONG).priority(priority);
+            mutex.acquire().await
+        }
+        Kind::Read => {
+            let lock = client.rwlock(NAME).ttl(LONG).priority(priority);
+            lock.read().await.map(Lease::from)
+        }
+        Kind::Permits(count) => {
+            let pool = client.semaphore(NAME, 9).ttl(LONG).priority(priority);
+            pool.acquire_many(count).await.map(Lease::from)
+        }
+    }
+}
+
+async fn attempt(client: &Client, kind: Kind) -> Result<Option<Lease>, AcquireError> {
+    match kind {
+        Kind::Write => client.mutex(NAME).ttl(LONG).try_acquire().await,
+        Kind::Read => {
+            let reader = client.rwlock(NAME).ttl(LONG).try_read().await?;
+            Ok(reader.map(Lease::from))
+        }
+        Kind::Permits(count) => {
+            let pool = client.semaphore(NAME, 9).ttl(LONG);
+            let permit = pool.try_acquire_many(count).await?;
+            Ok(permit.map(Lease::from))
+        }
+    }
+}
+
+impl Subject {
+    async fn new(engine: &Engine) -> Self {
+        let mut clients = Vec::new();
+        for _ in 0..ACTORS {
+            clients.push(engine.client_of_one_store().await);
+        }
+        Subject {
+            clients,
+            asking: (0..ACTORS).map(|_| None).collect(),
+            held: (0..ACTORS).map(|_| None).collect(),
+            highest: None,
+            shared: None,
+        }
+    }
+
+    async fn apply(&mut self, op: Op) {
+        match op {
+            Op::Acquire(actor, kind, priority) => {
+                let client = self.clients[actor].clone();
+                self.asking[actor] = Some(tokio::spawn(acquire(client, kind, priority)));
+            }
+            Op::Try(actor, kind) => {
+                self.held[actor] = attempt(&self.clients[actor], kind).await.unwrap();
+            }
+            Op::Release(actor) => self.held[actor].take().unwrap().release().await.unwrap(),
+            Op::Drop(actor) => drop(self.held[actor].take()),
+            Op::Cancel(actor) => self.asking[actor].take().unwrap().abort(),
+            Op::Resize(permits) => {
+                let pool = self.clients[0].semaphore(NAME, 9);
+                pool.set_permits(permits).await.unwrap();
+            }
+        }
+    }
+
+    async fn take_what_was_granted(&mut self) {
+        for actor in 0..ACTORS {
+            if self.asking[actor]
+                .as_ref()
+                .is_some_and(JoinHandle::is_finished)
+            {
+                let granted = self.asking[actor].take().unwrap().await.unwrap();
+                self.held[actor] = Some(granted.unwrap());
+            }
+        }
+    }
+
+    /// The actors that hold, and those that wait, in order.
+    async fn state(&mut self) -> (BTreeSet<usize>, Vec<usize>) {
+        self.take_what_was_granted().await;
+        let held = (0..ACTORS).filter(|actor| self.held[*actor].is_some());
+        let of = |client: &str| self.clients.iter().position(|one| one.id() == client);
+        let seen = self.clients[0].inspect(NAME).await.unwrap();
+        let queue = seen.queue.iter().map(|waiter| of(&waiter.client).unwrap());
+        (held.collect(), queue.collect())
+    }
+
+    /// Readers of one phase have one number. Every other grant has a larger one than all before it.
+    fn check_fences(&mut self, new: &[(usize, Kind)]) {
+        let before = self.highest;
+        let mut numbers = BTreeSet::new();
+        for (actor, kind) in new {
+            let fence = self.held[*actor].as_ref().unwrap().fence();
+            if *kind == Kind::Read && self.shared.is_some() {
+                assert_eq!(fence, self.shared);
+                continue;
+            }
+            assert!(
+                fence > before && numbers.insert(fence),
+                "{fence:?} {before:?}"
+            );
+            self.shared = fence.filter(|_| *kind == Kind::Read);
+            self.highest = self.highest.max(fence);
+        }
+    }
+}
+
+async fn follows_the_model(engine: &Engine, seed: u64) {
+    let mut subject = Subject::new(engine).await;
+    let (mut dice, mut done) = (Dice(seed), Vec::new());
+    let mut model = Model {
+        held: Vec::new(),
+        queue: Vec::new(),
+        permits: 9,
+    };
+    for _ in 0..STEPS {
+        let op = dice.op(&model);
+        done.push(op);
+        let before = model.held.clone();
+        model.apply(op);
+        subject.apply(op).await;
+        let expected = (
+            model.held.iter().map(|(actor, _)| *actor).collect(),
+            model.queue.iter().map(|(actor, ..)| *actor).collect(),
+        );
+        // Not later: a wake-up that is lost would show after a poll only.
+        let end = testkit::clock::now() + BEFORE_A_LOOK;
+        loop {
+            let state = subject.state().await;
+            if state == expected {
+                break;
+            }
+            assert!(
+                testkit::clock::now() < end,
+                "seed {seed}: {state:?}, not {expected:?}, after {:?}: {model:?}",
+                &done[done.len().saturating_sub(12)..]
+            );
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await; // between two looks at the condition
+        }
+        let is_new = |held: &&(usize, Kind)| !before.contains(held);
+        let new: Vec<_> = model.held.iter().filter(is_new).copied().collect();
+        subject.check_fences(&new);
+    }
+}
+
+macro_rules! on {
+    ($($engine:ident)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $engine() {
+                for seed in 1..=3 {
+                    follows_the_model(&Engine::$engine(), seed).await;
+                }
+            }
+        )*
+    };
+}
+
+mod writers_readers_and_permits_of_one_name_are_granted_as_a_model_says {
+    use super::*;
+
+    on! { mem file redis redis_cluster }
+}

@@ -1,0 +1,110 @@
+//! The semaphore on a server: what its keys are, and what their loss means.
+
+use leaselock::{AcquireError, Client};
+use testkit::Server;
+
+use crate::support::{LONG, soon};
+
+const USAGE: &str = "{pool}:ll:usage";
+
+/// What is used is counted from the holds: the numbers beside them only save that work.
+#[tokio::test]
+async fn permits_are_counted_from_the_holds_when_the_usage_is_lost_or_wrong() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let pool = client.semaphore("pool", 4).ttl(LONG);
+    let held = [
+        pool.acquire_many(2).await.unwrap(),
+        pool.acquire().await.unwrap(),
+    ];
+    server.cli(&["DEL", USAGE]);
+    assert!(pool.try_acquire_many(2).await.unwrap().is_none());
+    let last = pool.try_acquire().await.unwrap().unwrap();
+    for wrong in ["0 0", "0 2", "1 1", "none"] {
+        server.cli(&["HSET", USAGE, "sum", wrong]);
+        assert!(pool.try_acquire().await.unwrap().is_none(), "{wrong}");
+    }
+    // What is left of holds that ended without a script goes with the next count.
+    server.cli(&[
+        "HSET", USAGE, "sum", "0 9", "gone1", "1", "gone2", "2", "gone3", "3", "gone4", "4",
+    ]);
+    assert!(pool.try_acquire().await.unwrap().is_none());
+    assert_eq!(server.cli(&["HGET", USAGE, "gone1"]).text(), None);
+    server.cli(&["DEL", USAGE]);
+    for permit in held {
+        permit.release().await.unwrap();
+    }
+    assert!(pool.try_acquire_many(4).await.unwrap().is_none());
+    last.release().await.unwrap();
+    pool.try_acquire_many(4)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn under_memory_pressure_permits_are_extended_and_released_and_none_is_granted() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let pool = client.semaphore("pool", 2).ttl(LONG);
+    let permit = pool.acquire().await.unwrap();
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    permit.extend(2 * LONG).await.unwrap();
+    let refused = pool.try_acquire().await;
+    assert!(
+        matches!(refused, Err(AcquireError::Store { .. })),
+        "{refused:?}"
+    );
+    permit.release().await.unwrap();
+    server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    pool.acquire_many(2).await.unwrap().release().await.unwrap();
+}
+
+/// Every request says how many there are, so a new number needs no step of its own.
+#[tokio::test]
+async fn the_latest_request_says_how_many_permits_there_are() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let (old, new) = (client.semaphore("pool", 1), client.semaphore("pool", 3));
+    let (old, new) = (old.ttl(LONG), new.ttl(LONG));
+    let one = old.acquire().await.unwrap();
+    assert!(old.try_acquire().await.unwrap().is_none());
+    let more = [new.acquire().await.unwrap(), new.acquire().await.unwrap()];
+    // Fewer take nothing away, and nothing is granted until enough are back.
+    assert!(old.try_acquire().await.unwrap().is_none());
+    assert!(more.iter().all(|permit| permit.is_held()));
+    for permit in more {
+        permit.release().await.unwrap();
+        assert!(old.try_acquire().await.unwrap().is_none());
+    }
+    one.release().await.unwrap();
+    old.acquire().await.unwrap().release().await.unwrap();
+}
+
+/// The hold of a process that was killed: nothing releases it, and the key lives on with the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_permits_of_a_holder_that_crashed_come_back_at_their_own_end() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let pool = client.semaphore("pool", 3).ttl(LONG);
+    let held = pool.acquire().await.unwrap();
+    let time = server.cli(&["TIME"]);
+    let part = |at: usize| {
+        time.list().unwrap()[at]
+            .text()
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    let ends_us = part(0) * 1_000_000 + part(1) + 500_000;
+    let crashed = format!("{}.deadbeef2", "c".repeat(22));
+    server.cli(&["ZADD", "pool", &ends_us.to_string(), &crashed]);
+    assert!(pool.try_acquire().await.unwrap().is_none());
+    let both = soon(pool.acquire_many(2)).await.unwrap();
+    assert_eq!(server.cli(&["ZSCORE", "pool", &crashed]).text(), None);
+    both.release().await.unwrap();
+    held.release().await.unwrap();
+}
