@@ -108,3 +108,20 @@ async fn the_permits_of_a_holder_that_crashed_come_back_at_their_own_end() {
     both.release().await.unwrap();
     held.release().await.unwrap();
 }
+
+/// Another library's `SET NX` sees only that there is a key.
+#[tokio::test]
+async fn the_key_lives_no_longer_than_its_longest_hold() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let pool = client.semaphore("pool", 2).renewal(false);
+    let short = pool.clone().ttl(LONG).acquire().await.unwrap();
+    let long = pool.ttl(10 * LONG).acquire().await.unwrap();
+    let left = || server.cli(&["PTTL", "pool"]).integer().unwrap();
+    let most = i64::try_from(LONG.as_millis()).unwrap();
+    assert!(left() > 9 * most);
+    long.release().await.unwrap();
+    assert!((1..=most + 1).contains(&left()), "{}", left());
+    short.release().await.unwrap();
+    assert_eq!(left(), -2);
+}
