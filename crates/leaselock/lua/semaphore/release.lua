@@ -14,6 +14,34 @@
 --         {"taken"}       another client holds the name alone; nothing was changed
 -- Replay  "expired" or "taken": the first call did the work
 -- Writes  lock, queue, waiters, fence, usage
+local lock, queue, waiters, fence, usage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local token, mode = ARGV[1], ARGV[2]
+
+local time = redis.call('TIME')
+local weight = string.match(mode, '^w(%d+)')
+
+-- The plain case: no waiter, the hold has not expired, and the holds are as many as `usage` says. The key lives no
+-- longer than its longest hold.
+if redis.call('EXISTS', queue) == 0 then
+  local now_us, member = time[1] * 1000000 + time[2], token .. weight
+  local ends = redis.pcall('ZSCORE', lock, member)
+  if type(ends) == 'string' and tonumber(ends) >= now_us then
+    local used, counted = string.match(redis.call('HGET', usage, 'sum') or '', '^(%d+) (%d+)$')
+    local count = redis.call('ZCARD', lock)
+    if tonumber(counted) == count and tonumber(used) >= tonumber(weight) then
+      redis.call('ZREM', lock, member)
+      redis.call('HDEL', usage, member)
+      redis.call('HSET', usage, 'sum', string.format('%d %d', used - weight, count - 1))
+      local longest = count > 1 and redis.call('ZREVRANGE', lock, '0', '0', 'WITHSCORES')[2]
+      if longest then
+        local left_ms = math.ceil((longest - now_us) / 1000) + 1
+        redis.call('PEXPIRE', lock, left_ms > 1 and left_ms or 1)
+      end
+      return { 'released' }
+    end
+  end
+end
+
 --#include prelude fence queue holds grant
 --#strict
 -- A hand-over is a grant, so behind a closed gate there is none.
@@ -24,11 +52,8 @@ if not gate_is_open(gate) then
   queue_visit = function() return {} end
 end
 --#end
-local lock, queue, waiters, fence, usage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local token, mode = ARGV[1], ARGV[2]
-
-local kind = string.match(mode, '^w%d+')
-local h = holds_read(lock, fence, clock_us(), usage)
+local kind = 'w' .. weight
+local h = holds_read(lock, fence, clock_of(time), usage)
 if not holds_has(h, kind, token) then return { h.exclusive and 'taken' or 'expired' } end
 grant_give_back(h, queue, waiters, kind, token, 0)
 holds_close(h)
