@@ -8,6 +8,7 @@ mod cluster;
 mod crowd;
 mod figures;
 mod heads;
+mod kinds;
 mod quarantine;
 mod quorum;
 mod replicas;

@@ -1,6 +1,6 @@
 //! The read-write lock on a server: what its keys and its commands are.
 
-use leaselock::{AcquireError, Client, ExtendError, SharedLease};
+use leaselock::{AcquireError, Client, ExtendError, ReleaseError, SharedLease};
 use testkit::Server;
 use tokio::task::JoinHandle;
 
@@ -48,7 +48,15 @@ async fn an_expired_read_is_lost_although_it_is_still_in_the_set() {
         "{extended:?}"
     );
     assert!(!reader.is_held() && other.is_held());
-    other.release().await.unwrap();
+    // Nor is it released as if it had been held.
+    let members = server.cli(&["ZRANGE", "config", "-1", "-1"]);
+    let token = members.list().unwrap()[0].text().unwrap().to_owned();
+    server.cli(&["ZADD", "config", "XX", "1", &token]);
+    let released = other.release().await;
+    assert!(
+        matches!(released, Err(ReleaseError::NotHeld { .. })),
+        "{released:?}"
+    );
 }
 
 /// Seen from the second time on: at the first one each client finds out whether it may publish.

@@ -1,0 +1,194 @@
+//! Writers, readers and permits of one name through a bad network: what is held at the same time, by the holders' own
+//! clocks.
+//!
+//! A conflict is two leases that both say at one moment that they are held, and do not fit beside each other. Requests
+//! are cut off, held back and delivered late or twice.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leaselock::{AcquireError, Client, Lease, LeaseView};
+use testkit::{Cut, Fault, Proxy, Server, Way, clock};
+use tokio::task::JoinSet;
+
+use crate::rounds;
+
+const CLIENTS: usize = 8;
+const PERMITS: u32 = 4;
+const TTL: Duration = Duration::from_millis(400);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Write,
+    Read,
+    Permits(u32),
+}
+
+/// Numbers of one seed.
+#[derive(Clone)]
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % end
+    }
+
+    fn millis(&mut self, end: u64) -> Duration {
+        Duration::from_millis(self.below(end))
+    }
+}
+
+/// The leases that their holders use.
+#[derive(Default)]
+struct Ledger {
+    used: Vec<(u64, Kind, LeaseView)>,
+    conflicts: Vec<String>,
+}
+
+impl Ledger {
+    fn enter(&mut self, id: u64, kind: Kind, lease: &Lease) {
+        let others: Vec<_> = self
+            .used
+            .iter()
+            .filter(|(.., view)| view.is_held())
+            .collect();
+        // Last, so that all of them were held before this moment and this one is still.
+        if !lease.is_held() {
+            return;
+        }
+        let kinds: Vec<Kind> = others.iter().map(|(_, kind, _)| *kind).collect();
+        let fits = match kind {
+            Kind::Write => kinds.is_empty(),
+            Kind::Read => kinds.iter().all(|other| *other == Kind::Read),
+            Kind::Permits(count) => {
+                let weight = |other: &Kind| match other {
+                    Kind::Permits(count) => *count,
+                    Kind::Write | Kind::Read => PERMITS + 1,
+                };
+                count + kinds.iter().map(weight).sum::<u32>() <= PERMITS
+            }
+        };
+        if !fits {
+            self.conflicts.push(format!("{kind:?} beside {kinds:?}"));
+        }
+        self.used.push((id, kind, lease.view()));
+    }
+
+    fn leave(&mut self, id: u64) {
+        self.used.retain(|(used, ..)| *used != id);
+    }
+}
+
+async fn acquire(client: &Client, kind: Kind) -> Result<Lease, AcquireError> {
+    const WAIT: Duration = Duration::from_secs(2);
+    match kind {
+        Kind::Write => client.mutex("job").ttl(TTL).acquire_within(WAIT).await,
+        Kind::Read => {
+            let lock = client.rwlock("job").ttl(TTL);
+            lock.read_within(WAIT).await.map(Lease::from)
+        }
+        Kind::Permits(count) => {
+            let pool = client.semaphore("job", PERMITS).ttl(TTL);
+            pool.acquire_many_within(count, WAIT).await.map(Lease::from)
+        }
+    }
+}
+
+async fn works(
+    client: Client,
+    mut dice: Dice,
+    ledger: Arc<Mutex<Ledger>>,
+    done: Arc<AtomicU64>,
+    end: Duration,
+) {
+    while clock::now() < end {
+        let kind = match dice.below(5) {
+            0 => Kind::Write,
+            1 | 2 => Kind::Read,
+            count => Kind::Permits(u32::try_from(count - 2).unwrap()),
+        };
+        let Ok(lease) = acquire(&client, kind).await else {
+            continue; // busy, or the network is bad
+        };
+        let id = done.fetch_add(1, Ordering::SeqCst);
+        ledger.lock().unwrap().enter(id, kind, &lease);
+        let pause = dice.millis(4);
+        if dice.below(200) == 0 {
+            tokio::time::sleep(TTL + TTL).await; // the work takes long: renewals go through the network too
+        } else {
+            tokio::time::sleep(pause).await; // the work
+        }
+        ledger.lock().unwrap().leave(id);
+        match dice.below(4) {
+            0 => drop(lease),
+            _ => drop(lease.release().await),
+        }
+    }
+}
+
+async fn spoils(proxies: Arc<Vec<Proxy>>, mut dice: Dice, end: Duration) {
+    while clock::now() < end {
+        let at = usize::try_from(dice.below(CLIENTS as u64)).unwrap();
+        let way = [Way::ToServer, Way::ToClient][usize::try_from(dice.below(2)).unwrap()];
+        let proxy = &proxies[at];
+        match dice.below(7) {
+            0 => proxy.cut(Cut::Reset),
+            1 => proxy.cut(Cut::Close),
+            2 => proxy.set(way, Fault::Hold),
+            3 => proxy.set(way, Fault::Delay(dice.millis(30))),
+            4 => proxy.set(Way::ToServer, Fault::Duplicate),
+            5 => proxy.set(way, Fault::HalfOpen),
+            _ => proxy.heal(),
+        }
+        tokio::time::sleep(dice.millis(60)).await; // how long it is so
+        if dice.below(8) > 0 {
+            proxy.heal();
+            tokio::time::sleep(dice.millis(120)).await; // how long all is well
+        }
+    }
+    proxies.iter().for_each(Proxy::heal);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_that_does_not_fit_is_held_at_the_same_time() {
+    for round in 0..rounds(1, 20) {
+        let server = Server::start();
+        let proxies: Vec<_> = (0..CLIENTS).map(|_| Proxy::to(server.port())).collect();
+        let proxies = Arc::new(proxies);
+        let (ledger, done) = (Arc::<Mutex<Ledger>>::default(), Arc::<AtomicU64>::default());
+        let end = clock::now() + Duration::from_secs(6);
+        let dice = Dice(round as u64 + 1);
+        let mut tasks = JoinSet::new();
+        for (number, proxy) in (100..).zip(proxies.iter()) {
+            let client = Client::connect(&proxy.url()).unwrap();
+            let dice = Dice(dice.0 * 1_000 + number);
+            tasks.spawn(works(
+                client,
+                dice,
+                Arc::clone(&ledger),
+                Arc::clone(&done),
+                end,
+            ));
+        }
+        tasks.spawn(spoils(Arc::clone(&proxies), dice, end));
+        tasks.join_all().await;
+        let conflicts = std::mem::take(&mut ledger.lock().unwrap().conflicts);
+        assert_eq!(conflicts, [""; 0], "round {round}");
+        let done = done.load(Ordering::SeqCst);
+        assert!(done > 0);
+        println!("round {round}: {done} leases of {CLIENTS} clients, no conflict");
+        // Nothing stays behind: what was cut off ends by its ttl, or is cleaned up before.
+        let client = Client::connect(&server.url()).unwrap();
+        let last = client
+            .mutex("job")
+            .acquire_within(Duration::from_secs(20))
+            .await
+            .unwrap();
+        last.release().await.unwrap();
+    }
+}
