@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use leaselock::AnyClient;
-use leaselock::inspect::Holder;
+use leaselock::inspect::{Holding, Process};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -55,8 +55,8 @@ impl Ancestors {
     }
 
     /// Whether this holder is one of them.
-    pub(crate) fn has(&self, holder: &Holder) -> bool {
-        let Some(process) = &holder.process else {
+    fn has(&self, process: Option<&Process>) -> bool {
+        let Some(process) = process else {
             return false;
         };
         process.host == self.host
@@ -67,28 +67,42 @@ impl Ancestors {
     }
 
     /// What to add where a holder is named.
-    pub(crate) fn remark(&self, holder: &Holder) -> &'static str {
-        if self.has(holder) {
-            "; it is an ancestor of this process"
-        } else {
-            ""
+    pub(crate) fn remark(&self, holding: &Holding) -> &'static str {
+        match holding {
+            Holding::Held(holder) if self.has(holder.process.as_ref()) => {
+                "; it is an ancestor of this process"
+            }
+            Holding::Shared { holders, .. }
+                if holders.iter().any(|one| self.has(one.process.as_ref())) =>
+            {
+                "; one of them is an ancestor of this process"
+            }
+            _ => "",
         }
     }
 
     /// Completes with the failure when an ancestor holds the lock, and never otherwise, so put it beside the wait in a
-    /// `select!`. Asks the store only when `run` is among the ancestors.
-    pub(crate) async fn holds(&self, client: &AnyClient, name: &str, busy: Exit) -> Failure {
+    /// `select!`. Asks the store only when `run` is among the ancestors. Whoever reads or takes permits (not `alone`) may
+    /// be granted beside an ancestor that does so too.
+    pub(crate) async fn holds(
+        &self,
+        client: &AnyClient,
+        name: &str,
+        alone: bool,
+        busy: Exit,
+    ) -> Failure {
         let mut without_record = 0;
         let mut pause = FIRST;
         while !self.wrappers.is_empty() && without_record < TRIES_FOR_RECORD {
             tokio::time::sleep(pause).await;
             pause = AGAIN;
-            match holder(client, name).await {
-                Some(found) if self.has(&found) => {
+            match self.holder(client, name, alone).await {
+                Some(found) if self.has(found.process.as_ref()) => {
                     tokio::time::sleep(SURE_AFTER).await;
-                    let again = holder(client, name).await;
+                    let again = self.holder(client, name, alone).await;
                     let same = again.filter(|again| again.digest == found.digest);
-                    if same.is_some() && Ancestors::of_this_process().has(&found) {
+                    let now = Ancestors::of_this_process();
+                    if same.is_some() && now.has(found.process.as_ref()) {
                         return failure(name, &found, busy);
                     }
                 }
@@ -99,16 +113,42 @@ impl Ancestors {
         }
         std::future::pending().await
     }
-}
 
-async fn holder(client: &AnyClient, name: &str) -> Option<Holder> {
-    match client.inspect(name).await.ok()?.state {
-        leaselock::inspect::Holding::Held(holder) => Some(holder),
-        _ => None,
+    /// The holder; of several the one that is an ancestor, else one that is not known yet.
+    async fn holder(&self, client: &AnyClient, name: &str, alone: bool) -> Option<FoundHolder> {
+        match client.inspect(name).await.ok()?.state {
+            Holding::Held(holder) => Some(FoundHolder {
+                process: holder.process,
+                digest: holder.digest,
+                foreign: holder.foreign,
+            }),
+            Holding::Shared { holders, .. } if alone => {
+                let known_last = |process: Option<&Process>| match process {
+                    found if self.has(found) => 0,
+                    None => 1,
+                    Some(_) => 2,
+                };
+                let first = holders
+                    .into_iter()
+                    .min_by_key(|one| known_last(one.process.as_ref()))?;
+                Some(FoundHolder {
+                    process: first.process,
+                    digest: first.digest,
+                    foreign: false,
+                })
+            }
+            _ => None,
+        }
     }
 }
 
-fn failure(name: &str, holder: &Holder, busy: Exit) -> Failure {
+struct FoundHolder {
+    process: Option<Process>,
+    digest: String,
+    foreign: bool,
+}
+
+fn failure(name: &str, holder: &FoundHolder, busy: Exit) -> Failure {
     let who = show::who(holder.process.as_ref(), None);
     let text =
         format!("`{name}` is held by an ancestor of this process ({who}); this wait cannot end");

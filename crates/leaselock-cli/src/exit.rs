@@ -91,7 +91,9 @@ impl Exit {
     pub(crate) fn of_acquire(error: &AcquireError, busy: Exit) -> Exit {
         match error {
             AcquireError::Invalid(_) => Exit::USAGE,
-            AcquireError::StillBusy { .. } => busy,
+            // A usage error is found before anything is sent. Fewer permits than that are another's word, or an
+            // operator's, and may be more the next time.
+            AcquireError::StillBusy { .. } | AcquireError::TooMany { .. } => busy,
             // No holder is known, so it is not busy: the store does not serve now.
             AcquireError::Quarantined { .. } => Exit::UNAVAILABLE,
             AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {
@@ -180,7 +182,7 @@ Exit codes:
   70    internal fault
   71    the system lacks open files, processes, memory or /proc
   73    the folder or file for the locks cannot be created
-  75    busy: another holder has the lock (run and acquire: see --busy-exit-code)
+  75    busy: another holder has the lock, or there are fewer permits (see --busy-exit-code)
   77    refused: credentials, permission, or a file system unfit for locks
   79    the lease was lost before the job ended, or is not the caller's to change
   126   the job's command cannot be executed

@@ -68,6 +68,7 @@ fn obey(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Ls(args) => verb::ls::run(args, globals),
         Verb::Wait(args) => verb::wait::run(args, globals),
         Verb::Break(args) => verb::break_::run(args, globals),
+        Verb::Permits(args) => verb::permits::run(args, globals),
         Verb::Doctor(_) => verb::doctor::run(globals),
         Verb::Strict(args) => verb::strict::run(args, globals),
         Verb::Functions(args) => verb::functions::run(args, globals),

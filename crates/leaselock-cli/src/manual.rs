@@ -17,7 +17,9 @@ Examples:
   leaselock run nightly -- ./report         wait for the lock, then run
   leaselock run -n nightly -- ./report      exit 75 at once if the lock is held
   leaselock run -w 5m nightly -c 'make; ./report'
-                                            wait five minutes at most; with a shell";
+                                            wait five minutes at most; with a shell
+  leaselock run -s config -- ./serve        beside others that give -s
+  leaselock run --permits 4 pool -- ./job   four at a time";
 
 pub(crate) const ACQUIRE: &str = "\
 Examples:
@@ -51,6 +53,12 @@ pub(crate) const BREAK: &str = "\
 Examples:
   leaselock break --fence 1795372321031611 deploy
                                             only the grant that status has shown";
+
+pub(crate) const PERMITS: &str = "\
+Examples:
+  leaselock permits pool                    how many there are, who holds them
+  leaselock permits pool set 8              eight for all, whatever they ask for
+  leaselock permits pool unset              leave it to run --permits again";
 
 pub(crate) const DOCTOR: &str = "\
 Examples:

@@ -129,10 +129,7 @@ impl Progress {
 }
 
 async fn holder(client: &AnyClient, name: &str) -> Option<String> {
-    match client.inspect(name).await.ok()?.state {
-        leaselock::inspect::Holding::Held(holder) => Some(show::holder(&holder)),
-        _ => None,
-    }
+    show::held_by(&client.inspect(name).await.ok()?)
 }
 
 /// A failed request in a few words: the server and the cause.

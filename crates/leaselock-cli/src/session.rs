@@ -38,13 +38,28 @@ pub(crate) fn client(globals: &Globals) -> Result<AnyClient, Failure> {
 
 /// The same for `run`: others see what runs, though not its arguments, which may be secret.
 pub(crate) fn client_that_runs(globals: &Globals, program: &OsStr) -> Result<AnyClient, Failure> {
+    build(globals, Some(&process_of(program)), true)
+}
+
+/// The same with readers or permits, which several servers cannot count. `why` says so.
+pub(crate) fn client_that_shares(
+    globals: &Globals,
+    program: &OsStr,
+    why: &str,
+) -> Result<Client, Failure> {
+    only_one(globals, why)?;
+    let builder = builder(globals)?.process_name(&process_of(program));
+    built(builder.build(), globals)
+}
+
+fn process_of(program: &OsStr) -> String {
     const MOST: usize = 60;
     let file = Path::new(program).file_name().unwrap_or(program);
     let shown: String = output::sanitized(&file.to_string_lossy())
         .chars()
         .take(MOST)
         .collect();
-    build(globals, Some(&format!("leaselock run {shown}")), true)
+    format!("leaselock run {shown}")
 }
 
 /// The same without a session: a lease outlives this process.

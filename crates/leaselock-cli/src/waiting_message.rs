@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leaselock::AnyClient;
-use leaselock::inspect::Holding;
 use leaselock::options::Waiting;
 use leaselock::strict::Quarantine;
 use tokio::sync::Notify;
@@ -103,11 +102,10 @@ impl Situation {
     async fn in_words(self, client: &AnyClient, name: &str) -> String {
         match self {
             Situation::Position(position) => {
-                match client.inspect(name).await.map(|seen| seen.state) {
-                    Ok(Holding::Held(holder)) => {
-                        format!("position {position}; held by {}", show::holder(&holder))
-                    }
-                    _ => format!("position {position}"),
+                let seen = client.inspect(name).await.ok();
+                match seen.and_then(|seen| show::held_by(&seen)) {
+                    Some(held_by) => format!("position {position}; held by {held_by}"),
+                    None => format!("position {position}"),
                 }
             }
             Situation::Quarantine { why, until } => {

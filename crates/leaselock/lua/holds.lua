@@ -26,9 +26,19 @@ local function holds_weight(kind)
   return string.byte(kind) == 119 and tonumber(string.sub(kind, 2)) -- 'w'
 end
 
--- Removes the holds that have expired, and reads the others.
+-- Whether a member of a set is one of ours: a hold, or the mark of an upgradable reader.
+local function holds_is_ours(member)
+  local kind = string.sub(member or '', HOLD_START)
+  return member == 'u' or client_of(string.sub(member or '', 1, HOLD_START - 1)) ~= ''
+    and (kind == '' or kind == 'u' or string.find(kind, '^%d+$') ~= nil)
+end
+
+-- Removes the holds that have expired, and reads the others. Another program's set is left as it is.
 local function holds_read_set(h)
   local over = redis.pcall('ZRANGEBYSCORE', h.lock, '-inf', '(' .. whole(h.now_us), 'LIMIT', '0', CLEARED_MAX)
+  if not over.err and over[1] and not holds_is_ours(over[1]) then
+    over = { err = 'WRONGTYPE a sorted set that holds no locks' }
+  end
   if over.err then
     h.exclusive, h.strange = '', true -- a key of another type, and so another library's
     return
@@ -40,6 +50,10 @@ local function holds_read_set(h)
   h.upgradable = redis.call('ZSCORE', h.lock, 'u') and true
   h.count = redis.call('ZCARD', h.lock) - (h.upgradable and 1 or 0)
   local one = h.count > 0 and redis.call('ZRANGE', h.lock, '0', '0')[1] or ''
+  if one ~= '' and not holds_is_ours(one) then
+    h.exclusive, h.refusal = '', { err = 'WRONGTYPE a sorted set that holds no locks' }
+    return
+  end
   h.weighted = string.find(one, '^%d+$', HOLD_START) and true
   if not h.weighted then h.readers = h.count - (h.upgradable and 1 or 0) end
 end

@@ -141,7 +141,8 @@ pub mod options {
 /// What is seen of a lock from outside, and breaking it.
 pub mod inspect {
     pub use crate::client::inspection::{
-        BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter,
+        BreakOptions, BreakOutcome, Holder, Holding, Inspection, LockMode, PermitCount,
+        SharedHolder, Waiter,
     };
     pub use crate::engine::identity::Process;
 }

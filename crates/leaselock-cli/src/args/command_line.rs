@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Args as _, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::globals::Globals;
-use super::{bench, inspect, lease, run, strict};
+use super::{bench, inspect, lease, permits, run, strict};
 use crate::{manual, secrets};
 
 /// Run a job under a distributed lock that expires by itself: a lease
@@ -65,6 +65,7 @@ pub(crate) enum Verb {
     Ls(inspect::LsArgs),
     Wait(inspect::WaitArgs),
     Break(inspect::BreakArgs),
+    Permits(permits::PermitsArgs),
     Doctor(inspect::DoctorArgs),
     Strict(strict::StrictArgs),
     Functions(inspect::FunctionsArgs),

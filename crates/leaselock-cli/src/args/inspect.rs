@@ -61,6 +61,7 @@ pub(crate) struct WaitArgs {
 
 /// Take a lock away from its holder, as an operator
 ///
+/// From all holders, when several read or hold permits; --fence takes the permits of one hold alone.
 /// The holder is told at its next renewal at the latest. Until then it may go on working, so make
 /// sure that it has stopped. The first waiter in the queue acquires the lock at once. Without --yes
 /// or --fence the command asks first; without a terminal one of the two is required.

@@ -10,6 +10,7 @@ mod globals;
 pub(crate) mod inspect;
 pub(crate) mod lease;
 pub(crate) mod like;
+pub(crate) mod permits;
 pub(crate) mod run;
 pub(crate) mod strict;
 pub(crate) mod tls;

@@ -69,14 +69,33 @@ pub(crate) struct RunArgs {
     #[arg(hide_short_help = true)]
     signal: Signal,
 
-    /// Refused: read-write locks do not exist yet
-    #[arg(short, long, hide_short_help = true)]
+    /// Read: hold the lock beside others that give -s
+    ///
+    /// A run without -s excludes all of these, and they exclude it. Whoever comes later waits behind
+    /// those that wait already, so neither starves.
+    #[arg(short, long)]
     shared: bool,
 
     /// Hold the lock alone: the default, accepted because flock(1) has it, as -x and -e
     #[arg(short = 'x', short_alias = 'e', long = "exclusive")]
-    #[arg(overrides_with = "shared", hide_short_help = true)]
+    #[arg(conflicts_with = "shared", hide_short_help = true)]
     _exclusive: bool,
+
+    /// Let N run at the same time: each holds one of N permits
+    ///
+    /// The number of the latest request counts, unless `permits NAME set` has pinned one. A run of the
+    /// same name without --permits waits until all permits are back.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    permits: Option<u32>,
+
+    /// Hold this many of the permits [default: 1]
+    #[arg(
+        long,
+        value_name = "M",
+        allow_negative_numbers = true,
+        hide_short_help = true
+    )]
+    take: Option<u32>,
 
     #[command(flatten)]
     pub(crate) lock: LockArgs,
@@ -111,11 +130,24 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
+/// How the lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Exclusive,
+    Shared,
+    /// So many of so many permits.
+    Permits {
+        take: u32,
+        total: u32,
+    },
+}
+
 /// What `run` does, by all its flags together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunPlan {
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,
+    pub(crate) mode: Mode,
     /// What the guardian knows from its start.
     pub(crate) guardian: Plan,
 }
@@ -143,11 +175,7 @@ impl RunArgs {
     /// The second stage: refuses contradictions, with a sentence about what would be right.
     /// `longest` is the limit of the store for ttls.
     pub(crate) fn plan(&self, longest: Option<Duration>) -> Result<RunPlan, String> {
-        if self.shared {
-            return Err("--shared: read-write locks do not exist yet; \
-                        leave the flag away to hold the lock alone"
-                .into());
-        }
+        let mode = self.mode()?;
         let ttl = self.lock.ttl(longest);
         if ttl < SHORTEST_TTL {
             return Err(format!(
@@ -184,8 +212,52 @@ impl RunArgs {
         Ok(RunPlan {
             program,
             arguments,
+            mode,
             guardian,
         })
+    }
+
+    /// How the lock is to be held, when the flags for that agree with each other and with the rest.
+    fn mode(&self) -> Result<Mode, String> {
+        let (flag, mode) = match (self.shared, self.permits, self.take) {
+            (false, None, None) => return Ok(Mode::Exclusive),
+            (true, None, None) => ("--shared", Mode::Shared),
+            (_, None, Some(take)) => {
+                return Err(format!(
+                    "--take: say of how many permits; give --permits N too, with N at least {}",
+                    take.max(1)
+                ));
+            }
+            (true, Some(_), _) => {
+                return Err(
+                    "--shared and --permits: a lock has either readers or permits; \
+                            give one of the two"
+                        .into(),
+                );
+            }
+            (false, Some(total), take) => {
+                let take = take.unwrap_or(1);
+                let mode = Mode::Permits { take, total };
+                check_permits(take, total)?;
+                ("--permits", mode)
+            }
+        };
+        if self.lock.like.preset.is_some() || self.protocol != Protocol::Native {
+            let other = match self.lock.like.preset {
+                Some(_) => "--like",
+                None => "--protocol",
+            };
+            return Err(format!(
+                "{flag} and {other}: other libraries would not see readers and permits of \
+                 leaselock; leave one of the two away"
+            ));
+        }
+        if self.lock.why.is_some() {
+            return Err(format!(
+                "{flag} and --why: only one that holds a lock alone can leave a note; leave --why away"
+            ));
+        }
+        Ok(mode)
     }
 
     fn program_and_arguments(&self) -> Option<(OsString, Vec<OsString>)> {
@@ -199,6 +271,22 @@ impl RunArgs {
         let (program, arguments) = self.command.split_first()?;
         Some((program.clone(), arguments.to_vec()))
     }
+}
+
+fn check_permits(take: u32, total: u32) -> Result<(), String> {
+    if total == 0 {
+        return Err("--permits: with 0 permits nothing could ever run; give 1 or more".into());
+    }
+    if take == 0 {
+        return Err("--take: 0 permits would let any number run; give 1 or more".into());
+    }
+    if take > total {
+        return Err(format!(
+            "--take: {take} permits are more than the {total} of --permits; \
+             give at most {total}, or a larger --permits"
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -332,15 +420,45 @@ mod tests {
 
     #[test]
     fn what_run_cannot_do_is_refused_with_what_would_be_right() {
-        let shared = run("leaselock run -s job true").plan(None).unwrap_err();
-        assert!(
-            shared.contains("read-write locks do not exist yet"),
-            "{shared}"
-        );
         let short = run("leaselock run --ttl 99ms job true")
             .plan(None)
             .unwrap_err();
         assert!(short.contains("give 100ms or more"), "{short}");
+    }
+
+    #[test]
+    fn the_lock_is_held_alone_beside_readers_or_by_permits() {
+        let mode = |flags: &str| {
+            let line = format!("leaselock run{flags} job true");
+            run(&line).plan(None).map(|plan| plan.mode)
+        };
+        assert_eq!(mode(""), Ok(Mode::Exclusive));
+        assert_eq!(mode(" -x"), Ok(Mode::Exclusive));
+        assert_eq!(mode(" -s"), Ok(Mode::Shared));
+        let permits = |take, total| Ok(Mode::Permits { take, total });
+        assert_eq!(mode(" --permits 4"), permits(1, 4));
+        assert_eq!(mode(" --permits 4 --take 4"), permits(4, 4));
+        for (flags, right) in [
+            (" --take 2", "give --permits N too, with N at least 2"),
+            (" -s --take 2", "give --permits N too"),
+            (" -s --permits 2", "give one of the two"),
+            (" --permits 0", "give 1 or more"),
+            (" --permits 3 --take 0", "give 1 or more"),
+            (
+                " --permits 3 --take 4",
+                "give at most 3, or a larger --permits",
+            ),
+            (" -s --like redis-py", "--shared and --like"),
+            (
+                " --permits 2 --protocol redisson",
+                "--permits and --protocol",
+            ),
+            (" -s --why x", "leave --why away"),
+        ] {
+            let refusal = mode(flags).unwrap_err();
+            assert!(refusal.contains(right), "{flags}: {refusal}");
+        }
+        assert!(Cli::try_parse_from("leaselock run -s -x job true".split(' ')).is_err());
     }
 
     #[test]

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use leaselock::inspect::Inspection;
-use leaselock::{AcquireError, AnyClient, Fence, Lease, Mutex, Wait};
+use leaselock::{AcquireError, AnyClient, Fence, Lease, Wait};
 use serde_json::json;
+
+use super::request::Request;
 
 use crate::ancestors::Ancestors;
 use crate::args::Globals;
-use crate::args::lease::{AcquireArgs, LockArgs, WaitArgs};
+use crate::args::lease::{AcquireArgs, WaitArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::procfs::Status;
@@ -31,9 +33,13 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
     let signals = Signals::block(&Status::read()?)?;
     session::block_on(async {
         let signals = signals.listen()?;
-        let mutex = mutex(&client, &args.name, &args.lock, globals).renewal(false);
+        let request = match Request::exclusive(&client, &args.name, &args.lock, globals) {
+            Request::Exclusive(mutex) => Request::Exclusive(mutex.renewal(false)),
+            request => request,
+        };
         let progress = Progress::of(&name, session::has_queue(globals), globals);
-        let lease = match obtain(&client, mutex, &args.wait, globals, &signals, &progress).await? {
+        let lease = match obtain(&client, request, &args.wait, globals, &signals, &progress).await?
+        {
             Obtained::Lease(lease) => lease,
             Obtained::Ended(exit) => return Ok(exit),
         };
@@ -67,20 +73,6 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
     })
 }
 
-/// The lock as the flags describe it.
-pub(crate) fn mutex(client: &AnyClient, name: &str, lock: &LockArgs, globals: &Globals) -> Mutex {
-    let longest = globals.longest();
-    let mutex = client.mutex(name).ttl(lock.ttl(longest));
-    let mut mutex = mutex.priority(lock.priority);
-    if let Some(why) = &lock.why {
-        mutex = mutex.note(why);
-    }
-    if let Some((count, timeout)) = lock.replicas(longest) {
-        mutex = mutex.min_replicas(count, timeout);
-    }
-    lock.like.mutex(mutex)
-}
-
 /// The result of a wait.
 pub(crate) enum Obtained {
     Lease(Lease),
@@ -92,7 +84,7 @@ pub(crate) enum Obtained {
 /// Waits for the lock as long as the flags say, or until a signal comes.
 pub(crate) async fn obtain(
     client: &AnyClient,
-    mutex: Mutex,
+    request: Request,
     wait: &WaitArgs,
     globals: &Globals,
     signals: &SignalStream,
@@ -100,26 +92,24 @@ pub(crate) async fn obtain(
 ) -> Result<Obtained, Failure> {
     let state = WaitState::default();
     let ancestors = Ancestors::of_this_process();
-    let name = mutex.name().unwrap_or_default().to_owned();
+    let (name, alone) = (request.name(), request.is_exclusive());
     let policy = match (wait.nonblock, wait.wait) {
         (true, _) => Wait::Never,
         (false, Some(limit)) => Wait::Timeout(limit),
         (false, None) => Wait::Forever,
     };
     let told = state.clone();
-    let mutex = mutex
-        .wait(policy)
-        .on_wait(move |waiting| told.tell(waiting));
+    let request = request.wait(policy, move |waiting| told.tell(waiting));
     let outcome = tokio::select! {
         biased;
-        lease = mutex.acquire() => lease,
+        lease = request.acquire() => lease,
         signal = signals.ending() => {
             let signal = signal?;
             session::close_within(client, LEAVE_WITHIN).await; // leaves the queue before the lock is granted to us
             progress.gave_up(&format!("SIG{}", signal_name::name(signal)));
             return Ok(Obtained::Ended(Exit::by_signal(signal)));
         }
-        failure = ancestors.holds(client, &name, wait.busy()), if !wait.nonblock => {
+        failure = ancestors.holds(client, &name, alone, wait.busy()), if !wait.nonblock => {
             session::close_within(client, LEAVE_WITHIN).await;
             return Err(failure);
         }
@@ -142,7 +132,7 @@ pub(crate) async fn obtain(
                 // Busy is an answer and no error, so -q keeps quiet about it.
                 return Ok(Obtained::Ended(wait.busy()));
             }
-            Err(busy(seen, &name, &error, wait.busy(), &ancestors))
+            Err(busy(seen, &name, alone, &error, wait.busy(), &ancestors))
         }
         Err(error) => Err(Failure::acquire(&error, wait.busy())),
     }
@@ -152,16 +142,22 @@ pub(crate) async fn obtain(
 fn busy(
     seen: Option<Inspection>,
     name: &str,
+    alone: bool,
     error: &AcquireError,
     exit: Exit,
     ancestors: &Ancestors,
 ) -> Failure {
-    match seen.map(|seen| seen.state) {
-        Some(leaselock::inspect::Holding::Held(holder)) => {
-            let remark = ancestors.remark(&holder);
-            let text = format!("`{name}` is held by {}{remark}", show::holder(&holder));
+    match seen.and_then(|seen| Some((show::held_by(&seen)?, seen))) {
+        Some((held_by, seen)) => {
+            let remark = ancestors.remark(&seen.state);
+            // It may fit beside those who hold the lock, and wait for those who wait.
+            let ahead = match !alone && !seen.queue.is_empty() {
+                true => format!("; {} ahead in the queue", seen.queue.len()),
+                false => String::new(),
+            };
+            let text = format!("`{name}` is held by {held_by}{remark}{ahead}");
             Failure::new(text, exit)
         }
-        _ => Failure::acquire(error, exit),
+        None => Failure::acquire(error, exit),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
-use leaselock::inspect::{BreakOptions, Holding};
+use leaselock::inspect::{BreakOptions, Holding, LockMode};
 use leaselock::{AnyClient, Fence};
 use serde_json::json;
 
@@ -36,6 +36,7 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
                     "client": broken.client,
                     "process": broken.process.as_ref().map(show::process_json),
                     "fence": broken.fence.map(Fence::get),
+                    "holders": broken.count,
                 },
             });
             output::print(output::json(&object).as_bytes())?;
@@ -44,9 +45,16 @@ pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> 
                 .fence
                 .map(|fence| format!(", fence {fence}"))
                 .unwrap_or_default();
+            let (who, goes_on) = match broken.count {
+                1 => (who, "it may work on until its next renewal"),
+                count => (
+                    format!("all {count} holders"),
+                    "each may work on until its next renewal",
+                ),
+            };
+            let name = output::sanitized(&name);
             output::say(&format!(
-                "leaselock: `{}` was taken from {who}{fence}; it may work on until its next renewal\n",
-                output::sanitized(&name)
+                "leaselock: `{name}` was taken from {who}{fence}; {goes_on}\n"
             ));
         }
         Ok(Exit::OK)
@@ -67,14 +75,24 @@ async fn confirm(client: &AnyClient, name: &str) -> Result<Answer, Failure> {
         return Err(Failure::new(text, Exit::USAGE));
     }
     let seen = client.inspect(name).await?;
-    let Holding::Held(holder) = &seen.state else {
-        return Ok(Answer::Break(None)); // the library says what is there instead
+    let (fence, from) = match &seen.state {
+        Holding::Held(holder) => (holder.fence, String::new()),
+        Holding::Shared { holders, count, .. } => {
+            let shared = holders.first().filter(|one| one.mode == LockMode::Shared);
+            let from = match count {
+                1 => String::new(),
+                count => format!(" from all {count}"),
+            };
+            (shared.and_then(|one| one.fence), from)
+        }
+        _ => return Ok(Answer::Break(None)), // the library says what is there instead
     };
-    output::say(&format!("{}Take it away? [y/N] ", show::text(&seen)));
+    let text = show::text(&seen);
+    output::say(&format!("{text}Take it away{from}? [y/N] "));
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     Ok(match line.trim() {
-        "y" | "Y" | "yes" => Answer::Break(holder.fence),
+        "y" | "Y" | "yes" => Answer::Break(fence),
         _ => Answer::Leave,
     })
 }

@@ -9,6 +9,8 @@ pub(crate) mod functions;
 pub(crate) mod handle;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod permits;
+pub(crate) mod request;
 pub(crate) mod run;
 pub(crate) mod status;
 pub(crate) mod strict;

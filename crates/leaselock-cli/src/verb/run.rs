@@ -9,9 +9,10 @@ use leaselock::{AnyClient, Lease, ReleaseError};
 use serde_json::json;
 use tokio::time::timeout_at;
 
-use super::acquire::{Obtained, mutex, obtain};
+use super::acquire::{Obtained, obtain};
+use super::request::Request;
 use crate::args::Globals;
-use crate::args::run::{RunArgs, RunPlan};
+use crate::args::run::{Mode, RunArgs, RunPlan};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
@@ -30,11 +31,7 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
         .plan(globals.longest())
         .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
     let name = args.lock.like.name(&args.name, globals)?;
-    let client = session::client_that_runs(globals, &plan.program)?;
-    let mut lock = mutex(&client, &args.name, &args.lock, globals);
-    if args.protocol != Protocol::Native {
-        lock = lock.protocol(args.protocol);
-    }
+    let (client, mut lock) = client_and_request(args, &plan, globals)?;
     if let Some(longest) = args.max_hold {
         lock = lock.max_hold(longest);
     }
@@ -72,6 +69,37 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
                 guardian.retire();
                 Err(failure)
             }
+        }
+    })
+}
+
+fn client_and_request(
+    args: &RunArgs,
+    plan: &RunPlan,
+    globals: &Globals,
+) -> Result<(AnyClient, Request), Failure> {
+    let (name, lock) = (&args.name, &args.lock);
+    let of_one_store = |why| session::client_that_shares(globals, &plan.program, why);
+    Ok(match plan.mode {
+        Mode::Exclusive => {
+            let client = session::client_that_runs(globals, &plan.program)?;
+            let request = match Request::exclusive(&client, name, lock, globals) {
+                Request::Exclusive(mutex) if args.protocol != Protocol::Native => {
+                    Request::Exclusive(mutex.protocol(args.protocol))
+                }
+                request => request,
+            };
+            (client, request)
+        }
+        Mode::Shared => {
+            let client = of_one_store("--shared: several servers cannot count readers")?;
+            let request = Request::shared(&client, name, lock, globals);
+            (client.into(), request)
+        }
+        Mode::Permits { take, total } => {
+            let client = of_one_store("--permits: several servers cannot count permits")?;
+            let request = Request::permits(&client, name, (take, total), lock, globals);
+            (client.into(), request)
         }
     })
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leaselock::Wait;
-use leaselock::inspect::{Holder, Holding};
+use leaselock::inspect::{Holder, Holding, Inspection};
 use serde_json::json;
 
 use crate::ancestors::Ancestors;
@@ -39,47 +39,64 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
         let holder = tokio::select! {
             biased;
             holder = mutex.holder() => holder?,
-            failure = ancestors.holds(&client, &name, Exit::BUSY), if !args.nonblock => return Err(failure),
+            failure = ancestors.holds(&client, &name, true, Exit::BUSY), if !args.nonblock => return Err(failure),
             () = progress.follow_holder(&client, &name), if !args.nonblock => unreachable!("it never ends"),
         };
         if holder.is_none() {
             progress.free();
         }
+        // The holder is one of several when they share the lock.
+        let seen = match &holder {
+            Some(_) if args.like.other_protocol().is_none() => Some(client.inspect(&name).await?),
+            _ => None,
+        };
+        let seen = seen.filter(|seen| {
+            matches!(
+                seen.state,
+                Holding::Shared { .. } | Holding::NotALock { .. }
+            )
+        });
         if globals.json {
-            let by = holder.as_ref().map(show::holder_json);
-            let object = json!({ "name": name, "held": holder.is_some(), "holder": by });
-            output::print(output::json(&object).as_bytes())?;
+            print_json(&name, holder.as_ref(), seen.as_ref())?;
         }
-        match holder {
-            None => Ok(Exit::OK),
-            Some(holder) if holder.foreign && args.like.other_protocol().is_none() => {
-                match client.inspect(&name).await?.state {
-                    Holding::NotALock { kind } => Err(Failure::new(
-                        format!(
-                            "`{}` is no lock: a {} lies under this name",
-                            name,
-                            output::sanitized(&kind)
-                        ),
-                        Exit::FOREIGN_DATA,
-                    )),
-                    _ => still_held(&name, &holder, &ancestors, globals),
-                }
-            }
-            Some(holder) => still_held(&name, &holder, &ancestors, globals),
+        let Some(holder) = holder else {
+            return Ok(Exit::OK);
+        };
+        if let Some(Inspection {
+            state: Holding::NotALock { kind },
+            ..
+        }) = &seen
+        {
+            let kind = output::sanitized(kind);
+            let text = format!("`{name}` is no lock: a {kind} lies under this name");
+            return Err(Failure::new(text, Exit::FOREIGN_DATA));
         }
+        if globals.json || globals.quiet {
+            return Ok(Exit::BUSY);
+        }
+        let (state, held_by) = match seen {
+            Some(seen) => (seen.state.clone(), show::held_by(&seen)),
+            None => (Holding::Held(holder.clone()), None),
+        };
+        let held_by = held_by.unwrap_or_else(|| show::holder(&holder));
+        let remark = ancestors.remark(&state);
+        let text = format!("`{name}` is held by {held_by}{remark}");
+        Err(Failure::new(text, Exit::BUSY))
     })
 }
 
-fn still_held(
+fn print_json(
     name: &str,
-    holder: &Holder,
-    ancestors: &Ancestors,
-    globals: &Globals,
-) -> Result<Exit, Failure> {
-    if globals.json || globals.quiet {
-        return Ok(Exit::BUSY);
-    }
-    let remark = ancestors.remark(holder);
-    let text = format!("`{name}` is held by {}{remark}", show::holder(holder));
-    Err(Failure::new(text, Exit::BUSY))
+    holder: Option<&Holder>,
+    shared: Option<&Inspection>,
+) -> Result<(), Failure> {
+    let holders = shared.map_or_else(Vec::new, |seen| show::holders_json(&seen.state));
+    let by = holder.filter(|_| holders.is_empty());
+    let object = json!({
+        "name": name,
+        "held": holder.is_some(),
+        "holder": by.map(show::holder_json),
+        "holders": holders,
+    });
+    Ok(output::print(output::json(&object).as_bytes())?)
 }

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handle::{AnyClient, Client, on_every_client};
-use super::inspection::{BreakOptions, BreakOutcome, Holder, Holding, Inspection, Waiter};
+use super::inspection::{
+    BreakOptions, BreakOutcome, Holder, Holding, Inspection, LockMode, SharedHolder, Waiter,
+};
 #[cfg(feature = "redis")]
 use super::quorum::Quorum;
-use super::views::{Break, Broke, Inspect, InspectedState};
+use super::views::{Break, Broke, Inspect, InspectedState, SeenHold};
 use crate::base::error::{BreakError, InspectError, StoreError};
+use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::token;
 use crate::engine::core::Engine;
@@ -71,7 +74,8 @@ on_every_client! {
         inspect(&self.state.engine, &Name::new(name)?).await
     }
 
-    /// Takes a lock away from its holder, as an operator; on a quorum on every node that replies.
+    /// Takes a lock away from its holder, as an operator; on a quorum on every node that replies. Readers and holders
+    /// of permits lose it all together, unless [`only`](BreakOptions::only) names one grant.
     ///
     /// The next waiter in the queue gets it in the same step. On a quorum no waiter is woken, and waiters poll after
     /// five seconds at most. The holder learns of the break at its next renewal and may act until then: only fencing
@@ -117,6 +121,13 @@ pub(super) async fn look(
     let seen = engine.ask(&Inspect { keys: &keys }, WITHIN).await?;
     let state = match seen.state {
         InspectedState::Free => Holding::Free,
+        InspectedState::Shared { holds, count } => {
+            let mut holders = Vec::with_capacity(holds.len());
+            for hold in holds {
+                holders.push(shared_holder(hold, people).await?);
+            }
+            Holding::Shared { holders, count }
+        }
         InspectedState::Other { kind } => Holding::NotALock {
             kind: tame(&kind, 40),
         },
@@ -145,20 +156,42 @@ pub(super) async fn look(
         }
     };
     let mut queue = Vec::with_capacity(seen.queue.len());
-    for (index, (client, priority)) in seen.queue.into_iter().enumerate() {
-        let process = people.find(&client).await?;
+    for (index, waiter) in seen.queue.into_iter().enumerate() {
+        let process = people.find(&waiter.client).await?;
         queue.push(Waiter {
             position: index + 1,
-            client,
+            client: waiter.client,
             process,
-            priority,
+            priority: waiter.priority,
+            mode: waiter.mode,
         });
     }
     Ok(Inspection {
         name: name.as_str().to_owned(),
         state,
         queue,
+        permits: seen.permits,
         damaged: seen.damaged,
+    })
+}
+
+async fn shared_holder(
+    hold: SeenHold,
+    people: &mut People<'_>,
+) -> Result<SharedHolder, InspectError> {
+    let client = token::client_of(&hold.token).unwrap_or_default().to_owned();
+    let since = |fence: Fence| fence.get() / 1000;
+    let own_fence = hold
+        .fence
+        .filter(|_| matches!(hold.mode, LockMode::Permits(_)));
+    Ok(SharedHolder {
+        mode: hold.mode,
+        process: people.find(&client).await?,
+        client,
+        fence: hold.fence,
+        since_unix_ms: own_fence.map(since),
+        remaining: Duration::from_millis(hold.rest_ms),
+        digest: token::digest(&hold.token),
     })
 }
 
@@ -175,12 +208,17 @@ pub(crate) async fn break_lease(
     };
     let name = || name.clone();
     match engine.ask(&step, WITHIN).await? {
-        Broke::Broken { holder, fence } => {
+        Broke::Broken {
+            holder,
+            fence,
+            count,
+        } => {
             let process = match &holder {
                 Some(client) => People::of(engine).find(client).await.unwrap_or_default(),
                 None => None,
             };
             Ok(BreakOutcome {
+                count,
                 client: holder,
                 process,
                 fence,

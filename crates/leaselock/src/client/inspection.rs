@@ -15,6 +15,8 @@ pub struct Inspection {
     pub state: Holding,
     /// The waiters in queue order; the first 128.
     pub queue: Vec<Waiter>,
+    /// How many permits there are, if the name was used as a [`Semaphore`](crate::Semaphore) in the last seven days.
+    pub permits: Option<PermitCount>,
     /// Damaged side keys that keep the lock from being granted: one sentence each, with the remedy.
     pub damaged: Vec<String>,
 }
@@ -27,11 +29,65 @@ pub enum Holding {
     Free,
     /// A client holds it.
     Held(Holder),
+    /// Readers hold it, or holders of permits: at least one.
+    #[non_exhaustive]
+    Shared {
+        /// The 128 whose leases end first.
+        holders: Vec<SharedHolder>,
+        /// How many there are.
+        count: usize,
+    },
     /// The key holds a value that is not a lock, of this type. leaselock never touches it.
     NotALock {
         /// What the store calls its type, such as `hash`.
         kind: String,
     },
+}
+
+/// How a lock is held or asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockMode {
+    /// By one holder alone: a [`Mutex`](crate::Mutex), or the writer of a [`RwLock`](crate::RwLock).
+    Exclusive,
+    /// By a reader, beside others.
+    Shared,
+    /// By a reader that may become exclusive.
+    Upgradable,
+    /// So many permits of a [`Semaphore`](crate::Semaphore).
+    Permits(u32),
+}
+
+/// The permits of a [`Semaphore`](crate::Semaphore).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PermitCount {
+    /// How many there are, by the latest request or by an operator's word.
+    pub total: u32,
+    /// How many are held. More than `total` when there were more before.
+    pub used: u32,
+    /// True if an operator has said how many there are.
+    pub pinned: bool,
+}
+
+/// One of several holders of a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SharedHolder {
+    /// How it holds the lock.
+    pub mode: LockMode,
+    /// The id of the client.
+    pub client: String,
+    /// The process, as it described itself; `None` when its record is gone.
+    pub process: Option<Process>,
+    /// The fencing token, `None` without fencing. All who read at the same time have the same.
+    pub fence: Option<Fence>,
+    /// When it acquired its permits, by the store's clock, in milliseconds since 1970; `None` for readers.
+    pub since_unix_ms: Option<u64>,
+    /// Time until its own lease expires if it is not extended.
+    pub remaining: Duration,
+    /// A short hash of the holder's token, to tell one holder from another.
+    pub digest: String,
 }
 
 /// The holder of a lock.
@@ -68,6 +124,21 @@ impl Holder {
         }
     }
 
+    /// For [`holder`](crate::Mutex::holder): one of those who share the lock. It is not free before the last lease ends.
+    pub(crate) fn last_of(holders: Vec<SharedHolder>) -> Option<Self> {
+        let last = holders.into_iter().max_by_key(|one| one.remaining)?;
+        Some(Holder {
+            foreign: false,
+            client: Some(last.client),
+            process: last.process,
+            why: None,
+            fence: last.fence,
+            since_unix_ms: last.since_unix_ms,
+            remaining: Some(last.remaining),
+            digest: last.digest,
+        })
+    }
+
     /// For [`holder`](crate::Mutex::holder): a value of another kind keeps the lock from being acquired.
     pub(crate) fn not_a_lock(kind: &str) -> Self {
         Holder {
@@ -98,6 +169,8 @@ pub struct Waiter {
     pub process: Option<Process>,
     /// Its priority; a larger one is served first.
     pub priority: i32,
+    /// What it asks for.
+    pub mode: LockMode,
 }
 
 /// Conditions for [`break_lease`](crate::Client::break_lease).
@@ -105,6 +178,9 @@ pub struct Waiter {
 #[non_exhaustive]
 pub struct BreakOptions {
     /// Break only the grant with this fencing token: the holder may have changed since an inspection.
+    ///
+    /// All who read at the same time have the same token, so all of them lose the lock. Each hold of permits has its
+    /// own, and the others stay.
     pub only_fence: Option<Fence>,
     /// True to break a lock of another library too.
     pub foreign: bool,
@@ -130,11 +206,14 @@ impl BreakOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BreakOutcome {
-    /// The id of the client; `None` for another library.
+    /// How many holders lost the lock: readers and holders of permits can be several.
+    pub count: usize,
+    /// The id of the client, of one of several; `None` for another library.
     pub client: Option<String>,
     /// The process, as it described itself.
     pub process: Option<Process>,
-    /// The fencing token of the broken grant, the first one when several were reserved.
+    /// The fencing token of the broken grant, the first one when several were reserved; `None` when several holders
+    /// had one each.
     ///
     /// The next grant's is larger than all of them; make the protected resource refuse these.
     pub fence: Option<Fence>,

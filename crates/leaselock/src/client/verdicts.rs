@@ -55,6 +55,7 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Verdict<Inspected> {
             return Verdict::Decided(Inspected {
                 state: together(alike.collect(), votes.needed()),
                 queue: Vec::new(),
+                permits: None,
                 damaged: damaged(votes),
             });
         }
@@ -64,12 +65,11 @@ pub(crate) fn inspected(votes: &Votes<Inspected>) -> Verdict<Inspected> {
         || votes.is_majority(|seen| matches!(seen.state, InspectedState::Free))
         || votes.silent() == 0 && votes.is_majority(|_| true)
     {
-        let (state, queue) = (InspectedState::Free, Vec::new());
-        let damaged = damaged(votes);
         return Verdict::Decided(Inspected {
-            state,
-            queue,
-            damaged,
+            state: InspectedState::Free,
+            queue: Vec::new(),
+            permits: None,
+            damaged: damaged(votes),
         });
     }
     Verdict::Open
@@ -89,7 +89,7 @@ fn damaged(votes: &Votes<Inspected>) -> Vec<String> {
 fn fence_of(state: &InspectedState) -> Option<Fence> {
     match state {
         InspectedState::Held { fence, .. } => *fence,
-        InspectedState::Free | InspectedState::Other { .. } => None,
+        InspectedState::Free | InspectedState::Shared { .. } | InspectedState::Other { .. } => None,
     }
 }
 
@@ -98,6 +98,7 @@ fn is_same(one: &InspectedState, other: &InspectedState) -> bool {
     match (one, other) {
         (S::Free, S::Free) => true,
         (S::Held { value, .. }, S::Held { value: other, .. }) => value == other,
+        (S::Shared { .. }, S::Shared { .. }) => true, // of clients of single nodes: a quorum has no such locks
         (S::Other { kind }, S::Other { kind: other }) => kind == other,
         _ => false,
     }
@@ -121,9 +122,7 @@ fn together(alike: Vec<&InspectedState>, needed: usize) -> InspectedState {
                 notes.push(why);
                 value = Some(theirs.clone());
             }
-            InspectedState::Other { kind } => {
-                return InspectedState::Other { kind: kind.clone() };
-            }
+            InspectedState::Shared { .. } | InspectedState::Other { .. } => return state.clone(),
             InspectedState::Free => {}
         }
     }

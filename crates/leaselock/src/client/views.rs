@@ -1,5 +1,6 @@
 //! The scripts of inspection and of operators.
 
+use super::inspection::{LockMode, PermitCount};
 use crate::base::fence::Fence;
 #[cfg(feature = "redis")]
 use crate::script::Scripts;
@@ -19,12 +20,20 @@ pub(crate) struct Inspect<'a> {
 
 pub(crate) struct Inspected {
     pub(crate) state: InspectedState,
-    /// Client and priority of each waiter, in order.
-    pub(crate) queue: Vec<(String, i32)>,
+    /// In order.
+    pub(crate) queue: Vec<SeenWaiter>,
+    pub(crate) permits: Option<PermitCount>,
     /// Damage of its side keys, with the remedy.
     pub(crate) damaged: Vec<String>,
 }
 
+pub(crate) struct SeenWaiter {
+    pub(crate) client: String,
+    pub(crate) priority: i32,
+    pub(crate) mode: LockMode,
+}
+
+#[derive(Clone)]
 pub(crate) enum InspectedState {
     Free,
     /// `value` is a secret: the holder's token.
@@ -34,9 +43,24 @@ pub(crate) enum InspectedState {
         fence: Option<Fence>,
         why: Vec<u8>,
     },
+    /// `count` is how many there are, of which the first are listed.
+    Shared {
+        holds: Vec<SeenHold>,
+        count: usize,
+    },
     Other {
         kind: String,
     },
+}
+
+/// One of several holds.
+#[derive(Clone)]
+pub(crate) struct SeenHold {
+    /// A secret.
+    pub(crate) token: Vec<u8>,
+    pub(crate) mode: LockMode,
+    pub(crate) rest_ms: u64,
+    pub(crate) fence: Option<Fence>,
 }
 
 pub(crate) static INSPECT: Script = script!("mutex/inspect", reads_only);
@@ -51,25 +75,31 @@ impl Operation for Inspect<'_> {
     fn encode(&self, call: &mut Call) {
         call.key(&self.keys.lock).key(self.keys.queue());
         call.key(self.keys.fence()).key(self.keys.note());
+        call.key(self.keys.usage());
     }
 
     fn decode(answer: &Answer) -> Result<Inspected, Malformed> {
         let state = match answer.tag() {
             "free" => InspectedState::Free,
             "held" => InspectedState::Held {
-                value: answer.bytes(2)?.to_vec(),
-                pttl_ms: u64::try_from(answer.signed(3)?).ok(),
-                fence: Fence::from_answer(answer.number(4)?),
-                why: answer.bytes(5)?.to_vec(),
+                value: answer.bytes(3)?.to_vec(),
+                pttl_ms: u64::try_from(answer.signed(4)?).ok(),
+                fence: Fence::from_answer(answer.number(5)?),
+                why: answer.bytes(6)?.to_vec(),
+            },
+            "shared" => InspectedState::Shared {
+                count: usize::try_from(answer.number(3)?).map_err(|_| Malformed)?,
+                holds: holds(answer.array(4)?)?,
             },
             "other" => InspectedState::Other {
-                kind: answer.text(2)?.to_owned(),
+                kind: answer.text(3)?.to_owned(),
             },
             _ => return Err(Malformed),
         };
         Ok(Inspected {
             state,
             queue: queue(answer.array(1)?)?,
+            permits: permits(answer.array(2)?)?,
             damaged: damaged(answer.array(answer.values().len().saturating_sub(1))?)?,
         })
     }
@@ -86,11 +116,58 @@ fn text(value: &Value) -> Result<String, Malformed> {
     }
 }
 
-fn queue(items: &[Value]) -> Result<Vec<(String, i32)>, Malformed> {
-    let pairs = items.chunks_exact(2);
-    pairs
-        .map(|pair| Ok((text(&pair[0])?, priority(&text(&pair[1])?))))
-        .collect()
+fn queue(items: &[Value]) -> Result<Vec<SeenWaiter>, Malformed> {
+    let waiters = items.chunks_exact(3).map(|waiter| {
+        Ok(SeenWaiter {
+            client: text(&waiter[0])?,
+            priority: priority(&text(&waiter[1])?),
+            mode: mode(&text(&waiter[2])?),
+        })
+    });
+    waiters.collect()
+}
+
+/// Parses the kind of a request or of a hold, as in `lua/holds.lua`.
+fn mode(kind: &str) -> LockMode {
+    match kind {
+        "s" => LockMode::Shared,
+        "u" => LockMode::Upgradable,
+        kind => match kind.strip_prefix('w') {
+            Some(permits) => LockMode::Permits(count(permits)),
+            None => LockMode::Exclusive,
+        },
+    }
+}
+
+/// Parses a number of permits; one that no client of ours can have becomes the largest.
+fn count(digits: &str) -> u32 {
+    digits.parse().unwrap_or(u32::MAX)
+}
+
+fn holds(items: &[Value]) -> Result<Vec<SeenHold>, Malformed> {
+    let holds = items.chunks_exact(4).map(|hold| {
+        let Value::Int(rest_ms) = hold[2] else {
+            return Err(Malformed);
+        };
+        Ok(SeenHold {
+            token: text(&hold[0])?.into_bytes(),
+            mode: mode(&text(&hold[1])?),
+            rest_ms: u64::try_from(rest_ms).map_err(|_| Malformed)?,
+            fence: Fence::from_answer(text(&hold[3])?.parse().map_err(|_| Malformed)?),
+        })
+    });
+    holds.collect()
+}
+
+fn permits(items: &[Value]) -> Result<Option<PermitCount>, Malformed> {
+    let [total, used, pinned] = items else {
+        return Ok(None);
+    };
+    Ok(Some(PermitCount {
+        total: count(&text(total)?),
+        used: count(&text(used)?),
+        pinned: text(pinned)? == "1",
+    }))
 }
 
 /// Parses a priority; one that no client of ours can have becomes the nearest possible.
@@ -122,6 +199,7 @@ pub(crate) enum Broke {
     Broken {
         holder: Option<String>,
         fence: Option<Fence>,
+        count: usize,
     },
     Free,
     Foreign,
@@ -140,7 +218,8 @@ impl Operation for Break<'_> {
         call.key(&self.keys.lock)
             .key(self.keys.queue())
             .key(self.keys.waiters())
-            .key(self.keys.fence());
+            .key(self.keys.fence())
+            .key(self.keys.usage());
         if let Some(gate) = &self.keys.gate {
             call.key(&*gate.key_for(&self.keys.lock));
         }
@@ -165,6 +244,7 @@ impl Operation for Break<'_> {
                 Ok(Broke::Broken {
                     holder: (!holder.is_empty()).then(|| holder.to_owned()),
                     fence: Fence::from_answer(answer.number(1)?),
+                    count: usize::try_from(answer.number(2)?).map_err(|_| Malformed)?,
                 })
             }
             "free" => Ok(Broke::Free),

@@ -195,7 +195,8 @@ impl Mutex {
         self.named.acquire_within(limit).await
     }
 
-    /// Returns the lock's holder without acquiring the lock; `Ok(None)` when it is free.
+    /// Returns the lock's holder without acquiring the lock; `Ok(None)` when it is free. Of readers and holders of
+    /// permits it is the one whose lease ends last.
     ///
     /// # Waiting
     /// With [`Wait::Poll`], reads again while the lock is held, as often as the policy says. With [`Wait::Timeout`],
@@ -224,6 +225,10 @@ impl Mutex {
             let holder = match look(&state.engine, options.protocol, name).await? {
                 Holding::Free => return Ok(None),
                 Holding::Held(holder) => holder,
+                Holding::Shared { holders, .. } => match Holder::last_of(holders) {
+                    Some(holder) => holder,
+                    None => return Ok(None),
+                },
                 Holding::NotALock { kind } => Holder::not_a_lock(&kind),
             };
             let pause = schedule::jittered(delay, percent)

@@ -74,6 +74,11 @@ impl LockKeys {
         self.beside("why")
     }
 
+    /// Returns the key of how many permits there are and are used.
+    pub(crate) fn usage(&self) -> SideKey<'_> {
+        self.beside("usage")
+    }
+
     /// Returns the key of the clients that a node of a quorum notifies of a release.
     #[cfg(feature = "redis")]
     pub(crate) fn callers(&self) -> SideKey<'_> {

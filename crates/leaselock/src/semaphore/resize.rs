@@ -35,7 +35,7 @@ impl Operation for Resize {
             .key(keys.queue())
             .key(keys.waiters())
             .key(keys.fence())
-            .key(keys.beside("usage"));
+            .key(keys.usage());
         if let Some(gate) = &keys.gate {
             call.key(&*gate.key_for(&keys.lock));
         }

@@ -88,7 +88,8 @@ conformance! {
             a_read_is_renewed_beyond_several_ttls_and_extended
             a_read_that_is_not_renewed_is_lost_and_its_writer_comes_in
             a_dropped_read_is_released
-            a_break_takes_the_lock_from_all_readers;
+            a_break_takes_the_lock_from_all_readers
+            inspect_and_list_show_every_reader_until_its_lease_ends;
         semaphore:
             so_many_permits_are_had_and_no_more
             a_request_for_many_is_not_overtaken_by_requests_for_few
@@ -96,7 +97,9 @@ conformance! {
             permits_come_back_when_their_lease_expires_or_is_dropped
             a_mutex_of_that_name_waits_for_all_permits_and_keeps_others_out
             more_permits_than_there_are_is_an_error_also_for_a_waiter
-            the_number_of_permits_is_pinned_and_grants_waiters_at_once;
+            the_number_of_permits_is_pinned_and_grants_waiters_at_once
+            inspect_shows_who_holds_permits_how_many_there_are_and_what_waiters_ask_for
+            a_break_takes_one_hold_of_permits_by_its_fence_or_all_of_them;
     }
 }
 

@@ -18,6 +18,7 @@ fn seen(letter: char) -> Inspected {
     Inspected {
         state,
         queue: Vec::new(),
+        permits: None,
         damaged: Vec::new(),
     }
 }
@@ -27,7 +28,7 @@ fn look(said: &str) -> char {
     match decided(inspected(&votes(said, seen))).map(|seen| seen.state) {
         None => '?',
         Some(InspectedState::Free) => 'f',
-        Some(InspectedState::Other { .. }) => 'o',
+        Some(InspectedState::Shared { .. } | InspectedState::Other { .. }) => 'o',
         Some(InspectedState::Held { value, .. }) => char::from(value[0]),
     }
 }
@@ -65,7 +66,7 @@ fn a_majority_holds_a_lock_as_long_as_its_shortest_vote_that_is_needed() {
         InspectedState::Held { pttl_ms, fence, .. } => {
             assert_eq!((pttl_ms, fence), (Some(20), Fence::from_answer(5)));
         }
-        InspectedState::Free | InspectedState::Other { .. } => panic!("held"),
+        _ => panic!("held"),
     }
 }
 
@@ -82,6 +83,7 @@ fn the_number_of_a_lease_is_that_of_a_majority_and_those_who_are_late_are_waited
             why: Vec::new(),
         },
         queue: Vec::new(),
+        permits: None,
         damaged: Vec::new(),
     };
     for (said, expected) in [

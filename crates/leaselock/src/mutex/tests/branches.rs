@@ -123,7 +123,7 @@ fn the_queue_is_ordered_by_priority_and_then_by_arrival() {
             .await
             .queue
             .into_iter()
-            .map(|(_, p)| p)
+            .map(|waiter| waiter.priority)
             .collect();
         assert_eq!(priorities, [5, 0, 0, -5]);
     });

@@ -403,13 +403,14 @@ impl Subject<'_> {
                 .map_or(Holder::Foreign, |client| {
                     Holder::Actor(self.actor_of(client))
                 }),
+            InspectedState::Shared { .. } => panic!("shared"),
             InspectedState::Other { kind } => panic!("{kind} under the lock"),
         };
         (
             holder,
             seen.queue
                 .iter()
-                .map(|(client, _)| self.actor_of(client))
+                .map(|waiter| self.actor_of(&waiter.client))
                 .collect(),
         )
     }

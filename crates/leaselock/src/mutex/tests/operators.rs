@@ -25,6 +25,7 @@ fn break_takes_away_what_its_terms_allow() {
         let Broke::Broken {
             holder: was_holder,
             fence: broken,
+            count: 1,
         } = lab.ask(&terms(Some(fence), false)).await
         else {
             panic!()
@@ -249,7 +250,7 @@ fn a_waiter_of_an_impossible_priority_is_shown() {
             .await
             .queue
             .into_iter()
-            .map(|(_, priority)| priority)
+            .map(|waiter| waiter.priority)
             .collect();
         assert_eq!(priorities, [i32::MAX], "{}", lab.engine);
     });

@@ -1,10 +1,11 @@
 //! The read-write lock.
 
+use leaselock::inspect::{Holding, LockMode};
 use leaselock::{AcquireError, Client, SharedLease};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
-use crate::support::{LONG, by_message, eventually, in_line, soon, waiter};
+use crate::support::{LONG, by_message, eventually, in_line, is_free, millis, soon, waiter};
 
 fn reader(client: &Client, name: &str) -> JoinHandle<Result<SharedLease, AcquireError>> {
     let lock = client.rwlock(name).ttl(LONG);
@@ -196,4 +197,65 @@ pub(super) async fn a_break_takes_the_lock_from_all_readers(engine: &Engine) {
         assert!(reader.release().await.is_err());
     }
     writer.release().await.unwrap();
+}
+
+pub(super) async fn inspect_and_list_show_every_reader_until_its_lease_ends(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let long = one.rwlock("config").ttl(LONG).read().await.unwrap();
+    let short = two.rwlock("config").ttl(millis(500)).renewal(false);
+    let mut short = Some(short.read().await.unwrap());
+    let seen = two.inspect("config").await.unwrap();
+    let Holding::Shared { holders, count, .. } = &seen.state else {
+        panic!("{seen:?}")
+    };
+    assert_eq!((*count, seen.permits), (2, None));
+    let ids: Vec<&str> = holders.iter().map(|one| one.client.as_str()).collect();
+    assert_eq!(ids, [two.id(), one.id()], "the one that ends first");
+    for holder in holders {
+        assert_eq!(holder.mode, LockMode::Shared);
+        assert_eq!(holder.fence, long.fence());
+        assert_eq!((holder.since_unix_ms, holder.digest.len()), (None, 8));
+    }
+    assert!(holders[0].remaining <= millis(500) && holders[1].remaining > LONG / 2);
+    if engine.lists {
+        let listed = two.list("*").await.unwrap();
+        assert_eq!((listed.len(), &listed[0].name), (1, &seen.name));
+    }
+    let reading = reader(&two, "config");
+    let reading = soon(reading).await.unwrap().unwrap();
+    let writing = waiter(&two, "config", LONG);
+    in_line(&one, "config", 1).await;
+    let behind = reader(&one, "config");
+    in_line(&one, "config", 2).await;
+    let seen = two.inspect("config").await.unwrap();
+    let modes: Vec<LockMode> = seen.queue.iter().map(|waiter| waiter.mode).collect();
+    assert_eq!(modes, [LockMode::Exclusive, LockMode::Shared]);
+    assert!(
+        one.mutex("config")
+            .wait(leaselock::Wait::Never)
+            .holder()
+            .await
+            .unwrap()
+            .is_some()
+    );
+    eventually("the expired one is not shown any more", async || {
+        let seen = two.inspect("config").await.unwrap();
+        matches!(&seen.state, Holding::Shared { count: 2, holders, .. }
+            if holders.iter().all(|holder| holder.remaining > LONG / 4))
+    })
+    .await;
+    drop(short.take());
+    for lease in [long, reading] {
+        lease.release().await.unwrap();
+    }
+    let writer = soon(writing).await.unwrap().unwrap();
+    writer.release().await.unwrap();
+    soon(behind)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    assert!(is_free(&one, "config").await);
 }

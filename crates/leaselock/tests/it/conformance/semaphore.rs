@@ -1,5 +1,7 @@
 //! The semaphore.
 
+use leaselock::error::BreakError;
+use leaselock::inspect::{BreakOptions, Holding, LockMode};
 use leaselock::{AcquireError, Client, Permit};
 use tokio::task::JoinHandle;
 
@@ -167,4 +169,72 @@ pub(super) async fn the_number_of_permits_is_pinned_and_grants_waiters_at_once(e
     for permit in [held, second, third] {
         permit.release().await.unwrap();
     }
+}
+
+pub(super) async fn inspect_shows_who_holds_permits_how_many_there_are_and_what_waiters_ask_for(
+    engine: &Engine,
+) {
+    let [one, two] = clients(engine).await;
+    let pool = one.semaphore(POOL, 5).ttl(LONG);
+    let held = pool.acquire_many(3).await.unwrap();
+    let other = two.semaphore(POOL, 5).ttl(LONG).acquire().await.unwrap();
+    let waits = waiting(&two, 2, 5);
+    in_line(&one, POOL, 1).await;
+    let seen = two.inspect(POOL).await.unwrap();
+    let Holding::Shared { holders, count, .. } = &seen.state else {
+        panic!("{seen:?}")
+    };
+    assert_eq!(*count, 2);
+    for (client, mode, lease) in [
+        (&one, LockMode::Permits(3), &*held),
+        (&two, LockMode::Permits(1), &*other),
+    ] {
+        let shown = holders.iter().find(|holder| holder.mode == mode).unwrap();
+        assert_eq!(shown.client, client.id());
+        assert_eq!(shown.fence, lease.fence());
+        assert!(shown.since_unix_ms.is_some() && shown.remaining > LONG / 2);
+    }
+    let permits = seen.permits.unwrap();
+    assert_eq!((permits.total, permits.used, permits.pinned), (5, 4, false));
+    assert_eq!(seen.queue[0].mode, LockMode::Permits(2));
+    pool.set_permits(4).await.unwrap();
+    let permits = one.inspect(POOL).await.unwrap().permits.unwrap();
+    assert_eq!((permits.total, permits.used, permits.pinned), (4, 4, true));
+    held.release().await.unwrap();
+    let two_more = soon(waits).await.unwrap().unwrap();
+    other.release().await.unwrap();
+    two_more.release().await.unwrap();
+    let seen = two.inspect(POOL).await.unwrap();
+    let permits = seen.permits.unwrap();
+    assert_eq!(seen.state, Holding::Free);
+    assert_eq!((permits.total, permits.used), (4, 0));
+}
+
+pub(super) async fn a_break_takes_one_hold_of_permits_by_its_fence_or_all_of_them(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let pool = one.semaphore(POOL, 3).ttl(LONG);
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(pool.acquire().await.unwrap());
+    }
+    let fence = held[1].fence().unwrap();
+    let terms = BreakOptions::default();
+    let none = leaselock::Fence::new(fence.get() + 1_000_000);
+    let spared = two.break_lease(POOL, terms.only(none)).await;
+    assert!(matches!(spared, Err(BreakError::Changed { .. })));
+    let broken = two.break_lease(POOL, terms.only(fence)).await.unwrap();
+    assert_eq!((broken.count, broken.fence), (1, Some(fence)));
+    assert_eq!(broken.client.as_deref(), Some(one.id()));
+    let permits = two.inspect(POOL).await.unwrap().permits.unwrap();
+    assert_eq!((permits.total, permits.used), (3, 2));
+    assert!(held.remove(1).release().await.is_err());
+    let next = two.semaphore(POOL, 3).ttl(LONG).try_acquire().await;
+    let next = next.unwrap().unwrap();
+    let broken = two.break_lease(POOL, terms).await.unwrap();
+    assert_eq!((broken.count, broken.fence), (3, None));
+    for permit in held.into_iter().chain([next]) {
+        assert!(permit.release().await.is_err());
+    }
+    let all = pool.try_acquire_many(3).await.unwrap().unwrap();
+    all.release().await.unwrap();
 }

@@ -120,6 +120,36 @@ async fn a_user_without_rights_is_refused_as_forbidden() {
     assert_eq!(leftovers(&server), [""; 0]);
 }
 
+/// Its scores lie long before now, as those of expired holds do.
+#[tokio::test]
+async fn a_foreign_sorted_set_under_the_key_is_refused_and_never_changed() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    server.cli(&["ZADD", "job", "1", "theirs", "2", "more"]);
+    refused_as(&client, ErrorKind::WrongType).await;
+    for refused in [
+        soon(client.rwlock("job").try_read()).await.map(drop),
+        soon(client.semaphore("job", 2).try_acquire())
+            .await
+            .map(drop),
+    ] {
+        let Err(AcquireError::Store { source, .. }) = refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!(source.kind(), ErrorKind::WrongType);
+    }
+    let seen = client.inspect("job").await.unwrap();
+    assert!(matches!(seen.state, leaselock::inspect::Holding::NotALock { kind } if kind == "zset"));
+    assert!(client.list("*").await.unwrap().is_empty());
+    let terms = leaselock::inspect::BreakOptions::default().foreign(true);
+    assert!(client.break_lease("job", terms).await.is_err());
+    let left = server.cli(&["ZRANGE", "job", "0", "-1"]);
+    assert_eq!(
+        left,
+        testkit::Value::List(vec!["theirs".into(), "more".into()])
+    );
+}
+
 #[tokio::test]
 async fn a_foreign_type_under_the_key_is_refused_and_never_destroyed() {
     let server = Server::start();

@@ -1,0 +1,113 @@
+//! A lock as `run` and `acquire` ask for it: to be held alone, read, or by permits.
+
+use std::time::Duration;
+
+use leaselock::error::InvalidInput;
+use leaselock::options::Waiting;
+use leaselock::{AcquireError, AnyClient, Client, Lease, Mutex, RwLock, Semaphore, Wait};
+
+use crate::args::Globals;
+use crate::args::lease::LockArgs;
+
+/// The lock with its options. It holds nothing.
+pub(crate) enum Request {
+    Exclusive(Mutex),
+    Shared(RwLock),
+    /// So many permits.
+    Permits(Semaphore, u32),
+}
+
+/// Sets the same option of whichever lock it is.
+macro_rules! on_each {
+    ($request:expr, $lock:ident => $changed:expr) => {
+        match $request {
+            Request::Exclusive($lock) => Request::Exclusive($changed),
+            Request::Shared($lock) => Request::Shared($changed),
+            Request::Permits($lock, take) => Request::Permits($changed, take),
+        }
+    };
+}
+
+impl Request {
+    /// The mutex as the flags describe it.
+    pub(crate) fn exclusive(
+        client: &AnyClient,
+        name: &str,
+        lock: &LockArgs,
+        globals: &Globals,
+    ) -> Request {
+        let mut mutex = lock.like.mutex(client.mutex(name));
+        if let Some(why) = &lock.why {
+            mutex = mutex.note(why);
+        }
+        Request::Exclusive(mutex).with(lock, globals)
+    }
+
+    pub(crate) fn shared(
+        client: &Client,
+        name: &str,
+        lock: &LockArgs,
+        globals: &Globals,
+    ) -> Request {
+        Request::Shared(client.rwlock(name)).with(lock, globals)
+    }
+
+    /// `take` of `total` permits.
+    pub(crate) fn permits(
+        client: &Client,
+        name: &str,
+        (take, total): (u32, u32),
+        lock: &LockArgs,
+        globals: &Globals,
+    ) -> Request {
+        Request::Permits(client.semaphore(name, total), take).with(lock, globals)
+    }
+
+    fn with(self, lock: &LockArgs, globals: &Globals) -> Request {
+        let longest = globals.longest();
+        let (ttl, priority) = (lock.ttl(longest), lock.priority);
+        let request = on_each!(self, it => it.ttl(ttl).priority(priority));
+        match lock.replicas(longest) {
+            Some((count, timeout)) => on_each!(request, it => it.min_replicas(count, timeout)),
+            None => request,
+        }
+    }
+
+    pub(crate) fn max_hold(self, longest: Duration) -> Request {
+        on_each!(self, it => it.max_hold(longest))
+    }
+
+    pub(crate) fn wait(
+        self,
+        wait: Wait,
+        tell: impl Fn(&Waiting) + Send + Sync + 'static,
+    ) -> Request {
+        on_each!(self, it => it.wait(wait).on_wait(tell))
+    }
+
+    pub(crate) fn validate(self) -> Result<Request, InvalidInput> {
+        Ok(on_each!(self, it => it.validate()?))
+    }
+
+    /// As leaselock knows it.
+    pub(crate) fn name(&self) -> String {
+        let name = match self {
+            Request::Exclusive(mutex) => mutex.name(),
+            Request::Shared(lock) => lock.name(),
+            Request::Permits(pool, _) => pool.name(),
+        };
+        name.unwrap_or_default().to_owned()
+    }
+
+    pub(crate) fn is_exclusive(&self) -> bool {
+        matches!(self, Request::Exclusive(_))
+    }
+
+    pub(crate) async fn acquire(&self) -> Result<Lease, AcquireError> {
+        match self {
+            Request::Exclusive(mutex) => mutex.acquire().await,
+            Request::Shared(lock) => lock.read().await.map(Lease::from),
+            Request::Permits(pool, take) => pool.acquire_many(*take).await.map(Lease::from),
+        }
+    }
+}
