@@ -16,6 +16,13 @@ pub(crate) const RUN: &str = "\
 Examples:
   leaselock run nightly -- ./report         wait for the lock, then run
   leaselock run -n nightly -- ./report      exit 75 at once if the lock is held
+  leaselock run -w 5m nightly -c 'a; b'     wait five minutes at most; a shell";
+
+/// For the long help, which need not fit on a screen.
+pub(crate) const RUN_LONG: &str = "\
+Examples:
+  leaselock run nightly -- ./report         wait for the lock, then run
+  leaselock run -n nightly -- ./report      exit 75 at once if the lock is held
   leaselock run -w 5m nightly -c 'make; ./report'
                                             wait five minutes at most; with a shell
   leaselock run -s config -- ./serve        beside others that give -s

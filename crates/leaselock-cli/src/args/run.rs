@@ -22,7 +22,7 @@ use crate::{duration, manual, signal_name};
 /// grows with every holder. Pass it to the resource that the lock protects, so that the resource
 /// can reject a late write of an earlier holder.
 #[derive(Debug, Args)]
-#[command(after_help = manual::RUN, after_long_help = manual::with_exit_codes(manual::RUN))]
+#[command(after_help = manual::RUN, after_long_help = manual::with_exit_codes(manual::RUN_LONG))]
 #[command(
     override_usage = "leaselock run [OPTIONS] NAME [--] COMMAND [ARG]...\n       \
                             leaselock run [OPTIONS] NAME -c SCRIPT"
@@ -81,7 +81,7 @@ pub(crate) struct RunArgs {
     #[arg(conflicts_with = "shared", hide_short_help = true)]
     _exclusive: bool,
 
-    /// Let N run at the same time: each holds one of N permits
+    /// Let N run at a time, each with one of N permits
     ///
     /// The number of the latest request counts, unless `permits NAME set` has pinned one. A run of the
     /// same name without --permits waits until all permits are back.

@@ -109,9 +109,14 @@ fn a_script_takes_and_gives_back_with_a_handle() {
 }
 
 #[test]
-fn a_shared_lock_is_refused() {
-    let refused = Store::file().run(&["run", "-s", "job", "--", "true"]);
-    refused.refuses(64, "read-write locks do not exist yet");
+fn a_shared_lock_is_held_beside_others_and_excludes_one_alone() {
+    on_both(|store| {
+        let leaselock = env!("CARGO_BIN_EXE_leaselock");
+        let script = format!(
+            "{leaselock} run -s -n job -- true || exit 1; {leaselock} run -n job -- true && exit 2; exit 0"
+        );
+        store.run(&["run", "-s", "job", "-c", &script]).gives(0);
+    });
 }
 
 #[test]

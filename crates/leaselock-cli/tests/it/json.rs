@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 14] = [
+pub(crate) const VERBS: [&str; 15] = [
     "run",
     "acquire",
     "extend",
@@ -19,6 +19,7 @@ pub(crate) const VERBS: [&str; 14] = [
     "ls",
     "wait",
     "break",
+    "permits",
     "doctor",
     "strict",
     "functions",

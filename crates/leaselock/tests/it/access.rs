@@ -222,6 +222,23 @@ async fn an_observer_sees_every_lock_of_its_prefix_and_changes_none() {
         "{unread:#?}"
     );
 
+    let reading = holder.rwlock("read").ttl(LONG).read().await.unwrap();
+    let permit = holder
+        .semaphore("pool", 2)
+        .ttl(LONG)
+        .acquire()
+        .await
+        .unwrap();
+    for name in ["read", "pool"] {
+        let seen = observer.inspect(name).await.unwrap();
+        assert!(
+            matches!(seen.state, Holding::Shared { count: 1, .. }),
+            "{seen:?}"
+        );
+    }
+    assert_eq!(observer.list("*").await.unwrap().len(), 3);
+    drop((reading, permit));
+
     let refused = soon(observer.mutex("free").ttl(LONG).try_acquire()).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("the user may not do this"), "{refused}");

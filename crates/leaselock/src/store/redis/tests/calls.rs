@@ -67,13 +67,13 @@ fn a_connection_whose_runtime_is_gone_is_replaced() {
 }
 
 #[tokio::test]
-async fn scanning_finds_strings_that_match_and_nothing_else() {
+async fn scanning_finds_keys_of_every_type_that_match_and_no_others() {
     let server = Server::start();
     for number in 0..700 {
         server.cli(&["SET", &format!("app:{number}"), "x"]);
     }
     server.cli(&["SET", "other", "x"]);
-    server.cli(&["HSET", "app:hash", "x", "y"]);
+    server.cli(&["ZADD", "app:700", "1", "x"]);
     let store = store(&server.url());
     let (mut found, mut cursor) = (std::collections::BTreeSet::new(), 0);
     loop {
@@ -86,7 +86,7 @@ async fn scanning_finds_strings_that_match_and_nothing_else() {
     }
     assert_eq!(
         found,
-        (0..700).map(|number| format!("app:{number}")).collect()
+        (0..=700).map(|number| format!("app:{number}")).collect()
     );
 }
 
