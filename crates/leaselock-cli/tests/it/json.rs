@@ -152,9 +152,41 @@ fn the_fields_of_every_verb_are_as_before() {
     waiter.end().gives(0);
     let text: String = cases
         .iter()
+        .chain(&of_several_holders(&store))
         .map(|(case, text)| format!("{case}\n{}\n", shape(text)))
         .collect();
     is_as_before("json-fields.txt", &text);
+}
+
+/// Readers, and permits that one more asks for.
+fn of_several_holders(store: &Store) -> Vec<(&'static str, String)> {
+    let begun = |name: &str, flags: &[&str]| {
+        let script = format!("echo > {name}; exec cat");
+        let job = [name, "--", "sh", "-c", &script];
+        let running = store.start(&[&["run"], flags, &job].concat());
+        store.line_in(name);
+        running
+    };
+    let both = [begun("read", &["-s"]), begun("pool", &["--permits", "1"])];
+    let waits = store.start(&["run", "--permits", "1", "pool", "--", "true"]);
+    crate::common::until("one waits", || {
+        store
+            .run(&["permits", "pool"])
+            .out
+            .contains("for 1 permit\n")
+    });
+    let said = |words: &[&str]| store.run(&[words, &["--json"]].concat()).out;
+    let cases = vec![
+        ("status, readers", said(&["status", "read"])),
+        ("wait, readers", said(&["wait", "-n", "read"])),
+        ("permits, with a waiter", said(&["permits", "pool"])),
+        ("permits, set", said(&["permits", "pool", "set", "2"])),
+    ];
+    waits.end().gives(0);
+    for running in both {
+        running.end().gives(0);
+    }
+    cases
 }
 
 /// What `run --json` says when its lease is broken.

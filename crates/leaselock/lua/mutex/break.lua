@@ -36,7 +36,7 @@ local h = holds_read(lock, fence, now_us)
 if h.strange then return redis.call('GET', h.lock) end -- which the server refuses
 if not h.exclusive and h.count == 0 then return { 'free', whole(now_us) } end
 local holder, count = holds_holder(h), h.exclusive and 1 or h.count
-if holder == '' and not foreign then return { 'foreign', whole(now_us) } end
+if h.exclusive and holder == '' and not foreign then return { 'foreign', whole(now_us) } end
 
 if h.weighted then
   h.usage = usage

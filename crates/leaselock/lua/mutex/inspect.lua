@@ -47,7 +47,7 @@ end
 
 -- Expired holds stay in the set until a script that writes removes them.
 local function live_holds()
-  local over = #redis.call('ZRANGEBYSCORE', lock, '-inf', '(' .. whole(now_us))
+  local over = #redis.call('ZRANGEBYSCORE', lock, '-inf', '(' .. whole(now_us), 'LIMIT', '0', '-1')
   local found, members, ends = redis.call('ZRANGE', lock, over, over + HEAD_MAX, 'WITHSCORES'), {}, {}
   for i = 1, #found, 2 do
     if found[i] ~= 'u' and #members < HEAD_MAX then

@@ -89,7 +89,8 @@ conformance! {
             a_read_that_is_not_renewed_is_lost_and_its_writer_comes_in
             a_dropped_read_is_released
             a_break_takes_the_lock_from_all_readers
-            inspect_and_list_show_every_reader_until_its_lease_ends;
+            inspect_and_list_show_every_reader_until_its_lease_ends
+            inspect_shows_what_each_waiter_asks_for;
         semaphore:
             so_many_permits_are_had_and_no_more
             a_request_for_many_is_not_overtaken_by_requests_for_few

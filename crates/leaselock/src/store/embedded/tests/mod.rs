@@ -108,7 +108,7 @@ fn inspect(name: &str) -> Call {
     let keys = mutex_keys(name);
     let mut call = Call::of(&INSPECT);
     call.key(&keys.lock).key(keys.queue());
-    call.key(keys.fence()).key(keys.note());
+    call.key(keys.fence()).key(keys.note()).key(keys.usage());
     call
 }
 
