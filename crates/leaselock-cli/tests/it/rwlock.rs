@@ -12,6 +12,7 @@ fn reader(store: &Store, file: &str, flags: &[&str]) -> Running {
     let job = ["job", "--", "sh", "-c", &script];
     let running = store.start(&[&["run", "-s"], flags, &job].concat());
     store.line_in(file);
+    store.until_known();
     running
 }
 

@@ -13,6 +13,7 @@ fn job(store: &Store, file: &str, flags: &[&str]) -> Running {
     let job = ["job", "--", "sh", "-c", &script];
     let running = store.start(&[&["run", "--permits"], flags, &job].concat());
     store.line_in(file);
+    store.until_known();
     running
 }
 

@@ -120,6 +120,16 @@ impl Store {
         object(&self.run(&["status", "--json", "job"]).out)
     }
 
+    /// Waits until each of several holders of `job` has told who it is, which it does just after the grant.
+    #[track_caller]
+    pub(crate) fn until_known(&self) {
+        until("the records of the holders", || {
+            let seen = self.status();
+            let holders = seen["holders"].as_array().unwrap();
+            holders.iter().all(|one| one["process"].is_object())
+        });
+    }
+
     /// Waits until this many waiters are in the queue of `job`.
     #[track_caller]
     pub(crate) fn until_queued(&self, count: usize) {

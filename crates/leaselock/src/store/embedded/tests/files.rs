@@ -24,7 +24,7 @@ async fn a_lock_excludes_and_its_fence_grows() {
     assert!(second > first);
     let held = one.run(&inspect("job")).await.unwrap();
     assert_eq!(
-        (held.tag(), held.text(2).unwrap(), held.number(4).unwrap()),
+        (held.tag(), held.text(3).unwrap(), held.number(5).unwrap()),
         ("held", theirs.secret(), second)
     );
 }

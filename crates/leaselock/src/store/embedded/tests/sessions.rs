@@ -136,7 +136,7 @@ async fn a_hand_over_to_a_process_that_died_meanwhile_is_free_at_once() {
     }
     assert_eq!(one.tag(&release("job", &holder)).await, "released");
     let held = three.run(&inspect("job")).await.unwrap();
-    assert_eq!(held.text(2).unwrap(), waiter.secret());
+    assert_eq!(held.text(3).unwrap(), waiter.secret());
     listener.abort();
     listener.await.unwrap_err();
     drop(two);

@@ -61,7 +61,7 @@ async fn hands_over(one: &EmbeddedStore, two: &EmbeddedStore) {
         let message = String::from_utf8(message).unwrap();
         let words: Vec<&str> = message.split(' ').collect();
         let held = one.run(&inspect("job"), WITHIN).await.unwrap();
-        assert_eq!(held.text(2).unwrap(), tokens[after].secret());
+        assert_eq!(held.text(3).unwrap(), tokens[after].secret());
         assert_eq!(
             (words[0], words[1].parse().unwrap(), words[6]),
             ("grant", held.number(4).unwrap(), tokens[after].secret())
