@@ -64,7 +64,7 @@ async fn hands_over(one: &EmbeddedStore, two: &EmbeddedStore) {
         assert_eq!(held.text(3).unwrap(), tokens[after].secret());
         assert_eq!(
             (words[0], words[1].parse().unwrap(), words[6]),
-            ("grant", held.number(4).unwrap(), tokens[after].secret())
+            ("grant", held.number(5).unwrap(), tokens[after].secret())
         );
     }
     task.abort();
