@@ -36,11 +36,8 @@ end
 -- Removes the holds that have expired, and reads the others. Another program's set is left as it is.
 local function holds_read_set(h)
   local over = redis.pcall('ZRANGEBYSCORE', h.lock, '-inf', '(' .. whole(h.now_us), 'LIMIT', '0', CLEARED_MAX)
-  if not over.err and over[1] and not holds_is_ours(over[1]) then
-    over = { err = 'WRONGTYPE a sorted set that holds no locks' }
-  end
-  if over.err then
-    h.exclusive, h.strange = '', true -- a key of another type, and so another library's
+  if over.err or over[1] and not holds_is_ours(over[1]) then
+    h.exclusive, h.strange = '', true -- a key of another type, or another program's set
     return
   end
   if over[1] then
@@ -51,7 +48,7 @@ local function holds_read_set(h)
   h.count = redis.call('ZCARD', h.lock) - (h.upgradable and 1 or 0)
   local one = h.count > 0 and redis.call('ZRANGE', h.lock, '0', '0')[1] or ''
   if one ~= '' and not holds_is_ours(one) then
-    h.exclusive, h.refusal = '', { err = 'WRONGTYPE a sorted set that holds no locks' }
+    h.exclusive, h.strange = '', true
     return
   end
   h.weighted = string.find(one, '^%d+$', HOLD_START) and true
@@ -68,7 +65,12 @@ local function holds_read_usage(h, wanted)
     for _, member in ipairs(redis.call('ZRANGE', h.lock, '0', '-1')) do
       h.used = h.used + tonumber(string.sub(member, HOLD_START))
     end
-    h.stale = redis.call('HLEN', h.usage) > h.count + 3 -- fields of holds that ended without a script, as in a folder
+  end
+  -- Fields of holds that ended without a script, as all of them do with the key, would stay for ever.
+  if kept[1] and tonumber(count) ~= h.count and redis.call('HLEN', h.usage) > h.count + 3 then
+    redis.call('DEL', h.usage)
+    if kept[3] then redis.call('HSET', h.usage, 'pinned', '1', 'permits', kept[2]) end
+    kept[1] = false
   end
   h.permits, h.kept = not kept[3] and wanted or tonumber(kept[2]) or 0, kept
 end
@@ -157,10 +159,6 @@ end
 local function holds_close(h)
   local sum = whole(h.used) .. ' ' .. whole(h.weighted and redis.call('ZCARD', h.lock) or 0)
   if sum == h.kept[1] and whole(h.permits) == h.kept[2] then return end
-  if h.stale then
-    redis.call('DEL', h.usage)
-    if h.kept[3] then redis.call('HSET', h.usage, 'pinned', '1') end
-  end
   redis.call('HSET', h.usage, 'sum', sum, 'permits', whole(h.permits))
   redis.call('PEXPIRE', h.usage, USAGE_KEPT_MS)
 end

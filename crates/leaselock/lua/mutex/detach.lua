@@ -15,7 +15,8 @@ local lock = KEYS[1]
 local token, successor, ttl_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local now_us = clock_us()
-local held = redis.pcall('GET', lock) -- an error for a set of readers or permits (lua/holds.lua)
+local held, is_set = of_type(redis.pcall('GET', lock)) -- of readers or permits (lua/holds.lua)
+if is_set then return { 'taken', whole(now_us) } end
 if not held then return { 'expired', whole(now_us) } end
 if held ~= token and held ~= successor then return { 'taken', whole(now_us) } end
 local pttl_ms = math.max(redis.call('PTTL', lock), ttl_ms)

@@ -31,6 +31,7 @@ local token, used = ARGV[1], ARGV[2]
 
 local held = redis.pcall('GET', lock) -- an error for a set of readers or permits (lua/holds.lua)
 if not held then return { 'expired' } end
+if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then return held end
 if held ~= token then return { 'taken' } end
 
 -- The plain case: no waiter, and no reserved number. Without reserved numbers EXISTS on the queue is cheaper.

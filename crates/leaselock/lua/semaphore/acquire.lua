@@ -51,7 +51,7 @@ if type(count) == 'number' then
   local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
   local kept = redis.call('HMGET', usage, 'sum', 'permits', 'pinned')
   local used, counted = string.match(kept[1] or '', '^(%d+) (%d+)$')
-  if count == 0 then used, counted = 0, 0 end
+  if count == 0 and not kept[1] then used, counted = 0, 0 end
   local is_ours = count == 0 or string.find(redis.call('ZRANGE', lock, '0', '0')[1], '^%d+$', HOLD_START)
   local of = kept[3] and kept[2] or permits
   local fits = is_ours and tonumber(counted) == count and used + weight <= tonumber(of) and #now == TIME_LENGTH

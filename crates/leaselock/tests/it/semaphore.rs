@@ -63,6 +63,23 @@ async fn under_memory_pressure_permits_are_extended_and_released_and_none_is_gra
     pool.acquire_many(2).await.unwrap().release().await.unwrap();
 }
 
+/// The key is gone with the last of them, and no script has removed their numbers.
+#[tokio::test]
+async fn what_crashed_holders_leave_in_the_usage_goes_with_the_next_grant() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let pool = client.semaphore("pool", 9).ttl(LONG);
+    let held = [(); 5].map(|()| pool.try_acquire());
+    for permit in held {
+        std::mem::forget(permit.await.unwrap().unwrap());
+    }
+    assert_eq!(server.cli(&["HLEN", USAGE]).integer(), Some(7));
+    server.cli(&["DEL", "pool"]);
+    let permit = pool.acquire_many(9).await.unwrap();
+    assert_eq!(server.cli(&["HLEN", USAGE]).integer(), Some(3));
+    permit.release().await.unwrap();
+}
+
 /// Every request says how many there are, so a new number needs no step of its own.
 #[tokio::test]
 async fn the_latest_request_says_how_many_permits_there_are() {
