@@ -175,11 +175,15 @@ fn introduce(nodes: &[Server]) {
     });
 }
 
-/// Whether the node has a line of its own in the answer to `CLUSTER NODES`, and the two have met.
+/// Whether the node has a line of its own in the answer to `CLUSTER NODES`, and the two have met. Some versions tell a
+/// plain connection the plain port, others always the one on which the nodes reach each other.
 fn is_among(known: &str, node: &Server) -> bool {
-    let address = format!(" 127.0.0.1:{}@", node.reached_at());
-    let mut lines = known.lines().filter(|line| line.contains(&address));
-    lines.any(|line| !line.contains("handshake"))
+    let ports = [node.port(), node.reached_at()];
+    let addresses = ports.map(|port| format!(" 127.0.0.1:{port}@"));
+    known.lines().any(|line| {
+        let is_its = addresses.iter().any(|address| line.contains(address));
+        is_its && !line.contains("handshake")
+    })
 }
 
 /// The node has heard of its primary, follows it, and has a copy of its data.
