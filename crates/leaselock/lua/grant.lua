@@ -60,14 +60,14 @@ end
 
 -- Reads first, then writes: grants the waiters from the head on as long as each fits beside those before it. A waiter
 -- that does not fit keeps those behind it waiting, so that none is overtaken for ever. One that can never fit leaves the
--- queue. One that this script cannot judge, and the next one after the most that one call grants, are told to poll, by
+-- queue. One that this call cannot judge, and the next one after the most that one call grants, are told to poll, by
 -- their token alone. `asking` is the caller: it is alive, and gets `ttl_ms`. Returns its fencing token if it was
 -- granted; whether a waiter that is alive is left in front; whether any waiter was granted; whether `waiters` is damaged.
 local function grant_serve(h, queue, waiters, asking, ttl_ms)
   local grants, never, told, left = {}, {}, nil, false
   local gone, damaged = queue_visit(queue, waiters, h.now_us, asking, function(entry)
     if is_fenced(entry.token) and not grant_fence(h) then return false end -- its own call reports the damage
-    if h.usage and (holds_weight(entry.kind) or 0) > h.permits then
+    if h.usage and h.permits > 0 and (holds_weight(entry.kind) or 0) > h.permits then
       never[#never + 1] = entry
       return false
     end

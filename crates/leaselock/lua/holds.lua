@@ -55,7 +55,8 @@ local function holds_read_set(h)
   if not h.weighted then h.readers = h.count - (h.upgradable and 1 or 0) end
 end
 
--- How many permits there are, and how many are used. `wanted`: how many there are by the caller's word.
+-- How many permits there are, 0 when no one has said so since `usage` was lost, and how many are used. `wanted`: how
+-- many there are by the caller's word.
 local function holds_read_usage(h, wanted)
   local kept = redis.call('HMGET', h.usage, 'sum', 'permits', 'pinned')
   local used, count = string.match(kept[1] or '', '^(%d+) (%d+)$')
@@ -91,14 +92,14 @@ local function holds_has(h, kind, token)
   return h.count > 0 and tonumber(redis.call('ZSCORE', h.lock, holds_member(kind, token)) or nil)
 end
 
--- Whether a request of this kind fits beside what is held; nil when this script cannot judge it.
+-- Whether a request of this kind fits beside what is held; nil when this call cannot judge it.
 local function holds_fit(h, kind)
   if kind == 'x' then return h.readers == 0 and h.upgradable == true end
   if h.exclusive or h.count >= HOLDS_MAX then return false end
   local weight = holds_weight(kind)
   if weight then
     if h.readers > 0 or h.upgradable then return false end
-    if not h.usage then return nil end
+    if not h.usage or h.permits == 0 then return nil end
     return h.used + weight <= h.permits
   end
   if h.weighted then return false end

@@ -11,6 +11,8 @@ use crate::support::{BEFORE_A_LOOK, LONG};
 const NAME: &str = "job";
 const ACTORS: usize = 6;
 const STEPS: usize = 200;
+/// How many permits there are before an operator has said so.
+const UNSET: u32 = 9;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -30,6 +32,8 @@ enum Op {
     /// The future of a waiting request is dropped.
     Cancel(usize),
     Resize(u32),
+    /// On a server: the numbers beside the holds are lost. Not after a resize, which they keep.
+    LoseUsage,
 }
 
 /// What is promised, in plain Rust.
@@ -89,6 +93,7 @@ impl Model {
             }
             Op::Cancel(actor) => self.queue.retain(|(waiter, ..)| *waiter != actor),
             Op::Resize(permits) => self.permits = permits,
+            Op::LoseUsage => {}
         }
         self.serve();
     }
@@ -127,22 +132,24 @@ impl Dice {
     }
 
     /// An operation that is possible now.
-    fn op(&mut self, model: &Model) -> Op {
+    fn op(&mut self, model: &Model, step: usize) -> Op {
         loop {
             let actor = self.below(ACTORS);
-            let op = match self.below(12) {
+            let op = match self.below(14) {
                 0..=4 => Op::Acquire(actor, self.kind(), [0, 0, 0, 2][self.below(4)]),
                 5 => Op::Try(actor, self.kind()),
                 6..=8 => Op::Release(actor),
                 9 => Op::Drop(actor),
                 10 => Op::Cancel(actor),
+                11 | 12 => Op::LoseUsage,
                 _ => Op::Resize(3 + u32::try_from(self.below(3)).unwrap()),
             };
             let is_possible = match op {
                 Op::Acquire(actor, ..) | Op::Try(actor, _) => model.is_idle(actor),
                 Op::Release(actor) | Op::Drop(actor) => model.holds(actor),
                 Op::Cancel(actor) => model.waits(actor),
-                Op::Resize(_) => true,
+                Op::Resize(_) => step > STEPS / 2,
+                Op::LoseUsage => model.permits == UNSET,
             };
             if is_possible {
                 return op;
@@ -172,7 +179,7 @@ async fn acquire(client: Client, kind: Kind, priority: i32) -> Result<Lease, Acq
             lock.read().await.map(Lease::from)
         }
         Kind::Permits(count) => {
-            let pool = client.semaphore(NAME, 9).ttl(LONG).priority(priority);
+            let pool = client.semaphore(NAME, UNSET).ttl(LONG).priority(priority);
             pool.acquire_many(count).await.map(Lease::from)
         }
     }
@@ -186,7 +193,7 @@ async fn attempt(client: &Client, kind: Kind) -> Result<Option<Lease>, AcquireEr
             Ok(reader.map(Lease::from))
         }
         Kind::Permits(count) => {
-            let pool = client.semaphore(NAME, 9).ttl(LONG);
+            let pool = client.semaphore(NAME, UNSET).ttl(LONG);
             let permit = pool.try_acquire_many(count).await?;
             Ok(permit.map(Lease::from))
         }
@@ -208,7 +215,7 @@ impl Subject {
         }
     }
 
-    async fn apply(&mut self, op: Op) {
+    async fn apply(&mut self, engine: &Engine, op: Op) {
         match op {
             Op::Acquire(actor, kind, priority) => {
                 let client = self.clients[actor].clone();
@@ -221,8 +228,14 @@ impl Subject {
             Op::Drop(actor) => drop(self.held[actor].take()),
             Op::Cancel(actor) => self.asking[actor].take().unwrap().abort(),
             Op::Resize(permits) => {
-                let pool = self.clients[0].semaphore(NAME, 9);
+                let pool = self.clients[0].semaphore(NAME, UNSET);
                 pool.set_permits(permits).await.unwrap();
+            }
+            Op::LoseUsage => {
+                let usage = format!("{{{}{NAME}}}:ll:usage", engine.prefix);
+                if let Some(server) = engine.server() {
+                    server.cli(&["DEL", &usage]);
+                }
             }
         }
     }
@@ -275,14 +288,14 @@ async fn follows_the_model(engine: &Engine, seed: u64) {
     let mut model = Model {
         held: Vec::new(),
         queue: Vec::new(),
-        permits: 9,
+        permits: UNSET,
     };
-    for _ in 0..STEPS {
-        let op = dice.op(&model);
+    for step in 0..STEPS {
+        let op = dice.op(&model, step);
         done.push(op);
         let before = model.held.clone();
         model.apply(op);
-        subject.apply(op).await;
+        subject.apply(engine, op).await;
         let expected = (
             model.held.iter().map(|(actor, _)| *actor).collect(),
             model.queue.iter().map(|(actor, ..)| *actor).collect(),

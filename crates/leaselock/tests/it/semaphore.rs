@@ -3,7 +3,7 @@
 use leaselock::{AcquireError, Client};
 use testkit::Server;
 
-use crate::support::{LONG, soon};
+use crate::support::{LONG, eventually, in_line, soon};
 
 const USAGE: &str = "{pool}:ll:usage";
 
@@ -141,4 +141,37 @@ async fn the_key_lives_no_longer_than_its_longest_hold() {
     assert!((1..=most + 1).contains(&left()), "{}", left());
     short.release().await.unwrap();
     assert_eq!(left(), -2);
+}
+
+/// Without the usage a release does not know how many permits there are: it tells the head to poll, which says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_keeps_its_position_when_the_usage_is_lost_before_a_release() {
+    let server = Server::start();
+    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let pool = one.semaphore("pool", 2).ttl(LONG);
+    let held = [pool.acquire().await.unwrap(), pool.acquire().await.unwrap()];
+    let waits = two.semaphore("pool", 2).ttl(LONG);
+    let waits = tokio::spawn(async move { waits.acquire_many(2).await });
+    in_line(&one, "pool", 1).await;
+    // Ticket, token and the time of the latest poll.
+    let entry = || {
+        let queue = server.cli(&["ZRANGE", "{pool}:ll:queue", "0", "0"]);
+        let entry = queue
+            .list()
+            .unwrap()
+            .first()
+            .map(|entry| entry.text().unwrap().to_owned());
+        entry.map(|entry| (entry[..16].to_owned(), entry[47..63].to_owned()))
+    };
+    let (ticket, polled) = entry().unwrap();
+    server.cli(&["DEL", USAGE]);
+    let [first, last] = held;
+    first.release().await.unwrap();
+    eventually("it has polled", async || {
+        entry().is_some_and(|(_, at)| at > polled)
+    })
+    .await;
+    assert_eq!(entry().unwrap().0, ticket);
+    last.release().await.unwrap();
+    soon(waits).await.unwrap().unwrap().release().await.unwrap();
 }
