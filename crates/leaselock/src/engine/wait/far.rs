@@ -12,9 +12,9 @@ use crate::base::clock::Moment;
 use crate::store::Traffic;
 
 /// Up to this position every poll is a full request, which keeps the queue from ending.
-const NEAR: u64 = 32;
+pub(super) const NEAR: u64 = 32;
 /// The same in a large file: while one request has the lock of such a file, the holder's release waits.
-const NEAR_IN_LARGE: u64 = 2;
+pub(super) const NEAR_IN_LARGE: u64 = 2;
 /// Some 1,300 waiters.
 const LARGE_BYTES: u64 = 256 * 1024;
 /// All waiters together read the file twenty times a second: each waits so long for each byte of it,

@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use super::attempt::{Acquisition, Outcome};
-use super::far::{Far, near};
+use super::far::{Far, NEAR, NEAR_IN_LARGE, near};
 use super::grant_deadline::ClockSample;
 use super::queued::QueueEntry;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::engine::grant::Seen;
 use crate::engine::position::{Position, PositionReply};
+
+fn is_near_in_most(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Waiting(_, position, _) if *position <= NEAR)
+}
 
 impl Acquisition<'_> {
     /// Makes a request of a waiter, or as little of it as will do.
@@ -34,7 +38,11 @@ impl Acquisition<'_> {
         }
         entry.far = None;
         let outcome = self.request(enters, channel, t0, within).await?;
-        entry.far = self.far(&outcome);
+        // One that enters near the head is near in all but the largest files, and its next poll finds that out: asking
+        // now would cost each of a few waiters who come back all the time.
+        if entry.in_queue || !is_near_in_most(&outcome) {
+            entry.far = self.far(&outcome);
+        }
         Ok(outcome)
     }
 
@@ -42,6 +50,9 @@ impl Acquisition<'_> {
         let Outcome::Waiting(_, position, reading) = outcome else {
             return None;
         };
+        if *position <= NEAR_IN_LARGE {
+            return None;
+        }
         let traffic = self.engine.store.traffic(&self.resource.lock)?;
         if *position <= near(traffic) {
             return None;
