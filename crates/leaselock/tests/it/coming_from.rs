@@ -64,7 +64,8 @@ async fn acquired(mutex: &Mutex) -> Lease {
     mutex.try_acquire().await.unwrap().unwrap()
 }
 
-/// The last cell of each row is `[name](file)`: a test of that name in that file.
+/// The last cell of each row is `[name](file)`: a test of that name in that file. A file of
+/// `coming_from/` has no test without a row.
 #[test]
 fn each_row_of_the_page_names_a_test_that_exists() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
@@ -79,8 +80,8 @@ fn each_row_of_the_page_names_a_test_that_exists() {
         let file = file.split(')').next().unwrap();
         let text = fs::read_to_string(docs.join(file)).unwrap();
         assert!(text.contains(&format!("fn {name}(")), "no {name} in {file}");
-        if file.starts_with("../crates/leaselock/") {
-            named.insert((file.to_owned(), name.to_owned())); // the command looks after its own rows
+        if file.contains("/tests/it/coming_from/") {
+            named.insert((file.to_owned(), name.to_owned())); // other files test more than the page
         }
     }
     assert!(named.len() > 50, "{}", named.len());
