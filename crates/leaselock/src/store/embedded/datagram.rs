@@ -37,12 +37,20 @@ struct Sender {
     socket: UnixDatagram,
     /// The channel of the connected listener.
     connected: Vec<u8>,
-    /// The names of the listeners' files.
-    names: HashMap<Vec<u8>, String>,
+    /// The listeners' files, by channel.
+    listeners: HashMap<Vec<u8>, ListenerFile>,
 }
 
-/// How many names are kept, since each takes a hash to find.
-const NAMES: usize = 64;
+/// Where messages of one channel go.
+#[derive(Debug)]
+struct ListenerFile {
+    name: String,
+    /// The entry as it was found last.
+    found: Option<Found>,
+}
+
+/// How many files are kept, since each takes a hash and a search to find. Each may keep a descriptor open.
+const FILES_KEPT: usize = 16;
 
 pub(super) fn file_name(channel: &[u8]) -> String {
     hex(&Sha256::digest(channel)[..20])
@@ -59,6 +67,7 @@ fn address(folder: &OwnedFd, name: &str) -> PathBuf {
 
 /// Opens the entry itself and follows no symbolic link, which may be another user's.
 #[cfg(target_os = "linux")]
+#[derive(Debug)]
 struct Found(OwnedFd);
 
 #[cfg(target_os = "linux")]
@@ -74,9 +83,15 @@ impl Found {
     fn stat(&self) -> Result<Stat, Errno> {
         rustix::fs::fstat(&self.0)
     }
+
+    /// False once its listener has removed it, or another one has taken the name.
+    fn has_name(&self) -> bool {
+        self.stat().is_ok_and(|stat| stat.st_nlink > 0)
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
+#[derive(Debug)]
 struct Found(PathBuf, Stat);
 
 #[cfg(not(target_os = "linux"))]
@@ -96,20 +111,43 @@ impl Found {
     fn stat(&self) -> Result<Stat, Errno> {
         Ok(self.1)
     }
+
+    fn has_name(&self) -> bool {
+        false
+    }
+}
+
+impl ListenerFile {
+    /// Connects to the entry of this name; as long as it is the one that was found last, without a search.
+    fn connect(&mut self, socket: &UnixDatagram, folder: &OwnedFd) -> std::io::Result<()> {
+        if let Some(found) = self.found.as_ref().filter(|found| found.has_name()) {
+            return socket.connect(found.address());
+        }
+        self.found = None;
+        let found = Found::search(folder, &self.name)?;
+        socket.connect(found.address())?;
+        self.found = Some(found);
+        Ok(())
+    }
 }
 
 impl Sender {
     /// Connects; the socket of a dead process refuses.
     fn connect(&mut self, folder: &OwnedFd, channel: &[u8]) -> std::io::Result<()> {
         self.connected.clear();
-        if !self.names.contains_key(channel) {
-            if self.names.len() >= NAMES {
-                self.names.clear();
-            }
-            self.names.insert(channel.to_owned(), file_name(channel));
+        let Self {
+            socket, listeners, ..
+        } = self;
+        if listeners.len() >= FILES_KEPT && !listeners.contains_key(channel) {
+            listeners.clear();
         }
-        let found = Found::search(folder, &self.names[channel])?;
-        self.socket.connect(found.address())?;
+        let file = listeners
+            .entry(channel.to_owned())
+            .or_insert_with(|| ListenerFile {
+                name: file_name(channel),
+                found: None,
+            });
+        file.connect(socket, folder)?;
         self.connected.extend_from_slice(channel);
         Ok(())
     }
@@ -134,7 +172,7 @@ impl Datagrams {
         let sender = Mutex::new(Sender {
             socket,
             connected: Vec::new(),
-            names: HashMap::new(),
+            listeners: HashMap::new(),
         });
         Ok(Datagrams { folder, sender })
     }
@@ -275,11 +313,13 @@ mod tests {
         let wake = Datagrams::new(Arc::clone(&folder)).unwrap();
         let first = Listener::bind(Arc::clone(&folder), b"channel", PRIVATE).unwrap();
         assert!(wake.present(b"channel"));
-        drop(first);
+        first.unlink();
+        assert!(!wake.present(b"channel")); // though its socket is open
         let second = Listener::bind(Arc::clone(&folder), b"channel", PRIVATE).unwrap();
         wake.send(b"channel", b"hello");
         let mut heard = [0; 8];
         assert_eq!(second.socket.recv(&mut heard).unwrap(), 5);
+        assert!(first.socket.recv(&mut heard).is_err());
         drop(second);
         assert!(!wake.present(b"channel"));
     }
