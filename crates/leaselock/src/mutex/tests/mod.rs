@@ -5,6 +5,7 @@
 
 mod branches;
 mod damage;
+mod holds;
 mod interleavings;
 mod kinds;
 mod lab;
