@@ -1,7 +1,7 @@
-//! The same API for programs without async.
+//! Clients, mutexes and leases for programs without async.
 //!
 //! Each call blocks the calling thread while the client's own thread does the work. Do not call these from inside an
-//! async runtime: they panic there rather than stop the executor.
+//! async runtime: they panic there rather than stop the executor. Read-write locks and semaphores have no such form yet.
 //!
 //! ```
 //! use leaselock::blocking::Client;
@@ -169,7 +169,7 @@ impl Client {
     }
 }
 
-/// A [`Mutex`](crate::Mutex) whose calls wait on the calling thread.
+/// A [`Mutex`](crate::Mutex) whose calls block the calling thread.
 #[derive(Debug, Clone)]
 #[must_use = "a mutex does nothing until it is acquired"]
 pub struct Mutex {
@@ -232,8 +232,8 @@ impl Mutex {
 
     /// Runs `body` under a lease and releases it, also on panic.
     ///
-    /// A thread cannot be stopped from outside, so a long body calls [`LeaseView::is_held`] or [`LossWatch::check`] in between;
-    /// a loss is reported when the body ends.
+    /// A thread cannot be stopped from outside. So a long body calls [`LeaseView::is_held`] or [`LossWatch::check`] from
+    /// time to time, and the client reports a loss when the body ends.
     ///
     /// # Errors
     /// [`RunError::Acquire`]: the body did not run. [`RunError::Lost`]: the lease was gone before the body ended.
@@ -246,7 +246,7 @@ impl Mutex {
     }
 }
 
-/// A [`Lease`](crate::Lease) whose calls block the calling thread. Dropping it releases soon, not now.
+/// A [`Lease`](crate::Lease) whose calls block the calling thread. Dropping it releases it in the background.
 #[must_use = "dropping a lease gives it up"]
 #[clippy::has_significant_drop]
 pub struct Lease {
@@ -260,23 +260,23 @@ impl Lease {
     }
 
     forwarded! { lease:
-        /// The name that it is for.
+        /// Returns the name that the lease protects.
         name -> &Name;
-        /// The fencing token; `None` when fencing was switched off.
+        /// Returns the fencing token; `None` without fencing.
         fence -> Option<Fence>;
         /// As [`Lease::retries`](crate::Lease::retries).
         retries -> u32;
-        /// The length that each renewal asks for.
+        /// Returns the ttl that each renewal asks for.
         ttl -> Duration;
-        /// How long you may still act, unless it is extended.
+        /// Returns how long you may still act, unless the lease is extended.
         remaining -> Duration;
-        /// Whether you may act now.
+        /// Returns true if you may act now.
         is_held -> bool;
-        /// Held, suspect or lost.
+        /// Returns whether the lease is held, suspect or lost.
         state -> LeaseState;
-        /// A token to ask whether it is lost, for other threads.
+        /// Returns a value with which other threads check whether the lease is lost.
         lost -> LossWatch;
-        /// A view for other threads, which can read but not extend or release.
+        /// Returns a view for other threads, which can read but not extend or release.
         view -> LeaseView;
     }
 
@@ -314,13 +314,13 @@ impl Lease {
         })
     }
 
-    /// Calls `told` once, on the client's own thread, when the lease ends.
+    /// Calls `callback` once, on the client's own thread, when the lease ends: also by a release.
     ///
-    /// For whatever reason, a release included. It must not block.
-    pub fn on_lost(&self, told: impl FnOnce(Lost) + Send + 'static) {
+    /// The callback must not block.
+    pub fn on_lost(&self, callback: impl FnOnce(Lost) + Send + 'static) {
         let lost = self.lease.lost();
         if let Ok(background) = self.client.engine().background() {
-            drop(background.handle.spawn(async move { told(lost.await) }));
+            drop(background.handle.spawn(async move { callback(lost.await) }));
         }
     }
 }
@@ -344,9 +344,9 @@ impl DetachedLease {
     }
 
     forwarded! { lease:
-        /// The lock's name.
+        /// Returns the lock's name.
         name -> &Name;
-        /// The fencing token of the lease.
+        /// Returns the fencing token of the lease.
         fence -> Option<Fence>;
     }
 

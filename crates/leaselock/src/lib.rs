@@ -30,21 +30,24 @@
 //! # Which type do I need?
 //! | | |
 //! |---|---|
-//! | [`Client`] | one store: it makes mutexes, inspects and breaks locks |
-//! | [`Quorum`] | the same on a majority of independent servers |
+//! | [`Client`] | one store: it makes locks, inspects and breaks them |
+//! | [`Quorum`] | mutexes on a majority of independent servers |
 //! | [`Mutex`] | the lock of one name, with its [options] |
+//! | [`RwLock`] | many readers of one name, or one writer |
+//! | [`Semaphore`] | a limited number of permits of one name |
 //! | [`Lease`] | a lock that is held; dropping it releases it in the background |
+//! | [`SharedLease`], [`Permit`] | the lease of a reader; the lease of a holder of permits |
 //! | [`LossWatch`] | a future that resolves when the lease is lost |
 //! | [`AcquireError`] | each variant says what you hold after it |
 //!
-//! `leaselock::blocking` has the same types for programs without async.
+//! `leaselock::blocking` has [`Client`], [`Mutex`] and [`Lease`] for programs without async.
 //!
 //! # Guarantees
 //! | | |
 //! |---|---|
 //! | a lease ends | for its holder no later than at its deadline, which is counted from before the request was sent |
 //! | a late grant | one whose reply arrives after its deadline is given back and not used |
-//! | a fencing token | is larger than every earlier one of this name, unless the store and its clock went back |
+//! | a fencing token | is larger than every earlier one of this name, unless the store and its clock went back; readers that hold together have one |
 //! | what a dropped future left behind | is cleaned up in the background |
 //!
 //! No lock can stop a write that is in flight already. Only a resource that compares [fencing tokens](Fence) can.
@@ -75,7 +78,7 @@
 //! | `redis` | yes | locks on Redis or Valkey |
 //! | `embedded` | yes | locks in a folder or in memory; compiles Lua with a C compiler |
 //! | `tls` | | `rediss://` |
-//! | `blocking` | | the API without async |
+//! | `blocking` | | clients, mutexes and leases without async |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -122,12 +125,12 @@ pub use crate::semaphore::{Permit, Semaphore};
 #[cfg(feature = "redis")]
 pub use redis;
 
-/// Errors of what not every program does; those of acquiring, extending and releasing are at the root.
+/// Errors of less frequent operations; those of acquiring, extending and releasing are at the crate root.
 pub mod error {
     pub use crate::base::error::{BreakError, InspectError, InvalidInput, NodeVote, NotHeld, Vote};
 }
 
-/// Options of a lock, what waiting tells of itself, TLS, and the defaults.
+/// Options of a lock, the report of a waiting acquisition, TLS, and the defaults.
 pub mod options {
     pub use crate::base::ttl::{TTL, TTL_MAX, TTL_MIN};
     pub use crate::client::options::{DEFAULT_DRIFT_PPM, Options};
@@ -138,7 +141,7 @@ pub mod options {
     pub use crate::store::redis::TlsOptions;
 }
 
-/// What is seen of a lock from outside, and breaking it.
+/// The state of a lock, seen from outside, and breaking a lock.
 pub mod inspect {
     pub use crate::client::inspection::{
         BreakOptions, BreakOutcome, Holder, Holding, Inspection, LockMode, PermitCount,
@@ -147,7 +150,7 @@ pub mod inspect {
     pub use crate::engine::identity::Process;
 }
 
-/// What a client tells of its store and of itself.
+/// Reports of a client about its store and about itself.
 pub mod report {
     pub use crate::client::{CloseReport, Stats};
     #[cfg(feature = "redis")]
@@ -157,7 +160,7 @@ pub mod report {
     };
 }
 
-/// Leases without a process.
+/// Leases that belong to no process: a handle extends and releases them from anywhere.
 pub mod detached {
     pub use crate::client::detached::{DetachedLease, Handle};
 }

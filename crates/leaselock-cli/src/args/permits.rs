@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::manual;
 
-/// Show how many permits there are and who holds them, or say how many
+/// Show how many permits there are and who holds them, or set their number
 ///
 /// The latest `run --permits N` decides how many there are, unless `set` has pinned a number. More
 /// permits are granted at once. Fewer take nothing away: nothing is granted until enough are back.
@@ -15,7 +15,7 @@ pub(crate) struct PermitsArgs {
     /// Name of the lock whose permits are meant
     name: String,
 
-    /// set N: so many, whatever runs say; unset: leave it to them again
+    /// set N: pin the number, whatever runs ask for; unset: the latest run decides again
     #[arg(value_name = "set|unset", hide_possible_values = true)]
     action: Option<Action>,
 

@@ -71,7 +71,7 @@ pub(crate) struct RunArgs {
 
     /// Read: hold the lock beside others that give -s
     ///
-    /// A run without -s excludes all of these, and they exclude it. Whoever comes later waits behind
+    /// A run without -s excludes all of these, and they exclude it. A later request waits behind
     /// those that wait already, so neither starves.
     #[arg(short, long)]
     shared: bool,

@@ -55,7 +55,7 @@ fn words(status: &StrictStatus) -> String {
     match status {
         StrictStatus::Missing => format!("not set up, or the server lost its data: {begins}"),
         StrictStatus::Moved { longest } => format!(
-            "another server process answers than before: {begins}; leases of at most {}",
+            "another server process replies than before: {begins}; leases of at most {}",
             show::duration(*longest)
         ),
         StrictStatus::Quarantined { remaining, longest } => format!(

@@ -72,7 +72,7 @@ fn a_handle_whose_lease_is_over_is_79_and_touches_nobody_elses() {
         let new = acquire(store, &["--ttl", "1m"]);
         store
             .run_with_input(&["release"], &old)
-            .refuses(79, "another holds it");
+            .refuses(79, "another client holds it");
         store
             .run_with_input(&["extend", "--ttl", "1h"], &old)
             .refuses(79, "another holder has it");

@@ -96,7 +96,7 @@ fn without_a_majority_the_command_says_what_each_server_said_and_ends_with_69() 
 fn servers_that_came_up_lately_do_not_vote_and_say_for_how_long() {
     let nodes = Nodes::start();
     let done = nodes.store.run(&["run", "-n", "job", "--", "true"]);
-    done.refuses(69, "came up lately and votes again in");
+    done.refuses(69, "started recently and votes again in");
     let doctor = nodes.store.run(&["doctor"]);
     assert!(doctor.out.contains("3 of 3 nodes answer"), "{}", doctor.out);
 }

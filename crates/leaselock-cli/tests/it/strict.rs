@@ -36,7 +36,7 @@ fn an_operator_opens_it_and_a_job_runs_at_once() {
 #[test]
 fn a_job_that_does_not_wait_is_told_that_the_store_does_not_serve_now_and_one_that_waits_runs() {
     let store = Store::redis();
-    let why = "`job`: nobody is granted for ";
+    let why = "`job`: strict mode grants no lock for another ";
     job(&store, &["-n", "-E", "3"]).end().refuses(69, why);
     job(&store, &["-w", "200ms"]).end().refuses(69, why);
     let said = object(&job(&store, &["-n", "--json"]).end().gives(69).err);
@@ -85,7 +85,7 @@ fn a_variable_sets_it_for_all_copies_of_a_job() {
     let mut command = store.leaselock(&["run", "-n", "--ttl", "4s", "job", "--", "true"]);
     command.env("LEASELOCK_STRICT", "4s");
     let done = crate::common::Running::start(command).end();
-    done.refuses(69, "nobody is granted");
+    done.refuses(69, "strict mode grants no lock");
     until("the gate is closed", || {
         state(&store)["strict"] == "quarantined"
     });

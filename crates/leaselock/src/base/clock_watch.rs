@@ -72,7 +72,7 @@ impl ClockWatch {
             } else {
                 tracing::warn!(
                     by_ms,
-                    "the store's clock went back: whoever vanishes now blocks others for so much longer"
+                    "the store's clock went back: leases end later there, and a crashed holder blocks others for longer"
                 );
             }
         }

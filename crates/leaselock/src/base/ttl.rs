@@ -5,13 +5,14 @@ use std::time::Duration;
 use super::clock::Moment;
 use super::error::InvalidInput;
 
-/// The shortest lease: with a shorter one, drift and a single round trip leave no time to work.
+/// The shortest ttl: 10 ms. With a shorter one, drift and a single round trip leave no time to work.
 pub const TTL_MIN: Duration = Duration::from_millis(10);
-/// The longest lease: a crashed holder blocks every waiter for that long.
+/// The longest ttl: 30 days. A crashed holder blocks every waiter for its ttl.
 pub const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
-/// 10 s: survives a pause of the process or the network, and is short enough to wait for after a crash.
+/// The default ttl: 10 s.
 ///
-/// What most lock libraries use.
+/// It survives a pause of the process or the network, and is short enough to wait for after a crash. Many lock libraries
+/// have the same default.
 pub const TTL: Duration = Duration::from_secs(10);
 pub(crate) const DEFAULT_TTL: Ttl = match Ttl::whole_ms(10_000) {
     Some(ttl) => ttl,

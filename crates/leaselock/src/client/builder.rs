@@ -16,6 +16,21 @@ use crate::quorum::executor::Executor;
 use crate::script::quarantine_key::QuarantineKey;
 
 /// Builds a [`Client`] without contacting anything.
+///
+/// # Examples
+/// ```
+/// use leaselock::Client;
+/// use leaselock::options::Options;
+/// use std::time::Duration;
+///
+/// let client = Client::builder()
+///     .url("redis://127.0.0.1/")
+///     .prefix("billing:") // all clients that share a lock use the same
+///     .request_timeout(Duration::from_millis(500))
+///     .defaults(Options::default().ttl(Duration::from_secs(30)))
+///     .build()?; // nothing is sent yet
+/// # Ok::<_, leaselock::error::InvalidInput>(())
+/// ```
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct ClientBuilder {
     pub(super) source: Source,
@@ -69,15 +84,15 @@ impl ClientBuilder {
     /// Sets the store.
     ///
     /// One of `redis://[user:password@]host[:port][/database]`, `rediss://…`, `redis+unix:///path`,
-    /// `redis+sentinel://sentinel[:port],…/service[/database]` (feature `sentinel`),
-    /// `redis+cluster://[user:password@]host[:port],host[:port],…` (feature `cluster`), `file:` (the default folder),
-    /// `file:///folder`, `mem:` (private) or `mem:name` (shared within this process).
+    /// `redis+sentinel://[user:password@]sentinel[:port],…/service[/database]`,
+    /// `redis+cluster://[user:password@]host[:port],host[:port],…`, `file:` (the default folder), `file:///folder`,
+    /// `mem:` (private) or `mem:name` (shared within this process).
     pub fn url(mut self, url: &str) -> Self {
         self.source = Source::Url(url.to_owned());
         self
     }
 
-    /// Sets the server that a redis client points to; leaselock opens connections of its own.
+    /// Sets the server of a client of the `redis` crate as the store; leaselock opens connections of its own.
     #[cfg(feature = "redis")]
     pub fn redis_client(mut self, client: &redis::Client) -> Self {
         self.source =
@@ -85,9 +100,9 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets a connection that the program already has.
+    /// Sets a connection of the `redis` crate that the program already has as the store.
     ///
-    /// Nothing can be subscribed to over it, so waiters poll twice a second instead of being woken. The connection must
+    /// A client cannot subscribe over it, so waiters poll twice a second instead of being woken. The connection must
     /// reconnect by itself.
     #[cfg(feature = "redis")]
     pub fn redis_connection<C>(mut self, connection: C) -> Self
@@ -111,7 +126,8 @@ impl ClientBuilder {
     /// [`AcquireError::Quarantined`](crate::AcquireError::Quarantined).
     ///
     /// **All clients that take locks on the server with this prefix must set the same `longest_ttl`.** So none of them
-    /// may be without strict mode: such a client grants and hands over as ever. A client that disagrees with the others
+    /// may be without strict mode: such a client would be granted locks during a quarantine. A client that disagrees
+    /// with the others
     /// is refused ([`ErrorKind::ConfigMismatch`](crate::ErrorKind::ConfigMismatch)). A lease with a longer ttl and a protocol
     /// other than the native one are refused too, as [`InvalidInput`]. Where no ttl was set, the default is the shorter
     /// of 10 s and `longest_ttl`.
@@ -125,6 +141,21 @@ impl ClientBuilder {
     }
 
     /// Sets the clock; [`Clock::manual`] is for tests with `mem:`.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use leaselock::Client;
+    /// use leaselock::clock::Clock;
+    /// use std::time::Duration;
+    ///
+    /// let clock = Clock::manual();
+    /// let client = Client::builder().url("mem:").clock(clock.clone()).build()?;
+    /// let lease = client.mutex("invoices").renewal(false).acquire().await?;
+    /// clock.advance(Duration::from_secs(11));
+    /// assert!(!lease.is_held()); // its ttl was 10 s
+    /// # Ok(()) }
+    /// ```
     pub fn clock(mut self, clock: Clock) -> Self {
         self.settings.clock = clock;
         self

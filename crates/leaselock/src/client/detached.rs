@@ -33,7 +33,8 @@ const VERSION: &str = "ll1";
 
 /// Everything that another process needs to extend or release a detached lease.
 ///
-/// **A secret**: its bearer owns the lease, so pass it by file, pipe or environment and not on a command line.
+/// **A secret**: every process that has it can release the lease. So pass it by file, pipe or environment, and not on a
+/// command line.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Handle {
     name: Name,
@@ -101,13 +102,29 @@ impl fmt::Debug for Handle {
 impl Lease {
     /// Turns the lease into a handle with which another process can extend or release it.
     ///
-    /// The lease gets its full ttl once more. It is not renewed any more and does not end with this process.
+    /// The lease gets its full ttl once more. From then on the client does not renew it, and it does not end with this
+    /// process. A reader's lease and a permit cannot be detached.
     ///
     /// # Cancel safety
     /// When dropped, the lease is released in the background.
     ///
     /// # Errors
-    /// [`ExtendError`]; the client then gives the lease up.
+    /// [`ExtendError`]; the client then releases the lease in the background.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let other_client = client.clone();
+    /// use leaselock::detached::Handle;
+    ///
+    /// let lease = client.mutex("deploy").ttl(std::time::Duration::from_secs(600)).acquire().await?;
+    /// let line = lease.detach().await?.to_secret_string(); // a secret: to a file, a pipe or the environment
+    ///
+    /// let handle: Handle = line.parse()?; // in another process
+    /// other_client.attach(handle).release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn detach(mut self) -> Result<Handle, ExtendError> {
         let why = "its handle would not say how to give it back";
         self.can_be("detached", |_| Some(why))?;
@@ -116,8 +133,12 @@ impl Lease {
             (Arc::clone(engine), Arc::clone(kept))
         };
         let kind = kept.resource.kind;
-        let stays =
-            || InvalidInput::new(format!("a lease of a {} stays in its process", kind.name));
+        let stays = || {
+            InvalidInput::new(format!(
+                "a lease of a {} cannot be detached: it stays in its process",
+                kind.name
+            ))
+        };
         let script = kind.detach.as_ref().ok_or_else(stays)?;
         if let Some(lost) = kept.lost_by_now() {
             return Err(lost.into());

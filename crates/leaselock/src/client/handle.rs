@@ -12,14 +12,14 @@ use crate::store::report::Report;
 
 /// A connection to a store, under one identity. Cheap to clone; clones share everything.
 ///
-/// Building one touches no network, so it does not fail because a server is down; the first operation says so.
+/// Building a client sends nothing, so it does not fail because a server is down; the first operation does.
 /// The async methods need a tokio runtime with I/O and time; `leaselock::blocking` needs none.
 #[derive(Debug, Clone)]
 pub struct Client {
     pub(crate) state: Arc<ClientState>,
 }
 
-/// A [`Client`] or a [`Quorum`], with the methods that both have.
+/// A [`Client`] or a [`Quorum`], with the methods that both have: a mutex, and no read-write lock or semaphore.
 ///
 /// For programs whose configuration names one store or several.
 ///
@@ -40,7 +40,7 @@ pub struct AnyClient {
     pub(crate) state: Arc<ClientState>,
 }
 
-/// Counters of what a client has come across; see [`Client::stats`].
+/// Counters of what a client has observed; see [`Client::stats`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

@@ -65,17 +65,23 @@ on_every_client! {
     /// use leaselock::inspect::Holding;
     ///
     /// let inspection = client.inspect("invoices").await?;
-    /// if let Holding::Held(holder) = inspection.state {
-    ///     println!("{:?} holds it, {} wait", holder.process, inspection.queue.len());
+    /// match inspection.state {
+    ///     Holding::Free => println!("it is free"),
+    ///     Holding::Held(holder) => println!("{:?} holds it alone", holder.process),
+    ///     Holding::Shared { count, .. } => println!("{count} readers or holders of permits"),
+    ///     _ => println!("the key is not a lock"),
     /// }
+    /// println!("{} wait", inspection.queue.len());
     /// # Ok(()) }
     /// ```
     pub async fn inspect(&self, name: &str) -> Result<Inspection, InspectError> {
         inspect(&self.state.engine, &Name::new(name)?).await
     }
 
-    /// Takes a lock away from its holder, as an operator; on a quorum on every node that replies. Readers and holders
-    /// of permits lose it all together, unless [`only`](BreakOptions::only) names one grant.
+    /// Takes a lock away from its holder, as an operator.
+    ///
+    /// All readers, or all holders of permits, lose it together, unless [`only`](BreakOptions::only) names one grant. On
+    /// a quorum every node that replies takes it away.
     ///
     /// The next waiter in the queue gets it in the same step. On a quorum no waiter is woken, and waiters poll after
     /// five seconds at most. The holder learns of the break at its next renewal and may act until then: only fencing

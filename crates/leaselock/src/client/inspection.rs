@@ -15,7 +15,7 @@ pub struct Inspection {
     pub state: Holding,
     /// The waiters in queue order; the first 128.
     pub queue: Vec<Waiter>,
-    /// How many permits there are, if the name was used as a [`Semaphore`](crate::Semaphore) in the last seven days.
+    /// The permits, if the name was used as a [`Semaphore`](crate::Semaphore) in the last seven days.
     pub permits: Option<PermitCount>,
     /// Damaged side keys that keep the lock from being granted: one sentence each, with the remedy.
     pub damaged: Vec<String>,
@@ -32,9 +32,9 @@ pub enum Holding {
     /// Readers hold it, or holders of permits: at least one.
     #[non_exhaustive]
     Shared {
-        /// The 128 whose leases end first.
+        /// The holders; of more than 128, those whose leases end first.
         holders: Vec<SharedHolder>,
-        /// How many there are.
+        /// The number of all holders.
         count: usize,
     },
     /// The key holds a value that is not a lock, of this type. leaselock never touches it.
@@ -54,20 +54,39 @@ pub enum LockMode {
     Shared,
     /// By a reader that may become exclusive.
     Upgradable,
-    /// So many permits of a [`Semaphore`](crate::Semaphore).
+    /// By a holder of this many permits of a [`Semaphore`](crate::Semaphore).
     Permits(u32),
 }
 
-/// The permits of a [`Semaphore`](crate::Semaphore).
+/// How many permits a [`Semaphore`](crate::Semaphore) has, and how many are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PermitCount {
-    /// How many there are, by the latest request or by an operator's word.
+    /// How many permits there are: the number of the latest request, or the pinned one.
     pub total: u32,
-    /// How many are held. More than `total` when there were more before.
+    /// How many are held. More than `total` after the number was made smaller.
     pub used: u32,
-    /// True if an operator has said how many there are.
+    /// True if [`set_permits`](crate::Semaphore::set_permits) has pinned the number.
     pub pinned: bool,
+}
+
+impl PermitCount {
+    /// Returns how many permits are free; 0 also when more are held than there are.
+    ///
+    /// Waiters in the queue may have a claim to them.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let permit = client.semaphore("connections", 10).acquire_many(3).await?;
+    /// let permits = client.inspect("connections").await?.permits.expect("it is a semaphore");
+    /// assert_eq!((permits.total, permits.used, permits.available()), (10, 3, 7));
+    /// # Ok(()) }
+    /// ```
+    pub fn available(self) -> u32 {
+        self.total.saturating_sub(self.used)
+    }
 }
 
 /// One of several holders of a lock.
@@ -80,7 +99,7 @@ pub struct SharedHolder {
     pub client: String,
     /// The process, as it described itself; `None` when its record is gone.
     pub process: Option<Process>,
-    /// The fencing token, `None` without fencing. All who read at the same time have the same.
+    /// The fencing token, `None` without fencing. Readers that hold at the same time have the same one.
     pub fence: Option<Fence>,
     /// When it acquired its permits, by the store's clock, in milliseconds since 1970; `None` for readers.
     pub since_unix_ms: Option<u64>,
@@ -157,11 +176,11 @@ impl Holder {
     }
 }
 
-/// One position in the queue.
+/// A waiter in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter {
-    /// The position; 1 is next.
+    /// The position; 1 is the head of the queue.
     pub position: usize,
     /// The id of the client.
     pub client: String,
@@ -179,8 +198,8 @@ pub struct Waiter {
 pub struct BreakOptions {
     /// Break only the grant with this fencing token: the holder may have changed since an inspection.
     ///
-    /// All who read at the same time have the same token, so all of them lose the lock. Each hold of permits has its
-    /// own, and the others stay.
+    /// Readers that hold at the same time have the same token, so all of them lose the lock. Each holder of permits has
+    /// a token of its own, and the others stay.
     pub only_fence: Option<Fence>,
     /// True to break a lock of another library too.
     pub foreign: bool,
@@ -208,7 +227,7 @@ impl BreakOptions {
 pub struct BreakOutcome {
     /// How many holders lost the lock: readers and holders of permits can be several.
     pub count: usize,
-    /// The id of the client, of one of several; `None` for another library.
+    /// The id of the client, or of one of several; `None` for another library.
     pub client: Option<String>,
     /// The process, as it described itself.
     pub process: Option<Process>,

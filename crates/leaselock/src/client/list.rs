@@ -25,6 +25,16 @@ impl Client {
     ///
     /// # Errors
     /// [`InspectError`] when the store does not reply.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// for lock in client.list("invoices/*").await? {
+    ///     println!("{}: {} wait", lock.name, lock.queue.len());
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn list(&self, pattern: &str) -> Result<Vec<Inspection>, InspectError> {
         list(self.engine(), pattern).await
     }

@@ -9,7 +9,9 @@ use crate::engine::request::{Copies, OnWait, Wait};
 use crate::interop::preset::Preset;
 use crate::interop::protocol::Protocol;
 
-/// 1 %: a clock that runs one part in a hundred fast or slow is broken; quartz is a thousand times better.
+/// The default drift: 1 %.
+///
+/// A clock that runs one part in a hundred fast or slow is broken; quartz is a thousand times better.
 pub const DEFAULT_DRIFT_PPM: u32 = 10_000;
 /// One script reads all of them.
 const OTHERS_MAX: usize = 99;
@@ -83,6 +85,16 @@ macro_rules! setters {
         }
 
         /// Sets how long to wait while another client holds the lock; for ever by default.
+        ///
+        /// # Examples
+        /// ```
+        /// # let client = leaselock::Client::connect("mem:")?;
+        /// use leaselock::Wait;
+        ///
+        /// let retrying = client.mutex("invoices").wait(Wait::retries(3)); // without a queue entry
+        /// let queueing = client.mutex("invoices").wait(Wait::Timeout(std::time::Duration::from_secs(5)));
+        /// # Ok::<_, leaselock::error::InvalidInput>(())
+        /// ```
         pub fn wait(mut self, wait: $crate::engine::request::Wait) -> Self {
             self$(.$field)*.wait = Some(wait);
             self
@@ -110,7 +122,16 @@ macro_rules! setters {
             self
         }
 
-        /// Sets a note that others see while the lease is held: at most 200 characters, no secret.
+        /// Sets a note that other clients see while the lease is held: at most 200 characters, no secret.
+        ///
+        /// Only for a mutex and a writer: a reader or a holder of permits with a note is refused.
+        ///
+        /// # Examples
+        /// ```
+        /// # let client = leaselock::Client::connect("mem:")?;
+        /// let mutex = client.mutex("invoices").note("the monthly run");
+        /// # Ok::<_, leaselock::error::InvalidInput>(())
+        /// ```
         pub fn note(mut self, note: impl Into<String>) -> Self {
             self$(.$field)*.why = Some(note.into());
             self
@@ -124,7 +145,7 @@ macro_rules! setters {
             self
         }
 
-        /// Sets how the server takes the lock; [`Native`]($crate::interop::Protocol::Native) by default.
+        /// Sets how the client takes the lock on the server; [`Native`]($crate::interop::Protocol::Native) by default.
         ///
         /// An option that the protocol does not support is refused, with the reason, by
         /// [`validate`]($crate::Mutex::validate) and by the first operation.
@@ -141,16 +162,16 @@ macro_rules! setters {
             self
         }
 
-        /// Requires that so many replicas confirm a grant within `timeout`.
+        /// Requires that `count` replicas confirm a grant within `timeout`.
         ///
-        /// At least one replica; the timeout is from 1 ms to less than the ttl, and includes the release when too few
-        /// confirm. When too few have confirmed by then, the client releases the lock to the next waiter. The error is
+        /// At least one replica; the timeout is from 1 ms to less than the ttl. When too few have confirmed by then, the
+        /// client releases the lock to the next waiter, still within the timeout. The error is
         /// [`TooFewReplicas`]($crate::AcquireError::TooFewReplicas), and no wait policy tries again. Without this option a
         /// grant counts as soon as the server has it. Renewals and extensions are not confirmed.
         ///
         /// This narrows what a failover can lose and does not close it: a replica without the grant may be the one that
-        /// is promoted. Only for a single server and for Sentinel, in the native protocol; refused over a connection
-        /// that the program handed in. The user needs the command `WAIT`.
+        /// is promoted. Only for a mutex or a writer on a single server or behind Sentinels, in the native protocol.
+        /// Refused over a connection that the program handed in. The user needs the command `WAIT`.
         pub fn min_replicas(mut self, count: u32, timeout: std::time::Duration) -> Self {
             self$(.$field)*.copies = Some($crate::engine::request::Copies {
                 replicas: count,
@@ -162,8 +183,8 @@ macro_rules! setters {
 
         /// Requires that replicas confirm a grant on disk; replaces [`min_replicas`](Self::min_replicas).
         ///
-        /// On disk means: in the append-only files of so many replicas, which may be none, and of the server itself
-        /// when `here` is true. The server must be Redis 7.2 or later, or Valkey; an older one is an error.
+        /// On disk means: in the append-only files of `replicas` replicas, which may be 0, and of the server itself when
+        /// `here` is true. The server must be Redis 7.2 or later, or Valkey; an older one is an error.
         pub fn fsynced(mut self, here: bool, replicas: u32, timeout: std::time::Duration) -> Self {
             self$(.$field)*.copies = Some($crate::engine::request::Copies {
                 replicas,
@@ -177,8 +198,15 @@ macro_rules! setters {
         ///
         /// It waits in the queue, or for the end of a quarantine. When a poll fails and is retried, the callback gets
         /// the [`error`]($crate::options::Waiting::error). It must not block.
-        pub fn on_wait(mut self, told: impl Fn(&$crate::engine::request::Waiting) + Send + Sync + 'static) -> Self {
-            self$(.$field)*.on_wait = Some(std::sync::Arc::new(told));
+        ///
+        /// # Examples
+        /// ```
+        /// # let client = leaselock::Client::connect("mem:")?;
+        /// let mutex = client.mutex("invoices").on_wait(|waiting| println!("position {}", waiting.position));
+        /// # Ok::<_, leaselock::error::InvalidInput>(())
+        /// ```
+        pub fn on_wait(mut self, callback: impl Fn(&$crate::engine::request::Waiting) + Send + Sync + 'static) -> Self {
+            self$(.$field)*.on_wait = Some(std::sync::Arc::new(callback));
             self
         }
     };
@@ -237,7 +265,7 @@ impl Options {
             && (why.chars().count() > WHY_MAX || why.chars().any(char::is_control))
         {
             return Err(InvalidInput::new(format!(
-                "why: at most {WHY_MAX} characters and no control characters"
+                "a note has at most {WHY_MAX} characters and no control characters"
             )));
         }
         if let Some(copies) = self.copies {
@@ -255,7 +283,7 @@ impl Options {
         let protocol = self.protocol;
         if !self.others.is_empty() && protocol != Protocol::AllOrNone {
             return Err(InvalidInput::new(format!(
-                "several names at once cannot be had with the protocol {protocol}: use {}",
+                "the protocol {protocol} takes one name at a time: use {}",
                 Protocol::AllOrNone
             )));
         }
@@ -271,11 +299,14 @@ impl Options {
         }
         let refused = |what: &str, why: &str| {
             Err(InvalidInput::new(format!(
-                "{what} cannot be had with the protocol {protocol}: {why}; leave it out, or use the native protocol"
+                "the protocol {protocol} does not support {what}: {why}; leave it out, or use the native protocol"
             )))
         };
         if self.fencing == Some(true) {
-            return refused("a fencing token", "whoever else takes the lock issues none");
+            return refused(
+                "a fencing token",
+                "the other programs that take the lock issue none",
+            );
         }
         if let (Some(true), Some(why)) = (self.renewal, protocol.why_no_renewal()) {
             return refused("renewal", why);

@@ -6,7 +6,7 @@ use super::named::Named;
 use crate::base::error::{AcquireError, Lost, ReleaseError};
 use crate::engine::lease::LeaseView;
 
-/// What a body under a lease came to.
+/// The result of a body that ran under a lease.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct RunResult<T> {
@@ -16,11 +16,11 @@ pub struct RunResult<T> {
     pub released: Result<(), ReleaseError>,
 }
 
-/// Why a body under a lease did not end by itself.
+/// Why a body did not run, or was stopped before its end.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The lease was not had; the body did not begin.
+    /// The lease was not acquired; the body did not begin.
     #[error(transparent)]
     Acquire(#[from] AcquireError),
     /// The lease was lost; the body was stopped where it stood.

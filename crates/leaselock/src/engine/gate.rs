@@ -83,7 +83,7 @@ impl Strict {
         let known = self.until().replace(end);
         let another = known.is_none_or(|known| end > known.plus(SAME));
         if another {
-            tracing::warn!(%why, ?remaining, "strict mode: nobody is granted until all old leases are over");
+            tracing::warn!(%why, ?remaining, "strict mode: no lock is granted until all old leases have expired");
         }
         another
     }

@@ -21,7 +21,7 @@ pub const DEFAULT_RETRY_JITTER_PERCENT: u8 = 50;
 pub enum Wait {
     /// The acquisition does not wait.
     Never,
-    /// The acquisition tries again, without a queue entry: newcomers and waiters in the queue go first.
+    /// The acquisition tries again after a pause, without a queue entry: newcomers and waiters in the queue go first.
     Poll {
         /// How many tries follow the first; `None` for no limit.
         count: Option<u32>,
@@ -51,11 +51,11 @@ impl Wait {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// The position in the queue; 1 is next.
+    /// The position in the queue; 1 is the head of the queue.
     ///
     /// 0 during a quarantine, when no waiter has a position, and before the store has reported one.
     pub position: usize,
-    /// The client that holds the lock; `None` when another library holds it.
+    /// The id of a client that holds the lock; `None` when another library holds it.
     pub holder_client: Option<String>,
     /// How long until the holder's lease expires, if it is not extended; during a quarantine, how long until its end.
     pub remaining: Option<Duration>,

@@ -195,8 +195,10 @@ impl Mutex {
         self.named.acquire_within(limit).await
     }
 
-    /// Returns the lock's holder without acquiring the lock; `Ok(None)` when it is free. Of readers and holders of
-    /// permits it is the one whose lease ends last.
+    /// Returns the lock's holder without acquiring the lock; `Ok(None)` when it is free.
+    ///
+    /// Of several readers or holders of permits it is the one whose lease ends last;
+    /// [`Client::inspect`](crate::Client::inspect) shows all of them.
     ///
     /// # Waiting
     /// With [`Wait::Poll`], reads again while the lock is held, as often as the policy says. With [`Wait::Timeout`],
@@ -207,6 +209,17 @@ impl Mutex {
     ///
     /// # Errors
     /// [`InspectError`]: it is not known whether any client holds the lock.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// match client.mutex("invoices").holder().await? {
+    ///     Some(holder) => println!("{:?} holds it for another {:?}", holder.process, holder.remaining),
+    ///     None => println!("it is free"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn holder(&self) -> Result<Option<Holder>, InspectError> {
         let Named { state, options, .. } = &self.named;
         let name = self.named.name()?;

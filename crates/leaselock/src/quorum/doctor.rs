@@ -60,7 +60,7 @@ impl QuorumStore {
             let text = "nodes vote at once after a restart: one that has lost its data may let a second holder in";
             Guarantee::new(GuaranteeStatus::Unknown, text)
         };
-        let order = "nobody is served in any order: there is no line on several servers";
+        let order = "waiters are served in no certain order: there is no queue on several servers";
         vec![had, restart, Guarantee::new(GuaranteeStatus::No, order)]
     }
 
@@ -107,7 +107,7 @@ fn voting(out: Duration, delayed_restart: bool) -> Finding {
     if out.is_zero() {
         return Finding::new("vote", "votes", Verdict::Fit, None);
     }
-    let found = format!("came up lately and votes in {} s", out.as_secs() + 1);
+    let found = format!("started recently and votes in {} s", out.as_secs() + 1);
     Finding::new(
         "vote",
         found,

@@ -17,8 +17,14 @@ const SHARED: &str = "s";
 /// A read-write lock on one name: many readers at a time, or one writer.
 ///
 /// To write is to acquire the [`Mutex`](crate::Mutex) of the same name: the two exclude each other, and so does the
-/// [`Semaphore`](crate::Semaphore) of that name. All wait in one queue, first come, first served within a priority: a
+/// [`Semaphore`](crate::Semaphore) of that name. All wait in one queue, first come, first served within a priority. A
 /// reader that comes after a waiting writer waits behind it, so neither readers nor writers starve.
+///
+/// A reader has no [`note`](RwLock::note), no confirmation by replicas and no other
+/// [`protocol`](RwLock::protocol): with such an option, reading is refused. It is not reentrant, and a reader cannot
+/// become a writer: release first, then write.
+///
+/// [`Client::inspect`] shows who reads or writes, and [`Client::break_lease`] takes the lock from all of them.
 ///
 /// Not on a [`Quorum`](crate::Quorum): nodes vote on a holder and have no queue, so a stream of readers would keep a
 /// writer out for ever.
@@ -47,8 +53,20 @@ pub struct RwLock {
 
 /// A reader's lease, beside those of other readers. Dropping it releases it in the background.
 ///
-/// It has the methods of [`Lease`], to which it dereferences. All who read at the same time have the same
+/// It has the methods of [`Lease`], to which it dereferences. Readers that hold at the same time have the same
 /// [`fence`](Lease::fence): larger than that of the writer before them, smaller than that of the writer after them.
+/// Each reader has a lease of its own: the end of one says nothing about the others.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = leaselock::Client::connect("mem:")?;
+/// let reading = client.rwlock("config").read().await?; // renewed in the background
+/// assert!(reading.is_held());
+/// println!("fencing token {:?}, {:?} left", reading.fence(), reading.remaining());
+/// reading.release().await?;
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 #[must_use = "a lease that is dropped is released"]
 pub struct SharedLease(Lease);
@@ -81,7 +99,7 @@ impl RwLock {
         self.named.name.as_ref().ok().map(Name::as_str)
     }
 
-    /// Checks now what the first operation would refuse: the name, or an option.
+    /// Checks now what the first read would refuse: the name, or an option.
     ///
     /// # Errors
     /// [`InvalidInput`] says what would be valid. Nothing is sent.
@@ -90,7 +108,7 @@ impl RwLock {
         Ok(self)
     }
 
-    /// Reads, and waits as the options say while a client writes or a waiter is ahead.
+    /// Acquires a read, and waits as the options say while a client writes or a waiter is ahead.
     ///
     /// # Waiting
     /// In the queue, first come, first served within a priority. The readers that wait behind a writer are granted in
@@ -102,11 +120,21 @@ impl RwLock {
     ///
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let reading = client.rwlock("config").read().await?;
+    /// println!("other readers have {:?} too", reading.fence());
+    /// reading.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn read(&self) -> Result<SharedLease, AcquireError> {
         self.named.acquire().await.map(SharedLease)
     }
 
-    /// Reads if no client writes and no waiter is ahead; `Ok(None)` when it is busy.
+    /// Acquires a read if no client writes and no waiter is ahead; `Ok(None)` when it is busy.
     ///
     /// # Waiting
     /// One request, within the request timeout. Never joins the queue.
@@ -116,12 +144,23 @@ impl RwLock {
     ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// match client.rwlock("config").try_read().await? {
+    ///     Some(reading) => reading.release().await?, // the work goes before this
+    ///     None => println!("a client writes, or waits to write"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn try_read(&self) -> Result<Option<SharedLease>, AcquireError> {
         let lease = self.named.try_acquire().await?;
         Ok(lease.map(SharedLease))
     }
 
-    /// Reads, and waits in the queue for at most `limit`.
+    /// Acquires a read, and waits in the queue for at most `limit`.
     ///
     /// # Waiting
     /// Returns within `limit` and one request timeout, whatever the network does.
@@ -131,11 +170,21 @@ impl RwLock {
     ///
     /// # Errors
     /// [`AcquireError::StillBusy`] when it was busy to the end; this attempt has no queue entry then.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let limit = std::time::Duration::from_secs(5);
+    /// let reading = client.rwlock("config").read_within(limit).await?;
+    /// reading.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn read_within(&self, limit: Duration) -> Result<SharedLease, AcquireError> {
         self.named.acquire_within(limit).await.map(SharedLease)
     }
 
-    /// Writes: acquires the mutex of this name, and waits as the options say until every reader has released.
+    /// Acquires the mutex of this name, to write, and waits as the options say until every reader has released.
     ///
     /// # Waiting
     /// As [`Mutex::acquire`](crate::Mutex::acquire). Readers that come later wait behind this writer.
@@ -145,11 +194,21 @@ impl RwLock {
     ///
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let writing = client.rwlock("config").write().await?;
+    /// assert!(client.mutex("config").try_acquire().await?.is_none()); // it is the mutex of that name
+    /// writing.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn write(&self) -> Result<Lease, AcquireError> {
         self.writing().acquire().await
     }
 
-    /// Writes if no client reads or writes and no waiter is ahead; `Ok(None)` when it is busy.
+    /// Acquires the mutex of this name if no client reads or writes and no waiter is ahead; `Ok(None)` when it is busy.
     ///
     /// # Waiting
     /// One request, within the request timeout. Never joins the queue.
@@ -159,11 +218,22 @@ impl RwLock {
     ///
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// match client.rwlock("config").try_write().await? {
+    ///     Some(writing) => writing.release().await?, // the work goes before this
+    ///     None => println!("a client reads or writes"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn try_write(&self) -> Result<Option<Lease>, AcquireError> {
         self.writing().try_acquire().await
     }
 
-    /// Writes, and waits in the queue for at most `limit`.
+    /// Acquires the mutex of this name, and waits in the queue for at most `limit`.
     ///
     /// # Waiting
     /// Returns within `limit` and one request timeout, whatever the network does.
@@ -173,6 +243,16 @@ impl RwLock {
     ///
     /// # Errors
     /// [`AcquireError::StillBusy`] when it was busy to the end; this attempt has no queue entry then.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let limit = std::time::Duration::from_secs(5);
+    /// let writing = client.rwlock("config").write_within(limit).await?;
+    /// writing.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn write_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
         self.writing().acquire_within(limit).await
     }
@@ -198,6 +278,17 @@ impl SharedLease {
     ///
     /// # Errors
     /// [`ReleaseError`]: nothing is held after any of them. After `NotHeld`, a client may have written meanwhile.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let reading = client.rwlock("config").read().await?;
+    /// if let Err(error) = reading.release().await {
+    ///     println!("another client may have written meanwhile: {error}");
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn release(self) -> Result<(), ReleaseError> {
         self.0.release().await
     }

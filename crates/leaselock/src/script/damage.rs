@@ -26,7 +26,7 @@ pub(crate) fn sentence(what: &str, key: &str) -> Option<String> {
              token first, because it would refuse all later ones"
         )),
         "queue" => Some(format!(
-            "`{key}` is damaged: what lies there is not the queue of the waiters. Delete the key: whoever still waits \
+            "`{key}` is damaged: what lies there is not the queue of the waiters. Delete the key: each client that still waits \
              joins the queue again by itself"
         )),
         _ => None,

@@ -12,22 +12,28 @@ use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::engine::lease::Lease;
 
-/// A semaphore on one name: so many permits, which come back when their holder releases them or dies.
+/// A semaphore on one name: a limited number of permits, for holders on any machine.
 ///
-/// A permit is a lease: it is renewed in the background, and it comes back at its own end when its process crashes. All
-/// wait in one queue in strict order: a request for many permits is not overtaken by requests for few. The
-/// [`Mutex`](crate::Mutex) of the same name waits until all permits are back and keeps others out meanwhile, which is how
-/// to drain a pool.
+/// A permit is a lease: the client renews it in the background, and it ends at its ttl when its process crashes. All
+/// requests wait in one queue in strict order: a request for many permits is not overtaken by requests for few. The
+/// [`Mutex`](crate::Mutex) of the same name waits until all permits are back and keeps others out meanwhile. That drains
+/// a pool.
 ///
-/// How many permits there are comes with each request, and the latest request decides, so a new number needs no step of
-/// its own. [`set_permits`](Semaphore::set_permits) pins it. Fewer permits take nothing away: nothing is granted until
-/// enough are back.
+/// Each request names the number of permits that the semaphore has, and the latest request decides. So a new number
+/// needs no step of its own. [`set_permits`](Semaphore::set_permits) pins the number. A smaller number takes no permit
+/// away: the store grants nothing until enough are back.
 ///
-/// Each grant has a [`fence`](Lease::fence) of its own. With several holders "the larger number wins" is no rule, so a
-/// resource cannot refuse a stale permit by its number.
+/// [`Client::inspect`] shows the holders, and in [`permits`](crate::inspect::Inspection::permits) how many are free.
+/// [`Client::break_lease`] takes permits away, those of one holder or of all.
 ///
-/// Not on a [`Quorum`](crate::Quorum): two of three nodes can each admit two of three holders, so a count that every
-/// majority respects is exceeded by all together.
+/// Each grant has a [`fence`](Lease::fence) of its own. Several hold at a time, so a resource cannot refuse a stale
+/// permit by its number.
+///
+/// A holder of permits has no [`note`](Semaphore::note), no confirmation by replicas and no other
+/// [`protocol`](Semaphore::protocol): such an option is refused.
+///
+/// Not on a [`Quorum`](crate::Quorum): each majority counts only the permits that it has granted itself, so all
+/// majorities together would grant more than there are.
 ///
 /// A `Semaphore` has no state of its own: clone it, share it, keep it. Its setters take and return the value.
 ///
@@ -50,9 +56,20 @@ pub struct Semaphore {
     permits: u32,
 }
 
-/// Permits that are held. Dropping it gives them back in the background.
+/// One or several permits that are held together. Dropping it releases them in the background.
 ///
-/// It has the methods of [`Lease`], to which it dereferences.
+/// It has the methods of [`Lease`], to which it dereferences. It cannot be detached: a permit stays in its process.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = leaselock::Client::connect("mem:")?;
+/// let permit = client.semaphore("connections", 10).acquire_many(2).await?;
+/// assert!(permit.is_held() && permit.count() == 2);
+/// permit.extend(std::time::Duration::from_secs(60)).await?; // before a step that takes long
+/// permit.release().await?;
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 #[must_use = "a permit that is dropped is given back"]
 pub struct Permit {
@@ -61,8 +78,9 @@ pub struct Permit {
 }
 
 impl Client {
-    /// Returns the semaphore of this name with so many permits, and with the client's default options. The first
-    /// operation reports a bad name.
+    /// Returns the semaphore of this name with this number of permits, and with the client's default options.
+    ///
+    /// The first operation reports a bad name and a number of 0.
     ///
     /// # Examples
     /// ```
@@ -88,7 +106,7 @@ impl Semaphore {
         self.named.name.as_ref().ok().map(Name::as_str)
     }
 
-    /// Checks now what the first operation would refuse: the name, an option, or a number of permits that is zero.
+    /// Checks now what the first operation would refuse: the name, an option, or a number of 0 permits.
     ///
     /// # Errors
     /// [`InvalidInput`] says what would be valid. Nothing is sent.
@@ -97,15 +115,31 @@ impl Semaphore {
         Ok(self)
     }
 
-    /// Acquires one permit, and waits as the options say. See [`acquire_many`](Semaphore::acquire_many).
+    /// Acquires one permit, and waits as the options say until it is free.
+    ///
+    /// # Waiting
+    /// As [`acquire_many`](Semaphore::acquire_many).
+    ///
+    /// # Cancel safety
+    /// As [`acquire_many`](Semaphore::acquire_many).
     ///
     /// # Errors
     /// [`AcquireError`]: every variant says what it means for what you hold.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let permit = client.semaphore("connections", 10).acquire().await?;
+    /// // the work; at most ten clients are here at a time
+    /// permit.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire(&self) -> Result<Permit, AcquireError> {
         self.acquire_many(1).await
     }
 
-    /// Acquires so many permits as one, and waits as the options say until they are free.
+    /// Acquires `count` permits in one step, and waits as the options say until they are free.
     ///
     /// # Waiting
     /// In the queue, in strict order within a priority: nothing behind this request is granted before it. A release and
@@ -116,8 +150,18 @@ impl Semaphore {
     /// awaits is released. The position in the queue is lost.
     ///
     /// # Errors
-    /// [`AcquireError::TooMany`] when there are not so many permits, also while it waits; every variant says what it
-    /// means for what you hold.
+    /// [`AcquireError::TooMany`] when the semaphore has fewer permits than `count`, also after the wait has begun. Every
+    /// variant says what it means for what you hold.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let three = client.semaphore("connections", 10).acquire_many(3).await?; // all three or none
+    /// assert_eq!(three.count(), 3);
+    /// three.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire_many(&self, count: u32) -> Result<Permit, AcquireError> {
         let lease = self.asking_for(count)?.acquire().await?;
         Ok(Permit { lease, count })
@@ -125,13 +169,30 @@ impl Semaphore {
 
     /// Acquires one permit if it is free and no waiter is ahead; `Ok(None)` when it is busy.
     ///
+    /// # Waiting
+    /// As [`try_acquire_many`](Semaphore::try_acquire_many).
+    ///
+    /// # Cancel safety
+    /// As [`try_acquire_many`](Semaphore::try_acquire_many).
+    ///
     /// # Errors
     /// As [`try_acquire_many`](Semaphore::try_acquire_many).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// match client.semaphore("connections", 10).try_acquire().await? {
+    ///     Some(permit) => permit.release().await?, // the work goes before this
+    ///     None => println!("all ten are held"),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn try_acquire(&self) -> Result<Option<Permit>, AcquireError> {
         self.try_acquire_many(1).await
     }
 
-    /// Acquires so many permits as one if they are free and no waiter is ahead; `Ok(None)` when it is busy.
+    /// Acquires `count` permits in one step if they are free and no waiter is ahead; `Ok(None)` when it is busy.
     ///
     /// # Waiting
     /// One request, within the request timeout. Never joins the queue.
@@ -140,7 +201,16 @@ impl Semaphore {
     /// Safe: a grant that the caller no longer awaits is released in the background.
     ///
     /// # Errors
-    /// [`AcquireError`]; busy is not an error, and more than there are is [`TooMany`](AcquireError::TooMany).
+    /// [`AcquireError`]; busy is not an error. More permits than there are is [`TooMany`](AcquireError::TooMany).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let two = client.semaphore("connections", 10).try_acquire_many(2).await?;
+    /// assert!(two.is_some());
+    /// # Ok(()) }
+    /// ```
     pub async fn try_acquire_many(&self, count: u32) -> Result<Option<Permit>, AcquireError> {
         let lease = self.asking_for(count)?.try_acquire().await?;
         Ok(lease.map(|lease| Permit { lease, count }))
@@ -148,13 +218,35 @@ impl Semaphore {
 
     /// Acquires one permit, and waits in the queue for at most `limit`.
     ///
+    /// # Waiting
+    /// As [`acquire_many_within`](Semaphore::acquire_many_within).
+    ///
+    /// # Cancel safety
+    /// As [`acquire_many`](Semaphore::acquire_many).
+    ///
     /// # Errors
     /// As [`acquire_many_within`](Semaphore::acquire_many_within).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// use leaselock::AcquireError;
+    /// use std::time::Duration;
+    ///
+    /// let pool = client.semaphore("connections", 10);
+    /// match pool.acquire_within(Duration::from_secs(5)).await {
+    ///     Ok(permit) => permit.release().await?,
+    ///     Err(AcquireError::StillBusy { .. }) => println!("all ten were held for 5 s"),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire_within(&self, limit: Duration) -> Result<Permit, AcquireError> {
         self.acquire_many_within(1, limit).await
     }
 
-    /// Acquires so many permits as one, and waits in the queue for at most `limit`.
+    /// Acquires `count` permits in one step, and waits in the queue for at most `limit`.
     ///
     /// # Waiting
     /// Returns within `limit` and one request timeout, whatever the network does.
@@ -164,6 +256,16 @@ impl Semaphore {
     ///
     /// # Errors
     /// [`AcquireError::StillBusy`] when too few were free to the end; this attempt has no queue entry then.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let limit = std::time::Duration::from_secs(5);
+    /// let two = client.semaphore("connections", 10).acquire_many_within(2, limit).await?;
+    /// two.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire_many_within(
         &self,
         count: u32,
@@ -173,10 +275,10 @@ impl Semaphore {
         Ok(Permit { lease, count })
     }
 
-    /// Says how many permits there are, for all clients, until [`unset_permits`](Semaphore::unset_permits) or until the
-    /// semaphore was unused for seven days. Returns how many are used at the moment.
+    /// Pins the number of permits for all clients, whatever their requests name. Returns how many permits are held now.
     ///
-    /// More permits are granted at once; fewer take nothing away.
+    /// It stays pinned until [`unset_permits`](Semaphore::unset_permits), or until the semaphore was unused for seven
+    /// days. More permits are granted to waiters in the same step. A smaller number takes no permit away.
     ///
     /// # Waiting
     /// One request, within the request timeout.
@@ -186,12 +288,25 @@ impl Semaphore {
     ///
     /// # Errors
     /// [`InspectError`]; after an error of the store the number may have changed.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let pool = client.semaphore("connections", 10);
+    /// let permit = pool.acquire_many(3).await?;
+    /// assert_eq!(pool.set_permits(20).await?, 3);
+    ///
+    /// let permits = client.inspect("connections").await?.permits.expect("it is a semaphore");
+    /// assert_eq!((permits.total, permits.available()), (20, 17));
+    /// # Ok(()) }
+    /// ```
     pub async fn set_permits(&self, permits: u32) -> Result<u32, InspectError> {
         at_least_one(permits)?;
         resize(&self.named, permits).await
     }
 
-    /// Leaves it to the requests again how many permits there are. Returns how many are used at the moment.
+    /// Unpins the number of permits: the latest request decides again. Returns how many permits are held now.
     ///
     /// # Waiting
     /// One request, within the request timeout.
@@ -201,11 +316,21 @@ impl Semaphore {
     ///
     /// # Errors
     /// As [`set_permits`](Semaphore::set_permits).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let pool = client.semaphore("connections", 10);
+    /// pool.set_permits(2).await?; // while the database is slow
+    /// pool.unset_permits().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn unset_permits(&self) -> Result<u32, InspectError> {
         resize(&self.named, 0).await
     }
 
-    /// The request for so many permits.
+    /// Returns the request for `count` permits.
     fn asking_for(&self, count: u32) -> Result<Named, InvalidInput> {
         at_least_one(count)?;
         at_least_one(self.permits)?;
@@ -216,19 +341,20 @@ impl Semaphore {
 
 fn at_least_one(permits: u32) -> Result<(), InvalidInput> {
     if permits == 0 {
-        let text = "a semaphore has at least one permit, and so has a request: 0 is neither";
+        let text =
+            "0 permits: a semaphore has at least one permit, and a request asks for at least one";
         return Err(InvalidInput::new(text.to_owned()));
     }
     Ok(())
 }
 
 impl Permit {
-    /// How many permits are held.
+    /// Returns how many permits are held.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Gives the permits back; the waiters that fit then are granted in the same step.
+    /// Releases the permits; the waiters that fit then are granted in the same step.
     ///
     /// # Waiting
     /// Within two request timeouts. If no reply arrives, the request is sent again; the same request twice does no
@@ -238,7 +364,19 @@ impl Permit {
     /// When dropped, the release goes on in the background.
     ///
     /// # Errors
-    /// [`ReleaseError`]: nothing is held after any of them. After `NotHeld`, others may have had the permits meanwhile.
+    /// [`ReleaseError`]: nothing is held after any of them. After `NotHeld`, other clients may have held the permits
+    /// meanwhile.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let permit = client.semaphore("connections", 10).acquire().await?;
+    /// if let Err(error) = permit.release().await {
+    ///     println!("more than ten may have worked at a time: {error}");
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn release(self) -> Result<(), ReleaseError> {
         self.lease.release().await
     }

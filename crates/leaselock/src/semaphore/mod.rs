@@ -1,4 +1,4 @@
-//! The semaphore: so many permits at a time.
+//! The semaphore: a limited number of permits.
 
 mod kind;
 mod lock;

@@ -1,4 +1,4 @@
-//! How many permits there are, by an operator's word.
+//! Pinning the number of permits.
 
 use crate::base::error::{InspectError, StoreError};
 use crate::client::named::Named;
@@ -11,7 +11,7 @@ use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 pub(super) static RESIZE: Script = script!("semaphore/resize");
 pub(super) static RESIZE_STRICT: Script = script!("semaphore/resize", strict);
 
-/// Sets how many permits there are; 0 leaves it to those who acquire. Runs `semaphore/resize`.
+/// Pins the number of permits; with 0 the latest request decides again. Runs `semaphore/resize`.
 #[derive(Debug)]
 struct Resize {
     resource: Resource,
@@ -19,7 +19,7 @@ struct Resize {
 }
 
 impl Operation for Resize {
-    /// How many permits are used.
+    /// How many permits are held.
     type Reply = u32;
 
     fn script(&self) -> &'static Script {

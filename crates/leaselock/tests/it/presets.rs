@@ -248,7 +248,7 @@ async fn what_the_locks_of_a_library_cannot_have_is_refused_and_nothing_is_sent(
                 .protocol(Protocol::AllOrNone),
             "taken by the protocol native; leave all-or-none out",
         ),
-        (redisson().fencing(true), "a fencing token cannot be had"),
+        (redisson().fencing(true), "does not support a fencing token"),
         (guide().ttl(millis(1_500)), "2s would be right"),
         (
             client.mutex("job").ttl(millis(999)).preset(Preset::GUIDE),

@@ -45,13 +45,13 @@ impl Lost {
 
     /// Returns the error of the latest renewal.
     ///
-    /// `None` when it was confirmed, when none was replied to or sent, or when the holder has released the lease. The
-    /// error names the server, without its password.
+    /// `None` when the store confirmed that renewal, when no renewal had a reply, or when the holder released the lease.
+    /// The error names the server, without its password.
     pub fn last_error(&self) -> Option<&StoreError> {
         self.last_error.as_ref()
     }
 
-    /// Returns how long the store had not confirmed the lease when it was lost.
+    /// Returns how long before the loss the store last confirmed the lease.
     ///
     /// Counted from the grant or the latest renewal with a reply. `None` for a lease of another process, and for one that
     /// its holder has released.
@@ -81,16 +81,16 @@ pub enum LostReason {
     KeyMissing,
     /// The store did not reply until the deadline passed. The key may still exist for a moment.
     StoreUnreachable,
-    /// The longest hold that the caller set is over.
+    /// The time that [`max_hold`](crate::Mutex::max_hold) allows is over.
     MaxHoldReached,
-    /// The holder itself gave it up (release, drop, detach or close).
+    /// The holder itself gave the lease up, by release, drop, detach or close.
     Released,
 }
 
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            LostReason::Expired => "its time ran out",
+            LostReason::Expired => "its deadline passed",
             LostReason::TakenOver => "another holder has it",
             LostReason::KeyMissing => "it is gone from the store",
             LostReason::StoreUnreachable => "the store could not be reached in time",

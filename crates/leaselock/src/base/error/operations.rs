@@ -18,16 +18,16 @@ pub enum AcquireError {
     #[error(transparent)]
     Invalid(#[from] InvalidInput),
 
-    /// The wait ended while the lock was held.
+    /// The wait ended while the lock was busy: held, or with too few permits free.
     ///
     /// This attempt holds nothing and has left the queue.
-    #[error("`{name}` is still held by {} after waiting {waited:?}", who_holds(*own))]
+    #[error("`{name}` is still busy after {waited:?}: {} holds it", who_holds(*own))]
     StillBusy {
         /// The lock's name.
         name: Name,
         /// How long the attempt waited.
         waited: Duration,
-        /// The id of the client that held it at the last poll; `None` when a foreign library did.
+        /// The id of the client that held it at the last poll, or of one of several; `None` when another library did.
         holder: Option<String>,
         /// True if the holder is the client that tried: a held name is busy for its holder too.
         own: bool,
@@ -38,7 +38,7 @@ pub enum AcquireError {
     /// Strict mode: no new lease is granted until every lease of an earlier server has expired.
     ///
     /// This attempt holds nothing, and no other client was granted meanwhile; an earlier holder may still act.
-    #[error("`{name}`: nobody is granted for {remaining:?} still: {why}")]
+    #[error("`{name}`: strict mode grants no lock for another {remaining:?}: {why}")]
     Quarantined {
         /// The lock's name.
         name: Name,
@@ -50,7 +50,7 @@ pub enum AcquireError {
 
     /// No usable reply came.
     ///
-    /// **A lease may exist on the server** for up to `clear_in`. No client acts on it, and it is being cleaned up in
+    /// **A lease may exist on the server** for up to `clear_in`. No client acts on it, and this client cleans it up in
     /// the background.
     #[error("`{name}`: outcome unknown: {source}")]
     Unknown {
@@ -106,15 +106,15 @@ pub enum AcquireError {
         votes: Vec<NodeVote>,
         /// After this long no node holds anything of this attempt.
         clear_in: Duration,
-        /// The same as a message.
+        /// The votes as one message.
         source: StoreError,
     },
 
     /// More permits were asked for than the semaphore has.
     ///
     /// Nothing is held, and this attempt has left the queue. It can succeed after
-    /// `Semaphore::set_permits` with a larger number.
-    #[error("`{name}`: there are {permits} permits, and more were asked for")]
+    /// [`set_permits`](crate::Semaphore::set_permits) with a larger number.
+    #[error("`{name}`: more permits were requested than the {permits} that there are")]
     TooMany {
         /// The semaphore's name.
         name: Name,
@@ -154,7 +154,11 @@ impl AcquireError {
 }
 
 fn who_holds(own: bool) -> &'static str {
-    if own { "this very client" } else { "another" }
+    if own {
+        "this very client"
+    } else {
+        "another client"
+    }
 }
 
 /// Why an extension failed.
@@ -217,7 +221,7 @@ pub enum ReleaseError {
 
     /// No usable reply came.
     ///
-    /// The lease is not used any more. It is being released in the background and ends by itself at its ttl at the
+    /// Nothing is held. The client releases the lease in the background, and it ends by itself at its ttl at the
     /// latest.
     #[error("`{name}`: release unknown: {source}")]
     Unknown {
@@ -229,7 +233,7 @@ pub enum ReleaseError {
 
     /// The store refused.
     ///
-    /// The lease is not used any more and ends by itself at its ttl at the latest.
+    /// Nothing is held. On the store the lease ends by itself at its ttl at the latest.
     #[error("`{name}`: not released: {source}")]
     Store {
         /// The lock's name.
@@ -242,17 +246,17 @@ pub enum ReleaseError {
 /// What a release found instead of the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotHeld {
-    /// No key: it expired, or was deleted.
+    /// Nothing: the lease had expired, or was deleted.
     Expired,
-    /// Another holder.
+    /// The lease of another client.
     Taken,
 }
 
 impl fmt::Display for NotHeld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NotHeld::Expired => "it had run out or was deleted",
-            NotHeld::Taken => "another holds it",
+            NotHeld::Expired => "it had expired or was deleted",
+            NotHeld::Taken => "another client holds it",
         })
     }
 }
@@ -285,7 +289,7 @@ pub enum BreakError {
         name: Name,
     },
 
-    /// Another library holds it, and the terms did not allow that. Nothing was changed.
+    /// Another library holds it, and the options did not allow to break that. Nothing was changed.
     #[error("`{name}` is held by another library")]
     Foreign {
         /// The lock's name.

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Quarantine {
-    /// There was no gate.
+    /// The server has no gate, the key in which strict mode keeps its state.
     ///
     /// Strict mode was not set up here ([`Client::init_strict`](crate::Client::init_strict)), or the server lost its
     /// data, by a restart without persistence or by `FLUSHALL`.
@@ -30,7 +30,7 @@ impl fmt::Display for Quarantine {
             Quarantine::Missing => {
                 "strict mode was not set up on this server, or its data are lost"
             }
-            Quarantine::Moved => "another server process answers than before",
+            Quarantine::Moved => "another server process replies than before",
         })
     }
 }

@@ -256,7 +256,7 @@ mod tests {
         };
         assert_eq!(
             tally.to_string(),
-            "no majority of 3 nodes: 2 needed; redis://a:1/0: granted; redis://a:1/0: came up lately and votes again \
+            "no majority of 3 nodes: 2 needed; redis://a:1/0: granted; redis://a:1/0: started recently and votes again \
              in 13 s; redis://a:1/0: silent (no answer in 250 ms)"
         );
     }

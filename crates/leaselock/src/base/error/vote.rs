@@ -48,7 +48,7 @@ impl fmt::Display for Vote {
             Vote::Busy { .. } => f.write_str("busy"),
             Vote::NotVoting { rest } => {
                 let seconds = rest.as_millis().div_ceil(1000);
-                write!(f, "came up lately and votes again in {seconds} s")
+                write!(f, "started recently and votes again in {seconds} s")
             }
             Vote::Silent => f.write_str("silent"),
             Vote::Failed(kind) => write!(f, "failed ({kind:?})"),

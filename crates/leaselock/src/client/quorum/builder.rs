@@ -15,7 +15,9 @@ use crate::store::redis::RedisStore;
 use crate::store::url;
 use crate::store::url::{RedisUrl, Target};
 
-/// A minute: six times the default ttl, and a bearable delay for a node after its restart.
+/// The default longest ttl on a quorum: a minute.
+///
+/// Six times the default ttl, and a bearable delay for a node after its restart.
 pub const DEFAULT_LONGEST_TTL: Duration = Duration::from_secs(60);
 /// A slower node is of no use to a lease of ten seconds; a request waits so long only if too few others reply.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -23,6 +25,18 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 const NODES_MAX: usize = 21;
 
 /// Builds a [`Quorum`] without contacting anything.
+///
+/// # Examples
+/// ```
+/// use leaselock::Quorum;
+/// use std::time::Duration;
+///
+/// let quorum = Quorum::builder(["redis://one", "redis://two", "redis://three"])
+///     .longest_ttl(Duration::from_secs(30)) // all clients agree on it
+///     .node_timeout(Duration::from_millis(200))
+///     .build()?; // nothing is sent yet
+/// # Ok::<_, leaselock::error::InvalidInput>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct QuorumBuilder {
@@ -159,7 +173,8 @@ fn nodes(urls: &[String]) -> Result<Vec<RedisUrl>, InvalidInput> {
     for (index, url) in urls.iter().enumerate() {
         let Target::Redis(node) = url::parse(url)? else {
             return Err(InvalidInput::new(
-                "a quorum is of servers: name redis://, rediss:// or redis+unix:// URLs".to_owned(),
+                "a quorum consists of servers: name redis://, rediss:// or redis+unix:// URLs"
+                    .to_owned(),
             ));
         };
         let same = |other: &RedisUrl| other.place == node.place;
@@ -203,7 +218,7 @@ mod tests {
             ),
             (
                 vec!["redis://a", "redis://b", "mem:"],
-                "a quorum is of servers",
+                "a quorum consists of servers",
             ),
             (vec!["redis://a", "redis://b", "nonsense"], "redis://"),
         ] {

@@ -11,7 +11,7 @@ use crate::client::state::ClientState;
 /// *Quorum* of the documentation says what is promised, under which assumptions, and when one server is the better
 /// choice.
 ///
-/// A mutex of a quorum has the methods of any other, with these differences: it serves in no certain order, `priority`
+/// A mutex of a quorum has the methods of any other, with these differences: it serves waiters in no certain order, `priority`
 /// and other [protocols](crate::interop::Protocol) are refused, and no ttl is longer than
 /// [`longest_ttl`](crate::QuorumBuilder::longest_ttl).
 ///
@@ -33,8 +33,9 @@ use crate::client::state::ClientState;
 /// # }
 /// ```
 ///
-/// Nor is there a semaphore. Two majorities may have only one node in common, so with three permits on five nodes a
-/// majority can grant a fourth.
+/// There is no semaphore: two majorities may have only one node in common, so with three permits on five nodes a
+/// majority can grant a fourth. There is no read-write lock: without a queue, a stream of readers would keep a writer
+/// out for ever.
 ///
 /// ```compile_fail,E0599
 /// # fn f(quorum: leaselock::Quorum) {

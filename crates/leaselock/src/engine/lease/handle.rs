@@ -116,17 +116,17 @@ impl Lease {
         self.record.set_queued();
     }
 
-    /// The name that the lease protects.
+    /// Returns the name that the lease protects.
     pub fn name(&self) -> &Name {
         &self.record.name
     }
 
-    /// The fencing token; `None` when fencing was switched off. The same for the whole life of the lease.
+    /// Returns the fencing token, which stays the same for the whole life of the lease; `None` without fencing.
     pub fn fence(&self) -> Option<Fence> {
         self.record.fence
     }
 
-    /// How many tries after the first the acquisition took, with [`Wait::Poll`](crate::Wait::Poll).
+    /// Returns how many tries after the first the acquisition took, with [`Wait::Poll`](crate::Wait::Poll).
     ///
     /// More than 0 means that other clients held the lock, or that the store did not reply. A waiter in the queue makes
     /// no tries, so its lease returns 0.
@@ -134,29 +134,31 @@ impl Lease {
         self.retries
     }
 
-    /// The ttl that each renewal asks for.
+    /// Returns the ttl that each renewal asks for.
     pub fn ttl(&self) -> Duration {
         self.record.ttl().as_duration()
     }
 
-    /// Until when you may act, unless the lease is extended: counted from before the request was sent, less drift.
+    /// Returns until when you may act, unless the lease is extended.
+    ///
+    /// The client counts it from before it sent the request, less drift.
     ///
     /// Until its first renewal, a lease that was handed over lasts at most 5 s.
     pub fn deadline(&self) -> Moment {
         self.record.core().deadline()
     }
 
-    /// How long you may still act, unless the lease is extended; zero when it is lost.
+    /// Returns how long you may still act, unless the lease is extended; zero when it is lost.
     pub fn remaining(&self) -> Duration {
         self.view().remaining()
     }
 
-    /// True if you may act now. Reads the clock, so it is exact even when no other code has run.
+    /// Returns true if you may act now. Reads the clock, so it is exact even when no other code has run.
     pub fn is_held(&self) -> bool {
         self.record.lost_by_now().is_none()
     }
 
-    /// Whether the lease is held, suspect or lost.
+    /// Returns whether the lease is held, suspect or lost.
     pub fn state(&self) -> LeaseState {
         match self.record.lost_by_now() {
             Some(lost) => LeaseState::Lost(lost.reason),
@@ -165,7 +167,7 @@ impl Lease {
         }
     }
 
-    /// The error of the latest renewal, while the state is [`Suspect`](LeaseState::Suspect) and afterwards.
+    /// Returns the error of the latest renewal, while the state is [`Suspect`](LeaseState::Suspect) and afterwards.
     ///
     /// `None` when the latest renewal was confirmed, and before the first one has ended. The error names the server,
     /// without its password.
@@ -173,7 +175,7 @@ impl Lease {
         self.record.core().trouble().cloned()
     }
 
-    /// How long ago the store last confirmed the lease: by the grant, or by the latest renewal that it replied to.
+    /// Returns how long ago the store last confirmed the lease: by the grant, or by the latest renewal with a reply.
     pub fn unconfirmed_for(&self) -> Duration {
         let now = self.engine.clock.now();
         self.record.core().unconfirmed_for(now)
@@ -204,7 +206,7 @@ impl Lease {
 
     /// Calls `hook` with the present deadline at once, and with each new one on the client's own thread.
     ///
-    /// The hook must not block. It is meant for a guard of the deadline outside this process, such as a watchdog.
+    /// The hook must not block. It is meant for a process that stops the work at the deadline when this one cannot.
     pub fn on_deadline(&self, hook: impl Fn(Moment) + Send + Sync + 'static) {
         self.record.set_hook(Arc::new(hook));
     }

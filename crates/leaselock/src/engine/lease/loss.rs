@@ -35,7 +35,7 @@ impl LossWatch {
         }
     }
 
-    /// True if the lease has ended. Reads the clock, so it is exact even when no other code runs.
+    /// Returns true if the lease has ended. Reads the clock, so it is exact even when no other code runs.
     pub fn is_lost(&self) -> bool {
         self.record.lost_by_now().is_some()
     }
@@ -44,6 +44,20 @@ impl LossWatch {
     ///
     /// # Errors
     /// [`Lost`]: stop work on what the lease protects.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let lease = client.mutex("invoices").acquire().await?;
+    /// # fn settle(_: u32) {}
+    /// let lost = lease.lost();
+    /// for invoice in 1..=100 {
+    ///     lost.check()?; // stop between two invoices when the lease is gone
+    ///     settle(invoice);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn check(&self) -> Result<(), Lost> {
         self.record.lost_by_now().map_or(Ok(()), Err)
     }

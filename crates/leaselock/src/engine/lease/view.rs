@@ -33,17 +33,17 @@ impl LeaseView {
         LeaseView { record }
     }
 
-    /// The name that the lease protects.
+    /// Returns the name that the lease protects.
     pub fn name(&self) -> &Name {
         &self.record.name
     }
 
-    /// The fencing token; `None` when fencing was switched off.
+    /// Returns the fencing token; `None` without fencing.
     pub fn fence(&self) -> Option<Fence> {
         self.record.fence
     }
 
-    /// How long the holder may still act, unless the lease is extended; zero when it is lost.
+    /// Returns how long the holder may still act, unless the lease is extended; zero when it is lost.
     pub fn remaining(&self) -> Duration {
         if self.record.lost_by_now().is_some() {
             return Duration::ZERO;
@@ -52,7 +52,7 @@ impl LeaseView {
         deadline.saturating_since(self.record.clock.now())
     }
 
-    /// True if the holder may act now.
+    /// Returns true if the holder may act now.
     pub fn is_held(&self) -> bool {
         self.record.lost_by_now().is_none()
     }

@@ -10,7 +10,7 @@ use crate::interop::protocol::Protocol;
 
 /// Another lock library, or a recipe that many follow. [`Mutex::preset`](crate::Mutex::preset) shares its locks.
 ///
-/// A plain value: it says how the library names the key of a lock and what it does when its user says nothing.
+/// A plain value: it knows how the library names the key of a lock, and the library's defaults.
 /// Nearly all of them keep one string under one key with `SET NX` and compare the whole of it (or its first 22
 /// characters, which are the random ones of a token of ours) before they extend or delete it. So a lock of leaselock at
 /// that key excludes theirs, and theirs excludes it. For the others the preset brings their [`Protocol`].
@@ -44,16 +44,17 @@ pub(super) struct Library {
 }
 
 impl Preset {
-    /// What the library is called here, such as `redis-py`.
+    /// Returns the name of the library, as `leaselock --like` takes it, such as `redis-py`.
     pub fn library(self) -> &'static str {
         self.0.name
     }
 
-    /// The name under which leaselock knows the lock that the library calls `name`. It is the library's key, as
-    /// [`inspect`](crate::Client::inspect), [`break_lease`](crate::Client::break_lease) and handles have it.
+    /// Returns the name under which leaselock knows the lock that the library calls `name`.
+    ///
+    /// It is the library's key, as [`inspect`](crate::Client::inspect), [`break_lease`](crate::Client::break_lease) and handles have it.
     ///
     /// # Errors
-    /// [`InvalidInput`] when either of the two is no name; the message says what would be right.
+    /// [`InvalidInput`] when either of the two is not a valid name; the message says what would be right.
     pub fn name_for(self, name: &str) -> Result<Name, InvalidInput> {
         let name = self.mutex_for(name)?;
         Name::new(self.0.protocol.key(name.as_str()))
@@ -65,27 +66,27 @@ impl Preset {
         Name::new(format!("{}{name}{}", self.0.before, self.0.after))
     }
 
-    /// How long its locks last when nothing is said; `None` when the library has no default worth keeping.
+    /// Returns the library's default ttl; `None` when it has none, or one that is not kept here.
     pub fn ttl(self) -> Option<Duration> {
         self.0.ttl
     }
 
-    /// How it waits when nothing is said.
+    /// Returns the library's default wait policy.
     pub fn wait(self) -> Wait {
         self.0.wait
     }
 
-    /// Whether its locks last whole seconds, so that another ttl is refused.
+    /// Returns true if its locks last whole seconds, so that another ttl is refused.
     pub fn whole_seconds(self) -> bool {
         self.0.whole_seconds
     }
 
-    /// How it takes a lock on the server.
+    /// Returns the protocol with which the library takes a lock on the server.
     pub fn protocol(self) -> Protocol {
         self.0.protocol
     }
 
-    /// What those who share its locks must know: where it differs from leaselock.
+    /// Returns a sentence about how the library's locks differ from those of leaselock.
     pub fn note(self) -> &'static str {
         self.0.note
     }

@@ -17,9 +17,9 @@ use crate::script::keys::LockKeys;
 
 /// The protocol of a lock on the server. All clients that share a lock use the same one.
 ///
-/// Any other than [`Native`](Protocol::Native) exists to join programs that lock so already, and has that protocol's
-/// hole, which `docs/protocols.md` shows. It needs a Redis or Valkey server. It has no queue: waiters retry, in order
-/// only among the tasks of one client.
+/// The others than [`Native`](Protocol::Native) are for programs that share a lock with programs that use that protocol
+/// already. Each has a weakness, which `docs/protocols.md` shows. They are for a [`Mutex`](crate::Mutex) on a Redis or
+/// Valkey server. They have no queue: waiters retry, in order only among the tasks of one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Protocol {
@@ -32,9 +32,9 @@ pub enum Protocol {
     SetnxGetset,
     /// `SETEX` of `<name>:tmp_lock` and `RENAMENX` to `<name>:real_lock` under `MULTI`; `DEL`.
     SetexRenamenx {
-        /// The lock is not deleted when less time than this remains, but left to expire.
+        /// When less time than this remains, the client does not delete the lock and lets it expire.
         ///
-        /// The request could arrive after another client has taken the lock.
+        /// The request to delete could arrive after another client has taken the lock.
         latency_guard: Duration,
     },
     /// The same, released by `WATCH` and `MULTI`, `DEL`, `EXEC` on a dedicated connection.
@@ -45,7 +45,7 @@ pub enum Protocol {
     PythonRedisLock,
     /// Redisson's plain lock: a hash, and a channel that wakes waiters.
     Redisson,
-    /// Several plain keys at once, all or none.
+    /// Several plain keys in one step, all or none.
     ///
     /// bsm/redislock (Go) and redlock (Node) take several resources in this way. The note is in the value, behind the
     /// token.
@@ -64,9 +64,9 @@ pub(crate) fn scripts() -> impl Iterator<Item = &'static Script> {
     protocols.into_iter().flatten().copied()
 }
 
-/// The default guard of protocols that delete without comparing: longer than any request that is not lost.
+/// The default guard of protocols that delete without comparing: longer than a request takes that is not lost.
 ///
-/// Within this time of expiry the lock is left to expire.
+/// When the lock expires within this time, the client does not delete it and lets it expire.
 pub const DEFAULT_LATENCY_GUARD: Duration = Duration::from_millis(500);
 
 impl Protocol {

@@ -70,7 +70,7 @@ fn end_of(value: &Value) -> Result<Option<u64>, StoreError> {
     let end = digits.and_then(|digits| digits.parse().ok());
     end.map(Some).ok_or_else(|| {
         let message = "what lies under the key is no time, so no lock of setnx-getset: give it another name, or \
-                       choose the protocol of whoever wrote it";
+                       choose the protocol of the program that wrote it";
         StoreError::refused(ErrorKind::WrongType, message)
     })
 }

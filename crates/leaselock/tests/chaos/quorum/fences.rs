@@ -79,7 +79,7 @@ async fn grants(servers: &[Server], wanted: usize) -> Vec<u64> {
         tasks.spawn(async move {
             while fences.lock().unwrap().len() < wanted {
                 let Ok(lease) = mutex.acquire_within(Duration::from_secs(10)).await else {
-                    continue; // too many of the others came up lately
+                    continue; // too many of the others started recently
                 };
                 if lease.is_held() {
                     fences.lock().unwrap().push(lease.fence().unwrap().get());

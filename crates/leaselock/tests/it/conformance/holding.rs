@@ -143,7 +143,7 @@ pub(super) async fn a_detached_lease_is_extended_and_released_by_another_client(
     assert!(is_free(&two, "job").await);
     let again = two.attach(handle).release().await.unwrap_err();
     assert!(
-        again.to_string().contains("run out or was deleted"),
+        again.to_string().contains("expired or was deleted"),
         "{again}"
     );
 }

@@ -22,7 +22,10 @@ async fn a_wait_that_ends_before_the_quarantine_says_so_and_nothing_is_left() {
         };
         assert!(!remaining.is_zero());
         let said = error.to_string();
-        assert!(said.contains("`job`: nobody is granted for"), "{said}");
+        assert!(
+            said.contains("`job`: strict mode grants no lock for another"),
+            "{said}"
+        );
     }
     let keys = crate::support::leftovers(&server);
     assert_eq!(keys, ["ll:gate"]);

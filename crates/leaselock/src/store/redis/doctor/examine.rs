@@ -166,7 +166,7 @@ fn transport(link: &Link) -> Option<Finding> {
             Finding::fit("transport", "plain text on this machine")
         }
         _ => {
-            let advice = "whoever can read the network can release your locks: use rediss:// where it is not your own";
+            let advice = "anyone who can read the network can release your locks: use rediss:// where it is not your own";
             Finding::warn("transport", "plain text to another machine", advice)
         }
     })

@@ -206,10 +206,10 @@ impl Facts {
 
     /// Checks who can break locks.
     pub(super) fn login(&self) -> Option<Finding> {
-        let advice = "whoever reaches the server can break every lock: set requirepass, or ACL users and \
+        let advice = "every client that reaches the server can break every lock: set requirepass, or ACL users and \
                       `user default off`";
         Some(if self.open? {
-            Finding::warn("login", "nobody needs a password", advice)
+            Finding::warn("login", "no password is needed", advice)
         } else {
             Finding::fit("login", "needs a password")
         })

@@ -77,7 +77,7 @@ fn failover(known: &[Facts]) -> Vec<Guarantee> {
         return vec![Guarantee::unknown(text)];
     };
     if attached == 0 {
-        let text = "while the server is down or cut off nobody gets a lock: it has no replica that could take its place";
+        let text = "while the server is down or cut off no client gets a lock: it has no replica that could take its place";
         return vec![Guarantee::broken(text)];
     }
     let mut promises = vec![Guarantee::broken(
@@ -129,10 +129,10 @@ fn access(known: &[Facts]) -> Vec<Guarantee> {
         })
     };
     let password = match any(|facts| facts.open) {
-        Some(Some(false)) => Guarantee::kept("nobody takes or breaks a lock without a password"),
-        Some(Some(true)) => {
-            Guarantee::broken("whoever reaches a server takes and breaks locks without a password")
-        }
+        Some(Some(false)) => Guarantee::kept("no client takes or breaks a lock without a password"),
+        Some(Some(true)) => Guarantee::broken(
+            "every client that reaches a server takes and breaks locks without a password",
+        ),
         _ => Guarantee::unknown(
             "whether strangers can break locks: the rights of the user `default` could not be read",
         ),
@@ -140,7 +140,7 @@ fn access(known: &[Facts]) -> Vec<Guarantee> {
     let mut promises = vec![password];
     if any(|facts| facts.readable) == Some(Some(true)) {
         promises.push(Guarantee::broken(
-            "whoever reads the network between here and a server can give back the locks of others",
+            "a reader of the network between here and a server can release the locks of other clients",
         ));
     }
     promises

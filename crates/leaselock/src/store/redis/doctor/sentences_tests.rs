@@ -146,7 +146,7 @@ fn eviction_and_failover_are_said_in_words() {
     let careless = "connected_slaves:2\nmin-replicas-to-write:0\nmin-replicas-max-lag:10\n";
     assert_eq!(kept(&of(careless), "goes on granting"), GuaranteeStatus::No);
     assert_eq!(
-        kept(&of(DURABLE), "nobody gets a lock"),
+        kept(&of(DURABLE), "no client gets a lock"),
         GuaranteeStatus::No
     );
 }
@@ -167,8 +167,11 @@ fn who_can_break_locks_is_said_for_the_most_open_server() {
     known[1].open = Some(true);
     known[0].readable = Some(true);
     let all = said(&known);
-    assert_eq!(kept(&all, "whoever reaches a server"), GuaranteeStatus::No);
-    assert_eq!(kept(&all, "whoever reads the network"), GuaranteeStatus::No);
+    assert_eq!(
+        kept(&all, "every client that reaches a server"),
+        GuaranteeStatus::No
+    );
+    assert_eq!(kept(&all, "a reader of the network"), GuaranteeStatus::No);
     known[0].offset_us = Some(-7_000_000);
     assert_eq!(kept(&said(&known), "off by 7 s"), GuaranteeStatus::No);
 }

@@ -229,7 +229,7 @@ impl View {
             return Finding::fit("a switch that fails", found);
         }
         let advice = format!(
-            "leases of {ttl:?} have ended by then, and nobody gets a lock before: lower failover-timeout on each Sentinel, \
+            "leases of {ttl:?} have ended by then, and no client gets a lock before: lower failover-timeout on each Sentinel, \
              to {} or so",
             PATIENCE.as_millis() / 2
         );

@@ -33,7 +33,7 @@ pub(super) const REFUSALS: &[Meaning] = meanings! {
     "NOREPLICAS" NoReplicas: "the server has fewer replicas than its min-replicas-to-write";
     "MISCONF" NotServing: "the server cannot save to its disk and refuses writes";
     "MASTERDOWN" NotServing: "the server is a replica without its primary";
-    "BUSY" NotServing: "the server is busy with somebody's slow script";
+    "BUSY" NotServing: "the server is busy with a slow script of another client";
     "CLUSTERDOWN" ClusterDown: "the cluster is down";
     "MOVED" ClusterDown: CLUSTER;
     "ASK" ClusterDown: CLUSTER;
@@ -42,7 +42,7 @@ pub(super) const REFUSALS: &[Meaning] = meanings! {
     "NOSCRIPT" NotServing: "the server forgot the script";
     "NOAUTH" Auth: LOGIN;
     "WRONGPASS" Auth: "the user or password in the URL is wrong";
-    "DENIED" Forbidden: "the server lets nobody in from another machine (protected mode)";
+    "DENIED" Forbidden: "the server accepts no connection from another machine (protected mode)";
     "WRONGTYPE" WrongType: "something that is no lock lies under the key";
 };
 
@@ -56,7 +56,7 @@ pub(super) const PHRASES: &[Meaning] = meanings! {
     "AUTH <password> called without any password" Auth: "the server has no password: leave it out of the URL";
     "invalid password" Auth: "the password in the URL is wrong";
     "DB index is out of range" Unsupported: "the server does not have the database in the URL";
-    "Script killed by user" NotServing: "somebody stopped the script";
+    "Script killed by user" NotServing: "an operator stopped the script (SCRIPT KILL)";
     "unknown command" Unsupported: "the server does not know a command that is needed; it may be renamed";
     "cluster support disabled" Unsupported: "the server is no node of a cluster: name it as redis://";
     "Error compiling script" Internal: "the server could not read the script";
