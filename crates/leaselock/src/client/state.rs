@@ -109,9 +109,13 @@ fn check_kind(kind: &'static Kind, engine: &Engine, options: &Options) -> Result
     let name = kind.name;
     let refused = |what: &str| {
         Err(InvalidInput::new(format!(
-            "a {name} cannot have {what}: leave it out"
+            "a {name} does not support {what}: leave it out"
         )))
     };
+    // Another library's lock is one string that one client holds.
+    if !options.protocol.is_native() && !kind.votes {
+        return refused("the protocol of another library");
+    }
     if options.why.is_some() && kind.note.is_none() {
         return refused("a note");
     }

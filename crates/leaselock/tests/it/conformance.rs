@@ -90,7 +90,9 @@ conformance! {
             a_dropped_read_is_released
             a_break_takes_the_lock_from_all_readers
             inspect_and_list_show_every_reader_until_its_lease_ends
-            inspect_shows_what_each_waiter_asks_for;
+            inspect_shows_what_each_waiter_asks_for
+            a_writer_whose_wait_ends_is_told_which_client_reads
+            a_reader_with_an_option_that_it_cannot_have_is_refused_and_holds_nothing;
         semaphore:
             so_many_permits_are_had_and_no_more
             a_request_for_many_is_not_overtaken_by_requests_for_few
@@ -100,7 +102,8 @@ conformance! {
             more_permits_than_there_are_is_an_error_also_for_a_waiter
             the_number_of_permits_is_pinned_and_grants_waiters_at_once
             inspect_shows_who_holds_permits_how_many_there_are_and_what_waiters_ask_for
-            a_break_takes_one_hold_of_permits_by_its_fence_or_all_of_them;
+            a_break_takes_one_hold_of_permits_by_its_fence_or_all_of_them
+            permits_with_an_option_that_they_cannot_have_are_refused_and_not_held;
     }
 }
 

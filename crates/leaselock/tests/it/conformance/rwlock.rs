@@ -1,6 +1,7 @@
 //! The read-write lock.
 
 use leaselock::inspect::{Holding, LockMode};
+use leaselock::interop::Protocol;
 use leaselock::{AcquireError, Client, SharedLease, Wait};
 use tokio::task::JoinHandle;
 
@@ -257,4 +258,37 @@ pub(super) async fn inspect_shows_what_each_waiter_asks_for(engine: &Engine) {
     writer.release().await.unwrap();
     let behind = soon(behind).await.unwrap().unwrap();
     behind.release().await.unwrap();
+}
+
+/// Another library's lock has one holder, so a reader that took it would keep other readers out.
+pub(super) async fn a_reader_with_an_option_that_it_cannot_have_is_refused_and_holds_nothing(
+    engine: &Engine,
+) {
+    let [client] = clients(engine).await;
+    let lock = client.rwlock("config").ttl(LONG);
+    for (wrong, what) in [
+        (lock.clone().note("nightly"), "a note"),
+        (lock.clone().min_replicas(1, millis(100)), "min_replicas"),
+        (lock.clone().protocol(Protocol::SetnxPexpire), "protocol"),
+        (lock.clone().protocol(Protocol::Redisson), "protocol"),
+    ] {
+        let refusal = wrong.try_read().await.unwrap_err();
+        assert!(matches!(refusal, AcquireError::Invalid(_)), "{refusal}");
+        assert!(refusal.to_string().contains(what), "{refusal}");
+        assert!(wrong.validate().is_err());
+    }
+    let writer = lock.try_write().await.unwrap().unwrap();
+    writer.release().await.unwrap();
+}
+
+pub(super) async fn a_writer_whose_wait_ends_is_told_which_client_reads(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let reader = one.rwlock("config").ttl(LONG).read().await.unwrap();
+    let writing = two.rwlock("config").ttl(LONG);
+    let busy = writing.write_within(millis(50)).await.unwrap_err();
+    let AcquireError::StillBusy { holder, own, .. } = &busy else {
+        panic!("{busy:?}")
+    };
+    assert_eq!((holder.as_deref(), *own), (Some(one.id()), false));
+    reader.release().await.unwrap();
 }

@@ -2,11 +2,12 @@
 
 use leaselock::error::BreakError;
 use leaselock::inspect::{BreakOptions, Holding, LockMode};
+use leaselock::interop::Protocol;
 use leaselock::{AcquireError, Client, Permit};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
-use crate::support::{LONG, by_message, in_line, soon, waiter};
+use crate::support::{LONG, by_message, in_line, millis, soon, waiter};
 
 const POOL: &str = "pool";
 
@@ -196,10 +197,15 @@ pub(super) async fn inspect_shows_who_holds_permits_how_many_there_are_and_what_
     }
     let permits = seen.permits.unwrap();
     assert_eq!((permits.total, permits.used, permits.pinned), (5, 4, false));
+    assert_eq!(permits.available(), 1);
     assert_eq!(seen.queue[0].mode, LockMode::Permits(2));
     pool.set_permits(4).await.unwrap();
     let permits = one.inspect(POOL).await.unwrap().permits.unwrap();
     assert_eq!((permits.total, permits.used, permits.pinned), (4, 4, true));
+    pool.set_permits(3).await.unwrap();
+    let permits = one.inspect(POOL).await.unwrap().permits.unwrap();
+    assert_eq!((permits.used, permits.available()), (4, 0), "one too many");
+    pool.set_permits(4).await.unwrap();
     held.release().await.unwrap();
     let two_more = soon(waits).await.unwrap().unwrap();
     other.release().await.unwrap();
@@ -237,4 +243,26 @@ pub(super) async fn a_break_takes_one_hold_of_permits_by_its_fence_or_all_of_the
     }
     let all = pool.try_acquire_many(3).await.unwrap().unwrap();
     all.release().await.unwrap();
+}
+
+/// Another library's lock has one holder, and counts nothing.
+pub(super) async fn permits_with_an_option_that_they_cannot_have_are_refused_and_not_held(
+    engine: &Engine,
+) {
+    let [client] = clients(engine).await;
+    let pool = client.semaphore(POOL, 2).ttl(LONG);
+    for (wrong, what) in [
+        (pool.clone().note("nightly"), "a note"),
+        (pool.clone().min_replicas(1, millis(100)), "min_replicas"),
+        (pool.clone().protocol(Protocol::SetnxPexpire), "protocol"),
+        (pool.clone().protocol(Protocol::Redisson), "protocol"),
+    ] {
+        let refusal = wrong.try_acquire().await.unwrap_err();
+        assert!(matches!(refusal, AcquireError::Invalid(_)), "{refusal}");
+        assert!(refusal.to_string().contains(what), "{refusal}");
+        assert!(wrong.set_permits(1).await.is_err());
+        assert!(wrong.validate().is_err());
+    }
+    let both = pool.try_acquire_many(2).await.unwrap().unwrap();
+    both.release().await.unwrap();
 }
