@@ -224,12 +224,12 @@ impl Report {
 
     /// The event, and the text without the holder.
     fn in_words(&self, queued: bool, store: &str) -> (&'static str, String) {
-        let at = |place: &usize| match queued {
-            true => format!("queued at position {place}"),
+        let at = |position: &usize| match queued {
+            true => format!("queued at position {position}"),
             false => "waiting".to_owned(),
         };
         match self {
-            Report::Begins(Observation::At(place)) => ("queued", at(place)),
+            Report::Begins(Observation::At(position)) => ("queued", at(position)),
             Report::Begins(Observation::Quarantine(why)) => {
                 ("waiting", format!("strict mode grants no locks yet: {why}"))
             }
@@ -239,8 +239,8 @@ impl Report {
             Report::Still(age, observation) => {
                 let age = show::duration(*age);
                 match observation {
-                    Observation::At(place) => {
-                        ("waiting", format!("still {} after {age}", at(place)))
+                    Observation::At(position) => {
+                        ("waiting", format!("still {} after {age}", at(position)))
                     }
                     Observation::Quarantine(why) => (
                         "waiting",
@@ -254,9 +254,9 @@ impl Report {
                     ),
                 }
             }
-            Report::Back(age, Observation::At(place)) => {
+            Report::Back(age, Observation::At(position)) => {
                 let age = show::duration(*age);
-                let text = format!("{store} answers again; still {} after {age}", at(place));
+                let text = format!("{store} answers again; still {} after {age}", at(position));
                 ("waiting", text)
             }
             Report::Back(_, _) => ("waiting", format!("{store} answers again")),
@@ -268,8 +268,8 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn at(place: usize) -> Observation {
-        Observation::At(place)
+    fn at(position: usize) -> Observation {
+        Observation::At(position)
     }
 
     fn silence() -> Observation {

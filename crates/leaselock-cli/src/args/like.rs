@@ -49,7 +49,7 @@ impl LikeArgs {
             // A user who forgot the server would share the lock with no program and not notice.
             let text = format!(
                 "--like: {preset} keeps its locks on a server, and this is a folder; \
-                 give --url redis://…, or leave the flag away"
+                 give --url redis://…, or leave the flag out"
             );
             return Err(Failure::new(text, Exit::USAGE));
         }

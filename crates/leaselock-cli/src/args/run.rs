@@ -249,12 +249,12 @@ impl RunArgs {
             };
             return Err(format!(
                 "{flag} and {other}: other libraries would not see readers and permits of \
-                 leaselock; leave one of the two away"
+                 leaselock; leave one of the two out"
             ));
         }
         if self.lock.why.is_some() {
             return Err(format!(
-                "{flag} and --why: only one that holds a lock alone can leave a note; leave --why away"
+                "{flag} and --why: only a holder that holds the lock alone has a note; leave --why out"
             ));
         }
         Ok(mode)
@@ -453,7 +453,7 @@ mod tests {
                 " --permits 2 --protocol redisson",
                 "--permits and --protocol",
             ),
-            (" -s --why x", "leave --why away"),
+            (" -s --why x", "leave --why out"),
         ] {
             let refusal = mode(flags).unwrap_err();
             assert!(refusal.contains(right), "{flags}: {refusal}");

@@ -160,9 +160,17 @@ fn a_job_whose_lease_is_lost_is_ended() {
 }
 
 #[test]
-fn there_is_no_limit_above_one() {
-    let refused = Store::file().run(&["run", "--limit", "2", "job", "--", "true"]);
-    refused.refuses(64, "unexpected argument '--limit'");
+fn a_limit_of_holders_is_a_number_of_permits() {
+    on_both(|store| {
+        let holder = store.hold(&["--permits", "2"]);
+        let another = |count: &str| {
+            let line = ["run", "-n", "--permits", count, "job", "--", "true"];
+            store.run(&line).code
+        };
+        assert_eq!((another("2"), another("1")), (0, 75));
+        holder.end().gives(0);
+        assert_eq!(another("1"), 0);
+    });
 }
 
 #[test]

@@ -139,9 +139,7 @@ impl Lease {
         self.record.ttl().as_duration()
     }
 
-    /// Returns until when you may act, unless the lease is extended.
-    ///
-    /// The client counts it from before it sent the request, less drift.
+    /// Returns until when you may act unless it is extended: counted from before the request was sent, less drift.
     ///
     /// Until its first renewal, a lease that was handed over lasts at most 5 s.
     pub fn deadline(&self) -> Moment {
