@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::stand::Stand;
+use crate::servers::Servers;
 
 pub fn describe() -> Result<BTreeMap<&'static str, String>, String> {
-    let server = Stand::start()?.version()?;
+    let server = Servers::start()?.version()?;
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let release = kernel

@@ -6,18 +6,18 @@
 //! leaselock is measured in the same rounds: each figure of the one over that of the other. `--svg FOLDER` draws the
 //! charts of the README, of this run or, with `--from FILE`, of one that `--json` wrote.
 
+mod capture;
 mod child;
 mod clock;
 mod contender;
-mod crew;
 mod environment;
 mod figures;
-mod overhear;
-mod party;
 mod report;
-mod stand;
+mod servers;
 mod svg;
 mod table;
+mod waiters;
+mod worker;
 mod workload;
 
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ impl Asked {
                 "--markdown" => asked.markdown = Some(file()?),
                 "--svg" => asked.svg = Some(file()?),
                 "--from" => asked.from = Some(file()?),
-                "--before" => crew::compare_with(file()?),
+                "--before" => worker::compare_with(file()?),
                 "--rounds" => {
                     let rounds = args.next().and_then(|count| count.parse().ok());
                     let rounds = rounds.filter(|count| *count > 0);

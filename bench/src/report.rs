@@ -53,7 +53,7 @@ pub fn column(heading: &'static str, metric: &'static str, show: Show) -> Column
 }
 
 impl Case {
-    /// Measures everybody in every round, each round beginning with another one, and every other one backwards: of
+    /// Measures every contender in every round, each round beginning with another one, and every other one backwards: of
     /// each two one comes first as often as the other.
     pub fn measure(
         workload: &'static str,

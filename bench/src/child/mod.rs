@@ -1,4 +1,4 @@
-//! A contender in a process of its own, so that its processor time and memory can be told apart.
+//! A contender in a process of its own, so that its processor time and memory are measured alone.
 //!
 //! It reads one job a line from standard input and writes one answer a line to standard output.
 

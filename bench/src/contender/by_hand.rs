@@ -1,6 +1,6 @@
 //! by hand: the very requests that leaselock sends, sent through the bare client.
 //!
-//! They are not written down here but overheard (see `overhear.rs`), so that they are the same
+//! They are not written down here but captured (see `capture.rs`), so that they are the same
 //! whatever the scripts become. Only the token is new in each turn, and on several servers the
 //! fencing token that is proposed.
 
@@ -36,7 +36,7 @@ impl Contender for ByHand {
         for url in &setup.urls {
             connections.push(bare_connection(url).await?);
         }
-        let seen = setup.seen.clone().ok_or("nothing was overheard")?;
+        let seen = setup.seen.clone().ok_or("nothing was captured")?;
         Ok(ByHand {
             connections,
             seen,
@@ -91,7 +91,7 @@ impl ByHandLock {
 }
 
 /// On several servers a fencing token is proposed, in microseconds, and each must be larger than the
-/// one before: so much has passed since the one that was overheard.
+/// one before: so much has passed since the one that was captured.
 fn proposal(word: &str, since_ns: u64) -> Option<u64> {
     let seen: u64 = word.parse().ok().filter(|_| word.len() == 16)?;
     Some(seen + (now_ns() - since_ns) / 1000)

@@ -31,10 +31,11 @@ impl Contender for Leaselock {
 
     fn lock(&self, name: &str) -> LeaselockLock {
         let queued_ns = Arc::new(AtomicU64::new(0));
-        let told = queued_ns.clone();
-        // Told at every look; the first one counts.
+        let first_poll = queued_ns.clone();
+        // Called at every poll; the first one counts.
         let stamp = move |_: &leaselock::options::Waiting| {
-            told.compare_exchange(0, now_ns(), Ordering::Relaxed, Ordering::Relaxed)
+            first_poll
+                .compare_exchange(0, now_ns(), Ordering::Relaxed, Ordering::Relaxed)
                 .ok();
         };
         let mutex = self.client.mutex(name);

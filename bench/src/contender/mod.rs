@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::now_ns;
 pub use hold::Hold;
 
-/// The lease that everybody asks for, unless the library has its own unchangeable idea.
+/// The lease that every contender asks for, unless the library has its own unchangeable idea.
 pub const TTL: Duration = Duration::from_secs(10);
 
 /// A way to lock a name.
@@ -125,8 +125,8 @@ impl Kind {
         }
     }
 
-    /// What the process is told that it is.
-    pub fn as_told(self) -> Kind {
+    /// What the process is called.
+    pub fn as_child(self) -> Kind {
         match self {
             Kind::Before => Kind::Leaselock,
             Kind::BeforeUnfenced => Kind::LeaselockUnfenced,
@@ -144,7 +144,7 @@ pub enum Inside {
     GetAndDelete,
 }
 
-/// What a child is told about its contender.
+/// What a child knows of its contender.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Setup {
     pub kind: Kind,

@@ -1,10 +1,10 @@
 //! W3: one name that many want, in one process and across processes.
 
 use crate::contender::Kind;
-use crate::crew::paired;
-use crate::party::{Loop, Party};
 use crate::report::{Case, Column, Report, Show, Target, column};
-use crate::stand::Stand;
+use crate::servers::Servers;
+use crate::waiters::{Loop, Waiters};
+use crate::worker::paired;
 use crate::workload::{Effort, say};
 
 /// One situation.
@@ -127,17 +127,18 @@ fn title(scene: &Scene) -> String {
 }
 
 fn measure(scene: &Scene, rounds: usize) -> Result<Case, String> {
-    let mut stand = Stand::start()?;
+    let mut servers = Servers::start()?;
     let mut kinds = paired(&[Kind::RawQueue, Kind::Leaselock]);
     if scene.peers {
         kinds.extend([Kind::Rslock, Kind::RedisLock, Kind::Redlock]);
     }
-    let urls = stand.urls();
-    let start = |kind: &Kind| Party::start(*kind, &urls, scene.waiters, scene.hold_us, scene.mode);
-    let mut parties: Vec<Party> = kinds.iter().map(start).collect::<Result<_, _>>()?;
+    let urls = servers.urls();
+    let start =
+        |kind: &Kind| Waiters::start(*kind, &urls, scene.waiters, scene.hold_us, scene.mode);
+    let mut groups: Vec<Waiters> = kinds.iter().map(start).collect::<Result<_, _>>()?;
     say(&format!("W3: {}", title(scene)));
-    for party in &mut parties {
-        party.round(Some(&mut stand), 100).ok(); // the first use of every connection is not counted
+    for waiters in &mut groups {
+        waiters.round(Some(&mut servers), 100).ok(); // the first use of every connection is not counted
     }
     let names: Vec<String> = kinds.iter().map(|kind| kind.name().to_owned()).collect();
     Ok(Case::measure(
@@ -146,7 +147,7 @@ fn measure(scene: &Scene, rounds: usize) -> Result<Case, String> {
         columns(scene),
         &names,
         rounds,
-        |index| parties[index].round(Some(&mut stand), scene.ms),
+        |index| groups[index].round(Some(&mut servers), scene.ms),
     ))
 }
 

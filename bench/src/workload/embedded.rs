@@ -2,9 +2,9 @@
 
 use crate::child::Pairs;
 use crate::contender::{Kind, text};
-use crate::crew::{Worker, paired};
-use crate::party::{Loop, Party};
 use crate::report::{Case, Column, Report, Sample, Show, Target, column};
+use crate::waiters::{Loop, Waiters};
+use crate::worker::{Worker, paired};
 use crate::workload::{Effort, say};
 
 pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
@@ -79,12 +79,12 @@ fn free(folder: &str, rounds: usize, ms: u64) -> Result<Case, String> {
 }
 
 fn across_processes(folder: &str, rounds: usize, ms: u64) -> Result<Case, String> {
-    let (mut parties, mut names) = (Vec::new(), Vec::new());
+    let (mut groups, mut names) = (Vec::new(), Vec::new());
     for kind in paired(&[Kind::Leaselock]) {
         let urls = [own(folder, kind)];
-        let mut party = Party::start(kind, &urls, &[1, 1, 1, 1], 0, Loop::Greedy)?;
-        party.round(None, 100)?;
-        parties.push(party);
+        let mut waiters = Waiters::start(kind, &urls, &[1, 1, 1, 1], 0, Loop::Greedy)?;
+        waiters.round(None, 100)?;
+        groups.push(waiters);
         names.push(format!("{}, folder", kind.name()));
     }
     let title = "4 waiters, 4 processes, no hold, greedy, embedded store".to_owned();
@@ -94,7 +94,7 @@ fn across_processes(folder: &str, rounds: usize, ms: u64) -> Result<Case, String
         columns(),
         &names,
         rounds,
-        |index| parties[index].round(None, ms),
+        |index| groups[index].round(None, ms),
     ))
 }
 

@@ -1,20 +1,20 @@
 //! W1 and W2: free locks. One task with one name; many tasks, each with a name of its own.
 
+use crate::capture;
 use crate::child::Pairs;
 use crate::contender::Kind;
-use crate::crew::{Worker, paired};
-use crate::overhear;
 use crate::report::{Case, Column, Report, Sample, Show, Target, column};
-use crate::stand::Stand;
+use crate::servers::Servers;
+use crate::worker::{Worker, paired};
 use crate::workload::{Effort, say};
 
 pub fn one_task(effort: &Effort, report: &mut Report) -> Result<(), String> {
-    let mut stand = Stand::start()?;
-    let mut crew = Crew::start(&stand, &EVERYBODY)?;
+    let mut servers = Servers::start()?;
+    let mut workers = Workers::start(&servers, &CONTENDERS)?;
     let (rounds, ms) = if effort.quick { (15, 100) } else { (21, 300) };
     say("W1: one task, one name");
-    let case = crew.case(
-        &mut stand,
+    let case = workers.case(
+        &mut servers,
         "W1",
         "one task, one name".to_owned(),
         one_task_columns(),
@@ -28,20 +28,20 @@ pub fn one_task(effort: &Effort, report: &mut Report) -> Result<(), String> {
 }
 
 pub fn many_tasks(effort: &Effort, report: &mut Report) -> Result<(), String> {
-    let mut stand = Stand::start()?;
+    let mut servers = Servers::start()?;
     let (rounds, ms) = if effort.quick { (5, 100) } else { (11, 300) };
     for tasks in [1, 16, 256, 2048] {
         // Nobody wants 2048 threads, which is what a blocking library would need.
         let blocking = tasks > 256;
-        let kinds: Vec<Kind> = EVERYBODY
+        let kinds: Vec<Kind> = CONTENDERS
             .into_iter()
             .filter(|kind| !(blocking && *kind == Kind::Redlock))
             .collect();
-        let mut crew = Crew::start(&stand, &kinds)?;
+        let mut workers = Workers::start(&servers, &kinds)?;
         say(&format!("W2: {tasks} tasks"));
         let title = format!("{tasks} tasks, each with a name of its own, one client");
-        let case = crew.case(
-            &mut stand,
+        let case = workers.case(
+            &mut servers,
             "W2",
             title,
             many_tasks_columns(),
@@ -51,13 +51,13 @@ pub fn many_tasks(effort: &Effort, report: &mut Report) -> Result<(), String> {
         );
         targets_of_many_tasks(&case, tasks, report);
         report.cases.push(case);
-        stand.empty()?;
+        servers.empty()?;
     }
     Ok(())
 }
 
 /// Who is compared with whom stands side by side, so that little time lies between their rounds.
-const EVERYBODY: [Kind; 9] = [
+const CONTENDERS: [Kind; 9] = [
     Kind::Raw,
     Kind::ByHand,
     Kind::Leaselock,
@@ -95,26 +95,26 @@ fn many_tasks_columns() -> Vec<Column> {
     ]
 }
 
-/// One process for each contender, connected and warm; and why somebody is not there.
-pub(super) struct Crew(Vec<Worker>, Vec<String>);
+/// One process for each contender, connected and warm; and why a contender is missing.
+pub(super) struct Workers(Vec<Worker>, Vec<String>);
 
-impl Crew {
-    pub(super) fn start(stand: &Stand, kinds: &[Kind]) -> Result<Crew, String> {
-        let mut crew = Crew(Vec::new(), Vec::new());
+impl Workers {
+    pub(super) fn start(servers: &Servers, kinds: &[Kind]) -> Result<Workers, String> {
+        let mut workers = Workers(Vec::new(), Vec::new());
         for kind in &paired(kinds) {
-            let overheard = match kind {
-                Kind::ByHand => Some(overhear::pair(stand, Kind::Leaselock)),
-                Kind::ByHandUnfenced => Some(overhear::pair(stand, Kind::LeaselockUnfenced)),
+            let captured = match kind {
+                Kind::ByHand => Some(capture::pair(servers, Kind::Leaselock)),
+                Kind::ByHandUnfenced => Some(capture::pair(servers, Kind::LeaselockUnfenced)),
                 _ => None,
             };
-            match overheard.transpose() {
-                Ok(seen) => crew.0.push(Worker::start(*kind, &stand.urls(), seen)?),
-                Err(why) => crew
+            match captured.transpose() {
+                Ok(seen) => workers.0.push(Worker::start(*kind, &servers.urls(), seen)?),
+                Err(why) => workers
                     .1
-                    .push(format!("{}: nothing was overheard: {why}", kind.name())),
+                    .push(format!("{}: nothing was captured: {why}", kind.name())),
             }
         }
-        Ok(crew)
+        Ok(workers)
     }
 
     #[expect(
@@ -123,7 +123,7 @@ impl Crew {
     )]
     pub(super) fn case(
         &mut self,
-        stand: &mut Stand,
+        servers: &mut Servers,
         workload: &'static str,
         title: String,
         columns: Vec<Column>,
@@ -137,13 +137,13 @@ impl Crew {
             .map(|worker| worker.kind.name().to_owned())
             .collect();
         for worker in &mut self.0 {
-            // A first round that nobody counts; whoever fails in it fails in the next one too.
+            // A first round that does not count; a worker that fails in it fails in the next one too.
             worker.pairs(job(worker.kind, tasks, ms.min(50))).ok();
         }
         let workers = &mut self.0;
         let mut case = Case::measure(workload, title, columns, &names, rounds, |index| {
             let worker = &mut workers[index];
-            measure(stand, worker, tasks, ms)
+            measure(servers, worker, tasks, ms)
         });
         case.notes.extend(self.1.clone());
         case
@@ -160,14 +160,14 @@ fn job(kind: Kind, tasks: usize, ms: u64) -> Pairs {
 
 /// One round: what it cost whom.
 fn measure(
-    stand: &mut Stand,
+    servers: &mut Servers,
     worker: &mut Worker,
     tasks: usize,
     ms: u64,
 ) -> Result<Sample, String> {
-    let before = stand.counts()?;
+    let before = servers.counts()?;
     let paired = worker.pairs(job(worker.kind, tasks, ms))?;
-    let after = stand.counts()?;
+    let after = servers.counts()?;
     let pairs = paired.pairs as f64;
     Ok(Sample::from([
         ("p50_us", paired.p50_ns as f64 / 1e3),

@@ -46,7 +46,7 @@ pub fn run(names: &[String], effort: &Effort, report: &mut Report) -> Result<(),
     Ok(())
 }
 
-/// A line for whoever waits.
+/// A line for the user, who waits.
 pub fn say(what: &str) {
     eprintln!("measuring {what}");
 }

@@ -2,9 +2,9 @@
 
 use crate::child::Hold;
 use crate::contender::Kind;
-use crate::crew::{Worker, paired};
 use crate::report::{Case, Column, Report, Sample, Show, Target, column};
-use crate::stand::Stand;
+use crate::servers::Servers;
+use crate::worker::{Worker, paired};
 use crate::workload::{Effort, say};
 
 const TTL_MS: u64 = 6000;
@@ -55,17 +55,17 @@ fn columns() -> Vec<Column> {
 
 /// A server for each, because keys of the one must not expire while the other is measured.
 fn measure(kind: Kind, count: usize, ms: u64) -> Result<Sample, String> {
-    let mut stand = Stand::start()?;
-    let mut worker = Worker::start(kind, &stand.urls(), None)?;
+    let mut servers = Servers::start()?;
+    let mut worker = Worker::start(kind, &servers.urls(), None)?;
     let (rss_before, rss_after) = worker.hold(Hold {
         count,
         ttl_ms: TTL_MS,
         prefix: "held/".to_owned(),
     })?;
     worker.watch(TTL_MS / 3)?; // the renewals find their rhythm
-    let before = stand.counts()?;
+    let before = servers.counts()?;
     let kept = worker.watch(ms)?;
-    let after = stand.counts()?;
+    let after = servers.counts()?;
     let seconds = kept.cost.wall_ns as f64 / 1e9;
     let commands = after.sent_since(&before, crate::contender::Inside::AllButScripts) as f64;
     // Every renewal is one PEXPIRE inside a script, and nothing else is.

@@ -2,13 +2,13 @@
 
 use crate::contender::Kind;
 use crate::report::{Case, Column, Report, Show, Target, column};
-use crate::stand::Stand;
-use crate::workload::free::Crew;
+use crate::servers::Servers;
+use crate::workload::free::Workers;
 use crate::workload::{Effort, say};
 
 pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
-    for servers in [3, 5] {
-        let mut stand = Stand::of(servers)?;
+    for nodes in [3, 5] {
+        let mut servers = Servers::of(nodes)?;
         for tasks in [1, 16, 256] {
             let (rounds, ms) = match (effort.quick, tasks) {
                 (true, 1) => (15, 100),
@@ -16,11 +16,11 @@ pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
                 (true, _) => (5, 150),
                 (false, _) => (11, 300),
             };
-            let mut crew = Crew::start(&stand, &EVERYBODY)?;
-            say(&format!("W4: {servers} servers, tasks: {tasks}"));
-            let title = format!("quorum of {servers}, tasks with a name each: {tasks}");
-            let case = crew.case(
-                &mut stand,
+            let mut workers = Workers::start(&servers, &CONTENDERS)?;
+            say(&format!("W4: {nodes} servers, tasks: {tasks}"));
+            let title = format!("quorum of {nodes}, tasks with a name each: {tasks}");
+            let case = workers.case(
+                &mut servers,
                 "W4",
                 title,
                 columns(),
@@ -28,15 +28,15 @@ pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
                 effort.rounds(rounds),
                 ms,
             );
-            targets(&case, servers, tasks, report);
+            targets(&case, nodes, tasks, report);
             report.cases.push(case);
-            stand.empty()?;
+            servers.empty()?;
         }
     }
     Ok(())
 }
 
-const EVERYBODY: [Kind; 6] = [
+const CONTENDERS: [Kind; 6] = [
     Kind::RawParallel,
     Kind::ByHand,
     Kind::Leaselock,

@@ -8,14 +8,14 @@ use tempfile::TempDir;
 use crate::child::{Record, Turned, Turns};
 use crate::clock::now_ns;
 use crate::contender::{Kind, text};
-use crate::crew::Worker;
 use crate::figures::{jain, mean, quantile};
 use crate::report::Sample;
-use crate::stand::Stand;
+use crate::servers::Servers;
+use crate::worker::Worker;
 
-/// All processes are told their job before the first turn begins.
+/// All processes have their job before the first turn begins.
 const LEAD_MS: u64 = 20;
-/// What is looked at begins after this share of a round, when everybody has had a turn.
+/// The measurement begins after this share of a round, when every waiter has had a turn.
 const SETTLED_AFTER: f64 = 0.2;
 
 /// What a waiter does between two turns.
@@ -43,7 +43,7 @@ impl Loop {
     }
 }
 
-pub struct Party {
+pub struct Waiters {
     kind: Kind,
     workers: Vec<(Worker, usize)>,
     hold_us: u64,
@@ -51,7 +51,7 @@ pub struct Party {
     dir: TempDir,
 }
 
-impl Party {
+impl Waiters {
     /// As many processes as `waiters` has entries, each with so many waiters.
     pub fn start(
         kind: Kind,
@@ -59,10 +59,10 @@ impl Party {
         waiters: &[usize],
         hold_us: u64,
         mode: Loop,
-    ) -> Result<Party, String> {
+    ) -> Result<Waiters, String> {
         let start = |waiters: &usize| Ok((Worker::start(kind, urls, None)?, *waiters));
         let workers = waiters.iter().map(start).collect::<Result<_, String>>()?;
-        Ok(Party {
+        Ok(Waiters {
             kind,
             workers,
             hold_us,
@@ -72,14 +72,14 @@ impl Party {
     }
 
     /// One round: what happened, and what it cost whom. Embedded stores have no server to ask.
-    pub fn round(&mut self, stand: Option<&mut Stand>, ms: u64) -> Result<Sample, String> {
-        let Some(stand) = stand else {
+    pub fn round(&mut self, servers: Option<&mut Servers>, ms: u64) -> Result<Sample, String> {
+        let Some(servers) = servers else {
             let (records, turned, begin_ns, end_ns) = self.turns(ms)?;
             return self.sample(&records, &turned, begin_ns, end_ns);
         };
-        let before = stand.counts()?;
+        let before = servers.counts()?;
         let (records, turned, begin_ns, end_ns) = self.turns(ms)?;
-        let after = stand.counts()?;
+        let after = servers.counts()?;
         let mut sample = self.sample(&records, &turned, begin_ns, end_ns)?;
         let turns = records.len() as f64;
         let sent = after.sent_since(&before, self.kind.inside_scripts());
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_came_later_and_went_first_has_overtaken() {
+    fn a_waiter_that_came_later_and_went_first_has_overtaken() {
         let in_order = [record(0, 0, 5, 30, 40), record(1, 10, 15, 50, 60)];
         assert_eq!(overtaken(&in_order), 0);
         let overtaking = [record(1, 10, 15, 30, 40), record(0, 0, 5, 50, 60)];

@@ -29,7 +29,7 @@ pub fn paired(kinds: &[Kind]) -> Vec<Kind> {
 }
 
 fn program(kind: Kind) -> Result<PathBuf, String> {
-    if kind == kind.as_told() {
+    if kind == kind.as_child() {
         return std::env::current_exe().map_err(text);
     }
     let before = BEFORE.get().cloned();
@@ -47,7 +47,7 @@ pub struct Worker {
 impl Worker {
     pub fn start(kind: Kind, urls: &[String], seen: Option<Seen>) -> Result<Worker, String> {
         let setup = Setup {
-            kind: kind.as_told(),
+            kind: kind.as_child(),
             urls: urls.to_vec(),
             seen,
         };

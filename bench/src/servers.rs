@@ -7,7 +7,7 @@ use testkit::resp::Connection;
 
 use crate::contender::{Inside, text};
 
-pub struct Stand {
+pub struct Servers {
     servers: Vec<(Server, Connection)>,
 }
 
@@ -18,21 +18,21 @@ pub struct Counts {
     processor_us: f64,
 }
 
-impl Stand {
+impl Servers {
     /// A server on loopback that keeps nothing on disk.
-    pub fn start() -> Result<Stand, String> {
-        Stand::of(1)
+    pub fn start() -> Result<Servers, String> {
+        Servers::of(1)
     }
 
-    /// So many of them.
-    pub fn of(servers: usize) -> Result<Stand, String> {
+    /// Several of them.
+    pub fn of(count: usize) -> Result<Servers, String> {
         let one = |_| {
             let server = Server::start();
             let connection = server.connect().map_err(text)?;
             Ok((server, connection))
         };
-        let servers = (0..servers).map(one).collect::<Result<_, String>>()?;
-        Ok(Stand { servers })
+        let servers = (0..count).map(one).collect::<Result<_, String>>()?;
+        Ok(Servers { servers })
     }
 
     pub fn urls(&self) -> Vec<String> {

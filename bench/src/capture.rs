@@ -4,20 +4,20 @@ use testkit::Value;
 
 use crate::child::Pairs;
 use crate::contender::{Kind, by_hand::Seen, text};
-use crate::crew::Worker;
-use crate::stand::Stand;
+use crate::servers::Servers;
+use crate::worker::Worker;
 
 /// Runs some pairs and takes the last whole one.
-pub fn pair(stand: &Stand, kind: Kind) -> Result<Seen, String> {
-    let mut worker = Worker::start(kind, &stand.urls(), None)?;
-    let prefix = "overheard".to_owned();
+pub fn pair(servers: &Servers, kind: Kind) -> Result<Seen, String> {
+    let mut worker = Worker::start(kind, &servers.urls(), None)?;
+    let prefix = "captured".to_owned();
     let job = Pairs {
         tasks: 1,
         ms: 5,
         prefix: prefix.clone(),
     };
     worker.pairs(job.clone())?; // scripts are known to the server from here on
-    let mut monitor = stand.monitor()?;
+    let mut monitor = servers.monitor()?;
     worker.pairs(job)?;
     drop(worker);
     let name = format!("{prefix}0");
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn words_of_a_monitor_line_are_the_quoted_ones() {
-        let line = r#"1795.12 [0 127.0.0.1:51000] "EVALSHA" "abc" "1" "overheard0" """#;
-        assert_eq!(words(line), ["EVALSHA", "abc", "1", "overheard0", ""]);
+        let line = r#"1795.12 [0 127.0.0.1:51000] "EVALSHA" "abc" "1" "captured0" """#;
+        assert_eq!(words(line), ["EVALSHA", "abc", "1", "captured0", ""]);
     }
 }
