@@ -3,6 +3,7 @@
 #[cfg(feature = "redis")]
 pub(crate) mod ballot;
 pub(crate) mod batch;
+pub(crate) mod broadcast;
 pub(crate) mod calls;
 pub(crate) mod calls_many;
 pub(crate) mod cleanup;

@@ -143,7 +143,11 @@ impl Executor {
 
     /// Returns the subscriptions to changing channels, which work while a task serves them.
     pub(crate) fn subscriptions(&self) -> Arc<Subscriptions> {
-        on_server!(self, server => server.subscriptions(), else Subscriptions::unavailable())
+        match self {
+            Executor::One(store) => store.subscriptions(),
+            #[cfg(feature = "redis")]
+            Executor::Majority(_) => Subscriptions::unavailable(),
+        }
     }
 
     /// Returns the subscriptions at this key's node, and whether its channels are sharded.
@@ -161,9 +165,12 @@ impl Executor {
     }
 
     /// Serves the subscriptions, for ever, across reconnects; stops when dropped.
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn serve(&self, subscriptions: &Arc<Subscriptions>) {
-        on_server!(self, server => server.serve(subscriptions).await, else std::future::pending().await)
+        match self {
+            Executor::One(store) => store.serve(subscriptions).await,
+            #[cfg(feature = "redis")]
+            Executor::Majority(_) => std::future::pending().await,
+        }
     }
 
     /// See [`Store::follow`].

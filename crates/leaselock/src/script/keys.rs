@@ -74,6 +74,11 @@ impl LockKeys {
         self.beside("why")
     }
 
+    /// Returns the key of the record of who leads.
+    pub(crate) fn leader(&self) -> SideKey<'_> {
+        self.beside("leader")
+    }
+
     /// Returns the key of how many permits there are and are used.
     pub(crate) fn usage(&self) -> SideKey<'_> {
         self.beside("usage")
@@ -168,6 +173,24 @@ pub(crate) fn wake_channel_at(channel: &str, lock: &str, sharded: bool) -> Strin
     format!("{channel}:{{{}}}{end}", slots::tag(lock))
 }
 
+/// Returns the channel on which changes under a lock's name are broadcast, one for each noun.
+///
+/// It is in the lock's slot, as [`wake_channel_at`] is, and ends with a tag in braces, which no other channel does.
+pub(crate) fn broadcast_channel(prefix: &str, noun: &str, lock: &str, sharded: bool) -> String {
+    let (tag, end) = (slots::tag(lock), if sharded { SHARDED } else { "" });
+    let whole = match tag == lock {
+        true => String::new(),
+        false => format!("{lock}:"), // names of one slot have channels of their own
+    };
+    format!("{prefix}ll:broadcast:{noun}:{whole}{{{tag}}}{end}")
+}
+
+/// True if the channel may have several listeners, in a store where no channel is sharded.
+#[cfg(feature = "embedded")]
+pub(crate) fn is_broadcast(channel: &[u8]) -> bool {
+    channel.ends_with(b"}")
+}
+
 /// Follows the braces of a channel's tag, and so ends no other channel's name.
 const SHARDED: &str = ":s";
 
@@ -219,6 +242,34 @@ mod tests {
         };
         for key in all(&plain) {
             assert!(!all(&tagged).contains(&key), "{key}");
+        }
+    }
+
+    #[cfg(feature = "embedded")]
+    #[test]
+    fn a_broadcast_channel_is_of_one_name_in_its_slot_and_no_channel_of_a_client() {
+        let mut channels = std::collections::BTreeSet::new();
+        for (prefix, lock) in [
+            ("", "job"),
+            ("", "{job}"),
+            ("", "{job}:s"),
+            ("", "a{job}"),
+            ("app:", "app:job"),
+            ("{app}:", "{app}:job"),
+            ("{app}:", "{app}:s"),
+        ] {
+            let [plain, sharded] =
+                [false, true].map(|sharded| broadcast_channel(prefix, "election", lock, sharded));
+            for channel in [&plain, &sharded] {
+                assert_eq!(slots::tag(channel), slots::tag(lock), "{channel}");
+            }
+            assert!(is_broadcast(plain.as_bytes()) && !plain.ends_with(SHARDED));
+            assert_eq!(sharded, format!("{plain}{SHARDED}"));
+            assert!(channels.insert(plain));
+        }
+        let client = ClientId::random().unwrap();
+        for channel in [wake_channel("", &client), wake_channel_along("", &client)] {
+            assert!(!is_broadcast(channel.as_bytes()), "{channel}");
         }
     }
 

@@ -7,6 +7,7 @@ use super::port::{Capabilities, Holder, Sink, Timed, Traffic};
 #[cfg(feature = "redis")]
 use super::redis::LoadedFunctions;
 use super::report::Report;
+use super::subscriptions::Subscriptions;
 use crate::base::clock::Moment;
 #[cfg(all(feature = "redis", feature = "embedded"))]
 use crate::base::error::ErrorKind;
@@ -81,6 +82,16 @@ impl Store {
     /// Subscribes to a channel for ever, across reconnects; stops when dropped.
     pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
         each!(self, store => store.listen(channel, sink).await)
+    }
+
+    /// Returns the subscriptions to changing channels, which work while a task serves them.
+    pub(crate) fn subscriptions(&self) -> Arc<Subscriptions> {
+        either!(self, store => store.subscriptions(), _ => Subscriptions::new())
+    }
+
+    /// Serves the subscriptions, for ever; stops when dropped.
+    pub(crate) async fn serve(&self, subscriptions: &Arc<Subscriptions>) {
+        each!(self, store => store.serve(subscriptions).await)
     }
 
     /// Follows the store to wherever it moves, for ever; stops when dropped.

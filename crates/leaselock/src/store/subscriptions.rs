@@ -107,15 +107,15 @@ impl Subscriptions {
 }
 
 /// Creates the set of a store that subscribes to the channels.
-#[cfg_attr(
-    not(feature = "redis"),
-    expect(dead_code, reason = "only servers have channels")
-)]
 impl Subscriptions {
     pub(crate) fn new() -> Arc<Self> {
         Self::with(false, None)
     }
+}
 
+/// Creates the sets of a server.
+#[cfg(feature = "redis")]
+impl Subscriptions {
     /// Creates a set whose messages all go to the sink too, and each gap when messages arrive again after it.
     pub(super) fn observed(sink: SharedSink) -> Arc<Self> {
         let at_once = false;
@@ -126,6 +126,19 @@ impl Subscriptions {
     pub(super) fn listening(sink: SharedSink) -> Arc<Self> {
         let at_once = true;
         Self::with(false, Some(Observer { sink, at_once }))
+    }
+}
+
+/// For the task that keeps the channels of the set subscribed.
+#[cfg_attr(
+    not(feature = "redis"),
+    expect(dead_code, reason = "a folder needs a part of it")
+)]
+impl Subscriptions {
+    /// True if a waiter wants the channel, or it is still subscribed.
+    #[cfg(feature = "embedded")]
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.table().contains_key(name)
     }
 
     /// Waits until a channel is wanted.

@@ -1,4 +1,5 @@
 //! Wake-ups between processes: one Unix datagram socket per channel with a listener, in the folder `wake`.
+//! A broadcast channel has one for each client that listens.
 //!
 //! The system itself knows whether a listener is alive: connecting to a socket whose process died is refused. A
 //! datagram that does not fit is dropped, because listeners also poll every second.
@@ -14,10 +15,12 @@ use rustix::fs::{AtFlags, FileType, Mode, Stat, statat, unlinkat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
+use super::names::Names;
 #[cfg(target_os = "linux")]
 use super::opening;
 use crate::base::hex::hex;
 use crate::base::sync::hold;
+use crate::script::keys::is_broadcast;
 
 /// The longest message; a longer one is cut, and then not understood.
 pub(super) const LONGEST: usize = 1024;
@@ -54,6 +57,11 @@ const FILES_KEPT: usize = 16;
 
 pub(super) fn file_name(channel: &[u8]) -> String {
     hex(&Sha256::digest(channel)[..20])
+}
+
+/// Returns the name of one client's socket for a broadcast channel.
+pub(super) fn broadcast_name(channel: &[u8], client: &str) -> String {
+    format!("{}.{client}", file_name(channel))
 }
 
 /// Returns an address through the descriptor: an address has room for 107 bytes only, and paths may be long.
@@ -179,6 +187,9 @@ impl Datagrams {
 
     /// True if a listener is alive, or if that is unknown: a waiter taken for absent would be skipped for ever.
     pub(super) fn present(&self, channel: &[u8]) -> bool {
+        if is_broadcast(channel) {
+            return true; // found out when the message is sent
+        }
         let connected = hold(&self.sender).connect(&self.folder, channel);
         !connected.is_err_and(|error| is_absence(&error))
     }
@@ -192,10 +203,29 @@ impl Datagrams {
     }
 
     pub(super) fn send(&self, channel: &[u8], message: &[u8]) {
-        if let Err(error) = hold(&self.sender).send(&self.folder, channel, message) {
+        let sent = match is_broadcast(channel) {
+            true => self.send_to_all(channel, message),
+            false => hold(&self.sender).send(&self.folder, channel, message),
+        };
+        if let Err(error) = sent {
             // The receiver sees the change at its next poll.
             tracing::debug!(%error, "a wake-up was not delivered");
         }
+    }
+
+    /// Sends to every listener of a broadcast channel. One whose socket is full has a message to read already.
+    fn send_to_all(&self, channel: &[u8], message: &[u8]) -> std::io::Result<()> {
+        let beginning = broadcast_name(channel, "");
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        for name in Names::of(&self.folder)?.filter(|name| name.starts_with(&beginning)) {
+            let listener = Found::search(&self.folder, &name);
+            let sent = listener.and_then(|found| socket.send_to(message, found.address()));
+            if sent.is_err_and(|error| is_absence(&error)) {
+                self.sweep(&name);
+            }
+        }
+        Ok(())
     }
 
     /// Removes the socket of a dead listener.
@@ -227,7 +257,20 @@ pub(super) struct Listener {
 impl Listener {
     /// Creates the socket, which keeps messages from now on. It replaces one that a dead process left under this name.
     pub(super) fn bind(folder: Arc<OwnedFd>, channel: &[u8], mode: Mode) -> std::io::Result<Self> {
-        let name = file_name(channel);
+        Self::bind_name(folder, file_name(channel), mode)
+    }
+
+    /// Creates one client's socket for a broadcast channel.
+    pub(super) fn bind_broadcast(
+        folder: Arc<OwnedFd>,
+        channel: &[u8],
+        client: &str,
+        mode: Mode,
+    ) -> std::io::Result<Self> {
+        Self::bind_name(folder, broadcast_name(channel, client), mode)
+    }
+
+    fn bind_name(folder: Arc<OwnedFd>, name: String, mode: Mode) -> std::io::Result<Self> {
         match unlinkat(&*folder, name.as_str(), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
@@ -322,6 +365,27 @@ mod tests {
         assert!(first.socket.recv(&mut heard).is_err());
         drop(second);
         assert!(!wake.present(b"channel"));
+    }
+
+    #[test]
+    fn every_client_that_listens_hears_a_broadcast_and_what_the_dead_left_is_swept() {
+        let scratch = Scratch::new();
+        let folder = Arc::new(scratch.descriptor());
+        let wake = Datagrams::new(Arc::clone(&folder)).unwrap();
+        let channel = b"ll:broadcast:election:{job}".as_slice();
+        let listen = |channel: &[u8], client: &str| {
+            Listener::bind_broadcast(Arc::clone(&folder), channel, client, PRIVATE).unwrap()
+        };
+        let listeners = ["client01", "client02"].map(|client| listen(channel, client));
+        let other = listen(b"ll:broadcast:election:{other}", "client01");
+        let dead = address(&folder, &broadcast_name(channel, "client03"));
+        drop(UnixDatagram::bind(&dead).unwrap());
+        wake.send(channel, b"news");
+        let mut heard = [0; 8];
+        for listener in &listeners {
+            assert_eq!(listener.socket.recv(&mut heard).unwrap(), 4);
+        }
+        assert!(other.socket.recv(&mut heard).is_err() && !dead.exists());
     }
 
     #[test]

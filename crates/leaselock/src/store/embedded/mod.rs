@@ -1,5 +1,6 @@
 //! Locks in a folder of files, or in memory: the same scripts as on Redis, run here.
 
+mod broadcast;
 mod commands;
 mod datagram;
 mod doctor;

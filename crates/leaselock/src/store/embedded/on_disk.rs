@@ -26,7 +26,7 @@ use crate::store::{Event, Sink};
 
 #[derive(Debug)]
 pub(super) struct FolderStore {
-    settings: Settings,
+    pub(super) settings: Settings,
     opened: Mutex<Opened>,
     /// The receiver of messages to this client.
     ear: Mutex<Option<Arc<Receiver>>>,
@@ -148,7 +148,11 @@ impl FolderStore {
         const AGAIN: Duration = Duration::from_secs(1);
         let sink = Arc::new(sink);
         loop {
-            match self.bind(channel) {
+            let bound = self.bind(|folder| {
+                let wakes = Arc::clone(&folder.wakes);
+                Listener::bind(wakes, channel.as_bytes(), folder.file_mode)
+            });
+            match bound {
                 Ok(listener) => {
                     let ear = Arc::new(Receiver::new(listener, channel, Arc::clone(&sink)));
                     self.attend(ear, &sink).await;
@@ -198,7 +202,10 @@ impl FolderStore {
         }
     }
 
-    fn bind(&self, channel: &str) -> Result<Listener, std::io::Error> {
+    pub(super) fn bind(
+        &self,
+        create: impl Fn(&Folder) -> std::io::Result<Listener>,
+    ) -> std::io::Result<Listener> {
         const TRIES: u32 = 100;
         for _ in 0..TRIES {
             let folder = match self.folder() {
@@ -210,13 +217,7 @@ impl FolderStore {
                 }
             };
             match folder.anchor_us() {
-                Ok(_) => {
-                    return Listener::bind(
-                        Arc::clone(&folder.wakes),
-                        channel.as_bytes(),
-                        folder.file_mode,
-                    );
-                }
+                Ok(_) => return create(&folder),
                 Err(_) => self.forget(&folder),
             }
         }

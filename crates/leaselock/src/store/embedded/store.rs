@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use super::memory::MemoryStore;
 use super::on_disk::FolderStore;
-use super::{doctor, folder};
+use super::{broadcast, doctor, folder};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
 use crate::base::token::ClientId;
 use crate::script::{Answer, Call};
 use crate::store::report::Report;
+use crate::store::subscriptions::Subscriptions;
 use crate::store::{Capabilities, Sink, Traffic};
 
 /// An embedded store. Clones share everything.
@@ -67,6 +68,29 @@ impl EmbeddedStore {
         match &self.0 {
             Kind::Folder(store) => store.listen(channel, sink).await,
             Kind::Memory(store) => store.listen(channel, &sink).await,
+            Kind::Nowhere(_) => std::future::pending().await,
+        }
+    }
+
+    /// Serves the subscriptions until dropped.
+    pub(crate) async fn serve(&self, set: &Arc<Subscriptions>) {
+        match &self.0 {
+            Kind::Folder(store) => {
+                let store = Arc::clone(store);
+                broadcast::serve(set, move |channel, sink| {
+                    let store = Arc::clone(&store);
+                    async move { store.listen_to_broadcast(&channel, &sink).await }
+                })
+                .await;
+            }
+            Kind::Memory(store) => {
+                let store = store.clone();
+                broadcast::serve(set, move |channel, sink| {
+                    let store = store.clone();
+                    async move { store.listen(&channel, &sink).await }
+                })
+                .await;
+            }
             Kind::Nowhere(_) => std::future::pending().await,
         }
     }

@@ -1,0 +1,115 @@
+//! Subscriptions in a folder or in memory: the channels of broadcasts, which may have listeners in many processes.
+//!
+//! Each client has one listener for a channel, however many of its tasks watch it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+
+use super::datagram::{LONGEST, Listener};
+use super::on_disk::FolderStore;
+use super::session_watch::SessionWatch;
+use crate::store::subscriptions::Subscriptions;
+use crate::store::{Event, Sink};
+
+/// Ends its task when it is dropped.
+struct Task(AbortHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Keeps a listener for each channel of the set that is wanted, until dropped.
+pub(super) async fn serve<F>(
+    set: &Arc<Subscriptions>,
+    listen: impl Fn(Arc<str>, Sink) -> F + Send + Sync,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut listeners: HashMap<Arc<str>, Task> = HashMap::new();
+    loop {
+        let due = set.due();
+        for channel in due.unsubscribe {
+            listeners.remove(&channel);
+        }
+        listeners.retain(|channel, _| set.has(channel));
+        for channel in due.subscribe {
+            // It is due again as long as its listener is not ready.
+            listeners.entry(channel).or_insert_with_key(|channel| {
+                let sink = sink(set, channel);
+                Task(tokio::spawn(listen(Arc::clone(channel), sink)).abort_handle())
+            });
+        }
+        set.changed().await;
+    }
+}
+
+/// Reports what happens to a channel. Whatever is not its first beginning may hide a message, and counts as one.
+fn sink(set: &Arc<Subscriptions>, channel: &Arc<str>) -> Sink {
+    let (set, channel) = (Arc::clone(set), Arc::clone(channel));
+    let has_begun = AtomicBool::new(false);
+    Box::new(move |event| match event {
+        Event::Ready if !has_begun.swap(true, Ordering::SeqCst) => {
+            set.subscribed(channel.as_bytes());
+        }
+        Event::Gap => {}
+        Event::Ready | Event::Ended => set.message(channel.as_bytes(), b""),
+        Event::Message(message) => set.message(channel.as_bytes(), &message),
+    })
+}
+
+impl FolderStore {
+    /// Delivers the messages of a broadcast channel, and the ends of processes that may have held a lock, until dropped.
+    pub(super) async fn listen_to_broadcast(&self, channel: &str, sink: &Sink) {
+        /// The pause before a retry with a folder that cannot be used now.
+        const AGAIN: Duration = Duration::from_secs(1);
+        loop {
+            let bound = self.bind(|folder| {
+                let (wakes, client) = (Arc::clone(&folder.wakes), &self.settings.client);
+                Listener::bind_broadcast(wakes, channel.as_bytes(), client, folder.file_mode)
+            });
+            match bound {
+                Ok(listener) => self.receive(&listener, sink).await,
+                Err(error) => tracing::warn!(%error, "cannot listen for broadcasts"),
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Ends when senders cannot find the socket any more.
+    async fn receive(&self, listener: &Listener, sink: &Sink) {
+        /// How often it checks whether senders still find the socket.
+        const CHECK_EVERY: Duration = Duration::from_secs(1);
+        let Ok(socket) = listener.register() else {
+            return;
+        };
+        sink(Event::Ready);
+        let folder = self.folder().ok();
+        let endings = folder.and_then(|folder| SessionWatch::watch(&folder.sessions));
+        let endings = async {
+            match &endings {
+                Some(endings) => endings.report(sink).await,
+                None => std::future::pending().await,
+            }
+        };
+        let messages = async {
+            let mut message = [0; LONGEST];
+            loop {
+                match tokio::time::timeout(CHECK_EVERY, socket.recv(&mut message)).await {
+                    Ok(Ok(length)) => sink(Event::Message(message[..length].to_vec())),
+                    Err(_) if listener.is_linked() => {}
+                    Ok(Err(_)) | Err(_) => return,
+                }
+            }
+        };
+        tokio::select! {
+            () = messages => {}
+            () = endings => {}
+        }
+    }
+}
