@@ -24,7 +24,7 @@ const REGISTRATION: [(&str, &str); 3] = [
         "\npub use crate::mutex::Mutex;",
         "\npub use crate::toy::Toy;",
     ),
-    (" = &[&mutex::MUTEX", ", &toy::TOY"),
+    ("\n    &mutex::MUTEX,", "\n    &toy::TOY,"),
 ];
 /// The suite that every primitive keeps; what concerns names and not primitives is not in it.
 const SUITE: [&str; 6] = [

@@ -91,6 +91,7 @@ pub(crate) mod base;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod client;
+mod election;
 pub(crate) mod engine;
 #[cfg(feature = "redis")]
 mod functions;
@@ -115,6 +116,7 @@ pub use crate::client::builder::ClientBuilder;
 pub use crate::client::quorum::{Quorum, QuorumBuilder};
 pub use crate::client::run::{RunError, RunResult};
 pub use crate::client::{AnyClient, Client};
+pub use crate::election::{Election, Leader, LeaderObserver, Leadership};
 pub use crate::engine::lease::loss::LossWatch;
 pub use crate::engine::lease::{Lease, LeaseState, LeaseView};
 pub use crate::engine::request::Wait;
@@ -178,7 +180,12 @@ pub mod clock {
 
 /// Every kind of lock.
 #[cfg(feature = "redis")]
-const KINDS: &[&engine::kind::Kind] = &[&mutex::MUTEX, &rwlock::READ, &semaphore::PERMITS];
+const KINDS: &[&engine::kind::Kind] = &[
+    &mutex::MUTEX,
+    &rwlock::READ,
+    &semaphore::PERMITS,
+    &election::LEADERSHIP,
+];
 
 /// The pages whose code is compiled and run as doc tests.
 #[cfg(doctest)]

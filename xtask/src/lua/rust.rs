@@ -70,7 +70,15 @@ pub(super) fn check_decoder(
         found.push(Complaint::new(path, line, wrong, right));
         return;
     };
-    count(script, &operation, side_keys(file, at), line, found);
+    let side_keys = keys_of_kind(file, at, "side_keys");
+    let release_keys = keys_of_kind(file, at, "release_keys").unwrap_or(0);
+    count(
+        script,
+        &operation,
+        side_keys.map(|keys| (keys, release_keys)),
+        line,
+        found,
+    );
     compare_tags(script, &operation, sources, shared, found);
 }
 
@@ -123,12 +131,13 @@ fn block<'a>(tokens: &'a [Token], words: &[&str]) -> Option<&'a [Token]> {
     Some(&tokens[open..skip_brackets(tokens, open)])
 }
 
-/// How many keys beside the lock the kind has in whose table the script is.
-fn side_keys(file: &[Token], at: usize) -> Option<usize> {
-    let here = (0..at)
+/// How many keys beside the lock the kind has in whose table the script is, in this field of the table.
+fn keys_of_kind(file: &[Token], at: usize, field: &str) -> Option<usize> {
+    let table = (0..at)
         .rev()
         .find(|at| matches_at(file, *at, &["side_keys", ":"]))?;
-    let open = here + file[here..at].iter().position(|token| token.is("["))?;
+    let here = (table..file.len()).find(|at| matches_at(file, *at, &[field, ":"]))?;
+    let open = here + file[here..].iter().position(|token| token.is("["))?;
     let inside = &file[open..skip_brackets(file, open)];
     Some(
         inside
@@ -141,7 +150,7 @@ fn side_keys(file: &[Token], at: usize) -> Option<usize> {
 fn count(
     script: &Script,
     operation: &Operation<'_>,
-    side_keys: Option<usize>,
+    of_kind: Option<(usize, usize)>,
     line: usize,
     found: &mut Vec<Complaint>,
 ) {
@@ -157,8 +166,11 @@ fn count(
     };
     let calls =
         |name| (0..encode.len()).filter(move |at| matches_at(encode, *at, &[".", name, "("]));
-    // The lock, those beside it, and the gate.
-    let of_kind = calls("write_keys").count() * side_keys.map_or(0, |side_keys| side_keys + 2);
+    // The lock, those beside it, and the gate; a release may take more of them.
+    let of_kind = of_kind.map_or(0, |(side_keys, release_keys)| {
+        calls("write_keys").count() * (side_keys + 2)
+            + calls("write_release_keys").count() * (side_keys + release_keys + 2)
+    });
     for (array, one, many, more) in [("KEYS", "key", "keys", of_kind), ("ARGV", "arg", "args", 0)] {
         let listed = script.header.of(array).count();
         let open_ended = script.header.of(array).any(|slot| slot.open_ended);

@@ -15,6 +15,7 @@ pub(crate) static TOY: Kind = Kind {
         script!("toy/release"),
         script!("toy/release", strict),
     ),
+    release_keys: &[],
     cancel: Step::new(
         script!("toy/cancel"),
         script!("toy/cancel", strict),

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use super::named::Named;
 use crate::base::error::{AcquireError, Lost, ReleaseError};
-use crate::engine::lease::LeaseView;
+use crate::engine::lease::{Lease, LeaseView};
 
 /// The result of a body that ran under a lease.
 #[derive(Debug)]
@@ -35,17 +35,25 @@ impl Named {
         F: FnOnce(LeaseView) -> Fut,
         Fut: Future<Output = T>,
     {
-        let lease = self.acquire().await?;
-        let outcome = {
-            let body = std::pin::pin!(body(lease.view()));
-            tokio::select! {
-                biased;
-                lost = lease.lost() => Err(lost),
-                value = body => Ok(value),
-            }
-        };
-        let value = outcome?;
-        let released = lease.release().await;
-        Ok(RunResult { value, released })
+        run_under(self.acquire().await?, body).await
     }
+}
+
+/// Runs `body` under the lease, stops it when the lease is lost, and releases.
+pub(crate) async fn run_under<T, F, Fut>(lease: Lease, body: F) -> Result<RunResult<T>, RunError>
+where
+    F: FnOnce(LeaseView) -> Fut,
+    Fut: Future<Output = T>,
+{
+    let outcome = {
+        let body = std::pin::pin!(body(lease.view()));
+        tokio::select! {
+            biased;
+            lost = lease.lost() => Err(lost),
+            value = body => Ok(value),
+        }
+    };
+    let value = outcome?;
+    let released = lease.release().await;
+    Ok(RunResult { value, released })
 }

@@ -138,7 +138,7 @@ impl Operation for Release<'_> {
     }
 
     fn encode(&self, call: &mut Call) {
-        self.resource.write_keys(call);
+        self.resource.write_release_keys(call);
         call.arg(self.token);
         call.args(self.resource.mode.as_deref().into_iter());
         if let Some(used) = self.used {

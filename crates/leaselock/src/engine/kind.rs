@@ -12,11 +12,13 @@ use crate::script::Script;
 pub(crate) struct Kind {
     /// The name in messages, such as "mutex".
     pub(crate) name: &'static str,
-    /// The side keys that `acquire`, `release` and `cancel` take after the lock, in this order.
+    /// The side keys that `acquire`, `release` and `cancel` take behind the lock, in this order.
     pub(crate) side_keys: &'static [&'static str],
     pub(crate) acquire: Step,
     pub(crate) extend: Script,
     pub(crate) release: Step,
+    /// The side keys that `release` takes behind those of all three.
+    pub(crate) release_keys: &'static [&'static str],
     pub(crate) cancel: Step,
     /// Releases with the lock's own key alone, for a cluster node that does not have the side keys at the moment.
     pub(crate) release_alone: Option<&'static Script>,

@@ -41,11 +41,21 @@ impl Resource {
         Resource::new(kind, LockKeys::at(lock).behind(gate))
     }
 
-    /// Writes the keys that `acquire`, `release` and `cancel` take: the lock, its side keys, and the quarantine key in
+    /// Writes the keys that `acquire` and `cancel` take: the lock, its side keys, and the quarantine key in
     /// strict mode.
     pub(crate) fn write_keys(&self, call: &mut Call) {
+        self.write_keys_and(call, &[]);
+    }
+
+    /// Writes the keys that `release` takes.
+    pub(crate) fn write_release_keys(&self, call: &mut Call) {
+        self.write_keys_and(call, self.kind.release_keys);
+    }
+
+    fn write_keys_and(&self, call: &mut Call, more: &[&'static str]) {
         call.key(&self.lock);
-        call.keys(self.kind.side_keys.iter().map(|side| self.beside(side)));
+        let sides = self.kind.side_keys.iter().chain(more);
+        call.keys(sides.map(|side| self.beside(side)));
         if let Some(gate) = &self.gate {
             call.key(&*gate.key_for(&self.lock));
         }

@@ -17,6 +17,7 @@ pub(crate) static MUTEX: Kind = Kind {
         script!("mutex/release").shortcut(shortcut::release),
         script!("mutex/release", strict),
     ),
+    release_keys: &[],
     cancel: Step::new(script!("mutex/cancel"), script!("mutex/cancel", strict)),
     release_alone: Some(&COMPARE_AND_DELETE),
     position: Some(script!("mutex/position", reads_only)),

@@ -9,6 +9,7 @@ pub(crate) static READ: Kind = Kind {
     acquire: Step::new(script!("rwlock/acquire"), script!("rwlock/acquire", strict)),
     extend: script!("hold/extend"),
     release: Step::new(script!("rwlock/release"), script!("rwlock/release", strict)),
+    release_keys: &[],
     cancel: Step::new(script!("rwlock/cancel"), script!("rwlock/cancel", strict)),
     release_alone: None,
     position: None,

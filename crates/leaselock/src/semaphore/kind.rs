@@ -16,6 +16,7 @@ pub(crate) static PERMITS: Kind = Kind {
         script!("semaphore/release"),
         script!("semaphore/release", strict),
     ),
+    release_keys: &[],
     cancel: Step::new(
         script!("semaphore/cancel"),
         script!("semaphore/cancel", strict),

@@ -8,7 +8,7 @@ fn as_a_kind(operation: &str, decoder: &str) -> Vec<String> {
         path: path.to_owned(),
         text: text.to_owned(),
     };
-    let kind = "static MUTEX: Kind = Kind { name: \"mutex\", side_keys: &[], \
+    let kind = "static MUTEX: Kind = Kind { name: \"mutex\", side_keys: &[], release_keys: &[\"more\"], \
                 acquire: Step::new(script!(\"mutex/acquire\").with(GRANT)) };";
     let lua = vec![
         file("crates/leaselock/lua/mutex/acquire.lua", ACQUIRE),
@@ -59,6 +59,11 @@ fn script_of_a_kind_has_its_operation_and_its_decoder_in_the_engine() {
     let one_more = both.replace("call.arg", "call.key(c).arg");
     assert_eq!(
         as_a_kind(&one_more, &right),
+        ["mutex/acquire gives 3 KEYS, the header lists 2"]
+    );
+    let released = both.replace("write_keys", "write_release_keys");
+    assert_eq!(
+        as_a_kind(&released, &right),
         ["mutex/acquire gives 3 KEYS, the header lists 2"]
     );
 }

@@ -1,0 +1,37 @@
+-- election/resign: release the mutex as the leader; the next campaigner gets it in the same step.
+--
+-- KEYS[1] lock       string; the holder's token
+-- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
+-- KEYS[3] waiters    hash; token to its entry in the queue
+-- KEYS[4] fence      string; 'first:last' of the latest grant
+-- KEYS[5] leader     string; who leads (lua/leader.lua)
+-- KEYS[6] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
+-- ARGV[1] token      the caller's proof of ownership
+--
+-- Returns {"released"}    free, or already the next campaigner's. Followers are told when it is free; otherwise they
+--                         are told when the next leader proclaims
+--         {"expired"}     there was no lock: the lease had expired or was deleted
+--         {"taken"}       another client holds it; nothing was changed
+-- Replay  "expired" or "taken": the first call did the work
+-- Writes  lock, queue, waiters, fence, leader
+--#include prelude fence queue holds grant broadcast leader
+--#strict
+-- A hand-over is a grant, so behind a closed gate there is none.
+--#include gate
+local gate = KEYS[6]
+
+if not gate_is_open(gate) then
+  queue_visit = function() return {} end
+end
+--#end
+local lock, queue, waiters, fence, leader = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local token = ARGV[1]
+
+local now_us = clock_us()
+local held, is_set = of_type(redis.pcall('GET', lock)) -- of readers or permits (lua/holds.lua)
+local channel = leader_read(leader, token)
+if channel then redis.call('DEL', leader) end
+if held == token then grant_give_back(holds_read(lock, fence, now_us), queue, waiters, '1', token, 0) end
+if channel and redis.call('EXISTS', lock) == 0 then broadcast(channel) end
+if held == token then return { 'released' } end
+return { (held or is_set) and 'taken' or 'expired' }

@@ -1,0 +1,31 @@
+//! A leadership as a kind of lock: the mutex, but for the step in which the leader gives it up.
+//!
+//! Campaigners queue with those who acquire the mutex of that name. A leadership belongs to one task, so it is not
+//! handed over among the tasks of a client.
+
+use super::calls::{OBSERVE, PROCLAIM};
+use crate::engine::compare_and_delete::COMPARE_AND_DELETE;
+use crate::engine::kind::{Kind, Step};
+use crate::script::script;
+
+pub(crate) static LEADERSHIP: Kind = Kind {
+    name: "leader election",
+    side_keys: &["queue", "waiters", "fence"],
+    acquire: Step::new(script!("mutex/acquire"), script!("mutex/acquire", strict)),
+    extend: script!("mutex/extend"),
+    release: Step::new(
+        script!("election/resign"),
+        script!("election/resign", strict),
+    ),
+    release_keys: &["leader"],
+    cancel: Step::new(script!("mutex/cancel"), script!("mutex/cancel", strict)),
+    release_alone: Some(&COMPARE_AND_DELETE),
+    position: Some(script!("mutex/position", reads_only)),
+    confirm: Some(script!("mutex/confirm")),
+    detach: None,
+    note: Some(script!("mutex/note")),
+    batch: None,
+    local_hand_over: false,
+    votes: false,
+    others: &[&PROCLAIM, &OBSERVE],
+};

@@ -1,0 +1,15 @@
+//! Leader election: who holds a mutex leads, and all others can see it.
+
+mod calls;
+mod handle;
+mod kind;
+mod leader;
+mod leadership;
+mod observer;
+
+pub use self::handle::Election;
+#[cfg(feature = "redis")]
+pub(crate) use self::kind::LEADERSHIP;
+pub use self::leader::Leader;
+pub use self::leadership::Leadership;
+pub use self::observer::LeaderObserver;
