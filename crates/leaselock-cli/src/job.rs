@@ -27,6 +27,8 @@ pub(crate) struct JobSpec<'a> {
     pub(crate) arguments: &'a [OsString],
     pub(crate) name: &'a str,
     pub(crate) fence: Option<u64>,
+    /// True if the job runs as a leader, whose fence is a term.
+    pub(crate) leads: bool,
     pub(crate) ttl: Duration,
     /// The descriptor that keeps the lock, open across exec, when the job is to inherit it.
     pub(crate) session: Option<OwnedFd>,
@@ -186,10 +188,11 @@ pub(crate) const WITHHELD: &str = "LEASELOCK_WITHHELD";
 fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
     // A handle is for `extend` and `release`, and every process that reads it can release the lock. The job would take
     // the fence of an outer `run` for ours.
-    const OURS: [&str; 5] = [
+    const OURS: [&str; 6] = [
         "LEASELOCK_NAME",
         "LEASELOCK_TTL_MS",
         "LEASELOCK_FENCE",
+        "LEASELOCK_TERM",
         "LEASELOCK_HANDLE",
         WITHHELD,
     ];
@@ -202,6 +205,12 @@ fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
         (OURS[0], Some(spec.name.to_owned())),
         (OURS[1], Some(spec.ttl.as_millis().to_string())),
         (OURS[2], spec.fence.map(|fence| fence.to_string())),
+        (
+            OURS[3],
+            spec.fence
+                .filter(|_| spec.leads)
+                .map(|term| term.to_string()),
+        ),
         (WITHHELD, spec.withhold_url.then(|| URL.to_owned())),
     ];
     let told = told

@@ -69,6 +69,8 @@ fn obey(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Wait(args) => verb::wait::run(args, globals),
         Verb::Break(args) => verb::break_::run(args, globals),
         Verb::Permits(args) => verb::permits::run(args, globals),
+        Verb::Elect(args) => verb::elect::run(args, globals),
+        Verb::Leader(args) => verb::leader::run(args, globals),
         Verb::Doctor(_) => verb::doctor::run(globals),
         Verb::Strict(args) => verb::strict::run(args, globals),
         Verb::Functions(args) => verb::functions::run(args, globals),

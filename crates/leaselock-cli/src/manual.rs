@@ -67,6 +67,16 @@ Examples:
   leaselock permits pool set 8              eight for all, whatever they ask for
   leaselock permits pool unset              leave it to run --permits again";
 
+pub(crate) const ELECT: &str = "\
+Examples:
+  leaselock elect scheduler --value 10.0.0.5:8080 -- ./scheduler
+  leaselock elect scheduler -c './scheduler --term $LEASELOCK_TERM'";
+
+pub(crate) const LEADER: &str = "\
+Examples:
+  leaselock leader scheduler                where the leader is
+  leaselock leader --follow scheduler       a line for each change";
+
 pub(crate) const DOCTOR: &str = "\
 Examples:
   leaselock doctor                          check the default folder
@@ -86,7 +96,7 @@ pub(crate) fn with_exit_codes(examples: &str) -> String {
 }
 
 /// Variables that the command reads and no option has, and those that it sets.
-pub(crate) const VARIABLES: [(&str, &str); 6] = [
+pub(crate) const VARIABLES: [(&str, &str); 7] = [
     (
         "LEASELOCK_HANDLE",
         "The handle for extend and release, unless --handle-file names a file. A secret.",
@@ -102,6 +112,10 @@ pub(crate) const VARIABLES: [(&str, &str); 6] = [
     (
         "LEASELOCK_TTL_MS",
         "Set for the job of run: the ttl in milliseconds.",
+    ),
+    (
+        "LEASELOCK_TERM",
+        "Set for the job of elect: the number of this leadership, which is its fencing token.",
     ),
     (
         "LEASELOCK_WITHHELD",

@@ -1,6 +1,7 @@
 //! Signals to the wrapper: read one by one from a descriptor, so that nothing of ours ever runs
 //! in the middle of something else, and so that each says where it came from.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -20,6 +21,9 @@ const ENDING: [Signal; 6] = [
     Signal::USR1,
     Signal::USR2,
 ];
+
+/// What asks for an end also while a job runs; programs have their own use for the two others.
+const TO_END: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
 /// What is passed on besides.
 const OTHERS: [Signal; 3] = [Signal::TSTP, Signal::CONT, Signal::WINCH];
@@ -51,12 +55,20 @@ impl Signals {
 
     /// Starts to listen; inside a runtime.
     pub(crate) fn listen(self) -> io::Result<SignalStream> {
-        watch_readable(self.fd).map(SignalStream)
+        let fd = watch_readable(self.fd)?;
+        Ok(SignalStream {
+            fd,
+            asked: Cell::new(false),
+        })
     }
 }
 
 /// The signals as they arrive.
-pub(crate) struct SignalStream(AsyncFd<OwnedFd>);
+pub(crate) struct SignalStream {
+    fd: AsyncFd<OwnedFd>,
+    /// True if one came that ends a command.
+    asked: Cell<bool>,
+}
 
 /// One signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,11 +82,13 @@ impl SignalStream {
     /// The next signal.
     pub(crate) async fn next(&self) -> io::Result<ReceivedSignal> {
         loop {
-            let mut ready = self.0.readable().await?;
+            let mut ready = self.fd.readable().await?;
             let mut record = [0; RECORD];
-            match rustix::io::read(&self.0, &mut record) {
+            match rustix::io::read(&self.fd, &mut record) {
                 Ok(RECORD) => {
                     if let Some(received) = decode(&record) {
+                        let ends = TO_END.contains(&received.signal);
+                        self.asked.set(self.asked.get() || ends);
                         return Ok(received);
                     }
                 }
@@ -83,6 +97,11 @@ impl SignalStream {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Whether a signal has come that asks for an end, for us and for the job.
+    pub(crate) fn has_been_asked_to_end(&self) -> bool {
+        self.asked.get()
     }
 
     /// The next signal that ends a wait. Ctrl-Z stops this process meanwhile, as in other commands.

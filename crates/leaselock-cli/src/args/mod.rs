@@ -6,6 +6,7 @@
 
 pub(crate) mod bench;
 mod command_line;
+pub(crate) mod elect;
 mod globals;
 pub(crate) mod inspect;
 pub(crate) mod lease;

@@ -172,6 +172,11 @@ impl RunArgs {
         )
     }
 
+    /// Whether the lock is to be held alone.
+    pub(crate) fn is_alone(&self) -> bool {
+        !self.shared && self.permits.is_none() && self.take.is_none()
+    }
+
     /// The second stage: refuses contradictions, with a sentence about what would be right.
     /// `longest` is the limit of the store for ttls.
     pub(crate) fn plan(&self, longest: Option<Duration>) -> Result<RunPlan, String> {

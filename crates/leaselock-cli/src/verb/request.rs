@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leaselock::error::InvalidInput;
 use leaselock::options::Waiting;
-use leaselock::{AcquireError, AnyClient, Client, Lease, Mutex, RwLock, Semaphore, Wait};
+use leaselock::{AcquireError, AnyClient, Client, Election, Lease, Mutex, RwLock, Semaphore, Wait};
 
 use crate::args::Globals;
 use crate::args::lease::LockArgs;
@@ -15,6 +15,8 @@ pub(crate) enum Request {
     Shared(RwLock),
     /// So many permits.
     Permits(Semaphore, u32),
+    /// The name, as the leader.
+    Leadership(Election),
 }
 
 /// Sets the same option of whichever lock it is.
@@ -24,6 +26,7 @@ macro_rules! on_each {
             Request::Exclusive($lock) => Request::Exclusive($changed),
             Request::Shared($lock) => Request::Shared($changed),
             Request::Permits($lock, take) => Request::Permits($changed, take),
+            Request::Leadership($lock) => Request::Leadership($changed),
         }
     };
 }
@@ -63,6 +66,21 @@ impl Request {
         Request::Permits(client.semaphore(name, total), take).with(lock, globals)
     }
 
+    /// The leadership, with what followers read of this leader.
+    pub(crate) fn leadership(
+        client: &Client,
+        name: &str,
+        value: &str,
+        lock: &LockArgs,
+        globals: &Globals,
+    ) -> Request {
+        let mut election = client.election(name).value(value);
+        if let Some(why) = &lock.why {
+            election = election.note(why);
+        }
+        Request::Leadership(election).with(lock, globals)
+    }
+
     fn with(self, lock: &LockArgs, globals: &Globals) -> Request {
         let longest = globals.longest();
         let (ttl, priority) = (lock.ttl(longest), lock.priority);
@@ -95,12 +113,13 @@ impl Request {
             Request::Exclusive(mutex) => mutex.name(),
             Request::Shared(lock) => lock.name(),
             Request::Permits(pool, _) => pool.name(),
+            Request::Leadership(election) => election.name(),
         };
         name.unwrap_or_default().to_owned()
     }
 
     pub(crate) fn is_exclusive(&self) -> bool {
-        matches!(self, Request::Exclusive(_))
+        matches!(self, Request::Exclusive(_) | Request::Leadership(_))
     }
 
     pub(crate) async fn acquire(&self) -> Result<Lease, AcquireError> {
@@ -108,6 +127,7 @@ impl Request {
             Request::Exclusive(mutex) => mutex.acquire().await,
             Request::Shared(lock) => lock.read().await.map(Lease::from),
             Request::Permits(pool, take) => pool.acquire_many(*take).await.map(Lease::from),
+            Request::Leadership(election) => election.campaign().await.map(Lease::from),
         }
     }
 }

@@ -27,11 +27,29 @@ use crate::{boottime, environment, output, session};
 
 /// Guardian first, while there is one thread; then the lock; then the job.
 pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
+    run_as(args, globals, None).map(|ended| ended.exit)
+}
+
+/// What became of the job.
+pub(crate) struct Ended {
+    pub(crate) exit: Exit,
+    /// True if the lease was lost, and no signal has asked for an end.
+    pub(crate) is_lost: bool,
+    /// The signals that were blocked at the start.
+    pub(crate) mask: SignalSet,
+}
+
+/// The same as a leader, whose followers read `value`; `None` for a lock without followers.
+pub(crate) fn run_as(
+    args: &RunArgs,
+    globals: &Globals,
+    value: Option<&str>,
+) -> Result<Ended, Failure> {
     let plan = args
         .plan(globals.longest())
         .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
     let name = args.lock.like.name(&args.name, globals)?;
-    let (client, mut lock) = client_and_request(args, &plan, globals)?;
+    let (client, mut lock) = client_and_request(args, &plan, globals, value)?;
     if let Some(longest) = args.max_hold {
         lock = lock.max_hold(longest);
     }
@@ -50,6 +68,7 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
             Ok(Obtained::Lease(lease)) => {
                 let held = HeldLock {
                     args,
+                    leads: value.is_some(),
                     name: &name,
                     globals,
                     plan: &plan,
@@ -59,11 +78,21 @@ pub(crate) fn run(args: &RunArgs, globals: &Globals) -> Result<Exit, Failure> {
                     store: client.store(),
                     held_since: boottime::now(),
                 };
-                held.hold(lease, guardian, mask).await
+                let (exit, is_lost) = held.hold(lease, guardian, mask).await?;
+                let is_lost = is_lost && !signals.has_been_asked_to_end();
+                Ok(Ended {
+                    exit,
+                    is_lost,
+                    mask,
+                })
             }
             Ok(Obtained::Ended(exit)) => {
                 guardian.retire();
-                Ok(exit)
+                Ok(Ended {
+                    exit,
+                    is_lost: false,
+                    mask,
+                })
             }
             Err(failure) => {
                 guardian.retire();
@@ -77,9 +106,15 @@ fn client_and_request(
     args: &RunArgs,
     plan: &RunPlan,
     globals: &Globals,
+    value: Option<&str>,
 ) -> Result<(AnyClient, Request), Failure> {
     let (name, lock) = (&args.name, &args.lock);
     let of_one_store = |why| session::client_that_shares(globals, &plan.program, why);
+    if let Some(value) = value {
+        let client = of_one_store("elect: several servers have no place for what a leader says")?;
+        let request = Request::leadership(&client, name, value, lock, globals);
+        return Ok((client.into(), request));
+    }
     Ok(match plan.mode {
         Mode::Exclusive => {
             let client = session::client_that_runs(globals, &plan.program)?;
@@ -106,6 +141,8 @@ fn client_and_request(
 
 struct HeldLock<'a> {
     args: &'a RunArgs,
+    /// True if the lock is a leadership, whose fence is a term.
+    leads: bool,
     /// As leaselock knows it.
     name: &'a str,
     globals: &'a Globals,
@@ -125,12 +162,13 @@ fn ends_in(end: &End) -> Duration {
 }
 
 impl HeldLock<'_> {
+    /// The exit code, and whether the lease was lost.
     async fn hold(
         &self,
         lease: Lease,
         guardian: Guardian,
         mask: SignalSet,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<(Exit, bool), Failure> {
         let end = End::default();
         if let Err(failure) = self.ensure_whole(&lease).await {
             guardian.retire();
@@ -183,10 +221,10 @@ impl HeldLock<'_> {
                         loss::not_released(&self.store, error.as_ref(), ends_in(&end), in_folder);
                     self.say("not-released", &text);
                 }
-                Ok(Exit::of_job(status))
+                Ok((Exit::of_job(status), false))
             }
-            Outcome::Lost(_) => Ok(Exit::LOST),
-            Outcome::Unguarded(_) => Ok(Exit::INTERNAL),
+            Outcome::Lost(_) => Ok((Exit::LOST, true)),
+            Outcome::Unguarded(_) => Ok((Exit::INTERNAL, false)),
         }
     }
 
@@ -254,6 +292,7 @@ impl HeldLock<'_> {
             arguments: &self.plan.arguments,
             name: self.name,
             fence: lease.fence().map(leaselock::Fence::get),
+            leads: self.leads,
             ttl: self.plan.guardian.ttl,
             session,
             withhold_url: environment::withholds_url(self.args.keep_url),

@@ -107,6 +107,7 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
     }
     let mask = signals.mask_before();
     let spec = JobSpec {
+        leads: false,
         withhold_url: false,
         program: &command[0],
         arguments: &command[1..],

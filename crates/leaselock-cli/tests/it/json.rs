@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 15] = [
+pub(crate) const VERBS: [&str; 17] = [
     "run",
     "acquire",
     "extend",
@@ -20,6 +20,8 @@ pub(crate) const VERBS: [&str; 15] = [
     "wait",
     "break",
     "permits",
+    "elect",
+    "leader",
     "doctor",
     "strict",
     "functions",

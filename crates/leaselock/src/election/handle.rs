@@ -102,7 +102,7 @@ impl Election {
                 "a leader's value of {length} bytes is too long: at most {VALUE_MAX}; give an address, and serve the rest there"
             ));
         }
-        if !options.fences() {
+        if options.fencing == Some(false) {
             let text = "a leader's term is a fencing token: leave `fencing(false)` out";
             return refused(text.to_owned());
         }

@@ -89,8 +89,9 @@ pub(crate) use lua;
 macro_rules! fragments {
     ($($name:literal)+) => { &[$(($name, lua!($name)),)+] };
 }
-const FRAGMENTS: &[Fragment] =
-    fragments!["prelude" "many" "fence" "queue" "holds" "grant" "proposal" "callers" "gate"];
+const FRAGMENTS: &[Fragment] = fragments![
+    "prelude" "many" "fence" "queue" "holds" "grant" "proposal" "callers" "gate" "broadcast" "leader"
+];
 
 /// A file of functions that scripts include: its name, without `.lua`, and its text.
 type Fragment = (&'static str, &'static str);

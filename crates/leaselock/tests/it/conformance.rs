@@ -1,5 +1,6 @@
 //! The same promises on every store: each pair of promise and store is a test of its own.
 
+mod election;
 mod holding;
 mod in_line;
 mod letting_go;
@@ -104,6 +105,16 @@ conformance! {
             inspect_shows_who_holds_permits_how_many_there_are_and_what_waiters_ask_for
             a_break_takes_one_hold_of_permits_by_its_fence_or_all_of_them
             permits_with_an_option_that_they_cannot_have_are_refused_and_not_held;
+        election:
+            followers_see_who_leads_and_a_resignation_makes_the_next_one_lead
+            terms_grow_from_leader_to_leader
+            followers_are_told_that_nobody_leads
+            followers_are_told_when_the_lease_of_a_leader_ends_by_itself
+            a_campaign_that_is_dropped_leaves_nothing_in_line
+            tasks_of_one_client_lead_one_after_the_other_each_with_its_value
+            a_leader_and_the_holder_of_the_mutex_exclude_each_other
+            a_body_runs_as_the_leader_and_is_stopped_when_the_lease_is_broken
+            what_an_election_cannot_have_is_refused;
     }
 }
 

@@ -1,0 +1,79 @@
+//! `leaselock leader NAME`
+
+use leaselock::Leader;
+use leaselock::error::InspectError;
+use serde_json::{Value, json};
+
+use crate::args::Globals;
+use crate::args::elect::LeaderArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::{output, session};
+
+/// Prints who leads, once or with each change.
+pub(crate) fn run(args: &LeaderArgs, globals: &Globals) -> Result<Exit, Failure> {
+    let why = "leader: several servers have no place for what a leader says";
+    let client = session::one_store(globals, why)?;
+    session::block_on(async {
+        let election = client.election(&args.name);
+        if args.follow {
+            let mut observer = election.observe();
+            observer.changed().await?;
+            loop {
+                print(observer.current(), args, globals)?;
+                until_changed(&mut observer, globals).await?;
+            }
+        }
+        let leader = election.leader().await?;
+        if globals.json || leader.is_some() {
+            print(leader.as_ref(), args, globals)?;
+        } else if !globals.quiet {
+            let name = output::sanitized(&args.name);
+            output::say(&format!("leaselock: nobody leads `{name}`\n"));
+        }
+        Ok(if leader.is_some() {
+            Exit::OK
+        } else {
+            Exit::NO_LEADER
+        })
+    })
+}
+
+/// A store that does not answer is told once for each time, and does not end the following.
+async fn until_changed(
+    observer: &mut leaselock::LeaderObserver,
+    globals: &Globals,
+) -> Result<(), Failure> {
+    let mut is_told = false;
+    loop {
+        match observer.changed().await {
+            Ok(()) => return Ok(()),
+            Err(error @ InspectError::Store(_)) => {
+                if !std::mem::replace(&mut is_told, true) && !globals.quiet {
+                    Failure::from(error).say(globals.json);
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn print(leader: Option<&Leader>, args: &LeaderArgs, globals: &Globals) -> Result<(), Failure> {
+    let text = match (globals.json, leader) {
+        (true, leader) => {
+            let leader = leader.map(object);
+            output::json(&json!({ "name": args.name, "leader": leader }))
+        }
+        (false, Some(leader)) => output::sanitized(&leader.value) + "\n",
+        (false, None) => "\n".to_owned(),
+    };
+    Ok(output::print(text.as_bytes())?)
+}
+
+fn object(leader: &Leader) -> Value {
+    json!({
+        "value": leader.value,
+        "term": leader.term.get(),
+        "client": leader.client,
+    })
+}

@@ -1,0 +1,213 @@
+//! Elections on a server: what they cost, what is lost with a record, and what a failover does to terms.
+
+use leaselock::{Client, Fence};
+use testkit::Server;
+
+use crate::support::{LONG, by_message, calls, eventually, in_line, soon};
+
+const LEADER: &str = "{scheduler}:ll:leader";
+
+fn value_of(value: &str) -> impl Fn(&Client) -> leaselock::Election {
+    move |client| client.election("scheduler").ttl(LONG).value(value)
+}
+
+/// Followers of several clients; each listens once, and each follower reads once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_costs_one_message_and_one_read_for_each_of_a_thousand_followers() {
+    const CLIENTS: usize = 10;
+    const EACH: usize = 100;
+    let server = Server::start();
+    let leader = Client::connect(&server.url()).unwrap();
+    let mut followers = Vec::new();
+    for _ in 0..CLIENTS {
+        let client = Client::connect(&server.url()).unwrap();
+        for _ in 0..EACH {
+            let mut observer = client.election("scheduler").observe();
+            soon(observer.changed()).await.unwrap();
+            followers.push(observer);
+        }
+    }
+    let election = value_of("me")(&leader);
+    let before = soon(election.campaign()).await.unwrap(); // sends the scripts
+    before.resign().await.unwrap();
+    for follower in &mut followers {
+        let settled = async {
+            while follower.current().is_some() {
+                follower.changed().await.unwrap();
+            }
+        };
+        by_message(settled).await;
+    }
+    server.cli(&["CONFIG", "RESETSTAT"]);
+    let leading = soon(election.campaign()).await.unwrap();
+    for follower in &mut followers {
+        by_message(follower.changed()).await.unwrap();
+        assert_eq!(follower.current().unwrap().term, leading.term());
+    }
+    assert_eq!(calls(&server, "publish"), 1);
+    let (reads, requests) = (followers.len(), calls(&server, "evalsha"));
+    // To acquire and to proclaim; and whatever the message before may have left to read.
+    assert!(
+        requests >= reads + 2 && requests <= 2 * reads + 2,
+        "{requests}"
+    );
+    leading.resign().await.unwrap();
+}
+
+/// A hand-over tells the next campaigner, which then tells the followers: there is no second message to them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn followers_are_told_once_when_a_leader_hands_over() {
+    let server = Server::start();
+    let [one, two, three] = [(); 3].map(|()| Client::connect(&server.url()).unwrap());
+    let first = soon(value_of("one")(&one).campaign()).await.unwrap();
+    let mut follower = three.election("scheduler").observe();
+    soon(follower.changed()).await.unwrap();
+    let next = value_of("two")(&two);
+    let next = tokio::spawn(async move { next.campaign().await });
+    in_line(&one, "scheduler", 1).await;
+    server.cli(&["CONFIG", "RESETSTAT"]);
+    first.resign().await.unwrap();
+    let second = soon(next).await.unwrap().unwrap();
+    by_message(follower.changed()).await.unwrap();
+    assert_eq!(follower.current().unwrap().term, second.term());
+    assert_eq!(calls(&server, "publish"), 2); // the grant, and the proclamation
+    second.resign().await.unwrap();
+}
+
+/// The data of earlier, as after a failover to a replica that lagged behind.
+#[tokio::test]
+async fn a_leader_of_an_earlier_term_than_one_that_was_told_is_never_told() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let mut observer = client.election("scheduler").observe();
+    let first = soon(value_of("one")(&client).campaign()).await.unwrap();
+    let earlier = ["scheduler", LEADER].map(|key| {
+        let value = server.cli(&["GET", key]);
+        (key, value.text().unwrap().to_owned())
+    });
+    first.resign().await.unwrap();
+    let second = soon(value_of("two")(&client).campaign()).await.unwrap();
+    soon(observer.changed()).await.unwrap();
+    assert_eq!(observer.current().unwrap().term, second.term());
+    for (key, value) in &earlier {
+        server.cli(&["SET", key, value, "PX", "60000"]);
+    }
+    server.cli(&["PUBLISH", "ll:broadcast:election:{scheduler}", ""]);
+    by_message(observer.changed()).await.unwrap();
+    assert_eq!(observer.current(), None);
+    let read = client.election("scheduler").leader().await.unwrap();
+    assert_eq!(read.unwrap().value, "one"); // a single read has no memory
+    drop(second);
+}
+
+/// The key of the fence goes after seven days without a grant, and a leader may lead for longer.
+#[tokio::test]
+async fn the_term_of_a_leader_does_not_depend_on_the_key_of_the_fence() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let leading = soon(value_of("one")(&client).campaign()).await.unwrap();
+    server.cli(&["DEL", "{scheduler}:ll:fence"]);
+    let leader = client.election("scheduler").leader().await.unwrap();
+    assert_eq!(leader.unwrap().term, leading.term());
+    leading.resign().await.unwrap();
+    let next = soon(value_of("one")(&client).campaign()).await.unwrap();
+    next.resign().await.unwrap();
+}
+
+/// What a leader leaves that crashed has no one to remove it, and is not shown.
+#[tokio::test]
+async fn the_record_of_a_leader_is_shown_only_while_it_holds_the_name_and_has_a_ttl() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let leading = soon(value_of("one")(&client).campaign()).await.unwrap();
+    let kept = server.cli(&["PTTL", LEADER]).integer().unwrap();
+    assert!(kept > 6 * 24 * 60 * 60 * 1000, "{kept}");
+    server.cli(&["DEL", "scheduler"]);
+    assert_eq!(client.election("scheduler").leader().await.unwrap(), None);
+    let mutex = client.mutex("scheduler").ttl(LONG).try_acquire().await;
+    assert_eq!(client.election("scheduler").leader().await.unwrap(), None);
+    assert!(leading.resign().await.is_err());
+    assert_eq!(server.cli(&["EXISTS", LEADER]).integer(), Some(0));
+    mutex.unwrap().unwrap().release().await.unwrap();
+    // Another type lies there: the next leader replaces it.
+    server.cli(&["LPUSH", LEADER, "something"]);
+    let leading = soon(value_of("two")(&client).campaign()).await.unwrap();
+    assert!(
+        client
+            .election("scheduler")
+            .leader()
+            .await
+            .unwrap()
+            .is_some()
+    );
+    leading.resign().await.unwrap();
+}
+
+/// Nothing is proclaimed without memory, so the campaign fails and holds nothing.
+#[tokio::test]
+async fn a_campaign_whose_proclamation_is_refused_leads_not_and_holds_nothing() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let rule = [
+        "ACL",
+        "SETUSER",
+        "default",
+        "resetkeys",
+        "~*scheduler",
+        "~*:queue",
+    ];
+    server.cli(&rule);
+    server.cli(&[
+        "ACL",
+        "SETUSER",
+        "default",
+        "~*:waiters",
+        "~*:fence",
+        "~ll:client:*",
+    ]);
+    let refused = value_of("one")(&client).campaign().await.unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            leaselock::AcquireError::Unknown { .. } | leaselock::AcquireError::Store { .. }
+        ),
+        "{refused:?}"
+    );
+    server.cli(&["ACL", "SETUSER", "default", "allkeys"]);
+    eventually("it is free", async || {
+        let lease = client.mutex("scheduler").try_acquire().await.unwrap();
+        lease.is_some()
+    })
+    .await;
+}
+
+/// Terms never repeat and grow, although each server forgets everything; nobody leads before the leases of earlier ones
+/// have ended.
+#[tokio::test]
+async fn in_strict_mode_no_leader_follows_a_lost_one_before_its_lease_has_ended() {
+    const LONGEST: std::time::Duration = std::time::Duration::from_secs(1);
+    let mut server = Server::start();
+    let strict = |server: &Server| {
+        Client::builder()
+            .url(&server.url())
+            .strict(LONGEST)
+            .build()
+            .unwrap()
+    };
+    let mut before = Fence::new(0);
+    for _ in 0..2 {
+        let client = strict(&server);
+        let election = client.election("scheduler").ttl(LONGEST).value("me");
+        let leading = soon(election.campaign()).await.unwrap(); // waits for the end of the quarantine
+        assert!(leading.term() > before);
+        before = leading.term();
+        server = Server::start(); // and nothing of what the first one knew
+        let next = strict(&server).election("scheduler").ttl(LONGEST);
+        let refused = next.try_campaign().await.unwrap_err();
+        assert!(
+            matches!(refused, leaselock::AcquireError::Quarantined { .. }),
+            "{refused}"
+        );
+        drop(leading);
+    }
+}
