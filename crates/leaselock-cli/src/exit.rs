@@ -20,7 +20,7 @@ impl Exit {
     pub(crate) const OK: Exit = Exit(0);
     /// `doctor` found something unfit for locks.
     pub(crate) const UNFIT: Exit = Exit(1);
-    /// `leader` found that nobody leads.
+    /// `leader` found that no client leads.
     pub(crate) const NO_LEADER: Exit = Exit::UNFIT;
     /// The command line, a name, a duration or a URL is wrong; nothing was sent.
     pub(crate) const USAGE: Exit = Exit(64);
@@ -177,7 +177,7 @@ impl From<Exit> for ExitCode {
 pub(crate) const HELP: &str = "\
 Exit codes:
   the job's own code, or 128 + n when signal n ended it (also when a signal ends the wait)
-  1     doctor: something is not fit for locks; leader: nobody leads
+  1     doctor: something is not fit for locks; leader: no client leads
   64    usage: a flag, name, duration or URL is wrong; nothing was sent
   65    something that is not a lock lies under the name, or the record is damaged
   69    the store cannot be reached or does not serve now

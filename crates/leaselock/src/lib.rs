@@ -36,6 +36,7 @@
 //! | [`RwLock`] | many readers of one name, or one writer |
 //! | [`Semaphore`] | a limited number of permits of one name |
 //! | [`Lease`] | a lock that is held; dropping it releases it in the background |
+//! | [`Election`] | who leads, its term, and followers that see it |
 //! | [`SharedLease`], [`Permit`] | the lease of a reader; the lease of a holder of permits |
 //! | [`LossWatch`] | a future that resolves when the lease is lost |
 //! | [`AcquireError`] | each variant says what you hold after it |
@@ -201,6 +202,8 @@ mod pages {
     struct RwLock;
     #[doc = include_str!("../../../docs/semaphore.md")]
     struct Semaphore;
+    #[doc = include_str!("../../../docs/election.md")]
+    struct Election;
     #[doc = include_str!("../../../docs/coming-from.md")]
     struct ComingFrom;
     #[doc = include_str!("../../../docs/presets.md")]

@@ -24,6 +24,7 @@ example!(safe_operation, "../examples/safe_operation.rs");
 example!(counter, "../examples/counter.rs");
 example!(connection_pool, "../examples/connection_pool.rs");
 example!(shared_config, "../examples/shared_config.rs");
+example!(election, "../examples/election.rs");
 example!(testing_your_code, "../examples/testing_your_code.rs");
 
 fn block_on(example: impl Future<Output = Result<(), Box<dyn Error>>>) {
@@ -55,7 +56,7 @@ macro_rules! on_both {
     };
 }
 
-on_both!(mutex fencing payment_once daily_report safe_operation counter connection_pool shared_config);
+on_both!(mutex fencing payment_once daily_report safe_operation counter connection_pool shared_config election);
 
 #[test]
 fn testing_your_code_needs_no_server_and_no_sleep() {

@@ -142,8 +142,8 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
     let waiter = tokio::spawn(async move { mutex.acquire_within(Duration::from_secs(20)).await });
 
     let mut expected = keys_on_the_page("app:report", "app:", client.id());
-    // Only on the node of a quorum, in strict mode, and of a semaphore.
-    let others = [":callers", ":gate", ":usage"];
+    // Only on the node of a quorum, in strict mode, of a semaphore, and of an election.
+    let others = [":callers", ":gate", ":usage", ":leader"];
     expected.retain(|key, _| !others.iter().any(|other| key.ends_with(other)));
     assert_eq!(expected.len(), 6, "{expected:?}");
     let on_server = || texts(server.cli(&["KEYS", "*"])).len();
@@ -182,6 +182,21 @@ async fn the_keys_of_a_semaphore_are_those_on_the_page() {
     }
     permit.release().await.unwrap();
     assert_eq!(server.cli(&["EXISTS", "pool"]), Value::Integer(0));
+}
+
+#[tokio::test]
+async fn the_key_of_an_election_is_that_on_the_page() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let leading = client.election("job").campaign().await.unwrap();
+    let keys = keys_on_the_page("job", "", client.id());
+    let leader = "{job}:ll:leader";
+    assert_eq!(
+        text(server.cli(&["TYPE", leader])).as_deref(),
+        Some(keys[leader].as_str())
+    );
+    leading.resign().await.unwrap();
+    assert_eq!(server.cli(&["EXISTS", leader, "job"]), Value::Integer(0));
 }
 
 /// Calls of this command since the last `CONFIG RESETSTAT`.

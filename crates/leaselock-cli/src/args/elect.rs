@@ -71,8 +71,8 @@ impl ElectArgs {
 
 /// Print who leads
 ///
-/// Prints the value that the leader gave, one line. Exits 1 when nobody leads. With --follow it
-/// prints a line for each change, an empty one when nobody leads, until it is interrupted. A leader
+/// Prints the value that the leader gave, one line. Exits 1 when no client leads. With --follow it
+/// prints a line for each change, an empty one when no client leads, until it is interrupted. A leader
 /// may be gone by the time it is printed.
 #[derive(Debug, Args)]
 #[command(after_help = manual::LEADER)]

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &LeaderArgs, globals: &Globals) -> Result<Exit, Failure>
             print(leader.as_ref(), args, globals)?;
         } else if !globals.quiet {
             let name = output::sanitized(&args.name);
-            output::say(&format!("leaselock: nobody leads `{name}`\n"));
+            output::say(&format!("leaselock: no client leads `{name}`\n"));
         }
         Ok(if leader.is_some() {
             Exit::OK

@@ -38,7 +38,7 @@ fn the_job_knows_its_term_and_everybody_reads_who_leads() {
     on_both(|store| {
         store
             .run(&["leader", "job"])
-            .refuses(1, "leaselock: nobody leads `job`");
+            .refuses(1, "leaselock: no client leads `job`");
         let nobody = object(&store.run(&["leader", "--json", "job"]).gives(1).out);
         assert_eq!(
             (&nobody["name"], &nobody["leader"]),
@@ -77,7 +77,7 @@ fn a_follower_prints_each_change() {
                 .map(str::to_owned)
                 .collect::<Vec<_>>()
         };
-        until("that nobody leads", || lines() == [""]);
+        until("that no client leads", || lines() == [""]);
         let first = elect(store, "one", &["--value", "one", "--ttl", "60s"]);
         until("the first leader", || lines() == ["", "one"]);
         let second = start(store, "two", &["--value", "two", "--ttl", "60s"]);
@@ -89,7 +89,7 @@ fn a_follower_prints_each_change() {
         });
         assert!(told(store, "two", 0).1 > told(store, "one", 0).1);
         second.end().gives(0);
-        until("that nobody leads again", || {
+        until("that no client leads again", || {
             lines().last().is_some_and(String::is_empty)
         });
     });
@@ -162,7 +162,7 @@ fn in_a_folder_a_killed_leader_is_replaced_at_once_and_followers_see_it() {
     until("the second leader", || last().as_deref() == Some("two"));
     let (job, _) = told(&store, "two", 0);
     second.signal(Signal::KILL);
-    until("that nobody leads", || last().as_deref() == Some(""));
+    until("that no client leads", || last().as_deref() == Some(""));
     until("the end of the job", || !is_alive(job));
 }
 
