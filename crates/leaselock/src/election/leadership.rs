@@ -168,3 +168,26 @@ impl From<Leadership> for Lease {
         held.lease
     }
 }
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use super::*;
+    use crate::client::Client;
+    use crate::client::inspection::BreakOptions;
+
+    /// The request of a process that was frozen arrives when another client leads.
+    #[tokio::test]
+    async fn a_proclamation_that_comes_late_changes_nothing() {
+        let client = Client::connect("mem:").unwrap();
+        let election = |value: &str| client.election("job").value(value);
+        let frozen = election("frozen").campaign().await.unwrap();
+        let broken = client.break_lease("job", BreakOptions::default()).await;
+        broken.unwrap();
+        assert_eq!(frozen.tell().await.unwrap(), Proclaimed::NotHeld);
+        let leading = election("leader").campaign().await.unwrap();
+        assert_eq!(frozen.tell().await.unwrap(), Proclaimed::NotHeld);
+        let seen = election("").leader().await.unwrap().unwrap();
+        assert_eq!((&*seen.value, seen.term), ("leader", leading.term()));
+        leading.resign().await.unwrap();
+    }
+}
