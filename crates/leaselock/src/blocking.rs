@@ -129,6 +129,11 @@ impl Client {
         Name::placeholder()
     }
 
+    /// As [`Client::owner`](crate::Client::owner).
+    pub fn owner(&self, label: impl Into<String>) -> crate::Owner {
+        self.client.owner(label)
+    }
+
     forwarded! { client:
         /// As [`Client::held`](crate::Client::held).
         held -> Vec<LeaseView>;

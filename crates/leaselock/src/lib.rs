@@ -36,6 +36,7 @@
 //! | [`RwLock`] | many readers of one name, or one writer |
 //! | [`Semaphore`] | a limited number of permits of one name |
 //! | [`Lease`] | a lock that is held; dropping it releases it in the background |
+//! | [`Owner`] | a line of work that may acquire again what it holds |
 //! | [`Election`] | who leads, its term, and followers that see it |
 //! | [`SharedLease`], [`Permit`] | the lease of a reader; the lease of a holder of permits |
 //! | [`LossWatch`] | a future that resolves when the lease is lost |
@@ -64,7 +65,8 @@
 //!
 //! # Waiting
 //! Waiters queue on the store, FIFO within a [priority](Mutex::priority). A release and the next grant are one atomic
-//! step, and one message wakes the waiter. [`Wait`] has the other policies. A lock is not reentrant.
+//! step, and one message wakes the waiter. [`Wait`] has the other policies. A held lock is busy for its holder too, unless an
+//! [`Owner`] acquires it again.
 //!
 //! # Cancellation
 //! Every future can be dropped; its *Cancel safety* section says what may have happened then. A dropped acquisition
@@ -97,6 +99,7 @@ pub(crate) mod engine;
 #[cfg(feature = "redis")]
 mod functions;
 pub mod interop;
+mod lending;
 mod mutex;
 pub(crate) mod quorum;
 mod rwlock;
@@ -120,6 +123,7 @@ pub use crate::client::{AnyClient, Client};
 pub use crate::election::{Election, Leader, LeaderObserver, Leadership};
 pub use crate::engine::lease::loss::LossWatch;
 pub use crate::engine::lease::{Lease, LeaseState, LeaseView};
+pub use crate::engine::owner::Owner;
 pub use crate::engine::request::Wait;
 pub use crate::mutex::Mutex;
 pub use crate::rwlock::{RwLock, SharedLease};
@@ -130,7 +134,9 @@ pub use redis;
 
 /// Errors of less frequent operations; those of acquiring, extending and releasing are at the crate root.
 pub mod error {
-    pub use crate::base::error::{BreakError, InspectError, InvalidInput, NodeVote, NotHeld, Vote};
+    pub use crate::base::error::{
+        BreakError, Deadlock, InspectError, InvalidInput, Link, NodeVote, NotHeld, Vote,
+    };
 }
 
 /// Options of a lock, the report of a waiting acquisition, TLS, and the defaults.
@@ -163,9 +169,11 @@ pub mod report {
     };
 }
 
+/// Leases without a process, and leases that another process has lent.
 /// Leases that belong to no process: a handle extends and releases them from anywhere.
 pub mod detached {
     pub use crate::client::detached::{DetachedLease, Handle};
+    pub use crate::lending::{BorrowedLease, LentHandle};
 }
 
 /// Strict mode: a server that may have forgotten leases grants none until all of them have expired.
@@ -180,6 +188,7 @@ pub mod clock {
 }
 
 /// Every kind of lock.
+const KINDS: &[&engine::kind::Kind] = &[&mutex::MUTEX, &rwlock::READ, &semaphore::PERMITS];
 #[cfg(feature = "redis")]
 const KINDS: &[&engine::kind::Kind] = &[
     &mutex::MUTEX,

@@ -43,6 +43,14 @@ pub struct Handle {
 }
 
 impl Handle {
+    pub(crate) fn new(name: Name, token: Token, fence: Option<Fence>) -> Self {
+        Handle { name, token, fence }
+    }
+
+    pub(crate) fn token(&self) -> &Token {
+        &self.token
+    }
+
     /// Returns the lock's name.
     pub fn name(&self) -> &Name {
         &self.name
@@ -142,6 +150,13 @@ impl Lease {
         let script = kind.detach.as_ref().ok_or_else(stays)?;
         if let Some(lost) = kept.lost_by_now() {
             return Err(lost.into());
+        }
+        if self.is_shared() {
+            return Err(InvalidInput::new(format!(
+                "the owner has other guards of `{}`: release them before it is detached",
+                kept.name
+            ))
+            .into());
         }
         self.end_passing();
         let debt = self.give_up(kept.fence);

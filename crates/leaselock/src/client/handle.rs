@@ -8,6 +8,7 @@ use super::state::{ClientState, CloseReport};
 use crate::base::error::StoreError;
 use crate::engine::core::Engine;
 use crate::engine::lease::LeaseView;
+use crate::engine::owner::Owner;
 use crate::store::report::Report;
 
 /// A connection to a store, under one identity. Cheap to clone; clones share everything.
@@ -73,6 +74,13 @@ on_every_client! {
     /// Names the store, for messages and logs: the URLs without user and password, or the folder.
     pub fn store(&self) -> String {
         self.state.engine.store.describe()
+    }
+
+    /// Creates an owner, which may acquire again what it holds. See [`Owner`].
+    ///
+    /// The label is for people: at most 200 characters, no secret. The first acquisition reports a bad one.
+    pub fn owner(&self, label: impl Into<String>) -> Owner {
+        Owner::new(&self.state.engine.id, label.into())
     }
 
     /// Lists the leases that this client holds, oldest first.

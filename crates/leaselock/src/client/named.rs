@@ -74,7 +74,8 @@ impl Named {
         let name = self.name()?;
         let (resource, request) = self.state.request(self.kind, name, &self.options)?;
         let resource = resource.with_mode(self.mode.clone());
-        Acquisition::new(engine, name, resource, request)
+        let acquisition = Acquisition::new(engine, name, resource, request)?;
+        Ok(acquisition.owned_by(self.options.owner.clone()))
     }
 
     async fn wait(&self, wait: Wait) -> Result<Lease, AcquireError> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::base::error::InvalidInput;
 use crate::base::ttl::{TTL, Ttl};
+use crate::engine::owner::Owner;
 use crate::engine::request::{Copies, OnWait, Wait};
 use crate::interop::preset::Preset;
 use crate::interop::protocol::Protocol;
@@ -35,6 +36,8 @@ pub struct Options {
     pub(crate) why: Option<String>,
     pub(crate) fencing: Option<bool>,
     pub(crate) on_wait: Option<OnWait>,
+    /// For whom it is acquired.
+    pub(crate) owner: Option<Owner>,
     /// The replicas that confirm a grant.
     pub(crate) copies: Option<Copies>,
     pub(crate) protocol: Protocol,
@@ -56,6 +59,7 @@ impl Default for Options {
             why: None,
             fencing: None,
             on_wait: None,
+            owner: None,
             copies: None,
             protocol: Protocol::Native,
             others: Vec::new(),
@@ -209,6 +213,15 @@ macro_rules! setters {
             self$(.$field)*.on_wait = Some(std::sync::Arc::new(callback));
             self
         }
+
+        /// Acquires for this [owner]($crate::Owner), which may acquire again what it holds.
+        ///
+        /// The owner must be of the same client. The acquisition shares no queue entry with other tasks. Not together
+        /// with several [names](Self::and_names).
+        pub fn owner(mut self, owner: &$crate::Owner) -> Self {
+            self$(.$field)*.owner = Some(owner.clone());
+            self
+        }
     };
 }
 pub(crate) use setters;
@@ -287,6 +300,11 @@ impl Options {
                 Protocol::AllOrNone
             )));
         }
+        if self.owner.is_some() && !self.others.is_empty() {
+            return Err(InvalidInput::new(
+                "an owner cannot have several names at once: a hold of the first would cover all of them".to_owned(),
+            ));
+        }
         if self.others.len() > OTHERS_MAX {
             return Err(InvalidInput::new(format!(
                 "{} names at once: at most {}, so that a server is not held up",
@@ -356,6 +374,7 @@ impl fmt::Debug for Options {
             .field("fencing", &self.fencing)
             .field("protocol", &self.protocol)
             .field("copies", &self.copies)
+            .field("owner", &self.owner)
             .finish_non_exhaustive()
     }
 }

@@ -80,6 +80,9 @@ impl ClientState {
         let (engine, protocol) = (&*self.engine, options.protocol);
         let ttl = options.check()?;
         engine.check_strict(ttl)?;
+        if let Some(owner) = &options.owner {
+            owner.check(&engine.id)?;
+        }
         let keys = protocol.keys(&engine.prefix, name)?.behind(engine.gate());
         let keys = Resource::new(kind, keys);
         check_kind(kind, engine, options)?;

@@ -17,6 +17,7 @@ pub(crate) mod identity;
 pub(crate) mod kind;
 pub(crate) mod lease;
 pub(crate) mod note;
+pub(crate) mod owner;
 pub(crate) mod position;
 pub(crate) mod renewal;
 pub(crate) mod replicas;

@@ -1,5 +1,6 @@
 //! Errors: one small enum per operation. Every variant states what the caller holds.
 
+mod deadlock;
 mod invalid;
 mod kind;
 mod lost;
@@ -11,6 +12,7 @@ mod vote;
 #[cfg(test)]
 mod tests;
 
+pub use self::deadlock::{Deadlock, Link};
 pub use self::invalid::InvalidInput;
 pub use self::kind::ErrorKind;
 pub use self::lost::{Lost, LostReason};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::deadlock::Deadlock;
 use super::invalid::InvalidInput;
 use super::lost::Lost;
 use super::quarantine::Quarantine;
@@ -121,6 +122,26 @@ pub enum AcquireError {
         /// How many permits there are.
         permits: u32,
     },
+
+    /// The [owner](crate::Owner) would wait for itself.
+    ///
+    /// This attempt holds nothing. The owner still holds everything that it held before.
+    #[error("`{name}`: {deadlock}")]
+    Deadlock {
+        /// The lock's name.
+        name: Name,
+        /// Who waits for whom.
+        deadlock: Deadlock,
+    },
+
+    /// The [owner](crate::Owner) has lost its lease on this name, and a guard of that lease still lives.
+    ///
+    /// This attempt holds nothing. Code further out believes that it holds the lock: return to it, and drop its guard.
+    /// After the last guard is dropped, the owner acquires the name as any other.
+    #[error(
+        "{0}, and the owner has a guard of that lease left: drop it before the name is acquired again"
+    )]
+    LostBefore(Lost),
 
     /// The client was closed. Nothing is held.
     #[error("the client is closed")]

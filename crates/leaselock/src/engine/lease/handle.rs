@@ -8,7 +8,7 @@ use super::deadlines::Id;
 use super::loss::LossWatch;
 use super::pass_on::PassOn;
 use super::record::LeaseRecord;
-use super::release::{release, release_custom};
+use super::release::release_record;
 use super::view::{LeaseState, LeaseView};
 use crate::base::clock::Moment;
 use crate::base::error::{ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError};
@@ -39,8 +39,8 @@ pub struct Lease {
     late_requests: bool,
     /// How many tries after the first the acquisition took.
     retries: u32,
-    /// The waiting tasks of this client, to the next of which the lease is handed over.
-    local_group: Option<Arc<dyn PassOn>>,
+    /// Who gets it next without a request.
+    passes_to: Option<Arc<dyn PassOn>>,
 }
 
 impl Lease {
@@ -52,7 +52,7 @@ impl Lease {
             given_up: false,
             late_requests: false,
             retries: 0,
-            local_group: None,
+            passes_to: None,
         }
     }
 
@@ -62,9 +62,9 @@ impl Lease {
         self
     }
 
-    /// Hands the lease over to the next task of this client when this one releases it.
-    pub(crate) fn shared(mut self, local_group: Arc<dyn PassOn>) -> Self {
-        self.local_group = Some(local_group);
+    /// Passes the lease on to these when its holder releases it.
+    pub(crate) fn shared(mut self, passes_to: Arc<dyn PassOn>) -> Self {
+        self.passes_to = Some(passes_to);
         self
     }
 
@@ -75,7 +75,7 @@ impl Lease {
 
     /// Drops this value without an effect: its parts were given to another owner.
     pub(crate) fn disown(mut self) {
-        self.local_group = None;
+        self.passes_to = None;
         self.given_up = true;
     }
 
@@ -94,15 +94,19 @@ impl Lease {
 
     /// Returns the highest fencing token in use, if the grant reserved more. The release returns the others.
     fn used(&self) -> Option<Fence> {
-        self.local_group.as_ref().and(self.record.fence)
+        let reserved = self
+            .passes_to
+            .as_ref()
+            .is_some_and(|next| next.reserves_fences());
+        self.record.fence.filter(|_| reserved)
     }
 
-    /// Hands the lease to the next task of this client, if one may have it. Sends no request.
+    /// Passes the lease on within this client, if it may. Sends no request.
     fn pass_on(&mut self) -> bool {
-        let Some(local_group) = self.local_group.take() else {
+        let Some(passes_to) = self.passes_to.take() else {
             return false;
         };
-        self.given_up = local_group.pass_on(&self.engine, &self.record, self.id);
+        self.given_up = passes_to.pass_on(&self.engine, &self.record, self.id);
         self.given_up
     }
 
@@ -206,7 +210,7 @@ impl Lease {
     ///
     /// The hook must not block. It is meant for a process that stops the work at the deadline when this one cannot.
     pub fn on_deadline(&self, hook: impl Fn(Moment) + Send + Sync + 'static) {
-        self.record.set_hook(Arc::new(hook));
+        self.record.add_hook(Arc::new(hook));
     }
 
     /// Extends the lease to `ttl` from now. Later renewals use the same `ttl`.
@@ -253,7 +257,9 @@ impl Lease {
             Ok(ExtendAnswer::Extended { .. }) => {
                 let now = self.engine.clock.now();
                 self.record.core().extended(t0, now, ttl);
-                self.record.core().set_ttl(ttl);
+                let next = self.passes_to.as_ref();
+                let renewed = next.map_or(ttl, |next| next.renewal_ttl(ttl));
+                self.record.core().set_ttl(renewed);
                 self.record.tell_hook();
                 self.engine.check_now(self.id);
                 self.record
@@ -323,29 +329,7 @@ impl Lease {
         let guard = self.give_up(used);
         let (engine, record) = (Arc::clone(&self.engine), Arc::clone(&self.record));
         let within = engine.request_timeout(record.ttl());
-        let outcome = match &record.custom {
-            Some(custom) => {
-                Box::pin(release_custom(
-                    &engine,
-                    &record.name,
-                    &**custom,
-                    left,
-                    within,
-                ))
-                .await
-            }
-            None => {
-                release(
-                    &engine,
-                    &record.name,
-                    &record.resource,
-                    &record.token,
-                    used,
-                    within,
-                )
-                .await
-            }
-        };
+        let outcome = release_record(&engine, &record, left, used, within).await;
         let known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
         if known && !self.late_requests {
             guard.end();
@@ -354,10 +338,15 @@ impl Lease {
         outcome
     }
 
-    /// Ends local hand-over: no task of this client gets the lease next.
+    /// True if others hold it too: the other guards of its owner.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.passes_to.as_ref().is_some_and(|next| next.is_shared())
+    }
+
+    /// No one gets the lease next.
     pub(crate) fn end_passing(&mut self) {
-        if let Some(local_group) = self.local_group.take() {
-            local_group.end_of(&self.record);
+        if let Some(passes_to) = self.passes_to.take() {
+            passes_to.end_of(&self.record);
         }
     }
 

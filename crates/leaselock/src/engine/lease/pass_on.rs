@@ -1,16 +1,33 @@
-//! Local hand-over, as a lease sees it.
+//! To whom a lease passes within its client, as the lease sees it.
 
 use std::sync::Arc;
 
 use super::deadlines::Id;
 use super::record::LeaseRecord;
+use crate::base::ttl::Ttl;
 use crate::engine::core::Engine;
 
-/// The waiting tasks of this client, one of which gets the lease without a request when its owner releases it.
+/// Who gets a lease without a request when its holder releases it: a waiting task of this client, or the other guards of
+/// an [owner](crate::engine::owner::Owner).
 pub(crate) trait PassOn: Send + Sync {
-    /// Hands the lease of one task to the next. False when no task waits: the caller then releases the lease.
+    /// Passes the lease on. False when there is no one to get it: the caller then releases the lease.
     fn pass_on(self: Arc<Self>, engine: &Arc<Engine>, record: &Arc<LeaseRecord>, id: Id) -> bool;
 
-    /// Ends the local hand-over without a next task, because the lease is detached.
+    /// Ends that without a next holder, because the lease is detached.
     fn end_of(self: Arc<Self>, record: &Arc<LeaseRecord>);
+
+    /// True if the grant reserved fencing tokens for those who get the lease, of which the release returns the unused.
+    fn reserves_fences(&self) -> bool {
+        true
+    }
+
+    /// True if others hold the lease at the same time.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Returns the ttl that renewals ask for after the holder has extended the lease to `asked`.
+    fn renewal_ttl(&self, asked: Ttl) -> Ttl {
+        asked
+    }
 }

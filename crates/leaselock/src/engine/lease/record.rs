@@ -31,7 +31,7 @@ pub(crate) struct LeaseRecord {
     /// True if the acquisition waited in the queue.
     queued: AtomicBool,
     core: Mutex<LeaseMachine>,
-    hook: Mutex<Option<Hook>>,
+    hooks: Mutex<Vec<Hook>>,
 }
 
 impl LeaseRecord {
@@ -44,7 +44,7 @@ impl LeaseRecord {
         clock: Clock,
         core: LeaseMachine,
     ) -> Self {
-        let (core, hook) = (Mutex::new(core), Mutex::new(None));
+        let (core, hooks) = (Mutex::new(core), Mutex::default());
         LeaseRecord {
             name,
             resource,
@@ -56,7 +56,7 @@ impl LeaseRecord {
             loss_signal: LossSignal::default(),
             queued: AtomicBool::new(false),
             core,
-            hook,
+            hooks,
         }
     }
 
@@ -144,16 +144,16 @@ impl LeaseRecord {
         first
     }
 
-    /// Sets the hook, and calls it with the present deadline.
-    pub(crate) fn set_hook(&self, hook: Hook) {
-        *hold(&self.hook) = Some(Arc::clone(&hook));
+    /// Adds a hook, and calls it with the present deadline.
+    pub(crate) fn add_hook(&self, hook: Hook) {
+        hold(&self.hooks).push(Arc::clone(&hook));
         let deadline = self.core().deadline();
         hook(deadline);
     }
 
     pub(crate) fn tell_hook(&self) {
-        let hook = hold(&self.hook).clone();
-        if let Some(hook) = hook {
+        let hooks = hold(&self.hooks).clone();
+        for hook in hooks {
             let deadline = self.core().deadline();
             hook(deadline);
         }

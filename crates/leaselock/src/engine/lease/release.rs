@@ -10,6 +10,7 @@ use crate::engine::calls::Release;
 use crate::engine::core::Engine;
 use crate::engine::custom::CustomLock;
 use crate::engine::grant::ReleaseAnswer;
+use crate::engine::lease::record::LeaseRecord;
 use crate::engine::resource::Resource;
 
 /// Releases by token. Without a reply, the request is sent once more: "not held" then means that the first one worked.
@@ -36,11 +37,26 @@ pub(crate) async fn release(
     given_back(name, answer, again)
 }
 
+/// Releases a lease in the way in which it was acquired. `left`: the time until its deadline.
+pub(super) async fn release_record(
+    engine: &Engine,
+    record: &LeaseRecord,
+    left: Duration,
+    used: Option<Fence>,
+    within: Duration,
+) -> Result<(), ReleaseError> {
+    let (name, token) = (&record.name, &record.token);
+    match &record.custom {
+        Some(custom) => Box::pin(release_custom(engine, name, &**custom, left, within)).await,
+        None => release(engine, name, &record.resource, token, used, within).await,
+    }
+}
+
 /// Releases a lease of another protocol.
 ///
 /// Without a reply the request is not sent again, because not every protocol compares before it deletes. Cleanup, which
 /// does compare, handles what may be left.
-pub(super) async fn release_custom(
+async fn release_custom(
     engine: &Engine,
     name: &Name,
     custom: &dyn CustomLock,

@@ -38,6 +38,14 @@ pub(crate) enum Step {
     Over,
 }
 
+/// What a lease is renewed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) ttl: Ttl,
+    pub(crate) renews: bool,
+    pub(crate) hold_until: Option<Moment>,
+}
+
 #[derive(Debug)]
 pub(crate) struct LeaseMachine {
     ttl: Ttl,
@@ -239,6 +247,33 @@ impl LeaseMachine {
     /// Sets the ttl that later renewals ask for.
     pub(crate) fn set_ttl(&mut self, ttl: Ttl) {
         self.ttl = ttl;
+    }
+
+    pub(crate) fn terms(&self) -> Terms {
+        Terms {
+            ttl: self.ttl,
+            renews: self.renews,
+            hold_until: self.hold_until,
+        }
+    }
+
+    /// Sets what later renewals ask for, and until when it may be held. True if that is a change.
+    ///
+    /// A renewal for a longer ttl than before is due at once.
+    pub(crate) fn set_terms(&mut self, terms: Terms, now: Moment) -> bool {
+        let before = self.terms();
+        if before == terms {
+            return false;
+        }
+        (self.ttl, self.renews, self.hold_until) = (terms.ttl, terms.renews, terms.hold_until);
+        if let Some(until) = self.hold_until {
+            self.deadline = self.deadline.min(until);
+        }
+        let third = self.deadline.saturating_since(now) / RENEW_AFTER_SHARE;
+        let asks_for_more = terms.ttl > before.ttl || terms.renews && !before.renews;
+        let due = if asks_for_more { now } else { now.plus(third) };
+        self.renew_at = self.renew_at.min(due);
+        true
     }
 
     /// Notes a renewal without a usable reply. That is no loss: only the deadline is.

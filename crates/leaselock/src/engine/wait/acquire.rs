@@ -16,8 +16,20 @@ use crate::engine::replicas::confirm;
 use crate::engine::request::Wait;
 
 impl Acquisition<'_> {
-    /// Follows the wait policy to its end; a grant counts once there are as many copies of it as were asked for.
+    /// Follows the wait policy to its end.
     pub(crate) async fn run(
+        &mut self,
+        wait: Wait,
+        groups: &Arc<LocalGroups>,
+    ) -> Result<Lease, AcquireError> {
+        match self.owner.clone() {
+            None => self.grant(wait, groups).await,
+            Some(owner) => Box::pin(self.run_as(&owner, wait, groups)).await, // seldom
+        }
+    }
+
+    /// Acquires from the store; a grant counts once there are as many copies of it as were asked for.
+    pub(super) async fn grant(
         &mut self,
         wait: Wait,
         groups: &Arc<LocalGroups>,

@@ -22,6 +22,7 @@ use crate::engine::grant::{Acquired, Seen};
 use crate::engine::lease::Lease;
 use crate::engine::lease::record::LeaseRecord;
 use crate::engine::lease::state::LeaseMachine;
+use crate::engine::owner::Owner;
 use crate::engine::request::AcquireRequest;
 use crate::engine::resource::Resource;
 use crate::engine::thread::Background;
@@ -41,6 +42,8 @@ pub(crate) struct Acquisition<'a> {
     pub(super) name: &'a Name,
     pub(super) resource: Resource,
     pub(super) request: AcquireRequest,
+    /// For whom it acquires; `None` for an acquisition that shares no hold.
+    pub(super) owner: Option<Owner>,
     pub(super) token: Token,
     /// It enters the queue, so an entry of its own may be there.
     pub(super) enters_queue: bool,
@@ -84,6 +87,7 @@ impl<'a> Acquisition<'a> {
             name,
             resource,
             request,
+            owner: None,
             token,
             enters_queue: false,
             connection: None,
@@ -91,6 +95,12 @@ impl<'a> Acquisition<'a> {
             custom: None,
             subscription: NodeSubscription::default(),
         })
+    }
+
+    /// The same acquisition for this owner.
+    pub(crate) fn owned_by(mut self, owner: Option<Owner>) -> Self {
+        self.owner = owner;
+        self
     }
 
     pub(super) fn now(&self) -> Moment {

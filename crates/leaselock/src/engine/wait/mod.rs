@@ -11,6 +11,7 @@ pub(crate) mod key_watch;
 pub(crate) mod local;
 pub(crate) mod node_subscription;
 pub(crate) mod notifier;
+mod owned;
 mod patience;
 #[cfg(all(test, feature = "embedded"))]
 mod patience_tests;

@@ -37,7 +37,8 @@ impl Acquisition<'_> {
     ) -> Result<Lease, AcquireError> {
         // After a first try the clock is read again.
         let mut fresh = begun.is_none().then_some(start);
-        let Some(terms) = Terms::of(self.resource.kind, &self.request, wait) else {
+        let terms = Terms::of(self.resource.kind, &self.request, wait);
+        let Some(terms) = terms.filter(|_| self.owner.is_none()) else {
             let solo = Box::pin(self.wait_solo(start, end, fresh, None, begun)); // large
             return match solo.await? {
                 SoloEnd::Granted(lease) => Ok(lease),

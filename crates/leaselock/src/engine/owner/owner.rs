@@ -1,0 +1,108 @@
+//! The owner: a value that acquisitions name, so that they may share what it holds.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::holds::Holds;
+use crate::base::error::InvalidInput;
+use crate::base::sync::hold;
+use crate::base::token::ClientId;
+use crate::engine::wait::local::keyed_mutex::KeyedMutex;
+
+/// A label is for people; longer text belongs in a log.
+const LABEL_MAX: usize = 200;
+
+/// A line of work that may acquire again what it holds: re-entrance, for those who ask for it.
+///
+/// An acquisition names its owner by `.owner(&me)`. When the owner holds that name already, the acquisition returns
+/// another guard of the same lease, without a request. The lease is released when its last guard is released or
+/// dropped, in any order and in any task.
+///
+/// | the owner holds | and acquires the mutex or `write()` | `read()` | permits |
+/// |---|---|---|---|
+/// | the mutex, or writes | another guard | another guard | [`Deadlock`](crate::AcquireError::Deadlock) |
+/// | a read | [`Deadlock`](crate::AcquireError::Deadlock) | another guard, also while a writer waits | [`Deadlock`](crate::AcquireError::Deadlock) |
+/// | permits | [`Deadlock`](crate::AcquireError::Deadlock) | [`Deadlock`](crate::AcquireError::Deadlock) | more permits, as for any other client |
+///
+/// Clones are the same owner; two owners with the same label are not. An owner is never a thread or a task: hand a clone
+/// to each piece of code that may enter where another one is inside.
+///
+/// All guards of a lease have its fence, its deadline and its loss. The client renews it for the longest ttl that any
+/// living guard asked for; the shortest `max_hold` of them ends it. A loss is the loss of all guards: until the last one
+/// is dropped, the owner gets [`LostBefore`](crate::AcquireError::LostBefore) for that name.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = leaselock::Client::connect("mem:")?;
+/// let me = client.owner("import 42");
+/// let mutex = client.mutex("accounts").owner(&me);
+/// let outer = mutex.acquire().await?;
+/// let inner = mutex.acquire().await?; // no request
+/// assert_eq!(inner.fence(), outer.fence());
+/// outer.release().await?; // the lock stays held
+/// assert!(inner.is_held());
+/// inner.release().await?; // now it is free
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Owner {
+    pub(crate) state: Arc<OwnerState>,
+}
+
+/// What the clones of an owner share.
+pub(crate) struct OwnerState {
+    pub(crate) client: ClientId,
+    pub(crate) label: String,
+    holds: Mutex<Holds>,
+    /// One acquisition of a name at a time, so that no second one waits in the queue behind the first one's lease.
+    pub(crate) turns: KeyedMutex,
+}
+
+impl OwnerState {
+    pub(crate) fn holds(&self) -> MutexGuard<'_, Holds> {
+        hold(&self.holds)
+    }
+}
+
+impl Owner {
+    pub(crate) fn new(client: &ClientId, label: String) -> Self {
+        Owner {
+            state: Arc::new(OwnerState {
+                client: client.clone(),
+                label,
+                holds: Mutex::default(),
+                turns: KeyedMutex::default(),
+            }),
+        }
+    }
+
+    /// Returns the label, which other programs may see.
+    pub fn label(&self) -> &str {
+        &self.state.label
+    }
+
+    /// Refuses an owner of another client, and a label that is no line of text.
+    pub(crate) fn check(&self, client: &ClientId) -> Result<(), InvalidInput> {
+        let label = self.label();
+        if label.chars().count() > LABEL_MAX || label.chars().any(char::is_control) {
+            return Err(InvalidInput::new(format!(
+                "owner: at most {LABEL_MAX} characters and no control characters"
+            )));
+        }
+        if self.state.client != *client {
+            return Err(InvalidInput::new(format!(
+                "the owner `{label}` is of another client: each client knows the holds of its own owners only"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Owner")
+            .field("label", &self.label())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,267 @@
+//! Lending: another process uses a lease for a while, and can extend but not release it.
+
+use std::fmt;
+use std::ops::Deref;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::KINDS;
+use crate::base::clock::Moment;
+use crate::base::error::{ExtendError, InvalidInput, Lost, LostReason, StoreError};
+use crate::base::fence::Fence;
+use crate::base::name::Name;
+use crate::base::token;
+use crate::base::ttl::Ttl;
+use crate::client::detached::Handle;
+use crate::client::handle::on_every_client;
+#[cfg(feature = "redis")]
+use crate::client::quorum::Quorum;
+use crate::client::{AnyClient, Client};
+use crate::engine::calls::Extend;
+use crate::engine::core::Engine;
+use crate::engine::grant::ExtendAnswer;
+use crate::engine::lease::deadlines::Id;
+use crate::engine::lease::record::LeaseRecord;
+use crate::engine::lease::state::LeaseMachine;
+use crate::engine::lease::{Lease, PassOn};
+use crate::engine::resource::Resource;
+use crate::script::keys::LockKeys;
+
+const VERSION: &str = "lent";
+
+/// Everything that another process needs to borrow a lease.
+///
+/// **A secret**: its bearer can keep the lease, so pass it by file, pipe or environment and not on a command line.
+/// [`FromStr`] reads back the line of text that [`to_secret_string`](LentHandle::to_secret_string) returns.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LentHandle {
+    handle: Handle,
+    /// The name of the kind of lock.
+    kind: String,
+    mode: Option<Arc<str>>,
+    ttl: Ttl,
+}
+
+impl Lease {
+    /// Lends the lease: another process can borrow it, and then extend it, but not release it.
+    ///
+    /// Nothing is sent. **The lender must outlive the borrower**: after the lender's release another client may be
+    /// granted, and the borrower learns that by its next renewal. A handle may be borrowed several times, and a borrowed
+    /// lease can be lent on.
+    ///
+    /// # Errors
+    /// [`ExtendError::Lost`] when the lease is gone; [`ExtendError::Invalid`] for a lease of another library's protocol.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (client, other) = (leaselock::Client::connect("mem:lent")?, leaselock::Client::connect("mem:lent")?);
+    /// let lease = client.mutex("invoices").acquire().await?;
+    /// let handle = lease.lend()?;
+    /// let borrowed = other.borrow(handle).await?; // in the other process
+    /// assert_eq!(borrowed.fence(), lease.fence());
+    /// drop(borrowed); // the lease stays held
+    /// lease.release().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn lend(&self) -> Result<LentHandle, ExtendError> {
+        let why = "its handle would not say how to extend it";
+        self.can_be("lent", |_| Some(why))?;
+        let (_, record, _) = self.parts();
+        if let Some(lost) = record.lost_by_now() {
+            return Err(lost.into());
+        }
+        let token = record.token.clone();
+        Ok(LentHandle {
+            handle: Handle::new(record.name.clone(), token, record.fence),
+            kind: record.resource.kind.name.to_owned(),
+            mode: record.resource.mode.clone(),
+            ttl: record.ttl(),
+        })
+    }
+}
+
+on_every_client! {
+    /// Borrows a lease that another process has lent, and renews it from now on.
+    ///
+    /// Costs one extension for the lender's ttl. The deadline is counted from before that request, and no reply of the
+    /// lender moves it.
+    ///
+    /// # Waiting
+    /// One request, within the request timeout.
+    ///
+    /// # Cancel safety
+    /// When dropped, the lease may have been extended once.
+    ///
+    /// # Errors
+    /// [`ExtendError::Lost`] when the lender does not hold it any more; nothing is borrowed after any error.
+    pub async fn borrow(&self, handle: LentHandle) -> Result<BorrowedLease, ExtendError> {
+        borrow(&self.state.engine, handle).await
+    }
+}
+
+async fn borrow(engine: &Arc<Engine>, lent: LentHandle) -> Result<BorrowedLease, ExtendError> {
+    let LentHandle {
+        handle,
+        kind,
+        mode,
+        ttl,
+    } = lent;
+    let unknown = || InvalidInput::new(format!("this version knows no lease of a {kind}"));
+    let kind = KINDS
+        .iter()
+        .find(|known| known.name == kind)
+        .ok_or_else(unknown)?;
+    let keys = LockKeys::new(&engine.prefix, handle.name())?.behind(engine.gate());
+    let resource = Resource::new(kind, keys).with_mode(mode);
+    engine.check_strict(ttl)?;
+    engine.store.check_limits(0, ttl.as_duration())?;
+    let store = |source: StoreError| ExtendError::from_store(handle.name(), source);
+    let background = engine.background().map_err(store)?;
+    let extend = Extend {
+        resource: &resource,
+        token: handle.token(),
+        ttl,
+    };
+    let t0 = engine.clock.now();
+    let answer = engine.ask(&extend, engine.request_timeout(ttl)).await;
+    let now = engine.clock.now();
+    let deadline = engine.drift.deadline(t0, ttl);
+    let lost = |reason| Err(Lost::new(handle.name().clone(), handle.fence(), reason).into());
+    match answer.map_err(store)? {
+        ExtendAnswer::Extended { .. } if now < deadline => {}
+        ExtendAnswer::Extended { .. } => return lost(LostReason::Expired),
+        ExtendAnswer::Expired => return lost(LostReason::KeyMissing),
+        ExtendAnswer::Taken => return lost(LostReason::TakenOver),
+    }
+    engine.store.limit_session(Moment::from_nanos(u64::MAX));
+    let record = LeaseRecord::new(
+        handle.name().clone(),
+        resource.clone(),
+        handle.token().clone(),
+        handle.fence(),
+        None,
+        engine.clock.clone(),
+        LeaseMachine::granted(t0, deadline, now, ttl, engine.drift, true, None),
+    );
+    let record = Arc::new(record);
+    let id = background.renewal.add(Arc::clone(&record));
+    let lease = Lease::new(Arc::clone(engine), record, id);
+    Ok(BorrowedLease(lease.shared(Arc::new(StaysWithTheLender))))
+}
+
+/// A lease that another process has lent. It is renewed; dropping it ends the renewal and releases nothing.
+///
+/// It has the methods of [`Lease`], to which it dereferences, except those that end one. It is
+/// [lost](Lease::lost) at its own deadline, or at the first renewal after the lender has let go.
+#[derive(Debug)]
+#[must_use = "a borrowed lease that is dropped is not renewed any more"]
+pub struct BorrowedLease(Lease);
+
+impl Deref for BorrowedLease {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.0
+    }
+}
+
+/// The end of a borrowed lease sends nothing.
+struct StaysWithTheLender;
+
+impl PassOn for StaysWithTheLender {
+    fn pass_on(self: Arc<Self>, engine: &Arc<Engine>, record: &Arc<LeaseRecord>, id: Id) -> bool {
+        engine.stop_renewal(id);
+        record.end(LostReason::Released);
+        true
+    }
+
+    fn end_of(self: Arc<Self>, _: &Arc<LeaseRecord>) {}
+
+    fn reserves_fences(&self) -> bool {
+        false
+    }
+}
+
+impl LentHandle {
+    /// Returns the lock's name.
+    pub fn name(&self) -> &Name {
+        self.handle.name()
+    }
+
+    /// Returns the fencing token of the lease.
+    pub fn fence(&self) -> Option<Fence> {
+        self.handle.fence()
+    }
+
+    /// Returns one line of text, `lent.…`, that [`FromStr`] reads back.
+    pub fn to_secret_string(&self) -> String {
+        let handle = self.handle.to_secret_string();
+        let mode = self.mode.as_deref().unwrap_or_default();
+        let [kind, mode] = [&self.kind, mode].map(|text| token::base64url(text.as_bytes()));
+        format!("{VERSION}.{handle}.{kind}.{mode}.{}", self.ttl.as_ms())
+    }
+}
+
+impl FromStr for LentHandle {
+    type Err = InvalidInput;
+
+    fn from_str(text: &str) -> Result<Self, InvalidInput> {
+        parse(text.trim()).ok_or_else(|| {
+            let says = "this is not the handle of a lent lease; one is the line that begins with `lent.`, as `lend` made it";
+            InvalidInput::new(says.to_owned())
+        })
+    }
+}
+
+fn parse(text: &str) -> Option<LentHandle> {
+    let (version, rest) = text.split_once('.')?;
+    let mut parts = rest.rsplitn(4, '.');
+    let ttl = parts.next()?.parse().ok()?;
+    let mut decoded = || String::from_utf8(token::from_base64url(parts.next()?)?).ok();
+    let (mode, kind) = (decoded()?, decoded()?);
+    let lent = LentHandle {
+        handle: parts.next()?.parse().ok()?,
+        kind,
+        mode: (!mode.is_empty()).then(|| mode.into()),
+        ttl: Ttl::new(Duration::from_millis(ttl)).ok()?,
+    };
+    (version == VERSION).then_some(lent)
+}
+
+impl fmt::Debug for LentHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LentHandle")
+            .field("handle", &self.handle)
+            .field("kind", &self.kind)
+            .field("mode", &self.mode)
+            .field("ttl", &self.ttl)
+            .finish()
+    }
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_handle_of_a_lent_lease_survives_the_way_through_text_and_debug_does_not_show_it() {
+        let client = Client::connect("mem:").unwrap();
+        let mutex = client.mutex("jobs/α.1").acquire().await.unwrap();
+        let read = client.rwlock("config").read().await.unwrap();
+        let permits = client.semaphore("pool", 3).acquire_many(2).await.unwrap();
+        for handle in [mutex.lend(), read.lend(), permits.lend()].map(Result::unwrap) {
+            let text = format!(" {}\n", handle.to_secret_string());
+            assert_eq!(text.parse::<LentHandle>().unwrap(), handle);
+            assert!(!format!("{handle:?}").contains(handle.handle.token().secret()));
+            let refusal = text.replace("lent.", "").parse::<LentHandle>().unwrap_err();
+            assert!(refusal.to_string().contains("`lent.`"));
+            let refusal = text.parse::<Handle>().unwrap_err().to_string();
+            assert!(
+                refusal.contains("`ll1.`"),
+                "it is no handle that can release"
+            );
+        }
+    }
+}
