@@ -5,6 +5,7 @@ mod holding;
 mod in_line;
 mod letting_go;
 mod looking;
+mod owner;
 mod rwlock;
 mod semaphore;
 mod taking;
@@ -80,6 +81,15 @@ conformance! {
             list_finds_the_held_locks_of_a_pattern_under_the_clients_prefix
             check_looks_and_never_takes
             a_break_takes_the_lock_from_its_holder_and_only_under_the_terms;
+        owner:
+            an_owner_holds_until_its_last_guard_ends_in_whatever_order
+            guards_end_in_other_tasks_and_by_a_panic
+            a_loss_is_that_of_all_guards_and_is_told_until_the_last_is_dropped
+            tasks_of_one_owner_that_acquire_at_once_get_one_lease
+            the_end_of_a_borrowed_lease_leaves_it_to_the_lender
+            a_borrowed_lease_is_lost_by_its_next_renewal_when_the_lender_lets_go
+            reading_again_costs_nothing_also_while_a_writer_waits
+            writing_covers_reading_and_permits_are_not_reentrant;
         rwlock:
             readers_share_and_a_writer_is_alone
             readers_that_come_later_do_not_keep_a_writer_waiting
@@ -147,6 +157,13 @@ conformance! {
             a_panic_releases_the_lease
             close_drains_what_was_dropped_and_refuses_what_is_new
             held_lists_the_leases_of_one_client_and_empties;
+        owner:
+            an_owner_holds_until_its_last_guard_ends_in_whatever_order
+            guards_end_in_other_tasks_and_by_a_panic
+            a_loss_is_that_of_all_guards_and_is_told_until_the_last_is_dropped
+            tasks_of_one_owner_that_acquire_at_once_get_one_lease
+            the_end_of_a_borrowed_lease_leaves_it_to_the_lender
+            a_borrowed_lease_is_lost_by_its_next_renewal_when_the_lender_lets_go;
         looking:
             check_looks_and_never_takes;
     }

@@ -25,6 +25,7 @@ mod functions;
 mod history;
 mod kinds;
 mod moves;
+mod owner;
 mod presets;
 mod protocols;
 mod quorum;

@@ -25,7 +25,7 @@ fn every_type_is_send_sync_and_static() {
     is_everything::<Lease>();
     is_everything::<LeaseView>();
     is_everything::<LossWatch>();
-    is_everything::<Handle>();
+    is_everything::<(Handle, LentHandle, BorrowedLease, Owner)>();
     is_everything::<DetachedLease>();
     is_everything::<(Options, Wait, Waiting, Name, Fence, Clock, Moment)>();
     is_everything::<(Inspection, Holding, Holder, Waiter, Process)>();

@@ -1,0 +1,165 @@
+//! Owners: what they cost, and what their guards ask of the lease together.
+
+use leaselock::{AcquireError, Client, Lease};
+use testkit::Server;
+
+use crate::support::{LONG, calls, eventually, introduced, millis, pttl, soon};
+
+fn scripts(server: &Server) -> usize {
+    calls(server, "evalsha") + calls(server, "eval") + calls(server, "fcall")
+}
+
+#[tokio::test]
+async fn a_pair_within_a_pair_costs_no_request() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let me = client.owner("import 42");
+    let mutex = client.mutex("job").ttl(LONG).owner(&me);
+    let outer = mutex.acquire().await.unwrap();
+    introduced(&server, &client).await;
+    let before = scripts(&server);
+    for _ in 0..10_000 {
+        let inner = mutex.acquire().await.unwrap();
+        inner.release().await.unwrap();
+    }
+    assert_eq!(scripts(&server), before);
+    outer.release().await.unwrap();
+    assert_eq!(scripts(&server), before + 1);
+    assert_eq!(pttl(&server, "job"), -2);
+}
+
+/// Of the living ones: what a guard asked for ends with it.
+#[tokio::test]
+async fn a_lease_is_renewed_for_the_longest_ttl_of_its_guards_and_for_the_shortest_hold() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let me = client.owner("import 42");
+    let mutex = client.mutex("job").ttl(LONG / 2).owner(&me);
+    let outer = mutex.acquire().await.unwrap();
+    let longer = mutex.clone().ttl(10 * LONG).acquire().await.unwrap();
+    eventually("it is renewed for the longer one", async || {
+        pttl(&server, "job") > 60_000 && outer.remaining() > 2 * LONG
+    })
+    .await;
+    longer.extend(LONG / 4).await.unwrap();
+    assert_eq!(outer.ttl(), LONG / 2, "that of the other guard");
+    drop(longer);
+    let bounded = mutex.clone().ttl(LONG / 4).max_hold(LONG / 4);
+    let bounded = bounded.acquire().await.unwrap();
+    assert!(outer.remaining() <= LONG / 4 && outer.ttl() == LONG / 2);
+    drop(bounded);
+    eventually("it is held longer again", async || {
+        outer.remaining() > LONG / 4
+    })
+    .await;
+    outer.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hold_without_renewal_is_renewed_once_a_guard_asks_for_it() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let me = client.owner("import 42");
+    let mutex = client.mutex("job").ttl(millis(400)).owner(&me);
+    let outer = mutex.clone().renewal(false).acquire().await.unwrap();
+    let inner = mutex.acquire().await.unwrap();
+    let deadline = outer.deadline();
+    eventually("a renewal", async || outer.deadline() > deadline).await;
+    drop(inner);
+    soon(outer.lost()).await;
+}
+
+#[tokio::test]
+async fn a_guard_promises_nothing_that_the_hold_does_not_have() {
+    let client = Client::connect("mem:").unwrap();
+    let other = Client::connect("mem:").unwrap();
+    let me = client.owner("import 42");
+    let mutex = client.mutex("job").ttl(LONG).owner(&me);
+    let outer = mutex.clone().fencing(false).acquire().await.unwrap();
+    let says = |error: AcquireError| {
+        assert!(matches!(error, AcquireError::Invalid(_)), "{error:?}");
+        error.to_string()
+    };
+    assert!(says(mutex.acquire().await.unwrap_err()).contains("without a fencing token"));
+    let copied = mutex.clone().fencing(false).min_replicas(1, millis(100));
+    let refused = says(copied.acquire().await.unwrap_err());
+    assert!(refused.contains("replicas"), "{refused}");
+    let foreign = other.mutex("job").owner(&me);
+    assert!(says(foreign.acquire().await.unwrap_err()).contains("of another client"));
+    let bad = client.owner("a\nb");
+    assert!(
+        says(client.mutex("x").owner(&bad).acquire().await.unwrap_err())
+            .contains("no control characters")
+    );
+    let several = client
+        .mutex("x")
+        .owner(&me)
+        .and_names(["y"])
+        .protocol(leaselock::interop::Protocol::AllOrNone);
+    assert!(says(several.acquire().await.unwrap_err()).contains("several names"));
+    outer.release().await.unwrap();
+}
+
+/// It would end the lease for guards that are not asked.
+#[tokio::test]
+async fn a_lease_with_other_guards_is_not_detached() {
+    let client = Client::connect("mem:").unwrap();
+    let me = client.owner("import 42");
+    let mutex = client.mutex("job").ttl(LONG).owner(&me);
+    let outer = mutex.acquire().await.unwrap();
+    let inner = mutex.acquire().await.unwrap();
+    let refused = inner.detach().await.unwrap_err().to_string();
+    assert!(refused.contains("other guards"), "{refused}");
+    assert!(outer.is_held());
+    let handle = outer.detach().await.unwrap();
+    assert!(
+        mutex.try_acquire().await.unwrap().is_none(),
+        "it is no hold of the owner any more"
+    );
+    client.attach(handle).release().await.unwrap();
+}
+
+/// Another process may hold it by then.
+#[tokio::test]
+async fn every_guard_of_a_lease_that_was_taken_away_says_so_when_it_is_released() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let me = client.owner("import 42");
+    let mutex = client.mutex("job").ttl(LONG).owner(&me);
+    let guards: [Lease; 3] = [
+        mutex.acquire().await.unwrap(),
+        mutex.acquire().await.unwrap(),
+        mutex.acquire().await.unwrap(),
+    ];
+    server.cli(&["DEL", "job"]);
+    guards[1].extend(LONG).await.unwrap_err();
+    for guard in guards {
+        guard.release().await.unwrap_err();
+    }
+    mutex.acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reader_and_permits_can_be_lent_too() {
+    let server = Server::start();
+    let (one, two) = (
+        Client::connect(&server.url()).unwrap(),
+        Client::connect(&server.url()).unwrap(),
+    );
+    let reading = one.rwlock("config").ttl(LONG).read().await.unwrap();
+    let permits = one
+        .semaphore("pool", 3)
+        .ttl(LONG)
+        .acquire_many(2)
+        .await
+        .unwrap();
+    for handle in [reading.lend().unwrap(), permits.lend().unwrap()] {
+        let borrowed = two.borrow(handle).await.unwrap();
+        borrowed.extend(2 * LONG).await.unwrap();
+        assert!(borrowed.remaining() > LONG);
+    }
+    assert!(pttl(&server, "config") > 60_000 && pttl(&server, "pool") > 60_000);
+    reading.release().await.unwrap();
+    permits.release().await.unwrap();
+    assert_eq!((pttl(&server, "config"), pttl(&server, "pool")), (-2, -2));
+}
