@@ -93,13 +93,13 @@ compile_error!("leaselock needs a store: switch on the feature `redis`, `embedde
 pub(crate) mod base;
 #[cfg(feature = "blocking")]
 pub mod blocking;
+mod borrow;
 mod client;
 mod election;
 pub(crate) mod engine;
 #[cfg(feature = "redis")]
 mod functions;
 pub mod interop;
-mod lending;
 mod mutex;
 pub(crate) mod quorum;
 mod rwlock;
@@ -173,7 +173,7 @@ pub mod report {
 /// Leases that belong to no process: a handle extends and releases them from anywhere.
 pub mod detached {
     pub use crate::client::detached::{DetachedLease, Handle};
-    pub use crate::lending::{BorrowedLease, LentHandle};
+    pub use crate::client::lending::{BorrowedLease, LentHandle};
 }
 
 /// Strict mode: a server that may have forgotten leases grants none until all of them have expired.

@@ -7,7 +7,7 @@ use crate::base::name::Name;
 
 /// Owners that wait for each other in a circle, so that none of them would ever be granted.
 ///
-/// Whoever gets it still holds everything else that it held. Release that, or at least what another owner of the circle
+/// The owner that gets it still holds everything that it held. Release that, or at least what another owner of the circle
 /// waits for, and begin again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -48,7 +48,7 @@ pub(crate) enum Found<'a> {
 }
 
 impl Holds {
-    /// Looks for a hold of this name that decides about a request. Returns the number of a new guard with it.
+    /// Finds the hold of this name that decides about a request. Returns the number of a new guard with it.
     pub(crate) fn find(&mut self, key: &str, asked: Mode) -> (Found<'_>, u64) {
         self.guards += 1;
         for hold in self.by_key.get_mut(key).into_iter().flatten() {

@@ -6,21 +6,17 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::KINDS;
+use super::detached::Handle;
 use crate::base::clock::Moment;
 use crate::base::error::{ExtendError, InvalidInput, Lost, LostReason, StoreError};
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::token;
 use crate::base::ttl::Ttl;
-use crate::client::detached::Handle;
-use crate::client::handle::on_every_client;
-#[cfg(feature = "redis")]
-use crate::client::quorum::Quorum;
-use crate::client::{AnyClient, Client};
 use crate::engine::calls::Extend;
 use crate::engine::core::Engine;
 use crate::engine::grant::ExtendAnswer;
+use crate::engine::kind::Kind;
 use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
 use crate::engine::lease::state::LeaseMachine;
@@ -82,26 +78,12 @@ impl Lease {
     }
 }
 
-on_every_client! {
-    /// Borrows a lease that another process has lent, and renews it from now on.
-    ///
-    /// Costs one extension for the lender's ttl. The deadline is counted from before that request, and no reply of the
-    /// lender moves it.
-    ///
-    /// # Waiting
-    /// One request, within the request timeout.
-    ///
-    /// # Cancel safety
-    /// When dropped, the lease may have been extended once.
-    ///
-    /// # Errors
-    /// [`ExtendError::Lost`] when the lender does not hold it any more; nothing is borrowed after any error.
-    pub async fn borrow(&self, handle: LentHandle) -> Result<BorrowedLease, ExtendError> {
-        borrow(&self.state.engine, handle).await
-    }
-}
-
-async fn borrow(engine: &Arc<Engine>, lent: LentHandle) -> Result<BorrowedLease, ExtendError> {
+/// Borrows a lease of one of these kinds.
+pub(crate) async fn borrow(
+    engine: &Arc<Engine>,
+    kinds: &[&'static Kind],
+    lent: LentHandle,
+) -> Result<BorrowedLease, ExtendError> {
     let LentHandle {
         handle,
         kind,
@@ -109,7 +91,7 @@ async fn borrow(engine: &Arc<Engine>, lent: LentHandle) -> Result<BorrowedLease,
         ttl,
     } = lent;
     let unknown = || InvalidInput::new(format!("this version knows no lease of a {kind}"));
-    let kind = KINDS
+    let kind = kinds
         .iter()
         .find(|known| known.name == kind)
         .ok_or_else(unknown)?;
@@ -244,6 +226,7 @@ impl fmt::Debug for LentHandle {
 #[cfg(all(test, feature = "embedded"))]
 mod tests {
     use super::*;
+    use crate::client::Client;
 
     #[tokio::test]
     async fn the_handle_of_a_lent_lease_survives_the_way_through_text_and_debug_does_not_show_it() {

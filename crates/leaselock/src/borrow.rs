@@ -1,0 +1,28 @@
+//! Borrowing a lease of any kind that another process has lent.
+
+use crate::KINDS;
+use crate::base::error::ExtendError;
+use crate::client::handle::on_every_client;
+use crate::client::lending::{BorrowedLease, LentHandle, borrow};
+#[cfg(feature = "redis")]
+use crate::client::quorum::Quorum;
+use crate::client::{AnyClient, Client};
+
+on_every_client! {
+    /// Borrows a lease that another process has lent, and renews it from now on.
+    ///
+    /// Costs one extension for the lender's ttl. The deadline is counted from before that request, and no reply of the
+    /// lender moves it.
+    ///
+    /// # Waiting
+    /// One request, within the request timeout.
+    ///
+    /// # Cancel safety
+    /// When dropped, the lease may have been extended once.
+    ///
+    /// # Errors
+    /// [`ExtendError::Lost`] when the lender does not hold it any more; nothing is borrowed after any error.
+    pub async fn borrow(&self, handle: LentHandle) -> Result<BorrowedLease, ExtendError> {
+        borrow(&self.state.engine, KINDS, handle).await
+    }
+}
