@@ -169,8 +169,7 @@ pub mod report {
     };
 }
 
-/// Leases without a process, and leases that another process has lent.
-/// Leases that belong to no process: a handle extends and releases them from anywhere.
+/// Leases that belong to no process, and leases that another process has lent.
 pub mod detached {
     pub use crate::client::detached::{DetachedLease, Handle};
     pub use crate::client::lending::{BorrowedLease, LentHandle};
@@ -188,8 +187,6 @@ pub mod clock {
 }
 
 /// Every kind of lock.
-const KINDS: &[&engine::kind::Kind] = &[&mutex::MUTEX, &rwlock::READ, &semaphore::PERMITS];
-#[cfg(feature = "redis")]
 const KINDS: &[&engine::kind::Kind] = &[
     &mutex::MUTEX,
     &rwlock::READ,
