@@ -209,6 +209,7 @@ mod pages {
     #[doc = include_str!("../../../docs/semaphore.md")]
     struct Semaphore;
     #[doc = include_str!("../../../docs/election.md")]
+    struct Owner;
     struct Election;
     #[doc = include_str!("../../../docs/coming-from.md")]
     struct ComingFrom;

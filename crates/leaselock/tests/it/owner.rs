@@ -15,6 +15,7 @@ async fn a_pair_within_a_pair_costs_no_request() {
     let client = Client::connect(&server.url()).unwrap();
     let me = client.owner("import 42");
     let mutex = client.mutex("job").ttl(LONG).owner(&me);
+    mutex.acquire().await.unwrap().release().await.unwrap(); // both scripts are loaded then
     let outer = mutex.acquire().await.unwrap();
     introduced(&server, &client).await;
     let before = scripts(&server);

@@ -129,8 +129,14 @@ async fn a_multi_lock_is_one_step_for_several_names() {
 }
 
 #[tokio::test]
-async fn a_lock_is_not_reentrant() {
+async fn a_lock_is_reentrant_for_an_owner_and_not_for_a_thread() {
     let rig = Rig::start();
-    let _lease = acquired(&rig.mine()).await;
+    let me = rig.one.owner("import 42");
+    let outer = acquired(&rig.mine().owner(&me)).await;
     assert!(rig.mine().try_acquire().await.unwrap().is_none());
+    let inner = acquired(&rig.mine().owner(&me)).await;
+    outer.release().await.unwrap();
+    assert!(rig.theirs().try_acquire().await.unwrap().is_none());
+    inner.release().await.unwrap();
+    assert!(rig.theirs().try_acquire().await.unwrap().is_some());
 }
