@@ -100,6 +100,7 @@ pub(crate) mod engine;
 #[cfg(feature = "redis")]
 mod functions;
 pub mod interop;
+mod multilock;
 mod mutex;
 pub(crate) mod quorum;
 mod rwlock;
@@ -125,6 +126,7 @@ pub use crate::engine::lease::loss::LossWatch;
 pub use crate::engine::lease::{Lease, LeaseState, LeaseView};
 pub use crate::engine::owner::Owner;
 pub use crate::engine::request::Wait;
+pub use crate::multilock::{MultiLease, MultiLeaseView, MultiLock, MultiLossWatch};
 pub use crate::mutex::Mutex;
 pub use crate::rwlock::{RwLock, SharedLease};
 pub use crate::semaphore::{Permit, Semaphore};
@@ -135,7 +137,8 @@ pub use redis;
 /// Errors of less frequent operations; those of acquiring, extending and releasing are at the crate root.
 pub mod error {
     pub use crate::base::error::{
-        BreakError, Deadlock, InspectError, InvalidInput, Link, NodeVote, NotHeld, Vote,
+        BreakError, Deadlock, InspectError, InvalidInput, Link, MultiReleaseError, NodeVote,
+        NotHeld, Vote,
     };
 }
 
@@ -208,8 +211,9 @@ mod pages {
     struct RwLock;
     #[doc = include_str!("../../../docs/semaphore.md")]
     struct Semaphore;
-    #[doc = include_str!("../../../docs/election.md")]
+    #[doc = include_str!("../../../docs/owner.md")]
     struct Owner;
+    #[doc = include_str!("../../../docs/election.md")]
     struct Election;
     #[doc = include_str!("../../../docs/coming-from.md")]
     struct ComingFrom;

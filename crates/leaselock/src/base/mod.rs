@@ -6,6 +6,7 @@ pub(crate) mod clock_watch;
 pub(crate) mod error;
 pub(crate) mod fence;
 pub(crate) mod hex;
+pub(crate) mod join;
 pub(crate) mod name;
 pub(crate) mod slots;
 pub(crate) mod sync;

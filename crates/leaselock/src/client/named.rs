@@ -66,7 +66,8 @@ impl Named {
         Ok(resource.with_mode(self.mode.clone()))
     }
 
-    fn acquisition(&self) -> Result<Acquisition<'_>, AcquireError> {
+    /// Returns an acquisition with a token of its own; nothing is sent yet.
+    pub(crate) fn acquisition(&self) -> Result<Acquisition<'_>, AcquireError> {
         let engine = &self.state.engine;
         if engine.is_closed() {
             return Err(AcquireError::Closed);
@@ -78,7 +79,8 @@ impl Named {
         Ok(acquisition.owned_by(self.options.owner.clone()))
     }
 
-    async fn wait(&self, wait: Wait) -> Result<Lease, AcquireError> {
+    /// Follows the wait policy to its end.
+    pub(crate) async fn wait(&self, wait: Wait) -> Result<Lease, AcquireError> {
         let mut acquisition = self.acquisition()?;
         acquisition.run(wait, &self.state.groups).await
     }

@@ -9,11 +9,11 @@ use crate::engine::lease::{Lease, LeaseView};
 /// The result of a body that ran under a lease.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct RunResult<T> {
+pub struct RunResult<T, E = ReleaseError> {
     /// What the body returned.
     pub value: T,
     /// Whether the release was confirmed. After `NotHeld`, others may have held the lock before the body had ended.
-    pub released: Result<(), ReleaseError>,
+    pub released: Result<(), E>,
 }
 
 /// Why a body did not run, or was stopped before its end.

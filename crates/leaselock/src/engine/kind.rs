@@ -55,6 +55,8 @@ pub(crate) struct BatchScripts {
     pub(crate) acquire_many: Script,
     pub(crate) extend_many: Script,
     pub(crate) release_many: Script,
+    /// All of several locks or none, for a lease of several names.
+    pub(crate) acquire_all: Step,
 }
 
 impl Step {
@@ -77,10 +79,11 @@ impl Kind {
             .into_iter()
             .flat_map(|step| [&step.plain, &step.strict]);
         let singles = [&self.position, &self.confirm, &self.detach, &self.note];
-        let batch = self
-            .batch
-            .iter()
-            .flat_map(|batch| [&batch.acquire_many, &batch.extend_many, &batch.release_many]);
+        let batch = self.batch.iter().flat_map(|batch| {
+            let all = &batch.acquire_all;
+            let many = [&batch.acquire_many, &batch.extend_many, &batch.release_many];
+            many.into_iter().chain([&all.plain, &all.strict])
+        });
         steps
             .chain(std::iter::once(&self.extend))
             .chain(singles.into_iter().flatten())

@@ -5,6 +5,7 @@ pub(crate) mod ballot;
 pub(crate) mod batch;
 pub(crate) mod broadcast;
 pub(crate) mod calls;
+pub(crate) mod calls_all;
 pub(crate) mod calls_many;
 pub(crate) mod cleanup;
 pub(crate) mod compare_and_delete;

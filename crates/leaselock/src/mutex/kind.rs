@@ -28,6 +28,10 @@ pub(crate) static MUTEX: Kind = Kind {
         acquire_many: script!("mutex/acquire_many"),
         extend_many: script!("mutex/extend_many"),
         release_many: script!("mutex/release_many"),
+        acquire_all: Step::new(
+            script!("mutex/acquire_all"),
+            script!("mutex/acquire_all", strict),
+        ),
     }),
     local_hand_over: true,
     votes: true,

@@ -119,6 +119,38 @@ async fn a_waiter_dropped_at_any_await_point_passes_its_grant_on() {
     dropped_everywhere(&server, work).await;
 }
 
+/// Of two names, the larger is held and let go meanwhile: some are dropped before the smaller is held, some between the
+/// two, some while they release both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_for_several_names_dropped_at_any_await_point_leaves_none() {
+    let server = Server::start();
+    let (one, two) = (
+        Client::connect(&server.url()).unwrap(),
+        Client::connect(&server.url()).unwrap(),
+    );
+    let work = async |name: String| {
+        let both = two.mutex(format!("{name}-b")).ttl(LONG);
+        let both = both.along_with([format!("{name}-a")]);
+        async move { both.acquire().await.unwrap().release().await.unwrap() }
+    };
+    dropped_everywhere(&server, work).await;
+    let work = async |name: String| {
+        let larger = format!("{name}-b");
+        let held = long(&one, &larger).await;
+        let both = two.mutex(larger).ttl(LONG);
+        let both = both.along_with([format!("{name}-a")]);
+        async move {
+            let release = async {
+                tokio::task::yield_now().await;
+                held.release().await.unwrap();
+            };
+            let acquire = async { both.acquire().await.unwrap().release().await.unwrap() };
+            tokio::join!(acquire, release);
+        }
+    };
+    dropped_everywhere(&server, work).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_dropped_at_any_await_point_goes_on_in_the_background() {
     let server = Server::start();

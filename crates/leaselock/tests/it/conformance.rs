@@ -5,6 +5,7 @@ mod holding;
 mod in_line;
 mod letting_go;
 mod looking;
+mod multilock;
 mod owner;
 mod rwlock;
 mod semaphore;
@@ -125,6 +126,19 @@ conformance! {
             a_leader_and_the_holder_of_the_mutex_exclude_each_other
             a_body_runs_as_the_leader_and_is_stopped_when_the_lease_is_broken
             what_an_election_cannot_have_is_refused;
+        multilock:
+            a_client_never_waits_for_a_name_while_it_holds_a_larger_one
+            several_names_are_held_all_or_none
+            the_fence_of_each_of_several_names_grows
+            names_that_are_held_are_renewed_while_a_larger_one_is_waited_for
+            a_wait_for_several_names_that_ends_holds_none_of_them
+            a_wait_for_several_names_that_is_dropped_holds_none_of_them
+            a_dropped_lease_of_several_names_is_released
+            the_loss_of_one_of_several_names_is_told_and_the_others_stay_held
+            an_extension_of_several_names_makes_the_time_of_each_whole
+            a_name_that_is_lost_during_the_wait_for_another_is_acquired_again
+            a_body_runs_while_several_names_are_held
+            clients_that_take_any_names_in_any_order_never_wait_in_a_circle;
     }
 }
 
@@ -166,5 +180,17 @@ conformance! {
             a_borrowed_lease_is_lost_by_its_next_renewal_when_the_lender_lets_go;
         looking:
             check_looks_and_never_takes;
+        multilock:
+            several_names_are_held_all_or_none
+            the_fence_of_each_of_several_names_grows
+            names_that_are_held_are_renewed_while_a_larger_one_is_waited_for
+            a_wait_for_several_names_that_ends_holds_none_of_them
+            a_wait_for_several_names_that_is_dropped_holds_none_of_them
+            a_dropped_lease_of_several_names_is_released
+            the_loss_of_one_of_several_names_is_told_and_the_others_stay_held
+            an_extension_of_several_names_makes_the_time_of_each_whole
+            a_name_that_is_lost_during_the_wait_for_another_is_acquired_again
+            a_body_runs_while_several_names_are_held
+            clients_that_take_any_names_in_any_order_never_wait_in_a_circle;
     }
 }

@@ -25,6 +25,7 @@ mod functions;
 mod history;
 mod kinds;
 mod moves;
+mod multilock;
 mod owner;
 mod presets;
 mod protocols;

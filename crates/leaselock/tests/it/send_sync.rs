@@ -38,7 +38,8 @@ fn every_type_is_send_sync_and_static() {
         NotHeld,
     )>();
     is_everything::<(Report, Finding, Verdict, ErrorKind)>();
-    is_everything::<RunResult<()>>();
+    is_everything::<(MultiLock, MultiLease, MultiLeaseView, MultiLossWatch)>();
+    is_everything::<(MultiReleaseError, RunResult<()>)>();
 }
 
 /// A builder may carry a connection of the user's own; it goes to another thread too.
@@ -67,6 +68,15 @@ async fn every_future_is_send() {
     is_send(lease.extend(TTL));
     is_send(lease.detach());
     let lease = client.mutex("other").acquire().await.unwrap();
+    is_send(lease.release());
+    let several = client.mutex("a").along_with(["b"]);
+    is_send(several.try_acquire());
+    is_send(several.acquire());
+    is_send(several.acquire_within(Duration::ZERO));
+    is_send(several.run(|lease| async move { lease.fence() }));
+    let lease = several.acquire().await.unwrap();
+    is_send(lease.lost());
+    is_send(lease.extend(TTL));
     is_send(lease.release());
     let handle = client
         .mutex("third")

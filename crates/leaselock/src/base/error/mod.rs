@@ -17,7 +17,7 @@ pub use self::invalid::InvalidInput;
 pub use self::kind::ErrorKind;
 pub use self::lost::{Lost, LostReason};
 pub use self::operations::{
-    AcquireError, BreakError, ExtendError, InspectError, NotHeld, ReleaseError,
+    AcquireError, BreakError, ExtendError, InspectError, MultiReleaseError, NotHeld, ReleaseError,
 };
 pub use self::quarantine::Quarantine;
 #[cfg(feature = "redis")]

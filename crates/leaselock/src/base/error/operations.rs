@@ -143,6 +143,17 @@ pub enum AcquireError {
     )]
     LostBefore(Lost),
 
+    /// One of several names was lost while this one was acquired, also after the acquisition had begun again.
+    ///
+    /// Nothing is held: every name that had been acquired was released.
+    #[error("`{name}` was not acquired: meanwhile the {lost}")]
+    LostWhileWaiting {
+        /// The name that was being acquired.
+        name: Name,
+        /// The lease that was lost.
+        lost: Lost,
+    },
+
     /// The client was closed. Nothing is held.
     #[error("the client is closed")]
     Closed,
@@ -262,6 +273,39 @@ pub enum ReleaseError {
         /// The store's error.
         source: StoreError,
     },
+}
+
+/// Names of a [`MultiLease`](crate::MultiLease) that were not confirmed as released. The others were.
+///
+/// Nothing is held after it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{}", one_after_the_other(errors))]
+pub struct MultiReleaseError {
+    errors: Vec<ReleaseError>,
+}
+
+impl MultiReleaseError {
+    /// Creates the error, if one of the releases has failed.
+    pub(crate) fn of(
+        released: impl IntoIterator<Item = Result<(), ReleaseError>>,
+    ) -> Result<(), Self> {
+        let errors: Vec<_> = released.into_iter().filter_map(Result::err).collect();
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(MultiReleaseError { errors })
+        }
+    }
+
+    /// Returns the error of each such name, in the order of the names.
+    pub fn errors(&self) -> &[ReleaseError] {
+        &self.errors
+    }
+}
+
+fn one_after_the_other(errors: &[ReleaseError]) -> String {
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }
 
 /// What a release found instead of the lease.

@@ -162,11 +162,7 @@ impl Lease {
 
     /// Returns whether the lease is held, suspect or lost.
     pub fn state(&self) -> LeaseState {
-        match self.record.lost_by_now() {
-            Some(lost) => LeaseState::Lost(lost.reason),
-            None if self.record.core().is_suspect() => LeaseState::Suspect,
-            None => LeaseState::Held,
-        }
+        self.view().state()
     }
 
     /// Returns the error of the latest renewal, while the state is [`Suspect`](LeaseState::Suspect) and afterwards.

@@ -7,6 +7,7 @@ pub(crate) mod loss_signal;
 mod pass_on;
 pub(crate) mod record;
 mod release;
+pub(crate) mod release_all;
 pub(crate) mod state;
 mod view;
 

@@ -75,7 +75,7 @@ async fn release_custom(
 }
 
 /// `again`: the request was sent twice, and the first one may have worked.
-fn given_back(
+pub(super) fn given_back(
     name: &Name,
     answer: Result<ReleaseAnswer, StoreError>,
     again: bool,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::loss::LossWatch;
 use super::record::LeaseRecord;
+use crate::base::clock::Moment;
 use crate::base::error::LostReason;
 use crate::base::fence::Fence;
 use crate::base::name::Name;
@@ -43,13 +44,26 @@ impl LeaseView {
         self.record.fence
     }
 
+    /// Returns until when the holder may act, unless the lease is extended.
+    pub fn deadline(&self) -> Moment {
+        self.record.core().deadline()
+    }
+
+    /// Returns whether the lease is held, suspect or lost.
+    pub fn state(&self) -> LeaseState {
+        match self.record.lost_by_now() {
+            Some(lost) => LeaseState::Lost(lost.reason),
+            None if self.record.core().is_suspect() => LeaseState::Suspect,
+            None => LeaseState::Held,
+        }
+    }
+
     /// Returns how long the holder may still act, unless the lease is extended; zero when it is lost.
     pub fn remaining(&self) -> Duration {
         if self.record.lost_by_now().is_some() {
             return Duration::ZERO;
         }
-        let deadline = self.record.core().deadline();
-        deadline.saturating_since(self.record.clock.now())
+        self.deadline().saturating_since(self.record.clock.now())
     }
 
     /// Returns true if the holder may act now.

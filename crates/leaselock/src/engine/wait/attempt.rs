@@ -205,13 +205,13 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    fn met_quarantine(&self, seen: &Seen, now: Moment) {
+    pub(super) fn met_quarantine(&self, seen: &Seen, now: Moment) {
         if let (Some(strict), Some(why)) = (&self.engine.strict, seen.quarantine) {
             strict.saw_quarantine(why, seen.remaining.unwrap_or_default(), now);
         }
     }
 
-    fn disagrees(&self, longest: Duration) -> StoreError {
+    pub(super) fn disagrees(&self, longest: Duration) -> StoreError {
         let ours = self.engine.gate().map(|gate| gate.longest.as_duration());
         let message = format!(
             "strict mode is set up there for leases of at most {longest:?}, and this client says {:?}: all must say the \

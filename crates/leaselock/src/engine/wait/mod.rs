@@ -1,6 +1,7 @@
 //! Waiting: the queue, polls, and wake-ups.
 
 pub(crate) mod acquire;
+pub(crate) mod all;
 pub(crate) mod attempt;
 mod channel;
 mod far;

@@ -128,6 +128,24 @@ async fn a_multi_lock_is_one_step_for_several_names() {
     );
 }
 
+/// Redisson acquires them in the order of the arguments, and so two callers can wait for each other.
+#[tokio::test]
+async fn a_multi_lock_waits_for_several_names_in_any_order_of_arguments() {
+    let rig = Rig::start();
+    let lock = |client: &Client, names: [&str; 2]| {
+        let mutex = client.mutex(names[0]).ttl(LONG);
+        mutex.along_with([names[1]])
+    };
+    let lease = lock(&rig.one, ["a", "b"]).acquire().await.unwrap();
+    let next = lock(&rig.two, ["b", "a"]);
+    let next = tokio::spawn(async move { next.acquire().await });
+    in_line(&rig.one, "a", 1).await;
+    lease.release().await.unwrap();
+    let next = by_message(next).await.unwrap().unwrap();
+    assert!(next.fences().all(|(_, fence)| fence.is_some()));
+    next.release().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_lock_is_reentrant_for_an_owner_and_not_for_a_thread() {
     let rig = Rig::start();

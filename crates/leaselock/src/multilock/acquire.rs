@@ -1,0 +1,234 @@
+//! Acquiring several names: by one request, or one name after the other in the order of their keys.
+//!
+//! Every client uses the same order, and never waits for a key while it holds a larger one. So no circle of clients can
+//! wait for each other (Coffman, Elphick, Shoshani: *System Deadlocks*, 1971; Havender, 1968).
+
+use std::time::Duration;
+
+use super::lease::MultiLease;
+use super::loss::MultiLossWatch;
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{AcquireError, InvalidInput, Lost};
+use crate::base::join::join_all;
+use crate::base::name::Name;
+use crate::client::named::Named;
+use crate::engine::lease::Lease;
+use crate::engine::request::Wait;
+use crate::engine::resource::Resource;
+use crate::engine::wait::all::{TryAll, try_all};
+use crate::engine::wait::schedule;
+
+/// One script reads all of them.
+const NAMES_MAX: usize = 100;
+/// How often an acquisition begins again after a loss. A store on which leases do not last until the others are
+/// acquired would otherwise keep the client busy for ever.
+const RESTARTS_MAX: u32 = 3;
+
+/// The names of a multilock, checked.
+pub(super) struct Plan<'a> {
+    names: &'a [Named],
+    /// The indices of the names, smallest key first.
+    order: Vec<usize>,
+    clock: &'a Clock,
+}
+
+/// Why the names were not all acquired. Nothing is held.
+enum Ended {
+    /// A lease was lost while this name was acquired.
+    Lost(Name, Lost),
+    Failed(AcquireError),
+}
+
+impl<'a> Plan<'a> {
+    /// Checks names and options; nothing is sent.
+    pub(super) fn of(names: &'a [Named]) -> Result<Self, InvalidInput> {
+        let Some(first) = names.first() else {
+            return Err(InvalidInput::new("a multilock has a name".to_owned()));
+        };
+        if names.len() > NAMES_MAX {
+            let message = format!(
+                "{} names under one lease: at most {NAMES_MAX}, so that a server is not held up",
+                names.len()
+            );
+            return Err(InvalidInput::new(message));
+        }
+        let protocol = first.options.protocol;
+        if !protocol.is_native() {
+            let message = format!(
+                "`along_with` cannot be had with the protocol {protocol}: use the native protocol, or all-or-none with `and_names`"
+            );
+            return Err(InvalidInput::new(message));
+        }
+        let resources: Vec<Resource> = names
+            .iter()
+            .map(Named::resource)
+            .collect::<Result<_, _>>()?;
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.sort_by_key(|at| &resources[*at].lock);
+        for pair in order.windows(2) {
+            if resources[pair[0]].lock == resources[pair[1]].lock {
+                let name = names[pair[0]].name()?;
+                let message = format!("`{name}` occurs twice: name each lock once");
+                return Err(InvalidInput::new(message));
+            }
+        }
+        let clock = &first.state.engine.clock;
+        Ok(Plan {
+            names,
+            order,
+            clock,
+        })
+    }
+
+    /// Follows the wait policy to its end.
+    pub(super) async fn acquire(&self, wait: Wait) -> Result<MultiLease, AcquireError> {
+        let start = self.clock.now();
+        let acquired = match wait {
+            Wait::Never => self.retry(Some(0), Duration::ZERO, 0).await,
+            Wait::Poll {
+                count,
+                delay,
+                jitter_percent,
+            } => self.retry(count, delay, jitter_percent).await,
+            Wait::Timeout(limit) => self.wait_until(Some(start.plus(limit))).await,
+            Wait::Forever => self.wait_until(None).await,
+        };
+        acquired.map_err(|mut error| {
+            if let AcquireError::StillBusy { waited, .. } = &mut error {
+                *waited = self.clock.now().saturating_since(start); // for all names
+            }
+            error
+        })
+    }
+
+    /// Tries without a queue entry. Each try is for all names.
+    async fn retry(
+        &self,
+        count: Option<u32>,
+        delay: Duration,
+        jitter_percent: u8,
+    ) -> Result<MultiLease, AcquireError> {
+        let mut retries: u32 = 0;
+        loop {
+            let error = match self.try_once().await {
+                Ok(lease) => return Ok(lease),
+                Err(error) => error.after(retries),
+            };
+            if !may_pass(&error) || count.is_some_and(|count| retries >= count) {
+                return Err(error);
+            }
+            retries = retries.saturating_add(1);
+            let pause = schedule::jittered(delay, jitter_percent);
+            self.clock.sleep(pause).await;
+        }
+    }
+
+    async fn try_once(&self) -> Result<MultiLease, AcquireError> {
+        match self.try_together().await? {
+            TryAll::Granted(leases) => Ok(MultiLease::new(leases, true)),
+            TryAll::Busy(error) | TryAll::Failed(error) => Err(error),
+            TryAll::OneByOne => match self.one_by_one(|| Wait::Never).await {
+                Ok(lease) => Ok(lease),
+                Err(Ended::Failed(error)) => Err(error),
+                Err(Ended::Lost(name, lost)) => Err(AcquireError::LostWhileWaiting { name, lost }),
+            },
+        }
+    }
+
+    /// Waits in the queues until `end`, or without a limit.
+    async fn wait_until(&self, end: Option<Moment>) -> Result<MultiLease, AcquireError> {
+        let left = || end.map(|end| end.saturating_since(self.clock.now()));
+        let mut restarts = 0;
+        loop {
+            match self.try_together().await? {
+                TryAll::Granted(leases) => return Ok(MultiLease::new(leases, true)),
+                TryAll::Failed(error)
+                    if !may_pass(&error) || left().is_some_and(|left| left.is_zero()) =>
+                {
+                    return Err(error);
+                }
+                TryAll::Failed(_) | TryAll::Busy(_) | TryAll::OneByOne => {}
+            }
+            let wait = || left().map_or(Wait::Forever, Wait::Timeout);
+            match self.one_by_one(wait).await {
+                Ok(lease) => return Ok(lease),
+                Err(Ended::Failed(error)) => return Err(error),
+                Err(Ended::Lost(name, lost)) if restarts == RESTARTS_MAX => {
+                    return Err(AcquireError::LostWhileWaiting { name, lost });
+                }
+                Err(Ended::Lost(..)) => restarts += 1,
+            }
+        }
+    }
+
+    /// Asks for all names by one request, where that is possible.
+    async fn try_together(&self) -> Result<TryAll, AcquireError> {
+        let acquisitions = self.names.iter().map(Named::acquisition);
+        let mut acquisitions = acquisitions.collect::<Result<Vec<_>, _>>()?;
+        Ok(try_all(&mut acquisitions).await)
+    }
+
+    /// Acquires the names in the order of their keys, and holds the earlier ones meanwhile.
+    async fn one_by_one(&self, wait: impl Fn() -> Wait) -> Result<MultiLease, Ended> {
+        let mut held: Vec<(usize, Lease)> = Vec::with_capacity(self.names.len());
+        for &at in &self.order {
+            let named = &self.names[at];
+            let acquired = tokio::select! {
+                biased;
+                lost = losses(&held) => Err(self.lost(at, lost)),
+                lease = Box::pin(named.wait(wait())) => lease.map_err(Ended::Failed),
+            };
+            match acquired {
+                Ok(lease) => held.push((at, lease)),
+                Err(ended) => return Err(give_back(held, ended).await),
+            }
+        }
+        // All or none: one may have ended while the last reply was on its way.
+        if let (Err(lost), Some(&last)) = (losses(&held).check(), self.order.last()) {
+            return Err(give_back(held, self.lost(last, lost)).await);
+        }
+        held.sort_by_key(|(at, _)| *at);
+        let leases = held.into_iter().map(|(_, lease)| lease).collect();
+        Ok(MultiLease::new(leases, false))
+    }
+
+    fn lost(&self, at: usize, lost: Lost) -> Ended {
+        match self.names[at].name() {
+            Ok(name) => Ended::Lost(name.clone(), lost),
+            Err(wrong) => Ended::Failed(wrong.into()),
+        }
+    }
+}
+
+fn losses(held: &[(usize, Lease)]) -> MultiLossWatch {
+    MultiLossWatch::new(held.iter().map(|(_, lease)| lease.lost()))
+}
+
+/// Releases the names that were acquired, and returns why.
+///
+/// After an error of the store that goes on in the background: the caller learns of the error first.
+async fn give_back(held: Vec<(usize, Lease)>, ended: Ended) -> Ended {
+    if let Ended::Lost(..) | Ended::Failed(AcquireError::StillBusy { .. }) = ended {
+        let released = held.into_iter().map(|(_, lease)| lease.release());
+        drop(join_all(released).await); // what was not confirmed is released in the background
+    }
+    ended
+}
+
+/// True if a later try may succeed.
+fn may_pass(error: &AcquireError) -> bool {
+    match error {
+        AcquireError::StillBusy { .. }
+        | AcquireError::Quarantined { .. }
+        | AcquireError::LostWhileWaiting { .. } => true,
+        AcquireError::Unknown { source, .. }
+        | AcquireError::Store { source, .. }
+        | AcquireError::NoQuorum { source, .. } => source.may_pass(),
+        AcquireError::Invalid(_)
+        | AcquireError::TooFewReplicas { .. }
+        | AcquireError::TooMany { .. }
+        | AcquireError::Deadlock { .. }
+        | AcquireError::LostBefore(_)
+        | AcquireError::Closed => false,
+    }
+}

@@ -1,0 +1,226 @@
+//! The multilock's handle.
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::acquire::Plan;
+use super::lease::MultiLease;
+use super::view::MultiLeaseView;
+use crate::base::error::{AcquireError, InvalidInput, MultiReleaseError};
+use crate::base::name::Name;
+use crate::client::named::Named;
+use crate::client::run::{RunError, RunResult};
+use crate::engine::request::Wait;
+use crate::mutex::Mutex;
+
+/// The mutexes of several names, acquired as one: at most 100, in any order.
+///
+/// Two clients that name the same locks in opposite orders never wait for each other in a circle: every client acquires
+/// them in the order of their keys. Each name is an ordinary mutex, and so excludes every other lock of that name.
+///
+/// A `MultiLock` has no state of its own: clone it, share it, keep it. The options are those of the
+/// [`Mutex`], set before [`along_with`](Mutex::along_with), and count for every name.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = leaselock::Client::connect("mem:")?;
+/// let both = client.mutex("account:1").along_with(["account:2"]);
+/// let lease = both.acquire().await?;
+/// assert_eq!(lease.fences().count(), 2);
+/// lease.release().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a multilock does nothing until it is acquired"]
+pub struct MultiLock {
+    /// In the order in which the caller gave them.
+    names: Vec<Named>,
+}
+
+impl Mutex {
+    /// Returns the lock of this name and of these names too, for one lease that holds all of them.
+    ///
+    /// The options of this mutex count for every name. The first operation reports a bad name, a name that occurs
+    /// twice, and more than 100 names. Only in the native protocol; another one has
+    /// [`and_names`](Mutex::and_names).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let transfer = client.mutex("from").along_with(["to", "fees"]);
+    /// let lease = transfer.acquire().await?;
+    /// for (name, fence) in lease.fences() {
+    ///     println!("{name}: {fence:?}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn along_with(self, names: impl IntoIterator<Item = impl Into<String>>) -> MultiLock {
+        let preset = self.named.options.like;
+        let other = |name: String| {
+            let mut other = self.named.clone();
+            other.name = match preset {
+                Some(preset) => preset.mutex_for(&name),
+                None => Name::new(name),
+            };
+            other
+        };
+        let others: Vec<Named> = names.into_iter().map(Into::into).map(other).collect();
+        let mut names = vec![self.named];
+        names.extend(others);
+        MultiLock { names }
+    }
+}
+
+impl MultiLock {
+    /// Checks now what the first operation would refuse: a name, a name that occurs twice, the number of names, or an
+    /// option.
+    ///
+    /// # Errors
+    /// [`InvalidInput`] says what would be valid. Nothing is sent.
+    pub fn validate(self) -> Result<Self, InvalidInput> {
+        Plan::of(&self.names)?;
+        Ok(self)
+    }
+
+    /// Acquires every name if all are free and have no waiter ahead; `Ok(None)` when one is busy.
+    ///
+    /// # Waiting
+    /// One request where the keys of all names can be in one call: on one server, and for names with the same hash tag
+    /// everywhere but on a quorum. Otherwise one request for each name, and one for each name that is given back. Never
+    /// joins a queue.
+    ///
+    /// # Cancel safety
+    /// Safe: grants that the caller no longer awaits are released in the background.
+    ///
+    /// # Errors
+    /// [`AcquireError`]; busy is not an error. No name stays held after one.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// match client.mutex("from").along_with(["to"]).try_acquire().await? {
+    ///     Some(lease) => lease.release().await?, // the work goes before this
+    ///     None => println!("another client is at it"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn try_acquire(&self) -> Result<Option<MultiLease>, AcquireError> {
+        match self.wait(Wait::Never).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(AcquireError::StillBusy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Acquires every name, and waits as the options say: in the queues without a limit, unless set otherwise.
+    ///
+    /// # Waiting
+    /// When one is busy, the client acquires the names one after the other, in the order of their keys. It holds and
+    /// renews the earlier ones while it waits in the queue of the next. When one of them is lost meanwhile, the client
+    /// gives all back and begins again, three times at most.
+    ///
+    /// # Cancel safety
+    /// Safe: the names that are held are released in the background, and the request leaves the queue. The position in
+    /// the queue is lost.
+    ///
+    /// # Errors
+    /// [`AcquireError`], which names the lock that it is about. No name stays held after one; those that had been
+    /// acquired are released, after an error of the store in the background.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let lease = client.mutex("from").along_with(["to"]).acquire().await?;
+    /// tokio::select! {
+    ///     () = transfer() => {}
+    ///     lost = lease.lost() => return Err(lost.into()), // names the lock that was lost
+    /// }
+    /// lease.release().await?;
+    /// # async fn transfer() {}
+    /// # Ok(()) }
+    /// ```
+    pub async fn acquire(&self) -> Result<MultiLease, AcquireError> {
+        let wait = self.names.first().map(|first| first.options.patience());
+        self.wait(wait.unwrap_or(Wait::Never)).await
+    }
+
+    /// Acquires every name, and waits for at most `limit` in all.
+    ///
+    /// # Waiting
+    /// As [`acquire`](MultiLock::acquire). Returns within `limit` and three request timeouts, two of which are for
+    /// giving back what was acquired.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](MultiLock::acquire).
+    ///
+    /// # Errors
+    /// [`AcquireError::StillBusy`] names the lock that other clients held to the end. Nothing is held then, and no queue
+    /// has an entry of this attempt.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// use leaselock::AcquireError;
+    /// use std::time::Duration;
+    ///
+    /// let both = client.mutex("from").along_with(["to"]);
+    /// match both.acquire_within(Duration::from_secs(5)).await {
+    ///     Ok(lease) => lease.release().await?,
+    ///     Err(AcquireError::StillBusy { name, .. }) => println!("{name} was held for 5 s"),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn acquire_within(&self, limit: Duration) -> Result<MultiLease, AcquireError> {
+        self.wait(Wait::Timeout(limit)).await
+    }
+
+    /// Runs `body` while every name is held.
+    ///
+    /// Acquires as [`acquire`](MultiLock::acquire) does, and stops the body when one name is lost. Releases on success,
+    /// on an early return inside the body and on panic.
+    ///
+    /// # Cancel safety
+    /// Safe: the body is dropped and every name is released in the background.
+    ///
+    /// # Errors
+    /// [`RunError::Acquire`]: the body did not begin. [`RunError::Lost`]: the body was stopped.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let both = client.mutex("from").along_with(["to"]);
+    /// let ran = both.run(|lease| async move { lease.fences().count() }).await?;
+    /// assert!(ran.value == 2 && ran.released.is_ok());
+    /// # Ok(()) }
+    /// ```
+    pub async fn run<T, F, Fut>(&self, body: F) -> Result<RunResult<T, MultiReleaseError>, RunError>
+    where
+        F: FnOnce(MultiLeaseView) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        let lease = self.acquire().await?;
+        let outcome = {
+            let body = std::pin::pin!(body(lease.view()));
+            tokio::select! {
+                biased;
+                lost = lease.lost() => Err(lost),
+                value = body => Ok(value),
+            }
+        };
+        let value = outcome?;
+        let released = lease.release().await;
+        Ok(RunResult { value, released })
+    }
+
+    async fn wait(&self, wait: Wait) -> Result<MultiLease, AcquireError> {
+        let plan = Plan::of(&self.names)?;
+        Box::pin(plan.acquire(wait)).await
+    }
+}

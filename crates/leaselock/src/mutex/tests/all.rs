@@ -1,0 +1,166 @@
+//! One test per reply of the script that acquires several mutexes or none.
+
+use super::lab::*;
+use crate::base::error::ErrorKind;
+use crate::base::token::{Token, client_of};
+use crate::engine::calls_all::*;
+use crate::engine::resource::Resource;
+use crate::mutex::MUTEX;
+use crate::script::Value;
+
+/// The locks share a slot, as the embedded stores require.
+fn three() -> [Resource; 3] {
+    ['a', 'b', 'c'].map(|letter| keys(&format!("{{t}}{letter}")))
+}
+
+fn ask<'a>(resources: &'a [&'a Resource], token: &'a Token) -> AcquireAll<'a> {
+    AcquireAll {
+        scripts: MUTEX.batch.as_ref().unwrap(),
+        resources,
+        token,
+        ttl: ttl(30_000),
+    }
+}
+
+impl Lab {
+    async fn acquire_all(&self, locks: &[Resource], token: &Token) -> AcquiredAll {
+        let resources: Vec<&Resource> = locks.iter().collect();
+        self.ask(&ask(&resources, token)).await
+    }
+
+    async fn none_is_held(&self, locks: &[Resource], token: &Token) {
+        for keys in locks {
+            assert!(!self.holds(keys, token).await, "{}: {keys:?}", self.engine);
+        }
+    }
+}
+
+#[test]
+fn all_of_several_free_mutexes_are_granted_each_with_a_larger_number_of_its_own() {
+    on_every_engine(async |lab| {
+        let (locks, ours) = (three(), token());
+        let ahead = "9000000000000000:9000000000000004"; // more than the clock says
+        lab.meddle(&SET, &locks[1].fence().to_string(), &[ahead])
+            .await;
+        let AcquiredAll::Granted { fences, time_us } = lab.acquire_all(&locks, &ours).await else {
+            panic!("{}", lab.engine)
+        };
+        let numbers: Vec<u64> = fences.iter().map(|fence| fence.unwrap().get()).collect();
+        assert_eq!(numbers, [time_us, 9_000_000_000_000_005, time_us]);
+        for (keys, fence) in locks.iter().zip(&fences) {
+            assert!(lab.holds(keys, &ours).await);
+            let Value::Int(left) = lab.meddle(&TTL_OF, &keys.lock, &[]).await[0] else {
+                panic!()
+            };
+            assert!((25_000..=30_000).contains(&left), "{left}");
+            let known = lab.granted(keys, &ours, &TRY).await;
+            assert_eq!(known, *fence, "the grant of each is an ordinary one");
+        }
+    });
+}
+
+#[test]
+fn without_fencing_several_mutexes_have_no_number_and_no_fence_key_is_written() {
+    on_every_engine(async |lab| {
+        let (locks, ours) = (three(), unfenced_token());
+        let AcquiredAll::Granted { fences, .. } = lab.acquire_all(&locks, &ours).await else {
+            panic!("{}", lab.engine)
+        };
+        assert_eq!(fences, [None; 3]);
+        for keys in &locks {
+            assert!(lab.holds(keys, &ours).await);
+            let kind = lab.meddle(&TYPE_OF, &keys.fence().to_string(), &[]).await;
+            assert_eq!(kind, [Value::Bytes(b"none".to_vec())]);
+        }
+    });
+}
+
+#[test]
+fn of_several_mutexes_none_is_acquired_when_one_is_held_and_its_holder_is_named() {
+    on_every_engine(async |lab| {
+        let (locks, ours, theirs) = (three(), token(), token());
+        lab.granted(&locks[1], &theirs, &TRY).await;
+        let AcquiredAll::Busy { seen, at } = lab.acquire_all(&locks, &ours).await else {
+            panic!("{}", lab.engine)
+        };
+        assert_eq!(at, 1);
+        assert_eq!(
+            seen.holder.as_deref(),
+            client_of(theirs.secret().as_bytes())
+        );
+        assert!(seen.remaining.unwrap().as_millis() > 20_000);
+        lab.none_is_held(&locks, &ours).await;
+        assert!(lab.holds(&locks[1], &theirs).await);
+    });
+}
+
+#[test]
+fn a_foreign_holder_or_several_readers_keep_all_of_several_mutexes_out() {
+    on_every_engine(async |lab| {
+        let (locks, ours) = (three(), token());
+        lab.meddle(&SET, &locks[2].lock, &["foreign"]).await;
+        let AcquiredAll::Busy { seen, at } = lab.acquire_all(&locks, &ours).await else {
+            panic!("{}", lab.engine)
+        };
+        assert!(at == 2 && seen.holder.is_none() && seen.remaining.is_some());
+        lab.meddle(&ADD_MEMBER, &locks[0].lock, &["reader"]).await;
+        let AcquiredAll::Busy { seen, at } = lab.acquire_all(&locks, &ours).await else {
+            panic!("{}", lab.engine)
+        };
+        assert!(at == 0 && seen.holder.is_none() && seen.remaining.is_none());
+        lab.none_is_held(&locks, &ours).await;
+    });
+}
+
+#[test]
+fn a_waiter_of_one_of_several_free_mutexes_is_not_overtaken() {
+    on_every_engine(async |lab| {
+        let (locks, ours, holder, waiter) = (three(), token(), token(), token());
+        lab.granted(&locks[2], &holder, &TRY).await;
+        lab.waiting(&locks[2], &waiter, &WAIT).await;
+        lab.meddle(&EXPIRE, &locks[2].lock, &[]).await;
+        let answer = lab.acquire_all(&locks, &ours).await;
+        assert!(
+            matches!(answer, AcquiredAll::Queued { .. }),
+            "{}: {answer:?}",
+            lab.engine
+        );
+        lab.none_is_held(&locks, &ours).await;
+    });
+}
+
+#[test]
+fn a_damaged_fence_of_one_of_several_mutexes_is_an_error_and_none_is_acquired() {
+    on_every_engine(async |lab| {
+        let (locks, ours) = (three(), token());
+        lab.meddle(&SET, &locks[2].fence().to_string(), &["7"])
+            .await;
+        let resources: Vec<&Resource> = locks.iter().collect();
+        let asked = lab.store.ask_one(&ask(&resources, &ours), WITHIN).await;
+        let error = asked.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{}", lab.engine);
+        assert!(!error.maybe_applied());
+        lab.none_is_held(&locks, &ours).await;
+        let kind = lab
+            .meddle(&TYPE_OF, &locks[0].fence().to_string(), &[])
+            .await;
+        assert_eq!(kind, [Value::Bytes(b"none".to_vec())]);
+    });
+}
+
+#[test]
+fn the_same_request_for_several_mutexes_finds_its_own_grant_and_changes_nothing() {
+    on_every_engine(async |lab| {
+        let (locks, ours) = (three(), token());
+        let first = lab.acquire_all(&locks, &ours).await;
+        assert!(matches!(first, AcquiredAll::Granted { .. }));
+        let fence = |at: usize| lab.granted(&locks[at], &ours, &TRY);
+        let before = fence(0).await;
+        let AcquiredAll::Busy { seen, at } = lab.acquire_all(&locks, &ours).await else {
+            panic!("{}", lab.engine)
+        };
+        assert_eq!(at, 0);
+        assert_eq!(seen.holder.as_deref(), client_of(ours.secret().as_bytes()));
+        assert_eq!(fence(0).await, before);
+    });
+}
