@@ -29,8 +29,13 @@ local function grant_mint(h, kind, token)
   return whole(h.last_fence)
 end
 
--- Writes the hold that was reserved for `entry`, and returns its fencing token.
+-- Writes the hold that was reserved for `entry`, and returns its fencing token. An upgrade lasts as long as its read would
+-- have at least: the reader relies on that time until it learns of the upgrade.
 local function grant_write(h, entry)
+  if entry.kind == 'x' then
+    local ends = holds_has(h, 'u', entry.token)
+    entry.passed_ms = whole(math.max(tonumber(entry.passed_ms), holds_until(h, ends)))
+  end
   if tonumber(entry.kind) or entry.kind == 'x' then
     redis.call('SET', h.lock, entry.token, 'PX', entry.passed_ms)
   else
@@ -52,7 +57,7 @@ local function grant_tell(h, queue, waiters, entry, minted)
   if tonumber(entry.kind) and minted ~= '0' then fence_lower(h.fence, tonumber(minted), tonumber(minted)) end
   if entry.kind == 'x' then
     holds_put(h, holds_member('x', entry.token), tonumber(entry.passed_ms))
-    h.upgradable = true
+    h.upgradable, h.count = true, 1
   end
   queue_add(queue, waiters, entry.member, queue_score(entry.priority, entry.kind))
   return false
@@ -60,14 +65,16 @@ end
 
 -- Reads first, then writes: grants the waiters from the head on as long as each fits beside those before it. A waiter
 -- that does not fit keeps those behind it waiting, so that none is overtaken for ever. One that can never fit leaves the
--- queue. One that this call cannot judge, and the next one after the most that one call grants, are told to poll, by
--- their token alone. `asking` is the caller: it is alive, and gets `ttl_ms`. Returns its fencing token if it was
--- granted; whether a waiter that is alive is left in front; whether any waiter was granted; whether `waiters` is damaged.
+-- queue: it asks for more permits than there are, or to upgrade a read that is over. One that this call cannot judge, and
+-- the next one after the most that one call grants, are told to poll, by their token alone. `asking` is the caller: it is
+-- alive, and gets `ttl_ms`. Returns its fencing token if it was granted; whether a waiter that is alive is left in front;
+-- whether any waiter was granted; whether `waiters` is damaged.
 local function grant_serve(h, queue, waiters, asking, ttl_ms)
   local grants, never, told, left = {}, {}, nil, false
   local gone, damaged = queue_visit(queue, waiters, h.now_us, asking, function(entry)
     if is_fenced(entry.token) and not grant_fence(h) then return false end -- its own call reports the damage
-    if h.usage and h.permits > 0 and (holds_weight(entry.kind) or 0) > h.permits then
+    local is_too_many = h.usage and h.permits > 0 and (holds_weight(entry.kind) or 0) > h.permits
+    if is_too_many or entry.kind == 'x' and not holds_has(h, 'u', entry.token) then
       never[#never + 1] = entry
       return false
     end

@@ -92,7 +92,15 @@ local function holds_has(h, kind, token)
   return h.count > 0 and tonumber(redis.call('ZSCORE', h.lock, holds_member(kind, token)) or nil)
 end
 
--- Whether a request of this kind fits beside what is held; nil when this call cannot judge it.
+-- How the token holds a name that readers may hold: '1', 'u' or 's'; nil: it does not. An upgrade or a downgrade whose
+-- answer was lost has changed that without the client's knowledge.
+local function holds_how(h, token)
+  if h.exclusive == token then return '1' end
+  return holds_has(h, 'u', token) and 'u' or holds_has(h, 's', token) and 's' or nil
+end
+
+-- Whether a request of this kind fits beside what is held; nil when this call cannot judge it. For an upgrade: beside its
+-- own read, which the caller has seen.
 local function holds_fit(h, kind)
   if kind == 'x' then return h.readers == 0 and h.upgradable == true end
   if h.exclusive or h.count >= HOLDS_MAX then return false end
@@ -191,8 +199,12 @@ local function holds_rest_ms(h, kind, token)
   return 1
 end
 
--- A client that holds it; '' when it is free, or another library's.
-local function holds_holder(h)
-  local one = h.exclusive or h.count > 0 and redis.call('ZRANGE', h.lock, '0', '0')[1] or ''
-  return client_of(h.exclusive and one or string.sub(one, 1, HOLD_START - 1))
+-- A client that holds it, by another hold than that of `token`; '' when there is none, or it is another library's.
+local function holds_holder(h, token)
+  if h.exclusive then return client_of(h.exclusive) end
+  for _, member in ipairs(h.count > 0 and redis.call('ZRANGE', h.lock, '0', '2') or {}) do
+    local its = string.sub(member, 1, HOLD_START - 1)
+    if member ~= 'u' and its ~= token then return client_of(its) end
+  end
+  return ''
 end

@@ -128,7 +128,7 @@ pub use crate::engine::owner::Owner;
 pub use crate::engine::request::Wait;
 pub use crate::multilock::{MultiLease, MultiLeaseView, MultiLock, MultiLossWatch};
 pub use crate::mutex::Mutex;
-pub use crate::rwlock::{RwLock, SharedLease};
+pub use crate::rwlock::{ChangeError, RwLock, SharedLease, UpgradableLease};
 pub use crate::semaphore::{Permit, Semaphore};
 /// The redis client library, in the version whose connections a program can hand in.
 #[cfg(feature = "redis")]
@@ -193,6 +193,8 @@ pub mod clock {
 const KINDS: &[&engine::kind::Kind] = &[
     &mutex::MUTEX,
     &rwlock::READ,
+    &rwlock::UPGRADE,
+    &rwlock::DOWNGRADE,
     &semaphore::PERMITS,
     &election::LEADERSHIP,
 ];

@@ -1,6 +1,6 @@
 -- hold/extend: extend a read or permits. Never creates a hold, never shortens one.
 --
--- KEYS[1] lock       sorted set; the holds (lua/holds.lua); the only key touched, so it works while slots move
+-- KEYS[1] lock       what is held (lua/holds.lua); the only key touched, so it works while slots move
 -- ARGV[1] token      the caller's proof of ownership
 -- ARGV[2] ttl_ms     integer > 0
 -- ARGV[3] mode       's', 'u', or 'w' and how many permits; text behind a space is not for this script
@@ -18,7 +18,12 @@ local now_us = clock_us()
 local kind, digits = string.match(mode, '^(%a)(%d*)')
 local member = token .. (kind == 'u' and 'u' or digits)
 local ends, other = of_type(redis.pcall('ZSCORE', lock, member))
-if other then return { 'taken', whole(now_us) } end
+if other then
+  -- An upgrade of this read may have been granted before its reader knows.
+  if kind ~= 'u' or redis.pcall('GET', lock) ~= token then return { 'taken', whole(now_us) } end
+  if redis.call('PTTL', lock) < ttl_ms then redis.call('PEXPIRE', lock, ttl_ms) end
+  return { 'extended', ttl_ms, whole(now_us) }
+end
 ends = tonumber(ends or '-1')
 if ends < now_us then return { 'expired', whole(now_us) } end
 local until_us = now_us + ttl_ms * 1000

@@ -1,4 +1,5 @@
--- rwlock/cancel: undo an acquire whose caller was dropped: leave the queue, and stop reading if it was granted.
+-- rwlock/cancel: undo an acquire or a downgrade whose caller was dropped: leave the queue, and give back what the token
+-- holds.
 --
 -- KEYS[1] lock       what is held (lua/holds.lua)
 -- KEYS[2] queue      sorted set; waiters in order (lua/queue.lua)
@@ -6,7 +7,7 @@
 -- KEYS[4] fence      string; 'first:last' of the latest grant
 -- KEYS[5] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
--- ARGV[2] mode       's' or 'u', as it was asked for
+-- ARGV[2] mode       's' or 'u', as it was asked for; the token may hold in another way by now
 --
 -- Returns {"left", time_us}        was in the queue and has left it; waiters that it kept waiting are granted
 --         {"released", time_us}    held, and has given it back
@@ -26,4 +27,5 @@ end
 local lock, queue, waiters, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, mode = ARGV[1], ARGV[2]
 
-return grant_cancel(holds_read(lock, fence, clock_us()), queue, waiters, mode, token, 0)
+local h = holds_read(lock, fence, clock_us())
+return grant_cancel(h, queue, waiters, holds_how(h, token) or mode, token, 0)

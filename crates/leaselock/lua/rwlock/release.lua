@@ -6,7 +6,7 @@
 -- KEYS[4] fence      string; 'first:last' of the latest grant
 -- KEYS[5] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
--- ARGV[2] mode       's' or 'u', as it was acquired
+-- ARGV[2] mode       's' or 'u', as it was acquired; an upgrade that the client does not know of is given back too
 --
 -- Returns {"released"}    the hold is given back
 --         {"expired"}     there was none: it had expired
@@ -44,6 +44,7 @@ if not gate_is_open(gate) then
 end
 --#end
 local h = holds_read(lock, fence, clock_of(time))
-if not holds_has(h, mode, token) then return { h.exclusive and 'taken' or 'expired' } end
-grant_give_back(h, queue, waiters, mode, token, 0)
+local how = holds_how(h, token)
+if not how then return { h.exclusive and 'taken' or 'expired' } end
+grant_give_back(h, queue, waiters, how, token, 0)
 return { 'released' }

@@ -16,6 +16,8 @@ const STOCK: usize = 64;
 /// 22 characters of random, a separator, 8 characters of client.
 const LENGTH: usize = 31;
 const SECRET: usize = 22;
+/// The separator in the token of a lease with a fencing token.
+const FENCED: u8 = b'.';
 
 /// The short id of a client: 48 random bits, 8 characters. Not a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -49,7 +51,7 @@ impl Token {
         let mut text = [0; LENGTH];
         let (secret, rest) = text.split_at_mut(SECRET);
         write_base64url(random, secret);
-        rest[0] = if fencing { b'.' } else { b'~' };
+        rest[0] = if fencing { FENCED } else { b'~' };
         rest[1..].copy_from_slice(client.0.as_bytes());
         Token(text)
     }
@@ -58,6 +60,11 @@ impl Token {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         client_of(text.as_bytes())?;
         text.as_bytes().try_into().ok().map(Token)
+    }
+
+    /// Returns true if a lease of this token has a fencing token.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.0[SECRET] == FENCED
     }
 
     pub(crate) fn secret(&self) -> &str {

@@ -43,6 +43,19 @@ impl Named {
         self
     }
 
+    /// Returns the lock of this name and with these options as one of another kind, to be held in this way.
+    pub(crate) fn as_kind(&self, kind: &'static Kind, mode: Option<&str>) -> Self {
+        Named {
+            kind,
+            mode: mode.map(Arc::from),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn kind(&self) -> &'static Kind {
+        self.kind
+    }
+
     /// Replaces the name.
     pub(crate) fn rename(&mut self, name: impl FnOnce(&Name) -> Result<Name, InvalidInput>) {
         if let Ok(old) = &self.name {
@@ -97,6 +110,32 @@ impl Named {
     /// Waits as the options say.
     pub(crate) async fn acquire(&self) -> Result<Lease, AcquireError> {
         self.wait(self.options.patience()).await
+    }
+
+    /// Makes a lease of this name one of `into` with the same token, by a request of this kind. Without `wait`, it waits
+    /// as the options say. The caller ends the lease that it was.
+    pub(crate) async fn change(
+        &self,
+        lease: &Lease,
+        into: &Named,
+        wait: Option<Wait>,
+    ) -> Result<Lease, AcquireError> {
+        let (into, (engine, record, _)) = (into.resource()?, lease.parts());
+        let is_ours = Arc::ptr_eq(engine, &self.state.engine) && record.resource.lock == into.lock;
+        if !is_ours || record.custom.is_some() {
+            let right = "a lease is changed by the lock of its own name, client and protocol";
+            return Err(InvalidInput::new(right.to_owned()).into());
+        }
+        if let Some(lost) = record.lost_by_now() {
+            return Err(AcquireError::Lost(lost));
+        }
+        if lease.is_shared() {
+            let right = "the owner has other guards of this lease: release them before it is upgraded or downgraded";
+            return Err(InvalidInput::new(right.to_owned()).into());
+        }
+        let mut acquisition = self.acquisition()?.changing(record.token.clone(), into);
+        let wait = wait.unwrap_or_else(|| self.options.patience());
+        acquisition.run(wait, &self.state.groups).await
     }
 
     pub(crate) async fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {

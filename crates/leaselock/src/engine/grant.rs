@@ -29,6 +29,12 @@ pub(crate) enum Acquired {
         permits: u32,
         time_us: u64,
     },
+    /// The lease that was to be changed is over.
+    Gone {
+        /// True if another client holds the lock.
+        is_taken: bool,
+        time_us: u64,
+    },
     /// The clients of this gate have agreed on another longest ttl.
     Disagrees {
         longest: Duration,
@@ -73,6 +79,10 @@ impl Acquired {
                     time_us: answer.number(2)?,
                     quarantine: Some(Quarantine::from_answer(answer.text(1)?)),
                 },
+            }),
+            "expired" | "taken" => Ok(Acquired::Gone {
+                is_taken: answer.tag() == "taken",
+                time_us: answer.number(0)?,
             }),
             "disagrees" => Ok(Acquired::Disagrees {
                 longest: Duration::from_millis(answer.number(0)?),
@@ -167,6 +177,8 @@ impl ReleaseAnswer {
 /// The reply to the cancellation of an acquisition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CancelAnswer {
+    /// It gave up an upgrade that had been granted before, and left it as it was.
+    Upgraded,
     Left,
     Released,
     Absent,
@@ -175,6 +187,7 @@ pub(crate) enum CancelAnswer {
 impl CancelAnswer {
     pub(crate) fn decode(answer: &Answer) -> Result<CancelAnswer, Malformed> {
         match answer.tag() {
+            "upgraded" => Ok(CancelAnswer::Upgraded),
             "left" => Ok(CancelAnswer::Left),
             "released" => Ok(CancelAnswer::Released),
             "absent" => Ok(CancelAnswer::Absent),

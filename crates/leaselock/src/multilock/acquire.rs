@@ -229,6 +229,7 @@ fn may_pass(error: &AcquireError) -> bool {
         | AcquireError::TooMany { .. }
         | AcquireError::Deadlock { .. }
         | AcquireError::LostBefore(_)
+        | AcquireError::Lost(_)
         | AcquireError::Closed => false,
     }
 }

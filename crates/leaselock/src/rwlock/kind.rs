@@ -1,12 +1,62 @@
-//! Reading as a kind of lock: its scripts, which are in `lua/rwlock/` and `lua/hold/`. To write is to acquire the mutex.
+//! Reading as a kind of lock, and the two requests that change how a name is held: their scripts, which are in
+//! `lua/rwlock/` and `lua/hold/`. To write is to acquire the mutex.
 
 use crate::engine::kind::{Kind, Step};
 use crate::script::script;
+
+/// The modes of readers in `lua/holds.lua`.
+pub(super) const SHARED: &str = "s";
+pub(super) const UPGRADABLE: &str = "u";
+/// The mode of a request to upgrade.
+pub(super) const UPGRADE_MODE: &str = "x";
 
 pub(crate) static READ: Kind = Kind {
     name: "read-write lock",
     side_keys: &["queue", "waiters", "fence"],
     acquire: Step::new(script!("rwlock/acquire"), script!("rwlock/acquire", strict)),
+    extend: script!("hold/extend"),
+    release: Step::new(script!("rwlock/release"), script!("rwlock/release", strict)),
+    release_keys: &[],
+    cancel: Step::new(script!("rwlock/cancel"), script!("rwlock/cancel", strict)),
+    release_alone: None,
+    position: None,
+    confirm: None,
+    detach: None,
+    note: None,
+    batch: None,
+    local_hand_over: false,
+    votes: false,
+    others: &[],
+};
+
+/// To make an upgradable read exclusive. No lease is of this kind: a grant makes it one of the mutex.
+pub(crate) static UPGRADE: Kind = Kind {
+    name: "upgrade",
+    side_keys: &["queue", "waiters", "fence"],
+    acquire: Step::new(script!("rwlock/upgrade"), script!("rwlock/upgrade", strict)),
+    extend: script!("hold/extend"),
+    release: Step::new(script!("rwlock/release"), script!("rwlock/release", strict)),
+    release_keys: &[],
+    cancel: Step::new(script!("rwlock/stay"), script!("rwlock/stay", strict)),
+    release_alone: None,
+    position: None,
+    confirm: None,
+    detach: None,
+    note: None,
+    batch: None,
+    local_hand_over: false,
+    votes: false,
+    others: &[],
+};
+
+/// To go on as a reader. No lease is of this kind: a grant makes it one of [`READ`].
+pub(crate) static DOWNGRADE: Kind = Kind {
+    name: "downgrade",
+    side_keys: &["queue", "waiters", "fence"],
+    acquire: Step::new(
+        script!("rwlock/downgrade"),
+        script!("rwlock/downgrade", strict),
+    ),
     extend: script!("hold/extend"),
     release: Step::new(script!("rwlock/release"), script!("rwlock/release", strict)),
     release_keys: &[],

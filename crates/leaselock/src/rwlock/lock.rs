@@ -1,18 +1,17 @@
-//! The read-write lock's handle, and the guard of a reader.
+//! The read-write lock's handle.
 
-use std::ops::Deref;
 use std::time::Duration;
 
-use super::kind::READ;
-use crate::base::error::{AcquireError, InvalidInput, ReleaseError};
+use super::change::{ChangeError, downgrade};
+use super::kind::{READ, SHARED, UPGRADABLE};
+use super::shared::SharedLease;
+use super::upgradable::UpgradableLease;
+use crate::base::error::{AcquireError, InvalidInput};
 use crate::base::name::Name;
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
 use crate::engine::lease::Lease;
-
-/// A reader's mode in `lua/holds.lua`.
-const SHARED: &str = "s";
 
 /// A read-write lock on one name: many readers at a time, or one writer.
 ///
@@ -50,26 +49,6 @@ pub struct RwLock {
     client: Client,
     named: Named,
 }
-
-/// A reader's lease, beside those of other readers. Dropping it releases it in the background.
-///
-/// It has the methods of [`Lease`], to which it dereferences. Readers that hold at the same time have the same
-/// [`fence`](Lease::fence): larger than that of the writer before them, smaller than that of the writer after them.
-/// Each reader has a lease of its own: the end of one says nothing about the others.
-///
-/// # Examples
-/// ```
-/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = leaselock::Client::connect("mem:")?;
-/// let reading = client.rwlock("config").read().await?; // renewed in the background
-/// assert!(reading.is_held());
-/// println!("fencing token {:?}, {:?} left", reading.fence(), reading.remaining());
-/// reading.release().await?;
-/// # Ok(()) }
-/// ```
-#[derive(Debug)]
-#[must_use = "a lease that is dropped is released"]
-pub struct SharedLease(Lease);
 
 impl Client {
     /// Returns the read-write lock of this name, with the client's default options. The first operation reports a bad
@@ -257,6 +236,135 @@ impl RwLock {
         self.writing().acquire_within(limit).await
     }
 
+    /// Reads, and may upgrade later; waits as the options say while a client writes, another may upgrade, or a waiter is
+    /// ahead.
+    ///
+    /// Beside all readers, and one at a time: two readers that both waited to write would wait for each other for ever.
+    ///
+    /// # Waiting
+    /// As [`read`](RwLock::read).
+    ///
+    /// # Cancel safety
+    /// As [`read`](RwLock::read).
+    ///
+    /// # Errors
+    /// [`AcquireError`]: every variant says what it means for what you hold.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # fn is_outdated() -> bool { true }
+    /// # async fn rebuild() {}
+    /// let lock = client.rwlock("index");
+    /// let reading = lock.upgradable_read().await?;
+    /// if is_outdated() {
+    ///     let writing = reading.upgrade().await?; // nothing was written since the check
+    ///     rebuild().await;
+    ///     writing.release().await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn upgradable_read(&self) -> Result<UpgradableLease, AcquireError> {
+        let lease = self.upgradable().acquire().await?;
+        Ok(UpgradableLease::new(lease, self.writing()))
+    }
+
+    /// Reads, and may upgrade later, if no client writes or may upgrade and no waiter is ahead; `Ok(None)` when it is
+    /// busy.
+    ///
+    /// # Waiting
+    /// One request, within the request timeout. Never joins the queue.
+    ///
+    /// # Cancel safety
+    /// Safe: a grant that the caller no longer awaits is released in the background.
+    ///
+    /// # Errors
+    /// [`AcquireError`]; busy is not an error.
+    pub async fn try_upgradable_read(&self) -> Result<Option<UpgradableLease>, AcquireError> {
+        let lease = self.upgradable().try_acquire().await?;
+        Ok(lease.map(|lease| UpgradableLease::new(lease, self.writing())))
+    }
+
+    /// Reads, and may upgrade later; waits in the queue for at most `limit`.
+    ///
+    /// # Waiting
+    /// Returns within `limit` and one request timeout, whatever the network does.
+    ///
+    /// # Cancel safety
+    /// As [`read`](RwLock::read).
+    ///
+    /// # Errors
+    /// [`AcquireError::StillBusy`] when it was busy to the end; this attempt has no queue entry then.
+    pub async fn upgradable_read_within(
+        &self,
+        limit: Duration,
+    ) -> Result<UpgradableLease, AcquireError> {
+        let lease = self.upgradable().acquire_within(limit).await?;
+        Ok(UpgradableLease::new(lease, self.writing()))
+    }
+
+    /// Goes on as a reader with the lease of a writer of this name; no client writes in between.
+    ///
+    /// The readers at the head of the queue are granted in the same step. The read has these options, and a fencing
+    /// token above the writer's. `lost()` of the writer's lease resolves.
+    ///
+    /// # Waiting
+    /// One request, within the request timeout.
+    ///
+    /// # Cancel safety
+    /// When dropped, the lease is released in the background.
+    ///
+    /// # Errors
+    /// [`ChangeError`]: its `lease` is held as before, unless [`is_held`](Lease::is_held) says no.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let lock = client.rwlock("config");
+    /// let writing = lock.write().await?;
+    /// // write, and then read what was written, beside other readers
+    /// let reading = lock.downgrade(writing).await?;
+    /// # reading.release().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn downgrade(&self, writing: Lease) -> Result<SharedLease, ChangeError<Lease>> {
+        let writing = self.writer(writing)?;
+        downgrade(&self.named, writing, SHARED)
+            .await
+            .map(SharedLease)
+    }
+
+    /// Goes on as a reader that may upgrade, with the lease of a writer of this name; no client writes in between.
+    ///
+    /// # Waiting
+    /// As [`downgrade`](RwLock::downgrade).
+    ///
+    /// # Cancel safety
+    /// As [`downgrade`](RwLock::downgrade).
+    ///
+    /// # Errors
+    /// As [`downgrade`](RwLock::downgrade).
+    pub async fn downgrade_to_upgradable(
+        &self,
+        writing: Lease,
+    ) -> Result<UpgradableLease, ChangeError<Lease>> {
+        let writing = self.writer(writing)?;
+        let lease = downgrade(&self.named, writing, UPGRADABLE).await?;
+        Ok(UpgradableLease::new(lease, self.writing()))
+    }
+
+    /// Refuses the lease of a reader.
+    fn writer(&self, lease: Lease) -> Result<Lease, ChangeError<Lease>> {
+        if lease.parts().1.resource.kind == self.writing().kind() {
+            return Ok(lease);
+        }
+        let right = "only the lease of a writer is downgraded by its lock";
+        let error = InvalidInput::new(right.to_owned());
+        Err(ChangeError::new(lease, error.into()))
+    }
+
     /// The mutex of this name, with the same options.
     fn writing(&self) -> Named {
         let mut mutex = self.client.mutex("").named;
@@ -264,47 +372,8 @@ impl RwLock {
         mutex.options = self.named.options.clone();
         mutex
     }
-}
 
-impl SharedLease {
-    /// Releases the lease; the waiters that fit then are granted in the same step.
-    ///
-    /// # Waiting
-    /// Within two request timeouts. If no reply arrives, the request is sent again; the same request twice does no
-    /// harm.
-    ///
-    /// # Cancel safety
-    /// When dropped, the release goes on in the background.
-    ///
-    /// # Errors
-    /// [`ReleaseError`]: nothing is held after any of them. After `NotHeld`, a client may have written meanwhile.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
-    /// let reading = client.rwlock("config").read().await?;
-    /// if let Err(error) = reading.release().await {
-    ///     println!("another client may have written meanwhile: {error}");
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn release(self) -> Result<(), ReleaseError> {
-        self.0.release().await
-    }
-}
-
-impl Deref for SharedLease {
-    type Target = Lease;
-
-    fn deref(&self) -> &Lease {
-        &self.0
-    }
-}
-
-/// The lease alone, for code that handles leases of every kind.
-impl From<SharedLease> for Lease {
-    fn from(held: SharedLease) -> Lease {
-        held.0
+    fn upgradable(&self) -> Named {
+        self.named.as_kind(&READ, Some(UPGRADABLE))
     }
 }

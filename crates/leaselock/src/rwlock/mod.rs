@@ -1,8 +1,14 @@
 //! The read-write lock: many readers or one writer.
 
+mod change;
 mod kind;
 mod lock;
+mod shared;
+mod upgradable;
 
+pub use self::change::ChangeError;
 #[cfg(feature = "redis")]
-pub(crate) use self::kind::READ;
-pub use self::lock::{RwLock, SharedLease};
+pub(crate) use self::kind::{DOWNGRADE, READ, UPGRADE};
+pub use self::lock::RwLock;
+pub use self::shared::SharedLease;
+pub use self::upgradable::UpgradableLease;

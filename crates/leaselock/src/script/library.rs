@@ -83,6 +83,8 @@ fn function(library: &str, script: &Script) -> String {
 /// A script that releases, extends or cleans up runs even then.
 pub(crate) fn grants(script: &str) -> bool {
     let verb = script.rsplit('/').next().unwrap_or(script);
-    let others = ["take", "announce", "note", "detach", "init", "accept"];
+    let others = [
+        "take", "announce", "note", "detach", "init", "accept", "upgrade",
+    ];
     verb.starts_with("acquire") || verb.starts_with("vote") || others.contains(&verb)
 }

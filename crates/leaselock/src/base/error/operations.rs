@@ -154,7 +154,13 @@ pub enum AcquireError {
         lost: Lost,
     },
 
-    /// The client was closed. Nothing is held.
+    /// An upgrade or a downgrade found that its lease is over.
+    ///
+    /// Stop work on what the lease protected; nothing is held.
+    #[error(transparent)]
+    Lost(Lost),
+
+    /// The client was closed. An acquisition holds nothing; a lease that was to be upgraded or downgraded is as it was.
     #[error("the client is closed")]
     Closed,
 }

@@ -27,6 +27,8 @@ struct Inner {
     tally: Option<Tally>,
     /// How many permits there are, where more were asked for.
     permits: Option<u32>,
+    /// Set when the lease that was to be changed is over: true if another client holds the lock.
+    gone: Option<bool>,
 }
 
 impl StoreError {
@@ -76,6 +78,17 @@ impl StoreError {
         })
     }
 
+    /// Creates the error of a change of a lease that is over. `is_taken`: another client holds the lock.
+    pub(crate) fn gone(is_taken: bool) -> Self {
+        Self::build(
+            ErrorKind::Internal,
+            "the lease is over".to_owned(),
+            |inner| {
+                inner.gone = Some(is_taken);
+            },
+        )
+    }
+
     fn build(kind: ErrorKind, message: String, differs: impl FnOnce(&mut Inner)) -> Self {
         let mut inner = Inner {
             kind,
@@ -85,6 +98,7 @@ impl StoreError {
             source: None,
             tally: None,
             permits: None,
+            gone: None,
         };
         differs(&mut inner);
         StoreError(Arc::new(inner))
@@ -93,6 +107,11 @@ impl StoreError {
     /// Returns how many permits there are, when more were asked for.
     pub(crate) fn permits(&self) -> Option<u32> {
         self.0.permits
+    }
+
+    /// Returns whether another client holds the lock, when the lease that was to be changed is over.
+    pub(crate) fn is_gone(&self) -> Option<bool> {
+        self.0.gone
     }
 
     pub(crate) fn tally(&self) -> Option<&Tally> {

@@ -73,6 +73,11 @@ impl Lease {
         (&self.engine, &self.record, self.id)
     }
 
+    /// Returns who gets it next without a request.
+    pub(super) fn passes_to(&mut self) -> &mut Option<Arc<dyn PassOn>> {
+        &mut self.passes_to
+    }
+
     /// Drops this value without an effect: its parts were given to another owner.
     pub(crate) fn disown(mut self) {
         self.passes_to = None;
@@ -283,7 +288,7 @@ impl Lease {
         }
     }
 
-    fn end(&self, reason: LostReason) -> Lost {
+    pub(crate) fn end(&self, reason: LostReason) -> Lost {
         self.record.end(reason);
         self.engine.check_now(self.id);
         self.record

@@ -1,5 +1,6 @@
 //! The lease: the right to hold a name for a bounded time.
 
+mod change;
 pub(crate) mod deadlines;
 pub(crate) mod handle;
 pub(crate) mod loss;

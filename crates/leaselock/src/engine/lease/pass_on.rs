@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::deadlines::Id;
+use super::handle::Lease;
 use super::record::LeaseRecord;
 use crate::base::ttl::Ttl;
 use crate::engine::core::Engine;
@@ -25,6 +26,14 @@ pub(crate) trait PassOn: Send + Sync {
     fn is_shared(&self) -> bool {
         false
     }
+
+    /// Notes whether a request may change how the lease is held. False if the lease passes to no one after a change.
+    fn set_changing(&self, _changing: bool) -> bool {
+        false
+    }
+
+    /// Goes on with the lease that this one was changed into.
+    fn changed(&self, _into: &Lease) {}
 
     /// Returns the ttl that renewals ask for after the holder has extended the lease to `asked`.
     fn renewal_ttl(&self, asked: Ttl) -> Ttl {

@@ -144,6 +144,14 @@ impl LeaseRecord {
         first
     }
 
+    /// Ends the lease because a renewal was refused, unless the lease is being changed.
+    pub(crate) fn refused(&self, now: Moment, reason: LostReason) {
+        let is_over = self.core().refused(now);
+        if is_over {
+            self.end(reason);
+        }
+    }
+
     /// Adds a hook, and calls it with the present deadline.
     pub(crate) fn add_hook(&self, hook: Hook) {
         hold(&self.hooks).push(Arc::clone(&hook));

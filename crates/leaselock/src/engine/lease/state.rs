@@ -62,6 +62,8 @@ pub(crate) struct LeaseMachine {
     confirmed: Moment,
     /// When the latest reason came to think that the store has lost the lease.
     doubted: Option<Moment>,
+    /// True while a request may change how the lease is held, so that a refused renewal says nothing.
+    pub(crate) changing: bool,
     /// True until the task that the lease was handed to has taken it. No renewal runs for it: it may never be polled.
     offered: bool,
     phase: Phase,
@@ -91,6 +93,7 @@ impl LeaseMachine {
             trouble: None,
             confirmed: now,
             doubted: None,
+            changing: false,
             offered: false,
             phase: Phase::Held,
         };
@@ -120,6 +123,7 @@ impl LeaseMachine {
             trouble: self.trouble.clone(),
             confirmed: self.confirmed,
             doubted: self.doubted,
+            changing: false,
             offered: true,
             phase: Phase::Held,
         }
@@ -242,6 +246,16 @@ impl LeaseMachine {
         let end = deadline.max(self.deadline);
         self.deadline = self.hold_until.map_or(end, |until| end.min(until));
         self.renew_at = now.plus(self.deadline.saturating_since(now) / RENEW_AFTER_SHARE);
+    }
+
+    /// Notes a renewal that was refused. True if that ends the lease: while it is changed, the reply to the change says
+    /// whether it is held.
+    pub(crate) fn refused(&mut self, now: Moment) -> bool {
+        if self.changing {
+            self.renewing = false;
+            self.held_until(self.deadline, now);
+        }
+        !self.changing
     }
 
     /// Sets the ttl that later renewals ask for.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::owner::OwnerState;
 use crate::base::ttl::Ttl;
 use crate::engine::core::Engine;
-use crate::engine::lease::PassOn;
 use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
+use crate::engine::lease::{Lease, PassOn};
 
 /// A guard of a lease of an owner.
 pub(crate) struct Guard {
@@ -49,6 +49,21 @@ impl PassOn for Guard {
         let mut holds = self.owner.holds();
         let hold = holds.of_guard(&self.key, self.number);
         hold.is_some_and(|hold| hold.is_shared())
+    }
+
+    fn set_changing(&self, changing: bool) -> bool {
+        let mut holds = self.owner.holds();
+        if let Some(hold) = holds.of_guard(&self.key, self.number) {
+            hold.changing = changing;
+        }
+        true
+    }
+
+    fn changed(&self, into: &Lease) {
+        let mut holds = self.owner.holds();
+        if let Some(hold) = holds.of_guard(&self.key, self.number) {
+            hold.becomes(into);
+        }
     }
 
     fn renewal_ttl(&self, asked: Ttl) -> Ttl {

@@ -32,6 +32,8 @@ pub(crate) struct Hold {
     late_requests: bool,
     fences: bool,
     copies: Option<Copies>,
+    /// True while its only guard is upgraded or downgraded.
+    pub(super) changing: bool,
     /// What each living guard asked for, by its number.
     guards: Vec<(u64, Terms)>,
 }
@@ -55,6 +57,10 @@ impl Holds {
             if let Some(lost) = hold.record.lost_by_now() {
                 return (Found::Lost(lost), self.guards);
             }
+            if hold.changing {
+                let way_out = "let the upgrade or downgrade of the lease that it holds end first";
+                return (Found::WaitsForItself(way_out), self.guards);
+            }
             let found = match hold.mode.beside(asked) {
                 Beside::Covered => Found::Covered(hold),
                 Beside::WaitsForItself(way_out) => Found::WaitsForItself(way_out),
@@ -77,6 +83,7 @@ impl Holds {
             late_requests: lease.expects_late_requests(),
             fences: request.fences,
             copies: request.copies,
+            changing: false,
             guards: vec![(self.guards, record.core().terms())],
         });
         self.guards
@@ -144,6 +151,15 @@ impl Hold {
             lease.expect_late_requests();
         }
         Ok(lease)
+    }
+
+    /// Goes on as the lease that its only guard was changed into.
+    pub(super) fn becomes(&mut self, lease: &Lease) {
+        let (_, record, id) = lease.parts();
+        self.mode = Mode::of(&record.resource);
+        (self.record, self.id) = (Arc::clone(record), id);
+        self.late_requests = lease.expects_late_requests();
+        self.changing = false;
     }
 
     /// True if it has more than one guard.

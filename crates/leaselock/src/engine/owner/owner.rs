@@ -21,8 +21,10 @@ const LABEL_MAX: usize = 200;
 /// | the owner holds | and acquires the mutex or `write()` | `read()` | permits |
 /// |---|---|---|---|
 /// | the mutex, or writes | another guard | another guard | [`Deadlock`](crate::AcquireError::Deadlock) |
-/// | a read | [`Deadlock`](crate::AcquireError::Deadlock) | another guard, also while a writer waits | [`Deadlock`](crate::AcquireError::Deadlock) |
+/// | a read, also an [upgradable](crate::UpgradableLease) one | [`Deadlock`](crate::AcquireError::Deadlock) | another guard, also while a writer waits | [`Deadlock`](crate::AcquireError::Deadlock) |
 /// | permits | [`Deadlock`](crate::AcquireError::Deadlock) | [`Deadlock`](crate::AcquireError::Deadlock) | more permits, as for any other client |
+///
+/// An upgrade or a downgrade needs the only guard of its lease; the owner holds the name as before, in the new way.
 ///
 /// Clones are the same owner; two owners with the same label are not. An owner is never a thread or a task: hand a clone
 /// to each piece of code that may enter where another one is inside.

@@ -194,8 +194,8 @@ impl Renewal {
                 record.tell_hook();
                 self.revote(id, record);
             }
-            Ok(ExtendAnswer::Expired) => drop(record.end(LostReason::KeyMissing)),
-            Ok(ExtendAnswer::Taken) => drop(record.end(LostReason::TakenOver)),
+            Ok(ExtendAnswer::Expired) => record.refused(now, LostReason::KeyMissing),
+            Ok(ExtendAnswer::Taken) => record.refused(now, LostReason::TakenOver),
             Err(error) => {
                 tracing::debug!(name = %record.name, %error, "renewal failed");
                 record.core().failed(now, error);

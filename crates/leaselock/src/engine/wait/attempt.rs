@@ -8,7 +8,7 @@ use super::grant_deadline::{ClockContext, ClockSample, LeaseWindow, ReceivedGran
 use super::local::budget::Share;
 use super::node_subscription::NodeSubscription;
 use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, ErrorKind, StoreError};
+use crate::base::error::{AcquireError, ErrorKind, Lost, LostReason, StoreError};
 use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::base::token::Token;
@@ -53,6 +53,8 @@ pub(crate) struct Acquisition<'a> {
     pub(super) range: u64,
     /// What the next request writes, when the lock is not taken in the native way.
     pub(super) custom: Option<Arc<dyn CustomLock>>,
+    /// The lock as which a lease of the same token is held once this is granted; `None`: it is a new lease.
+    pub(super) becomes: Option<Resource>,
     /// Where it listens, if that depends on the node of the lock.
     pub(super) subscription: NodeSubscription,
 }
@@ -93,6 +95,7 @@ impl<'a> Acquisition<'a> {
             connection: None,
             range: 1,
             custom: None,
+            becomes: None,
             subscription: NodeSubscription::default(),
         })
     }
@@ -103,12 +106,24 @@ impl<'a> Acquisition<'a> {
         self
     }
 
+    /// Changes a lease that is held, in place: each request is made with its token, and a grant makes it a lease of
+    /// `into`.
+    pub(crate) fn changing(mut self, token: Token, into: Resource) -> Self {
+        self.request.fences = token.is_fenced();
+        (self.token, self.becomes) = (token, Some(into));
+        self.owner = None; // whose hold goes on with the lease
+        self
+    }
+
     pub(super) fn now(&self) -> Moment {
         self.engine.clock.now()
     }
 
-    /// Draws the token of the next try.
+    /// Draws the token of the next try. A change keeps the token of its lease.
     pub(super) fn draw_token(&mut self) -> Result<(), StoreError> {
+        if self.becomes.is_some() {
+            return Ok(());
+        }
         let (tokens, id) = (&self.engine.tokens, &self.engine.id);
         let token = tokens.token(id, self.request.fences);
         self.token = token.map_err(StoreError::no_random)?;
@@ -154,6 +169,7 @@ impl<'a> Acquisition<'a> {
             seen: Seen { time_us, .. },
         }
         | Acquired::Never { time_us, .. }
+        | Acquired::Gone { time_us, .. }
         | Acquired::Disagrees { time_us, .. }) = &answer;
         self.engine.note_time(t0, now, *time_us);
         match answer {
@@ -181,6 +197,7 @@ impl<'a> Acquisition<'a> {
                 Ok(Outcome::Busy(seen))
             }
             Acquired::Never { permits, .. } => Err(StoreError::too_many(permits)),
+            Acquired::Gone { is_taken, .. } => Err(StoreError::gone(is_taken)),
             Acquired::Disagrees { longest, .. } => Err(self.disagrees(longest)),
         }
     }
@@ -285,7 +302,7 @@ impl<'a> Acquisition<'a> {
         let why = self.request.why.clone().filter(|_| self.custom.is_none());
         let kept = LeaseRecord::new(
             self.name.clone(),
-            self.resource.clone(),
+            self.becomes.as_ref().unwrap_or(&self.resource).clone(),
             self.token.clone(),
             fence,
             why.clone(),
@@ -348,6 +365,13 @@ impl<'a> Acquisition<'a> {
         let name = self.name.clone();
         if let Some(permits) = source.permits() {
             return AcquireError::TooMany { name, permits };
+        }
+        if let Some(is_taken) = source.is_gone() {
+            let reason = match is_taken {
+                true => LostReason::TakenOver,
+                false => LostReason::KeyMissing,
+            };
+            return AcquireError::Lost(Lost::new(name, None, reason));
         }
         if let Some(tally) = source.tally() {
             let (granted, needed) = (tally.granted, tally.needed);

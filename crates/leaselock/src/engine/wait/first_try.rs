@@ -111,7 +111,9 @@ impl Acquisition<'_> {
                 self.hold_since(t0, now, fence).map(Ok)
             }
             // It goes by itself and hears so again.
-            Acquired::Never { .. } | Acquired::Disagrees { .. } => Ok(Err(Patience::default())),
+            Acquired::Never { .. } | Acquired::Gone { .. } | Acquired::Disagrees { .. } => {
+                Ok(Err(Patience::default()))
+            }
             Acquired::Busy { seen } | Acquired::Waiting { seen, .. } => {
                 self.engine.note_time(t0, now, seen.time_us);
                 self.goes_by_itself();

@@ -141,13 +141,14 @@ impl Acquisition<'_> {
             }
         };
         let may_exist = entry.may_exist();
-        Err(match source {
-            Some(source) => self.failed(entry.guard, source, may_exist),
+        match source {
+            Some(source) => Err(self.failed(entry.guard, source, may_exist)),
             None => {
                 let longest = self.engine.request_timeout(self.request.ttl);
                 let within = solo.time_for_request(&patience).unwrap_or(longest);
-                Box::pin(self.leave(entry, start, patience, within)).await
+                let left = Box::pin(self.leave(entry, start, patience, within)).await;
+                left.map(SoloEnd::Granted)
             }
-        })
+        }
     }
 }

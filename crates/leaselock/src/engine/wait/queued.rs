@@ -15,7 +15,7 @@ use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, StoreError};
 use crate::engine::calls::Cancel;
 use crate::engine::cleanup::guard::CleanupGuard;
-use crate::engine::grant::Seen;
+use crate::engine::grant::{CancelAnswer, Seen};
 use crate::engine::lease::Lease;
 
 /// A queue entry, or what may be one, with what its waiter knows of it. Another task can go on with it.
@@ -191,18 +191,18 @@ impl Acquisition<'_> {
     }
 
     /// Leaves the queue, and only then says "busy": an entry that stayed could still be granted. It is not "busy" either
-    /// if no answer ever said so.
+    /// if no answer ever said so. The lease, when an upgrade was granted meanwhile.
     pub(super) async fn leave(
         &self,
         entry: QueueEntry,
         start: Moment,
         patience: Patience,
         within: Duration,
-    ) -> AcquireError {
+    ) -> Result<Lease, AcquireError> {
         let (may_exist, ambiguous) = (entry.may_exist(), entry.ambiguous);
         let guard = entry.guard;
         if let (None, false, Some(source)) = (&patience.seen, may_exist, &patience.error) {
-            return self.failed(guard, source.clone(), false); // nothing of ours can be there
+            return Err(self.failed(guard, source.clone(), false)); // nothing of ours can be there
         }
         let cancel = Cancel {
             resource: &self.resource,
@@ -210,7 +210,8 @@ impl Acquisition<'_> {
             used: None,
         };
         let store = self.connection.unwrap_or(&self.engine.store);
-        match self.engine.ask_over(store, &cancel, within).await {
+        Err(match self.engine.ask_over(store, &cancel, within).await {
+            Ok(CancelAnswer::Upgraded) => return self.upgraded(guard, start, within).await,
             Ok(_) => match patience.error.filter(|_| patience.seen.is_none()) {
                 Some(source) => self.failed(guard, source, ambiguous),
                 None => {
@@ -221,6 +222,28 @@ impl Acquisition<'_> {
                 }
             },
             Err(source) => self.failed(guard, source, may_exist),
+        })
+    }
+
+    /// Asks once more for an upgrade that was granted just when the wait for it ended.
+    async fn upgraded(
+        &self,
+        guard: CleanupGuard,
+        start: Moment,
+        within: Duration,
+    ) -> Result<Lease, AcquireError> {
+        match self.request(false, "", self.now(), within).await {
+            Ok(Outcome::Granted(lease, _)) => {
+                if guard.settle() {
+                    lease.set_queued();
+                }
+                Ok(lease)
+            }
+            Ok(Outcome::Waiting(seen, ..) | Outcome::Busy(seen)) => {
+                guard.settle();
+                Err(self.still_busy(start, Some(seen)))
+            }
+            Err(source) => Err(self.failed(guard, source, true)),
         }
     }
 }

@@ -307,7 +307,7 @@ impl Subject<'_> {
                 position,
                 holder: holder(self, &seen),
             },
-            Acquired::Never { .. } | Acquired::Disagrees { .. } => {
+            Acquired::Never { .. } | Acquired::Gone { .. } | Acquired::Disagrees { .. } => {
                 panic!("neither permits nor a gate were asked for")
             }
             Acquired::Busy { seen } => Answer::Busy {
@@ -344,6 +344,7 @@ impl Subject<'_> {
                 CancelAnswer::Left => "left",
                 CancelAnswer::Released => "released",
                 CancelAnswer::Absent => "absent",
+                CancelAnswer::Upgraded => panic!("only a reader is upgraded"),
             }),
             Op::Detach(actor) => {
                 let (token, successor) = (&self.tokens[actor], &self.tokens[actor + ACTORS]);

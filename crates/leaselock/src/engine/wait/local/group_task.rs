@@ -159,8 +159,8 @@ impl GroupTask {
                 let within = self.request_time(&patience);
                 let last = self.take_last_member(&patience);
                 let start = last.as_ref().map_or(self.now(), |member| member.start);
-                let error = acquisition.leave(entry, start, patience, within).await;
-                if let Some(member) = last {
+                let left = acquisition.leave(entry, start, patience, within).await;
+                if let (Some(member), Err(error)) = (last, left) {
                     member.handoff.offer(Err(error));
                 }
             }

@@ -1,0 +1,79 @@
+//! A lease that goes on in another way: downgrades, and the error of every change.
+
+use super::kind::{DOWNGRADE, READ, UPGRADABLE};
+use crate::base::error::AcquireError;
+use crate::client::named::Named;
+use crate::engine::lease::Lease;
+use crate::engine::request::Wait;
+
+/// An upgrade or a downgrade that was not made, with the lease that was to be changed.
+///
+/// The lease is held as before, except when its [`is_held`](Lease::is_held) says no: after [`AcquireError::Lost`], and
+/// after a downgrade with [`AcquireError::Unknown`], whose lease is being released in the background.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = leaselock::Client::connect("mem:")?;
+/// let lock = client.rwlock("index");
+/// let other = lock.read().await?;
+/// let reading = lock.upgradable_read().await?;
+/// let reading = match reading.try_upgrade().await {
+///     Ok(writing) => return Ok(writing.release().await?),
+///     Err(busy) => busy.lease,
+/// };
+/// assert!(reading.is_held());
+/// # Ok(()) }
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct ChangeError<L: std::fmt::Debug> {
+    /// The lease that was to be changed.
+    pub lease: L,
+    /// Why it was not.
+    pub error: Box<AcquireError>,
+}
+
+impl<L: std::fmt::Debug> ChangeError<L> {
+    pub(super) fn new(lease: L, error: AcquireError) -> Self {
+        let error = Box::new(error);
+        ChangeError { lease, error }
+    }
+}
+
+/// Makes the lease of a writer, or of an upgradable reader, one of a reader of this mode.
+///
+/// When the reply is lost, the lease ends and its token is cleaned up. The server may run the request late, and the
+/// caller must not write after that.
+pub(super) async fn downgrade(
+    lock: &Named,
+    mut lease: Lease,
+    mode: &str,
+) -> Result<Lease, ChangeError<Lease>> {
+    let asked = match lease.fence() {
+        Some(fence) if mode == UPGRADABLE => format!("{mode} {fence}"),
+        _ => mode.to_owned(),
+    };
+    let by = lock.as_kind(&DOWNGRADE, Some(&asked));
+    let into = lock.as_kind(&READ, Some(mode));
+    lease.set_changing(true);
+    let error = match by.change(&lease, &into, Some(Wait::Never)).await {
+        Ok(mut reading) => {
+            reading.succeed(lease);
+            return Ok(reading);
+        }
+        Err(error) => error,
+    };
+    lease.set_changing(false);
+    Err(match error {
+        AcquireError::Lost(lost) => {
+            let lost = lease.end(lost.reason);
+            ChangeError::new(lease, AcquireError::Lost(lost))
+        }
+        AcquireError::Unknown { .. } => {
+            lease.retire();
+            ChangeError::new(lease, error)
+        }
+        _ => ChangeError::new(lease, error),
+    })
+}

@@ -1,0 +1,69 @@
+//! The guard of a reader.
+
+use std::ops::Deref;
+
+use crate::base::error::ReleaseError;
+use crate::engine::lease::Lease;
+
+/// A reader's lease, beside those of other readers. Dropping it releases it in the background.
+///
+/// It has the methods of [`Lease`], to which it dereferences. Readers that hold at the same time have the same
+/// [`fence`](Lease::fence): larger than that of the writer before them, smaller than that of the writer after them.
+/// Each reader has a lease of its own: the end of one says nothing about the others.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = leaselock::Client::connect("mem:")?;
+/// let reading = client.rwlock("config").read().await?; // renewed in the background
+/// assert!(reading.is_held());
+/// println!("fencing token {:?}, {:?} left", reading.fence(), reading.remaining());
+/// reading.release().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "a lease that is dropped is released"]
+pub struct SharedLease(pub(super) Lease);
+
+impl SharedLease {
+    /// Releases the lease; the waiters that fit then are granted in the same step.
+    ///
+    /// # Waiting
+    /// Within two request timeouts. If no reply arrives, the request is sent again; the same request twice does no
+    /// harm.
+    ///
+    /// # Cancel safety
+    /// When dropped, the release goes on in the background.
+    ///
+    /// # Errors
+    /// [`ReleaseError`]: nothing is held after any of them. After `NotHeld`, a client may have written meanwhile.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let reading = client.rwlock("config").read().await?;
+    /// if let Err(error) = reading.release().await {
+    ///     println!("another client may have written meanwhile: {error}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn release(self) -> Result<(), ReleaseError> {
+        self.0.release().await
+    }
+}
+
+impl Deref for SharedLease {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.0
+    }
+}
+
+/// The lease alone, for code that handles leases of every kind.
+impl From<SharedLease> for Lease {
+    fn from(held: SharedLease) -> Lease {
+        held.0
+    }
+}
