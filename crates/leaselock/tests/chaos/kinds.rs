@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leaselock::{AcquireError, Client, Lease, LeaseView};
+use leaselock::{AcquireError, Client, Lease, LeaseView, UpgradableLease};
 use testkit::{Cut, Fault, Proxy, Server, Way, clock};
 use tokio::task::JoinSet;
 
@@ -22,6 +22,8 @@ const TTL: Duration = Duration::from_millis(400);
 enum Kind {
     Write,
     Read,
+    /// Reads, and may become a writer.
+    Upgradable,
     Permits(u32),
 }
 
@@ -64,11 +66,15 @@ impl Ledger {
         let kinds: Vec<Kind> = others.iter().map(|(_, kind, _)| *kind).collect();
         let fits = match kind {
             Kind::Write => kinds.is_empty(),
-            Kind::Read => kinds.iter().all(|other| *other == Kind::Read),
+            Kind::Read => {
+                let reads = |other: &Kind| matches!(other, Kind::Read | Kind::Upgradable);
+                kinds.iter().all(reads)
+            }
+            Kind::Upgradable => kinds.iter().all(|other| *other == Kind::Read),
             Kind::Permits(count) => {
                 let weight = |other: &Kind| match other {
                     Kind::Permits(count) => *count,
-                    Kind::Write | Kind::Read => PERMITS + 1,
+                    Kind::Write | Kind::Read | Kind::Upgradable => PERMITS + 1,
                 };
                 count + kinds.iter().map(weight).sum::<u32>() <= PERMITS
             }
@@ -84,9 +90,11 @@ impl Ledger {
     }
 }
 
+const WAIT: Duration = Duration::from_secs(2);
+
 async fn acquire(client: &Client, kind: Kind) -> Result<Lease, AcquireError> {
-    const WAIT: Duration = Duration::from_secs(2);
     match kind {
+        Kind::Upgradable => panic!("acquired by the task that upgrades it"),
         Kind::Write => client.mutex("job").ttl(TTL).acquire_within(WAIT).await,
         Kind::Read => {
             let lock = client.rwlock("job").ttl(TTL);
@@ -101,32 +109,121 @@ async fn acquire(client: &Client, kind: Kind) -> Result<Lease, AcquireError> {
 
 async fn works(
     client: Client,
-    mut dice: Dice,
+    dice: Dice,
     ledger: Arc<Mutex<Ledger>>,
     done: Arc<AtomicU64>,
     end: Duration,
 ) {
+    let mut worker = Worker { ledger, done, dice };
     while clock::now() < end {
-        let kind = match dice.below(5) {
+        let kind = match worker.dice.below(7) {
             0 => Kind::Write,
             1 | 2 => Kind::Read,
-            count => Kind::Permits(u32::try_from(count - 2).unwrap()),
+            3 | 4 => Kind::Upgradable,
+            count => Kind::Permits(u32::try_from(count - 4).unwrap()),
         };
+        if kind == Kind::Upgradable {
+            let lock = client.rwlock("job").ttl(TTL);
+            if let Ok(up) = lock.upgradable_read_within(WAIT).await {
+                worker.goes_up_and_down(&client, up).await;
+            }
+            continue;
+        }
         let Ok(lease) = acquire(&client, kind).await else {
             continue; // busy, or the network is bad
         };
-        let id = done.fetch_add(1, Ordering::SeqCst);
-        ledger.lock().unwrap().enter(id, kind, &lease);
-        let pause = dice.millis(4);
-        if dice.below(200) == 0 {
+        worker.uses(kind, &lease).await;
+        if kind == Kind::Write && worker.dice.below(2) == 0 {
+            worker.goes_down(&client, lease).await;
+        } else {
+            worker.ends(lease).await;
+        }
+    }
+}
+
+struct Worker {
+    ledger: Arc<Mutex<Ledger>>,
+    done: Arc<AtomicU64>,
+    dice: Dice,
+}
+
+impl Worker {
+    fn enters(&self, kind: Kind, lease: &Lease) -> u64 {
+        let id = self.done.fetch_add(1, Ordering::SeqCst);
+        self.ledger.lock().unwrap().enter(id, kind, lease);
+        id
+    }
+
+    fn leaves(&self, id: u64) {
+        self.ledger.lock().unwrap().leave(id);
+    }
+
+    async fn works(&mut self) {
+        let pause = self.dice.millis(4);
+        if self.dice.below(200) == 0 {
             tokio::time::sleep(TTL + TTL).await; // the work takes long: renewals go through the network too
         } else {
             tokio::time::sleep(pause).await; // the work
         }
-        ledger.lock().unwrap().leave(id);
-        match dice.below(4) {
+    }
+
+    async fn uses(&mut self, kind: Kind, lease: &Lease) {
+        let id = self.enters(kind, lease);
+        self.works().await;
+        self.leaves(id);
+    }
+
+    async fn ends(&mut self, lease: Lease) {
+        match self.dice.below(4) {
             0 => drop(lease),
             _ => drop(lease.release().await),
+        }
+    }
+
+    /// It reads while it waits, so no other client may write then.
+    async fn goes_up_and_down(&mut self, client: &Client, up: UpgradableLease) {
+        let id = self.enters(Kind::Upgradable, &up);
+        self.works().await;
+        let limit = self.dice.millis(100);
+        let upgraded = match self.dice.below(3) {
+            0 => up.try_upgrade().await,
+            1 => up.upgrade_within(limit).await,
+            _ => {
+                // The wait may be dropped, at any moment.
+                let upgrade = tokio::time::timeout(limit, up.upgrade());
+                let Ok(upgraded) = upgrade.await else {
+                    return self.leaves(id);
+                };
+                upgraded
+            }
+        };
+        match upgraded {
+            Ok(lease) => {
+                self.uses(Kind::Write, &lease).await;
+                self.leaves(id);
+                self.goes_down(client, lease).await;
+            }
+            Err(kept) => {
+                self.works().await;
+                self.leaves(id);
+                self.ends(kept.lease.into()).await;
+            }
+        }
+    }
+
+    /// It writes no more when it asks, and reads once it is granted.
+    async fn goes_down(&mut self, client: &Client, lease: Lease) {
+        let lock = client.rwlock("job").ttl(TTL);
+        if self.dice.below(2) == 0 {
+            if let Ok(reading) = lock.downgrade(lease).await {
+                self.uses(Kind::Read, &reading).await;
+                self.ends(reading.into()).await;
+            }
+        } else if let Ok(up) = lock.downgrade_to_upgradable(lease).await {
+            self.uses(Kind::Upgradable, &up).await;
+            if let Ok(reading) = up.downgrade().await {
+                self.uses(Kind::Read, &reading).await;
+            }
         }
     }
 }

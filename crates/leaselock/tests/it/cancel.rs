@@ -199,6 +199,53 @@ async fn an_extend_dropped_at_any_await_point_leaves_the_lease_as_it_was_or_long
     }
 }
 
+/// Some are dropped with the grant on its way to them. What was dropped reads no more, and does not write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_dropped_at_any_await_point_leaves_nothing() {
+    let server = Server::start();
+    let (one, two) = (
+        Client::connect(&server.url()).unwrap(),
+        Client::connect(&server.url()).unwrap(),
+    );
+    for has_other in [false, true] {
+        let work = async |name: String| {
+            let lock = one.rwlock(&name).ttl(LONG);
+            let up = lock.upgradable_read().await.unwrap();
+            let other = two.rwlock(&name).ttl(LONG);
+            let other = match has_other {
+                true => Some(other.read().await.unwrap()),
+                false => None,
+            };
+            async move {
+                let release = async {
+                    tokio::task::yield_now().await;
+                    if let Some(other) = other {
+                        other.release().await.unwrap();
+                    }
+                };
+                let (writing, ()) = tokio::join!(up.upgrade(), release);
+                writing.unwrap().release().await.unwrap();
+            }
+        };
+        dropped_everywhere(&server, work).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_downgrade_dropped_at_any_await_point_leaves_nothing() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let work = async |name: String| {
+        let lock = client.rwlock(&name).ttl(LONG);
+        let writing = lock.write().await.unwrap();
+        async move {
+            let up = lock.downgrade_to_upgradable(writing).await.unwrap();
+            up.downgrade().await.unwrap().release().await.unwrap();
+        }
+    };
+    dropped_everywhere(&server, work).await;
+}
+
 /// On two names, so that some stand in line, some are granted, and some hold for a moment when they are dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_acquires_dropped_at_random_points_leave_nothing() {

@@ -10,6 +10,7 @@ mod owner;
 mod rwlock;
 mod semaphore;
 mod taking;
+mod upgradable;
 
 use crate::engine::Engine;
 
@@ -105,6 +106,18 @@ conformance! {
             inspect_shows_what_each_waiter_asks_for
             a_writer_whose_wait_ends_is_told_which_client_reads
             a_reader_with_an_option_that_it_cannot_have_is_refused_and_holds_nothing;
+        upgradable:
+            one_upgradable_reader_at_a_time_reads_beside_all_others
+            an_upgrade_waits_for_all_readers_in_front_of_everybody
+            a_try_to_upgrade_gives_the_read_back_or_passes_the_waiters
+            an_upgrade_that_gives_up_keeps_its_read_and_lets_in_those_behind_it
+            a_dropped_upgrade_releases_its_read_too
+            a_downgrade_leaves_no_gap_and_lets_in_the_readers_that_wait
+            one_lease_goes_down_and_up_with_larger_fences
+            a_lease_that_is_changed_is_renewed_all_the_time
+            inspect_shows_an_upgradable_reader_and_its_upgrade
+            an_upgrade_of_a_read_that_is_over_says_so
+            only_a_writer_of_that_name_is_downgraded;
         semaphore:
             so_many_permits_are_had_and_no_more
             a_request_for_many_is_not_overtaken_by_requests_for_few

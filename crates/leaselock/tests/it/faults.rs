@@ -1,6 +1,7 @@
 //! What goes wrong with servers, networks and keys, and what a caller is told.
 
 mod bytes;
+mod changes;
 mod frozen;
 mod meddled;
 mod not_serving;

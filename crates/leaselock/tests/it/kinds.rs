@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use leaselock::{AcquireError, Client, Fence, Lease};
+use leaselock::{Client, Fence, Lease, UpgradableLease};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
-use crate::support::{BEFORE_A_LOOK, LONG};
+use crate::support::{BEFORE_A_LOOK, LONG, millis};
 
 const NAME: &str = "job";
 const ACTORS: usize = 6;
@@ -18,7 +18,20 @@ const UNSET: u32 = 9;
 enum Kind {
     Write,
     Read,
+    /// Reads, and may become a writer.
+    Upgradable,
     Permits(u32),
+    /// Waits to become a writer. It is not held in this way.
+    Upgrade,
+}
+
+/// Before every priority.
+const FIRST: i32 = i32::MAX;
+
+impl Kind {
+    fn reads(self) -> bool {
+        matches!(self, Kind::Read | Kind::Upgradable)
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -29,8 +42,15 @@ enum Op {
     Release(usize),
     /// The lease is dropped.
     Drop(usize),
-    /// The future of a waiting request is dropped.
+    /// The future of a waiting request is dropped; with that of an upgrade, its read.
     Cancel(usize),
+    /// An upgradable reader waits to become a writer.
+    Upgrade(usize),
+    TryUpgrade(usize),
+    /// It gives up the wait at once when others read, and reads on.
+    UpgradeBriefly(usize),
+    /// A writer or an upgradable reader goes on as a reader; as an upgradable one, when `true`.
+    Downgrade(usize, bool),
     Resize(u32),
     /// On a server: the numbers beside the holds are lost. Not after a resize, which they keep.
     LoseUsage,
@@ -48,16 +68,18 @@ impl Model {
     fn used(&self) -> u32 {
         let weights = self.held.iter().map(|(_, kind)| match kind {
             Kind::Permits(count) => *count,
-            Kind::Write | Kind::Read => 0,
+            Kind::Write | Kind::Read | Kind::Upgradable | Kind::Upgrade => 0,
         });
         weights.sum()
     }
 
-    fn fits(&self, kind: Kind) -> bool {
+    fn fits(&self, actor: usize, kind: Kind) -> bool {
         let only = |allowed: fn(&Kind) -> bool| self.held.iter().all(|(_, held)| allowed(held));
         match kind {
             Kind::Write => self.held.is_empty(),
-            Kind::Read => only(|held| *held == Kind::Read),
+            Kind::Read => only(|held| held.reads()),
+            Kind::Upgradable => only(|held| *held == Kind::Read),
+            Kind::Upgrade => self.held == [(actor, Kind::Upgradable)],
             Kind::Permits(count) => {
                 only(|held| matches!(held, Kind::Permits(_))) && self.used() + count <= self.permits
             }
@@ -67,31 +89,67 @@ impl Model {
     /// Grants from the head on as long as each fits: the head that does not fit keeps all others waiting.
     fn serve(&mut self) {
         while let Some((actor, kind, _)) = self.queue.first().copied() {
-            if !self.fits(kind) {
+            if !self.fits(actor, kind) {
                 break;
             }
             self.queue.remove(0);
+            self.grant(actor, kind);
+        }
+    }
+
+    fn grant(&mut self, actor: usize, kind: Kind) {
+        if kind == Kind::Upgrade {
+            self.held = vec![(actor, Kind::Write)];
+        } else {
             self.held.push((actor, kind));
         }
     }
 
+    fn enqueue(&mut self, actor: usize, kind: Kind, priority: i32) {
+        let behind = |(_, _, other): &(usize, Kind, i32)| *other < priority;
+        let at = self.queue.iter().position(behind);
+        let at = at.unwrap_or(self.queue.len());
+        self.queue.insert(at, (actor, kind, priority));
+    }
+
+    fn upgrading(&self) -> impl Iterator<Item = usize> {
+        let waiting = self.queue.iter();
+        let upgrades = waiting.filter(|(_, kind, _)| *kind == Kind::Upgrade);
+        upgrades.map(|(actor, ..)| *actor)
+    }
+
+    fn kind_of(&self, actor: usize) -> Option<Kind> {
+        let held = self.held.iter().find(|(holder, _)| *holder == actor)?;
+        Some(held.1).filter(|_| !self.waits(actor))
+    }
+
     fn apply(&mut self, op: Op) {
         match op {
-            Op::Acquire(actor, kind, priority) => {
-                let behind = |(_, _, other): &(usize, Kind, i32)| *other < priority;
-                let at = self.queue.iter().position(behind);
-                let at = at.unwrap_or(self.queue.len());
-                self.queue.insert(at, (actor, kind, priority));
-            }
+            Op::Acquire(actor, kind, priority) => self.enqueue(actor, kind, priority),
+            Op::Upgrade(actor) => self.enqueue(actor, Kind::Upgrade, FIRST),
             Op::Try(actor, kind) => {
-                if self.queue.is_empty() && self.fits(kind) {
+                if self.queue.is_empty() && self.fits(actor, kind) {
                     self.held.push((actor, kind));
                 }
+            }
+            // Waiters do not matter: they wait for this reader.
+            Op::TryUpgrade(actor) | Op::UpgradeBriefly(actor) => {
+                if self.fits(actor, Kind::Upgrade) {
+                    self.grant(actor, Kind::Upgrade);
+                }
+            }
+            Op::Downgrade(actor, to_upgradable) => {
+                let held = self.held.iter_mut().find(|(holder, _)| *holder == actor);
+                let kind = [Kind::Read, Kind::Upgradable][usize::from(to_upgradable)];
+                held.unwrap().1 = kind;
             }
             Op::Release(actor) | Op::Drop(actor) => {
                 self.held.retain(|(holder, _)| *holder != actor)
             }
-            Op::Cancel(actor) => self.queue.retain(|(waiter, ..)| *waiter != actor),
+            Op::Cancel(actor) => {
+                self.queue.retain(|(waiter, ..)| *waiter != actor);
+                self.held.retain(|(holder, _)| *holder != actor);
+            }
             Op::Resize(permits) => self.permits = permits,
             Op::LoseUsage => {}
         }
@@ -124,10 +182,11 @@ impl Dice {
     }
 
     fn kind(&mut self) -> Kind {
-        match self.below(6) {
+        match self.below(9) {
             0 => Kind::Write,
             1 | 2 => Kind::Read,
-            count => Kind::Permits(u32::try_from(count - 2).unwrap()),
+            3..=5 => Kind::Upgradable,
+            count => Kind::Permits(u32::try_from(count - 5).unwrap()),
         }
     }
 
@@ -135,18 +194,30 @@ impl Dice {
     fn op(&mut self, model: &Model, step: usize) -> Op {
         loop {
             let actor = self.below(ACTORS);
-            let op = match self.below(14) {
+            let op = match self.below(20) {
                 0..=4 => Op::Acquire(actor, self.kind(), [0, 0, 0, 2][self.below(4)]),
                 5 => Op::Try(actor, self.kind()),
                 6..=8 => Op::Release(actor),
                 9 => Op::Drop(actor),
                 10 => Op::Cancel(actor),
                 11 | 12 => Op::LoseUsage,
+                13..=15 => Op::Upgrade(actor),
+                16 => Op::TryUpgrade(actor),
+                17 => Op::UpgradeBriefly(actor),
+                18 => Op::Downgrade(actor, self.below(2) == 0),
                 _ => Op::Resize(3 + u32::try_from(self.below(3)).unwrap()),
             };
             let is_possible = match op {
                 Op::Acquire(actor, ..) | Op::Try(actor, _) => model.is_idle(actor),
-                Op::Release(actor) | Op::Drop(actor) => model.holds(actor),
+                Op::Release(actor) | Op::Drop(actor) => model.kind_of(actor).is_some(),
+                Op::Upgrade(actor) | Op::TryUpgrade(actor) | Op::UpgradeBriefly(actor) => {
+                    model.kind_of(actor) == Some(Kind::Upgradable)
+                }
+                Op::Downgrade(actor, to_upgradable) => match model.kind_of(actor) {
+                    Some(Kind::Write) => true,
+                    Some(Kind::Upgradable) => !to_upgradable,
+                    _ => false,
+                },
                 Op::Cancel(actor) => model.waits(actor),
                 Op::Resize(_) => step > STEPS / 2,
                 Op::LoseUsage => model.permits == UNSET,
@@ -158,46 +229,95 @@ impl Dice {
     }
 }
 
+/// What an actor holds.
+enum Held {
+    Lease(Lease),
+    Upgradable(UpgradableLease),
+}
+
+impl Held {
+    fn lease(&self) -> &Lease {
+        match self {
+            Held::Lease(lease) => lease,
+            Held::Upgradable(up) => up,
+        }
+    }
+
+    fn upgradable(self) -> UpgradableLease {
+        match self {
+            Held::Upgradable(up) => up,
+            Held::Lease(lease) => panic!("{lease:?}"),
+        }
+    }
+
+    async fn release(self) {
+        let released = match self {
+            Held::Lease(lease) => lease.release().await,
+            Held::Upgradable(up) => up.release().await,
+        };
+        released.unwrap();
+    }
+}
+
 /// What a store does.
 struct Subject {
     clients: Vec<Client>,
-    asking: Vec<Option<JoinHandle<Result<Lease, AcquireError>>>>,
-    held: Vec<Option<Lease>>,
+    asking: Vec<Option<JoinHandle<Held>>>,
+    /// The actors that read while they wait.
+    upgrading: BTreeSet<usize>,
+    held: Vec<Option<Held>>,
     /// The largest fencing token so far, and that of the readers since a writer or permits were granted.
     highest: Option<Fence>,
     shared: Option<Fence>,
 }
 
-async fn acquire(client: Client, kind: Kind, priority: i32) -> Result<Lease, AcquireError> {
-    match kind {
+async fn acquire(client: Client, kind: Kind, priority: i32) -> Held {
+    let lock = client.rwlock(NAME).ttl(LONG).priority(priority);
+    let lease = match kind {
+        Kind::Upgrade => panic!("not without a read"),
+        Kind::Upgradable => return Held::Upgradable(lock.upgradable_read().await.unwrap()),
         Kind::Write => {
             let mutex = client.mutex(NAME).ttl(LONG).priority(priority);
             mutex.acquire().await
         }
-        Kind::Read => {
-            let lock = client.rwlock(NAME).ttl(LONG).priority(priority);
-            lock.read().await.map(Lease::from)
-        }
+        Kind::Read => lock.read().await.map(Lease::from),
         Kind::Permits(count) => {
             let pool = client.semaphore(NAME, UNSET).ttl(LONG).priority(priority);
             pool.acquire_many(count).await.map(Lease::from)
         }
-    }
+    };
+    Held::Lease(lease.unwrap())
 }
 
-async fn attempt(client: &Client, kind: Kind) -> Result<Option<Lease>, AcquireError> {
-    match kind {
-        Kind::Write => client.mutex(NAME).ttl(LONG).try_acquire().await,
-        Kind::Read => {
-            let reader = client.rwlock(NAME).ttl(LONG).try_read().await?;
-            Ok(reader.map(Lease::from))
+async fn attempt(client: &Client, kind: Kind) -> Option<Held> {
+    let lock = client.rwlock(NAME).ttl(LONG);
+    let lease = match kind {
+        Kind::Upgrade => panic!("not without a read"),
+        Kind::Upgradable => {
+            let up = lock.try_upgradable_read().await.unwrap();
+            return up.map(Held::Upgradable);
         }
+        Kind::Write => client.mutex(NAME).ttl(LONG).try_acquire().await.unwrap(),
+        Kind::Read => lock.try_read().await.unwrap().map(Lease::from),
         Kind::Permits(count) => {
             let pool = client.semaphore(NAME, UNSET).ttl(LONG);
-            let permit = pool.try_acquire_many(count).await?;
-            Ok(permit.map(Lease::from))
+            let permit = pool.try_acquire_many(count).await.unwrap();
+            permit.map(Lease::from)
         }
-    }
+    };
+    lease.map(Held::Lease)
+}
+
+async fn downgrade(client: &Client, held: Held, to_upgradable: bool) -> Held {
+    let lock = client.rwlock(NAME).ttl(LONG);
+    let reading = match held {
+        Held::Upgradable(up) => up.downgrade().await.unwrap(),
+        Held::Lease(lease) if to_upgradable => {
+            return Held::Upgradable(lock.downgrade_to_upgradable(lease).await.unwrap());
+        }
+        Held::Lease(lease) => lock.downgrade(lease).await.unwrap(),
+    };
+    Held::Lease(reading.into())
 }
 
 impl Subject {
@@ -210,6 +330,7 @@ impl Subject {
             clients,
             asking: (0..ACTORS).map(|_| None).collect(),
             held: (0..ACTORS).map(|_| None).collect(),
+            upgrading: BTreeSet::new(),
             highest: None,
             shared: None,
         }
@@ -222,11 +343,36 @@ impl Subject {
                 self.asking[actor] = Some(tokio::spawn(acquire(client, kind, priority)));
             }
             Op::Try(actor, kind) => {
-                self.held[actor] = attempt(&self.clients[actor], kind).await.unwrap();
+                self.held[actor] = attempt(&self.clients[actor], kind).await;
             }
-            Op::Release(actor) => self.held[actor].take().unwrap().release().await.unwrap(),
+            Op::Upgrade(actor) => {
+                let up = self.held[actor].take().unwrap().upgradable();
+                let upgrade = async move { Held::Lease(up.upgrade().await.unwrap()) };
+                self.asking[actor] = Some(tokio::spawn(upgrade));
+                self.upgrading.insert(actor);
+            }
+            Op::TryUpgrade(actor) | Op::UpgradeBriefly(actor) => {
+                let up = self.held[actor].take().unwrap().upgradable();
+                let upgraded = match op {
+                    Op::TryUpgrade(_) => up.try_upgrade().await,
+                    _ => up.upgrade_within(millis(20)).await,
+                };
+                self.held[actor] = Some(match upgraded {
+                    Ok(lease) => Held::Lease(lease),
+                    Err(busy) => Held::Upgradable(busy.lease),
+                });
+            }
+            Op::Downgrade(actor, to_upgradable) => {
+                let held = self.held[actor].take().unwrap();
+                let held = downgrade(&self.clients[actor], held, to_upgradable).await;
+                self.held[actor] = Some(held);
+            }
+            Op::Release(actor) => self.held[actor].take().unwrap().release().await,
             Op::Drop(actor) => drop(self.held[actor].take()),
-            Op::Cancel(actor) => self.asking[actor].take().unwrap().abort(),
+            Op::Cancel(actor) => {
+                self.asking[actor].take().unwrap().abort();
+                self.upgrading.remove(&actor);
+            }
             Op::Resize(permits) => {
                 let pool = self.clients[0].semaphore(NAME, UNSET);
                 pool.set_permits(permits).await.unwrap();
@@ -247,19 +393,21 @@ impl Subject {
                 .is_some_and(JoinHandle::is_finished)
             {
                 let granted = self.asking[actor].take().unwrap().await.unwrap();
-                self.held[actor] = Some(granted.unwrap());
+                self.held[actor] = Some(granted);
+                self.upgrading.remove(&actor);
             }
         }
     }
 
-    /// The actors that hold, and those that wait, in order.
-    async fn state(&mut self) -> (BTreeSet<usize>, Vec<usize>) {
+    /// The actors that hold, those that wait, in order, and those that do both.
+    async fn state(&mut self) -> (BTreeSet<usize>, Vec<usize>, BTreeSet<usize>) {
         self.take_what_was_granted().await;
-        let held = (0..ACTORS).filter(|actor| self.held[*actor].is_some());
+        let holds = |actor: &usize| self.held[*actor].is_some() || self.upgrading.contains(actor);
+        let held = (0..ACTORS).filter(holds);
         let of = |client: &str| self.clients.iter().position(|one| one.id() == client);
         let seen = self.clients[0].inspect(NAME).await.unwrap();
         let queue = seen.queue.iter().map(|waiter| of(&waiter.client).unwrap());
-        (held.collect(), queue.collect())
+        (held.collect(), queue.collect(), self.upgrading.clone())
     }
 
     /// Readers of one phase have one number. Every other grant has a larger one than all before it.
@@ -267,8 +415,8 @@ impl Subject {
         let before = self.highest;
         let mut numbers = BTreeSet::new();
         for (actor, kind) in new {
-            let fence = self.held[*actor].as_ref().unwrap().fence();
-            if *kind == Kind::Read && self.shared.is_some() {
+            let fence = self.held[*actor].as_ref().unwrap().lease().fence();
+            if kind.reads() && self.shared.is_some() {
                 assert_eq!(fence, self.shared);
                 continue;
             }
@@ -276,7 +424,7 @@ impl Subject {
                 fence > before && numbers.insert(fence),
                 "{fence:?} {before:?}"
             );
-            self.shared = fence.filter(|_| *kind == Kind::Read);
+            self.shared = fence.filter(|_| kind.reads());
             self.highest = self.highest.max(fence);
         }
     }
@@ -299,6 +447,7 @@ async fn follows_the_model(engine: &Engine, seed: u64) {
         let expected = (
             model.held.iter().map(|(actor, _)| *actor).collect(),
             model.queue.iter().map(|(actor, ..)| *actor).collect(),
+            model.upgrading().collect(),
         );
         // Not later: a wake-up that is lost would show after a poll only.
         let end = testkit::clock::now() + BEFORE_A_LOOK;

@@ -5,6 +5,7 @@
 
 mod all;
 mod branches;
+mod changes;
 mod damage;
 mod holds;
 mod interleavings;

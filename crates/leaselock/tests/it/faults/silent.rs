@@ -5,7 +5,7 @@ use testkit::{Fault, Proxy, Server, Way};
 
 use crate::support::{LONG, eventually, is_free, leftovers, millis, pttl, soon};
 
-async fn rig() -> (Server, Proxy, Client, Client) {
+pub(super) async fn rig() -> (Server, Proxy, Client, Client) {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let client = Client::builder()
