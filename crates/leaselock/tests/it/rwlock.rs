@@ -4,7 +4,7 @@ use leaselock::{AcquireError, Client, ExtendError, ReleaseError, SharedLease};
 use testkit::Server;
 use tokio::task::JoinHandle;
 
-use crate::support::{LONG, calls, in_line, looks, soon};
+use crate::support::{LONG, calls, in_line, soon};
 
 fn reader(client: &Client) -> JoinHandle<Result<SharedLease, AcquireError>> {
     let lock = client.rwlock("config").ttl(LONG);
@@ -13,6 +13,11 @@ fn reader(client: &Client) -> JoinHandle<Result<SharedLease, AcquireError>> {
 
 fn clients<const N: usize>(server: &Server) -> [Client; N] {
     [(); N].map(|()| Client::connect(&server.url()).unwrap())
+}
+
+/// How many requests found that they have to wait, in the scripts of the read-write lock.
+fn polls(server: &Server) -> usize {
+    calls(server, "zrank")
 }
 
 /// Another library's `SET NX` sees only that there is a key.
@@ -64,7 +69,7 @@ async fn an_expired_read_is_lost_although_it_is_still_in_the_set() {
 async fn a_release_lets_in_many_readers_by_one_message_each_and_none_of_them_polls() {
     let server = Server::start();
     let [one, two, three] = clients(&server);
-    let counts = || (looks(&server), calls(&server, "publish"));
+    let counts = || (polls(&server), calls(&server, "publish"));
     for round in 0..3 {
         let writer = one.rwlock("config").ttl(LONG).write().await.unwrap();
         let readers = [&two, &three, &two, &three].map(reader);
@@ -82,6 +87,30 @@ async fn a_release_lets_in_many_readers_by_one_message_each_and_none_of_them_pol
         for reader in held {
             reader.release().await.unwrap();
         }
+    }
+}
+
+/// Its read is extended meanwhile; the renewals are its only other requests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_that_waits_costs_one_request_and_one_message() {
+    let server = Server::start();
+    let [one, two] = clients(&server);
+    let counts = || (polls(&server), calls(&server, "publish"));
+    for round in 0..3 {
+        let other = one.rwlock("config").ttl(LONG).read().await.unwrap();
+        let up = two.rwlock("config").ttl(LONG).upgradable_read().await;
+        let before = polls(&server);
+        let upgrade = tokio::spawn(up.unwrap().upgrade());
+        in_line(&one, "config", 1).await;
+        let waiting = counts();
+        other.release().await.unwrap();
+        let writing = soon(upgrade).await.unwrap().unwrap();
+        let after = counts();
+        if round > 0 {
+            assert_eq!(waiting.0 - before, 1);
+            assert_eq!((after.0 - waiting.0, after.1 - waiting.1), (0, 1));
+        }
+        writing.release().await.unwrap();
     }
 }
 

@@ -44,3 +44,33 @@ impl Lease {
         before.disown();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use std::time::Duration;
+
+    use crate::base::clock::Clock;
+    use crate::base::ttl::{Drift, Ttl};
+    use crate::engine::lease::state::{LeaseMachine, Step};
+
+    /// It may have been sent before the change, and have reached the store after it.
+    #[test]
+    fn a_refused_renewal_is_no_loss_while_the_lease_is_changed() {
+        let clock = Clock::manual();
+        let (now, ttl) = (clock.now(), Ttl::whole_ms(9_000).unwrap());
+        let drift = Drift { ppm: 0 };
+        let deadline = drift.deadline(now, ttl);
+        let mut core = LeaseMachine::granted(now, deadline, now, ttl, drift, true, None);
+        clock.advance(Duration::from_secs(4));
+        assert_eq!(core.step(clock.now()), Step::Renew);
+        core.changing = true;
+        assert!(!core.refused(clock.now()));
+        assert!(core.lost().is_none() && core.deadline() == deadline);
+        core.changing = false;
+        clock.advance(Duration::from_secs(3));
+        assert_eq!(core.step(clock.now()), Step::Renew, "it asks again");
+        assert!(core.refused(clock.now()));
+    }
+}

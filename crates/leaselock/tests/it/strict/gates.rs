@@ -2,7 +2,7 @@
 
 use leaselock::inspect::BreakOptions;
 use leaselock::strict::{Quarantine, StrictStatus};
-use leaselock::{Client, ErrorKind};
+use leaselock::{AcquireError, Client, ErrorKind};
 use testkit::{Server, Value};
 
 use super::{
@@ -194,4 +194,32 @@ async fn a_clock_that_goes_back_during_a_quarantine_does_not_prolong_it_by_more_
     server.set_clock_offset_ms(-3_600_000);
     assert_eq!(quarantined(&client).await, Quarantine::Missing);
     drop(soon(lock(&client).acquire()).await.unwrap());
+}
+
+/// An upgrade and a downgrade let clients in, so they wait for the gate; their leases stay as they are.
+#[tokio::test]
+async fn behind_the_gate_nobody_is_upgraded_or_downgraded_and_each_keeps_its_lease() {
+    let server = Server::start();
+    let client = opened(&server).await;
+    let locks = ["up", "down"].map(|name| client.rwlock(name).ttl(LONGEST));
+    let up = locks[0].upgradable_read().await.unwrap();
+    let up = up.upgrade().await.unwrap();
+    let up = locks[0].downgrade_to_upgradable(up).await.unwrap();
+    let writing = locks[1].write().await.unwrap();
+    moved(&server);
+    let up = up.try_upgrade().await.unwrap_err();
+    let writing = locks[1].downgrade(writing).await.unwrap_err();
+    for error in [&up.error, &writing.error] {
+        assert!(
+            matches!(**error, AcquireError::Quarantined { .. }),
+            "{error:?}"
+        );
+    }
+    up.lease.extend(LONGEST).await.unwrap();
+    writing.lease.extend(LONGEST).await.unwrap();
+    up.lease.release().await.unwrap();
+    writing.lease.release().await.unwrap();
+    for name in ["up", "down"] {
+        assert_eq!(server.cli(&["EXISTS", name]).integer(), Some(0));
+    }
 }
