@@ -21,6 +21,15 @@ use crate::engine::lease::Lease;
 /// reading.release().await?;
 /// # Ok(()) }
 /// ```
+///
+/// It has no `upgrade`: two readers that both upgraded would wait for each other for ever. Ask for an
+/// [`upgradable_read`](crate::RwLock::upgradable_read).
+///
+/// ```compile_fail,E0599
+/// async fn upgrades(reading: leaselock::SharedLease) {
+///     reading.upgrade().await;
+/// }
+/// ```
 #[derive(Debug)]
 #[must_use = "a lease that is dropped is released"]
 pub struct SharedLease(pub(super) Lease);

@@ -96,6 +96,19 @@ fn an_upgrade_without_other_readers_is_granted_a_larger_number_and_again_the_sam
     });
 }
 
+/// They wait for its read, so it must not wait for them.
+#[test]
+fn an_upgrade_passes_all_who_wait() {
+    on_every_engine(async |lab| {
+        let (job, up) = (job("job"), token());
+        let _here = lab.listen("here").await;
+        lab.granted(&job.upgradable, &up, &TRY).await;
+        lab.waiting(&job.write, &token(), &HERE).await;
+        lab.granted(&job.upgrade, &up, &TRY).await;
+        assert_eq!(modes(lab, &job).await, ([LockMode::Exclusive].into(), 1));
+    });
+}
+
 /// Until the reader learns of the upgrade, it relies on the end of its read.
 #[test]
 fn an_upgrade_lasts_as_long_as_its_read_would_have() {

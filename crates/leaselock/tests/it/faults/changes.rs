@@ -4,16 +4,20 @@ use leaselock::{AcquireError, Client, LostReason};
 use testkit::{Aim, Fault, Proxy, Server, Way};
 
 use super::silent::rig;
-use crate::support::{LONG, apart, eventually, in_line, is_free, leftovers, millis, soon};
+use crate::support::{LONG, apart, calls, eventually, in_line, is_free, leftovers, millis, soon};
 
 /// The server knows the scripts: a reply that vanishes is not the one that asks for their text.
 async fn warm_rig() -> (Server, Proxy, Client, Client) {
-    let (server, proxy, client, rival) = rig().await;
-    let lock = rival.rwlock("warm");
+    let rig = rig().await;
+    warm(&rig.3).await;
+    rig
+}
+
+async fn warm(client: &Client) {
+    let lock = client.rwlock("warm");
     let up = lock.downgrade_to_upgradable(lock.write().await.unwrap());
     let writing = up.await.unwrap().upgrade().await.unwrap();
     writing.release().await.unwrap();
-    (server, proxy, client, rival)
 }
 
 /// The store has made it exclusive, its reader does not know: it reads on, and any later request finds the upgrade.
@@ -132,5 +136,39 @@ async fn under_memory_pressure_a_writer_is_downgraded_and_no_reader_upgraded() {
     let reading = refused.lease.downgrade().await.unwrap();
     server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
     assert!(lock.try_write().await.unwrap().is_none());
+    reading.release().await.unwrap();
+}
+
+/// A renewal of the writer that reaches the store after its downgrade is refused, and is answered before it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_downgrade_whose_reply_is_late_is_no_loss_for_the_writer() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let client = Client::builder().url(&proxy.url());
+    let client = client.request_timeout(LONG).build().unwrap();
+    let rival = Client::connect(&server.url()).unwrap();
+    warm(&rival).await;
+    // From its first wait on, the connection of the requests listens, and that of the renewals does not.
+    let first = rival.mutex("job").ttl(LONG).acquire().await.unwrap();
+    let lock = client.rwlock("job").ttl(millis(6_000));
+    let waits = lock.clone();
+    let waits = tokio::spawn(async move { waits.write().await });
+    in_line(&rival, "job", 1).await;
+    first.release().await.unwrap();
+    let writing = soon(waits).await.unwrap().unwrap();
+    let (lost, view) = (writing.lost(), writing.view());
+    proxy.aim(Aim::Listeners);
+    proxy.set(Way::ToClient, Fault::Hold);
+    let downgrade = tokio::spawn(async move { lock.downgrade(writing).await });
+    let is_shared = async || server.cli(&["TYPE", "job"]).text() == Some("zset");
+    eventually("the store has downgraded it", is_shared).await;
+    let before = calls(&server, "get");
+    let is_refused = async || calls(&server, "get") > before;
+    eventually("a renewal of the writer was refused", is_refused).await;
+    assert!(view.is_held() && !downgrade.is_finished());
+    proxy.heal();
+    let reading = soon(downgrade).await.unwrap().unwrap();
+    assert_eq!(soon(lost).await.reason, LostReason::Released);
+    assert!(reading.is_held());
     reading.release().await.unwrap();
 }
