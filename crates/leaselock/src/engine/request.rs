@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::custom::CustomProtocol;
 use super::grant::Seen;
 use crate::base::error::{InvalidInput, Quarantine, StoreError};
+use crate::base::name::Name;
 use crate::base::ttl::Ttl;
 
 /// The default pause between two tries of [`Wait::Poll`]: 50 ms.
@@ -51,6 +52,8 @@ impl Wait {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
+    /// The name that the acquisition waits for. Of several names it is the one that is busy.
+    pub name: Name,
     /// The position in the queue; 1 is the head of the queue.
     ///
     /// 0 during a quarantine, when no waiter has a position, and before the store has reported one.
@@ -69,9 +72,10 @@ pub struct Waiting {
 
 impl Waiting {
     /// Creates the report of a failed poll. `last` is the latest reply before it.
-    pub(crate) fn failed(last: Option<(&Seen, u64)>, error: &StoreError) -> Self {
-        let known = last.map(|(seen, position)| Waiting::at(seen, position));
+    pub(crate) fn failed(name: &Name, last: Option<(&Seen, u64)>, error: &StoreError) -> Self {
+        let known = last.map(|(seen, position)| Waiting::at(name, seen, position));
         Waiting {
+            name: name.clone(),
             position: known.as_ref().map_or(0, |known| known.position),
             quarantine: known.as_ref().and_then(|known| known.quarantine),
             holder_client: known.and_then(|known| known.holder_client),
@@ -80,12 +84,14 @@ impl Waiting {
         }
     }
 
-    pub(crate) fn at(seen: &Seen, position: u64) -> Self {
+    /// Creates the report of a poll that had a reply.
+    pub(crate) fn at(name: &Name, seen: &Seen, position: u64) -> Self {
         let position = match seen.quarantine {
             Some(_) => 0,
             None => usize::try_from(position).unwrap_or(usize::MAX),
         };
         Waiting {
+            name: name.clone(),
             position,
             holder_client: seen.holder.clone(),
             remaining: seen.remaining,

@@ -174,7 +174,7 @@ impl<'a> Plan<'a> {
         for &at in &self.order {
             let named = &self.names[at];
             let acquired = tokio::select! {
-                biased;
+                biased; // a loss counts, even when the last name is granted at the same moment
                 lost = losses(&held) => Err(self.lost(at, lost)),
                 lease = Box::pin(named.wait(wait())) => lease.map_err(Ended::Failed),
             };
@@ -182,10 +182,6 @@ impl<'a> Plan<'a> {
                 Ok(lease) => held.push((at, lease)),
                 Err(ended) => return Err(give_back(held, ended).await),
             }
-        }
-        // All or none: one may have ended while the last reply was on its way.
-        if let (Err(lost), Some(&last)) = (losses(&held).check(), self.order.last()) {
-            return Err(give_back(held, self.lost(last, lost)).await);
         }
         held.sort_by_key(|(at, _)| *at);
         let leases = held.into_iter().map(|(_, lease)| lease).collect();

@@ -44,6 +44,11 @@ impl MultiLease {
         self.view.clone()
     }
 
+    /// The lease of each name, in the order in which the caller gave the names.
+    pub fn leases(&self) -> &[Lease] {
+        &self.leases
+    }
+
     /// The ttl that each renewal asks for.
     pub fn ttl(&self) -> Duration {
         self.leases.first().map(Lease::ttl).unwrap_or_default()

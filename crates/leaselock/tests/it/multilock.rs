@@ -1,5 +1,8 @@
 //! Several names under one lease, on a server: its commands, its refusals, and what a lost reply leaves behind.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
 use leaselock::interop::{Preset, Protocol};
 use leaselock::{AcquireError, Client, ErrorKind, Wait};
 use testkit::{Fault, Proxy, Server, Way};
@@ -153,6 +156,27 @@ async fn retries_try_all_names_again() {
     eventually("it tries again", async || sent(&server) > tries + 3).await;
     held.release().await.unwrap();
     let lease = soon(retrying).await.unwrap().unwrap();
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wait_tells_which_of_the_names_is_busy() {
+    let server = Server::start();
+    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let told = Arc::new(Mutex::new(BTreeSet::new()));
+    let ear = Arc::clone(&told);
+    let mutex = one.mutex("a").ttl(LONG).on_wait(move |waiting| {
+        ear.lock().unwrap().insert(waiting.name.to_string());
+    });
+    let held = two.mutex("b").ttl(LONG).acquire().await.unwrap();
+    let next = mutex.along_with(["b", "c"]);
+    let next = tokio::spawn(async move { next.acquire().await });
+    in_line(&two, "b", 1).await;
+    held.release().await.unwrap();
+    let lease = soon(next).await.unwrap().unwrap();
+    let told: Vec<String> = told.lock().unwrap().iter().cloned().collect();
+    assert_eq!(told, ["b"]);
+    assert_eq!(lease.leases().len(), 3);
     lease.release().await.unwrap();
 }
 

@@ -8,11 +8,13 @@ use super::patience::{NEVER_ANSWERED, Patience, SHORTEST_REQUEST};
 use super::run::{Callers, Review, Wake};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
+use crate::base::name::Name;
 use crate::engine::grant::Seen;
 use crate::engine::request::{OnWait, Waiting};
 
 /// A task that waits for itself.
 pub(super) struct Solo<'a> {
+    name: &'a Name,
     clock: &'a Clock,
     on_wait: Option<OnWait>,
     /// How long a request may take.
@@ -34,6 +36,7 @@ impl<'a> Solo<'a> {
         sharing: Option<SoloWaiter>,
     ) -> Self {
         Solo {
+            name: acquisition.name,
             clock: &acquisition.engine.clock,
             on_wait: acquisition.request.on_wait.clone(),
             longest: acquisition.engine.request_timeout(acquisition.request.ttl),
@@ -76,13 +79,13 @@ impl<'a> Solo<'a> {
 impl Callers for Solo<'_> {
     fn tell(&self, seen: &Seen, position: u64) {
         if let Some(on_wait) = &self.on_wait {
-            on_wait(&Waiting::at(seen, position));
+            on_wait(&Waiting::at(self.name, seen, position));
         }
     }
 
     fn tell_error(&self, last: Option<(&Seen, u64)>, error: &StoreError) {
         if let Some(on_wait) = &self.on_wait {
-            on_wait(&Waiting::failed(last, error));
+            on_wait(&Waiting::failed(self.name, last, error));
         }
     }
 

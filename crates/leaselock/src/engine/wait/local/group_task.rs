@@ -215,14 +215,14 @@ impl Callers for GroupTask {
     fn tell(&self, seen: &Seen, position: u64) {
         self.group.state().seen = Some((seen.clone(), position));
         for (on_wait, behind) in self.listeners() {
-            on_wait(&Waiting::at(seen, position + behind));
+            on_wait(&Waiting::at(&self.name, seen, position + behind));
         }
     }
 
     fn tell_error(&self, last: Option<(&Seen, u64)>, error: &StoreError) {
         for (on_wait, behind) in self.listeners() {
             let last = last.map(|(seen, position)| (seen, position + behind));
-            on_wait(&Waiting::failed(last, error));
+            on_wait(&Waiting::failed(&self.name, last, error));
         }
     }
 
