@@ -5,6 +5,7 @@
 //! store, or an environment that sudo or `env -i` has emptied makes no difference. Only `leaselock run` counts: it lets
 //! go when its job has ended, and any other program may let go while a child of it waits.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use leaselock::AnyClient;
@@ -81,16 +82,28 @@ impl Ancestors {
         }
     }
 
-    /// Completes with the failure when an ancestor holds the lock, and never otherwise, so put it beside the wait in a
-    /// `select!`. Asks the store only when `run` is among the ancestors. Whoever reads or takes permits (not `alone`) may
-    /// be granted beside an ancestor that does so too.
+    /// Completes with the failure when an ancestor holds one of the locks, and never otherwise, so put it beside the wait
+    /// in a `select!`. Asks the store only when `run` is among the ancestors. Whoever reads or takes permits (not `alone`)
+    /// may be granted beside an ancestor that does so too.
     pub(crate) async fn holds(
         &self,
         client: &AnyClient,
-        name: &str,
+        names: &[String],
         alone: bool,
         busy: Exit,
     ) -> Failure {
+        let names = names.iter();
+        let watches = names.map(|name| Box::pin(self.holds_one(client, name, alone, busy)));
+        let mut watches: Vec<_> = watches.collect();
+        std::future::poll_fn(|cx| {
+            let mut polled = watches.iter_mut().map(|watch| watch.as_mut().poll(cx));
+            polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        })
+        .await
+    }
+
+    /// The same for one lock.
+    async fn holds_one(&self, client: &AnyClient, name: &str, alone: bool, busy: Exit) -> Failure {
         let mut without_record = 0;
         let mut pause = FIRST;
         while !self.wrappers.is_empty() && without_record < TRIES_FOR_RECORD {

@@ -105,9 +105,9 @@ impl Exit {
                 Exit::FOREIGN_DATA
             }
             // Whatever else some of the nodes have met, a majority cannot be reached.
-            AcquireError::TooFewReplicas { .. } | AcquireError::NoQuorum { .. } => {
-                Exit::UNAVAILABLE
-            }
+            AcquireError::TooFewReplicas { .. }
+            | AcquireError::NoQuorum { .. }
+            | AcquireError::LostWhileWaiting { .. } => Exit::UNAVAILABLE,
             _ => Exit::INTERNAL,
         }
     }

@@ -29,6 +29,8 @@ pub(crate) struct JobSpec<'a> {
     pub(crate) fence: Option<u64>,
     /// True if the job runs as a leader, whose fence is a term.
     pub(crate) leads: bool,
+    /// Of several names: a line with the fence and the name for each.
+    pub(crate) fences: Option<String>,
     pub(crate) ttl: Duration,
     /// The descriptor that keeps the lock, open across exec, when the job is to inherit it.
     pub(crate) session: Option<OwnedFd>,
@@ -188,11 +190,12 @@ pub(crate) const WITHHELD: &str = "LEASELOCK_WITHHELD";
 fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
     // A handle is for `extend` and `release`, and every process that reads it can release the lock. The job would take
     // the fence of an outer `run` for ours.
-    const OURS: [&str; 6] = [
+    const OURS: [&str; 7] = [
         "LEASELOCK_NAME",
         "LEASELOCK_TTL_MS",
         "LEASELOCK_FENCE",
         "LEASELOCK_TERM",
+        "LEASELOCK_FENCES",
         "LEASELOCK_HANDLE",
         WITHHELD,
     ];
@@ -211,6 +214,7 @@ fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
                 .filter(|_| spec.leads)
                 .map(|term| term.to_string()),
         ),
+        (OURS[4], spec.fences.clone()),
         (WITHHELD, spec.withhold_url.then(|| URL.to_owned())),
     ];
     let told = told

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::{ErrorKind, Lease, Lost, LostReason, ReleaseError, StoreError};
+use leaselock::{ErrorKind, Lease, Lost, LostReason, Name, ReleaseError, StoreError};
 
 use crate::guardian::Plan;
 use crate::progress::{cause, is_silence};
@@ -10,7 +10,7 @@ use crate::{show, signal_name};
 
 /// What is known of a lease that is lost, or about to be.
 pub(crate) struct Loss<'a> {
-    pub(crate) name: &'a str,
+    name: Name,
     pub(crate) store: &'a str,
     /// `None`: no renewal came in time, and the deadline is near.
     reason: Option<LostReason>,
@@ -19,9 +19,9 @@ pub(crate) struct Loss<'a> {
 }
 
 impl<'a> Loss<'a> {
-    pub(crate) fn of(name: &'a str, store: &'a str, lost: &Lost) -> Self {
+    pub(crate) fn of(store: &'a str, lost: &Lost) -> Self {
         Loss {
-            name,
+            name: lost.name.clone(),
             store,
             reason: Some(lost.reason),
             last_error: lost.last_error().cloned(),
@@ -30,9 +30,9 @@ impl<'a> Loss<'a> {
     }
 
     /// The job must end before the lease expires.
-    pub(crate) fn near(name: &'a str, store: &'a str, lease: &Lease) -> Self {
+    pub(crate) fn near(store: &'a str, lease: &Lease) -> Self {
         Loss {
-            name,
+            name: lease.name().clone(),
             store,
             reason: None,
             last_error: lease.last_error(),

@@ -11,6 +11,7 @@ mod environment;
 mod exit;
 mod failure;
 mod guardian;
+mod held;
 mod invisible;
 mod job;
 mod limits;

@@ -26,7 +26,9 @@ Examples:
   leaselock run -w 5m nightly -c 'make; ./report'
                                             wait five minutes at most; with a shell
   leaselock run -s config -- ./serve        beside others that give -s
-  leaselock run --permits 4 pool -- ./job   four at a time";
+  leaselock run --permits 4 pool -- ./job   four at a time
+  leaselock run from --also to -- ./transfer
+                                            hold both, or wait for both";
 
 pub(crate) const ACQUIRE: &str = "\
 Examples:
@@ -96,7 +98,7 @@ pub(crate) fn with_exit_codes(examples: &str) -> String {
 }
 
 /// Variables that the command reads and no option has, and those that it sets.
-pub(crate) const VARIABLES: [(&str, &str); 7] = [
+pub(crate) const VARIABLES: [(&str, &str); 8] = [
     (
         "LEASELOCK_HANDLE",
         "The handle for extend and release, unless --handle-file names a file. A secret.",
@@ -108,6 +110,10 @@ pub(crate) const VARIABLES: [(&str, &str); 7] = [
     (
         "LEASELOCK_FENCE",
         "Set for the job of run: the fencing token of this grant, for the resource that the lock protects.",
+    ),
+    (
+        "LEASELOCK_FENCES",
+        "Set for the job of run --also: for each name a line with its fencing token, a space and the name.",
     ),
     (
         "LEASELOCK_TTL_MS",

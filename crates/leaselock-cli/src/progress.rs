@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use leaselock::options::Waiting;
-use leaselock::{AnyClient, ErrorKind, Fence, Lease, StoreError};
+use leaselock::{AnyClient, ErrorKind, StoreError};
 use serde_json::json;
 
 use crate::args::Globals;
+use crate::held::Held;
 use crate::secrets::without_secrets;
 use crate::waiting_message::{self, WaitState};
 use crate::{boottime, output, show};
@@ -16,7 +17,10 @@ const EVERY: Duration = Duration::from_secs(60);
 
 /// What `-v` reports of one lock.
 pub(crate) struct Progress {
+    /// The first, for programs.
     name: String,
+    /// All of them, for people.
+    names: String,
     /// A quorum and other libraries' ways of locking have no queue, so a waiter has no position.
     queued: bool,
     told: bool,
@@ -26,9 +30,11 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Begins now. Reports nothing without `-v`.
-    pub(crate) fn of(name: &str, queued: bool, globals: &Globals) -> Progress {
+    pub(crate) fn of(names: &[String], queued: bool, globals: &Globals) -> Progress {
+        let shown = |name: &String| output::sanitized(&without_secrets(name));
         Progress {
-            name: output::sanitized(&without_secrets(name)),
+            name: names.first().map(shown).unwrap_or_default(),
+            names: names.iter().map(shown).collect::<Vec<_>>().join(", "),
             queued,
             told: globals.verbose > 0,
             json: globals.json,
@@ -44,20 +50,23 @@ impl Progress {
         if !self.told {
             return;
         }
-        let (name, text) = (&self.name, output::sanitized(text));
+        let (name, names, text) = (&self.name, &self.names, output::sanitized(text));
         if self.json {
             let object = json!({ "event": event, "name": name, "text": text });
             output::say(&output::json(&object));
         } else {
             let clear = waiting_message::clear();
-            output::say(&format!("{clear}leaselock: {name}: {text}\n"));
+            output::say(&format!("{clear}leaselock: {names}: {text}\n"));
         }
     }
 
-    pub(crate) fn acquired(&self, lease: &Lease) {
+    pub(crate) fn acquired(&self, held: &Held) {
         let waited = show::duration(self.age());
-        let fence = lease.fence().map(Fence::get);
-        let fence = fence.map_or_else(String::new, |fence| format!(" (fence {fence})"));
+        let fence = match (held.fences(), held.fence()) {
+            (Some(fences), _) => format!(" (fences {})", fences.replace('\n', ", ")),
+            (None, Some(fence)) => format!(" (fence {fence})"),
+            (None, None) => String::new(),
+        };
         self.tell("acquired", &format!("acquired after {waited}{fence}"));
     }
 
@@ -77,7 +86,7 @@ impl Progress {
     }
 
     /// Reports the wait of `run` and `acquire`. Never completes, so put it beside the wait in a `select!`.
-    pub(crate) async fn follow(&self, state: &WaitState, client: &AnyClient, name: &str) {
+    pub(crate) async fn follow(&self, state: &WaitState, client: &AnyClient) {
         if !self.told {
             std::future::pending::<()>().await;
         }
@@ -89,19 +98,21 @@ impl Progress {
                 () = state.changed() => {}
                 () = minute => {}
             }
-            let observation = state
-                .latest()
-                .map(|waiting| Observation::of(&waiting, &store));
-            let Some(line) =
-                observation.and_then(|observation| pacing.next(self.age(), observation))
-            else {
+            let Some(waiting) = state.latest() else {
+                continue;
+            };
+            let Some(line) = pacing.next(self.age(), Observation::of(&waiting, &store)) else {
                 continue;
             };
             let (event, mut text) = line.in_words(self.queued, &store);
             if line.wants_holder()
-                && let Some(holder) = holder(client, name).await
+                && let Some(holder) = holder(client, waiting.name.as_str()).await
             {
-                text.push_str(&format!("; held by {holder}"));
+                let which = match self.name == self.names {
+                    true => "held by".to_owned(),
+                    false => format!("{} held by", waiting.name),
+                };
+                text.push_str(&format!("; {which} {holder}"));
             }
             self.tell(event, &text);
         }

@@ -71,14 +71,15 @@ impl WaitState {
 
     /// Shows the message while this future is polled, and clears it when this future is dropped. Never
     /// completes, so put it beside the wait in a `select!`.
-    pub(crate) async fn show(&self, client: &AnyClient, name: &str, globals: &Globals) {
+    pub(crate) async fn show(&self, client: &AnyClient, globals: &Globals) {
         if globals.quiet || globals.json || !stderr().is_terminal() {
             std::future::pending::<()>().await;
         }
         tokio::time::sleep(FIRST).await;
         let _cleared = Cleared;
         loop {
-            if let Some(situation) = self.situation() {
+            if let (Some(situation), Some(latest)) = (self.situation(), self.latest()) {
+                let name = latest.name.as_str();
                 let what = situation.in_words(client, name).await;
                 let text = format!("leaselock: waiting for {}: {what}", output::sanitized(name));
                 let short: String = text.chars().take(columns().saturating_sub(1)).collect();

@@ -97,6 +97,15 @@ pub(crate) struct RunArgs {
     )]
     take: Option<u32>,
 
+    /// Hold the lock of this name too; may be given several times
+    ///
+    /// The command runs while all of them are held, up to 100 in all. Their order does not matter: two
+    /// runs that name the same locks in another order do not wait for each other for ever. The
+    /// command's environment has LEASELOCK_FENCES too: for each name a line with its fence, a space
+    /// and the name.
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub(crate) also: Vec<String>,
+
     #[command(flatten)]
     pub(crate) lock: LockArgs,
 
@@ -181,6 +190,7 @@ impl RunArgs {
     /// `longest` is the limit of the store for ttls.
     pub(crate) fn plan(&self, longest: Option<Duration>) -> Result<RunPlan, String> {
         let mode = self.mode()?;
+        self.check_also(mode)?;
         let ttl = self.lock.ttl(longest);
         if ttl < SHORTEST_TTL {
             return Err(format!(
@@ -263,6 +273,31 @@ impl RunArgs {
             ));
         }
         Ok(mode)
+    }
+
+    /// Refuses several names where they cannot be had.
+    fn check_also(&self, mode: Mode) -> Result<(), String> {
+        if self.also.is_empty() {
+            return Ok(());
+        }
+        let other = match mode {
+            Mode::Shared => "--shared",
+            Mode::Permits { .. } => "--permits",
+            Mode::Exclusive if self.effective_protocol() != Protocol::Native => {
+                let other = match self.protocol {
+                    Protocol::Native => "--like",
+                    _ => "--protocol",
+                };
+                return Err(format!(
+                    "--also and {other}: {} holds no several names with a queue; leave one of the two away",
+                    self.effective_protocol()
+                ));
+            }
+            Mode::Exclusive => return Ok(()),
+        };
+        Err(format!(
+            "--also and {other}: several names are held alone; leave one of the two away"
+        ))
     }
 
     fn program_and_arguments(&self) -> Option<(OsString, Vec<OsString>)> {

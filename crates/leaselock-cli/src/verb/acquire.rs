@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leaselock::inspect::Inspection;
-use leaselock::{AcquireError, AnyClient, Fence, Lease, Wait};
+use leaselock::{AcquireError, AnyClient, Fence, Wait};
 use serde_json::json;
 
 use super::request::Request;
@@ -13,6 +13,7 @@ use crate::args::Globals;
 use crate::args::lease::{AcquireArgs, WaitArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::held::Held;
 use crate::procfs::Status;
 use crate::progress::Progress;
 use crate::signals::{SignalStream, Signals};
@@ -37,10 +38,15 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
             Request::Exclusive(mutex) => Request::Exclusive(mutex.renewal(false)),
             request => request,
         };
-        let progress = Progress::of(&name, session::has_queue(globals), globals);
-        let lease = match obtain(&client, request, &args.wait, globals, &signals, &progress).await?
-        {
-            Obtained::Lease(lease) => lease,
+        let names = [name];
+        let progress = Progress::of(&names, session::has_queue(globals), globals);
+        let obtained = obtain(
+            &client, request, &names, &args.wait, globals, &signals, &progress,
+        )
+        .await?;
+        let lease = match obtained {
+            Obtained::Lease(Held::One(lease)) => lease,
+            Obtained::Lease(Held::Several(_)) => unreachable!("one name was asked for"),
             Obtained::Ended(exit) => return Ok(exit),
         };
         let (fence, ttl) = (lease.fence(), lease.ttl());
@@ -57,7 +63,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         let line = if globals.json {
             let fence = fence.map(Fence::get);
             output::json(
-                &json!({ "name": name, "fence": fence, "ttl_ms": show::ms(ttl), "handle": secret }),
+                &json!({ "name": names[0], "fence": fence, "ttl_ms": show::ms(ttl), "handle": secret }),
             )
         } else {
             secret + "\n"
@@ -75,16 +81,18 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
 
 /// The result of a wait.
 pub(crate) enum Obtained {
-    Lease(Lease),
+    Lease(Held),
     /// There is no lease and nothing to say: a signal ended the wait, or -q keeps quiet. The queue
     /// has no entry of ours.
     Ended(Exit),
 }
 
-/// Waits for the lock as long as the flags say, or until a signal comes.
+/// Waits for the lock as long as the flags say, or until a signal comes. `names`: those of the request, as leaselock
+/// knows them.
 pub(crate) async fn obtain(
     client: &AnyClient,
     request: Request,
+    names: &[String],
     wait: &WaitArgs,
     globals: &Globals,
     signals: &SignalStream,
@@ -92,7 +100,7 @@ pub(crate) async fn obtain(
 ) -> Result<Obtained, Failure> {
     let state = WaitState::default();
     let ancestors = Ancestors::of_this_process();
-    let (name, alone) = (request.name(), request.is_exclusive());
+    let alone = request.is_exclusive();
     let policy = match (wait.nonblock, wait.wait) {
         (true, _) => Wait::Never,
         (false, Some(limit)) => Wait::Timeout(limit),
@@ -109,30 +117,31 @@ pub(crate) async fn obtain(
             progress.gave_up(&format!("SIG{}", signal_name::name(signal)));
             return Ok(Obtained::Ended(Exit::by_signal(signal)));
         }
-        failure = ancestors.holds(client, &name, alone, wait.busy()), if !wait.nonblock => {
+        failure = ancestors.holds(client, names, alone, wait.busy()), if !wait.nonblock => {
             session::close_within(client, LEAVE_WITHIN).await;
             return Err(failure);
         }
-        () = state.show(client, &name, globals) => unreachable!("it never ends"),
-        () = progress.follow(&state, client, &name) => unreachable!("it never ends"),
+        () = state.show(client, globals) => unreachable!("it never ends"),
+        () = progress.follow(&state, client) => unreachable!("it never ends"),
     };
     match outcome {
         Ok(lease) => {
             progress.acquired(&lease);
             Ok(Obtained::Lease(lease))
         }
-        Err(error @ AcquireError::StillBusy { .. }) => {
+        Err(ref error @ AcquireError::StillBusy { ref name, .. }) => {
+            let name = name.as_str();
             let seen = if globals.quiet {
                 None
             } else {
-                client.inspect(&name).await.ok()
+                client.inspect(name).await.ok()
             };
             client.close().await; // removes the record that names this process
             if globals.quiet {
                 // Busy is an answer and no error, so -q keeps quiet about it.
                 return Ok(Obtained::Ended(wait.busy()));
             }
-            Err(busy(seen, &name, alone, &error, wait.busy(), &ancestors))
+            Err(busy(seen, name, alone, error, wait.busy(), &ancestors))
         }
         Err(error) => Err(Failure::acquire(&error, wait.busy())),
     }

@@ -8,10 +8,13 @@ use leaselock::{AcquireError, AnyClient, Client, Election, Lease, Mutex, RwLock,
 
 use crate::args::Globals;
 use crate::args::lease::LockArgs;
+use crate::held::Held;
 
 /// The lock with its options. It holds nothing.
 pub(crate) enum Request {
     Exclusive(Mutex),
+    /// These names too.
+    Several(Mutex, Vec<String>),
     Shared(RwLock),
     /// So many permits.
     Permits(Semaphore, u32),
@@ -24,6 +27,7 @@ macro_rules! on_each {
     ($request:expr, $lock:ident => $changed:expr) => {
         match $request {
             Request::Exclusive($lock) => Request::Exclusive($changed),
+            Request::Several($lock, also) => Request::Several($changed, also),
             Request::Shared($lock) => Request::Shared($changed),
             Request::Permits($lock, take) => Request::Permits($changed, take),
             Request::Leadership($lock) => Request::Leadership($changed),
@@ -44,6 +48,14 @@ impl Request {
             mutex = mutex.note(why);
         }
         Request::Exclusive(mutex).with(lock, globals)
+    }
+
+    /// The same for these names too, if there are any.
+    pub(crate) fn along_with(self, also: &[String]) -> Request {
+        match self {
+            Request::Exclusive(mutex) if !also.is_empty() => Request::Several(mutex, also.to_vec()),
+            request => request,
+        }
     }
 
     pub(crate) fn shared(
@@ -104,30 +116,30 @@ impl Request {
     }
 
     pub(crate) fn validate(self) -> Result<Request, InvalidInput> {
+        if let Request::Several(mutex, also) = &self {
+            drop(mutex.clone().along_with(also.clone()).validate()?);
+        }
         Ok(on_each!(self, it => it.validate()?))
     }
 
-    /// As leaselock knows it.
-    pub(crate) fn name(&self) -> String {
-        let name = match self {
-            Request::Exclusive(mutex) => mutex.name(),
-            Request::Shared(lock) => lock.name(),
-            Request::Permits(pool, _) => pool.name(),
-            Request::Leadership(election) => election.name(),
-        };
-        name.unwrap_or_default().to_owned()
-    }
-
     pub(crate) fn is_exclusive(&self) -> bool {
-        matches!(self, Request::Exclusive(_) | Request::Leadership(_))
+        matches!(
+            self,
+            Request::Exclusive(_) | Request::Several(..) | Request::Leadership(_)
+        )
     }
 
-    pub(crate) async fn acquire(&self) -> Result<Lease, AcquireError> {
-        match self {
+    pub(crate) async fn acquire(&self) -> Result<Held, AcquireError> {
+        let lease = match self {
             Request::Exclusive(mutex) => mutex.acquire().await,
+            Request::Several(mutex, also) => {
+                let lock = mutex.clone().along_with(also.clone());
+                return lock.acquire().await.map(Held::Several);
+            }
             Request::Shared(lock) => lock.read().await.map(Lease::from),
             Request::Permits(pool, take) => pool.acquire_many(*take).await.map(Lease::from),
             Request::Leadership(election) => election.campaign().await.map(Lease::from),
-        }
+        };
+        lease.map(Held::One)
     }
 }

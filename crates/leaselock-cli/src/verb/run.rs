@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leaselock::interop::Protocol;
-use leaselock::{AnyClient, Lease, ReleaseError};
+use leaselock::{AnyClient, ReleaseError};
 use serde_json::json;
 use tokio::time::timeout_at;
 
@@ -16,6 +16,7 @@ use crate::args::run::{Mode, RunArgs, RunPlan};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
+use crate::held::Held;
 use crate::job::{CannotStart, Job, JobSpec};
 use crate::loss::{self, Loss};
 use crate::process::SignalSet;
@@ -48,7 +49,9 @@ pub(crate) fn run_as(
     let plan = args
         .plan(globals.longest())
         .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
-    let name = args.lock.like.name(&args.name, globals)?;
+    let names = std::iter::once(&args.name).chain(&args.also);
+    let names = names.map(|name| args.lock.like.name(name, globals));
+    let names = names.collect::<Result<Vec<String>, Failure>>()?;
     let (client, mut lock) = client_and_request(args, &plan, globals, value)?;
     if let Some(longest) = args.max_hold {
         lock = lock.max_hold(longest);
@@ -63,13 +66,17 @@ pub(crate) fn run_as(
     session::block_on(async {
         let signals = signals.listen()?;
         let queued = session::has_queue(globals) && args.effective_protocol() == Protocol::Native;
-        let progress = Progress::of(&name, queued, globals);
-        match obtain(&client, lock, &args.wait, globals, &signals, &progress).await {
+        let progress = Progress::of(&names, queued, globals);
+        match obtain(
+            &client, lock, &names, &args.wait, globals, &signals, &progress,
+        )
+        .await
+        {
             Ok(Obtained::Lease(lease)) => {
                 let held = HeldLock {
                     args,
                     leads: value.is_some(),
-                    name: &name,
+                    name: &names[0],
                     globals,
                     plan: &plan,
                     client: &client,
@@ -124,7 +131,7 @@ fn client_and_request(
                 }
                 request => request,
             };
-            (client, request)
+            (client, request.along_with(&args.also))
         }
         Mode::Shared => {
             let client = of_one_store("--shared: several servers cannot count readers")?;
@@ -143,7 +150,7 @@ struct HeldLock<'a> {
     args: &'a RunArgs,
     /// True if the lock is a leadership, whose fence is a term.
     leads: bool,
-    /// As leaselock knows it.
+    /// The first name, as leaselock knows it.
     name: &'a str,
     globals: &'a Globals,
     plan: &'a RunPlan,
@@ -165,7 +172,7 @@ impl HeldLock<'_> {
     /// The exit code, and whether the lease was lost.
     async fn hold(
         &self,
-        lease: Lease,
+        lease: Held,
         guardian: Guardian,
         mask: SignalSet,
     ) -> Result<(Exit, bool), Failure> {
@@ -215,11 +222,8 @@ impl HeldLock<'_> {
         }
         match outcome {
             Outcome::Ended(status) => {
-                if let Err(error) = released {
-                    let in_folder = self.client.session_descriptor().is_some();
-                    let text =
-                        loss::not_released(&self.store, error.as_ref(), ends_in(&end), in_folder);
-                    self.say("not-released", &text);
+                if let Err(errors) = released {
+                    self.tell_not_released(&errors, &end);
                 }
                 Ok((Exit::of_job(status), false))
             }
@@ -229,29 +233,43 @@ impl HeldLock<'_> {
     }
 
     /// Releases the lock and retries in the background, but within one request timeout: if the store does not answer by
-    /// then, the lease expires at its ttl. The error is `None` when no answer came in time.
-    async fn release(&self, lease: Lease) -> Result<(), Option<ReleaseError>> {
+    /// then, the lease expires at its ttl. There is no error when no answer came in time.
+    async fn release(&self, lease: Held) -> Result<(), Vec<ReleaseError>> {
         let limit = session::request_timeout(lease.ttl());
         let until = boottime::alarm_in(limit);
-        let error = match timeout_at(until, lease.release()).await {
+        let is_over = |error: &ReleaseError| matches!(error, ReleaseError::NotHeld { .. });
+        let mut errors = match timeout_at(until, lease.release()).await {
             Ok(Ok(())) => {
                 self.tell_released();
                 self.client.close().await;
                 return Ok(());
             }
-            Ok(Err(error @ ReleaseError::NotHeld { .. })) => {
+            Ok(Err(errors)) if errors.iter().all(is_over) => {
                 session::close_within(self.client, limit).await;
-                return Err(Some(error));
+                return Err(errors);
             }
-            Ok(Err(error)) => Some(error),
-            Err(_) => None,
+            Ok(Err(errors)) => errors,
+            Err(_) => Vec::new(),
         };
         match timeout_at(until, self.client.close()).await {
-            Ok(closed) if closed.unconfirmed == 0 => {
-                self.tell_released();
-                Ok(())
-            }
-            _ => Err(error),
+            Ok(closed) if closed.unconfirmed == 0 => errors.retain(is_over),
+            _ => return Err(errors),
+        }
+        if errors.is_empty() {
+            self.tell_released();
+            Ok(())
+        } else {
+            Err(errors)
+        }
+    }
+
+    /// One line for each name, or one for all when no answer came.
+    fn tell_not_released(&self, errors: &[ReleaseError], end: &End) {
+        let in_folder = self.client.session_descriptor().is_some();
+        let none = errors.is_empty().then_some(None);
+        for error in errors.iter().map(Some).chain(none) {
+            let text = loss::not_released(&self.store, error, ends_in(end), in_folder);
+            self.say("not-released", &text);
         }
     }
 
@@ -262,7 +280,7 @@ impl HeldLock<'_> {
 
     /// A lease that was handed over is short until its first renewal, but the guardian's plan needs a whole one. The
     /// time that the answer of a plain grant took is no reason for another request.
-    async fn ensure_whole(&self, lease: &Lease) -> Result<(), Failure> {
+    async fn ensure_whole(&self, lease: &Held) -> Result<(), Failure> {
         let ttl = lease.ttl();
         if lease.remaining() < ttl * 9 / 10 {
             lease.extend(ttl).await?;
@@ -274,7 +292,7 @@ impl HeldLock<'_> {
     /// job is dead; otherwise the job has it.
     fn start(
         &self,
-        lease: &Lease,
+        lease: &Held,
         guardian: &Guardian,
         mask: SignalSet,
     ) -> Result<Job, CannotStart> {
@@ -291,7 +309,8 @@ impl HeldLock<'_> {
             program: &self.plan.program,
             arguments: &self.plan.arguments,
             name: self.name,
-            fence: lease.fence().map(leaselock::Fence::get),
+            fence: lease.fence(),
+            fences: lease.fences(),
             leads: self.leads,
             ttl: self.plan.guardian.ttl,
             session,
@@ -317,15 +336,17 @@ impl HeldLock<'_> {
         Failure::new(text, reason.exit())
     }
 
-    fn tell(&self, reason: StopReason, lease: &Lease, end: &End) {
-        let (name, store) = (self.name, self.store.as_str());
-        let near = || Loss::near(name, store, lease);
-        let loss = match (reason, lease.lost().check().err()) {
+    fn tell(&self, reason: StopReason, lease: &Held, end: &End) {
+        let store = self.store.as_str();
+        let loss = match (reason, lease.loss()) {
             (StopReason::Unguarded, _) => {
                 return self.say("unguarded", "the guardian died; the job is ended");
             }
-            (StopReason::Lost, Some(lost)) => Loss::of(name, store, &lost),
-            (StopReason::Lost | StopReason::NotRenewed, _) => near(),
+            (StopReason::Lost, Some(lost)) => Loss::of(store, &lost),
+            (StopReason::Lost | StopReason::NotRenewed, _) => match lease.first_to_end() {
+                Some(first) => Loss::near(store, first),
+                None => return,
+            },
         };
         let loss = loss
             .by_longest_hold(self.hold_is_over(end))

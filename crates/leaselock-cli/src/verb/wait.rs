@@ -33,13 +33,13 @@ pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
     session::block_on(async {
         let mutex = args.like.mutex(client.mutex(&args.name)).wait(policy);
         let (progress, ancestors) = (
-            Progress::of(&name, false, globals),
+            Progress::of(std::slice::from_ref(&name), false, globals),
             Ancestors::of_this_process(),
         );
         let holder = tokio::select! {
             biased;
             holder = mutex.holder() => holder?,
-            failure = ancestors.holds(&client, &name, true, Exit::BUSY), if !args.nonblock => return Err(failure),
+            failure = ancestors.holds(&client, std::slice::from_ref(&name), true, Exit::BUSY), if !args.nonblock => return Err(failure),
             () = progress.follow_holder(&client, &name), if !args.nonblock => unreachable!("it never ends"),
         };
         if holder.is_none() {

@@ -113,6 +113,7 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
         arguments: &command[1..],
         name: "drill",
         fence: Some(7),
+        fences: None,
         ttl: PLAN.ttl,
         session: lease.job_holds.then(inheritable_lock),
         limited: false,

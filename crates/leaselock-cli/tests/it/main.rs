@@ -19,6 +19,7 @@ mod lacking;
 mod like;
 mod long_wait;
 mod lost;
+mod multilock;
 mod operators;
 mod prefix;
 mod progress;

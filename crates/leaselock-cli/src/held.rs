@@ -1,0 +1,98 @@
+//! What `run` holds: the lease of one name, or of several.
+
+use std::time::Duration;
+
+use leaselock::clock::Moment;
+use leaselock::{ExtendError, Fence, Lease, Lost, MultiLease, ReleaseError};
+
+pub(crate) enum Held {
+    One(Lease),
+    Several(MultiLease),
+}
+
+impl Held {
+    /// One lease for each name.
+    fn leases(&self) -> &[Lease] {
+        match self {
+            Held::One(lease) => std::slice::from_ref(lease),
+            Held::Several(lease) => lease.leases(),
+        }
+    }
+
+    /// The lease that ends first.
+    pub(crate) fn first_to_end(&self) -> Option<&Lease> {
+        self.leases().iter().min_by_key(|lease| lease.deadline())
+    }
+
+    /// The fencing token of the first name.
+    pub(crate) fn fence(&self) -> Option<u64> {
+        self.leases().first()?.fence().map(Fence::get)
+    }
+
+    /// The fencing token of each of several names: a line for each, which names cannot contain.
+    pub(crate) fn fences(&self) -> Option<String> {
+        let Held::Several(lease) = self else {
+            return None;
+        };
+        let line = |(name, fence): (_, Option<Fence>)| Some(format!("{} {name}", fence?));
+        let lines: Vec<String> = lease.fences().filter_map(line).collect();
+        Some(lines.join("\n"))
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.leases().first().map(Lease::ttl).unwrap_or_default()
+    }
+
+    /// Until the first of the leases ends.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.first_to_end()
+            .map(Lease::remaining)
+            .unwrap_or_default()
+    }
+
+    pub(crate) async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
+        match self {
+            Held::One(lease) => lease.extend(ttl).await,
+            Held::Several(lease) => lease.extend(ttl).await,
+        }
+    }
+
+    /// Calls the hook with the earliest deadline, at once and whenever it changes.
+    pub(crate) fn on_deadline(&self, hook: impl Fn(Moment) + Send + Sync + 'static) {
+        match self {
+            Held::One(lease) => lease.on_deadline(hook),
+            Held::Several(lease) => lease.on_deadline(hook),
+        }
+    }
+
+    /// Completes when the first of the leases ends.
+    pub(crate) fn lost(&self) -> impl Future<Output = Lost> + use<> {
+        let one = match self {
+            Held::One(lease) => Ok(lease.lost()),
+            Held::Several(lease) => Err(lease.lost()),
+        };
+        async {
+            match one {
+                Ok(lost) => lost.await,
+                Err(lost) => lost.await,
+            }
+        }
+    }
+
+    /// What has ended, if something has.
+    pub(crate) fn loss(&self) -> Option<Lost> {
+        let mut leases = self.leases().iter();
+        leases.find_map(|lease| lease.lost().check().err())
+    }
+
+    /// The error of each name that was not confirmed as released.
+    pub(crate) async fn release(self) -> Result<(), Vec<ReleaseError>> {
+        match self {
+            Held::One(lease) => lease.release().await.map_err(|error| vec![error]),
+            Held::Several(lease) => {
+                let released = lease.release().await;
+                released.map_err(|error| error.errors().to_vec())
+            }
+        }
+    }
+}
