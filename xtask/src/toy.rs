@@ -109,6 +109,7 @@ fn suite(conformance: &str) -> String {
     let others = [
         "mod election;",
         "mod looking;",
+        "mod multilock;",
         "mod rwlock;",
         "mod semaphore;",
     ];

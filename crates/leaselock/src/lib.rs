@@ -35,6 +35,7 @@
 //! | [`Mutex`] | the lock of one name, with its [options] |
 //! | [`RwLock`] | many readers of one name, or one writer |
 //! | [`Semaphore`] | a limited number of permits of one name |
+//! | [`MultiLock`] | the locks of several names under one lease, in any order without deadlock |
 //! | [`Lease`] | a lock that is held; dropping it releases it in the background |
 //! | [`Owner`] | a line of work that may acquire again what it holds |
 //! | [`Election`] | who leads, its term, and followers that see it |
@@ -217,6 +218,8 @@ mod pages {
     struct Owner;
     #[doc = include_str!("../../../docs/election.md")]
     struct Election;
+    #[doc = include_str!("../../../docs/multilock.md")]
+    struct MultiLock;
     #[doc = include_str!("../../../docs/coming-from.md")]
     struct ComingFrom;
     #[doc = include_str!("../../../docs/presets.md")]

@@ -280,23 +280,16 @@ impl RunArgs {
         if self.also.is_empty() {
             return Ok(());
         }
+        let is_native = self.effective_protocol() == Protocol::Native;
         let other = match mode {
             Mode::Shared => "--shared",
             Mode::Permits { .. } => "--permits",
-            Mode::Exclusive if self.effective_protocol() != Protocol::Native => {
-                let other = match self.protocol {
-                    Protocol::Native => "--like",
-                    _ => "--protocol",
-                };
-                return Err(format!(
-                    "--also and {other}: {} holds no several names with a queue; leave one of the two away",
-                    self.effective_protocol()
-                ));
-            }
-            Mode::Exclusive => return Ok(()),
+            Mode::Exclusive if is_native => return Ok(()),
+            Mode::Exclusive if self.protocol == Protocol::Native => "--like",
+            Mode::Exclusive => "--protocol",
         };
         Err(format!(
-            "--also and {other}: several names are held alone; leave one of the two away"
+            "--also and {other}: several names are held alone and in the native way; leave one of the two away"
         ))
     }
 
