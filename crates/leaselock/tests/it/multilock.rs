@@ -225,6 +225,19 @@ async fn a_grant_whose_reply_is_lost_leaves_no_name_behind() {
     eventually("nothing is left", async || leftovers(&server).is_empty()).await;
 }
 
+#[tokio::test]
+async fn replicas_confirm_each_name_and_too_few_leave_none_held() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let mutex = client.mutex("b").ttl(LONG).min_replicas(1, millis(50));
+    let error = mutex.along_with(["a"]).acquire().await.unwrap_err();
+    assert!(
+        matches!(&error, AcquireError::TooFewReplicas { name, .. } if name.as_str() == "a"),
+        "{error:?}"
+    );
+    eventually("nothing is left", async || leftovers(&server).is_empty()).await;
+}
+
 /// The first request for both is refused as a whole, and each name then has its own answer.
 #[tokio::test]
 async fn a_name_that_the_user_may_not_use_is_the_one_that_is_refused() {
@@ -261,6 +274,7 @@ async fn in_strict_mode_no_name_is_granted_behind_a_closed_gate() {
     );
     assert_eq!(leftovers(&server), ["ll:gate"]);
     client.init_strict().await.unwrap();
+    warm(&server, &client).await;
     let before = sent(&server);
     let lease = lock.try_acquire().await.unwrap().unwrap();
     assert_eq!(sent(&server) - before, 1, "one request asks at the gate");
