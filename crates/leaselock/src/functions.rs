@@ -10,6 +10,7 @@ use crate::client::handle::on_every_client;
 use crate::client::quorum::{Quorum, QuorumBuilder};
 use crate::client::{AnyClient, Client, views};
 use crate::engine::core::OPERATOR_WITHIN;
+use crate::engine::deadlock::calls as deadlock;
 use crate::engine::{ballot, gate, identity};
 use crate::interop::protocol;
 use crate::script::Script;
@@ -23,6 +24,7 @@ fn scripts() -> impl Iterator<Item = &'static Script> {
         views::SCRIPTS,
         gate::SCRIPTS,
         identity::SCRIPTS,
+        deadlock::SCRIPTS,
         ballot::SCRIPTS,
         ballot::many::SCRIPTS,
     ];

@@ -1,6 +1,7 @@
 //! The client: one store, one identity, one background thread.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 #[cfg(feature = "redis")]
 use super::quorum::Quorum;
@@ -80,7 +81,9 @@ on_every_client! {
     ///
     /// The label is for people: at most 200 characters, no secret. The first acquisition reports a bad one.
     pub fn owner(&self, label: impl Into<String>) -> Owner {
-        Owner::new(&self.state.engine.id, label.into())
+        let engine = &self.state.engine;
+        let number = engine.owners.fetch_add(1, Ordering::Relaxed);
+        Owner::new(&engine.id, number, label.into())
     }
 
     /// Lists the leases that this client holds, oldest first.

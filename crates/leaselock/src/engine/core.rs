@@ -80,6 +80,8 @@ pub(crate) struct Engine {
     announced: AtomicU64,
     /// True once the client has begun to write its record, so that there may be one to delete.
     has_announced: AtomicBool,
+    /// How many owners were made.
+    pub(crate) owners: AtomicU64,
 }
 
 /// The parts of an engine.
@@ -122,6 +124,7 @@ impl Engine {
             closed: AtomicBool::new(false),
             announced: AtomicU64::new(0),
             has_announced: AtomicBool::new(false),
+            owners: AtomicU64::new(0),
             id,
             prefix,
             about,

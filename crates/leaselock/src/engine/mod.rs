@@ -11,6 +11,7 @@ pub(crate) mod cleanup;
 pub(crate) mod compare_and_delete;
 pub(crate) mod core;
 pub(crate) mod custom;
+pub(crate) mod deadlock;
 pub(crate) mod detach;
 pub(crate) mod gate;
 pub(crate) mod grant;

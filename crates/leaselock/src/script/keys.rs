@@ -152,6 +152,11 @@ pub(crate) fn client_record(prefix: &str, client: &str) -> String {
     format!("{prefix}ll:client:{client}")
 }
 
+/// Returns the key of what the owners of a client's holds wait for.
+pub(crate) fn client_owners(prefix: &str, client: &str) -> String {
+    format!("{prefix}ll:owners:{client}")
+}
+
 /// Returns the channel on which a client's own thread receives grants.
 pub(crate) fn wake_channel(prefix: &str, client: &ClientId) -> String {
     format!("{prefix}ll:wake:{}", client.as_str())

@@ -1,5 +1,6 @@
 //! The same promises on every store: each pair of promise and store is a test of its own.
 
+mod deadlock;
 mod election;
 mod holding;
 mod in_line;
@@ -83,6 +84,10 @@ conformance! {
             list_finds_the_held_locks_of_a_pattern_under_the_clients_prefix
             check_looks_and_never_takes
             a_break_takes_the_lock_from_its_holder_and_only_under_the_terms;
+        deadlock:
+            one_owner_of_a_circle_is_told_and_the_others_go_on
+            the_victim_is_the_owner_of_the_lowest_priority
+            an_owner_that_waits_for_its_own_permits_is_told;
         owner:
             an_owner_holds_until_its_last_guard_ends_in_whatever_order
             guards_end_in_other_tasks_and_by_a_panic

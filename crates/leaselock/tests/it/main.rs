@@ -16,6 +16,7 @@ mod cluster;
 mod combined;
 mod coming_from;
 mod conformance;
+mod deadlock;
 mod election;
 mod engine;
 mod errors;

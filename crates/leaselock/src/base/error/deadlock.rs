@@ -37,6 +37,13 @@ pub struct Link {
 }
 
 impl Deadlock {
+    pub(crate) fn of(circle: Vec<Link>) -> Self {
+        Deadlock {
+            circle,
+            way_out: None,
+        }
+    }
+
     /// Creates the error of an owner that would wait for itself.
     pub(crate) fn of_itself(owner: &str, client: &str, name: &Name, way_out: &'static str) -> Self {
         let link = Link {

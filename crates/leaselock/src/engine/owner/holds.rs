@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::mode::{Beside, Mode};
 use crate::base::clock::Moment;
 use crate::base::error::{InvalidInput, Lost};
+use crate::base::token::client_of;
 use crate::base::ttl::Ttl;
 use crate::engine::core::Engine;
 use crate::engine::lease::Lease;
@@ -87,6 +88,21 @@ impl Holds {
             guards: vec![(self.guards, record.core().terms())],
         });
         self.guards
+    }
+
+    /// The client and the digest of each token that holds as long as its guards do. A hold that ends by itself keeps no
+    /// other owner waiting for ever.
+    pub(super) fn lasting(&self) -> Vec<(String, String)> {
+        let holds = self.by_key.values().flatten();
+        let lasting = holds.filter(|hold| {
+            let terms = hold.terms();
+            terms.renews && terms.hold_until.is_none() && hold.record.lost_by_now().is_none()
+        });
+        let named = |hold: &Hold| {
+            let token = &hold.record.token;
+            Some((client_of(token.as_bytes())?.to_owned(), token.digest()))
+        };
+        lasting.filter_map(named).collect()
     }
 
     fn place(&self, key: &str, guard: u64) -> Option<usize> {

@@ -6,3 +6,4 @@ pub(crate) mod mode;
 mod owner;
 
 pub use self::owner::Owner;
+pub(crate) use self::owner::OwnerState;

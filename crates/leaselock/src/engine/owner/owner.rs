@@ -1,6 +1,7 @@
 //! The owner: a value that acquisitions name, so that they may share what it holds.
 
 use std::fmt;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::holds::Holds;
@@ -55,26 +56,38 @@ pub struct Owner {
 /// What the clones of an owner share.
 pub(crate) struct OwnerState {
     pub(crate) client: ClientId,
+    /// Its name among the owners of all clients.
+    pub(crate) id: String,
     pub(crate) label: String,
     holds: Mutex<Holds>,
     /// One acquisition of a name at a time, so that no second one waits in the queue behind the first one's lease.
     pub(crate) turns: KeyedMutex,
+    /// How many of its acquisitions wait while it holds something.
+    pub(crate) waits: AtomicUsize,
 }
 
 impl OwnerState {
     pub(crate) fn holds(&self) -> MutexGuard<'_, Holds> {
         hold(&self.holds)
     }
+
+    /// The client and the digest of each token that it holds until it lets go by itself.
+    pub(crate) fn held(&self) -> Vec<(String, String)> {
+        self.holds().lasting()
+    }
 }
 
 impl Owner {
-    pub(crate) fn new(client: &ClientId, label: String) -> Self {
+    /// `number`: another one for each owner of the client.
+    pub(crate) fn new(client: &ClientId, number: u64, label: String) -> Self {
         Owner {
             state: Arc::new(OwnerState {
                 client: client.clone(),
+                id: format!("{}/{number}", client.as_str()),
                 label,
                 holds: Mutex::default(),
                 turns: KeyedMutex::default(),
+                waits: AtomicUsize::new(0),
             }),
         }
     }

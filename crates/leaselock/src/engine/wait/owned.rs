@@ -8,6 +8,7 @@ use super::local::groups::LocalGroups;
 use super::local::keyed_mutex::Entry;
 use crate::base::clock::Moment;
 use crate::base::error::{AcquireError, Deadlock};
+use crate::engine::deadlock::Detector;
 use crate::engine::lease::Lease;
 use crate::engine::owner::Owner;
 use crate::engine::owner::guard::Guard;
@@ -47,6 +48,14 @@ impl Acquisition<'_> {
     fn guarded(&self, owner: &Owner, lease: Lease, number: u64) -> Lease {
         let guard = Guard::new(&owner.state, &self.resource.lock, number);
         lease.shared(Arc::new(guard))
+    }
+
+    /// Searches for a deadlock while an owner waits that holds something else.
+    pub(super) fn detector(&self) -> Option<Detector> {
+        let owner = &self.owner.as_ref()?.state;
+        let within = self.engine.request_timeout(self.request.ttl);
+        let digest = self.token.digest();
+        Detector::new(self.engine, owner, &self.resource.lock, digest, within)
     }
 
     /// Another guard of a lease that the owner holds. Sends no request.

@@ -11,7 +11,7 @@ use super::local::groups::LocalGroups;
 use super::local::handoff::Handoff;
 use super::patience::Patience;
 use super::queued::{QueueEntry, Queued};
-use super::run::{Callers, Ended, run};
+use super::run::{Attempt, Callers, Ended, run};
 use super::solo::Solo;
 use crate::base::clock::Moment;
 use crate::base::error::AcquireError;
@@ -114,7 +114,25 @@ impl Acquisition<'_> {
         };
         let acquisition = &*self;
         let mut queued = Queued { acquisition, entry };
-        let ended = run(clock, fresh, &mut patience, &solo, &mut queued).await;
+        let mut deadlock = None;
+        let ended = {
+            let waiting = run(clock, fresh, &mut patience, &solo, &mut queued);
+            match acquisition.detector() {
+                None => waiting.await,
+                Some(mut detector) => tokio::select! {
+                    biased;
+                    ended = waiting => ended,
+                    found = Box::pin(detector.run(&solo.polled)) => {
+                        deadlock = Some(found);
+                        Ended::Over
+                    }
+                },
+            }
+        };
+        let ended = match ended {
+            Ended::Over if deadlock.is_some() => queued.received().map_or(ended, Ended::Granted),
+            ended => ended,
+        };
         let mut entry = queued.entry;
         let source = match ended {
             Ended::Granted((lease, share)) => {
@@ -147,6 +165,13 @@ impl Acquisition<'_> {
                 let longest = self.engine.request_timeout(self.request.ttl);
                 let within = solo.time_for_request(&patience).unwrap_or(longest);
                 let left = Box::pin(self.leave(entry, start, patience, within)).await;
+                let left = left.map_err(|busy| match deadlock {
+                    Some(deadlock) => AcquireError::Deadlock {
+                        name: self.name.clone(),
+                        deadlock,
+                    },
+                    None => busy,
+                });
                 left.map(SoloEnd::Granted)
             }
         }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use super::attempt::Acquisition;
 use super::local::arrival::SoloWaiter;
 use super::patience::{NEVER_ANSWERED, Patience, SHORTEST_REQUEST};
@@ -26,6 +28,8 @@ pub(super) struct Solo<'a> {
     asks_at_end: bool,
     /// Other tasks may come and share the queue entry.
     pub(super) sharing: Option<SoloWaiter>,
+    /// Notified when a poll has found it in the queue.
+    pub(super) polled: Notify,
 }
 
 impl<'a> Solo<'a> {
@@ -44,6 +48,7 @@ impl<'a> Solo<'a> {
             give_up_at: end.unwrap_or_else(|| start.plus(NEVER_ANSWERED)),
             asks_at_end: false,
             sharing,
+            polled: Notify::new(),
         }
     }
 
@@ -78,6 +83,7 @@ impl<'a> Solo<'a> {
 
 impl Callers for Solo<'_> {
     fn tell(&self, seen: &Seen, position: u64) {
+        self.polled.notify_one();
         if let Some(on_wait) = &self.on_wait {
             on_wait(&Waiting::at(self.name, seen, position));
         }

@@ -1,0 +1,254 @@
+//! The requests of a search for deadlocks.
+
+use super::graph::{Hold, Lock, Share, Wait, Waiter};
+use crate::base::token;
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
+use crate::script::keys::LockKeys;
+use crate::script::{Answer, Call, Malformed, Operation, Script, Value, script};
+
+/// Every script of this file.
+#[cfg(feature = "redis")]
+pub(crate) static SCRIPTS: Scripts = &[&PUBLISH, &WITHDRAW, &WAITS, &INSPECT, &WAKE];
+
+/// Says what an owner waits for, beside each of its holds by one client. Runs `lua/owner/publish.lua`.
+#[derive(Debug)]
+pub(crate) struct Publish<'a> {
+    pub(crate) owners: &'a str,
+    pub(crate) wait: &'a str,
+    pub(crate) held: &'a [String],
+}
+
+static PUBLISH: Script = script!("owner/publish");
+
+impl Operation for Publish<'_> {
+    type Reply = ();
+
+    fn script(&self) -> &'static Script {
+        &PUBLISH
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.owners);
+        call.arg(self.wait);
+        call.args(self.held.iter().map(String::as_str));
+    }
+
+    fn decode(answer: &Answer) -> Result<(), Malformed> {
+        match answer.tag() {
+            "published" => Ok(()),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Takes that back. Runs `lua/owner/withdraw.lua`.
+#[derive(Debug)]
+pub(crate) struct Withdraw<'a> {
+    pub(crate) owners: &'a str,
+    /// As it was published.
+    pub(crate) wait: &'a str,
+    pub(crate) held: &'a [String],
+}
+
+static WITHDRAW: Script = script!("owner/withdraw");
+
+impl Operation for Withdraw<'_> {
+    type Reply = ();
+
+    fn script(&self) -> &'static Script {
+        &WITHDRAW
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.owners);
+        call.arg(self.wait);
+        call.args(self.held.iter().map(String::as_str));
+    }
+
+    fn decode(answer: &Answer) -> Result<(), Malformed> {
+        match answer.tag() {
+            "withdrawn" => Ok(()),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// Reads what the owners of these holds wait for. Runs `lua/owner/waits.lua`.
+#[derive(Debug)]
+pub(crate) struct Waits<'a> {
+    pub(crate) owners: &'a str,
+    pub(crate) held: &'a [String],
+}
+
+static WAITS: Script = script!("owner/waits", reads_only);
+
+impl Operation for Waits<'_> {
+    type Reply = Vec<Option<Wait>>;
+
+    fn script(&self) -> &'static Script {
+        &WAITS
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.owners);
+        call.args(self.held.iter().map(String::as_str));
+    }
+
+    fn decode(answer: &Answer) -> Result<Self::Reply, Malformed> {
+        match answer.tag() {
+            "waits" => answer
+                .array(0)?
+                .iter()
+                .map(|one| Ok(Wait::decode(text(one)?)))
+                .collect(),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+impl Wait {
+    pub(crate) fn encode(&self) -> String {
+        let Wait {
+            owner,
+            label,
+            lock,
+            waiter,
+        } = self;
+        format!("{owner}\n{lock}\n{waiter}\n{label}")
+    }
+
+    /// Decodes it; `None` for text that no client writes.
+    fn decode(text: &str) -> Option<Wait> {
+        let mut lines = text.splitn(4, '\n').map(str::to_owned);
+        Some(Wait {
+            owner: lines.next()?,
+            lock: lines.next()?,
+            waiter: lines.next()?,
+            label: lines.next()?,
+        })
+    }
+}
+
+/// Reads who holds a name and who waits for it. Runs `lua/owner/inspect.lua`.
+#[derive(Debug)]
+pub(crate) struct Inspect<'a>(pub(crate) &'a LockKeys);
+
+/// A lock, and the tokens of its waiters in the order of its queue. Tokens are secrets.
+pub(crate) struct Inspected {
+    pub(crate) lock: Lock,
+    pub(crate) tokens: Vec<String>,
+}
+
+static INSPECT: Script = script!("owner/inspect", reads_only);
+
+impl Operation for Inspect<'_> {
+    type Reply = Inspected;
+
+    fn script(&self) -> &'static Script {
+        &INSPECT
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.key(&self.0.lock)
+            .key(self.0.queue())
+            .key(self.0.usage());
+    }
+
+    fn decode(answer: &Answer) -> Result<Inspected, Malformed> {
+        match answer.tag() {
+            "seen" => Inspected::decode(answer),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn time_us(answer: &Answer) -> Option<u64> {
+        answer.number(0).ok()
+    }
+}
+
+impl Inspected {
+    fn decode(answer: &Answer) -> Result<Inspected, Malformed> {
+        let mut lock = Lock {
+            now_us: answer.number(0)?,
+            permits: answer.number(3)?,
+            ..Lock::default()
+        };
+        for hold in answer.array(1)?.chunks(2) {
+            let [token, kind] = hold else {
+                return Err(Malformed);
+            };
+            let token = text(token)?.as_bytes();
+            lock.holds.push(Hold {
+                digest: token::digest(token),
+                client: token::client_of(token).unwrap_or_default().to_owned(),
+                share: Share::of(text(kind)?),
+            });
+        }
+        let mut tokens = Vec::new();
+        for waiter in answer.array(2)?.chunks(5) {
+            let [token, kind, priority, ticket, alive] = waiter else {
+                return Err(Malformed);
+            };
+            let token = text(token)?;
+            lock.queue.push(Waiter {
+                digest: token::digest(token.as_bytes()),
+                share: Share::of(text(kind)?),
+                priority: text(priority)?.parse().unwrap_or(0),
+                ticket: text(ticket)?.parse().unwrap_or(0),
+                is_alive: text(alive)? == "1",
+            });
+            tokens.push(token.to_owned());
+        }
+        Ok(Inspected { lock, tokens })
+    }
+}
+
+impl Share {
+    /// Reads a kind of `lua/holds.lua`.
+    fn of(kind: &str) -> Share {
+        match kind.as_bytes().first() {
+            Some(b's') => Share::Read,
+            Some(b'u') => Share::Upgradable,
+            Some(b'x') => Share::Upgrade,
+            Some(b'w') => Share::Permits(kind.trim_start_matches('w').parse().unwrap_or(0)),
+            _ => Share::Exclusive,
+        }
+    }
+}
+
+/// Wakes a waiter. Runs `lua/owner/wake.lua`.
+pub(crate) struct Wake<'a> {
+    pub(crate) keys: &'a LockKeys,
+    /// A secret.
+    pub(crate) token: &'a str,
+}
+
+static WAKE: Script = script!("owner/wake");
+
+impl Operation for Wake<'_> {
+    type Reply = ();
+
+    fn script(&self) -> &'static Script {
+        &WAKE
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.keys.waiters());
+        call.arg(self.token);
+    }
+
+    fn decode(answer: &Answer) -> Result<(), Malformed> {
+        match answer.tag() {
+            "woken" | "absent" => Ok(()),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+fn text(value: &Value) -> Result<&str, Malformed> {
+    match value {
+        Value::Bytes(bytes) => std::str::from_utf8(bytes).map_err(|_| Malformed),
+        Value::Nil | Value::Int(_) | Value::Array(_) => Err(Malformed),
+    }
+}
