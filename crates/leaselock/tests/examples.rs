@@ -26,6 +26,7 @@ example!(transfer, "../examples/transfer.rs");
 example!(connection_pool, "../examples/connection_pool.rs");
 example!(shared_config, "../examples/shared_config.rs");
 example!(election, "../examples/election.rs");
+example!(deadlock, "../examples/deadlock.rs");
 example!(testing_your_code, "../examples/testing_your_code.rs");
 
 fn block_on(example: impl Future<Output = Result<(), Box<dyn Error>>>) {
@@ -57,7 +58,7 @@ macro_rules! on_both {
     };
 }
 
-on_both!(mutex fencing payment_once daily_report safe_operation counter transfer connection_pool shared_config election);
+on_both!(mutex fencing payment_once daily_report safe_operation counter transfer connection_pool shared_config election deadlock);
 
 #[test]
 fn testing_your_code_needs_no_server_and_no_sleep() {

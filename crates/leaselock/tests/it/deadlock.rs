@@ -3,7 +3,9 @@
 use leaselock::{AcquireError, Client, Lease};
 use testkit::Server;
 
-use crate::support::{LONG, calls, eventually, in_line, introduced, millis, soon, waiter};
+use crate::support::{
+    LONG, by_message, calls, eventually, in_line, introduced, millis, pttl, soon, waiter,
+};
 
 fn clients<const N: usize>(server: &Server) -> [Client; N] {
     [(); N].map(|()| Client::connect(&server.url()).unwrap())
@@ -305,4 +307,47 @@ async fn an_owner_whose_tasks_wait_for_two_names_is_in_no_circle() {
             .unwrap();
     }
     x.release().await.unwrap();
+}
+
+/// The victim has checked twice and would check again after five seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_owner_that_closes_a_circle_wakes_the_victim() {
+    let server = Server::start();
+    let [one, two] = clients(&server);
+    let (me, other) = (one.owner("one"), two.owner("two"));
+    let x = one.mutex("x").ttl(LONG).owner(&me).acquire().await.unwrap();
+    let y = two
+        .mutex("y")
+        .ttl(LONG)
+        .owner(&other)
+        .acquire()
+        .await
+        .unwrap();
+    let wanted = one.mutex("y").ttl(LONG).priority(-5).owner(&me);
+    let victim = tokio::spawn(async move { wanted.acquire().await });
+    let owners = format!("ll:owners:{}", one.id());
+    let mut last = i64::MAX;
+    eventually("the victim has checked a second time", async || {
+        let left = pttl(&server, &owners);
+        let written_again = left > last;
+        last = if left < 0 { last } else { left };
+        written_again
+    })
+    .await;
+    let wanted = two.mutex("x").ttl(LONG).owner(&other);
+    let closing = tokio::spawn(async move { wanted.acquire().await });
+    let told = by_message(victim).await.unwrap();
+    assert!(
+        matches!(told, Err(AcquireError::Deadlock { .. })),
+        "{told:?}"
+    );
+    x.release().await.unwrap();
+    soon(closing)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    y.release().await.unwrap();
 }

@@ -123,9 +123,10 @@ pub enum AcquireError {
         permits: u32,
     },
 
-    /// The [owner](crate::Owner) would wait for itself.
+    /// The [owner](crate::Owner) would wait for itself, or waits for other owners that wait for it.
     ///
-    /// This attempt holds nothing. The owner still holds everything that it held before.
+    /// This attempt holds nothing and has left the queue. The owner still holds everything that it held before: release
+    /// that, so that the others go on, and begin again.
     #[error("`{name}`: {deadlock}")]
     Deadlock {
         /// The lock's name.

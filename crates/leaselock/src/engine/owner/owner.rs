@@ -34,6 +34,10 @@ const LABEL_MAX: usize = 200;
 /// living guard asked for; the shortest `max_hold` of them ends it. A loss is the loss of all guards: until the last one
 /// is dropped, the owner gets [`LostBefore`](crate::AcquireError::LostBefore) for that name.
 ///
+/// An owner that waits while it holds something is searched for deadlocks: when owners wait for each other in a circle, one
+/// of them gets [`Deadlock`](crate::AcquireError::Deadlock). Not on a [`Quorum`](crate::Quorum), which has no queue to read.
+/// An owner is one line of execution for that: while it waits, no other task lets go of what it holds.
+///
 /// # Examples
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

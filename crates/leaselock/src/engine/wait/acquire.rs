@@ -22,8 +22,8 @@ impl Acquisition<'_> {
         wait: Wait,
         groups: &Arc<LocalGroups>,
     ) -> Result<Lease, AcquireError> {
-        match self.owner.clone() {
-            None => self.grant(wait, groups).await,
+        match self.owner.clone().filter(|_| self.becomes.is_none()) {
+            None => self.grant(wait, groups).await, // the owner of a lease that changes holds it already
             Some(owner) => Box::pin(self.run_as(&owner, wait, groups)).await, // seldom
         }
     }

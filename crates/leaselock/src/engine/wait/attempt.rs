@@ -111,7 +111,6 @@ impl<'a> Acquisition<'a> {
     pub(crate) fn changing(mut self, token: Token, into: Resource) -> Self {
         self.request.fences = token.is_fenced();
         (self.token, self.becomes) = (token, Some(into));
-        self.owner = None; // whose hold goes on with the lease
         self
     }
 
