@@ -55,6 +55,11 @@ impl Ancestors {
         }
     }
 
+    /// Whether there is any `leaselock` among them.
+    pub(crate) fn are_there(&self) -> bool {
+        !self.wrappers.is_empty()
+    }
+
     /// Whether this holder is one of them.
     fn has(&self, process: Option<&Process>) -> bool {
         let Some(process) = process else {

@@ -95,7 +95,10 @@ impl Exit {
             AcquireError::Invalid(_) => Exit::USAGE,
             // A usage error is found before anything is sent. Fewer permits than that are another's word, or an
             // operator's, and may be more the next time.
-            AcquireError::StillBusy { .. } | AcquireError::TooMany { .. } => busy,
+            // In a deadlock another holder has it too.
+            AcquireError::StillBusy { .. }
+            | AcquireError::TooMany { .. }
+            | AcquireError::Deadlock { .. } => busy,
             // No holder is known, so it is not busy: the store does not serve now.
             AcquireError::Quarantined { .. } => Exit::UNAVAILABLE,
             AcquireError::Unknown { source, .. } | AcquireError::Store { source, .. } => {

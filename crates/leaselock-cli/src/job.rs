@@ -35,6 +35,8 @@ pub(crate) struct JobSpec<'a> {
     /// The descriptor that keeps the lock, open across exec, when the job is to inherit it.
     pub(crate) session: Option<OwnedFd>,
     /// The job must not get the URL of the store; its environment has a mark instead.
+    /// What a `run` in the job inherits.
+    pub(crate) owner: Option<String>,
     pub(crate) withhold_url: bool,
     /// The lock is released at a fixed time, so the job must not outlive its wrapper, even
     /// though it has the descriptor.
@@ -184,13 +186,15 @@ impl Job {
 
 /// The URL of the store, unless an argument gives it.
 pub(crate) const URL: &str = "LEASELOCK_URL";
+/// Names the owner of the lock to a `run` in the job.
+pub(crate) const OWNER: &str = "LEASELOCK_OWNER";
 /// Names the variable that was removed from the environment of a job.
 pub(crate) const WITHHELD: &str = "LEASELOCK_WITHHELD";
 
 fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
     // A handle is for `extend` and `release`, and every process that reads it can release the lock. The job would take
     // the fence of an outer `run` for ours.
-    const OURS: [&str; 7] = [
+    const OURS: [&str; 8] = [
         "LEASELOCK_NAME",
         "LEASELOCK_TTL_MS",
         "LEASELOCK_FENCE",
@@ -198,6 +202,7 @@ fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
         "LEASELOCK_FENCES",
         "LEASELOCK_HANDLE",
         WITHHELD,
+        OWNER,
     ];
     let others = std::env::vars_os().filter(|(name, _)| {
         let is_ours = OURS.iter().any(|ours| name == ours);
@@ -215,6 +220,7 @@ fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
                 .map(|term| term.to_string()),
         ),
         (OURS[4], spec.fences.clone()),
+        (OWNER, spec.owner.clone()),
         (WITHHELD, spec.withhold_url.then(|| URL.to_owned())),
     ];
     let told = told

@@ -19,6 +19,7 @@ mod log;
 mod loss;
 mod manual;
 mod output;
+mod owner;
 mod process;
 mod process_tree;
 mod procfs;

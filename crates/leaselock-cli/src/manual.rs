@@ -98,7 +98,7 @@ pub(crate) fn with_exit_codes(examples: &str) -> String {
 }
 
 /// Variables that the command reads and no option has, and those that it sets.
-pub(crate) const VARIABLES: [(&str, &str); 8] = [
+pub(crate) const VARIABLES: [(&str, &str); 9] = [
     (
         "LEASELOCK_HANDLE",
         "The handle for extend and release, unless --handle-file names a file. A secret.",
@@ -122,6 +122,10 @@ pub(crate) const VARIABLES: [(&str, &str); 8] = [
     (
         "LEASELOCK_TERM",
         "Set for the job of elect: the number of this leadership, which is its fencing token.",
+    ),
+    (
+        "LEASELOCK_OWNER",
+        "Set for the job of run, and read by a run in it: who holds the lock, so that a deadlock is found. No secret.",
     ),
     (
         "LEASELOCK_WITHHELD",

@@ -14,6 +14,7 @@ use crate::args::lease::{AcquireArgs, WaitArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::held::Held;
+use crate::owner::JobOwner;
 use crate::procfs::Status;
 use crate::progress::Progress;
 use crate::signals::{SignalStream, Signals};
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         let names = [name];
         let progress = Progress::of(&names, session::has_queue(globals), globals);
         let obtained = obtain(
-            &client, request, &names, &args.wait, globals, &signals, &progress,
+            &client, request, None, &names, &args.wait, globals, &signals, &progress,
         )
         .await?;
         let lease = match obtained {
@@ -92,6 +93,7 @@ pub(crate) enum Obtained {
 pub(crate) async fn obtain(
     client: &AnyClient,
     request: Request,
+    owner: Option<&JobOwner>,
     names: &[String],
     wait: &WaitArgs,
     globals: &Globals,
@@ -108,9 +110,15 @@ pub(crate) async fn obtain(
     };
     let told = state.clone();
     let request = request.wait(policy, move |waiting| told.tell(waiting));
+    let acquired = async {
+        match owner {
+            Some(owner) => request.acquire_for(owner).await,
+            None => request.acquire().await,
+        }
+    };
     let outcome = tokio::select! {
         biased;
-        lease = request.acquire() => lease,
+        lease = acquired => lease,
         signal = signals.ending() => {
             let signal = signal?;
             session::close_within(client, LEAVE_WITHIN).await; // leaves the queue before the lock is granted to us

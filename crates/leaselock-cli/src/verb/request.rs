@@ -9,8 +9,10 @@ use leaselock::{AcquireError, AnyClient, Client, Election, Lease, Mutex, RwLock,
 use crate::args::Globals;
 use crate::args::lease::LockArgs;
 use crate::held::Held;
+use crate::owner::JobOwner;
 
 /// The lock with its options. It holds nothing.
+#[derive(Clone)]
 pub(crate) enum Request {
     Exclusive(Mutex),
     /// These names too.
@@ -127,6 +129,15 @@ impl Request {
             self,
             Request::Exclusive(_) | Request::Several(..) | Request::Leadership(_)
         )
+    }
+
+    /// Acquires for this owner. A process that its job has left behind is no part of the job's owner.
+    pub(crate) async fn acquire_for(&self, job: &JobOwner) -> Result<Held, AcquireError> {
+        let owned = on_each!(self.clone(), it => it.owner(&job.owner));
+        match owned.acquire().await {
+            Err(AcquireError::Deadlock { .. }) if job.is_left_behind() => self.acquire().await,
+            outcome => outcome,
+        }
     }
 
     pub(crate) async fn acquire(&self) -> Result<Held, AcquireError> {

@@ -19,6 +19,7 @@ use crate::guardian::Guardian;
 use crate::held::Held;
 use crate::job::{CannotStart, Job, JobSpec};
 use crate::loss::{self, Loss};
+use crate::owner::JobOwner;
 use crate::process::SignalSet;
 use crate::procfs::Status;
 use crate::progress::Progress;
@@ -67,11 +68,18 @@ pub(crate) fn run_as(
         let signals = signals.listen()?;
         let queued = session::has_queue(globals) && args.effective_protocol() == Protocol::Native;
         let progress = Progress::of(&names, queued, globals);
-        match obtain(
-            &client, lock, &names, &args.wait, globals, &signals, &progress,
-        )
-        .await
-        {
+        let owner = JobOwner::new(&client, &names[0]);
+        let obtained = obtain(
+            &client,
+            lock,
+            Some(&owner),
+            &names,
+            &args.wait,
+            globals,
+            &signals,
+            &progress,
+        );
+        match obtained.await {
             Ok(Obtained::Lease(lease)) => {
                 let held = HeldLock {
                     args,
@@ -82,6 +90,7 @@ pub(crate) fn run_as(
                     client: &client,
                     signals: &signals,
                     progress: &progress,
+                    owner: &owner,
                     store: client.store(),
                     held_since: boottime::now(),
                 };
@@ -157,6 +166,7 @@ struct HeldLock<'a> {
     client: &'a AnyClient,
     signals: &'a SignalStream,
     progress: &'a Progress,
+    owner: &'a JobOwner,
     store: String,
     held_since: u64,
 }
@@ -314,6 +324,7 @@ impl HeldLock<'_> {
             leads: self.leads,
             ttl: self.plan.guardian.ttl,
             session,
+            owner: self.owner.to_inherit(),
             withhold_url: environment::withholds_url(self.args.keep_url),
             limited: self.args.max_hold.is_some(),
         };

@@ -108,6 +108,7 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
     let mask = signals.mask_before();
     let spec = JobSpec {
         leads: false,
+        owner: None,
         withhold_url: false,
         program: &command[0],
         arguments: &command[1..],

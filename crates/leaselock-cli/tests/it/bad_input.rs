@@ -217,6 +217,11 @@ fn an_empty_environment_is_enough() {
     names.sort_unstable();
     assert_eq!(
         names,
-        ["LEASELOCK_FENCE", "LEASELOCK_NAME", "LEASELOCK_TTL_MS"]
+        [
+            "LEASELOCK_FENCE",
+            "LEASELOCK_NAME",
+            "LEASELOCK_OWNER",
+            "LEASELOCK_TTL_MS"
+        ]
     );
 }

@@ -10,6 +10,7 @@ mod coming_from;
 mod common;
 mod completions;
 mod damage;
+mod deadlock;
 mod elect;
 mod ending;
 mod handles;

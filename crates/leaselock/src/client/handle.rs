@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 #[cfg(feature = "redis")]
 use super::quorum::Quorum;
 use super::state::{ClientState, CloseReport};
-use crate::base::error::StoreError;
+use crate::base::error::{InvalidInput, StoreError};
 use crate::engine::core::Engine;
 use crate::engine::lease::LeaseView;
 use crate::engine::owner::Owner;
@@ -84,6 +84,18 @@ on_every_client! {
         let engine = &self.state.engine;
         let number = engine.owners.fetch_add(1, Ordering::Relaxed);
         Owner::new(&engine.id, number, label.into())
+    }
+
+    /// Returns the owner of the process that has started this one, by what its [`to_inherit`](Owner::to_inherit) says.
+    ///
+    /// Only when that process waits for this one: it then cannot let go of what it holds while this one waits.
+    ///
+    /// # Errors
+    /// [`InvalidInput`] when the text is not such a line.
+    pub fn inherit_owner(&self, text: &str) -> Result<Owner, InvalidInput> {
+        let says = "this is not the line of an owner; one is what `to_inherit` returns";
+        let owner = Owner::inherit(&self.state.engine.id, text);
+        owner.ok_or_else(|| InvalidInput::new(says.to_owned()))
     }
 
     /// Lists the leases that this client holds, oldest first.

@@ -21,6 +21,8 @@ use crate::script::keys::LockKeys;
 const SECOND_CHECK: Duration = Duration::from_secs(1);
 /// A detector that runs only when a wait begins sleeps in a system in which all wait.
 const LATER_CHECKS: Duration = Duration::from_secs(5);
+/// An owner of another process may be free within this time: a job that left a process behind ends meanwhile.
+const FIRST_CHECK_OF_AN_HEIR: Duration = Duration::from_secs(2);
 /// How often others leave it to the victim to find out.
 const LEFT_TO_THE_VICTIM: u32 = 2;
 /// A search that meets more locks finds nothing.
@@ -67,6 +69,9 @@ impl Detector {
     /// Ends when this owner is in a circle and must let go. `polled`: the waiter is in the queue, or has polled again.
     pub(crate) async fn run(&mut self, polled: &Notify) -> Deadlock {
         polled.notified().await;
+        if self.published.is_inherited() {
+            self.engine.clock.sleep(FIRST_CHECK_OF_AN_HEIR).await;
+        }
         let (mut pause, mut by_timer) = (SECOND_CHECK, false);
         loop {
             match self.check(by_timer).await {

@@ -53,6 +53,11 @@ impl Published {
         })
     }
 
+    /// True if the owner holds something in another process.
+    pub(crate) fn is_inherited(&self) -> bool {
+        !self.owner.inherited.is_empty()
+    }
+
     /// Publishes it, or writes it again. False when another task of the owner waits too.
     ///
     /// An owner is one line of execution. When it is not, the grant of one wait may let go of what the other one needs,

@@ -12,6 +12,8 @@ use crate::engine::wait::local::keyed_mutex::KeyedMutex;
 
 /// A label is for people; longer text belongs in a log.
 const LABEL_MAX: usize = 200;
+/// No id of a client, of an owner or of a token is longer.
+const PART_MAX: usize = 40;
 
 /// A line of work that may acquire again what it holds: re-entrance, for those who ask for it.
 ///
@@ -57,6 +59,9 @@ pub struct Owner {
     pub(crate) state: Arc<OwnerState>,
 }
 
+/// The client and the digest of a token that is held.
+pub(crate) type HeldToken = (String, String);
+
 /// What the clones of an owner share.
 pub(crate) struct OwnerState {
     pub(crate) client: ClientId,
@@ -64,6 +69,8 @@ pub(crate) struct OwnerState {
     pub(crate) id: String,
     pub(crate) label: String,
     holds: Mutex<Holds>,
+    /// What the owner holds in the process that has started this one.
+    pub(crate) inherited: Vec<HeldToken>,
     /// One acquisition of a name at a time, so that no second one waits in the queue behind the first one's lease.
     pub(crate) turns: KeyedMutex,
     /// How many of its acquisitions wait while it holds something.
@@ -76,20 +83,28 @@ impl OwnerState {
     }
 
     /// The client and the digest of each token that it holds until it lets go by itself.
-    pub(crate) fn held(&self) -> Vec<(String, String)> {
-        self.holds().lasting()
+    pub(crate) fn held(&self) -> Vec<HeldToken> {
+        let mut held = self.holds().lasting();
+        held.extend(self.inherited.iter().cloned());
+        held
     }
 }
 
 impl Owner {
     /// `number`: another one for each owner of the client.
     pub(crate) fn new(client: &ClientId, number: u64, label: String) -> Self {
+        let id = format!("{}/{number}", client.as_str());
+        Owner::with(client, id, label, Vec::new())
+    }
+
+    fn with(client: &ClientId, id: String, label: String, inherited: Vec<HeldToken>) -> Self {
         Owner {
             state: Arc::new(OwnerState {
                 client: client.clone(),
-                id: format!("{}/{number}", client.as_str()),
+                id,
                 label,
                 holds: Mutex::default(),
+                inherited,
                 turns: KeyedMutex::default(),
                 waits: AtomicUsize::new(0),
             }),
@@ -99,6 +114,41 @@ impl Owner {
     /// Returns the label, which other programs may see.
     pub fn label(&self) -> &str {
         &self.state.label
+    }
+
+    /// Returns one line of text with which a process that this one starts, and waits for, is the same owner.
+    ///
+    /// For the search for deadlocks only: what this process holds is busy for the other one, but a wait for it is found
+    /// to be in vain. The text has no secret in it. It names what is held now, as far as that is renewed. The other
+    /// process reads it by `Client::inherit_owner`.
+    pub fn to_inherit(&self) -> String {
+        let held = self.state.held().into_iter();
+        let held: Vec<String> = held
+            .map(|(client, digest)| format!("{client}:{digest}"))
+            .collect();
+        format!("{} {} {}", self.state.id, held.join(","), self.label())
+    }
+
+    /// Reads what [`to_inherit`](Owner::to_inherit) wrote.
+    pub(crate) fn inherit(client: &ClientId, text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, ' ');
+        let (id, held, label) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_plain = |text: &str| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "_-/".contains(c);
+            !text.is_empty() && text.len() <= PART_MAX && text.chars().all(plain)
+        };
+        let token = |one: &str| {
+            let (client, digest) = one.split_once(':')?;
+            let whole = is_plain(client) && is_plain(digest);
+            whole.then(|| (client.to_owned(), digest.to_owned()))
+        };
+        let held: Option<Vec<_>> = held
+            .split(',')
+            .filter(|one| !one.is_empty())
+            .map(token)
+            .collect();
+        let owner = Owner::with(client, id.to_owned(), label.to_owned(), held?);
+        (is_plain(id) && owner.check(client).is_ok()).then_some(owner)
     }
 
     /// Refuses an owner of another client, and a label that is no line of text.

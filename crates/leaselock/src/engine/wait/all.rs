@@ -52,9 +52,9 @@ pub(crate) async fn try_all(acquisitions: &mut [Acquisition<'_>]) -> TryAll {
     let Some(scripts) = &first.resource.kind.batch else {
         return TryAll::OneByOne;
     };
-    // Replicas confirm each grant by itself.
-    let is_confirmed = first.request.copies.is_some();
-    if is_confirmed || !share_a_call(&engine.store, resources.iter().copied()) {
+    // Replicas confirm each grant by itself; an owner may hold some of the names.
+    let each_by_itself = first.request.copies.is_some() || first.owner.is_some();
+    if each_by_itself || !share_a_call(&engine.store, resources.iter().copied()) {
         return TryAll::OneByOne;
     }
     let t0 = engine.clock.now();
