@@ -16,6 +16,7 @@ use crate::interop::protocol;
 use crate::script::Script;
 use crate::script::library::Library;
 use crate::store::redis::LoadedFunctions;
+use crate::{barrier, latch};
 
 /// Lists every script that a server may run.
 fn scripts() -> impl Iterator<Item = &'static Script> {
@@ -27,6 +28,8 @@ fn scripts() -> impl Iterator<Item = &'static Script> {
         deadlock::SCRIPTS,
         ballot::SCRIPTS,
         ballot::many::SCRIPTS,
+        latch::SCRIPTS,
+        barrier::SCRIPTS,
     ];
     let ours = ours.into_iter().flatten().copied();
     let all = kinds.chain(ours).chain(protocol::scripts());

@@ -91,6 +91,7 @@ compile_error!("leaselock needs a Unix system; Linux is tested.");
 #[cfg(not(any(feature = "redis", feature = "embedded")))]
 compile_error!("leaselock needs a store: switch on the feature `redis`, `embedded` or both.");
 
+mod barrier;
 pub(crate) mod base;
 #[cfg(feature = "blocking")]
 pub mod blocking;
@@ -101,6 +102,7 @@ pub(crate) mod engine;
 #[cfg(feature = "redis")]
 mod functions;
 pub mod interop;
+mod latch;
 mod multilock;
 mod mutex;
 pub(crate) mod quorum;
@@ -109,6 +111,7 @@ mod script;
 mod semaphore;
 mod store;
 
+pub use crate::barrier::{Barrier, BarrierError, BarrierPass};
 pub use crate::base::error::{
     AcquireError, ErrorKind, ExtendError, Lost, LostReason, ReleaseError, StoreError,
 };
@@ -127,6 +130,7 @@ pub use crate::engine::lease::loss::LossWatch;
 pub use crate::engine::lease::{Lease, LeaseState, LeaseView};
 pub use crate::engine::owner::Owner;
 pub use crate::engine::request::Wait;
+pub use crate::latch::{Latch, LatchError, LatchState};
 pub use crate::multilock::{MultiLease, MultiLeaseView, MultiLock, MultiLossWatch};
 pub use crate::mutex::Mutex;
 pub use crate::rwlock::{ChangeError, RwLock, SharedLease, UpgradableLease};

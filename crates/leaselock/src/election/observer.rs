@@ -9,18 +9,13 @@ use crate::base::clock::Moment;
 use crate::base::error::InspectError;
 use crate::base::fence::Fence;
 use crate::client::named::Named;
+use crate::engine::broadcast;
 use crate::engine::broadcast::BroadcastListener;
 use crate::engine::core::OPERATOR_WITHIN;
 use crate::engine::resource::Resource;
 
-/// How often an observer reads that hears of each change.
-const HEARD_EVERY: Duration = Duration::from_secs(15);
-/// How often one reads that hears of none, and one whose store did not reply.
-const UNHEARD_EVERY: Duration = Duration::from_secs(1);
 /// A key is gone one millisecond after it expires.
 const AFTER_END: Duration = Duration::from_millis(2);
-/// How long the first call waits for the subscription.
-const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Follows who leads an election, as a receiver of `tokio::sync::watch` follows a value.
 ///
@@ -79,7 +74,7 @@ impl LeaderObserver {
             let observed = match self.read(&resource).await {
                 Ok(observed) => observed,
                 Err(error) => {
-                    self.read_again_in(UNHEARD_EVERY);
+                    self.read_again_in(broadcast::read_every(false));
                     return Err(error);
                 }
             };
@@ -95,10 +90,7 @@ impl LeaderObserver {
         let (Some(next), Some(listener)) = (self.next, &self.listener) else {
             return;
         };
-        tokio::select! {
-            () = listener.told() => {}
-            () = self.named.state.engine.clock.sleep_until(next) => {}
-        }
+        listener.told_or(next).await;
         self.next = None;
     }
 
@@ -108,7 +100,7 @@ impl LeaderObserver {
         let listener = self
             .listener
             .get_or_insert_with(|| BroadcastListener::new(engine, NOUN, &resource.lock));
-        listener.listens(SUBSCRIBED_WITHIN).await
+        listener.listens(broadcast::SUBSCRIBED_WITHIN).await
     }
 
     async fn read(&self, resource: &Resource) -> Result<Observed, InspectError> {
@@ -118,7 +110,7 @@ impl LeaderObserver {
     }
 
     fn schedule(&mut self, heard: bool, remaining_ms: Option<u64>) {
-        let usual = if heard { HEARD_EVERY } else { UNHEARD_EVERY };
+        let usual = broadcast::read_every(heard);
         let ends = remaining_ms.map(|ms| Duration::from_millis(ms) + AFTER_END);
         self.read_again_in(ends.map_or(usual, |ends| ends.min(usual)));
     }

@@ -6,8 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Engine;
+use crate::base::clock::Moment;
 use crate::script::keys;
 use crate::store::subscriptions::{Subscription, Subscriptions};
+
+/// How long a reader waits for its subscription before it reads.
+pub(crate) const SUBSCRIBED_WITHIN: Duration = Duration::from_secs(1);
+
+/// Returns how often a reader reads that hears of each change, or of none.
+pub(crate) fn read_every(heard: bool) -> Duration {
+    Duration::from_secs(if heard { 15 } else { 1 })
+}
 
 /// Returns the channel that a script publishes on. In a cluster the script finds out whether servers have sharded ones.
 pub(crate) fn channel_of(engine: &Engine, noun: &str, lock: &str) -> String {
@@ -61,14 +70,20 @@ impl BroadcastListener {
         false
     }
 
-    /// Ends when there was a change, or may have been one.
+    /// Ends when there was a change, or may have been one, and at this moment at the latest.
     ///
     /// # Cancel safety
     /// Safe: a message in between is there for the next call.
-    pub(crate) async fn told(&self) {
-        match &self.current {
-            Some(current) => current.woken().await,
-            None => std::future::pending().await,
+    pub(crate) async fn told_or(&self, until: Moment) {
+        let told = async {
+            match &self.current {
+                Some(current) => current.woken().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = told => {}
+            () = self.engine.clock.sleep_until(until) => {}
         }
     }
 

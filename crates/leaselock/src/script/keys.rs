@@ -146,6 +146,8 @@ const FENCE: &str = "fence";
 /// The key of a semaphore's numbers: its permits, how many are used, the fencing token of each.
 #[cfg(feature = "embedded")]
 const USAGE: &str = "usage";
+#[cfg(feature = "embedded")]
+const LATCH: &str = "latch";
 
 /// Returns the key of a client's record.
 pub(crate) fn client_record(prefix: &str, client: &str) -> String {
@@ -207,11 +209,11 @@ pub(crate) fn is_sharded(channel: &str) -> bool {
 
 /// True if the key survives a reboot of the machine of the embedded store.
 ///
-/// Fences and the numbers of semaphores do; leases, holds and queues do not.
+/// Fences, the numbers of semaphores and latches do; leases, holds and queues do not.
 #[cfg(feature = "embedded")]
 pub(crate) fn outlives_reboot(key: &str) -> bool {
     key.rsplit_once(':')
-        .is_some_and(|(base, last)| [FENCE, USAGE].contains(&last) && base.contains(":ll"))
+        .is_some_and(|(base, last)| [FENCE, USAGE, LATCH].contains(&last) && base.contains(":ll"))
 }
 
 #[cfg(test)]
@@ -297,12 +299,15 @@ mod tests {
 
     #[cfg(feature = "embedded")]
     #[test]
-    fn only_fences_and_the_numbers_of_semaphores_outlive_a_reboot() {
+    fn only_fences_the_numbers_of_semaphores_and_latches_outlive_a_reboot() {
         for (key, outlives) in [
             ("{a}:ll:fence", true),
             ("{a}x:ll:t:fence", true),
             ("{a}:ll:usage", true),
             ("{a}x:ll:t:usage", true),
+            ("{a}:ll:latch", true),
+            ("{a}:ll:barrier", false),
+            ("{a}:ll:leader", false),
             ("a:fence", false),
             ("a:usage", false),
             ("a", false),

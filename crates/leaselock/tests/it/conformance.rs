@@ -1,9 +1,11 @@
 //! The same promises on every store: each pair of promise and store is a test of its own.
 
+mod barrier;
 mod deadlock;
 mod election;
 mod holding;
 mod in_line;
+mod latch;
 mod letting_go;
 mod looking;
 mod multilock;
@@ -157,6 +159,15 @@ conformance! {
             a_name_that_is_lost_during_the_wait_for_another_is_acquired_again
             a_body_runs_while_several_names_are_held
             clients_that_take_any_names_in_any_order_never_wait_in_a_circle;
+        latch:
+            all_who_wait_at_a_latch_go_on_when_the_last_party_has_arrived
+            a_party_counts_once_and_a_latch_that_no_party_has_reached_is_closed
+            a_latch_with_another_count_or_a_bad_one_is_refused;
+        barrier:
+            all_parties_pass_together_generation_after_generation
+            a_party_that_gives_up_does_not_count_and_the_others_wait_on
+            a_party_that_crashed_counts_until_the_end_of_its_lease
+            a_barrier_with_another_number_of_parties_or_a_bad_one_is_refused;
     }
 }
 

@@ -1,0 +1,144 @@
+//! The requests of a barrier.
+
+use crate::base::token::Token;
+use crate::base::ttl::Ttl;
+#[cfg(feature = "redis")]
+use crate::quorum::votable::Votable;
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
+use crate::script::keys::LockKeys;
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+
+static ARRIVE: Script = script!("barrier/arrive");
+static LEAVE: Script = script!("barrier/leave");
+
+/// Every script of this file.
+#[cfg(feature = "redis")]
+pub(crate) static SCRIPTS: Scripts = &[&ARRIVE, &LEAVE];
+
+/// How long a barrier is kept that no party uses.
+const KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
+
+/// A barrier was passed, as `std::sync::BarrierWaitResult` says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BarrierPass {
+    /// How many generations have passed before this one.
+    pub generation: u64,
+    /// The caller's number among those that passed together, from 0.
+    pub index: u32,
+}
+
+impl BarrierPass {
+    /// True for one of the parties of a generation.
+    pub fn is_leader(&self) -> bool {
+        self.index == 0
+    }
+}
+
+/// Waits for the others, or goes on waiting. Runs `barrier/arrive`.
+#[derive(Debug)]
+pub(super) struct Arrive<'a> {
+    pub(super) keys: &'a LockKeys,
+    pub(super) token: &'a Token,
+    pub(super) parties: u32,
+    pub(super) lease: Ttl,
+    pub(super) generation: u64,
+    pub(super) channel: &'a str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrived {
+    Passed(BarrierPass),
+    Waiting { arrived: u32 },
+    Missed { generation: u64 },
+    Disagrees { parties: u32 },
+}
+
+fn passed(answer: &Answer) -> Result<BarrierPass, Malformed> {
+    Ok(BarrierPass {
+        generation: answer.number(0)?,
+        index: small(answer, 1)?,
+    })
+}
+
+fn small(answer: &Answer, at: usize) -> Result<u32, Malformed> {
+    u32::try_from(answer.number(at)?).map_err(|_| Malformed)
+}
+
+impl Operation for Arrive<'_> {
+    type Reply = Arrived;
+
+    fn script(&self) -> &'static Script {
+        &ARRIVE
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.keys.beside("barrier"))
+            .key(self.keys.beside("passed"));
+        call.arg(self.token)
+            .arg(u64::from(self.parties))
+            .arg(self.lease.as_ms())
+            .arg(self.generation)
+            .arg(KEPT_MS)
+            .arg(self.channel);
+    }
+
+    fn decode(answer: &Answer) -> Result<Arrived, Malformed> {
+        Ok(match answer.tag() {
+            "passed" => Arrived::Passed(passed(answer)?),
+            "waiting" => Arrived::Waiting {
+                arrived: small(answer, 0)?,
+            },
+            "missed" => Arrived::Missed {
+                generation: answer.number(0)?,
+            },
+            "disagrees" => Arrived::Disagrees {
+                parties: small(answer, 0)?,
+            },
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+/// Gives up waiting. Runs `barrier/leave`.
+#[derive(Debug)]
+pub(super) struct Leave<'a> {
+    pub(super) keys: &'a LockKeys,
+    pub(super) token: &'a Token,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Too late: the caller has passed.
+    Passed(BarrierPass),
+    Left,
+}
+
+impl Operation for Leave<'_> {
+    type Reply = Left;
+
+    fn script(&self) -> &'static Script {
+        &LEAVE
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.keys.beside("barrier"))
+            .key(self.keys.beside("passed"));
+        call.arg(self.token);
+    }
+
+    fn decode(answer: &Answer) -> Result<Left, Malformed> {
+        match answer.tag() {
+            "passed" => Ok(Left::Passed(passed(answer)?)),
+            "left" => Ok(Left::Left),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Votable for Arrive<'_> {}
+
+#[cfg(feature = "redis")]
+impl Votable for Leave<'_> {}

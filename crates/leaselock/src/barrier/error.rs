@@ -1,0 +1,55 @@
+//! Why a barrier was not passed.
+
+use std::time::Duration;
+
+use crate::base::error::{InvalidInput, StoreError};
+use crate::base::name::Name;
+
+/// Why a wait at a [`Barrier`](crate::Barrier) ended without passing it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum BarrierError {
+    /// A name, a number of parties or a lease is out of its range. Nothing was sent.
+    #[error(transparent)]
+    Invalid(#[from] InvalidInput),
+
+    /// The wait ended before all had arrived. The caller does not count any more.
+    #[error("`{name}`: {arrived} of {parties} had arrived after {waited:?}")]
+    TimedOut {
+        /// The barrier's name.
+        name: Name,
+        /// How many waited at the last poll, the caller included.
+        arrived: u32,
+        /// How many pass together.
+        parties: u32,
+        /// How long the caller waited.
+        waited: Duration,
+    },
+
+    /// Those who wait say that another number of parties pass together. The caller does not count.
+    #[error("`{name}` is a barrier for {parties} parties by the word of those who wait")]
+    Disagrees {
+        /// The barrier's name.
+        name: Name,
+        /// How many pass together.
+        parties: u32,
+    },
+
+    /// The others have passed without the caller, whose lease was over: it was frozen, or the store was out of reach.
+    #[error("`{name}`: the others have passed without us; generation {generation} waits now")]
+    Missed {
+        /// The barrier's name.
+        name: Name,
+        /// The generation that waits now.
+        generation: u64,
+    },
+
+    /// The store did not reply, or refused. The caller may count until its lease is over, and may have passed.
+    #[error("`{name}`: {source}")]
+    Store {
+        /// The barrier's name.
+        name: Name,
+        /// The store's error.
+        source: StoreError,
+    },
+}

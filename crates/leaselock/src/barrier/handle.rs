@@ -1,0 +1,220 @@
+//! The barrier's handle.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::calls::{Arrive, Arrived, BarrierPass, Left};
+use super::error::BarrierError;
+use super::place::Place;
+use crate::base::clock::Moment;
+use crate::base::error::{InvalidInput, StoreError};
+use crate::base::name::Name;
+use crate::base::ttl::{DEFAULT_TTL, Ttl};
+use crate::client::Client;
+use crate::client::state::ClientState;
+use crate::engine::broadcast;
+use crate::engine::broadcast::BroadcastListener;
+use crate::script::keys::LockKeys;
+
+const NOUN: &str = "barrier";
+/// All that wait pass in one step of the store.
+const PARTIES_MAX: u32 = 10_000;
+
+/// A barrier on one name: so many parties wait for each other and pass together, generation after generation.
+///
+/// A party counts while it waits: one that gives up, is dropped or crashes does not count any more, a crashed one at the
+/// end of its lease, and the others wait on. All who are counted when the last one arrives pass in that step, also one
+/// whose time is just over.
+///
+/// A barrier is no lock: a mutex of the same name knows nothing of it.
+///
+/// Not on a [`Quorum`](crate::Quorum): a count is nothing that a majority of nodes agrees on.
+///
+/// A `Barrier` remembers the latest generation that it has passed, to save a request. Clone it, share it, keep it.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = leaselock::Client::connect("mem:")?;
+/// let phase = client.barrier("phase", 2);
+/// let (one, other) = tokio::join!(phase.wait(), phase.wait());
+/// let (one, other) = (one?, other?);
+/// assert_eq!(one.generation, other.generation);
+/// assert!(one.is_leader() != other.is_leader());
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a barrier does nothing until a party waits"]
+pub struct Barrier {
+    state: Arc<ClientState>,
+    name: Result<Name, InvalidInput>,
+    parties: u32,
+    lease: Duration,
+    /// The generation that waits now, as far as this client knows.
+    generation: Arc<AtomicU64>,
+}
+
+impl Client {
+    /// Returns the barrier of this name for so many parties. The first operation reports a bad name.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// client.barrier("phase", 1).wait().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn barrier(&self, name: impl Into<String>, parties: u32) -> Barrier {
+        Barrier {
+            state: Arc::clone(&self.state),
+            name: Name::new(name),
+            parties,
+            lease: DEFAULT_TTL.as_duration(),
+            generation: Arc::default(),
+        }
+    }
+}
+
+impl Barrier {
+    /// Sets for how long a party counts that crashed: 10 ms to 30 days, 10 s by default.
+    pub fn ttl(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Returns the name; `None` for a malformed one, which the first operation reports.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_ref().ok().map(Name::as_str)
+    }
+
+    /// Checks now what the first operation would refuse.
+    ///
+    /// # Errors
+    /// [`InvalidInput`] says what would be valid. Nothing is sent.
+    pub fn validate(self) -> Result<Self, InvalidInput> {
+        self.checked()?;
+        Ok(self)
+    }
+
+    fn checked(&self) -> Result<(Name, LockKeys, Ttl), InvalidInput> {
+        if !(1..=PARTIES_MAX).contains(&self.parties) {
+            let parties = self.parties;
+            let text = format!("a barrier has 1 to {PARTIES_MAX} parties, and not {parties}");
+            return Err(InvalidInput::new(text));
+        }
+        let name = self.name.clone()?;
+        let keys = LockKeys::new(&self.state.engine.prefix, &name)?;
+        Ok((name, keys, Ttl::new(self.lease)?))
+    }
+
+    /// Waits until all have arrived, without a limit.
+    ///
+    /// # Waiting
+    /// One message wakes all that wait. A party polls every third of its lease, and once a second without messages.
+    ///
+    /// # Cancel safety
+    /// Safe: a dropped party leaves in the background. It may have passed with the others before that.
+    ///
+    /// # Errors
+    /// As [`wait_within`](Barrier::wait_within), but for the end of the limit. While it waits, a store that does not
+    /// reply is asked again.
+    pub async fn wait(&self) -> Result<BarrierPass, BarrierError> {
+        self.wait_until(None).await
+    }
+
+    /// Waits until all have arrived, for at most `limit`.
+    ///
+    /// # Waiting
+    /// Returns within `limit` and two request timeouts.
+    ///
+    /// # Cancel safety
+    /// As [`wait`](Barrier::wait).
+    ///
+    /// # Errors
+    /// [`BarrierError::TimedOut`]: the caller does not count any more. Every variant says whether it may.
+    pub async fn wait_within(&self, limit: Duration) -> Result<BarrierPass, BarrierError> {
+        let until = self.state.engine.clock.now().plus(limit);
+        self.wait_until(Some(until)).await
+    }
+
+    async fn wait_until(&self, until: Option<Moment>) -> Result<BarrierPass, BarrierError> {
+        let (name, keys, lease) = self.checked()?;
+        let engine = &self.state.engine;
+        let failed = |source| BarrierError::Store {
+            name: name.clone(),
+            source,
+        };
+        engine.background().map_err(failed)?; // so that a dropped party can leave
+        let token = engine.tokens.token(&engine.id, false);
+        let token = token.map_err(|error| failed(StoreError::no_random(error)))?;
+        let channel = broadcast::channel_of(engine, NOUN, &keys.lock);
+        let mut listener = BroadcastListener::new(engine, NOUN, &keys.lock);
+        let place = Place::new(engine, keys, token);
+        let (began, within) = (engine.clock.now(), engine.request_timeout(lease));
+        let (mut generation, mut waits_with) = (self.generation.load(Ordering::SeqCst), None);
+        loop {
+            let heard = listener
+                .listens(broadcast::SUBSCRIBED_WITHIN.min(within))
+                .await;
+            let arrive = Arrive {
+                keys: &place.keys,
+                token: &place.token,
+                parties: self.parties,
+                lease,
+                generation,
+                channel: &channel,
+            };
+            match engine.ask(&arrive, within).await {
+                Ok(Arrived::Passed(pass)) => return Ok(self.passed(place, pass)),
+                Ok(Arrived::Waiting { arrived }) => waits_with = Some(arrived),
+                // It was not known which generation waits.
+                Ok(Arrived::Missed { generation: now }) if waits_with.is_none() => {
+                    generation = now;
+                    continue;
+                }
+                Ok(Arrived::Missed { generation }) => {
+                    place.end();
+                    return Err(BarrierError::Missed { name, generation });
+                }
+                Ok(Arrived::Disagrees { parties }) => {
+                    place.end();
+                    return Err(BarrierError::Disagrees { name, parties });
+                }
+                Err(source) if waits_with.is_none() || !source.may_pass() => {
+                    return Err(failed(source));
+                }
+                Err(_) => {} // polls again
+            }
+            let now = engine.clock.now();
+            if until.is_some_and(|until| now >= until) {
+                return match place.leave().await {
+                    Ok(Left::Passed(pass)) => Ok(self.noted(pass)),
+                    Ok(Left::Left) => Err(BarrierError::TimedOut {
+                        name,
+                        arrived: waits_with.unwrap_or_default(),
+                        parties: self.parties,
+                        waited: now.saturating_since(began),
+                    }),
+                    Err(source) => Err(failed(source)),
+                };
+            }
+            let next = now.plus(broadcast::read_every(heard).min(lease.as_duration() / 3));
+            listener
+                .told_or(until.map_or(next, |until| until.min(next)))
+                .await;
+        }
+    }
+
+    fn passed(&self, place: Place, pass: BarrierPass) -> BarrierPass {
+        place.end();
+        self.noted(pass)
+    }
+
+    /// The next wait begins in the generation behind this one, or finds out which one waits.
+    fn noted(&self, pass: BarrierPass) -> BarrierPass {
+        let next = pass.generation + 1;
+        self.generation.store(next, Ordering::SeqCst);
+        pass
+    }
+}

@@ -1,0 +1,10 @@
+//! The latch: parties arrive, and when all have arrived it opens, once and for all.
+
+mod calls;
+mod error;
+mod handle;
+
+#[cfg(feature = "redis")]
+pub(crate) use self::calls::SCRIPTS;
+pub use self::error::LatchError;
+pub use self::handle::{Latch, LatchState};
