@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
 
 use leaselock::error::{BreakError, InspectError};
-use leaselock::{AcquireError, ErrorKind, ExtendError, ReleaseError};
+use leaselock::{AcquireError, ErrorKind, ExtendError, LatchError, ReleaseError};
 use rustix::process::Signal;
 
 /// The exit code of the process.
@@ -136,6 +136,16 @@ impl Exit {
         }
     }
 
+    pub(crate) fn of_latch(error: &LatchError) -> Exit {
+        match error {
+            LatchError::Invalid(_) => Exit::USAGE,
+            LatchError::StillClosed { .. } => Exit::BUSY,
+            LatchError::Disagrees { .. } | LatchError::Excess { .. } => Exit::REFUSED,
+            LatchError::Store { source, .. } => Exit::of_store(source.kind()),
+            _ => Exit::INTERNAL,
+        }
+    }
+
     pub(crate) fn of_inspect(error: &InspectError) -> Exit {
         match error {
             InspectError::Invalid(_) => Exit::USAGE,
@@ -187,8 +197,9 @@ Exit codes:
   70    internal fault
   71    the system lacks open files, processes, memory or /proc
   73    the folder or file for the locks cannot be created
-  75    busy: another holder has the lock, or there are fewer permits (see --busy-exit-code)
-  77    refused: credentials, permission, or a file system unfit for locks
+  75    busy: another holder has the lock, or there are fewer permits (see --busy-exit-code);
+        latch: not all have arrived
+  77    refused: credentials, permission, a file system unfit for locks, or a latch of another count
   79    the lease was lost before the job ended, or is not the caller's to change
   126   the job's command cannot be executed
   127   the job's command was not found";

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use leaselock::error::{BreakError, InspectError, InvalidInput, NodeVote, Vote};
-use leaselock::{AcquireError, ErrorKind, ExtendError, Name, ReleaseError, StoreError};
+use leaselock::{AcquireError, ErrorKind, ExtendError, LatchError, Name, ReleaseError, StoreError};
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -119,6 +119,16 @@ impl From<InspectError> for Failure {
         match error {
             InspectError::Store(source) => source.into(),
             _ => Failure::new(&error, Exit::of_inspect(&error)),
+        }
+    }
+}
+
+impl From<LatchError> for Failure {
+    fn from(error: LatchError) -> Self {
+        let exit = Exit::of_latch(&error);
+        match &error {
+            LatchError::Store { name, source } => Failure::with_lock(name, "", source, exit),
+            _ => Failure::new(&error, exit),
         }
     }
 }

@@ -73,6 +73,7 @@ fn obey(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Permits(args) => verb::permits::run(args, globals),
         Verb::Elect(args) => verb::elect::run(args, globals),
         Verb::Leader(args) => verb::leader::run(args, globals),
+        Verb::Latch(args) => verb::latch::run(args, globals),
         Verb::Doctor(_) => verb::doctor::run(globals),
         Verb::Strict(args) => verb::strict::run(args, globals),
         Verb::Functions(args) => verb::functions::run(args, globals),

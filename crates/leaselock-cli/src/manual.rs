@@ -79,6 +79,12 @@ Examples:
   leaselock leader scheduler                where the leader is
   leaselock leader --follow scheduler       a line for each change";
 
+pub(crate) const LATCH: &str = "\
+Examples:
+  leaselock latch deploy-42 --count 3 --arrive shard-1
+  leaselock latch deploy-42 --count 3 -w 10m
+                                            wait ten minutes at most for all three";
+
 pub(crate) const DOCTOR: &str = "\
 Examples:
   leaselock doctor                          check the default folder

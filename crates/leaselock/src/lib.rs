@@ -39,6 +39,7 @@
 //! | [`Lease`] | a lock that is held; dropping it releases it in the background |
 //! | [`Owner`] | a line of work that may acquire again what it holds |
 //! | [`Election`] | who leads, its term, and followers that see it |
+//! | [`Latch`], [`Barrier`] | parties that wait for each other |
 //! | [`SharedLease`], [`Permit`] | the lease of a reader; the lease of a holder of permits |
 //! | [`LossWatch`] | a future that resolves when the lease is lost |
 //! | [`AcquireError`] | each variant says what you hold after it |
@@ -225,6 +226,8 @@ mod pages {
     struct Deadlock;
     #[doc = include_str!("../../../docs/election.md")]
     struct Election;
+    #[doc = include_str!("../../../docs/latch.md")]
+    struct Latch;
     #[doc = include_str!("../../../docs/multilock.md")]
     struct MultiLock;
     #[doc = include_str!("../../../docs/coming-from.md")]

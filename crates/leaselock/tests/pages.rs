@@ -142,8 +142,10 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
     let waiter = tokio::spawn(async move { mutex.acquire_within(Duration::from_secs(20)).await });
 
     let mut expected = keys_on_the_page("app:report", "app:", client.id());
-    // Only on the node of a quorum, in strict mode, of a semaphore, and of an election.
-    let others = [":callers", ":gate", ":usage", ":leader"];
+    // Only on the node of a quorum, in strict mode, of a semaphore, of an election, latch or barrier.
+    let others = [
+        ":callers", ":gate", ":usage", ":leader", ":latch", ":barrier", ":passed",
+    ];
     expected.retain(|key, _| !others.iter().any(|other| key.ends_with(other)));
     assert_eq!(expected.len(), 6, "{expected:?}");
     let on_server = || texts(server.cli(&["KEYS", "*"])).len();
@@ -197,6 +199,30 @@ async fn the_key_of_an_election_is_that_on_the_page() {
     );
     leading.resign().await.unwrap();
     assert_eq!(server.cli(&["EXISTS", leader, "job"]), Value::Integer(0));
+}
+
+#[tokio::test]
+async fn the_keys_of_latch_and_barrier_are_those_on_the_page() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    client.latch("job", 2).arrive("a").await.unwrap();
+    client.barrier("job", 1).wait().await.unwrap();
+    let waits = client.barrier("job", 2);
+    let waits = tokio::spawn(async move { waits.wait().await });
+    let keys = keys_on_the_page("job", "", client.id());
+    for key in ["{job}:ll:latch", "{job}:ll:barrier", "{job}:ll:passed"] {
+        wait_until(Duration::from_secs(10), key, || {
+            server.cli(&["EXISTS", key]) == Value::Integer(1)
+        });
+        let kind = text(server.cli(&["TYPE", key]));
+        assert_eq!(kind.as_ref(), Some(&keys[key]), "{key}");
+        assert!(
+            matches!(server.cli(&["PTTL", key]), Value::Integer(1..)),
+            "{key}"
+        );
+    }
+    client.barrier("job", 2).wait().await.unwrap();
+    waits.await.unwrap().unwrap();
 }
 
 /// Calls of this command since the last `CONFIG RESETSTAT`.

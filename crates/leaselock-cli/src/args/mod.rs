@@ -9,6 +9,7 @@ mod command_line;
 pub(crate) mod elect;
 mod globals;
 pub(crate) mod inspect;
+pub(crate) mod latch;
 pub(crate) mod lease;
 pub(crate) mod like;
 pub(crate) mod permits;

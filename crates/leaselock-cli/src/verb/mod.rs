@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod elect;
 pub(crate) mod functions;
 pub(crate) mod handle;
+pub(crate) mod latch;
 pub(crate) mod leader;
 pub(crate) mod ls;
 pub(crate) mod man;

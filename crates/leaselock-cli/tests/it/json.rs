@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 17] = [
+pub(crate) const VERBS: [&str; 18] = [
     "run",
     "acquire",
     "extend",
@@ -22,6 +22,7 @@ pub(crate) const VERBS: [&str; 17] = [
     "permits",
     "elect",
     "leader",
+    "latch",
     "doctor",
     "strict",
     "functions",

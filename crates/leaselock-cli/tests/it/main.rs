@@ -17,6 +17,7 @@ mod handles;
 mod help;
 mod json;
 mod lacking;
+mod latch;
 mod like;
 mod long_wait;
 mod lost;

@@ -23,7 +23,7 @@ fn an_old_word_is_named_with_file_line_and_the_standard_term() {
     for (sentence, word) in [
         ("Whoever is first LOOKS every second.", "whoever"),
         ("Whoever is first LOOKS every second.", "looks"),
-        ("The party shares a seat.", "party"),
+        ("The tasks share a seat.", "seat"),
         ("The lease runs out.", "runs out"),
         ("| who | looks |\n|---|---|", "looks"),
         ("[looks every second](a.md)", "looks"),
@@ -41,7 +41,7 @@ fn code_names_and_plain_senses_are_left_alone() {
     for text in [
         "`looks` and [bells.rs](../src/bells.rs) and [the](party/seat.rs)",
         "```text\nwhoever looks\n```",
-        "The parser of a third party; it runs out of memory; in line with this.",
+        "The parser of one party; it runs out of memory; in line with this.",
         "A string that outlooks the ringing of bellows: spring, command line, deadline.",
         "The text says `in line` and `whoever`.",
     ] {

@@ -1,7 +1,7 @@
 //! Words that this project once made up, and the standard term for each.
 
 /// Old words in all their forms, and what to write instead.
-pub(super) const OLD: [(&[&str], &str); 16] = [
+pub(super) const OLD: [(&[&str], &str); 15] = [
     (
         &[
             "whoever",
@@ -33,10 +33,6 @@ pub(super) const OLD: [(&[&str], &str); 16] = [
         "queue, in the queue, position",
     ),
     (&["ticket", "tickets"], "queue entry"),
-    (
-        &["party", "parties"],
-        "local group, tasks that share a queue entry",
-    ),
     (&["seat", "seats"], "slot"),
     (&["company"], "batch"),
     (
@@ -56,14 +52,7 @@ pub(super) const OLD: [(&[&str], &str); 16] = [
 ];
 
 /// Exact phrases in which such a word is meant in its plain sense.
-const ALLOWED: [&str; 6] = [
-    "third party",
-    "third-party",
-    "in line with",
-    "runs out of",
-    "ran out of",
-    "run out of",
-];
+const ALLOWED: [&str; 4] = ["in line with", "runs out of", "ran out of", "run out of"];
 
 /// The text in small letters, with the allowed phrases blanked out.
 pub(super) fn without_allowed(prose: &str) -> String {

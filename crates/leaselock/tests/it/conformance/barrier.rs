@@ -62,31 +62,31 @@ pub(super) async fn all_parties_pass_together_generation_after_generation(engine
 
 pub(super) async fn a_party_that_gives_up_does_not_count_and_the_others_wait_on(engine: &Engine) {
     let [one, two] = pair(engine).await;
-    let waits = waiting(&one, 3);
-    have_arrived(&two, 1, 3).await;
-    let gives_up = barrier(&two, 3).wait_within(millis(50)).await.unwrap_err();
+    let waits = waiting(&one, 4);
+    have_arrived(&two, 1, 4).await;
+    let gives_up = barrier(&two, 4).wait_within(millis(50)).await.unwrap_err();
     assert!(
         matches!(
             gives_up,
             BarrierError::TimedOut {
                 arrived: 2,
-                parties: 3,
+                parties: 4,
                 ..
             }
         ),
         "{gives_up}"
     );
-    let dropped = barrier(&two, 3);
-    let dropped = tokio::time::timeout(millis(300), dropped.wait()).await; // drops it
-    assert!(dropped.is_err());
-    have_arrived(&two, 1, 3).await;
+    let dropped = waiting(&two, 4);
+    have_arrived(&two, 2, 4).await;
+    dropped.abort();
+    have_arrived(&two, 1, 4).await;
     assert!(!waits.is_finished());
-    let second = waiting(&two, 3);
-    let third = soon(barrier(&two, 3).wait()).await.unwrap();
-    for waiter in [waits, second] {
+    let others = [waiting(&one, 4), waiting(&two, 4)];
+    let last = soon(barrier(&two, 4).wait()).await.unwrap();
+    for waiter in others.into_iter().chain([waits]) {
         assert_eq!(
             told(engine, waiter).await.unwrap().generation,
-            third.generation
+            last.generation
         );
     }
 }
@@ -120,17 +120,21 @@ pub(super) async fn a_barrier_with_another_number_of_parties_or_a_bad_one_is_ref
     engine: &Engine,
 ) {
     let [one, two] = pair(engine).await;
-    let waits = waiting(&one, 2);
-    eventually("it waits", async || {
-        let other = barrier(&two, 5).wait_within(millis(0)).await;
-        matches!(other, Err(BarrierError::Disagrees { parties: 2, .. }))
-    })
-    .await;
+    let waits = waiting(&one, 3);
+    have_arrived(&two, 1, 3).await;
+    let other = barrier(&two, 5).wait().await.unwrap_err();
+    assert!(
+        matches!(other, BarrierError::Disagrees { parties: 3, .. }),
+        "{other}"
+    );
     if engine.lists {
         assert_eq!(one.list("*").await.unwrap().len(), 0); // it is no lock
     }
-    soon(barrier(&two, 2).wait()).await.unwrap();
-    told(engine, waits).await.unwrap();
+    let second = waiting(&two, 3);
+    soon(barrier(&two, 3).wait()).await.unwrap();
+    for waiter in [waits, second] {
+        told(engine, waiter).await.unwrap();
+    }
     // Once all have passed another number is right.
     soon(barrier(&two, 1).wait()).await.unwrap();
     for wrong in [
