@@ -25,6 +25,7 @@ mod foreign;
 mod functions;
 mod history;
 mod kinds;
+mod latch;
 mod moves;
 mod multilock;
 mod owner;
