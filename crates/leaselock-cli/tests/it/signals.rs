@@ -7,7 +7,7 @@ use testkit::process::Signal;
 use crate::common::{Running, on_both, until};
 
 #[test]
-fn a_signal_while_waiting_leaves_the_line() {
+fn a_signal_while_waiting_leaves_the_queue() {
     on_both(|store| {
         let holder = store.hold(&[]);
         for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {

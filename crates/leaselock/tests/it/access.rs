@@ -8,7 +8,9 @@ use testkit::resp::Connection;
 use testkit::{Server, Value};
 
 use crate::quorum::Nodes;
-use crate::support::{LONG, by_message, calls, channels, eventually, in_line, looks, soon, waiter};
+use crate::support::{
+    LONG, by_message, calls, channels, eventually, polls_sent, soon, until_queued, waiter,
+};
 
 const PAGE: &str = include_str!("../../../../docs/access.md");
 /// The one on the page.
@@ -150,7 +152,7 @@ async fn a_locker_may_take_wait_and_give_back_and_nothing_else() {
     let mutex = one.mutex("job").ttl(LONG).note("a note");
     let lease = mutex.acquire().await.unwrap();
     let next = waiter(&two, "job", LONG);
-    in_line(&two, "job", 1).await;
+    until_queued(&two, "job", 1).await;
     lease.extend(LONG).await.unwrap();
     lease.release().await.unwrap();
     let handle = by_message(next)
@@ -207,7 +209,7 @@ async fn an_observer_sees_every_lock_of_its_prefix_and_changes_none() {
         .await
         .unwrap();
     let _waiting = waiter(&site.client("locker"), "job", LONG);
-    in_line(&observer, "job", 1).await;
+    until_queued(&observer, "job", 1).await;
     assert_eq!(observer.list("*").await.unwrap().len(), 1);
     assert!(observer.mutex("job").holder().await.unwrap().is_some());
     let report = observer.doctor().await.unwrap();
@@ -313,12 +315,12 @@ async fn waiters_who_may_subscribe_but_cannot_be_woken_poll_as_those_without_wak
         let [one, two] = [0, 1].map(|_| site.client("locker"));
         let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
         let next = waiter(&two, "job", LONG);
-        in_line(&two, "job", 1).await;
+        until_queued(&two, "job", 1).await;
         eventually("it listens", async || channels(&site.0).len() == 1).await;
         // With wake-ups it would poll after five seconds, and nothing but a poll repeats its request.
-        let before = looks(&site.0);
+        let before = polls_sent(&site.0);
         by_message(async {
-            eventually("it polls", async || looks(&site.0) >= before + 3).await;
+            eventually("it polls", async || polls_sent(&site.0) >= before + 3).await;
         })
         .await;
         lease.release().await.unwrap();

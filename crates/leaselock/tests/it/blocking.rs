@@ -56,7 +56,7 @@ fn the_words_of_the_async_front_mean_the_same() {
 }
 
 #[test]
-fn a_thread_that_waits_in_line_is_served_by_the_release() {
+fn a_thread_that_waits_in_the_queue_is_served_by_the_release() {
     let (_server, one, two) = rig();
     let lease = one.mutex("job").ttl(LONG).acquire().unwrap();
     let fence = lease.fence();

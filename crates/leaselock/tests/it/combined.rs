@@ -106,7 +106,7 @@ async fn a_crowd_leaves_in_a_few_calls_and_each_has_its_own_lease() {
 }
 
 #[tokio::test]
-async fn waiters_of_one_crowd_get_in_line_and_are_served() {
+async fn waiters_of_one_crowd_join_the_queue_and_are_served() {
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();
     let leases = take_all(&client, "job", 40).await;
@@ -114,7 +114,7 @@ async fn waiters_of_one_crowd_get_in_line_and_are_served() {
         .map(|number| crate::support::waiter(&client, &format!("job{number}"), LONG))
         .collect();
     for number in 0..40 {
-        crate::support::in_line(&client, &format!("job{number}"), 1).await;
+        crate::support::until_queued(&client, &format!("job{number}"), 1).await;
     }
     give_back(leases).await;
     for waiter in waiting {

@@ -1,18 +1,18 @@
 //! The same promises on every store: each pair of promise and store is a test of its own.
 
+mod acquiring;
 mod barrier;
 mod deadlock;
 mod election;
 mod holding;
-mod in_line;
+mod inspecting;
 mod latch;
-mod letting_go;
-mod looking;
 mod multilock;
 mod owner;
+mod queueing;
+mod releasing;
 mod rwlock;
 mod semaphore;
-mod taking;
 mod upgradable;
 
 use crate::engine::Engine;
@@ -53,7 +53,7 @@ conformance! {
     [mem file redis redis_prefixed redis_unix redis_handed redis_cluster redis_sentinel]
     with tls [redis_tls redis_tls_locker]
     {
-        taking:
+        acquiring:
             a_busy_lock_is_refused_at_once_and_a_free_one_is_taken
             a_bounded_wait_ends_with_busy_and_names_the_holder
             retries_take_the_lock_once_it_is_free
@@ -62,29 +62,29 @@ conformance! {
             what_is_out_of_range_is_refused_and_nothing_is_sent;
         holding:
             renewal_keeps_a_lease_beyond_several_ttls
-            the_deadline_is_told_at_once_and_whenever_it_moves
+            the_deadline_is_reported_at_once_and_whenever_it_moves
             without_renewal_the_lease_is_lost_by_its_own_deadline
             the_longest_hold_ends_a_lease_that_is_renewed
             an_extension_makes_the_time_whole_and_keeps_the_fence
             a_detached_lease_is_extended_and_released_by_another_client
             a_body_runs_under_a_lease_and_the_release_is_confirmed
             a_body_is_stopped_when_its_lease_is_broken;
-        letting_go:
+        releasing:
             a_release_says_when_the_lease_was_not_held_any_more
             a_dropped_lease_is_released
             a_lease_dropped_outside_a_runtime_is_released
             a_panic_releases_the_lease
             close_drains_what_was_dropped_and_refuses_what_is_new
             held_lists_the_leases_of_one_client_and_empties;
-        in_line:
-            a_waiter_is_told_its_place_and_who_holds
-            the_first_in_line_is_served_first_and_a_higher_priority_before_it
-            a_waiter_that_goes_away_leaves_the_line
+        queueing:
+            a_waiter_learns_its_position_and_who_holds
+            the_head_of_the_queue_is_served_first_and_a_higher_priority_before_it
+            a_waiter_that_goes_away_leaves_the_queue
             every_waiter_is_served;
-        looking:
+        inspecting:
             inspect_shows_who_holds_why_and_who_waits
             list_finds_the_held_locks_of_a_pattern_under_the_clients_prefix
-            check_looks_and_never_takes
+            holder_reads_and_never_acquires
             a_break_takes_the_lock_from_its_holder_and_only_under_the_terms;
         deadlock:
             one_owner_of_a_circle_is_told_and_the_others_go_on
@@ -111,7 +111,7 @@ conformance! {
             a_break_takes_the_lock_from_all_readers
             inspect_and_list_show_every_reader_until_its_lease_ends
             inspect_shows_what_each_waiter_asks_for
-            a_writer_whose_wait_ends_is_told_which_client_reads
+            a_writer_whose_wait_ends_learns_which_client_reads
             a_reader_with_an_option_that_it_cannot_have_is_refused_and_holds_nothing;
         upgradable:
             one_upgradable_reader_at_a_time_reads_beside_all_others
@@ -179,7 +179,7 @@ conformance! {
 conformance! {
     [quorum_of_3 quorum_of_5_with_2_dead]
     {
-        taking:
+        acquiring:
             a_busy_lock_is_refused_at_once_and_a_free_one_is_taken
             a_bounded_wait_ends_with_busy_and_names_the_holder
             retries_take_the_lock_once_it_is_free
@@ -187,14 +187,14 @@ conformance! {
             names_in_braces_and_without_are_two_locks;
         holding:
             renewal_keeps_a_lease_beyond_several_ttls
-            the_deadline_is_told_at_once_and_whenever_it_moves
+            the_deadline_is_reported_at_once_and_whenever_it_moves
             without_renewal_the_lease_is_lost_by_its_own_deadline
             the_longest_hold_ends_a_lease_that_is_renewed
             an_extension_makes_the_time_whole_and_keeps_the_fence
             a_detached_lease_is_extended_and_released_by_another_client
             a_body_runs_under_a_lease_and_the_release_is_confirmed
             a_body_is_stopped_when_its_lease_is_broken;
-        letting_go:
+        releasing:
             a_release_says_when_the_lease_was_not_held_any_more
             a_lease_dropped_outside_a_runtime_is_released
             a_panic_releases_the_lease
@@ -207,8 +207,8 @@ conformance! {
             tasks_of_one_owner_that_acquire_at_once_get_one_lease
             the_end_of_a_borrowed_lease_leaves_it_to_the_lender
             a_borrowed_lease_is_lost_by_its_next_renewal_when_the_lender_lets_go;
-        looking:
-            check_looks_and_never_takes;
+        inspecting:
+            holder_reads_and_never_acquires;
         multilock:
             several_names_are_held_all_or_none
             the_fence_of_each_of_several_names_grows

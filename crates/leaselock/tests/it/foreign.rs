@@ -10,7 +10,7 @@ use testkit::{Server, Value, clock};
 use tokio::task::JoinHandle;
 
 use crate::support::{
-    LONG, apart, calls, channels, eventually, in_line, looks, millis, soon, waiter,
+    LONG, apart, calls, channels, eventually, millis, polls_sent, soon, until_queued, waiter,
 };
 
 /// Where the server tells what happens to the key `job`.
@@ -62,7 +62,7 @@ async fn all_served(waiting: impl IntoIterator<Item = Waiting>) {
 /// heard.
 async fn settled(server: &Server) {
     eventually("it waits for news", async || {
-        channels(server).iter().any(|channel| channel == NEWS) && looks(server) == 2
+        channels(server).iter().any(|channel| channel == NEWS) && polls_sent(server) == 2
     })
     .await;
 }
@@ -84,13 +84,13 @@ async fn a_waiter_without_timers_is_called_however_the_key_goes_away() {
         settled(&server).await;
         assert!(!server.cli(&way).is_error());
         let lease = served(next).await;
-        assert_eq!(looks(&server), 2, "{way:?}: the next look had it");
+        assert_eq!(polls_sent(&server), 2, "{way:?}: the next look had it");
         lease.release().await.unwrap();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tasks_that_share_a_place_are_called_too() {
+async fn tasks_that_share_a_queue_entry_are_called_too() {
     let server = telling();
     taken(&server);
     let (client, clock) = timeless(&server);
@@ -98,7 +98,7 @@ async fn tasks_that_share_a_place_are_called_too() {
     settled(&server).await;
     let second = waiter(&client, "job", LONG);
     eventually("the place is shared", async || {
-        client.inspect("job").await.unwrap().queue.len() == 1 && looks(&server) > 2
+        client.inspect("job").await.unwrap().queue.len() == 1 && polls_sent(&server) > 2
     })
     .await;
     let_go(&server);
@@ -109,16 +109,16 @@ async fn tasks_that_share_a_place_are_called_too() {
 
 /// Nobody else would tell it, and it would look after a second only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_the_first_in_line_gives_up_the_next_one_hears_of_the_key() {
+async fn when_the_head_of_the_queue_gives_up_the_next_one_hears_of_the_key() {
     let server = telling();
     taken(&server);
     let [(one, _), (two, _)] = [(); 2].map(|()| timeless(&server));
     let first = waiter(&one, "job", LONG);
     settled(&server).await;
     let next = waiter(&two, "job", LONG);
-    in_line(&two, "job", 2).await;
+    until_queued(&two, "job", 2).await;
     first.abort();
-    eventually("it is the first", async || looks(&server) == 5).await; // in line, told, and the key is heard
+    eventually("it is the first", async || polls_sent(&server) == 5).await; // in line, told, and the key is heard
     let_go(&server);
     served(next).await.release().await.unwrap();
 }
@@ -135,7 +135,7 @@ async fn in_another_database_and_with_a_prefix_the_waiter_is_called_too() {
     let next = waiter(&client.unwrap(), "job", LONG);
     eventually("it waits for news", async || {
         let news = "__keyspace@5__:app:job".to_owned();
-        channels(&server).contains(&news) && looks(&server) == 2
+        channels(&server).contains(&news) && polls_sent(&server) == 2
     })
     .await;
     say(&["DEL", "app:job"]);
@@ -143,7 +143,7 @@ async fn in_another_database_and_with_a_prefix_the_waiter_is_called_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_that_renews_makes_nobody_look() {
+async fn a_holder_that_renews_makes_no_waiter_poll() {
     let server = telling();
     taken(&server);
     let (client, _still) = timeless(&server);
@@ -155,13 +155,17 @@ async fn a_holder_that_renews_makes_nobody_look() {
     }
     let_go(&server);
     let lease = served(next).await;
-    assert_eq!(looks(&server), 2, "only the end of the lock made it look");
+    assert_eq!(
+        polls_sent(&server),
+        2,
+        "only the end of the lock made it look"
+    );
     lease.release().await.unwrap();
 }
 
 /// Others of the fleet take turns so fast that the waiter never finds the lock free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_storm_of_releases_makes_few_looks() {
+async fn a_storm_of_releases_makes_few_polls() {
     let server = telling();
     taken(&server);
     let (client, clock) = timeless(&server);
@@ -174,13 +178,13 @@ async fn a_storm_of_releases_makes_few_looks() {
     let_go(&server);
     clock.advance(LESS_THAN_A_TIMER);
     let lease = served(next).await;
-    let looks = looks(&server) - 2;
-    assert!(looks <= 2, "{looks} looks in {LESS_THAN_A_TIMER:?}");
+    let polls = polls_sent(&server) - 2;
+    assert!(polls <= 2, "{polls} polls in {LESS_THAN_A_TIMER:?}");
     lease.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_the_server_tells_nothing_a_look_finds_the_free_lock() {
+async fn where_the_server_sends_no_message_a_poll_finds_the_free_lock() {
     let server = Server::start();
     // Some servers ask themselves when they start.
     let settings = || ["config", "config|get", "config|set"].map(|command| calls(&server, command));
@@ -188,14 +192,14 @@ async fn where_the_server_tells_nothing_a_look_finds_the_free_lock() {
     taken(&server);
     let client = Client::connect(&server.url()).unwrap();
     let next = waiter(&client, "job", LONG);
-    in_line(&client, "job", 1).await;
+    until_queued(&client, "job", 1).await;
     let_go(&server);
     served(next).await.release().await.unwrap();
     assert_eq!(settings(), before, "no setting is read or changed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_may_not_hear_the_key_finds_the_free_lock_by_a_look() {
+async fn a_waiter_that_may_not_subscribe_to_the_key_finds_the_free_lock_by_a_poll() {
     for nothing_at_all in [false, true] {
         let server = telling();
         apart(&server); // only its own channel
@@ -205,9 +209,9 @@ async fn whoever_may_not_hear_the_key_finds_the_free_lock_by_a_look() {
         taken(&server);
         let client = Client::connect(&server.url()).unwrap();
         let next = waiter(&client, "job", LONG);
-        in_line(&client, "job", 1).await;
+        until_queued(&client, "job", 1).await;
         eventually("it was refused", async || {
-            looks(&server) > 2 // and more than one look by timer ago
+            polls_sent(&server) > 2 // and more than one look by timer ago
         })
         .await;
         assert!(!channels(&server).contains(&NEWS.to_owned()));
@@ -223,7 +227,7 @@ async fn the_key_is_heard_only_while_somebody_waits_behind_another_library() {
     let client = Client::connect(&server.url()).unwrap();
     let ours = client.mutex("job").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&client, "job", LONG);
-    in_line(&client, "job", 1).await;
+    until_queued(&client, "job", 1).await;
     assert!(!hears(), "one of ours hands over");
     ours.release().await.unwrap();
     served(next).await.release().await.unwrap();
@@ -252,28 +256,28 @@ async fn load(server: &Server, waiters: &[Waiting]) -> (usize, usize, usize) {
         count.next().unwrap().trim().parse::<usize>().unwrap()
     };
     let scripts = || calls(server, "evalsha") + calls(server, "eval");
-    let (start, looks, commands) = (clock::now(), scripts(), everything());
+    let (start, polls, commands) = (clock::now(), scripts(), everything());
     tokio::time::sleep(millis(2_000)).await; // looks are made meanwhile
-    let (looks, commands) = (scripts() - looks, everything() - commands);
+    let (polls, commands) = (scripts() - polls, everything() - commands);
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
     let took = usize::try_from((clock::now() - start).as_millis()).unwrap();
-    println!("{looks} looks and {commands} commands in {took} ms");
-    (looks, commands, took)
+    println!("{polls} polls and {commands} commands in {took} ms");
+    (polls, commands, took)
 }
 
 /// Beside what is made all the time: a look at each edge of the time, one when the key is heard, and who one is.
-const LOOKS_ONCE: usize = 4;
-const COMMANDS_ONCE: usize = 20 * LOOKS_ONCE;
+const POLLS_ONCE: usize = 4;
+const COMMANDS_ONCE: usize = 20 * POLLS_ONCE;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_waiters_of_one_client_look_twice_a_second_all_told() {
+async fn a_hundred_waiters_of_one_client_poll_twice_a_second_together() {
     let server = Server::start();
     taken(&server);
     let client = Client::connect(&server.url()).unwrap();
     let waiters: Vec<_> = (0..100).map(|_| waiter(&client, "job", LONG)).collect();
-    in_line(&client, "job", 1).await;
-    let (looks, commands, took) = load(&server, &waiters).await;
-    assert!((1..=took / 500 + LOOKS_ONCE).contains(&looks), "{looks}");
+    until_queued(&client, "job", 1).await;
+    let (polls, commands, took) = load(&server, &waiters).await;
+    assert!((1..=took / 500 + POLLS_ONCE).contains(&polls), "{polls}");
     assert!(commands <= 20 * took / 1000 + COMMANDS_ONCE, "{commands}");
     let_go(&server);
     all_served(waiters).await;
@@ -281,17 +285,17 @@ async fn a_hundred_waiters_of_one_client_look_twice_a_second_all_told() {
 
 /// The second place looks every second, the third every one and a half, the fourth every two.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_waiters_of_four_clients_look_five_times_a_second_all_told() {
+async fn a_hundred_waiters_of_four_clients_poll_five_times_a_second_together() {
     let server = telling();
     taken(&server);
     let clients = [(); 4].map(|()| Client::connect(&server.url()).unwrap());
     let of = |client| (0..25).map(move |_| waiter(client, "job", LONG));
     let waiters: Vec<_> = clients.iter().flat_map(of).collect();
-    in_line(&clients[0], "job", 4).await;
-    let (looks, commands, took) = load(&server, &waiters).await;
+    until_queued(&clients[0], "job", 4).await;
+    let (polls, commands, took) = load(&server, &waiters).await;
     assert!(
-        (1..=took / 200 + 4 * LOOKS_ONCE).contains(&looks),
-        "{looks}"
+        (1..=took / 200 + 4 * POLLS_ONCE).contains(&polls),
+        "{polls}"
     );
     assert!(
         commands <= 4 * (20 * took / 1000 + COMMANDS_ONCE),

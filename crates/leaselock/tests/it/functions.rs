@@ -6,7 +6,7 @@ use leaselock::{AcquireError, Client, ErrorKind};
 use testkit::{Server, Value};
 
 use crate::access::{self, PREFIX};
-use crate::support::{LONG, by_message, in_line, soon, waiter};
+use crate::support::{LONG, by_message, soon, until_queued, waiter};
 
 /// A server with the library and the users of the page; `None` where there are no functions, which is said.
 async fn hardened() -> Option<Server> {
@@ -53,7 +53,7 @@ async fn a_user_who_may_call_functions_only_can_lock_and_run_nothing_else() {
     server.cli(&["CONFIG", "RESETSTAT"]);
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&two, "job", LONG);
-    in_line(&two, "job", 1).await;
+    until_queued(&two, "job", 1).await;
     lease.extend(LONG).await.unwrap();
     lease.release().await.unwrap();
     by_message(next)
@@ -144,7 +144,7 @@ async fn when_memory_is_full_functions_give_back_and_extend_and_grant_nothing() 
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     let other = one.mutex("other").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&two, "job", LONG);
-    in_line(&two, "job", 1).await;
+    until_queued(&two, "job", 1).await;
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     lease.extend(LONG).await.unwrap();
     other.release().await.unwrap();

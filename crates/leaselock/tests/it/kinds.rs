@@ -6,7 +6,7 @@ use leaselock::{Client, Fence, Lease, UpgradableLease};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
-use crate::support::{BEFORE_A_LOOK, LONG, millis};
+use crate::support::{BEFORE_A_POLL, LONG, millis};
 
 const NAME: &str = "job";
 const ACTORS: usize = 6;
@@ -450,7 +450,7 @@ async fn follows_the_model(engine: &Engine, seed: u64) {
             model.upgrading().collect(),
         );
         // Not later: a wake-up that is lost would show after a poll only.
-        let end = testkit::clock::now() + BEFORE_A_LOOK;
+        let end = testkit::clock::now() + BEFORE_A_POLL;
         loop {
             let state = subject.state().await;
             if state == expected {

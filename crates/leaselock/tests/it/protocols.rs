@@ -5,8 +5,8 @@ mod at_once;
 mod holes;
 mod refusals;
 mod rights;
-mod rings;
 mod silence;
+mod wake_ups;
 
 use leaselock::interop::Protocol;
 use leaselock::{Client, Mutex};

@@ -10,7 +10,7 @@ use leaselock::options::Options;
 use leaselock::{AcquireError, Client, ErrorKind, Wait};
 use testkit::{Server, Value};
 
-use crate::support::{LONG, eventually, in_line, is_free, leftovers, millis, soon};
+use crate::support::{LONG, eventually, is_free, leftovers, millis, soon, until_queued};
 
 /// How long replicas may take that are frozen and never answer.
 const WITHIN: Duration = Duration::from_millis(300);
@@ -155,10 +155,10 @@ async fn a_grant_that_was_handed_over_is_given_on_when_no_replica_has_it() {
     let lease = soon(holder.mutex("job").acquire()).await.unwrap();
     let mutex = careful.mutex("job");
     let first = tokio::spawn(async move { mutex.acquire().await });
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     let mutex = holder.mutex("job").note("stands by itself");
     let second = tokio::spawn(async move { mutex.acquire().await });
-    in_line(&holder, "job", 2).await;
+    until_queued(&holder, "job", 2).await;
 
     let frozen = replica.pause();
     lease.release().await.unwrap();
@@ -187,7 +187,7 @@ async fn a_grant_that_was_handed_over_counts_when_a_replica_has_it() {
             })
         })
         .collect();
-    in_line(&client, "job", 4).await;
+    until_queued(&client, "job", 4).await;
     let mut fences = HashSet::from([lease.fence().unwrap()]);
     lease.release().await.unwrap();
     for waiter in waiters {

@@ -3,7 +3,7 @@
 use leaselock::{AcquireError, Client, ExtendError, Lease};
 use testkit::Server;
 
-use crate::support::{LONG, eventually, in_line, soon};
+use crate::support::{LONG, eventually, soon, until_queued};
 
 const USAGE: &str = "{pool}:ll:usage";
 
@@ -152,7 +152,7 @@ async fn a_waiter_keeps_its_position_when_the_usage_is_lost_before_a_release() {
     let held = [pool.acquire().await.unwrap(), pool.acquire().await.unwrap()];
     let waits = two.semaphore("pool", 2).ttl(LONG);
     let waits = tokio::spawn(async move { waits.acquire_many(2).await });
-    in_line(&one, "pool", 1).await;
+    until_queued(&one, "pool", 1).await;
     // Ticket, token and the time of the latest poll.
     let entry = || {
         let queue = server.cli(&["ZRANGE", "{pool}:ll:queue", "0", "0"]);

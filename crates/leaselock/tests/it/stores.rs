@@ -37,7 +37,7 @@ async fn a_redis_client_is_copied_with_its_login_and_database() {
     assert_eq!(third.call(&["EXISTS", "job"]).unwrap().integer(), Some(1));
     assert_eq!(leftovers(&server), [""; 0], "nothing in the first database");
     let waiting = crate::support::waiter(&client, "job", LONG);
-    crate::support::in_line(&client, "job", 1).await;
+    crate::support::until_queued(&client, "job", 1).await;
     lease.release().await.unwrap();
     soon(waiting)
         .await

@@ -27,7 +27,7 @@ pub(crate) fn eventually(
                 clock::now() < end,
                 "{caller}: not within {PATIENCE:?}: {what}"
             );
-            tokio::time::sleep(Duration::from_millis(2)).await; // between two looks at the condition
+            tokio::time::sleep(Duration::from_millis(2)).await; // between two reads of the condition
         }
     }
 }
@@ -44,15 +44,15 @@ pub(crate) fn soon<T>(future: impl Future<Output = T>) -> impl Future<Output = T
     }
 }
 
-/// The head of a line looks by timer after five seconds: what has happened before was brought about by a message.
-pub(crate) const BEFORE_A_LOOK: Duration = Duration::from_secs(4);
+/// The head of a queue polls by timer after five seconds: what happens before that, a message has brought about.
+pub(crate) const BEFORE_A_POLL: Duration = Duration::from_secs(4);
 
-/// Fails when it takes a look by timer to bring it about.
+/// Fails when only a poll by timer brings it about.
 #[track_caller]
 pub(crate) fn by_message<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
     let caller = std::panic::Location::caller();
     async move {
-        match tokio::time::timeout(BEFORE_A_LOOK, future).await {
+        match tokio::time::timeout(BEFORE_A_POLL, future).await {
             Ok(value) => value,
             Err(_) => panic!("{caller}: no message brought it about"),
         }
@@ -93,10 +93,10 @@ pub(crate) fn channels(server: &testkit::Server) -> Vec<String> {
     channels.list().unwrap().iter().map(text).collect()
 }
 
-/// Until so many stand in line.
-pub(crate) async fn in_line(client: &impl Locks, name: &str, count: usize) {
+/// Waits until the queue of the name has this length.
+pub(crate) async fn until_queued(client: &impl Locks, name: &str, count: usize) {
     let client = client.any();
-    eventually("the waiters are in line", async || {
+    eventually("the waiters are in the queue", async || {
         client.inspect(name).await.unwrap().queue.len() == count
     })
     .await;
@@ -108,7 +108,7 @@ pub(crate) async fn goes_from_hand_to_hand(one: &impl Locks, other: &impl Locks,
         .await
         .unwrap();
     let next = waiter(other, name, LONG);
-    in_line(one, name, 1).await;
+    until_queued(one, name, 1).await;
     lease.extend(LONG).await.unwrap();
     lease.release().await.unwrap();
     let next = by_message(next).await.unwrap().unwrap();
@@ -170,7 +170,7 @@ pub(crate) fn calls(server: &Server, command: &str) -> usize {
     count.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
 }
 
-/// How often somebody in line has got there or looked.
-pub(crate) fn looks(server: &Server) -> usize {
+/// How often waiters have joined the queue or polled.
+pub(crate) fn polls_sent(server: &Server) -> usize {
     calls(server, "hsetnx")
 }

@@ -6,7 +6,7 @@ use leaselock::options::TlsOptions;
 use leaselock::{AcquireError, Client, ErrorKind};
 use testkit::tls::Authority;
 
-use crate::support::{LONG, by_message, in_line, soon, waiter};
+use crate::support::{LONG, by_message, soon, until_queued, waiter};
 use crate::tls_front::Secured;
 
 const HOST: &str = "localhost";
@@ -44,7 +44,7 @@ async fn locks_and_their_messages_go_over_tls() {
     let [one, two] = [0, 1].map(|_| client(&secured.url(), tls.clone()));
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&two, "job", LONG);
-    in_line(&one, "job", 1).await;
+    until_queued(&one, "job", 1).await;
     lease.release().await.unwrap();
     let _lease = by_message(next).await.unwrap().unwrap();
     assert!(format!("{two:?}").contains(&format!("rediss://localhost:{}/0", secured.port)));

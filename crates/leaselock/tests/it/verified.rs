@@ -33,7 +33,7 @@ fn is_whole(server: &Server) -> bool {
 }
 
 #[tokio::test]
-async fn a_holder_is_told_at_once_when_its_server_has_come_back_without_the_lease() {
+async fn a_holder_is_notified_at_once_when_its_server_has_come_back_without_the_lease() {
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();
     let lease = held(client.mutex("job")).await;

@@ -2,11 +2,11 @@
 
 mod along;
 mod crowd;
+mod failed_polls;
 mod former;
 pub(crate) mod hand_over;
 pub(crate) mod heads;
 mod messages;
 mod presence;
 pub(crate) mod together;
-mod told;
 mod urgent;

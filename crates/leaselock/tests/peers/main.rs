@@ -12,7 +12,7 @@ mod driver;
 mod page;
 mod peer;
 mod promises;
-mod rings;
+mod wake_ups;
 
 use crate::peer::{Peer, Value};
 

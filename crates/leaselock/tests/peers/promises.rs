@@ -12,7 +12,7 @@ use crate::peer::Peer;
 /// A lock that does not run out by itself while a test runs.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// Behind a stranger, the first in line looks twice a second; one that took it for a leaselock would look after five.
-pub(crate) const LOOKS_WITHIN: Duration = Duration::from_secs(4);
+pub(crate) const POLLS_WITHIN: Duration = Duration::from_secs(4);
 /// What the library calls the lock; it makes a key of that.
 pub(crate) const NAME: &str = "job";
 
@@ -150,7 +150,7 @@ pub(crate) async fn releases_and_our_waiter_has_the_lock_soon(peer: &Peer) {
     let released = clock::now();
     let lease = soon(waiting).await.unwrap().unwrap();
     let waited = clock::now() - released;
-    assert!(waited < LOOKS_WITHIN, "{waited:?}");
+    assert!(waited < POLLS_WITHIN, "{waited:?}");
     lease.release().await.unwrap();
 }
 

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_a_job_is_heard_and_looks_are_not() {
+    async fn the_end_of_a_job_is_noticed_and_reads_of_its_session_are_not() {
         let scratch = Scratch::new();
         let folder = scratch.descriptor();
         let session = Session::begin(&folder, "client01", Mode::from_raw_mode(0o600)).unwrap();

@@ -4,7 +4,7 @@ use leaselock::Client;
 use testkit::{Cluster, Server};
 
 use crate::engine::shared_cluster;
-use crate::support::{LONG, by_message, eventually, in_line, is_free, millis, waiter};
+use crate::support::{LONG, by_message, eventually, is_free, millis, until_queued, waiter};
 
 /// So many names lie on each of three nodes.
 fn names(of: &str) -> impl Iterator<Item = String> {
@@ -36,7 +36,7 @@ async fn a_release_hands_over_by_message_wherever_the_lock_lies() {
     for name in names("handed") {
         let lease = one.mutex(&name).ttl(LONG).acquire().await.unwrap();
         let next = waiter(&two, &name, LONG);
-        in_line(&one, &name, 1).await;
+        until_queued(&one, &name, 1).await;
         let before = lease.fence();
         lease.release().await.unwrap();
         let next = by_message(next).await.unwrap().unwrap();
@@ -67,7 +67,7 @@ async fn a_grant_by_message_needs_no_confirmation() {
     }
     let lease = one.mutex("brief").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&two, "brief", LONG);
-    in_line(&one, "brief", 1).await;
+    until_queued(&one, "brief", 1).await;
     lease.release().await.unwrap();
     let next = by_message(next).await.unwrap().unwrap();
     assert!(next.remaining() <= millis(4_950), "{:?}", next.remaining());
@@ -80,7 +80,7 @@ async fn waiters_listen_at_the_node_of_their_lock_only_and_leave_when_they_are_s
     let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
     let lease = one.mutex("place").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&two, "place", LONG);
-    in_line(&one, "place", 1).await;
+    until_queued(&one, "place", 1).await;
     let what = if has_sharded_channels(&cluster) {
         "SHARDCHANNELS"
     } else {
@@ -109,7 +109,7 @@ async fn tasks_of_one_client_are_served_in_turn() {
     let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
     let lease = one.mutex("shared").ttl(LONG).acquire().await.unwrap();
     let tasks: Vec<_> = (0..4).map(|_| waiter(&two, "shared", LONG)).collect();
-    in_line(&one, "shared", 1).await;
+    until_queued(&one, "shared", 1).await;
     let mut fences = vec![lease.fence().unwrap()];
     lease.release().await.unwrap();
     let mut leases: Vec<_> = tasks.into_iter().map(Some).collect();
@@ -136,7 +136,7 @@ async fn a_release_while_nobody_is_heard_is_found_when_the_listener_is_back() {
     let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
     let lease = one.mutex("cut").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&two, "cut", LONG);
-    in_line(&one, "cut", 1).await;
+    until_queued(&one, "cut", 1).await;
     let owner = cluster.owner_of("cut");
     assert!(!owner.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).is_error());
     lease.release().await.unwrap();

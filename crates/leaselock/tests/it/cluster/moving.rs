@@ -4,7 +4,7 @@ use leaselock::{AcquireError, Client, ErrorKind};
 use testkit::{Cluster, Server};
 
 use crate::engine::shared_cluster;
-use crate::support::{LONG, by_message, in_line, is_free, soon, waiter};
+use crate::support::{LONG, by_message, is_free, soon, until_queued, waiter};
 
 /// A node that does not have the name.
 fn elsewhere<'a>(cluster: &'a Cluster, name: &str) -> &'a Server {
@@ -31,15 +31,15 @@ async fn a_client_that_knows_an_old_owner_follows_the_slot() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_held_and_waited_for_moves_with_its_line() {
+async fn a_lock_that_is_held_and_waited_for_moves_with_its_queue() {
     let cluster = shared_cluster();
     let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
     let slot = cluster.slot("along");
     let lease = one.mutex("along").ttl(LONG).acquire().await.unwrap();
     let mut first = waiter(&two, "along", LONG);
-    in_line(&one, "along", 1).await;
+    until_queued(&one, "along", 1).await;
     let mut second = waiter(&one, "along", LONG);
-    in_line(&one, "along", 2).await;
+    until_queued(&one, "along", 2).await;
     cluster.move_slot(slot, elsewhere(&cluster, "along"));
     let mut fences = vec![lease.fence()];
     lease.release().await.unwrap();
@@ -66,7 +66,7 @@ async fn while_its_keys_are_apart_a_lease_is_extended_and_given_back_and_nobody_
     let (slot, to) = (cluster.slot("apart"), elsewhere(&cluster, "apart"));
     let lease = one.mutex("apart").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&two, "apart", LONG);
-    in_line(&one, "apart", 1).await;
+    until_queued(&one, "apart", 1).await;
     cluster.begin_move(slot, to);
     cluster.move_key("apart", cluster.owner(slot), to);
     lease.extend(LONG).await.unwrap();

@@ -4,7 +4,7 @@ use leaselock::interop::Preset;
 use leaselock::{ExtendError, ReleaseError, Wait};
 
 use super::{Rig, acquired};
-use crate::support::{LONG, eventually, in_line, is_free, millis, pttl, soon};
+use crate::support::{LONG, eventually, is_free, millis, pttl, soon, until_queued};
 
 #[tokio::test]
 async fn every_lease_has_a_timeout_and_is_renewed_instead_of_endless() {
@@ -19,13 +19,13 @@ async fn every_lease_has_a_timeout_and_is_renewed_instead_of_endless() {
 }
 
 #[tokio::test]
-async fn blocking_waits_in_line_instead_of_asking_every_tenth_of_a_second() {
+async fn blocking_waits_in_the_queue_instead_of_asking_every_tenth_of_a_second() {
     let rig = Rig::start();
     assert_eq!(Preset::REDIS_PY.wait(), Wait::Forever);
     let lease = acquired(&rig.mine()).await;
     let patient = rig.theirs().preset(Preset::REDIS_PY);
     let waiting = tokio::spawn(async move { patient.acquire().await });
-    in_line(&rig.one, "job", 1).await;
+    until_queued(&rig.one, "job", 1).await;
     lease.release().await.unwrap();
     assert!(crate::support::by_message(waiting).await.unwrap().is_ok());
 }

@@ -124,10 +124,10 @@ async fn a_lock_already_held_is_busy_for_its_holder_too() {
         "{again:?}"
     );
     assert!(mutex.try_acquire().await.unwrap().is_none());
-    let in_line = mutex.acquire_within(millis(20)).await.unwrap_err();
+    let bounded = mutex.acquire_within(millis(20)).await.unwrap_err();
     assert!(
-        matches!(in_line, AcquireError::StillBusy { own: true, .. }),
-        "{in_line:?}"
+        matches!(bounded, AcquireError::StillBusy { own: true, .. }),
+        "{bounded:?}"
     );
     lease.release().await.unwrap(); // which it is as before
 }

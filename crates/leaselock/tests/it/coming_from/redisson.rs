@@ -5,7 +5,7 @@ use leaselock::interop::Protocol;
 use leaselock::{Client, LostReason, ReleaseError};
 
 use super::{Rig, acquired};
-use crate::support::{LONG, by_message, eventually, in_line, millis, pttl, soon, waiter};
+use crate::support::{LONG, by_message, eventually, millis, pttl, soon, until_queued, waiter};
 
 #[tokio::test]
 async fn lock_waits_and_its_watchdog_is_renewal() {
@@ -39,14 +39,14 @@ async fn try_lock_with_a_wait_time_is_acquire_within() {
 }
 
 #[tokio::test]
-async fn the_first_in_line_is_woken_and_nobody_else() {
+async fn the_head_of_the_queue_is_woken_and_no_other_waiter() {
     let rig = Rig::start();
     let lease = acquired(&rig.mine()).await;
     let first = waiter(&rig.two, "job", LONG);
-    in_line(&rig.one, "job", 1).await;
+    until_queued(&rig.one, "job", 1).await;
     let second = rig.theirs().priority(-1);
     let second = tokio::spawn(async move { second.acquire().await });
-    in_line(&rig.one, "job", 2).await;
+    until_queued(&rig.one, "job", 2).await;
     lease.release().await.unwrap();
     let first = by_message(first).await.unwrap().unwrap();
     assert!(!second.is_finished());
@@ -55,7 +55,7 @@ async fn the_first_in_line_is_woken_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn an_unlock_by_somebody_else_is_not_possible() {
+async fn an_unlock_by_another_client_is_not_possible() {
     let rig = Rig::start();
     let lease = acquired(&rig.mine()).await;
     rig.take_away().await;

@@ -125,7 +125,7 @@ async fn extend_keeps_the_lease_and_its_fence() {
 }
 
 #[tokio::test]
-async fn a_release_after_the_end_says_so_and_harms_nobody() {
+async fn a_release_after_the_end_says_so_and_harms_no_other_holder() {
     let rig = Rig::start();
     let lease = acquired(&rig.mine()).await;
     rig.server.cli(&["DEL", "job"]);

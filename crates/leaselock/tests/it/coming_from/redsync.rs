@@ -5,7 +5,7 @@ use leaselock::interop::Preset;
 use leaselock::{AcquireError, ExtendError, ReleaseError, Wait};
 
 use super::{Rig, acquired, tries};
-use crate::support::{LONG, eventually, in_line, is_free, millis, pttl};
+use crate::support::{LONG, eventually, is_free, millis, pttl, until_queued};
 
 #[tokio::test]
 async fn expiry_and_tries_come_with_its_preset() {
@@ -30,9 +30,9 @@ async fn a_cancelled_context_is_a_dropped_future_and_leaves_nothing() {
     let lease = acquired(&rig.mine()).await;
     let patient = rig.theirs();
     let waiting = tokio::spawn(async move { patient.acquire().await });
-    in_line(&rig.one, "job", 1).await;
+    until_queued(&rig.one, "job", 1).await;
     waiting.abort();
-    in_line(&rig.one, "job", 0).await;
+    until_queued(&rig.one, "job", 0).await;
     lease.release().await.unwrap();
     eventually("nobody has it", async || is_free(&rig.one, "job").await).await;
 }

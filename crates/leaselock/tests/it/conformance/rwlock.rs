@@ -6,7 +6,7 @@ use leaselock::{AcquireError, Client, SharedLease, Wait};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
-use crate::support::{LONG, by_message, eventually, in_line, is_free, millis, soon, waiter};
+use crate::support::{LONG, by_message, eventually, is_free, millis, soon, until_queued, waiter};
 
 fn reader(client: &Client, name: &str) -> JoinHandle<Result<SharedLease, AcquireError>> {
     let lock = client.rwlock(name).ttl(LONG);
@@ -53,10 +53,10 @@ pub(super) async fn readers_that_come_later_do_not_keep_a_writer_waiting(engine:
     let [one, two] = clients(engine).await;
     let first = one.rwlock("config").ttl(LONG).read().await.unwrap();
     let writing = waiter(&two, "config", LONG);
-    in_line(&one, "config", 1).await;
+    until_queued(&one, "config", 1).await;
     assert!(one.rwlock("config").try_read().await.unwrap().is_none());
     let later: Vec<_> = (0..8).map(|_| reader(&one, "config")).collect();
-    in_line(&one, "config", 9).await;
+    until_queued(&one, "config", 9).await;
     first.release().await.unwrap();
     let writer = soon(writing).await.unwrap().unwrap();
     assert!(later.iter().all(|reader| !reader.is_finished()));
@@ -79,7 +79,7 @@ pub(super) async fn the_release_of_a_writer_lets_in_all_readers_that_wait_behind
     let [one, two, three] = clients(engine).await;
     let writer = one.rwlock("config").ttl(LONG).write().await.unwrap();
     let readers = [&one, &two, &three, &two].map(|client| reader(client, "config"));
-    in_line(&one, "config", 4).await;
+    until_queued(&one, "config", 4).await;
     writer.release().await.unwrap();
     let mut held = Vec::new();
     for reader in readers {
@@ -101,9 +101,9 @@ pub(super) async fn a_waiting_writer_that_leaves_lets_in_the_readers_behind_it(e
     let [one, two] = clients(engine).await;
     let first = one.rwlock("config").ttl(LONG).read().await.unwrap();
     let writing = waiter(&two, "config", LONG);
-    in_line(&one, "config", 1).await;
+    until_queued(&one, "config", 1).await;
     let second = reader(&one, "config");
-    in_line(&one, "config", 2).await;
+    until_queued(&one, "config", 2).await;
     writing.abort();
     let second = by_message(second).await;
     let second = second.unwrap().unwrap();
@@ -163,7 +163,7 @@ pub(super) async fn a_read_that_is_not_renewed_is_lost_and_its_writer_comes_in(e
     let short = two.rwlock("config").ttl(ttl).renewal(false);
     let short = short.read().await.unwrap();
     let writing = waiter(&two, "config", LONG);
-    in_line(&one, "config", 1).await;
+    until_queued(&one, "config", 1).await;
     soon(short.lost()).await;
     assert!(!writing.is_finished() && long.is_held());
     drop(short);
@@ -176,7 +176,7 @@ pub(super) async fn a_dropped_read_is_released(engine: &Engine) {
     let [one, two] = clients(engine).await;
     let reader = one.rwlock("config").ttl(LONG).read().await.unwrap();
     let writing = waiter(&two, "config", LONG);
-    in_line(&one, "config", 1).await;
+    until_queued(&one, "config", 1).await;
     drop(reader);
     let writer = soon(writing).await.unwrap().unwrap();
     writer.release().await.unwrap();
@@ -190,7 +190,7 @@ pub(super) async fn a_break_takes_the_lock_from_all_readers(engine: &Engine) {
         readers[1].read().await.unwrap(),
     ];
     let writing = waiter(&two, "config", LONG);
-    in_line(&one, "config", 1).await;
+    until_queued(&one, "config", 1).await;
     let terms = leaselock::inspect::BreakOptions::default();
     one.break_lease("config", terms).await.unwrap();
     let writer = soon(writing).await.unwrap().unwrap();
@@ -247,9 +247,9 @@ pub(super) async fn inspect_shows_what_each_waiter_asks_for(engine: &Engine) {
     let [one, two] = clients(engine).await;
     let reading = one.rwlock("config").ttl(LONG).read().await.unwrap();
     let writing = waiter(&two, "config", LONG);
-    in_line(&one, "config", 1).await;
+    until_queued(&one, "config", 1).await;
     let behind = reader(&one, "config");
-    in_line(&one, "config", 2).await;
+    until_queued(&one, "config", 2).await;
     let seen = two.inspect("config").await.unwrap();
     let modes: Vec<LockMode> = seen.queue.iter().map(|waiter| waiter.mode).collect();
     assert_eq!(modes, [LockMode::Exclusive, LockMode::Shared]);
@@ -281,7 +281,7 @@ pub(super) async fn a_reader_with_an_option_that_it_cannot_have_is_refused_and_h
     writer.release().await.unwrap();
 }
 
-pub(super) async fn a_writer_whose_wait_ends_is_told_which_client_reads(engine: &Engine) {
+pub(super) async fn a_writer_whose_wait_ends_learns_which_client_reads(engine: &Engine) {
     let [one, two] = clients(engine).await;
     let reader = one.rwlock("config").ttl(LONG).read().await.unwrap();
     let writing = two.rwlock("config").ttl(LONG);

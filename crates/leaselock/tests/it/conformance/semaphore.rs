@@ -7,7 +7,7 @@ use leaselock::{AcquireError, Client, Permit};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
-use crate::support::{LONG, by_message, in_line, millis, soon, waiter};
+use crate::support::{LONG, by_message, millis, soon, until_queued, waiter};
 
 const POOL: &str = "pool";
 
@@ -52,10 +52,10 @@ pub(super) async fn a_request_for_many_is_not_overtaken_by_requests_for_few(engi
     let pool = one.semaphore(POOL, 4).ttl(LONG);
     let held = [pool.acquire().await.unwrap(), pool.acquire().await.unwrap()];
     let many = waiting(&two, 4, 4);
-    in_line(&one, POOL, 1).await;
+    until_queued(&one, POOL, 1).await;
     assert!(pool.try_acquire().await.unwrap().is_none());
     let few = waiting(&one, 1, 4);
-    in_line(&one, POOL, 2).await;
+    until_queued(&one, POOL, 2).await;
     for permit in held {
         permit.release().await.unwrap();
     }
@@ -74,9 +74,9 @@ pub(super) async fn a_waiting_request_for_many_that_leaves_lets_in_those_behind_
     let [one, two] = clients(engine).await;
     let held = one.semaphore(POOL, 4).ttl(LONG).acquire().await.unwrap();
     let many = waiting(&two, 4, 4);
-    in_line(&one, POOL, 1).await;
+    until_queued(&one, POOL, 1).await;
     let few = waiting(&one, 1, 4);
-    in_line(&one, POOL, 2).await;
+    until_queued(&one, POOL, 2).await;
     many.abort();
     let few = by_message(few).await;
     few.unwrap().unwrap().release().await.unwrap();
@@ -91,7 +91,7 @@ pub(super) async fn permits_come_back_when_their_lease_expires_or_is_dropped(eng
     let short = short.acquire().await.unwrap();
     let dropped = pool.ttl(LONG).acquire().await.unwrap();
     let both = waiting(&two, 2, 2);
-    in_line(&one, POOL, 1).await;
+    until_queued(&one, POOL, 1).await;
     drop(dropped);
     let both = soon(both).await.unwrap().unwrap();
     assert!(!short.is_held() && short.release().await.is_err());
@@ -108,13 +108,13 @@ pub(super) async fn a_mutex_of_that_name_waits_for_all_permits_and_keeps_others_
     let pool = one.semaphore(POOL, 2).ttl(LONG);
     let held = pool.acquire().await.unwrap();
     let drain = waiter(&two, POOL, LONG);
-    in_line(&one, POOL, 1).await;
+    until_queued(&one, POOL, 1).await;
     assert!(pool.try_acquire().await.unwrap().is_none());
     assert!(one.rwlock(POOL).try_read().await.unwrap().is_none());
     held.release().await.unwrap();
     let drained = soon(drain).await.unwrap().unwrap();
     let next = waiting(&one, 2, 2);
-    in_line(&one, POOL, 1).await;
+    until_queued(&one, POOL, 1).await;
     drained.release().await.unwrap();
     soon(next).await.unwrap().unwrap().release().await.unwrap();
 }
@@ -129,7 +129,7 @@ pub(super) async fn more_permits_than_there_are_is_an_error_also_for_a_waiter(en
     );
     let held = pool.acquire().await.unwrap();
     let waits = waiting(&two, 3, 3);
-    in_line(&one, POOL, 1).await;
+    until_queued(&one, POOL, 1).await;
     assert_eq!(pool.set_permits(2).await.unwrap(), 1);
     let error = match engine.wakes() {
         true => by_message(waits).await,
@@ -140,7 +140,7 @@ pub(super) async fn more_permits_than_there_are_is_an_error_also_for_a_waiter(en
         matches!(error, AcquireError::TooMany { permits: 2, .. }),
         "{error}"
     );
-    in_line(&one, POOL, 0).await;
+    until_queued(&one, POOL, 0).await;
     held.release().await.unwrap();
     for wrong in [
         one.semaphore(POOL, 0).try_acquire().await,
@@ -158,7 +158,7 @@ pub(super) async fn the_number_of_permits_is_pinned_and_grants_waiters_at_once(e
     let pool = one.semaphore(POOL, 1).ttl(LONG);
     let held = pool.acquire().await.unwrap();
     let waits = waiting(&two, 1, 1);
-    in_line(&one, POOL, 1).await;
+    until_queued(&one, POOL, 1).await;
     assert_eq!(pool.set_permits(2).await.unwrap(), 2);
     let second = by_message(waits).await;
     let second = second.unwrap().unwrap();
@@ -180,7 +180,7 @@ pub(super) async fn inspect_shows_who_holds_permits_how_many_there_are_and_what_
     let held = pool.acquire_many(3).await.unwrap();
     let other = two.semaphore(POOL, 5).ttl(LONG).acquire().await.unwrap();
     let waits = waiting(&two, 2, 5);
-    in_line(&one, POOL, 1).await;
+    until_queued(&one, POOL, 1).await;
     let seen = two.inspect(POOL).await.unwrap();
     let Holding::Shared { holders, count, .. } = &seen.state else {
         panic!("{seen:?}")

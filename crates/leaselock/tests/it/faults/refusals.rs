@@ -4,7 +4,7 @@ use leaselock::error::NotHeld;
 use leaselock::{AcquireError, Client, ErrorKind, ReleaseError};
 use testkit::Server;
 
-use crate::support::{LONG, in_line, leftovers, soon, waiter};
+use crate::support::{LONG, leftovers, soon, until_queued, waiter};
 
 /// Every way of acquiring meets the same refusal.
 async fn refused_as(client: &Client, kind: ErrorKind) {
@@ -31,7 +31,7 @@ async fn a_server_over_its_memory_limit_refuses_acquisitions_but_extends_and_rel
     let client = Client::connect(&server.url()).unwrap();
     let held = client.mutex("held").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&client, "held", LONG);
-    in_line(&client, "held", 1).await;
+    until_queued(&client, "held", 1).await;
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     refused_as(&client, ErrorKind::OutOfMemory).await;
     held.extend(2 * LONG).await.unwrap();
@@ -181,9 +181,9 @@ async fn a_foreign_value_under_the_key_is_a_holder_and_is_never_destroyed() {
     let holder = client.mutex("job").holder().await.unwrap().unwrap();
     assert!(holder.foreign && holder.client.is_none() && holder.remaining.is_none());
     let next = waiter(&client, "job", LONG);
-    in_line(&client, "job", 1).await;
+    until_queued(&client, "job", 1).await;
     next.abort();
-    in_line(&client, "job", 0).await;
+    until_queued(&client, "job", 0).await;
     let refused = client
         .break_lease("job", leaselock::inspect::BreakOptions::default())
         .await;
@@ -193,14 +193,14 @@ async fn a_foreign_value_under_the_key_is_a_holder_and_is_never_destroyed() {
     );
     assert_eq!(server.cli(&["GET", "job"]), "theirs".into());
     let next = waiter(&client, "job", LONG);
-    in_line(&client, "job", 1).await;
+    until_queued(&client, "job", 1).await;
     server.cli(&["DEL", "job"]);
     soon(next).await.unwrap().unwrap().release().await.unwrap();
 }
 
 /// The key turns into something else while somebody waits for it and somebody holds it.
 #[tokio::test]
-async fn a_waiter_that_is_refused_in_line_leaves_the_line() {
+async fn a_waiter_that_is_refused_in_the_queue_leaves_it() {
     let server = Server::start();
     let (one, two) = (
         Client::connect(&server.url()).unwrap(),
@@ -208,7 +208,7 @@ async fn a_waiter_that_is_refused_in_line_leaves_the_line() {
     );
     let held = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     let waiting = waiter(&two, "job", LONG);
-    in_line(&one, "job", 1).await;
+    until_queued(&one, "job", 1).await;
     server.cli(&["DEL", "job"]);
     server.cli(&["RPUSH", "job", "theirs"]);
     let refused = soon(waiting).await.unwrap().unwrap_err();
@@ -217,7 +217,7 @@ async fn a_waiter_that_is_refused_in_line_leaves_the_line() {
         panic!("{refused:?}")
     };
     assert_eq!(source.kind(), ErrorKind::WrongType);
-    in_line(&one, "job", 0).await;
+    until_queued(&one, "job", 0).await;
     let released = held.release().await.unwrap_err();
     assert!(
         matches!(&released, ReleaseError::NotHeld { why, .. } if *why == NotHeld::Taken),

@@ -171,7 +171,7 @@ async fn requests_that_are_delivered_twice_take_effect_once() {
     }
     let held = rival.mutex("job").ttl(LONG).acquire().await.unwrap();
     let waiting = crate::support::waiter(&client, "job", LONG);
-    crate::support::in_line(&rival, "job", 1).await;
+    crate::support::until_queued(&rival, "job", 1).await;
     held.release().await.unwrap();
     soon(waiting)
         .await
@@ -190,7 +190,7 @@ async fn bytes_that_come_one_by_one_change_nothing() {
     proxy.set(Way::Both, Fault::Slice);
     let held = rival.mutex("job").ttl(LONG).acquire().await.unwrap();
     let waiting = crate::support::waiter(&client, "job", LONG);
-    crate::support::in_line(&rival, "job", 1).await;
+    crate::support::until_queued(&rival, "job", 1).await;
     held.release().await.unwrap();
     let lease = soon(waiting).await.unwrap().unwrap();
     lease.extend(LONG).await.unwrap();

@@ -67,7 +67,7 @@ async fn a_bounded_wait_overshoots_by_one_request_at_most() {
     let server = Server::start();
     let clock = Clock::boot();
     let (limit, request) = (millis(100), millis(2_000));
-    for in_line in [false, true] {
+    for is_queued in [false, true] {
         let proxy = Proxy::to(server.port());
         let client = Client::builder()
             .url(&proxy.url())
@@ -76,15 +76,15 @@ async fn a_bounded_wait_overshoots_by_one_request_at_most() {
             .unwrap();
         let looking = Client::connect(&server.url()).unwrap();
         server.cli(&["SET", "job", "theirs"]); // behind a foreign holder the head looks often, so a look is under way
-        let limit = if in_line { 10 * limit } else { limit };
-        if !in_line {
+        let limit = if is_queued { 10 * limit } else { limit };
+        if !is_queued {
             proxy.set(Way::Both, Fault::HalfOpen);
         }
         let mutex = client.mutex("job").ttl(LONG);
         let start = clock.now();
         let waiting = tokio::spawn(async move { mutex.acquire_within(limit).await });
-        if in_line {
-            crate::support::in_line(&looking, "job", 1).await;
+        if is_queued {
+            crate::support::until_queued(&looking, "job", 1).await;
             proxy.set(Way::Both, Fault::HalfOpen);
         }
         let error = soon(waiting).await.unwrap().unwrap_err();
@@ -93,7 +93,7 @@ async fn a_bounded_wait_overshoots_by_one_request_at_most() {
             !matches!(error, AcquireError::StillBusy { .. }),
             "nobody knows: {error:?}"
         );
-        println!("in line {in_line}: {took:?}");
+        println!("queued {is_queued}: {took:?}");
         assert!(
             took >= limit && took < limit + request + millis(1_000),
             "{took:?}"

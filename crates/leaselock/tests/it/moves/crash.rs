@@ -10,7 +10,7 @@ use testkit::{Server, clock, tempdir};
 
 use super::{reserved, time_us};
 use crate::child::Process;
-use crate::support::{LONG, eventually, in_line, soon, waiter};
+use crate::support::{LONG, eventually, soon, until_queued, waiter};
 use crate::waiting::together::arrives;
 
 /// The lease of a dead process ends after it, so it is short.
@@ -63,7 +63,7 @@ async fn dies_in_the_middle_of_its_turns(
     let lease = client.mutex("job").ttl(LONG).acquire().await.unwrap();
     let at = folder.path().display().to_string();
     let mut process = Process::start("turns until one stays", &[&server.url(), &at]);
-    in_line(&client, "job", 1).await;
+    until_queued(&client, "job", 1).await;
     lease.release().await.unwrap();
     let used = || -> Vec<u64> {
         let text = fs::read_to_string(&path).unwrap();

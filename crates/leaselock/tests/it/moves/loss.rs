@@ -9,7 +9,7 @@ use testkit::history::Attempt;
 use testkit::{Fault, Proxy, Recorder, Server, Way, clock, history, tempdir};
 use tokio::task::JoinHandle;
 
-use crate::support::{LONG, eventually, in_line, is_free, leftovers, soon, waiter};
+use crate::support::{LONG, eventually, is_free, leftovers, soon, until_queued, waiter};
 use crate::waiting::together::{Acquiring, arrives};
 
 const TTL: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ async fn second_turn(holder: &Client, together: &Client) -> (Lease, Vec<Acquirin
     waiters.push(arrives(&last));
     let first = tokio::spawn(waiters.remove(0));
     let second = tokio::spawn(waiters.remove(0));
-    in_line(holder, "job", 1).await;
+    until_queued(holder, "job", 1).await;
     lease.release().await.unwrap();
     let first = soon(first).await.unwrap().unwrap();
     let fence = first.fence();

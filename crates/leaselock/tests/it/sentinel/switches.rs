@@ -6,7 +6,7 @@ use leaselock::{AcquireError, Client, Lease, Mutex};
 use testkit::{Server, Watched, clock};
 use tokio::task::JoinHandle;
 
-use crate::support::{LONG, eventually, in_line, millis, soon, waiter};
+use crate::support::{LONG, eventually, millis, soon, until_queued, waiter};
 
 /// Servers are found to be down, and another is chosen, within seconds.
 const SWITCH: Duration = Duration::from_secs(60);
@@ -48,7 +48,7 @@ async fn held_and_waited_for(
     let [holder, other] = [0, 1].map(|_| Client::connect(&group.url()).unwrap());
     let lease = acquired(&holder.mutex("job").ttl(LONG)).await;
     let waits = waiter(&other, "job", LONG);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     // What a replica does not have when it is promoted is forgotten.
     eventually("the replicas have the lease and the line", async || {
         let mut all = group.servers.iter();
@@ -107,7 +107,7 @@ async fn nobody_stays_with_a_primary_that_is_frozen_and_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failover_by_hand_keeps_the_lease_and_the_line() {
+async fn a_failover_by_hand_keeps_the_lease_and_the_queue() {
     let group = group();
     let (holder, lease, waits) = held_and_waited_for(&group).await;
     let old = group.primary().port();

@@ -8,7 +8,7 @@ use testkit::{Server, Value};
 use super::{
     GATE, LONGEST, ends_us, granted_after, lock, moved, opened, quarantined, strict, taken,
 };
-use crate::support::{eventually, in_line, soon};
+use crate::support::{eventually, soon, until_queued};
 
 #[tokio::test]
 async fn a_server_that_was_never_set_up_grants_nothing_at_first_unless_an_operator_opens_it() {
@@ -80,7 +80,7 @@ async fn who_holds_when_the_gate_closes_extends_and_releases_and_nobody_gets_the
     let lease = taken(&holder).await;
     let waiting = lock(&next);
     let waiting = tokio::spawn(async move { waiting.acquire().await });
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     moved(&server);
     lease.extend(LONGEST).await.unwrap();
     lease.release().await.unwrap();
@@ -95,7 +95,7 @@ async fn goes_to_nobody(server: &Server, holder: &Client, end: impl AsyncFnOnce(
     let next = strict(server);
     let waiting = lock(&next);
     let waiting = tokio::spawn(async move { waiting.acquire().await });
-    in_line(holder, "job", 1).await;
+    until_queued(holder, "job", 1).await;
     moved(server);
     let held = server.cli(&["GET", "job"]);
     end().await;
@@ -141,7 +141,7 @@ async fn the_last_of_several_turns_that_is_dropped_behind_a_closed_gate_goes_to_
         let (mutex, sender) = (lock(&holder), sender.clone());
         tokio::spawn(async move { sender.send(mutex.acquire().await.unwrap()) });
     }
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     first.release().await.unwrap();
     let turn = soon(leases.recv()).await.unwrap();
     turn.release().await.unwrap();

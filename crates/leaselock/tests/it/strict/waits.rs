@@ -9,7 +9,7 @@ use leaselock::{AcquireError, Wait};
 use testkit::Server;
 
 use super::{ends_us, granted_after, lock, opened, quarantined, strict};
-use crate::support::{calls, eventually, in_line, millis, soon};
+use crate::support::{calls, eventually, millis, soon, until_queued};
 
 #[tokio::test]
 async fn a_wait_that_ends_before_the_quarantine_says_so_and_nothing_is_left() {
@@ -133,7 +133,7 @@ async fn a_grant_by_message_is_confirmed_at_the_gate() {
     let lease = lock(&holder).acquire().await.unwrap();
     let mutex = lock(&next);
     let waiting = tokio::spawn(async move { mutex.acquire().await });
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     server.cli(&["CONFIG", "RESETSTAT"]);
     lease.release().await.unwrap();
     let next = soon(waiting).await.unwrap().unwrap();

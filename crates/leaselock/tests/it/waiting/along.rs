@@ -7,7 +7,8 @@ use testkit::Server;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::{
-    LONG, apart, by_message, channels, eventually, in_line, is_free, leftovers, looks, soon, waiter,
+    LONG, apart, by_message, channels, eventually, is_free, leftovers, polls_sent, soon,
+    until_queued, waiter,
 };
 
 async fn rig() -> (Server, Client, Client, Lease) {
@@ -39,15 +40,15 @@ async fn released(waiter: tokio::task::JoinHandle<Result<Lease, leaselock::Acqui
 }
 
 #[tokio::test]
-async fn whoever_waits_alone_is_told_over_the_connection_of_its_requests_and_needs_no_other() {
+async fn a_task_that_waits_alone_is_woken_over_the_connection_of_its_requests_and_needs_no_other() {
     let (server, holder, waiters, lease) = rig().await;
     let next = waiter(&waiters, "job", LONG);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     assert_eq!(channels(&server), [along(&waiters)]);
-    let before = looks(&server);
+    let before = polls_sent(&server);
     lease.release().await.unwrap();
     released(next).await;
-    assert_eq!(looks(&server), before, "the message alone brought it");
+    assert_eq!(polls_sent(&server), before, "the message alone brought it");
     assert!(is_free(&holder, "job").await);
 }
 
@@ -56,7 +57,7 @@ async fn whoever_waits_alone_is_told_over_the_connection_of_its_requests_and_nee
 async fn whoever_is_joined_by_others_goes_on_being_told() {
     let (server, holder, waiters, lease) = rig().await;
     let first = waiter(&waiters, "job", LONG);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     let second = waiter(&waiters, "job", LONG);
     eventually("the thread listens", async || {
         channels(&server).contains(&by_itself(&waiters))
@@ -70,13 +71,13 @@ async fn whoever_is_joined_by_others_goes_on_being_told() {
 
 /// A place in line that says where nobody listens any more would be skipped until its next look by timer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_that_connection_is_cut_the_place_in_line_is_told_over_the_next_one() {
+async fn when_that_connection_is_cut_the_waiter_is_woken_over_the_next_one() {
     let (server, holder, waiters, lease) = rig().await;
     let next = waiter(&waiters, "job", LONG);
-    in_line(&holder, "job", 1).await;
-    let before = looks(&server);
+    until_queued(&holder, "job", 1).await;
+    let before = polls_sent(&server);
     assert!(!server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).is_error());
-    let looked = eventually("it has looked", async || looks(&server) > before);
+    let looked = eventually("it has looked", async || polls_sent(&server) > before);
     by_message(looked).await;
     assert_eq!(channels(&server), [along(&waiters)]);
     lease.release().await.unwrap();
@@ -86,10 +87,10 @@ async fn when_that_connection_is_cut_the_place_in_line_is_told_over_the_next_one
 
 /// The server cuts off whoever listens where it may not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_may_not_hear_there_any_more_is_told_by_the_thread() {
+async fn a_waiter_that_may_not_subscribe_there_any_more_is_woken_by_the_thread() {
     let (server, holder, waiters, lease) = rig().await;
     let next = waiter(&waiters, "job", LONG);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     apart(&server);
     let moved = eventually("the place says that the thread listens", async || {
         channels(&server) == [by_itself(&waiters)] && told_at(&server) == by_itself(&waiters)
@@ -107,16 +108,16 @@ fn runtime() -> Runtime {
 
 /// The connection was made by a runtime that is blocked now. Whoever waits in another is none the worse for it.
 #[test]
-fn a_waiter_is_told_whatever_the_runtime_does_that_made_the_connection() {
+fn a_waiter_is_woken_whatever_the_runtime_does_that_made_the_connection() {
     let (blocked, driven) = (runtime(), runtime());
     let (server, holder, waiters, lease) = driven.block_on(rig());
     let other = driven.block_on(holder.mutex("other").ttl(LONG).acquire());
     let (mutex, holder_too) = (waiters.mutex("other").ttl(LONG), holder.clone());
     let elsewhere = blocked.spawn(async move { mutex.acquire().await });
-    driven.block_on(in_line(&holder_too, "other", 1));
+    driven.block_on(until_queued(&holder_too, "other", 1));
     let next = driven.block_on(async {
         let next = waiter(&waiters, "job", LONG);
-        in_line(&holder, "job", 1).await;
+        until_queued(&holder, "job", 1).await;
         next
     });
     assert_eq!(channels(&server).len(), 2, "one hears along, one by itself");

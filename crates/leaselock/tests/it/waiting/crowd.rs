@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use leaselock::Client;
 use testkit::{Server, clock};
 
-use crate::support::{BEFORE_A_LOOK, LONG, calls, in_line, leftovers, soon};
+use crate::support::{BEFORE_A_POLL, LONG, calls, leftovers, soon, until_queued};
 
 /// Each has a client of its own, because the tasks of one client share a place.
 const WAITERS: usize = 48;
@@ -32,7 +32,7 @@ async fn many_waiters_are_served_in_exactly_the_order_in_which_they_came() {
                 .push((number, lease.fence().unwrap()));
             lease.release().await.unwrap();
         }));
-        in_line(&clients[0], "job", number + 1).await;
+        until_queued(&clients[0], "job", number + 1).await;
     }
     server.cli(&["CONFIG", "RESETSTAT"]);
     let start = clock::now();
@@ -44,7 +44,7 @@ async fn many_waiters_are_served_in_exactly_the_order_in_which_they_came() {
     let (order, fences): (Vec<_>, Vec<_>) = served.lock().unwrap().iter().copied().unzip();
     assert_eq!(order, (0..WAITERS).collect::<Vec<_>>());
     assert!(fences.is_sorted(), "{fences:?}");
-    assert!(took < BEFORE_A_LOOK, "{took:?}: one lost message is enough");
+    assert!(took < BEFORE_A_POLL, "{took:?}: one lost message is enough");
     let scripts = calls(&server, "evalsha") + calls(&server, "eval");
     // A release each; the release of the first holder; and rare looks, by timer or to confirm.
     let hundredths = 100 * scripts / WAITERS;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leaselock::{AcquireError, Client, Lease};
 use testkit::{Server, Value, clock};
 
-use crate::support::{LONG, by_message, in_line, is_free, millis, soon, waiter};
+use crate::support::{LONG, by_message, is_free, millis, soon, until_queued, waiter};
 
 /// Without strict mode.
 const HOLDERS_ARE_TOLD: Duration = Duration::from_secs(1);
@@ -64,7 +64,7 @@ async fn waited(
 ) -> Place {
     let lease = soon(holder.mutex("job").ttl(LONG).acquire()).await.unwrap();
     let waits = waiter(other, "job", LONG);
-    in_line(holder, "job", 1).await;
+    until_queued(holder, "job", 1).await;
     let place = Place::of(server);
     ends(lease, waits).await;
     assert!(is_free(holder, "job").await);
@@ -103,31 +103,31 @@ async fn goes_on_to_the_next(strict: bool) {
 
     let gone = waited(&server, &holder, &other, async |lease, waits| {
         waits.abort();
-        in_line(&holder, "job", 0).await;
+        until_queued(&holder, "job", 0).await;
         lease.release().await.unwrap();
     });
     is_had_before_its_grant_ends(&server, &holder, &gone.await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_strict_mode_a_lock_that_is_handed_to_a_place_that_is_over_goes_on_to_the_next_at_once()
-{
+async fn in_strict_mode_a_lock_that_is_handed_to_a_queue_entry_that_is_over_goes_on_to_the_next_at_once()
+ {
     goes_on_to_the_next(true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_that_is_handed_to_a_place_that_is_over_goes_on_when_holders_were_told() {
+async fn a_lock_that_is_handed_to_a_queue_entry_that_is_over_goes_on_when_holders_were_notified() {
     goes_on_to_the_next(false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_place_whose_wait_has_ended_in_vain_keeps_the_lock_from_nobody() {
+async fn a_queue_entry_whose_wait_has_ended_in_vain_keeps_the_lock_from_no_client() {
     let server = Server::start();
     let [holder, other] = two(&server, true).await;
     let lease = soon(holder.mutex("job").ttl(LONG).acquire()).await.unwrap();
     let mutex = other.mutex("job").ttl(LONG);
     let waits = tokio::spawn(async move { mutex.acquire_within(millis(1_000)).await });
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     let place = Place::of(&server);
     assert!(soon(waits).await.unwrap().is_err());
     lease.release().await.unwrap();
@@ -141,7 +141,7 @@ async fn a_message_for_a_token_that_is_held_takes_nothing_away() {
     let [holder, other] = two(&server, false).await;
     let lease = soon(holder.mutex("job").ttl(LONG).acquire()).await.unwrap();
     let waits = waiter(&other, "job", LONG);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     let place = Place::of(&server);
     lease.release().await.unwrap();
     let held = soon(waits).await.unwrap().unwrap();
@@ -156,7 +156,7 @@ async fn a_message_for_a_token_that_is_held_takes_nothing_away() {
     // Behind the messages on the way to the client.
     soon(held.extend(LONG)).await.unwrap();
     let waits = waiter(&holder, "job", LONG);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     assert_eq!(server.cli(&["GET", "job"]).text(), Some(&*place.token));
     held.release().await.unwrap();
     soon(waits).await.unwrap().unwrap().release().await.unwrap();

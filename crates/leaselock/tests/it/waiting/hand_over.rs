@@ -9,7 +9,8 @@ use testkit::{Aim, Fault, Proxy, Server, Way, tempdir};
 
 use crate::child::Process;
 use crate::support::{
-    LONG, apart, by_message, eventually, in_line, is_free, leftovers, looks, pttl, soon, waiter,
+    LONG, apart, by_message, eventually, is_free, leftovers, polls_sent, pttl, soon, until_queued,
+    waiter,
 };
 
 /// What a hand-over grants at most, until it is confirmed or renewed.
@@ -25,7 +26,7 @@ async fn a_lease_that_was_handed_over_is_short_until_its_first_renewal_and_whole
     let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
     let lease = taken(&one).await;
     let next = waiter(&two, "job", LONG);
-    in_line(&one, "job", 1).await;
+    until_queued(&one, "job", 1).await;
     lease.release().await.unwrap();
     let lease = by_message(next).await.unwrap().unwrap();
     let (left, on_server) = (lease.remaining(), pttl(&server, "job"));
@@ -49,7 +50,7 @@ async fn a_grant_after_the_requests_got_another_connection_is_confirmed() {
     let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
     let lease = taken(&one).await;
     let next = waiter(&two, "job", LONG);
-    in_line(&one, "job", 1).await;
+    until_queued(&one, "job", 1).await;
     assert!(!server.cli(&["CLIENT", "KILL", "TYPE", "normal"]).is_error());
     eventually("it is connected again", async || {
         two.inspect("job").await.is_ok()
@@ -63,7 +64,7 @@ async fn a_grant_after_the_requests_got_another_connection_is_confirmed() {
 
 /// The look was under way when the message came, and its answer comes after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_grant_that_comes_while_a_look_is_under_way_is_one_lease() {
+async fn a_grant_that_comes_while_a_poll_is_under_way_is_one_lease() {
     let server = Server::start();
     apart(&server);
     let proxy = Proxy::to(server.port());
@@ -72,11 +73,11 @@ async fn a_grant_that_comes_while_a_look_is_under_way_is_one_lease() {
     // The first in line looks when the lease ends, which is soon and, thanks to renewals, never.
     let lease = holder.mutex("job").ttl(SHORT).acquire().await.unwrap();
     let next = waiter(&waiters, "job", LONG);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     proxy.aim(Aim::Requests);
     proxy.set(Way::ToClient, Fault::Hold);
-    let before = looks(&server);
-    eventually("a look", async || looks(&server) > before).await;
+    let before = polls_sent(&server);
+    eventually("a look", async || polls_sent(&server) > before).await;
     let heard = proxy.bytes(Way::ToClient);
     lease.release().await.unwrap();
     eventually("the message has passed", async || {
@@ -113,7 +114,7 @@ async fn a_process_that_was_frozen_while_its_grant_came_does_not_act_on_it() {
     let lease = taken(&client).await;
     let path = folder.path().display().to_string();
     let frozen = Process::start("take once", &[&server.url(), &path]);
-    in_line(&client, "job", 1).await;
+    until_queued(&client, "job", 1).await;
     frozen.stop();
     lease.release().await.unwrap();
     assert_eq!(leftovers(&server), ["job"], "it was handed over to it");
@@ -123,7 +124,7 @@ async fn a_process_that_was_frozen_while_its_grant_came_does_not_act_on_it() {
         .unwrap()
         .unwrap();
     frozen.signal(Signal::CONT);
-    in_line(&client, "job", 1).await;
+    until_queued(&client, "job", 1).await;
     assert!(
         !folder.path().join("fence").exists(),
         "it acted on a lease that was over"

@@ -6,7 +6,7 @@ use leaselock::{AnyClient, Client, Quorum};
 use testkit::{Fault, Proxy, Server, Way, clock, tempdir};
 
 use crate::child::Process;
-use crate::support::{channels, eventually, in_line, waiter};
+use crate::support::{channels, eventually, until_queued, waiter};
 
 /// No test waits for the end of such a lease.
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
@@ -34,10 +34,10 @@ async fn the_next_one_waits_for_what_was_passed(url: &str, frozen: usize, most: 
     let mut heads = Vec::new();
     for count in 1..=frozen {
         heads.push(Process::start("waits", &[url]));
-        in_line(&holder, "job", count).await;
+        until_queued(&holder, "job", count).await;
     }
     let next = waiter(&next, "job", HOUR);
-    in_line(&holder, "job", frozen + 1).await;
+    until_queued(&holder, "job", frozen + 1).await;
     heads.iter().for_each(Process::stop);
     let start = clock::now();
     lease.release().await.unwrap();
@@ -86,9 +86,9 @@ async fn a_head_that_is_cut_off_costs_no_more_than_a_frozen_one() {
     let away = Client::connect(&proxy.url()).unwrap();
     let lease = holder.mutex("job").ttl(HOUR).acquire().await.unwrap();
     let head = waiter(&away, "job", HOUR);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     let next = waiter(&next, "job", HOUR);
-    in_line(&holder, "job", 2).await;
+    until_queued(&holder, "job", 2).await;
     eventually("both listen", async || channels(&server).len() == 2).await;
     for way in [Way::ToServer, Way::ToClient] {
         proxy.set(way, Fault::HalfOpen);

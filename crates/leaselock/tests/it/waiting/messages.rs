@@ -4,7 +4,7 @@ use leaselock::{Client, Lease};
 use testkit::{Aim, Cut, Fault, Proxy, Server, Way};
 
 use crate::support::{
-    LONG, apart, by_message, eventually, in_line, is_free, leftovers, soon, waiter,
+    LONG, apart, by_message, eventually, is_free, leftovers, soon, until_queued, waiter,
 };
 
 /// A holder that reaches the server directly, and a client for waiters behind a proxy.
@@ -28,10 +28,10 @@ async fn rig_on(server: Server) -> (Server, Proxy, Client, Client, Lease) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hand_over_whose_message_is_swallowed_is_found_by_a_look() {
+async fn a_hand_over_whose_message_is_lost_is_found_by_a_poll() {
     let (server, proxy, holder, waiters, lease) = rig_apart().await;
     let next = waiter(&waiters, "job", LONG);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     proxy.aim(Aim::Listeners);
     proxy.set(Way::ToClient, Fault::Swallow);
     lease.release().await.unwrap();
@@ -48,7 +48,7 @@ async fn a_hand_over_whose_message_is_swallowed_is_found_by_a_look() {
 async fn a_release_while_the_listener_is_cut_off_is_found_when_it_is_back() {
     let (server, _proxy, holder, waiters, lease) = rig().await;
     let next = waiter(&waiters, "job", LONG);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]);
     lease.release().await.unwrap();
     by_message(next)
@@ -76,14 +76,14 @@ async fn a_grant_that_is_heard_before_the_answer_to_its_request_counts() {
         .await
         .unwrap();
     let warm = waiter(&waiters, "job", LONG);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     warm.abort();
-    in_line(&holder, "job", 0).await;
+    until_queued(&holder, "job", 0).await;
     proxy.aim(Aim::Requests);
     proxy.set(Way::ToClient, Fault::Hold);
     let heard = proxy.bytes(Way::ToClient);
     let next = waiter(&waiters, "job", LONG);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     lease.release().await.unwrap();
     eventually("the message has passed", async || {
         proxy.bytes(Way::ToClient) > heard
@@ -102,10 +102,10 @@ async fn a_grant_that_is_heard_before_the_answer_to_its_request_counts() {
 
 /// The message is late by more than the answer and finds nobody: the lease that a look had found stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_grant_that_is_heard_after_a_look_has_found_it_changes_nothing() {
+async fn a_grant_that_is_received_after_a_poll_has_found_it_changes_nothing() {
     let (server, proxy, holder, waiters, lease) = rig_apart().await;
     let next = waiter(&waiters, "job", LONG);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     proxy.aim(Aim::Listeners);
     proxy.set(Way::ToClient, Fault::Hold);
     lease.release().await.unwrap();
@@ -140,7 +140,7 @@ async fn a_release_that_may_not_publish_succeeds_and_the_waiter_is_served() {
     let other = Client::connect(&server.url()).unwrap();
     let lease = mute.mutex("job").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&other, "job", LONG);
-    in_line(&other, "job", 1).await;
+    until_queued(&other, "job", 1).await;
     lease.release().await.unwrap();
     assert!(
         !leftovers(&server).contains(&"job".to_owned()),
@@ -150,7 +150,7 @@ async fn a_release_that_may_not_publish_succeeds_and_the_waiter_is_served() {
     // And it may wait, although it may not listen.
     let lease = other.mutex("job").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&mute, "job", LONG);
-    in_line(&other, "job", 1).await;
+    until_queued(&other, "job", 1).await;
     lease.release().await.unwrap();
     soon(next).await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(leftovers(&server), [""; 0]);
@@ -166,7 +166,7 @@ async fn forgotten_scripts_stop_nobody() {
     for place in 1..=3 {
         let client = Client::connect(&proxy.url()).unwrap();
         waiting.push(waiter(&client, "job", LONG));
-        in_line(&holder, "job", place).await;
+        until_queued(&holder, "job", place).await;
         flush();
     }
     lease.release().await.unwrap();
@@ -192,7 +192,7 @@ async fn waiters_survive_a_restart_of_the_server() {
             tokio::spawn(async move { next.await.unwrap().unwrap().release().await.unwrap() })
         })
         .collect();
-    in_line(&holder, "job", 3).await;
+    until_queued(&holder, "job", 3).await;
     server.restart();
     proxy.cut(Cut::Reset);
     for next in waiting {

@@ -3,7 +3,7 @@
 use leaselock::Client;
 use testkit::{Cut, Fault, Proxy, Server, Way};
 
-use crate::support::{LONG, in_line, leftovers, soon, waiter};
+use crate::support::{LONG, leftovers, soon, until_queued, waiter};
 
 /// The first in line is dead and a monitor hears every channel: the lock goes to the second, in the same step.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -16,9 +16,9 @@ async fn a_monitor_of_all_channels_does_not_stand_in_for_a_dead_waiter() {
     let alive = Client::connect(&server.url()).unwrap();
     let lease = alive.mutex("job").ttl(LONG).acquire().await.unwrap();
     let _dead = waiter(&dead, "job", LONG);
-    in_line(&alive, "job", 1).await;
+    until_queued(&alive, "job", 1).await;
     let next = waiter(&alive, "job", LONG);
-    in_line(&alive, "job", 2).await;
+    until_queued(&alive, "job", 2).await;
     // Gone for the server, and not able to come back.
     proxy.set(Way::Both, Fault::HalfOpen);
     proxy.cut(Cut::Reset);
@@ -34,7 +34,11 @@ async fn a_monitor_of_all_channels_does_not_stand_in_for_a_dead_waiter() {
     );
     let lease = soon(next).await.unwrap().unwrap();
     let line = alive.inspect("job").await.unwrap().queue;
-    assert_eq!(line.len(), 1, "who looks gone is skipped and not removed");
+    assert_eq!(
+        line.len(),
+        1,
+        "a waiter that seems gone is skipped and not removed"
+    );
     assert_eq!(line[0].client, dead.id());
     lease.release().await.unwrap();
 }
@@ -50,9 +54,9 @@ async fn a_waiter_that_was_skipped_is_served_later() {
     );
     let lease = there.mutex("job").ttl(LONG).acquire().await.unwrap();
     let skipped = waiter(&away, "job", LONG);
-    in_line(&there, "job", 1).await;
+    until_queued(&there, "job", 1).await;
     let second = waiter(&there, "job", LONG);
-    in_line(&there, "job", 2).await;
+    until_queued(&there, "job", 2).await;
     proxy.set(Way::Both, Fault::HalfOpen);
     proxy.cut(Cut::Reset);
     crate::support::eventually("nobody listens for the first", async || {

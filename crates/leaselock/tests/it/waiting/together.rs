@@ -11,7 +11,7 @@ use leaselock::{AcquireError, Client, Fence, Lease, LostReason, ReleaseError};
 use testkit::{Server, clock};
 
 use crate::support::{
-    LONG, by_message, calls, eventually, in_line, introduced, is_free, leftovers, millis, soon,
+    LONG, by_message, calls, eventually, introduced, is_free, leftovers, millis, soon, until_queued,
 };
 
 pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<Lease, AcquireError>> + Send>>;
@@ -48,13 +48,13 @@ async fn party(
     let mutex = together.mutex("job").ttl(LONG);
     let mut waiters: Vec<_> = (0..=waiting).map(|_| arrives(&mutex)).collect();
     let first = tokio::spawn(waiters.remove(0));
-    in_line(holder, "job", 1).await;
+    until_queued(holder, "job", 1).await;
     lease.release().await.unwrap();
     (soon(first).await.unwrap().unwrap(), waiters)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn they_share_a_place_and_take_turns_in_order_without_a_request() {
+async fn they_share_a_queue_entry_and_take_turns_in_order_without_a_request() {
     const TASKS: usize = 16;
     let (server, holder, together, lease) = rig().await;
     let mutex = together.mutex("job").ttl(LONG);
@@ -72,7 +72,7 @@ async fn they_share_a_place_and_take_turns_in_order_without_a_request() {
             })
         })
         .collect();
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     let before = lease.fence();
     server.cli(&["CONFIG", "RESETSTAT"]);
     lease.release().await.unwrap();
@@ -124,7 +124,7 @@ async fn whoever_is_dropped_while_it_waits_or_has_its_turn_passes_it_on() {
     let (server, holder, together, lease) = rig().await;
     let mutex = together.mutex("job").ttl(LONG);
     let mut waiters: Vec<_> = (0..6).map(|_| arrives(&mutex)).collect();
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     drop(waiters.remove(0));
     drop(waiters.remove(2));
     let first = tokio::spawn(waiters.remove(0));
@@ -146,13 +146,13 @@ async fn whoever_is_dropped_while_it_waits_or_has_its_turn_passes_it_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_the_last_of_them_goes_the_place_is_given_up() {
+async fn when_the_last_of_them_goes_the_queue_entry_is_given_up() {
     let (server, holder, together, lease) = rig().await;
     let mutex = together.mutex("job").ttl(LONG);
     let waiters: Vec<_> = (0..3).map(|_| arrives(&mutex)).collect();
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     drop(waiters);
-    in_line(&holder, "job", 0).await;
+    until_queued(&holder, "job", 0).await;
     lease.release().await.unwrap();
     eventually("nothing is left", async || leftovers(&server).is_empty()).await;
 }
@@ -175,7 +175,7 @@ async fn each_waits_no_longer_than_it_asked_to() {
         }
         other => panic!("{other:?}"),
     }
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     let more = [
         mutex.acquire_within(millis(100)),
         mutex.acquire_within(millis(150)),
@@ -243,7 +243,7 @@ async fn a_lost_lease_is_not_passed_on_and_those_who_wait_are_served_by_the_serv
     if let Some(other) = other {
         assert!(other.fence() > last && waiting.iter().all(|waiter| !waiter.is_finished()));
         last = other.fence();
-        in_line(&holder, "job", 1).await;
+        until_queued(&holder, "job", 1).await;
         other.release().await.unwrap();
     }
     for waiter in waiting {
@@ -258,10 +258,10 @@ async fn a_lost_lease_is_not_passed_on_and_those_who_wait_are_served_by_the_serv
 
 /// The store has given the lock to the place that the same tasks stand in line with.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_hears_of_its_loss_when_the_next_place_of_its_own_client_is_granted() {
+async fn a_holder_learns_of_its_loss_when_the_next_queue_entry_of_its_own_client_is_granted() {
     let (_server, holder, together, lease) = rig().await;
     let (first, waiters) = party(&holder, &together, lease, 2).await;
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     holder
         .break_lease("job", BreakOptions::default())
         .await
@@ -283,7 +283,7 @@ async fn a_lease_that_is_detached_goes_to_nobody_until_it_is_released() {
     let (first, waiters) = party(&holder, &together, lease, 1).await;
     let waiting = tokio::spawn(waiters.into_iter().next().unwrap());
     let handle = first.detach().await.unwrap();
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     assert!(!waiting.is_finished() && together.held().is_empty());
     let fence = handle.fence();
     holder.attach(handle).release().await.unwrap();
@@ -314,7 +314,7 @@ async fn a_turn_that_nobody_takes_ends_with_the_lease() {
     let ttl = millis(1_500);
     let mutex = together.mutex("job").ttl(ttl);
     let first = tokio::spawn(arrives(&mutex));
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     let asleep = arrives(&mutex);
     lease.release().await.unwrap();
     let first = soon(first).await.unwrap().unwrap();
@@ -323,7 +323,7 @@ async fn a_turn_that_nobody_takes_ends_with_the_lease() {
     assert!(other.is_held() && together.held().is_empty());
     // When it comes round at last it waits again.
     let asleep = tokio::spawn(asleep);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     other.release().await.unwrap();
     soon(asleep)
         .await
@@ -430,7 +430,7 @@ async fn after_thousands_of_turns_fences_are_not_ahead_of_the_clock() {
 
 /// Options that a lease does not share with its neighbours.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_who_wait_in_other_ways_have_places_of_their_own() {
+async fn tasks_that_wait_in_other_ways_have_queue_entries_of_their_own() {
     let (_server, holder, together, lease) = rig().await;
     let plain = together.mutex("job").ttl(LONG);
     let others = [
@@ -446,7 +446,7 @@ async fn those_who_wait_in_other_ways_have_places_of_their_own() {
         .iter()
         .map(|mutex| tokio::spawn(arrives(mutex)))
         .collect();
-    in_line(&holder, "job", 6).await;
+    until_queued(&holder, "job", 6).await;
     lease.release().await.unwrap();
     for waiter in waiting {
         // In whatever order they are served.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use leaselock::Client;
 use testkit::{Aim, Fault, Proxy, Server, Way};
 
-use crate::support::{LONG, apart, by_message, eventually, in_line, soon, waiter};
+use crate::support::{LONG, apart, by_message, eventually, soon, until_queued, waiter};
 use crate::waiting::together::arrives;
 
 /// The store grants the lock to the others' place while the urgent one's first request is still on its way.
@@ -20,7 +20,7 @@ async fn a_grant_that_finds_a_more_urgent_task_waiting_has_no_turns_for_others()
     let lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
     // Messages are heard already, so that the grant that matters needs no request.
     let before = waiter(&together, "job", LONG);
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     lease.release().await.unwrap();
     soon(before)
         .await
@@ -37,7 +37,7 @@ async fn a_grant_that_finds_a_more_urgent_task_waiting_has_no_turns_for_others()
     let waiters = [&mutex, &mutex, &last].map(arrives);
     let mut waiting: Vec<_> = waiters.into_iter().map(tokio::spawn).collect();
     eventually("they share a place", async || told.load(SeqCst)).await;
-    in_line(&holder, "job", 1).await;
+    until_queued(&holder, "job", 1).await;
     proxy.aim(Aim::Requests);
     proxy.set(Way::ToServer, Fault::Hold);
     let urgent = tokio::spawn(arrives(&together.mutex("job").ttl(LONG).priority(3)));

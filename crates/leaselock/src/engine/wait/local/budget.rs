@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_wanted_when_the_budget_will_not_serve_everyone() {
+    fn a_queue_entry_is_wanted_when_the_budget_will_not_serve_all() {
         let mut turns = line_of(3);
         assert_eq!(turns.entry_wanted(at(0)), Wanted::Now, "nothing is granted");
         turns.first(FIRST, share(64, true), at(0));

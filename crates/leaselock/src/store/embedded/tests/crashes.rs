@@ -255,7 +255,7 @@ async fn a_file_damaged_in_both_copies_is_reported_and_never_free() {
 }
 
 #[tokio::test]
-async fn another_boot_voids_leases_and_lines_and_keeps_fences() {
+async fn another_boot_voids_leases_and_queues_and_keeps_fences() {
     let scratch = Scratch::new();
     let clock = Clock::boot();
     let peer = Peer::on(&scratch, &clock, false);

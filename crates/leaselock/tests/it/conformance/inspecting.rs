@@ -5,7 +5,7 @@ use leaselock::inspect::{BreakOptions, Holding};
 use leaselock::{ErrorKind, Fence, LostReason, Wait};
 
 use crate::engine::Engine;
-use crate::support::{LONG, eventually, in_line, is_free, millis, soon, waiter};
+use crate::support::{LONG, eventually, is_free, millis, soon, until_queued, waiter};
 
 pub(super) async fn inspect_shows_who_holds_why_and_who_waits(engine: &Engine) {
     let named = engine.builder().await.process_name("nightly");
@@ -14,7 +14,7 @@ pub(super) async fn inspect_shows_who_holds_why_and_who_waits(engine: &Engine) {
     let mutex = one.mutex("job").ttl(LONG).note("month end");
     let lease = mutex.acquire().await.unwrap();
     let _waiting = waiter(&two, "job", LONG);
-    in_line(&one, "job", 1).await;
+    until_queued(&one, "job", 1).await;
     let look = async || {
         let seen = two.inspect("job").await.unwrap();
         match seen.state.clone() {
@@ -82,7 +82,7 @@ pub(super) async fn list_finds_the_held_locks_of_a_pattern_under_the_clients_pre
     assert!(found("*").await.is_empty());
 }
 
-pub(super) async fn check_looks_and_never_takes(engine: &Engine) {
+pub(super) async fn holder_reads_and_never_acquires(engine: &Engine) {
     let (one, two) = (engine.client().await, engine.client().await);
     let mutex = two.mutex("job");
     assert!(mutex.holder().await.unwrap().is_none());
@@ -114,7 +114,7 @@ pub(super) async fn a_break_takes_the_lock_from_its_holder_and_only_under_the_te
     assert!(matches!(free, Err(BreakError::NotHeld { .. })), "{free:?}");
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     let next = waiter(&two, "job", LONG);
-    in_line(&one, "job", 1).await;
+    until_queued(&one, "job", 1).await;
     let another = BreakOptions::default().only(Fence::new(1));
     let refused = two.break_lease("job", another).await.unwrap_err();
     assert!(matches!(refused, BreakError::Changed { fence, .. } if fence == lease.fence()));

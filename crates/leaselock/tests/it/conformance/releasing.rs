@@ -5,7 +5,7 @@ use leaselock::inspect::BreakOptions;
 use leaselock::{AcquireError, LostReason, ReleaseError};
 
 use crate::engine::Engine;
-use crate::support::{LONG, eventually, in_line, is_free, soon, waiter};
+use crate::support::{LONG, eventually, is_free, soon, until_queued, waiter};
 
 pub(super) async fn a_release_says_when_the_lease_was_not_held_any_more(engine: &Engine) {
     let (one, two) = (engine.client().await, engine.client().await);
@@ -37,7 +37,7 @@ pub(super) async fn a_dropped_lease_is_released(engine: &Engine) {
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     let losing = lease.lost();
     let next = waiter(&two, "job", LONG);
-    in_line(&one, "job", 1).await;
+    until_queued(&one, "job", 1).await;
     drop(lease);
     assert_eq!(losing.check().unwrap_err().reason, LostReason::Released);
     soon(next).await.unwrap().unwrap().release().await.unwrap();

@@ -4,10 +4,10 @@ use leaselock::interop::Protocol;
 use testkit::clock;
 
 use crate::driver::{Answer, soon};
-use crate::promises::{Both, LONG, LOOKS_WITHIN, NAME};
+use crate::promises::{Both, LONG, NAME, POLLS_WITHIN};
 use crate::python_redis_lock;
 
-async fn somebody_sleeps(both: &Both) {
+async fn a_waiter_sleeps(both: &Both) {
     both.eventually("somebody sleeps", || {
         let clients = both.server.cli(&["INFO", "clients"]);
         clients.text().unwrap().contains("blocked_clients:1")
@@ -24,7 +24,7 @@ async fn a_sleeper_of_python_redis_lock_wakes_at_our_release() {
     let ours = both.us.mutex(NAME).protocol(Protocol::PythonRedisLock);
     let lease = ours.ttl(LONG).acquire().await.unwrap();
     both.them.begin_to_sleep(NAME, LONG).await;
-    somebody_sleeps(&both).await;
+    a_waiter_sleeps(&both).await;
     lease.release().await.unwrap();
     both.them.answer().await.got();
     let left = both.server.cli(&["EXISTS", "lock-signal:job"]).integer();
@@ -40,11 +40,11 @@ async fn our_sleeper_wakes_at_a_release_of_python_redis_lock() {
     let theirs = both.them.acquire(NAME, LONG).await;
     let ours = both.us.mutex(NAME).protocol(Protocol::PythonRedisLock);
     let waiting = tokio::spawn(async move { ours.ttl(LONG).acquire().await });
-    somebody_sleeps(&both).await;
+    a_waiter_sleeps(&both).await;
     assert_eq!(both.them.release(theirs).await, Answer::Done);
     let released = clock::now();
     let lease = soon(waiting).await.unwrap().unwrap();
     let waited = clock::now() - released;
-    assert!(waited < LOOKS_WITHIN, "{waited:?}");
+    assert!(waited < POLLS_WITHIN, "{waited:?}");
     lease.release().await.unwrap();
 }

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use leaselock::options::Waiting;
 
 use crate::engine::Engine;
-use crate::support::{LONG, eventually, in_line, is_free, soon, waiter};
+use crate::support::{LONG, eventually, is_free, soon, until_queued, waiter};
 
-pub(super) async fn a_waiter_is_told_its_place_and_who_holds(engine: &Engine) {
+pub(super) async fn a_waiter_learns_its_position_and_who_holds(engine: &Engine) {
     let (one, two) = (engine.client().await, engine.client().await);
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     let first = waiter(&one, "job", LONG);
-    in_line(&one, "job", 1).await;
+    until_queued(&one, "job", 1).await;
     let told = Arc::new(Mutex::new(Vec::<Waiting>::new()));
     let ear = Arc::clone(&told);
     let mutex = two.mutex("job").ttl(LONG).on_wait(move |waiting| {
@@ -42,7 +42,7 @@ pub(super) async fn a_waiter_is_told_its_place_and_who_holds(engine: &Engine) {
 
 /// Ten waiters of ten clients get in line one after the other; the last two have a higher priority. Whoever is served
 /// writes down its number before it lets go.
-pub(super) async fn the_first_in_line_is_served_first_and_a_higher_priority_before_it(
+pub(super) async fn the_head_of_the_queue_is_served_first_and_a_higher_priority_before_it(
     engine: &Engine,
 ) {
     if !engine.wakes() {
@@ -64,7 +64,7 @@ pub(super) async fn the_first_in_line_is_served_first_and_a_higher_priority_befo
             served.lock().unwrap().push(number);
             lease.release().await.unwrap();
         }));
-        in_line(&clients[0], "job", number + 1).await;
+        until_queued(&clients[0], "job", number + 1).await;
     }
     let line = clients[1].inspect("job").await.unwrap().queue;
     let seen: Vec<_> = line.iter().map(|at| (at.position, at.priority)).collect();
@@ -77,16 +77,16 @@ pub(super) async fn the_first_in_line_is_served_first_and_a_higher_priority_befo
     assert!(is_free(&clients[0], "job").await);
 }
 
-pub(super) async fn a_waiter_that_goes_away_leaves_the_line(engine: &Engine) {
+pub(super) async fn a_waiter_that_goes_away_leaves_the_queue(engine: &Engine) {
     let (one, two) = (engine.client().await, engine.client().await);
     let lease = one.mutex("job").ttl(LONG).acquire().await.unwrap();
     let gone = waiter(&two, "job", LONG);
-    in_line(&one, "job", 1).await;
+    until_queued(&one, "job", 1).await;
     let three = engine.client().await;
     let stays = waiter(&three, "job", LONG);
-    in_line(&one, "job", 2).await;
+    until_queued(&one, "job", 2).await;
     gone.abort();
-    in_line(&one, "job", 1).await;
+    until_queued(&one, "job", 1).await;
     lease.release().await.unwrap();
     soon(stays).await.unwrap().unwrap().release().await.unwrap();
 }
@@ -105,7 +105,7 @@ pub(super) async fn every_waiter_is_served(engine: &Engine) {
             })
         })
         .collect();
-    in_line(&clients[0], "job", 2).await; // one place for each client
+    until_queued(&clients[0], "job", 2).await; // one place for each client
     lease.release().await.unwrap();
     let mut fences = Vec::new();
     for waiter in waiters {
