@@ -188,7 +188,7 @@ fn readers_of_several_servers_of_other_libraries_or_with_a_note_are_usage_errors
         ),
         (&["-s", "--like", "redis-py"], "--shared and --like"),
         (&["-s", "--protocol", "redisson"], "--shared and --protocol"),
-        (&["-s", "--why", "x"], "leave --why away"),
+        (&["-s", "--why", "x"], "leave --why out"),
     ];
     for (flags, right) in cases {
         store
