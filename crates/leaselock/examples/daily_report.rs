@@ -1,7 +1,7 @@
 //! How do five hosts with the same timetable write one report a day?
 //!
 //! A lock alone is not enough: a host that comes late finds it free and would do the work again. So the holder leaves
-//! a mark that the day is done, and looks for it under the lock.
+//! a mark that the day is done, and reads it under the lock.
 //!
 //! `cargo run -p leaselock --example daily_report [URL]`
 

@@ -1,7 +1,7 @@
-//! How does a resource turn away a holder that is late?
+//! How does a resource refuse a holder that is late?
 //!
 //! The resource here is a file. It keeps the largest fencing token that it has seen, and who showed it, and refuses
-//! whoever comes with less: on reads as well as on writes. docs/fencing.md has the same in SQL and for Redis.
+//! a holder with a smaller one: on reads as well as on writes. docs/fencing.md has the same in SQL and for Redis.
 //!
 //! `cargo run -p leaselock --example fencing [URL]`
 
@@ -36,7 +36,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     assert!(quick_fence > slow_fence);
     let seen_by_quick = number(&balance.read(quick_fence, "quick")?)?;
 
-    // The first one thaws and writes what it had worked out: refused, although nobody has written since it read.
+    // The first one thaws and writes what it had worked out: refused, although no holder has written since it read.
     let late = balance.write(slow_fence, "slow", &(seen_by_slow + 100).to_string());
     assert!(matches!(late, Err(Refused::Stale { .. })), "{late:?}");
     // It may not even look, or it could tell others what is not true any more.
@@ -85,7 +85,7 @@ impl Guarded {
         }
     }
 
-    /// Reads the value and raises the bar: from here on whoever has a smaller fence is refused.
+    /// Reads the value and keeps the fence: from here on a holder with a smaller one is refused.
     fn read(&self, fence: Fence, owner: &str) -> Result<String, Refused> {
         self.checked(fence, owner, None)
     }
@@ -94,7 +94,7 @@ impl Guarded {
         self.checked(fence, owner, Some(value)).map(drop)
     }
 
-    /// Compares and writes in one step: nobody else can come in between as long as the file is locked.
+    /// Compares and writes in one step: no other process comes in between as long as the file is locked.
     fn checked(&self, fence: Fence, owner: &str, value: Option<&str>) -> Result<String, Refused> {
         let mut file = self.locked()?;
         let mut text = String::new();

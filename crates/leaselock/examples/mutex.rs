@@ -1,4 +1,4 @@
-//! How do I take a lock, work under it, and give it back?
+//! How do I take a lock, work under it, and release it?
 //!
 //! `cargo run -p leaselock --example mutex [URL]`
 
@@ -19,7 +19,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
         .mutex("invoices/2026-07")
         .ttl(Duration::from_secs(30));
 
-    // Waits in line; from here on the lease is renewed in the background.
+    // Waits in the queue; from here on the client renews the lease in the background.
     let lease = mutex.acquire_within(Duration::from_secs(1)).await?;
     let fence = lease.fence().ok_or("fencing is on by default")?;
 
@@ -28,8 +28,9 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
         lost = lease.lost() => return Err(lost.into()), // stop: the lease is gone
     };
     assert_eq!(settled, 3);
+    println!("settled {settled} invoices under the fencing token {fence}");
 
-    // While it is held, nobody else gets it.
+    // While it is held, no other client gets it.
     assert!(mutex.try_acquire().await?.is_none(), "two holders");
 
     lease.release().await?; // says whether it was still ours
@@ -37,6 +38,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     // The next grant has a larger fencing token.
     let next = mutex.try_acquire().await?.ok_or("it was released")?;
     assert!(next.fence() > Some(fence), "fences only grow");
+    println!("released; the next grant has a larger fencing token");
     next.release().await?;
     Ok(())
 }

@@ -17,10 +17,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     run(url.as_deref().unwrap_or("mem:")).await
 }
 
-/// How the operation ended, in the words of whoever called for it.
+/// How the operation ended, in the words of its caller.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    /// All of it was done, and nobody else held the lock before it was.
+    /// All of it was done, and no other client held the lock before the end.
     Done,
     /// All of it was done, but others may have held the lock before the end: look whether that did harm.
     DoneTooLate,
@@ -46,13 +46,13 @@ where
 {
     let lease = match mutex.acquire().await {
         Ok(lease) => lease,
-        // Others held it to the end of the wait. Nothing is held, and nothing is in line.
+        // Other clients held it to the end of the wait. Nothing is held, and this attempt has left the queue.
         Err(AcquireError::StillBusy { .. }) => return Outcome::NotNow(Reason::Busy),
         // The store refused or cannot be reached. Nothing is held.
         Err(AcquireError::Store { source, .. }) => {
             return Outcome::NotNow(Reason::Store(source.kind()));
         }
-        // The answer was lost. A lease may be there that nobody uses; it is cleaned up in the background.
+        // The reply was lost. A lease may be there that no client uses; this client cleans it up in the background.
         Err(AcquireError::Unknown { .. }) => return Outcome::NotNow(Reason::Unknown),
         // Bad input, or a client that was closed. Nothing was sent.
         Err(AcquireError::Invalid(_) | AcquireError::Closed) => return Outcome::Wrong,
@@ -122,10 +122,10 @@ pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
     assert_eq!(operate(&nameless, quick).await, Outcome::Wrong);
 
     // Nobody listens on port 1. Without a wait that is known at once.
-    let nobody = Client::connect("redis://127.0.0.1:1/")?;
-    let mutex_of_nobody = nobody.mutex("operation").wait(leaselock::Wait::Never);
+    let no_server = Client::connect("redis://127.0.0.1:1/")?;
+    let unreachable = no_server.mutex("operation").wait(leaselock::Wait::Never);
     let down = Outcome::NotNow(Reason::Store(ErrorKind::Unreachable));
-    assert_eq!(operate(&mutex_of_nobody, quick).await, down);
+    assert_eq!(operate(&unreachable, quick).await, down);
 
     client.close().await;
     assert_eq!(operate(&mutex, quick).await, Outcome::Wrong);
