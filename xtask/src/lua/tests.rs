@@ -326,7 +326,7 @@ fn commands_are_written_out_and_stay_with_their_keys() {
 }
 
 #[test]
-fn commands_of_fragments_are_looked_at_too() {
+fn commands_of_fragments_are_checked_too() {
     complains(
         "redis.call('INCR', fence)",
         "redis.call('SCAN', 0)",

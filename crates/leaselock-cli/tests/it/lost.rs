@@ -32,7 +32,7 @@ impl Scene {
     }
 
     /// A waiter that writes in which state it found the job.
-    fn next_in_line(&self) -> Running {
+    fn next_waiter(&self) -> Running {
         let script = format!(
             "state=$(sed -n 's/^State:.//p' /proc/{}/status 2>&1 | cut -c1); \
              echo \"next finds ${{state:-Z}}\" >> log",
@@ -124,7 +124,7 @@ fn a_loss_to_the_longest_hold_says_so() {
 #[test]
 fn a_stopped_wrapper_does_not_let_its_job_meet_the_next_holder() {
     let scene = Scene::set();
-    let next = scene.next_in_line();
+    let next = scene.next_waiter();
     scene.wrapper.stop();
     scene.one_after_the_other(next);
     scene.wrapper.signal(Signal::CONT);
@@ -134,7 +134,7 @@ fn a_stopped_wrapper_does_not_let_its_job_meet_the_next_holder() {
 #[test]
 fn a_wrapper_stopped_with_its_job_does_not_let_it_meet_the_next_holder() {
     let scene = Scene::set();
-    let next = scene.next_in_line();
+    let next = scene.next_waiter();
     scene.wrapper.stop();
     assert!(stop(scene.job));
     scene.one_after_the_other(next);
@@ -145,7 +145,7 @@ fn a_wrapper_stopped_with_its_job_does_not_let_it_meet_the_next_holder() {
 #[test]
 fn a_killed_wrapper_does_not_let_its_job_meet_the_next_holder() {
     let mut scene = Scene::set();
-    let next = scene.next_in_line();
+    let next = scene.next_waiter();
     scene.wrapper.kill();
     scene.one_after_the_other(next);
 }

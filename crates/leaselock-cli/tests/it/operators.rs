@@ -31,7 +31,7 @@ fn status_shows_free_and_held_locks_in_the_order_asked_for() {
 }
 
 #[test]
-fn one_lock_that_cannot_be_looked_at_does_not_hide_the_others() {
+fn one_lock_that_cannot_be_inspected_does_not_hide_the_others() {
     on_both(|store| {
         let done = store.run(&["status", "a", "b{", "c"]).gives(64);
         assert_eq!(done.out, "a: free\nc: free\n");

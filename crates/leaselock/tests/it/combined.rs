@@ -276,7 +276,7 @@ async fn leases_that_are_dropped_together_are_given_back_together() {
 
 /// The server stands still: the first calls are on their way, the rest is in the queue.
 #[tokio::test]
-async fn whoever_leaves_the_queue_leaves_nothing_and_the_others_are_served() {
+async fn a_waiter_that_leaves_the_queue_leaves_nothing_and_the_others_are_served() {
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();
     drop(take_all(&client, "warm", 1).await);

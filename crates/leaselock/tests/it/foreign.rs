@@ -221,7 +221,7 @@ async fn a_waiter_that_may_not_subscribe_to_the_key_finds_the_free_lock_by_a_pol
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_key_is_heard_only_while_somebody_waits_behind_another_library() {
+async fn the_key_is_subscribed_only_while_a_waiter_is_behind_another_library() {
     let server = telling();
     let hears = || channels(&server).contains(&NEWS.to_owned());
     let client = Client::connect(&server.url()).unwrap();

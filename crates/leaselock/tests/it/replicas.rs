@@ -225,7 +225,7 @@ fn what_a_server_counts_on_another_connection_proves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_goes_away_while_replicas_are_waited_for_holds_nothing() {
+async fn a_task_that_goes_away_while_it_waits_for_replicas_holds_nothing() {
     let (primary, replica) = pair();
     let (client, other) = (client(&primary, 1, AT_EASE), plain(&primary));
     let frozen = replica.pause();

@@ -57,7 +57,7 @@ async fn a_lease_is_verified_as_soon_as_there_is_a_connection_again() {
 }
 
 #[tokio::test]
-async fn whoever_holds_nothing_makes_no_connection_anew() {
+async fn a_client_that_holds_nothing_makes_no_new_connection() {
     let server = Server::start();
     let [idle, holder] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
     held(idle.mutex("other")).await.release().await.unwrap();

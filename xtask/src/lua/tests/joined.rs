@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_stands_above_and_below_the_fragments_is_looked_at_as_one() {
+fn what_stands_above_and_below_the_fragments_is_checked_as_one() {
     let last = "return granted(mint(fence), time_us)\n";
     let twice = format!("{last}--#include more\nreturn {{ 'odd' }}\n");
     complains(last, &twice, 27, "\"odd\" is not in the header");
@@ -14,7 +14,7 @@ fn what_stands_above_and_below_the_fragments_is_looked_at_as_one() {
 }
 
 #[test]
-fn lines_for_strict_mode_are_looked_at_by_themselves() {
+fn lines_for_strict_mode_are_checked_by_themselves() {
     let first = "local lock, fence = KEYS[1], KEYS[2]\n";
     let strict = |code: &str| format!("--#strict\n{code}\n--#end\n{first}");
     let clean =

@@ -34,7 +34,7 @@ fn look(said: &str) -> char {
 }
 
 #[test]
-fn a_lock_is_held_by_whoever_has_a_majority_and_free_when_nobody_can() {
+fn a_lock_is_held_by_the_client_with_a_majority_and_free_when_none_can_have_one() {
     for (said, expected) in [
         ("aa.", 'a'),
         ("a..", '?'),

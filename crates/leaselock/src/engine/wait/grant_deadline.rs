@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_frozen_after_the_message_came_does_not_use_a_lease_that_is_over() {
+    fn a_waiter_that_was_frozen_after_the_message_came_does_not_use_a_lease_that_is_over() {
         assert_eq!(reckoned(4_005, 4_006, 60_000), Err(Uncertain::Late));
         // Nor when nothing tells that it is late.
         let slow = ClockSample {

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_split_whoever_got_votes_tries_again_soon_and_more_and_more_spread() {
+    fn after_a_split_a_waiter_with_votes_tries_again_soon_and_more_and_more_spread() {
         for _ in 0..200 {
             let mut backoff = Backoff::default();
             let split = lost(false, 1, 10_000, true);

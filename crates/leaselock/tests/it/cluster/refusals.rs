@@ -86,7 +86,7 @@ async fn a_prefix_that_keeps_its_locks_together_has_one_gate_in_strict_mode() {
 }
 
 #[tokio::test]
-async fn the_doctor_looks_at_every_primary() {
+async fn the_doctor_examines_every_primary() {
     let cluster = shared_cluster();
     let client = Client::connect(&cluster.url()).unwrap();
     let report = client.doctor().await.unwrap();

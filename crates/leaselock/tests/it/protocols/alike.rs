@@ -47,7 +47,7 @@ async fn one_holds_and_the_others_are_refused_until_it_is_given_back() {
 }
 
 #[tokio::test]
-async fn whoever_waits_has_it_once_it_is_given_back_and_no_sooner() {
+async fn a_waiter_has_it_once_it_is_released_and_no_sooner() {
     for protocol in Protocol::ALL {
         let (_server, ours, theirs) = rig();
         let lease = job(&ours, protocol).acquire().await.unwrap();

@@ -104,7 +104,7 @@ async fn when_one_name_is_lost_the_lease_is_and_the_others_are_given_back() {
 }
 
 #[test]
-fn names_at_once_are_looked_at_before_anything_is_sent() {
+fn names_at_once_are_checked_before_anything_is_sent() {
     let client = Client::connect("redis://127.0.0.1:1").unwrap();
     let lock = || client.mutex("a").protocol(Protocol::AllOrNone);
     assert!(lock().and_names(["b", "c"]).validate().is_ok());

@@ -105,7 +105,7 @@ async fn a_release_wakes_a_waiter_and_not_a_crowd() {
 }
 
 #[tokio::test]
-async fn whoever_is_told_of_a_release_and_goes_away_leaves_it_to_the_next() {
+async fn a_waiter_that_is_woken_by_a_release_and_goes_away_leaves_it_to_the_next() {
     let nodes = Nodes::start(3);
     let (holder, gone, next) = (nodes.quorum(), nodes.quorum(), nodes.quorum());
     let lease = holder.mutex("job").ttl(LONG).acquire().await.unwrap();
@@ -182,7 +182,7 @@ async fn a_lease_that_nobody_gives_back_is_had_when_it_ends() {
 }
 
 #[tokio::test]
-async fn whoever_retries_or_goes_away_leaves_no_vote_behind() {
+async fn a_client_that_retries_or_goes_away_leaves_no_vote_behind() {
     let nodes = Nodes::start(3);
     let (one, two) = (nodes.quorum(), nodes.quorum());
     nodes.0[0].cli(&["SET", "job", "theirs", "PX", "60000"]);

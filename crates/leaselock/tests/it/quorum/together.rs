@@ -65,7 +65,7 @@ async fn a_crowd_leaves_in_a_few_calls_to_each_node_and_each_has_its_own_lease()
 }
 
 #[tokio::test]
-async fn whoever_cannot_have_its_lock_leaves_nothing_behind_and_hinders_nobody() {
+async fn a_client_that_cannot_have_its_lock_leaves_nothing_behind_and_hinders_no_other() {
     let nodes = Nodes::start(3);
     for server in &nodes.0[..2] {
         server.cli(&["SET", "job7", "somebody", "PX", "60000"]);

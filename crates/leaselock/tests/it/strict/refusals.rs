@@ -87,7 +87,7 @@ fn a_folder_and_memory_need_none_and_a_length_out_of_range_is_no_longest_ttl() {
 }
 
 #[tokio::test]
-async fn without_strict_mode_it_can_be_looked_at_and_not_set_up() {
+async fn without_strict_mode_it_can_be_inspected_and_not_set_up() {
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();
     let error = client.init_strict().await.unwrap_err();

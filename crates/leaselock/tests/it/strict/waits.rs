@@ -76,7 +76,7 @@ async fn many_tasks_wait_a_quarantine_out_together_and_each_has_its_turn_or_hear
 
 /// Whether one task waits or several share a place.
 #[tokio::test]
-async fn whoever_waits_for_the_end_is_told_that_nobody_is_granted_and_why() {
+async fn a_waiter_for_the_end_learns_that_no_client_is_granted_and_why() {
     for tasks in [1, 3] {
         let server = Server::start();
         let client = super::strict_for(&server, crate::support::LONG);
@@ -171,7 +171,7 @@ async fn quarantined_never(client: &leaselock::Client) {
 }
 
 #[tokio::test]
-async fn whoever_asks_twice_during_a_quarantine_is_told_of_the_same_end() {
+async fn a_client_that_asks_twice_during_a_quarantine_learns_the_same_end() {
     let server = Server::start();
     let client = strict(&server);
     quarantined(&client).await;

@@ -54,7 +54,7 @@ async fn a_task_that_waits_alone_is_woken_over_the_connection_of_its_requests_an
 
 /// Those who share a place stand there on the client's own thread, and are told there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_joined_by_others_goes_on_being_told() {
+async fn a_task_that_is_joined_by_others_goes_on_being_called() {
     let (server, holder, waiters, lease) = rig().await;
     let first = waiter(&waiters, "job", LONG);
     until_queued(&holder, "job", 1).await;

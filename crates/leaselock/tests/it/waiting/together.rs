@@ -39,7 +39,7 @@ async fn rig() -> (Server, Client, Client, Lease) {
 }
 
 /// So many tasks wait, the first of which has the lease by now.
-async fn party(
+async fn local_group(
     holder: &Client,
     together: &Client,
     lease: Lease,
@@ -99,7 +99,7 @@ async fn they_share_a_queue_entry_and_take_turns_in_order_without_a_request() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_ends_the_lease_before_it_and_is_the_only_one_that_is_held() {
     let (_server, holder, together, lease) = rig().await;
-    let (first, mut waiters) = party(&holder, &together, lease, 2).await;
+    let (first, mut waiters) = local_group(&holder, &together, lease, 2).await;
     let (view, losing) = (first.view(), first.lost());
     assert!(!has_its_turn(&mut waiters[0]));
     first.release().await.unwrap();
@@ -120,7 +120,7 @@ async fn a_turn_ends_the_lease_before_it_and_is_the_only_one_that_is_held() {
 
 /// The first, which got in line for itself; one in the middle; and the one in whose seat the lease lies.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_dropped_while_it_waits_or_has_its_turn_passes_it_on() {
+async fn a_task_that_is_dropped_while_it_waits_or_has_its_turn_passes_it_on() {
     let (server, holder, together, lease) = rig().await;
     let mutex = together.mutex("job").ttl(LONG);
     let mut waiters: Vec<_> = (0..6).map(|_| arrives(&mutex)).collect();
@@ -198,7 +198,7 @@ async fn each_waits_no_longer_than_it_asked_to() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_more_urgent_task_of_the_same_client_does_not_wait_for_turns() {
     let (_server, holder, together, lease) = rig().await;
-    let (first, mut waiters) = party(&holder, &together, lease, 2).await;
+    let (first, mut waiters) = local_group(&holder, &together, lease, 2).await;
     let urgent = arrives(&together.mutex("job").ttl(LONG).priority(3));
     let urgent = tokio::spawn(urgent);
     eventually("it is in line", async || {
@@ -226,7 +226,7 @@ async fn a_more_urgent_task_of_the_same_client_does_not_wait_for_turns() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_lease_is_not_passed_on_and_those_who_wait_are_served_by_the_server() {
     let (server, holder, together, lease) = rig().await;
-    let (first, waiters) = party(&holder, &together, lease, 2).await;
+    let (first, waiters) = local_group(&holder, &together, lease, 2).await;
     let fence = first.fence();
     holder
         .break_lease("job", BreakOptions::default())
@@ -260,7 +260,7 @@ async fn a_lost_lease_is_not_passed_on_and_those_who_wait_are_served_by_the_serv
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_learns_of_its_loss_when_the_next_queue_entry_of_its_own_client_is_granted() {
     let (_server, holder, together, lease) = rig().await;
-    let (first, waiters) = party(&holder, &together, lease, 2).await;
+    let (first, waiters) = local_group(&holder, &together, lease, 2).await;
     until_queued(&holder, "job", 1).await;
     holder
         .break_lease("job", BreakOptions::default())
@@ -280,7 +280,7 @@ async fn a_holder_learns_of_its_loss_when_the_next_queue_entry_of_its_own_client
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_is_detached_goes_to_nobody_until_it_is_released() {
     let (_server, holder, together, lease) = rig().await;
-    let (first, waiters) = party(&holder, &together, lease, 1).await;
+    let (first, waiters) = local_group(&holder, &together, lease, 1).await;
     let waiting = tokio::spawn(waiters.into_iter().next().unwrap());
     let handle = first.detach().await.unwrap();
     until_queued(&holder, "job", 1).await;
@@ -296,7 +296,7 @@ async fn a_lease_that_is_detached_goes_to_nobody_until_it_is_released() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_does_not_come_for_its_turn_is_skipped_and_served_later() {
     let (server, holder, together, lease) = rig().await;
-    let (first, mut waiters) = party(&holder, &together, lease, 2).await;
+    let (first, mut waiters) = local_group(&holder, &together, lease, 2).await;
     let next = tokio::spawn(waiters.remove(1));
     first.release().await.unwrap();
     let next = soon(next).await.unwrap().unwrap();

@@ -68,7 +68,7 @@ fn waits_in(runtime: &tokio::runtime::Runtime, ear: &Arc<Receiver>) {
 }
 
 #[tokio::test]
-async fn messages_are_heard_where_somebody_waits_and_at_home_when_that_has_ended() {
+async fn messages_are_received_where_a_task_waits_and_at_home_when_that_has_ended() {
     let scene = scene();
     let home = std::thread::current().name().unwrap().to_owned();
     scene.is_heard_on(&home).await;

@@ -133,7 +133,7 @@ async fn scanning_finds_our_locks_that_match_and_no_side_keys() {
 }
 
 #[tokio::test]
-async fn a_file_held_by_another_process_is_a_time_out_and_can_be_looked_at() {
+async fn a_file_held_by_another_process_is_a_time_out_and_can_be_inspected() {
     let scratch = Scratch::new();
     let peer = Peer::on(&scratch, &Clock::boot(), false);
     let token = peer.token();

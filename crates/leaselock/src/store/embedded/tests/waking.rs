@@ -89,7 +89,7 @@ async fn a_release_hands_over_to_the_first_that_is_there_in_a_folder() {
 
 /// Its own thread reads for a task in a runtime without threads.
 #[tokio::test]
-async fn a_grant_is_heard_in_the_runtime_of_whoever_asked_for_it() {
+async fn a_grant_is_received_in_the_runtime_of_the_task_that_asked_for_it() {
     let scratch = Scratch::new();
     let peer = Peer::on(&scratch, &Clock::boot(), true);
     let (sender, events) = mpsc::channel();

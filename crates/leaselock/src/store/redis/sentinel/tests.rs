@@ -52,7 +52,7 @@ fn connections_are_given_up_when_another_primary_is_named_and_not_when_the_same_
 }
 
 #[test]
-fn whoever_tells_of_an_older_configuration_is_not_believed() {
+fn a_sentinel_with_an_older_configuration_is_not_believed() {
     let watch = watch();
     watch.told(&seen(2, 5));
     let post = watch.located().unwrap();
@@ -72,7 +72,7 @@ fn a_server_that_refuses_writes_as_a_replica_is_left_wherever_the_primary_is() {
 }
 
 #[test]
-fn whoever_answered_is_asked_first_and_those_of_whom_it_tells_last() {
+fn a_sentinel_that_answered_is_asked_first_and_those_that_it_names_last() {
     let place = |host: &str| (host.to_owned(), 1);
     let watch = watch();
     watch.answered(&("b".to_owned(), 2), &[place("c"), ("a".to_owned(), 1)]);

@@ -71,7 +71,7 @@ fn a_lock_file_that_grows_all_the_time_is_damage_and_every_call_ends_in_its_time
 
 /// Only its first bytes are read.
 #[test]
-fn a_session_that_grows_all_the_time_is_looked_at_as_any_other() {
+fn a_session_that_grows_all_the_time_is_read_as_any_other() {
     let scratch = shared();
     without_hanging("growing", async move || {
         let one = Peer::on(&scratch, &Clock::boot(), true);
