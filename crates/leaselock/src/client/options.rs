@@ -107,6 +107,13 @@ macro_rules! setters {
         /// Sets the priority in the queue: larger goes first; 0 by default.
         ///
         /// A stream of high priorities starves low ones.
+        ///
+        /// # Examples
+        /// ```
+        /// # let client = leaselock::Client::connect("mem:")?;
+        /// let urgent = client.mutex("invoices").priority(10);
+        /// # Ok::<_, leaselock::error::InvalidInput>(())
+        /// ```
         pub fn priority(mut self, priority: i32) -> Self {
             self$(.$field)*.priority = priority;
             self
@@ -115,12 +122,21 @@ macro_rules! setters {
         /// Sets whether the lease is renewed in the background.
         ///
         /// `true` by default, because work takes longer than expected; `false` with a protocol that cannot renew.
+        ///
+        /// # Examples
+        /// ```
+        /// # let client = leaselock::Client::connect("mem:")?;
+        /// let mutex = client.mutex("invoices").ttl(std::time::Duration::from_secs(60)).renewal(false); // 60 s at most
+        /// # Ok::<_, leaselock::error::InvalidInput>(())
+        /// ```
         pub fn renewal(mut self, on: bool) -> Self {
             self$(.$field)*.renewal = Some(on);
             self
         }
 
         /// Sets the longest time to hold it, renewals and extensions included; unlimited by default.
+        ///
+        /// At least the ttl. Then the lease is lost, with [`MaxHoldReached`]($crate::LostReason::MaxHoldReached).
         pub fn max_hold(mut self, longest: std::time::Duration) -> Self {
             self$(.$field)*.max_hold = Some(longest);
             self

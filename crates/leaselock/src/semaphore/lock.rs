@@ -1,16 +1,15 @@
-//! The semaphore's handle, and the guard of its permits.
+//! The semaphore's handle.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use super::kind::PERMITS;
+use super::permit::Permit;
 use super::resize::resize;
-use crate::base::error::{AcquireError, InspectError, InvalidInput, ReleaseError};
+use crate::base::error::{AcquireError, InspectError, InvalidInput};
 use crate::base::name::Name;
 use crate::client::Client;
 use crate::client::named::Named;
 use crate::client::options::setters;
-use crate::engine::lease::Lease;
 
 /// A semaphore on one name: a limited number of permits, for holders on any machine.
 ///
@@ -26,7 +25,7 @@ use crate::engine::lease::Lease;
 /// [`Client::inspect`] shows the holders, and in [`permits`](crate::inspect::Inspection::permits) how many are free.
 /// [`Client::break_lease`] takes permits away, those of one holder or of all.
 ///
-/// Each grant has a [`fence`](Lease::fence) of its own. Several hold at a time, so a resource cannot refuse a stale
+/// Each grant has a [`fence`](crate::Lease::fence) of its own. Several hold at a time, so a resource cannot refuse a stale
 /// permit by its number.
 ///
 /// A holder of permits has no [`note`](Semaphore::note), no confirmation by replicas and no other
@@ -54,27 +53,6 @@ use crate::engine::lease::Lease;
 pub struct Semaphore {
     named: Named,
     permits: u32,
-}
-
-/// One or several permits that are held together. Dropping it releases them in the background.
-///
-/// It has the methods of [`Lease`], to which it dereferences. It cannot be detached: a permit stays in its process.
-///
-/// # Examples
-/// ```
-/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = leaselock::Client::connect("mem:")?;
-/// let permit = client.semaphore("connections", 10).acquire_many(2).await?;
-/// assert!(permit.is_held() && permit.count() == 2);
-/// permit.extend(std::time::Duration::from_secs(60)).await?; // before a step that takes long
-/// permit.release().await?;
-/// # Ok(()) }
-/// ```
-#[derive(Debug)]
-#[must_use = "a permit that is dropped is given back"]
-pub struct Permit {
-    lease: Lease,
-    count: u32,
 }
 
 impl Client {
@@ -346,53 +324,4 @@ fn at_least_one(permits: u32) -> Result<(), InvalidInput> {
         return Err(InvalidInput::new(text.to_owned()));
     }
     Ok(())
-}
-
-impl Permit {
-    /// Returns how many permits are held.
-    pub fn count(&self) -> u32 {
-        self.count
-    }
-
-    /// Releases the permits; the waiters that fit then are granted in the same step.
-    ///
-    /// # Waiting
-    /// Within two request timeouts. If no reply arrives, the request is sent again; the same request twice does no
-    /// harm.
-    ///
-    /// # Cancel safety
-    /// When dropped, the release goes on in the background.
-    ///
-    /// # Errors
-    /// [`ReleaseError`]: nothing is held after any of them. After `NotHeld`, other clients may have held the permits
-    /// meanwhile.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
-    /// let permit = client.semaphore("connections", 10).acquire().await?;
-    /// if let Err(error) = permit.release().await {
-    ///     println!("more than ten may have worked at a time: {error}");
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn release(self) -> Result<(), ReleaseError> {
-        self.lease.release().await
-    }
-}
-
-impl Deref for Permit {
-    type Target = Lease;
-
-    fn deref(&self) -> &Lease {
-        &self.lease
-    }
-}
-
-/// The lease alone, for code that handles leases of every kind.
-impl From<Permit> for Lease {
-    fn from(held: Permit) -> Lease {
-        held.lease
-    }
 }

@@ -2,8 +2,10 @@
 
 mod kind;
 mod lock;
+mod permit;
 mod resize;
 
 #[cfg(feature = "redis")]
 pub(crate) use self::kind::PERMITS;
-pub use self::lock::{Permit, Semaphore};
+pub use self::lock::Semaphore;
+pub use self::permit::Permit;

@@ -1,0 +1,76 @@
+//! The guard of permits that are held.
+
+use std::ops::Deref;
+
+use crate::base::error::ReleaseError;
+use crate::engine::lease::Lease;
+
+/// One or several permits that are held together. Dropping it releases them in the background.
+///
+/// It has the methods of [`Lease`], to which it dereferences. It cannot be detached: a permit stays in its process.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = leaselock::Client::connect("mem:")?;
+/// let permit = client.semaphore("connections", 10).acquire_many(2).await?;
+/// assert!(permit.is_held() && permit.count() == 2);
+/// permit.extend(std::time::Duration::from_secs(60)).await?; // before a step that takes long
+/// permit.release().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "a permit that is dropped is given back"]
+pub struct Permit {
+    pub(super) lease: Lease,
+    pub(super) count: u32,
+}
+
+impl Permit {
+    /// Returns how many permits are held.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Releases the permits; the waiters that fit then are granted in the same step.
+    ///
+    /// # Waiting
+    /// Within two request timeouts. If no reply arrives, the request is sent again; the same request twice does no
+    /// harm.
+    ///
+    /// # Cancel safety
+    /// When dropped, the release goes on in the background.
+    ///
+    /// # Errors
+    /// [`ReleaseError`]: nothing is held after any of them. After `NotHeld`, other clients may have held the permits
+    /// meanwhile.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let permit = client.semaphore("connections", 10).acquire().await?;
+    /// if let Err(error) = permit.release().await {
+    ///     println!("more than ten may have worked at a time: {error}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn release(self) -> Result<(), ReleaseError> {
+        self.lease.release().await
+    }
+}
+
+impl Deref for Permit {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+/// The lease alone, for code that handles leases of every kind.
+impl From<Permit> for Lease {
+    fn from(held: Permit) -> Lease {
+        held.lease
+    }
+}
