@@ -98,7 +98,8 @@ conformance! {
             the_end_of_a_borrowed_lease_leaves_it_to_the_lender
             a_borrowed_lease_is_lost_by_its_next_renewal_when_the_lender_lets_go
             reading_again_costs_nothing_also_while_a_writer_waits
-            writing_covers_reading_and_permits_are_not_reentrant;
+            writing_covers_reading_and_permits_are_not_reentrant
+            an_owner_upgrades_its_only_guard_and_holds_the_name_in_the_new_way;
         rwlock:
             readers_share_and_a_writer_is_alone
             readers_that_come_later_do_not_keep_a_writer_waiting

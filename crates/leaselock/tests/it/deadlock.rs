@@ -4,7 +4,7 @@ use leaselock::{AcquireError, Client, Lease};
 use testkit::Server;
 
 use crate::support::{
-    LONG, by_message, calls, eventually, in_line, introduced, millis, pttl, soon, waiter,
+    LONG, by_message, calls, eventually, introduced, millis, pttl, soon, until_queued, waiter,
 };
 
 fn clients<const N: usize>(server: &Server) -> [Client; N] {
@@ -135,7 +135,7 @@ async fn a_hold_that_ends_by_itself_or_has_no_owner_makes_no_circle() {
         .unwrap();
     let wanted = two.mutex("x").ttl(LONG).owner(&other);
     let theirs = tokio::spawn(async move { wanted.acquire().await });
-    in_line(&one, "x", 1).await;
+    until_queued(&one, "x", 1).await;
     let mine = one.mutex("y").ttl(LONG).owner(&me);
     let mine = tokio::spawn(async move { mine.acquire().await });
     soon(theirs)
@@ -157,7 +157,7 @@ async fn a_hold_that_ends_by_itself_or_has_no_owner_makes_no_circle() {
         .await
         .unwrap();
     let wanted = waiter(&one, "y", LONG);
-    in_line(&one, "y", 1).await;
+    until_queued(&one, "y", 1).await;
     let busy = two
         .mutex("x")
         .owner(&other)
@@ -283,7 +283,7 @@ async fn an_owner_whose_tasks_wait_for_two_names_is_in_no_circle() {
         tokio::spawn(async move { mutex.acquire().await })
     });
     for name in ["z", "y"] {
-        in_line(&one, name, 1).await;
+        until_queued(&one, name, 1).await;
     }
     eventually("neither is published", async || published(&server) == 0).await;
     let busy = two

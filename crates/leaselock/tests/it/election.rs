@@ -3,7 +3,7 @@
 use leaselock::{Client, Fence};
 use testkit::Server;
 
-use crate::support::{LONG, by_message, calls, eventually, in_line, soon};
+use crate::support::{LONG, by_message, calls, eventually, soon, until_queued};
 
 const LEADER: &str = "{scheduler}:ll:leader";
 
@@ -64,7 +64,7 @@ async fn followers_are_told_once_when_a_leader_hands_over() {
     soon(follower.changed()).await.unwrap();
     let next = value_of("two")(&two);
     let next = tokio::spawn(async move { next.campaign().await });
-    in_line(&one, "scheduler", 1).await;
+    until_queued(&one, "scheduler", 1).await;
     server.cli(&["CONFIG", "RESETSTAT"]);
     first.resign().await.unwrap();
     let second = soon(next).await.unwrap().unwrap();

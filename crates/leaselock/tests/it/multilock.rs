@@ -9,8 +9,8 @@ use testkit::{Fault, Proxy, Server, Way};
 
 use crate::engine::shared_cluster;
 use crate::support::{
-    LONG, by_message, calls, eventually, in_line, introduced, is_free, leftovers, millis, soon,
-    waiter,
+    LONG, by_message, calls, eventually, introduced, is_free, leftovers, millis, soon,
+    until_queued, waiter,
 };
 
 fn sent(server: &Server) -> usize {
@@ -171,7 +171,7 @@ async fn a_wait_tells_which_of_the_names_is_busy() {
     let held = two.mutex("b").ttl(LONG).acquire().await.unwrap();
     let next = mutex.along_with(["b", "c"]);
     let next = tokio::spawn(async move { next.acquire().await });
-    in_line(&two, "b", 1).await;
+    until_queued(&two, "b", 1).await;
     held.release().await.unwrap();
     let lease = soon(next).await.unwrap().unwrap();
     let told: Vec<String> = told.lock().unwrap().iter().cloned().collect();
@@ -188,7 +188,7 @@ async fn a_waiter_of_one_of_the_names_is_granted_by_the_release() {
     let lease = one.mutex("a").ttl(LONG).along_with(["b", "c"]);
     let lease = lease.acquire().await.unwrap();
     let next = waiter(&two, "b", LONG);
-    in_line(&two, "b", 1).await;
+    until_queued(&two, "b", 1).await;
     lease.release().await.unwrap();
     let next = by_message(next).await.unwrap().unwrap();
     next.release().await.unwrap();

@@ -139,7 +139,7 @@ async fn a_multi_lock_waits_for_several_names_in_any_order_of_arguments() {
     let lease = lock(&rig.one, ["a", "b"]).acquire().await.unwrap();
     let next = lock(&rig.two, ["b", "a"]);
     let next = tokio::spawn(async move { next.acquire().await });
-    in_line(&rig.one, "a", 1).await;
+    until_queued(&rig.one, "a", 1).await;
     lease.release().await.unwrap();
     let next = by_message(next).await.unwrap().unwrap();
     assert!(next.fences().all(|(_, fence)| fence.is_some()));

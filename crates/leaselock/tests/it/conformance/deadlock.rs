@@ -4,7 +4,7 @@ use leaselock::error::Deadlock;
 use leaselock::{AcquireError, Client, Lease, Owner};
 
 use crate::engine::Engine;
-use crate::support::{LONG, in_line, soon};
+use crate::support::{LONG, soon, until_queued};
 
 /// Holds the lock of this number: alone, reading, or one of two permits.
 async fn hold(client: &Client, me: &Owner, number: usize) -> Lease {
@@ -157,7 +157,7 @@ pub(super) async fn an_owner_that_waits_for_its_own_permits_is_told(engine: &Eng
     let mine = pool.acquire().await.unwrap();
     let more = pool.clone();
     let waiting = tokio::spawn(async move { more.acquire_many(2).await });
-    in_line(&one, "pool", 1).await;
+    until_queued(&one, "pool", 1).await;
     assert!(
         !waiting.is_finished(),
         "it waits for another owner, which may let go"

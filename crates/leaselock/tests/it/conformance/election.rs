@@ -7,7 +7,7 @@ use leaselock::{AcquireError, Client, Election, Fence, LeaderObserver, Leadershi
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
-use crate::support::{LONG, by_message, eventually, in_line, millis, soon};
+use crate::support::{LONG, by_message, eventually, millis, soon, until_queued};
 
 const NAME: &str = "scheduler";
 
@@ -76,7 +76,7 @@ pub(super) async fn followers_see_who_leads_and_a_resignation_makes_the_next_one
     }
     assert_eq!(followers[0].0.current().unwrap().client, one.id());
     let next = campaigner(&two, "two");
-    in_line(&one, NAME, 1).await;
+    until_queued(&one, NAME, 1).await;
     first.resign().await.unwrap();
     let second = soon(next).await.unwrap().unwrap();
     for follower in &mut followers {
@@ -137,9 +137,9 @@ pub(super) async fn a_campaign_that_is_dropped_leaves_nothing_in_line(engine: &E
     let late = election(&two, "two").campaign_within(millis(50)).await;
     assert!(matches!(late, Err(AcquireError::StillBusy { .. })));
     let next = campaigner(&two, "two");
-    in_line(&one, NAME, 1).await;
+    until_queued(&one, NAME, 1).await;
     next.abort();
-    in_line(&one, NAME, 0).await;
+    until_queued(&one, NAME, 0).await;
     assert!(leading.is_held());
     leading.resign().await.unwrap();
     assert_eq!(two.election(NAME).leader().await.unwrap(), None);
@@ -152,9 +152,9 @@ pub(super) async fn tasks_of_one_client_lead_one_after_the_other_each_with_its_v
     let [one, two] = clients(engine).await;
     let first = soon(election(&one, "first").campaign()).await.unwrap();
     let second = campaigner(&one, "second");
-    in_line(&two, NAME, 1).await;
+    until_queued(&two, NAME, 1).await;
     let third = campaigner(&one, "third");
-    in_line(&two, NAME, 2).await;
+    until_queued(&two, NAME, 2).await;
     let mut before = first.term();
     first.resign().await.unwrap();
     let [second, third] = if engine.wakes() {

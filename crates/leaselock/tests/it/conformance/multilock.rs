@@ -11,7 +11,7 @@ use leaselock::{
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
-use crate::support::{LONG, eventually, in_line, is_free, millis, soon};
+use crate::support::{LONG, eventually, is_free, millis, soon, until_queued};
 
 /// A prefix with a hash tag leaves none for the names.
 fn pairs(engine: &Engine) -> &'static [[&'static str; 2]] {
@@ -106,7 +106,7 @@ pub(super) async fn a_client_never_waits_for_a_name_while_it_holds_a_larger_one(
     for &names in pairs(engine) {
         let small = two.mutex(names[0]).ttl(LONG).acquire().await.unwrap();
         let next = waiting(both(&one, names));
-        in_line(&two, names[0], 1).await;
+        until_queued(&two, names[0], 1).await;
         let large = two.mutex(names[1]).ttl(LONG).try_acquire().await.unwrap();
         large.unwrap().release().await.unwrap();
         small.release().await.unwrap();

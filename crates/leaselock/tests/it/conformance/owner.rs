@@ -3,7 +3,7 @@
 use leaselock::{AcquireError, AnyClient, Lease, LostReason, Wait};
 
 use crate::engine::Engine;
-use crate::support::{LONG, eventually, in_line, millis, soon, waiter};
+use crate::support::{LONG, eventually, millis, soon, until_queued, waiter};
 
 async fn is_busy(client: &AnyClient, name: &str) -> bool {
     let tried = client.mutex(name).ttl(LONG).try_acquire().await.unwrap();
@@ -182,7 +182,7 @@ pub(super) async fn reading_again_costs_nothing_also_while_a_writer_waits(engine
     let lock = one.rwlock("config").ttl(LONG).owner(&me);
     let outer = soon(lock.read()).await.unwrap();
     let writing = waiter(&two, "config", LONG);
-    in_line(&one, "config", 1).await;
+    until_queued(&one, "config", 1).await;
     if engine.wakes() {
         assert!(one.rwlock("config").try_read().await.unwrap().is_none());
     }
@@ -255,4 +255,38 @@ pub(super) async fn writing_covers_reading_and_permits_are_not_reentrant(engine:
         .unwrap();
     third.release().await.unwrap();
     second.release().await.unwrap();
+}
+
+pub(super) async fn an_owner_upgrades_its_only_guard_and_holds_the_name_in_the_new_way(
+    engine: &Engine,
+) {
+    let client = engine.client_of_one_store().await;
+    let other = engine.client_of_one_store().await;
+    let me = client.owner("import 42");
+    let lock = client.rwlock("job").ttl(LONG).owner(&me);
+    let reading = soon(lock.upgradable_read()).await.unwrap();
+    let inner = soon(lock.read()).await.unwrap();
+    let refused = soon(reading.try_upgrade()).await.unwrap_err();
+    assert!(refused.to_string().contains("other guards"), "{refused}");
+    assert!(refused.lease.is_held() && inner.is_held());
+    let asked = soon(lock.write()).await.unwrap_err();
+    assert!(asked.to_string().contains("upgrade"), "{asked}");
+    inner.release().await.unwrap();
+
+    let writing = soon(refused.lease.upgrade()).await.unwrap();
+    let again = soon(lock.write()).await.unwrap(); // covered: the owner writes
+    assert_eq!(again.fence(), writing.fence());
+    let also = lock.clone().downgrade(writing).await.unwrap_err();
+    assert!(also.lease.is_held() && again.is_held());
+    drop(again);
+    let reading = soon(lock.downgrade(also.lease)).await.unwrap();
+    let within = soon(lock.read()).await.unwrap();
+    assert_eq!(within.fence(), reading.fence());
+    reading.release().await.unwrap();
+    let beside = soon(other.rwlock("job").ttl(LONG).read()).await.unwrap();
+    assert!(beside.is_held() && within.is_held());
+    within.release().await.unwrap();
+    beside.release().await.unwrap();
+    let alone = other.mutex("job").ttl(LONG).try_acquire().await.unwrap();
+    assert!(alone.is_some(), "the owner holds nothing any more");
 }

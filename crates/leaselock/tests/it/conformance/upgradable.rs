@@ -6,7 +6,7 @@ use leaselock::{RwLock, UpgradableLease};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
-use crate::support::{LONG, by_message, eventually, in_line, is_free, millis, soon};
+use crate::support::{LONG, by_message, eventually, is_free, millis, soon, until_queued};
 
 const NAME: &str = "config";
 
@@ -49,7 +49,7 @@ pub(super) async fn one_upgradable_reader_at_a_time_reads_beside_all_others(engi
     assert!(theirs.try_write().await.unwrap().is_none());
     let lock = theirs.clone();
     let second = tokio::spawn(async move { lock.upgradable_read().await });
-    in_line(&two, NAME, 1).await;
+    until_queued(&two, NAME, 1).await;
     for reader in [before, after] {
         reader.release().await.unwrap();
     }
@@ -66,9 +66,9 @@ pub(super) async fn an_upgrade_waits_for_all_readers_in_front_of_everybody(engin
     let up = ours.upgradable_read().await.unwrap();
     let (read, lost) = (up.fence(), up.lost());
     let urgent = writer(&theirs, 5);
-    in_line(&one, NAME, 1).await;
+    until_queued(&one, NAME, 1).await;
     let upgrade = upgrading(up);
-    in_line(&one, NAME, 2).await;
+    until_queued(&one, NAME, 2).await;
     let first = one.inspect(NAME).await.unwrap().queue.remove(0);
     assert_eq!((first.client.as_str(), first.priority), (one.id(), 0));
     if engine.wakes() {
@@ -98,7 +98,7 @@ pub(super) async fn a_try_to_upgrade_gives_the_read_back_or_passes_the_waiters(e
     let other = theirs.read().await.unwrap();
     let up = ours.upgradable_read().await.unwrap();
     let waiting = writer(&theirs, 0);
-    in_line(&one, NAME, 1).await;
+    until_queued(&one, NAME, 1).await;
     let busy = up.try_upgrade().await.unwrap_err();
     let AcquireError::StillBusy { own, .. } = *busy.error else {
         panic!("{busy:?}")
@@ -119,7 +119,7 @@ pub(super) async fn an_upgrade_that_gives_up_keeps_its_read_and_lets_in_those_be
     let up = ours.upgradable_read().await.unwrap();
     let fence = up.fence();
     let upgrade = tokio::spawn(async move { up.upgrade_within(millis(700)).await });
-    in_line(&one, NAME, 1).await;
+    until_queued(&one, NAME, 1).await;
     let behind = reader(&theirs);
     let gave_up = soon(upgrade).await.unwrap().unwrap_err();
     assert!(matches!(
@@ -149,9 +149,9 @@ pub(super) async fn a_dropped_upgrade_releases_its_read_too(engine: &Engine) {
     let other = theirs.read().await.unwrap();
     let up = ours.upgradable_read().await.unwrap();
     let upgrade = upgrading(up);
-    in_line(&one, NAME, 1).await;
+    until_queued(&one, NAME, 1).await;
     let behind = reader(&theirs);
-    in_line(&one, NAME, 2).await;
+    until_queued(&one, NAME, 2).await;
     upgrade.abort();
     granted(behind).await.release().await.unwrap();
     eventually("the upgradable read is released", async || {
@@ -174,10 +174,10 @@ pub(super) async fn a_downgrade_leaves_no_gap_and_lets_in_the_readers_that_wait(
     let mut readers = Vec::new();
     for number in 1..=2 {
         readers.push(reader(&theirs));
-        in_line(&one, NAME, number).await;
+        until_queued(&one, NAME, number).await;
     }
     let next = writer(&theirs, 0);
-    in_line(&one, NAME, 3).await;
+    until_queued(&one, NAME, 3).await;
     let reading = ours.downgrade(writing).await.unwrap();
     assert!(reading.fence() > wrote);
     assert_eq!(soon(lost).await.reason, LostReason::Released);
@@ -234,7 +234,7 @@ pub(super) async fn a_lease_that_is_changed_is_renewed_all_the_time(engine: &Eng
     three_ttls(&|| up.is_held()).await;
     let view = up.view();
     let upgrade = upgrading(up);
-    in_line(&two, NAME, 1).await;
+    until_queued(&two, NAME, 1).await;
     three_ttls(&|| view.is_held()).await;
     other.release().await.unwrap();
     let writing = granted(upgrade).await;
@@ -261,7 +261,7 @@ pub(super) async fn inspect_shows_an_upgradable_reader_and_its_upgrade(engine: &
     let other = theirs.read().await.unwrap();
     assert_eq!(modes().await, [LockMode::Upgradable, LockMode::Shared]);
     let upgrade = upgrading(up);
-    in_line(&one, NAME, 1).await;
+    until_queued(&one, NAME, 1).await;
     let waiting = one.inspect(NAME).await.unwrap().queue;
     assert_eq!(waiting[0].mode, LockMode::Exclusive);
     other.release().await.unwrap();
@@ -279,7 +279,7 @@ pub(super) async fn an_upgrade_of_a_read_that_is_over_says_so(engine: &Engine) {
     let other = theirs.read().await.unwrap();
     let up = ours.upgradable_read().await.unwrap();
     let upgrade = upgrading(up);
-    in_line(&one, NAME, 1).await;
+    until_queued(&one, NAME, 1).await;
     one.break_lease(NAME, BreakOptions::default())
         .await
         .unwrap();

@@ -4,7 +4,9 @@ use leaselock::{AcquireError, Client, LostReason};
 use testkit::{Aim, Fault, Proxy, Server, Way};
 
 use super::silent::rig;
-use crate::support::{LONG, apart, calls, eventually, in_line, is_free, leftovers, millis, soon};
+use crate::support::{
+    LONG, apart, calls, eventually, is_free, leftovers, millis, soon, until_queued,
+};
 
 /// The server knows the scripts: a reply that vanishes is not the one that asks for their text.
 async fn warm_rig() -> (Server, Proxy, Client, Client) {
@@ -112,7 +114,7 @@ async fn an_upgrade_whose_grant_was_not_heard_is_found_when_its_wait_ends() {
     let up = client.rwlock("job").ttl(LONG).upgradable_read().await;
     let read = up.as_ref().unwrap().fence();
     let upgrade = tokio::spawn(up.unwrap().upgrade_within(millis(1_000)));
-    in_line(&rival, "job", 1).await;
+    until_queued(&rival, "job", 1).await;
     proxy.aim(Aim::Listeners);
     proxy.set(Way::ToClient, Fault::Swallow);
     other.release().await.unwrap();
@@ -153,7 +155,7 @@ async fn a_downgrade_whose_reply_is_late_is_no_loss_for_the_writer() {
     let lock = client.rwlock("job").ttl(millis(6_000));
     let waits = lock.clone();
     let waits = tokio::spawn(async move { waits.write().await });
-    in_line(&rival, "job", 1).await;
+    until_queued(&rival, "job", 1).await;
     first.release().await.unwrap();
     let writing = soon(waits).await.unwrap().unwrap();
     let (lost, view) = (writing.lost(), writing.view());
