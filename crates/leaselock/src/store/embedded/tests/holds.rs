@@ -170,7 +170,9 @@ async fn the_longest_hold_ends_holds_of_a_job_that_goes_on_alone() {
     drop(one);
     clock.advance(Duration::from_millis(9900));
     let (_, found) = other.see(true).await;
-    assert_eq!(found, [(left[0].clone(), 100), ("u".to_owned(), 100)]);
+    let mut both = [(left[0].clone(), 100), ("u".to_owned(), 100)];
+    both.sort(); // they end together, and some tokens come behind `u`
+    assert_eq!(found, both);
     clock.advance(Duration::from_millis(101));
     assert_eq!(other.see(true).await, (-2, vec![]));
     drop(job);
