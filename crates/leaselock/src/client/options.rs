@@ -312,7 +312,7 @@ impl Options {
         let protocol = self.protocol;
         if !self.others.is_empty() && protocol != Protocol::AllOrNone {
             return Err(InvalidInput::new(format!(
-                "the protocol {protocol} takes one name at a time by `and_names`: use `along_with`, or {}",
+                "several names at once by `and_names`: the protocol {protocol} takes one name; use `along_with`, or {}",
                 Protocol::AllOrNone
             )));
         }
