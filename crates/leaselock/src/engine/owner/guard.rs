@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::owner::OwnerState;
+use super::handle::OwnerState;
 use crate::base::ttl::Ttl;
 use crate::engine::core::Engine;
 use crate::engine::lease::deadlines::Id;

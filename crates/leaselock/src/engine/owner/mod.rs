@@ -1,9 +1,9 @@
 //! Owners: lines of work that may acquire again what they hold.
 
 pub(crate) mod guard;
+mod handle;
 pub(crate) mod holds;
 pub(crate) mod mode;
-mod owner;
 
-pub use self::owner::Owner;
-pub(crate) use self::owner::OwnerState;
+pub use self::handle::Owner;
+pub(crate) use self::handle::OwnerState;

@@ -132,7 +132,7 @@ fn only_what_is_the_same_in_both_readings_counts() {
     assert_eq!(first.common(&second).circle_of("a"), None);
 }
 
-/// `c` waits for `x` too, and nobody waits for `c`.
+/// `c` waits for `x` too, and no owner waits for `c`.
 #[test]
 fn an_owner_behind_a_circle_is_not_in_it() {
     use Share::Exclusive;
@@ -291,11 +291,11 @@ impl World {
             .retain(|waiter| waiter.digest != token);
     }
 
-    /// Grants as the store does: in order, and a waiter that is dead keeps nobody waiting.
+    /// Grants as the store does: in order, and a waiter that is dead keeps no other one waiting.
     fn serve(&mut self) {
         for at in 0..LOCKS {
-            let mut queue = self.locks[at].queue.clone().into_iter();
-            while let Some(next) = queue.next() {
+            let queue = self.locks[at].queue.clone();
+            for next in queue {
                 if !next.is_alive {
                     continue;
                 }
