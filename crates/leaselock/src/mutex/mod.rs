@@ -6,6 +6,5 @@ mod shortcut;
 #[cfg(all(test, feature = "redis", feature = "embedded"))]
 mod tests;
 
-#[cfg(feature = "redis")]
 pub(crate) use self::kind::MUTEX;
 pub use self::lock::Mutex;

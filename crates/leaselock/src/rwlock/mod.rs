@@ -7,7 +7,6 @@ mod shared;
 mod upgradable;
 
 pub use self::change::ChangeError;
-#[cfg(feature = "redis")]
 pub(crate) use self::kind::{DOWNGRADE, READ, UPGRADE};
 pub use self::lock::RwLock;
 pub use self::shared::SharedLease;

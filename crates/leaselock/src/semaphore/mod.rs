@@ -5,7 +5,6 @@ mod lock;
 mod permit;
 mod resize;
 
-#[cfg(feature = "redis")]
 pub(crate) use self::kind::PERMITS;
 pub use self::lock::Semaphore;
 pub use self::permit::Permit;
