@@ -1,5 +1,7 @@
 //! The scripts of the barrier under random operations, against a plain model.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use std::collections::HashMap;
 use std::time::Duration;
 

@@ -54,6 +54,7 @@ pub(super) struct Due {
 
 impl Subscriptions {
     /// Creates the set of a store without messages, which never wakes a waiter.
+    #[cfg(feature = "redis")]
     pub(crate) fn unavailable() -> Arc<Self> {
         Self::with(true, None)
     }
