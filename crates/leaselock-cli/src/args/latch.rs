@@ -32,7 +32,8 @@ pub(crate) struct LatchArgs {
     pub(crate) within: Option<Duration>,
 
     /// Name of the latch
-    pub(crate) name: String,
+    #[arg(value_name = "NAME")]
+    pub(crate) latch: String,
 }
 
 impl LatchArgs {

@@ -13,7 +13,7 @@ use crate::{output, session};
 pub(crate) fn run(args: &LatchArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::one_store(globals, "latch: several servers cannot count")?;
     session::block_on(async {
-        let latch = client.latch(&args.name, args.count);
+        let latch = client.latch(&args.latch, args.count);
         if let Some(party) = &args.arrive {
             latch.arrive(party).await?;
         }
@@ -43,7 +43,7 @@ async fn show(latch: &Latch, args: &LatchArgs, globals: &Globals) -> Result<(), 
     let state = latch.state().await?;
     let text = match globals.json {
         true => output::json(&json!({
-            "name": args.name,
+            "name": args.latch,
             "count": args.count,
             "arrived": state.arrived,
             "left": state.left,
@@ -55,7 +55,7 @@ async fn show(latch: &Latch, args: &LatchArgs, globals: &Globals) -> Result<(), 
 }
 
 fn text(state: &LatchState, args: &LatchArgs) -> String {
-    let name = output::sanitized(&args.name);
+    let name = output::sanitized(&args.latch);
     let word = if state.is_open() { "open" } else { "closed" };
     let parties: Vec<String> = state
         .arrived
