@@ -9,8 +9,8 @@
 -- Returns {"granted", time_us, fences, …}          all are held until ttl_ms from time_us; the fencing token of each
 --                                                  name in the order of the locks, '0' when the token asks for none
 --         {"busy", pttl_ms, holder, time_us, at}   the lock with this number (1 is the first) is held: for so long (-1:
---                                                  no time is known), by this client ('' when foreign, or several hold)
---         {"queued", time_us}                      none is held, and one has waiters: use mutex/acquire for each name
+--                                                  none is set), by this client ('' when foreign)
+--         {"separate", time_us}                    one has waiters, or is no string: use mutex/acquire for each name
 --         {"quarantined", left_ms, why, time_us}   strict mode: as mutex/acquire says
 --         {"disagrees", longest_ms, time_us}       strict mode: the gate is for leases of another length
 --         the error DAMAGED fence, with its key    no grant of ours wrote this value, and the token wants a fencing
@@ -36,11 +36,9 @@ if redis.call('EXISTS', unpack(KEYS, 1, 2 * count)) > 0 then
     local held = redis.pcall('GET', KEYS[i]) -- an error for a set of readers or permits (lua/holds.lua)
     if type(held) == 'string' then
       return { 'busy', redis.call('PTTL', KEYS[i]), client_of(held), now, i }
-    elseif held then
-      return { 'busy', -1, '', now, i }
     end
   end
-  return { 'queued', now }
+  return { 'separate', now }
 end
 
 local fenced = is_fenced(token)

@@ -28,8 +28,8 @@ pub(crate) enum AcquiredAll {
     },
     /// Nothing was acquired, because the lock at this index is held.
     Busy { seen: Seen, at: usize },
-    /// Nothing was acquired, because one of the locks has waiters.
-    Queued { time_us: u64 },
+    /// Nothing was acquired, because one of the locks has waiters, readers or permits: each needs its own request.
+    Separate { time_us: u64 },
     /// Nothing was acquired: the gate of strict mode answered in place of the locks.
     AtGate(Acquired),
 }
@@ -72,7 +72,7 @@ impl Operation for AcquireAll<'_> {
                     at: at.checked_sub(1).ok_or(Malformed)?,
                 })
             }
-            "queued" => Ok(AcquiredAll::Queued {
+            "separate" => Ok(AcquiredAll::Separate {
                 time_us: answer.number(0)?,
             }),
             "quarantined" | "disagrees" => Acquired::decode(answer).map(AcquiredAll::AtGate),

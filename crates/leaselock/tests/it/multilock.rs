@@ -196,6 +196,28 @@ async fn a_waiter_of_one_of_the_names_is_granted_by_the_release() {
 }
 
 #[tokio::test]
+async fn readers_and_permits_of_one_name_keep_all_out_and_another_type_is_an_error() {
+    let server = Server::start();
+    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let lock = one.mutex("a").ttl(LONG).along_with(["b"]);
+    let reader = two.rwlock("b").ttl(LONG).read().await.unwrap();
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    reader.release().await.unwrap();
+    let permit = two.semaphore("a", 2).ttl(LONG).acquire().await.unwrap();
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    permit.release().await.unwrap();
+    let lease = lock.try_acquire().await.unwrap().unwrap();
+    lease.release().await.unwrap();
+    server.cli(&["HSET", "b", "x", "y"]);
+    let error = lock.try_acquire().await.unwrap_err();
+    assert!(
+        matches!(&error, AcquireError::Store { name, source }
+            if name.as_str() == "b" && source.kind() == ErrorKind::WrongType),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_damaged_fence_of_one_name_is_an_error_that_names_it_and_no_name_is_held() {
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();

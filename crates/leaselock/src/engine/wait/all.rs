@@ -101,7 +101,7 @@ fn understood(
             let busy = acquisitions.get(at).unwrap_or(first);
             Ok(TryAll::Busy(busy.still_busy(t0, Some(seen))))
         }
-        AcquiredAll::Queued { time_us } => {
+        AcquiredAll::Separate { time_us } => {
             engine.note_time(t0, now, time_us);
             Ok(TryAll::OneByOne)
         }

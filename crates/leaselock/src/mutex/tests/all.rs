@@ -4,6 +4,7 @@ use super::lab::*;
 use crate::base::error::ErrorKind;
 use crate::base::token::{Token, client_of};
 use crate::engine::calls_all::*;
+use crate::engine::grant::Acquired;
 use crate::engine::resource::Resource;
 use crate::mutex::MUTEX;
 use crate::script::Value;
@@ -95,7 +96,7 @@ fn of_several_mutexes_none_is_acquired_when_one_is_held_and_its_holder_is_named(
 }
 
 #[test]
-fn a_foreign_holder_or_several_readers_keep_all_of_several_mutexes_out() {
+fn a_foreign_holder_keeps_all_mutexes_out_and_what_is_no_string_is_left_to_its_own_request() {
     on_every_engine(async |lab| {
         let (locks, ours) = (three(), token());
         lab.meddle(&SET, &locks[2].lock, &["foreign"]).await;
@@ -104,10 +105,9 @@ fn a_foreign_holder_or_several_readers_keep_all_of_several_mutexes_out() {
         };
         assert!(at == 2 && seen.holder.is_none() && seen.remaining.is_some());
         lab.meddle(&ADD_MEMBER, &locks[0].lock, &["reader"]).await;
-        let AcquiredAll::Busy { seen, at } = lab.acquire_all(&locks, &ours).await else {
-            panic!("{}", lab.engine)
-        };
-        assert!(at == 0 && seen.holder.is_none() && seen.remaining.is_none());
+        lab.meddle(&DELETE, &locks[2].lock, &[]).await;
+        let answer = lab.acquire_all(&locks, &ours).await;
+        assert!(matches!(answer, AcquiredAll::Separate { .. }), "{answer:?}");
         lab.none_is_held(&locks, &ours).await;
     });
 }
@@ -121,7 +121,7 @@ fn a_waiter_of_one_of_several_free_mutexes_is_not_overtaken() {
         lab.meddle(&EXPIRE, &locks[2].lock, &[]).await;
         let answer = lab.acquire_all(&locks, &ours).await;
         assert!(
-            matches!(answer, AcquiredAll::Queued { .. }),
+            matches!(answer, AcquiredAll::Separate { .. }),
             "{}: {answer:?}",
             lab.engine
         );
@@ -163,4 +163,107 @@ fn the_same_request_for_several_mutexes_finds_its_own_grant_and_changes_nothing(
         assert_eq!(seen.holder.as_deref(), client_of(ours.secret().as_bytes()));
         assert_eq!(fence(0).await, before);
     });
+}
+
+/// The state of a name before the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Free,
+    Held,
+    Foreign,
+    NoString,
+    Waited,
+    FenceAhead,
+    FenceOfReaders,
+}
+
+const BEFORE: [Before; 7] = [
+    Before::Free,
+    Before::Held,
+    Before::Foreign,
+    Before::NoString,
+    Before::Waited,
+    Before::FenceAhead,
+    Before::FenceOfReaders,
+];
+
+impl Lab {
+    async fn prepare(&self, keys: &Resource, before: Before) {
+        let fence = keys.fence().to_string();
+        match before {
+            Before::Free => {}
+            Before::Held => drop(self.granted(keys, &token(), &TRY).await),
+            Before::Foreign => drop(self.meddle(&SET, &keys.lock, &["foreign"]).await),
+            Before::NoString => drop(self.meddle(&ADD_MEMBER, &keys.lock, &["reader"]).await),
+            Before::Waited => {
+                self.granted(keys, &token(), &TRY).await;
+                self.waiting(keys, &token(), &WAIT).await;
+                self.meddle(&EXPIRE, &keys.lock, &[]).await;
+            }
+            Before::FenceAhead => {
+                let ahead = "9000000000000000:9000000000000000";
+                self.meddle(&SET, &fence, &[ahead]).await;
+            }
+            Before::FenceOfReaders => {
+                let theirs = "1000000000000000:1000000000000000s";
+                self.meddle(&SET, &fence, &[theirs]).await;
+            }
+        }
+    }
+}
+
+/// The model of the request: what each name answers to a request of its own.
+#[test]
+fn of_every_two_names_both_are_acquired_only_if_each_alone_would_be_and_otherwise_nothing_changes()
+{
+    on_every_engine(async |lab| {
+        let is_plain = |before| !matches!(before, Before::Waited | Before::NoString);
+        for (number, (one, other)) in pairs().enumerate() {
+            let named = |set: &str| ['a', 'b'].map(|end| keys(&format!("{{{set}{number}}}{end}")));
+            let (together, alone) = (named("together"), named("alone"));
+            for (keys, before) in together.iter().chain(&alone).zip([one, other, one, other]) {
+                lab.prepare(keys, before).await;
+            }
+            let fences = async || {
+                let fence = |at: usize| together[at].fence().to_string();
+                let first = lab.meddle(&GET, &fence(0), &[]).await;
+                (first, lab.meddle(&GET, &fence(1), &[]).await)
+            };
+            let (ours, before) = (token(), fences().await);
+            let mut granted = [false; 2];
+            for (granted, keys) in granted.iter_mut().zip(&alone) {
+                let token = token();
+                let alone = acquire(keys, &token, &TRY);
+                let answer = lab.store.ask_one(&alone, WITHIN).await;
+                *granted = matches!(answer, Ok(Acquired::Granted { .. }));
+            }
+            let case = format!("{}: {one:?} {other:?}", lab.engine);
+            match lab.acquire_all(&together, &ours).await {
+                AcquiredAll::Granted { .. } => {
+                    assert_eq!(granted, [true; 2], "{case}");
+                    for keys in &together {
+                        assert!(lab.holds(keys, &ours).await, "{case}");
+                    }
+                    continue;
+                }
+                AcquiredAll::Busy { at, .. } => assert!(!granted[at], "{case}"),
+                AcquiredAll::Separate { .. } => {
+                    assert!(!is_plain(one) || !is_plain(other), "{case}");
+                }
+                AcquiredAll::AtGate(answer) => panic!("{case}: {answer:?}"),
+            }
+            lab.none_is_held(&together, &ours).await;
+            assert_eq!(fences().await, before, "{case}");
+            let plain = is_plain(one) && is_plain(other);
+            assert!(
+                !plain || granted != [true; 2],
+                "{case}: refused for nothing"
+            );
+        }
+    });
+}
+
+fn pairs() -> impl Iterator<Item = (Before, Before)> {
+    let second = |one| BEFORE.into_iter().map(move |other| (one, other));
+    BEFORE.into_iter().flat_map(second)
 }
