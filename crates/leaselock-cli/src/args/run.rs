@@ -8,6 +8,7 @@ use leaselock::interop::Protocol;
 use rustix::process::Signal;
 
 use super::lease::{LockArgs, WaitArgs};
+use super::permits::check_permits;
 use crate::guardian::Plan;
 use crate::{duration, manual, signal_name};
 
@@ -305,22 +306,6 @@ impl RunArgs {
         let (program, arguments) = self.command.split_first()?;
         Some((program.clone(), arguments.to_vec()))
     }
-}
-
-fn check_permits(take: u32, total: u32) -> Result<(), String> {
-    if total == 0 {
-        return Err("--permits: with 0 permits nothing could ever run; give 1 or more".into());
-    }
-    if take == 0 {
-        return Err("--take: 0 permits would let any number run; give 1 or more".into());
-    }
-    if take > total {
-        return Err(format!(
-            "--take: {take} permits are more than the {total} of --permits; \
-             give at most {total}, or a larger --permits"
-        ));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -41,10 +41,12 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         };
         let names = [name];
         let progress = Progress::of(&names, session::has_queue(globals), globals);
-        let obtained = obtain(
-            &client, request, None, &names, &args.wait, globals, &signals, &progress,
-        )
-        .await?;
+        let wanted = Wanted {
+            request,
+            names: &names,
+            owner: None,
+        };
+        let obtained = obtain(&client, wanted, &args.wait, globals, &signals, &progress).await?;
         let lease = match obtained {
             Obtained::Lease(Held::One(lease)) => lease,
             Obtained::Lease(Held::Several(_)) => unreachable!("one name was asked for"),
@@ -88,18 +90,29 @@ pub(crate) enum Obtained {
     Ended(Exit),
 }
 
-/// Waits for the lock as long as the flags say, or until a signal comes. `names`: those of the request, as leaselock
-/// knows them.
+/// What a verb waits for.
+pub(crate) struct Wanted<'a> {
+    pub(crate) request: Request,
+    /// The names of the request, as leaselock knows them.
+    pub(crate) names: &'a [String],
+    /// For whom, if the lock is held for a job.
+    pub(crate) owner: Option<&'a JobOwner>,
+}
+
+/// Waits for the lock as long as the flags say, or until a signal comes.
 pub(crate) async fn obtain(
     client: &AnyClient,
-    request: Request,
-    owner: Option<&JobOwner>,
-    names: &[String],
+    wanted: Wanted<'_>,
     wait: &WaitArgs,
     globals: &Globals,
     signals: &SignalStream,
     progress: &Progress,
 ) -> Result<Obtained, Failure> {
+    let Wanted {
+        request,
+        names,
+        owner,
+    } = wanted;
     let state = WaitState::default();
     let ancestors = Ancestors::of_this_process();
     let alone = request.is_exclusive();

@@ -9,7 +9,7 @@ use leaselock::{AnyClient, ReleaseError};
 use serde_json::json;
 use tokio::time::timeout_at;
 
-use super::acquire::{Obtained, obtain};
+use super::acquire::{Obtained, Wanted, obtain};
 use super::request::Request;
 use crate::args::Globals;
 use crate::args::run::{Mode, RunArgs, RunPlan};
@@ -69,17 +69,12 @@ pub(crate) fn run_as(
         let queued = session::has_queue(globals) && args.effective_protocol() == Protocol::Native;
         let progress = Progress::of(&names, queued, globals);
         let owner = JobOwner::new(&client, &names[0]);
-        let obtained = obtain(
-            &client,
-            lock,
-            Some(&owner),
-            &names,
-            &args.wait,
-            globals,
-            &signals,
-            &progress,
-        );
-        match obtained.await {
+        let wanted = Wanted {
+            request: lock,
+            names: &names,
+            owner: Some(&owner),
+        };
+        match obtain(&client, wanted, &args.wait, globals, &signals, &progress).await {
             Ok(Obtained::Lease(lease)) => {
                 let held = HeldLock {
                     args,

@@ -37,7 +37,8 @@ impl Lease {
             self.set_queued();
         }
         if let Some(next) = before.passes_to().take() {
-            next.changed(self);
+            let (_, record, id) = self.parts();
+            next.changed(record, id, self.expects_late_requests());
             *self.passes_to() = Some(next);
         }
         before.retire();

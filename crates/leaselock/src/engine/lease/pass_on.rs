@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::deadlines::Id;
-use super::handle::Lease;
 use super::record::LeaseRecord;
 use crate::base::ttl::Ttl;
 use crate::engine::core::Engine;
@@ -33,7 +32,9 @@ pub(crate) trait PassOn: Send + Sync {
     }
 
     /// Goes on with the lease that this one was changed into.
-    fn changed(&self, _into: &Lease) {}
+    ///
+    /// `late_requests`: the server may still run a request of the acquisition.
+    fn changed(&self, _into: &Arc<LeaseRecord>, _id: Id, _late_requests: bool) {}
 
     /// Returns the ttl that renewals ask for after the holder has extended the lease to `asked`.
     fn renewal_ttl(&self, asked: Ttl) -> Ttl {

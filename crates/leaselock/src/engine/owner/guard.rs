@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::handle::OwnerState;
 use crate::base::ttl::Ttl;
 use crate::engine::core::Engine;
+use crate::engine::lease::PassOn;
 use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
-use crate::engine::lease::{Lease, PassOn};
 
 /// A guard of a lease of an owner.
 pub(crate) struct Guard {
@@ -59,10 +59,10 @@ impl PassOn for Guard {
         true
     }
 
-    fn changed(&self, into: &Lease) {
+    fn changed(&self, into: &Arc<LeaseRecord>, id: Id, late_requests: bool) {
         let mut holds = self.owner.holds();
         if let Some(hold) = holds.of_guard(&self.key, self.number) {
-            hold.becomes(into);
+            hold.becomes(into, id, late_requests);
         }
     }
 

@@ -170,11 +170,10 @@ impl Hold {
     }
 
     /// Goes on as the lease that its only guard was changed into.
-    pub(super) fn becomes(&mut self, lease: &Lease) {
-        let (_, record, id) = lease.parts();
+    pub(super) fn becomes(&mut self, record: &Arc<LeaseRecord>, id: Id, late_requests: bool) {
         self.mode = Mode::of(&record.resource);
         (self.record, self.id) = (Arc::clone(record), id);
-        self.late_requests = lease.expects_late_requests();
+        self.late_requests = late_requests;
         self.changing = false;
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod acquire;
 pub(crate) mod all;
 pub(crate) mod attempt;
 mod channel;
+mod failure;
 mod far;
 pub(crate) mod first_try;
 pub(crate) mod grant_deadline;
