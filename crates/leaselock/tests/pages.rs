@@ -201,7 +201,7 @@ async fn the_key_of_an_election_is_that_on_the_page() {
     assert_eq!(server.cli(&["EXISTS", leader, "job"]), Value::Integer(0));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_keys_of_latch_and_barrier_are_those_on_the_page() {
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();
