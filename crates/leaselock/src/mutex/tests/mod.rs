@@ -14,6 +14,7 @@ mod lab;
 mod many;
 mod model;
 mod operators;
+mod owners;
 mod position;
 mod ranges;
 mod side_key_ttls;
