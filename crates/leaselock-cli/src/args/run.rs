@@ -19,8 +19,7 @@ use crate::{duration, manual, signal_name};
 /// too long: then leaselock ends the command before another holder can acquire the lock. If an
 /// ancestor of this process holds the lock, the wait could never end: leaselock exits 75 at once.
 ///
-/// The command's environment has LEASELOCK_NAME, LEASELOCK_FENCE, LEASELOCK_TTL_MS and
-/// LEASELOCK_OWNER. The fence
+/// The command's environment has LEASELOCK_NAME, LEASELOCK_FENCE and LEASELOCK_TTL_MS. The fence
 /// grows with every holder. Pass it to the resource that the lock protects, so that the resource
 /// can reject a late write of an earlier holder.
 #[derive(Debug, Args)]
