@@ -8,7 +8,6 @@ mod leadership;
 mod observer;
 
 pub use self::handle::Election;
-#[cfg(feature = "redis")]
 pub(crate) use self::kind::LEADERSHIP;
 pub use self::leader::Leader;
 pub use self::leadership::Leadership;
