@@ -142,11 +142,11 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
     let waiter = tokio::spawn(async move { mutex.acquire_within(Duration::from_secs(20)).await });
 
     let mut expected = keys_on_the_page("app:report", "app:", client.id());
-    // Only on the node of a quorum, in strict mode, of a semaphore, of an election, latch or barrier.
+    // Only on the node of a quorum, in strict mode, of a semaphore, of owners that wait, of an election, latch or barrier.
     let others = [
-        ":callers", ":gate", ":usage", ":leader", ":latch", ":barrier", ":passed",
+        ":callers", ":gate", ":usage", ":owners:", ":leader", ":latch", ":barrier", ":passed",
     ];
-    expected.retain(|key, _| !others.iter().any(|other| key.ends_with(other)));
+    expected.retain(|key, _| !others.iter().any(|other| key.contains(other)));
     assert_eq!(expected.len(), 6, "{expected:?}");
     let on_server = || texts(server.cli(&["KEYS", "*"])).len();
     wait_until(Duration::from_secs(10), "the note and the waiter", || {
@@ -223,6 +223,31 @@ async fn the_keys_of_latch_and_barrier_are_those_on_the_page() {
     }
     client.barrier("job", 2).wait().await.unwrap();
     waits.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn the_key_of_an_owner_that_holds_and_waits_is_the_one_on_the_page() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let me = client.owner("import 42");
+    let held = client.mutex("held").owner(&me).acquire().await.unwrap();
+    let theirs = client.mutex("report").acquire().await.unwrap();
+    let wanted = client.mutex("report").owner(&me);
+    let waiter = tokio::spawn(async move { wanted.acquire().await });
+    let key = format!("ll:owners:{}", client.id());
+    let kind = keys_on_the_page("report", "", client.id())[&key].clone();
+    let there = async || text(server.cli(&["TYPE", &key])) == Some(kind.clone());
+    let published = async {
+        while !there().await {
+            tokio::time::sleep(Duration::from_millis(2)).await; // between two checks of the condition
+        }
+    };
+    let published = tokio::time::timeout(Duration::from_secs(10), published);
+    published.await.unwrap();
+    assert!(matches!(server.cli(&["PTTL", &key]), Value::Integer(1..)));
+    theirs.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    held.release().await.unwrap();
 }
 
 /// Calls of this command since the last `CONFIG RESETSTAT`.
