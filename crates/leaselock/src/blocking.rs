@@ -1,4 +1,4 @@
-//! Clients, mutexes and leases for programs without async.
+//! Clients, mutexes, read-write locks, semaphores and leases for programs without async.
 //!
 //! Each call blocks the calling thread while the client's own thread does the work. Do not call these from inside an
 //! async runtime: they panic there rather than stop the executor. Read-write locks and semaphores have no such form yet.
@@ -60,6 +60,36 @@ macro_rules! waiting {
         })*
     };
 }
+
+/// Writes the methods that acquire.
+macro_rules! acquiring {
+    ($inside:ident, $of:literal: $($name:ident($($arg:ident: $type:ty),*);)*) => {
+        $(#[doc = as_async!(concat!($of, "::", stringify!($name)))]
+        /// [`AcquireError`]: every variant says what you hold after it.
+        pub fn $name(&self, $($arg: $type),*) -> Result<Lease, AcquireError> {
+            let lease = wait(&self.client, self.about(), self.$inside.$name($($arg),*))?;
+            Ok(Lease::new(&self.client, lease))
+        })*
+    };
+}
+
+/// Writes the methods that acquire at once, or not at all.
+macro_rules! trying {
+    ($inside:ident, $of:literal: $($name:ident($($arg:ident: $type:ty),*);)*) => {
+        $(#[doc = as_async!(concat!($of, "::", stringify!($name)))]
+        /// [`AcquireError`]; busy is not an error.
+        pub fn $name(&self, $($arg: $type),*) -> Result<Option<Lease>, AcquireError> {
+            let lease = wait(&self.client, self.about(), self.$inside.$name($($arg),*))?;
+            Ok(lease.map(|lease| Lease::new(&self.client, lease)))
+        })*
+    };
+}
+
+mod rwlock;
+mod semaphore;
+
+pub use self::rwlock::RwLock;
+pub use self::semaphore::Semaphore;
 
 /// Runs the future on the client's thread. A client whose thread cannot start is a store error.
 fn wait<T, E: CannotStart>(
@@ -192,42 +222,16 @@ impl Mutex {
     }
 
     fn about(&self) -> Name {
-        self.mutex.shown_name()
+        self.mutex.named.shown_name()
     }
 
-    fn lease(&self, lease: crate::Lease) -> Lease {
-        Lease {
-            client: self.client.clone(),
-            lease,
-        }
+    acquiring! { mutex, "Mutex":
+        acquire();
+        acquire_within(limit: Duration);
     }
 
-    /// As [`Mutex::try_acquire`](crate::Mutex::try_acquire).
-    ///
-    /// # Errors
-    /// [`AcquireError`]; busy is not an error.
-    pub fn try_acquire(&self) -> Result<Option<Lease>, AcquireError> {
-        let lease = wait(&self.client, self.about(), self.mutex.try_acquire())?;
-        Ok(lease.map(|lease| self.lease(lease)))
-    }
-
-    /// As [`Mutex::acquire`](crate::Mutex::acquire).
-    ///
-    /// # Errors
-    /// [`AcquireError`]: every variant says what you hold after it.
-    pub fn acquire(&self) -> Result<Lease, AcquireError> {
-        let lease = wait(&self.client, self.about(), self.mutex.acquire())?;
-        Ok(self.lease(lease))
-    }
-
-    /// As [`Mutex::acquire_within`](crate::Mutex::acquire_within).
-    ///
-    /// # Errors
-    /// [`AcquireError::StillBusy`] when other clients held it to the end.
-    pub fn acquire_within(&self, limit: Duration) -> Result<Lease, AcquireError> {
-        let lease = self.mutex.acquire_within(limit);
-        let lease = wait(&self.client, self.about(), lease)?;
-        Ok(self.lease(lease))
+    trying! { mutex, "Mutex":
+        try_acquire();
     }
 
     waiting! { mutex, "Mutex":
@@ -260,6 +264,13 @@ pub struct Lease {
 }
 
 impl Lease {
+    fn new(client: &crate::Client, lease: impl Into<crate::Lease>) -> Self {
+        Lease {
+            client: client.clone(),
+            lease: lease.into(),
+        }
+    }
+
     fn about(&self) -> Name {
         self.lease.name().clone()
     }

@@ -83,7 +83,7 @@
 //! | `redis` | yes | locks on Redis or Valkey |
 //! | `embedded` | yes | locks in a folder or in memory; compiles Lua with a C compiler |
 //! | `tls` | | `rediss://` |
-//! | `blocking` | | clients, mutexes and leases without async |
+//! | `blocking` | | clients, mutexes, read-write locks, semaphores and leases without async |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -105,15 +105,6 @@ impl Mutex {
         Ok(self)
     }
 
-    /// Returns the name for errors that occur before the name was checked.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn shown_name(&self) -> Name {
-        self.named
-            .name
-            .clone()
-            .unwrap_or_else(|_| Name::placeholder())
-    }
-
     /// Acquires the lock if it is free and no waiter is ahead in the queue; `Ok(None)` when it is busy.
     ///
     /// # Waiting

@@ -47,7 +47,7 @@ use crate::engine::lease::Lease;
 #[must_use = "a read-write lock does nothing until it is acquired"]
 pub struct RwLock {
     client: Client,
-    named: Named,
+    pub(crate) named: Named,
 }
 
 impl Client {

@@ -51,7 +51,7 @@ use crate::client::options::setters;
 #[derive(Debug, Clone)]
 #[must_use = "a semaphore does nothing until it is acquired"]
 pub struct Semaphore {
-    named: Named,
+    pub(crate) named: Named,
     permits: u32,
 }
 

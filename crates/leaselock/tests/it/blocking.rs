@@ -123,3 +123,37 @@ fn run_releases_after_the_body_and_says_when_the_lease_was_gone() {
         leftovers(&server).is_empty()
     });
 }
+
+#[test]
+fn readers_writers_and_permits_without_async_mean_the_same() {
+    let (_server, one, two) = rig();
+    let (ours, theirs) = (one.rwlock("job").ttl(LONG), two.rwlock("job").ttl(LONG));
+    let readers = [ours.read().unwrap(), theirs.try_read().unwrap().unwrap()];
+    assert_eq!(readers[0].fence(), readers[1].fence());
+    assert!(ours.try_write().unwrap().is_none());
+    let busy = ours.write_within(millis(10)).unwrap_err();
+    assert!(matches!(busy, AcquireError::StillBusy { .. }), "{busy:?}");
+    for reader in readers {
+        reader.extend(2 * LONG).unwrap();
+        reader.release().unwrap();
+    }
+    let writer = theirs.write().unwrap();
+    assert!(ours.read_within(millis(10)).is_err() && ours.try_read().unwrap().is_none());
+    writer.release().unwrap();
+
+    let (ours, theirs) = (one.semaphore("pool", 3), two.semaphore("pool", 3));
+    let held = [ours.acquire().unwrap(), theirs.acquire_many(2).unwrap()];
+    assert!(ours.try_acquire().unwrap().is_none());
+    assert!(theirs.acquire_many_within(2, millis(10)).is_err());
+    assert!(matches!(
+        ours.try_acquire_many(4),
+        Err(AcquireError::TooMany { permits: 3, .. })
+    ));
+    assert_eq!(ours.set_permits(5).unwrap(), 3, "held now");
+    let more = theirs.try_acquire_many(2).unwrap().unwrap();
+    drop(more);
+    held.into_iter().for_each(|lease| lease.release().unwrap());
+    ours.unset_permits().unwrap();
+    assert!(two.list("*").unwrap().is_empty());
+    assert!(one.close().unconfirmed == 0 && two.close().unconfirmed == 0);
+}
