@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Client, Lease, wait};
+use super::lease::Lease;
+use super::wait::wait;
 use crate::base::error::AcquireError;
 use crate::base::name::Name;
 use crate::client::options::setters;
@@ -11,28 +12,8 @@ use crate::client::options::setters;
 #[derive(Debug, Clone)]
 #[must_use = "a read-write lock does nothing until it is acquired"]
 pub struct RwLock {
-    client: crate::Client,
-    lock: crate::RwLock,
-}
-
-impl Client {
-    /// Returns the read-write lock of this name.
-    ///
-    /// ```
-    /// # let client = leaselock::blocking::Client::connect("mem:")?;
-    /// let lock = client.rwlock("config");
-    /// let (one, other) = (lock.read()?, lock.read()?);
-    /// assert!(lock.try_write()?.is_none());
-    /// # one.release()?;
-    /// # other.release()?;
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn rwlock(&self, name: impl Into<String>) -> RwLock {
-        RwLock {
-            client: self.client.clone(),
-            lock: self.client.rwlock(name),
-        }
-    }
+    pub(super) client: crate::Client,
+    pub(super) lock: crate::RwLock,
 }
 
 impl RwLock {

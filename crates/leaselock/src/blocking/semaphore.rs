@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Client, Lease, wait};
+use super::lease::Lease;
+use super::wait::wait;
 use crate::base::error::{AcquireError, InspectError};
 use crate::base::name::Name;
 use crate::client::options::setters;
@@ -11,27 +12,8 @@ use crate::client::options::setters;
 #[derive(Debug, Clone)]
 #[must_use = "a semaphore does nothing until it is acquired"]
 pub struct Semaphore {
-    client: crate::Client,
-    semaphore: crate::Semaphore,
-}
-
-impl Client {
-    /// Returns the semaphore of this name with this number of permits.
-    ///
-    /// ```
-    /// # let client = leaselock::blocking::Client::connect("mem:")?;
-    /// let pool = client.semaphore("connections", 3);
-    /// let two = pool.acquire_many(2)?;
-    /// assert!(pool.try_acquire_many(2)?.is_none());
-    /// # two.release()?;
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn semaphore(&self, name: impl Into<String>, permits: u32) -> Semaphore {
-        Semaphore {
-            client: self.client.clone(),
-            semaphore: self.client.semaphore(name, permits),
-        }
-    }
+    pub(super) client: crate::Client,
+    pub(super) semaphore: crate::Semaphore,
 }
 
 impl Semaphore {

@@ -1,0 +1,131 @@
+//! The client without async.
+
+use super::detached::DetachedLease;
+use super::mutex::Mutex;
+use super::rwlock::RwLock;
+use super::semaphore::Semaphore;
+use super::wait::wait;
+use crate::base::error::{BreakError, InspectError, InvalidInput, StoreError};
+use crate::base::name::Name;
+use crate::client::detached::Handle;
+use crate::client::inspection::{BreakOptions, BreakOutcome, Inspection};
+use crate::client::{CloseReport, Stats};
+use crate::engine::gate::StrictStatus;
+use crate::engine::lease::LeaseView;
+#[cfg(feature = "redis")]
+use crate::store::redis::LoadedFunctions;
+use crate::store::report::Report;
+
+/// A [`Client`](crate::Client) whose calls block the calling thread.
+#[derive(Debug, Clone)]
+pub struct Client {
+    client: crate::Client,
+}
+
+impl From<crate::Client> for Client {
+    fn from(client: crate::Client) -> Self {
+        Client { client }
+    }
+}
+
+impl Client {
+    /// As [`Client::connect`](crate::Client::connect).
+    ///
+    /// # Errors
+    /// [`InvalidInput`] says what is wrong with the URL.
+    pub fn connect(url: &str) -> Result<Self, InvalidInput> {
+        crate::Client::connect(url).map(Client::from)
+    }
+
+    /// Returns the lock of this name.
+    pub fn mutex(&self, name: impl Into<String>) -> Mutex {
+        Mutex {
+            client: self.client.clone(),
+            mutex: self.client.mutex(name),
+        }
+    }
+
+    /// Returns the read-write lock of this name.
+    ///
+    /// ```
+    /// # let client = leaselock::blocking::Client::connect("mem:")?;
+    /// let lock = client.rwlock("config");
+    /// let (one, other) = (lock.read()?, lock.read()?);
+    /// assert!(lock.try_write()?.is_none());
+    /// # one.release()?;
+    /// # other.release()?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn rwlock(&self, name: impl Into<String>) -> RwLock {
+        RwLock {
+            client: self.client.clone(),
+            lock: self.client.rwlock(name),
+        }
+    }
+
+    /// Returns the semaphore of this name with this number of permits.
+    ///
+    /// ```
+    /// # let client = leaselock::blocking::Client::connect("mem:")?;
+    /// let pool = client.semaphore("connections", 3);
+    /// let two = pool.acquire_many(2)?;
+    /// assert!(pool.try_acquire_many(2)?.is_none());
+    /// # two.release()?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn semaphore(&self, name: impl Into<String>, permits: u32) -> Semaphore {
+        Semaphore {
+            client: self.client.clone(),
+            semaphore: self.client.semaphore(name, permits),
+        }
+    }
+
+    /// Errors of a client's methods name no lock.
+    fn about(&self) -> Name {
+        Name::placeholder()
+    }
+
+    /// As [`Client::owner`](crate::Client::owner).
+    pub fn owner(&self, label: impl Into<String>) -> crate::Owner {
+        self.client.owner(label)
+    }
+
+    forwarded! { client:
+        /// As [`Client::held`](crate::Client::held).
+        held -> Vec<LeaseView>;
+        /// As [`Client::stats`](crate::Client::stats).
+        stats -> Stats;
+    }
+
+    waiting! { client, "Client":
+        /// [`InspectError`] when the name is bad or the store does not reply.
+        inspect(name: &str) -> Result<Inspection, InspectError>;
+        /// [`InspectError`] when the store does not reply.
+        list(pattern: &str) -> Result<Vec<Inspection>, InspectError>;
+        /// [`BreakError`] says why nothing was broken.
+        break_lease(name: &str, terms: BreakOptions) -> Result<BreakOutcome, BreakError>;
+        /// [`StoreError`] when the store does not reply.
+        doctor() -> Result<Report, StoreError>;
+        /// [`StoreError`] when this client is not in strict mode, or the store does not reply.
+        init_strict() -> Result<(), StoreError>;
+        /// [`StoreError`] when the store does not reply or is not a server.
+        strict_status() -> Result<StrictStatus, StoreError>;
+        /// [`StoreError`] when the store has no functions, or the user may not load them.
+        #[cfg(feature = "redis")]
+        load_functions() -> Result<LoadedFunctions, StoreError>;
+    }
+
+    /// Continues a lease that another process has detached.
+    pub fn attach(&self, handle: Handle) -> DetachedLease {
+        DetachedLease {
+            client: self.client.clone(),
+            lease: self.client.attach(handle),
+        }
+    }
+
+    /// As [`Client::close`](crate::Client::close).
+    pub fn close(&self) -> CloseReport {
+        let close = async { Ok::<_, StoreError>(self.client.close().await) };
+        wait(&self.client, self.about(), close).unwrap_or_default()
+    }
+}

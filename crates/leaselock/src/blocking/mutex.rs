@@ -1,0 +1,64 @@
+//! The mutex without async.
+
+use std::time::Duration;
+
+use super::lease::Lease;
+use super::wait::wait;
+use crate::base::error::{AcquireError, InspectError};
+use crate::base::name::Name;
+use crate::client::inspection::Holder;
+use crate::client::options::setters;
+use crate::client::run::{RunError, RunResult};
+use crate::engine::lease::LeaseView;
+use crate::interop::preset::Preset;
+
+/// A [`Mutex`](crate::Mutex) whose calls block the calling thread.
+#[derive(Debug, Clone)]
+#[must_use = "a mutex does nothing until it is acquired"]
+pub struct Mutex {
+    pub(super) client: crate::Client,
+    pub(super) mutex: crate::Mutex,
+}
+
+impl Mutex {
+    setters!(mutex.named.options);
+
+    /// As [`Mutex::preset`](crate::Mutex::preset).
+    pub fn preset(mut self, preset: Preset) -> Self {
+        self.mutex = self.mutex.preset(preset);
+        self
+    }
+
+    fn about(&self) -> Name {
+        self.mutex.named.shown_name()
+    }
+
+    acquiring! { mutex, "Mutex":
+        acquire();
+        acquire_within(limit: Duration);
+    }
+
+    trying! { mutex, "Mutex":
+        try_acquire();
+    }
+
+    waiting! { mutex, "Mutex":
+        /// [`InspectError`]: it is not known whether any client holds it.
+        holder() -> Result<Option<Holder>, InspectError>;
+    }
+
+    /// Runs `body` under a lease and releases it, also on panic.
+    ///
+    /// A thread cannot be stopped from outside. So a long body calls [`LeaseView::is_held`] or [`LossWatch::check`] from
+    /// time to time, and the client reports a loss when the body ends.
+    ///
+    /// # Errors
+    /// [`RunError::Acquire`]: the body did not run. [`RunError::Lost`]: the lease was gone before the body ended.
+    pub fn run<T>(&self, body: impl FnOnce(&LeaseView) -> T) -> Result<RunResult<T>, RunError> {
+        let lease = self.acquire()?;
+        let value = body(&lease.view());
+        lease.lost().check()?;
+        let released = lease.release();
+        Ok(RunResult { value, released })
+    }
+}
