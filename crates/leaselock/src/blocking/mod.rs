@@ -1,7 +1,8 @@
 //! Clients, mutexes, read-write locks, semaphores and leases for programs without async.
 //!
 //! Each call blocks the calling thread while the client's own thread does the work. Do not call these from inside an
-//! async runtime: they panic there rather than stop the executor. Read-write locks and semaphores have no such form yet.
+//! async runtime: they panic there rather than stop the executor. Readers, writers and
+//! holders of permits all get a [`Lease`].
 //!
 //! ```
 //! use leaselock::blocking::Client;

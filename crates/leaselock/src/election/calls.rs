@@ -66,7 +66,7 @@ pub(super) struct Observe<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Observed {
     pub(super) leader: Option<Leader>,
-    /// What remains of the lease of whoever holds the name.
+    /// What remains of the holder's lease.
     pub(super) remaining_ms: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Who leads, as everybody sees it.
+//! Who leads, as all clients see it.
 
 use crate::base::fence::Fence;
 
