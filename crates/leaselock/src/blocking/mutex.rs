@@ -49,7 +49,7 @@ impl Mutex {
 
     /// Runs `body` under a lease and releases it, also on panic.
     ///
-    /// A thread cannot be stopped from outside. So a long body calls [`LeaseView::is_held`] or [`LossWatch::check`] from
+    /// A thread cannot be stopped from outside. So a long body calls [`LeaseView::is_held`] or [`LossWatch::check`](crate::LossWatch::check) from
     /// time to time, and the client reports a loss when the body ends.
     ///
     /// # Errors
