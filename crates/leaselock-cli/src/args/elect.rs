@@ -26,6 +26,7 @@ leadership, which grows with every leader and is the fence of the lock.";
     override_usage = "leaselock elect [OPTIONS] NAME [--] COMMAND [ARG]...\n       \
                             leaselock elect [OPTIONS] NAME -c SCRIPT"
 )]
+#[command(mut_arg("also", |flag| flag.hide(true)))]
 #[command(mut_arg("shared", |flag| flag.hide(true)))]
 #[command(mut_arg("permits", |flag| flag.hide(true)))]
 #[command(mut_arg("take", |flag| flag.hide(true)))]
@@ -62,6 +63,8 @@ impl ElectArgs {
             "--like and --protocol: other libraries know no leader"
         } else if !run.is_alone() {
             "--shared, --permits and --take: one leads at a time"
+        } else if !run.also.is_empty() {
+            "--also: a leader leads under one name"
         } else {
             return Ok(());
         };
@@ -105,7 +108,13 @@ mod tests {
         assert_eq!(args.check(), Ok(()));
         assert_eq!(args.run.plan(None).unwrap().arguments, ["-u"]);
         assert!(!elect("leaselock elect job date").value().is_empty());
-        for wrong in ["-s", "--permits 3", "--like guide", "--protocol redisson"] {
+        for wrong in [
+            "-s",
+            "--also other",
+            "--permits 3",
+            "--like guide",
+            "--protocol redisson",
+        ] {
             let refused = elect(&format!("leaselock elect {wrong} job date")).check();
             assert!(refused.unwrap_err().contains("or use run"), "{wrong}");
         }

@@ -51,6 +51,12 @@ fn who_waits_at_a_latch_outlives_a_server_that_is_away() {
         channels.list().is_some_and(|channels| !channels.is_empty())
     };
     until("it listens", listens);
+    // A wait to which the store has never replied fails.
+    let has_read = || {
+        let stats = store.server().cli(&["INFO", "commandstats"]);
+        stats.text().unwrap().contains("cmdstat_zrange")
+    };
+    until("it has read", has_read);
     let frozen = store.server().pause();
     std::thread::sleep(std::time::Duration::from_secs(3)); // longer than a request may take
     drop(frozen);
