@@ -30,9 +30,10 @@ fn scripts() -> impl Iterator<Item = &'static Script> {
         ballot::many::SCRIPTS,
         latch::SCRIPTS,
         barrier::SCRIPTS,
+        protocol::SCRIPTS,
     ];
     let ours = ours.into_iter().flatten().copied();
-    let all = kinds.chain(ours).chain(protocol::scripts());
+    let all = kinds.chain(ours);
     let mut names = HashSet::new(); // kinds may have scripts in common
     all.filter(move |script| names.insert(script.name))
 }

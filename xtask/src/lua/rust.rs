@@ -2,7 +2,7 @@
 //!
 //! It reads tokens and not types, and so knows only these shapes:
 //! - `static WHO: Script = script!("client/who", …)`, read by `impl Operation for Who { … fn encode … fn decode … }` of
-//!   the same file;
+//!   the same file, or of another one in its folder;
 //! - `acquire: … script!("mutex/acquire") …` in the table of a kind, read by `impl Operation for Acquire` of the engine.
 //!
 //! A `decode` has its arms itself, or says `Reply::decode(answer)`: such a decoder serves the scripts of all kinds.
@@ -98,9 +98,18 @@ fn operation<'a>(
     at: usize,
 ) -> Option<Operation<'a>> {
     let name = camel_case(&owner(file, at)?);
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let beside = |other: &str| {
+        other
+            .rsplit_once('/')
+            .is_some_and(|(other, _)| other == folder)
+    };
+    let near = sources.iter().filter(|(path, _)| beside(path));
     let engine = sources.iter().filter(|(path, _)| path.contains(ENGINE));
-    let engine = engine.map(|(path, file)| (path.as_str(), file.as_slice()));
-    let mut places = std::iter::once((path, file)).chain(engine);
+    let others = near
+        .chain(engine)
+        .map(|(path, file)| (path.as_str(), file.as_slice()));
+    let mut places = std::iter::once((path, file)).chain(others);
     places.find_map(|(path, file)| {
         let region = block(file, &["Operation", "for", &name])?;
         Some(Operation { path, file, region })

@@ -5,9 +5,9 @@
 -- ARGV[1] value      the caller's proof of ownership, and its note behind it
 -- ARGV[2] ttl_ms     integer > 0
 --
--- Returns {"extended", time_us}   all are held for at least ttl_ms from time_us
---         {"expired", time_us}    one is not there: it expired or was deleted; nothing was changed
---         {"taken", time_us}      another client holds one; nothing was changed
+-- Returns {"extended", ttl_ms, time_us}   all are held for at least ttl_ms from time_us
+--         {"expired", time_us}            one is not there: it expired or was deleted; nothing was changed
+--         {"taken", time_us}              another client holds one; nothing was changed
 -- Replay  harmless: the same answer as long as the value holds
 -- Writes  locks
 --#include prelude
@@ -25,4 +25,4 @@ for _, lock in ipairs(KEYS) do
   -- -1 too: a lease always expires
   if redis.call('PTTL', lock) < ttl_ms then redis.call('PEXPIRE', lock, ttl_ms) end
 end
-return { 'extended', whole(now_us) }
+return { 'extended', ttl_ms, whole(now_us) }

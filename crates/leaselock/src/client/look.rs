@@ -10,7 +10,7 @@ use crate::base::name::Name;
 use crate::engine::core::Engine;
 use crate::engine::identity::tame;
 use crate::interop::protocol::supported::check_supported;
-use crate::interop::protocol::{Protocol, all_or_none, setnx_getset, setnx_pexpire};
+use crate::interop::protocol::{Protocol, all_or_none, calls, setnx_getset};
 use crate::script::Value;
 use crate::script::keys::LockKeys;
 
@@ -45,9 +45,7 @@ pub(crate) async fn look(
         (Protocol::Redisson, Holding::NotALock { kind }) if kind == "hash" => {
             match engine.store.plain(&["PTTL", &keys.lock], WITHIN).await? {
                 Value::Int(-2) => Holding::Free,
-                Value::Int(pttl_ms) => {
-                    Holding::Held(Holder::foreign(setnx_pexpire::remaining(pttl_ms)))
-                }
+                Value::Int(pttl_ms) => Holding::Held(Holder::foreign(calls::remaining(pttl_ms))),
                 _ => Holding::NotALock { kind },
             }
         }

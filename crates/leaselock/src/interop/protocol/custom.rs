@@ -4,15 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::all_or_none;
-use super::all_or_none::Locks;
+use super::calls::{Extend, Locks, Release, Take};
 #[cfg(feature = "redis")]
 use super::watch_multi;
-use super::{Protocol, python_redis_lock, redisson, setex_renamenx, setnx_getset, setnx_pexpire};
+use super::{
+    Protocol, all_or_none, python_redis_lock, redisson, setex_renamenx, setnx_getset, setnx_pexpire,
+};
 use crate::base::error::StoreError;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::engine::calls::Extend;
+use crate::engine::calls;
+use crate::engine::compare_and_delete::CompareAndDelete;
 #[cfg(feature = "redis")]
 use crate::engine::custom::OwnConnection;
 use crate::engine::custom::{
@@ -33,7 +35,7 @@ pub(crate) struct ForeignLock {
     /// The value, in a protocol with its own values. A secret like the token.
     value: Option<String>,
     /// The list that wakes other waiters, where the protocol has one.
-    signal: Option<String>,
+    signal: Option<Arc<str>>,
     /// The connection that releases it, where the protocol needs a dedicated one.
     #[cfg(feature = "redis")]
     line: Option<Arc<OwnConnection>>,
@@ -89,7 +91,8 @@ impl CustomProtocol for Custom {
                 _ => None,
             };
             let is_python = protocol == Protocol::PythonRedisLock;
-            let signal = is_python.then(|| python_redis_lock::signal(&self.prefix, &resource.lock));
+            let signal =
+                is_python.then(|| python_redis_lock::signal(&self.prefix, &resource.lock).into());
             #[cfg(feature = "redis")]
             let line = match before.and_then(|before| before.connection()) {
                 None if protocol == Protocol::WatchMulti => {
@@ -117,10 +120,11 @@ impl ForeignLock {
         self.value.as_deref().unwrap_or(self.token.secret())
     }
 
-    fn locks(&self) -> Locks<'_> {
+    /// The locks, as a script with these keys behind the first gets them.
+    fn locks<'a>(&'a self, others: &'a [Arc<str>]) -> Locks<'a> {
         Locks {
             first: &self.resource.lock,
-            others: &self.others,
+            others,
             value: self.value(),
         }
     }
@@ -130,16 +134,25 @@ impl ForeignLock {
         store: &Executor,
         within: Duration,
     ) -> Result<ReleaseAnswer, StoreError> {
-        let (lock, value) = (&*self.resource.lock, self.value());
-        match self.protocol {
+        let (lock, token) = (&*self.resource.lock, self.value());
+        let (script, others, channel) = match self.protocol {
             Protocol::PythonRedisLock => {
-                let signal = self.signal.as_deref().unwrap_or_default();
-                python_redis_lock::release(store, lock, signal, value, within).await
+                (&python_redis_lock::RELEASE, self.signal.as_slice(), None)
             }
-            Protocol::AllOrNone => self.locks().release(store, within).await,
-            Protocol::Redisson => redisson::release(store, lock, value, within).await,
-            _ => setnx_pexpire::release(store, lock, value, within).await,
-        }
+            Protocol::AllOrNone => (&all_or_none::RELEASE, &*self.others, None),
+            Protocol::Redisson => (&redisson::RELEASE, &[][..], Some(redisson::channel(lock))),
+            _ => {
+                let release = CompareAndDelete { lock, token };
+                return store.ask_one(&release, within).await;
+            }
+        };
+        let locks = self.locks(others);
+        let release = Release {
+            script,
+            locks,
+            channel,
+        };
+        store.ask_one(&release, within).await
     }
 }
 
@@ -169,18 +182,21 @@ impl CustomLock for ForeignLock {
     ) -> BoxFuture<'a, Result<TakeOutcome, StoreError>> {
         let (lock, value) = (&*self.resource.lock, self.value());
         Box::pin(async move {
-            match self.protocol {
-                Protocol::SetnxGetset => setnx_getset::take(store, lock, value, within).await,
-                Protocol::SetexRenamenx { .. } | Protocol::WatchMulti => {
-                    setex_renamenx::take(store, lock, value, ttl, within).await
+            let (script, locks) = match self.protocol {
+                Protocol::SetnxGetset => {
+                    return setnx_getset::take(store, lock, value, within).await;
                 }
-                Protocol::AllOrNone => self.locks().take(store, ttl, within).await,
-                Protocol::Redisson => redisson::take(store, lock, value, ttl, within).await,
+                Protocol::SetexRenamenx { .. } | Protocol::WatchMulti => {
+                    return setex_renamenx::take(store, lock, value, ttl, within).await;
+                }
+                Protocol::AllOrNone => (&all_or_none::TAKE, self.locks(&self.others)),
+                Protocol::Redisson => (&redisson::TAKE, self.locks(&[])),
                 // This grant equals that of `SET` with `NX` and `PX`.
                 Protocol::SetnxPexpire | Protocol::PythonRedisLock | Protocol::Native => {
-                    setnx_pexpire::take(store, lock, value, ttl, within).await
+                    (&setnx_pexpire::TAKE, self.locks(&[]))
                 }
-            }
+            };
+            store.ask_one(&Take { script, locks, ttl }, within).await
         })
     }
 
@@ -194,25 +210,21 @@ impl CustomLock for ForeignLock {
         ttl: Ttl,
         within: Duration,
     ) -> BoxFuture<'a, Result<ExtendAnswer, StoreError>> {
-        let (lock, value) = (&*self.resource.lock, self.value());
         Box::pin(async move {
-            match self.protocol {
-                Protocol::AllOrNone => self.locks().extend(store, ttl, within).await,
-                Protocol::Redisson => redisson::extend(store, lock, value, ttl, within).await,
+            let (script, locks) = match self.protocol {
+                Protocol::AllOrNone => (&all_or_none::EXTEND, self.locks(&self.others)),
+                Protocol::Redisson => (&redisson::EXTEND, self.locks(&[])),
                 _ => {
                     let (resource, token) = (&self.resource, &self.token);
-                    store
-                        .ask(
-                            &Extend {
-                                resource,
-                                token,
-                                ttl,
-                            },
-                            within,
-                        )
-                        .await
+                    let extend = calls::Extend {
+                        resource,
+                        token,
+                        ttl,
+                    };
+                    return store.ask(&extend, within).await;
                 }
-            }
+            };
+            store.ask_one(&Extend { script, locks, ttl }, within).await
         })
     }
 

@@ -5,14 +5,14 @@ use std::str::FromStr;
 use std::time::Duration;
 
 #[cfg(feature = "redis")]
-use super::all_or_none;
+use super::{all_or_none, redisson, setnx_pexpire};
 use super::{python_redis_lock, setex_renamenx};
-#[cfg(feature = "redis")]
-use super::{redisson, setnx_pexpire};
 use crate::base::error::InvalidInput;
 use crate::base::name::Name;
 #[cfg(feature = "redis")]
-use crate::script::Script;
+use crate::engine::compare_and_delete::COMPARE_AND_DELETE;
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
 use crate::script::keys::LockKeys;
 
 /// The protocol of a lock on the server. All clients that share a lock use the same one.
@@ -54,15 +54,17 @@ pub enum Protocol {
 
 /// Every script of these protocols.
 #[cfg(feature = "redis")]
-pub(crate) fn scripts() -> impl Iterator<Item = &'static Script> {
-    let protocols = [
-        all_or_none::SCRIPTS,
-        python_redis_lock::SCRIPTS,
-        redisson::SCRIPTS,
-        setnx_pexpire::SCRIPTS,
-    ];
-    protocols.into_iter().flatten().copied()
-}
+pub(crate) static SCRIPTS: Scripts = &[
+    &all_or_none::TAKE,
+    &all_or_none::EXTEND,
+    &all_or_none::RELEASE,
+    &python_redis_lock::RELEASE,
+    &redisson::TAKE,
+    &redisson::EXTEND,
+    &redisson::RELEASE,
+    &setnx_pexpire::TAKE,
+    &COMPARE_AND_DELETE,
+];
 
 /// The default guard of protocols that delete without comparing: longer than a request takes that is not lost.
 ///

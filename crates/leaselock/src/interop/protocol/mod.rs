@@ -3,6 +3,7 @@
 //! Each has its file here, which describes its hole at the top. None of them is better than the native one.
 
 pub(crate) mod all_or_none;
+pub(crate) mod calls;
 pub(crate) mod custom;
 mod kinds;
 pub(crate) mod python_redis_lock;
@@ -15,5 +16,5 @@ pub(crate) mod supported;
 pub(crate) mod watch_multi;
 
 #[cfg(feature = "redis")]
-pub(crate) use self::kinds::scripts;
+pub(crate) use self::kinds::SCRIPTS;
 pub use self::kinds::{DEFAULT_LATENCY_GUARD, Protocol};

@@ -4,14 +4,7 @@
 //! element and then not the lock leaves the others asleep until their timeout. A newcomer may be faster than the woken
 //! waiter. A lock that expires wakes no waiter.
 
-use std::time::Duration;
-
-use crate::base::error::StoreError;
-use crate::engine::grant::ReleaseAnswer;
-use crate::quorum::executor::Executor;
-#[cfg(feature = "redis")]
-use crate::script::Scripts;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::script::{Script, script};
 
 const LOCK: &str = "lock:";
 const SIGNAL: &str = "lock-signal:";
@@ -26,48 +19,8 @@ pub(super) fn signal(prefix: &str, lock: &str) -> String {
     format!("{prefix}{SIGNAL}{}", key.strip_prefix(LOCK).unwrap_or(key))
 }
 
-#[cfg(feature = "redis")]
-pub(super) static SCRIPTS: Scripts = &[&RELEASE];
-
-struct Release<'a> {
-    lock: &'a str,
-    signal: &'a str,
-    token: &'a str,
-}
-
-static RELEASE: Script = script!("python_redis_lock/release");
-
-impl Operation for Release<'_> {
-    type Reply = ReleaseAnswer;
-
-    fn script(&self) -> &'static Script {
-        &RELEASE
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.lock).key(self.signal);
-        call.arg(self.token);
-    }
-
-    fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
-        ReleaseAnswer::decode(answer)
-    }
-}
-
-pub(super) async fn release(
-    store: &Executor,
-    lock: &str,
-    signal: &str,
-    token: &str,
-    within: Duration,
-) -> Result<ReleaseAnswer, StoreError> {
-    let release = Release {
-        lock,
-        signal,
-        token,
-    };
-    store.ask_one(&release, within).await
-}
+/// It also wakes a waiter, by the list that is its second key.
+pub(super) static RELEASE: Script = script!("python_redis_lock/release");
 
 #[cfg(test)]
 mod tests {

@@ -3,17 +3,7 @@
 //! **The hole**: a message is sent once. A waiter that is not subscribed at that moment, for whatever reason, sleeps
 //! until the holder's time ends. Redisson's own waiters do; ours also poll at a low rate.
 
-use std::time::Duration;
-
-use super::setnx_pexpire::remaining;
-use crate::base::error::StoreError;
-use crate::base::ttl::Ttl;
-use crate::engine::custom::TakeOutcome;
-use crate::engine::grant::{ExtendAnswer, ReleaseAnswer};
-use crate::quorum::executor::Executor;
-#[cfg(feature = "redis")]
-use crate::script::Scripts;
-use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+use crate::script::{Script, script};
 
 /// Creates a holder's name in Redisson's form: a UUID (RFC 9562, version 4) for the client, and a thread.
 pub(super) fn holder() -> Result<String, getrandom::Error> {
@@ -45,117 +35,9 @@ pub(crate) fn is_unlocked(words: &[u8]) -> bool {
     words == b"0"
 }
 
-#[cfg(feature = "redis")]
-pub(super) static SCRIPTS: Scripts = &[&TAKE, &EXTEND, &RELEASE];
-
-struct Take<'a> {
-    lock: &'a str,
-    holder: &'a str,
-    ttl: Ttl,
-}
-
-static TAKE: Script = script!("redisson/take");
-
-impl Operation for Take<'_> {
-    type Reply = TakeOutcome;
-
-    fn script(&self) -> &'static Script {
-        &TAKE
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.lock);
-        call.arg(self.holder).arg(self.ttl.as_ms());
-    }
-
-    fn decode(answer: &Answer) -> Result<TakeOutcome, Malformed> {
-        match answer.tag() {
-            "taken" => Ok(TakeOutcome::Taken),
-            "busy" => Ok(TakeOutcome::Busy {
-                remaining: remaining(answer.signed(0)?),
-            }),
-            _ => Err(Malformed),
-        }
-    }
-}
-
-struct Extend<'a> {
-    lock: &'a str,
-    holder: &'a str,
-    ttl: Ttl,
-}
-
-static EXTEND: Script = script!("redisson/extend");
-
-impl Operation for Extend<'_> {
-    type Reply = ExtendAnswer;
-
-    fn script(&self) -> &'static Script {
-        &EXTEND
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.lock);
-        call.arg(self.holder).arg(self.ttl.as_ms());
-    }
-
-    fn decode(answer: &Answer) -> Result<ExtendAnswer, Malformed> {
-        ExtendAnswer::decode(answer)
-    }
-}
-
-struct Release<'a> {
-    lock: &'a str,
-    holder: &'a str,
-}
-
-static RELEASE: Script = script!("redisson/release");
-
-impl Operation for Release<'_> {
-    type Reply = ReleaseAnswer;
-
-    fn script(&self) -> &'static Script {
-        &RELEASE
-    }
-
-    fn encode(&self, call: &mut Call) {
-        call.key(self.lock);
-        call.arg(self.holder).arg(channel(self.lock));
-    }
-
-    fn decode(answer: &Answer) -> Result<ReleaseAnswer, Malformed> {
-        ReleaseAnswer::decode(answer)
-    }
-}
-
-pub(super) async fn take(
-    store: &Executor,
-    lock: &str,
-    holder: &str,
-    ttl: Ttl,
-    within: Duration,
-) -> Result<TakeOutcome, StoreError> {
-    store.ask_one(&Take { lock, holder, ttl }, within).await
-}
-
-pub(super) async fn extend(
-    store: &Executor,
-    lock: &str,
-    holder: &str,
-    ttl: Ttl,
-    within: Duration,
-) -> Result<ExtendAnswer, StoreError> {
-    store.ask_one(&Extend { lock, holder, ttl }, within).await
-}
-
-pub(super) async fn release(
-    store: &Executor,
-    lock: &str,
-    holder: &str,
-    within: Duration,
-) -> Result<ReleaseAnswer, StoreError> {
-    store.ask_one(&Release { lock, holder }, within).await
-}
+pub(super) static TAKE: Script = script!("redisson/take");
+pub(super) static EXTEND: Script = script!("redisson/extend");
+pub(super) static RELEASE: Script = script!("redisson/release");
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
+use super::calls::remaining;
 use super::setnx_getset::deleted;
-use super::setnx_pexpire::remaining;
 use crate::base::error::StoreError;
 use crate::base::ttl::Ttl;
 use crate::engine::custom::TakeOutcome;
