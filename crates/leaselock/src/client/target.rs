@@ -6,9 +6,10 @@ use super::settings;
 use crate::base::error::InvalidInput;
 use crate::base::token::ClientId;
 use crate::quorum::executor::Executor;
-use crate::store::Store;
 #[cfg(feature = "embedded")]
 use crate::store::embedded::EmbeddedStore;
+#[cfg(feature = "redis")]
+use crate::store::redis::RedisStore;
 use crate::store::url;
 #[cfg(feature = "redis")]
 use crate::store::url::RedisUrl;
@@ -22,7 +23,7 @@ impl ClientBuilder {
                 let mut target = url::parse(url).map_err(|wrong| refused(url, wrong))?;
                 #[cfg(feature = "redis")]
                 self.settings.tell(servers(&mut target))?;
-                self.store_at(target, id).map(Executor::One)
+                self.store_at(target, id)
             }
             #[cfg(feature = "redis")]
             Source::Store(Ok(_)) if self.settings.functions.is_some() => Err(settings::functions_need_a_url()),
@@ -31,7 +32,7 @@ impl ClientBuilder {
                 "a client or connection that is handed in has TLS settings of its own: use a rediss:// URL".to_owned(),
             )),
             #[cfg(feature = "redis")]
-            Source::Store(Ok(store)) => Ok(Executor::One(Store::Redis((**store).clone()))),
+            Source::Store(Ok(store)) => Ok(Executor::Redis((**store).clone())),
             #[cfg(feature = "redis")]
             Source::Store(Err(unusable)) => Err(unusable.clone()),
         }
@@ -41,26 +42,22 @@ impl ClientBuilder {
         not(feature = "embedded"),
         expect(unused_variables, reason = "only files know clients by their id")
     )]
-    fn store_at(&self, target: Target, id: &ClientId) -> Result<Store, InvalidInput> {
+    fn store_at(&self, target: Target, id: &ClientId) -> Result<Executor, InvalidInput> {
         match target {
             #[cfg(feature = "redis")]
-            Target::Redis(server) => Ok(Store::Redis(crate::store::redis::RedisStore::from_url(
-                server,
-            ))),
+            Target::Redis(server) => Ok(Executor::Redis(RedisStore::from_url(server))),
             #[cfg(feature = "redis")]
-            Target::Cluster(nodes) => Ok(Store::Redis(
-                crate::store::redis::RedisStore::from_nodes(nodes),
-            )),
+            Target::Cluster(nodes) => Ok(Executor::Redis(RedisStore::from_nodes(nodes))),
             #[cfg(feature = "embedded")]
             Target::Folder(folder) => {
                 let clock = self.settings.clock.clone();
-                Ok(Store::Embedded(match folder {
+                Ok(Executor::Embedded(match folder {
                     Some(folder) => EmbeddedStore::folder(&folder, clock, id, self.session),
                     None => EmbeddedStore::default_folder(clock, id, self.session),
                 }))
             }
             #[cfg(feature = "embedded")]
-            Target::Memory(name) => Ok(Store::Embedded(EmbeddedStore::memory(
+            Target::Memory(name) => Ok(Executor::Embedded(EmbeddedStore::memory(
                 &name,
                 self.settings.clock.clone(),
             ))),

@@ -1,4 +1,4 @@
-//! The executor of operations: one store, or a majority of several servers.
+//! The executor of operations: a server or a cluster, a folder or memory, or a majority of several servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,78 +7,81 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 #[cfg(feature = "redis")]
-use super::group::QuorumStore;
+use super::group::{QuorumStore, not_votable};
 use super::votable::Votable;
 use crate::base::clock::Moment;
-use crate::base::error::{ErrorKind, InvalidInput, StoreError};
+#[cfg(all(feature = "redis", feature = "embedded"))]
+use crate::base::error::ErrorKind;
+use crate::base::error::{InvalidInput, StoreError};
 #[cfg(feature = "redis")]
 use crate::script::library::Library;
-use crate::script::{Operation, Value};
+use crate::script::{Answer, Call, Operation};
+#[cfg(feature = "embedded")]
+use crate::store::embedded::EmbeddedStore;
 #[cfg(feature = "redis")]
-use crate::store::redis::{DedicatedConnection, LoadedFunctions};
+use crate::store::redis::{LoadedFunctions, RedisStore};
 use crate::store::report::Report;
 use crate::store::subscriptions::Subscriptions;
-use crate::store::{Capabilities, Holder, SharedSink, Sink, Store, Timed, Traffic};
+use crate::store::{Capabilities, Holder, Sink, Timed, Traffic};
 
 /// One store or several. Clones share everything; `unshared` has connections of its own.
 ///
 /// An operation that only one store supports is refused by a majority, or answered as by a store without it.
 #[derive(Debug, Clone)]
 pub(crate) enum Executor {
-    One(Store),
+    /// One server, or a cluster.
+    #[cfg(feature = "redis")]
+    Redis(RedisStore),
+    /// A folder, or memory.
+    #[cfg(feature = "embedded")]
+    Embedded(EmbeddedStore),
     #[cfg(feature = "redis")]
     Majority(QuorumStore),
 }
 
-/// Evaluates the same expression on either variant.
-macro_rules! each {
-    ($executor:expr, $inner:ident => $body:expr) => {
+/// Evaluates the expression of the variant.
+macro_rules! by_variant {
+    ($executor:expr, $server:pat => $redis:expr, $folder:pat => $embedded:expr, $quorum:pat => $majority:expr) => {
         match $executor {
-            Executor::One($inner) => $body,
             #[cfg(feature = "redis")]
-            Executor::Majority($inner) => $body,
+            Executor::Redis($server) => $redis,
+            #[cfg(feature = "embedded")]
+            Executor::Embedded($folder) => $embedded,
+            #[cfg(feature = "redis")]
+            Executor::Majority($quorum) => $majority,
         }
     };
 }
 
-/// Evaluates what only one server supports, or its substitute elsewhere.
-macro_rules! on_server {
-    ($executor:expr, $server:ident => $body:expr, else $elsewhere:expr) => {
-        match $executor {
-            #[cfg(feature = "redis")]
-            Executor::One(Store::Redis($server)) => $body,
-            _ => $elsewhere,
-        }
+/// Evaluates the same expression on any variant.
+macro_rules! each {
+    ($executor:expr, $store:ident => $body:expr) => {
+        by_variant!($executor, $store => $body, $store => $body, $store => $body)
     };
 }
+
+mod server;
 
 impl Executor {
-    /// Returns the one store.
-    pub(crate) fn one(&self) -> Option<&Store> {
-        match self {
-            Executor::One(store) => Some(store),
-            #[cfg(feature = "redis")]
-            Executor::Majority(_) => None,
-        }
-    }
-
     /// Returns the several servers.
     #[cfg(feature = "redis")]
     pub(crate) fn majority(&self) -> Option<&QuorumStore> {
-        match self {
-            Executor::One(_) => None,
-            Executor::Majority(quorum) => Some(quorum),
-        }
+        by_variant!(self, _ => None, _ => None, quorum => Some(quorum))
     }
 
-    /// Returns the one store; several servers agree on nothing but a lease.
-    fn one_for(&self, what: impl FnOnce() -> &'static str) -> Result<&Store, StoreError> {
-        let refused = || {
-            let what = what();
-            let message = format!("{what} cannot be voted on by several servers");
-            StoreError::refused(ErrorKind::Unsupported, message)
-        };
-        self.one().ok_or_else(refused)
+    /// True if several servers vote, which agree on nothing but a lease.
+    pub(crate) fn is_majority(&self) -> bool {
+        by_variant!(self, _ => false, _ => false, _ => true)
+    }
+
+    /// Runs a script once on the one store, or says whether it may have run.
+    async fn run(&self, call: &Call, within: Duration) -> Result<Answer, StoreError> {
+        by_variant!(
+            self,
+            server => server.run(call, within).await,
+            folder => folder.run(call, within).await,
+            _ => Err(not_votable(call.script.name))
+        )
     }
 
     /// Runs an operation and reads its answer. Returns within `within`, give or take scheduling.
@@ -87,11 +90,11 @@ impl Executor {
         operation: &O,
         within: Duration,
     ) -> Result<O::Reply, StoreError> {
-        match self {
-            Executor::One(store) => store.ask(operation, within).await,
-            #[cfg(feature = "redis")]
-            Executor::Majority(quorum) => Box::pin(quorum.ask(operation, within, None)).await, // the future is large
+        #[cfg(feature = "redis")]
+        if let Executor::Majority(quorum) = self {
+            return Box::pin(quorum.ask(operation, within, None)).await; // the future is large
         }
+        self.ask_one(operation, within).await
     }
 
     /// Runs an operation without a vote.
@@ -100,8 +103,8 @@ impl Executor {
         operation: &O,
         within: Duration,
     ) -> Result<O::Reply, StoreError> {
-        let store = self.one_for(|| operation.script().name)?;
-        store.ask(operation, within).await
+        let call = operation.call();
+        O::read(call.script, &self.run(&call, within).await?)
     }
 
     /// Runs [`ask`](Executor::ask) and returns the server's time too, whatever the outcome.
@@ -123,204 +126,109 @@ impl Executor {
         within: Duration,
         hears: impl Fn(usize, &O::Reply) + Send + Sync + 'static,
     ) -> Result<Timed<O::Reply>, StoreError> {
-        match self {
-            Executor::One(store) => store.ask_when(operation, within).await,
-            #[cfg(feature = "redis")]
-            Executor::Majority(quorum) => {
-                let reply = Box::pin(quorum.ask(operation, within, Some(Arc::new(hears)))).await?;
-                Ok(Timed {
-                    reply: Ok(reply),
-                    time_us: None,
-                })
-            }
+        #[cfg(feature = "redis")]
+        if let Executor::Majority(quorum) = self {
+            let reply = Box::pin(quorum.ask(operation, within, Some(Arc::new(hears)))).await?;
+            return Ok(Timed {
+                reply: Ok(reply),
+                time_us: None,
+            });
         }
+        let call = operation.call();
+        let answer = self.run(&call, within).await?;
+        Ok(Timed {
+            reply: O::read(call.script, &answer),
+            time_us: O::time_us(&answer),
+        })
     }
 
-    /// See [`Store::listen`].
+    /// Subscribes to a channel for ever, across reconnects; stops when dropped.
     pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
         each!(self, store => store.listen(channel, sink).await)
     }
 
     /// Returns the subscriptions to changing channels, which work while a task serves them.
     pub(crate) fn subscriptions(&self) -> Arc<Subscriptions> {
-        match self {
-            Executor::One(store) => store.subscriptions(),
-            #[cfg(feature = "redis")]
-            Executor::Majority(_) => Subscriptions::unavailable(),
-        }
-    }
-
-    /// Returns the subscriptions at this key's node, and whether its channels are sharded.
-    ///
-    /// For stores where each lock has its own node. The key may move later.
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) fn subscriptions_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
-        on_server!(self, server => server.subscriptions_at(key), else None)
-    }
-
-    /// Enables wake-ups there from now on.
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) fn deliver_from_nodes(&self, sink: SharedSink) {
-        on_server!(self, server => server.deliver_from_nodes(sink), else {});
+        by_variant!(
+            self,
+            server => server.subscriptions(),
+            _ => Subscriptions::new(),
+            _ => Subscriptions::unavailable()
+        )
     }
 
     /// Serves the subscriptions, for ever, across reconnects; stops when dropped.
     pub(crate) async fn serve(&self, subscriptions: &Arc<Subscriptions>) {
-        match self {
-            Executor::One(store) => store.serve(subscriptions).await,
-            #[cfg(feature = "redis")]
-            Executor::Majority(_) => std::future::pending().await,
-        }
+        by_variant!(
+            self,
+            server => server.serve(subscriptions).await,
+            folder => folder.serve(subscriptions).await,
+            _ => std::future::pending().await
+        )
     }
 
-    /// See [`Store::follow`].
+    /// Follows the store to wherever it moves, for ever; stops when dropped.
+    ///
+    /// It has leases verified when something happens to the store.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn follow(&self, holder: &Arc<dyn Holder>) {
-        each!(self, store => store.follow(holder).await)
+        by_variant!(
+            self,
+            server => server.follow(&**holder).await,
+            _ => std::future::pending().await,
+            quorum => quorum.follow(holder).await
+        )
     }
 
-    /// Returns the channel on which the store may report what any client does to a key.
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) fn news_of(&self, key: &str) -> Option<String> {
-        on_server!(self, server => server.news_of(key), else None)
-    }
-
-    /// Enables wake-ups over the connection of the requests too.
-    ///
-    /// The sink runs in the runtime that made that connection, is told of a gap when the connection ends, and must not
-    /// block.
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) fn deliver_along(&self, channel: &str, sink: Sink) {
-        on_server!(self, server => server.deliver_along(channel, sink), else {});
-    }
-
-    /// True if messages now arrive over the connection of the requests, in the caller's runtime.
-    pub(crate) fn hears(&self) -> bool {
-        on_server!(self, server => server.receives(), else false)
-    }
-
-    /// True if that holds for the connection of the next request: it may not exist yet, and may turn out otherwise.
-    pub(crate) fn would_hear(&self) -> bool {
-        on_server!(self, server => server.would_receive(), else false)
-    }
-
-    /// Returns the same, after an attempt to bring that about.
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) async fn listens(&self, within: Duration) -> bool {
-        on_server!(self, server => server.start_receiving(within).await, else false)
-    }
-
-    /// True if a request can wait for replicas.
-    pub(crate) fn has_replicas(&self) -> bool {
-        on_server!(self, server => server.has_replicas(), else false)
-    }
-
-    /// True if plain commands of other protocols can be sent: only a server has other programs that lock in those.
-    pub(crate) fn has_commands(&self) -> bool {
-        on_server!(self, _server => true, else false)
-    }
-
-    /// Refuses strict mode for a store that cannot forget.
-    ///
-    /// A folder's leases end with their machine, and a majority does not forget.
-    pub(crate) fn can_be_strict(&self) -> Result<(), StoreError> {
-        if self.has_commands() {
-            return Ok(());
-        }
-        Err(StoreError::refused(
-            ErrorKind::Unsupported,
-            format!(
-                "strict mode is for servers, and {} needs none: its leases end with the machine that they are on",
-                self.describe()
-            ),
-        ))
-    }
-
-    /// True if each key may be on a server of its own.
-    pub(crate) fn is_cluster(&self) -> bool {
-        on_server!(self, server => server.is_cluster(), else false)
-    }
-
-    /// True if replies come from several servers, each with a clock of its own.
-    pub(crate) fn has_clocks(&self) -> bool {
-        self.one().is_none() || self.is_cluster()
-    }
-
-    /// Runs one command that is not a script.
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) async fn plain(
-        &self,
-        words: &[&str],
-        within: Duration,
-    ) -> Result<Value, StoreError> {
-        on_server!(self, server => server.plain(words, within).await, else Err(no_commands()))
-    }
-
-    /// Runs several commands as one transaction, and returns the reply of each.
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub(crate) async fn together(
-        &self,
-        commands: &[&[&str]],
-        within: Duration,
-    ) -> Result<Vec<Value>, StoreError> {
-        on_server!(self, server => server.together(commands, within).await, else Err(no_commands()))
-    }
-
-    /// Opens a dedicated connection, driven by the runtime of this handle.
-    #[cfg(feature = "redis")]
-    pub(crate) async fn private(
-        &self,
-        handle: &Handle,
-        within: Duration,
-    ) -> Result<DedicatedConnection, StoreError> {
-        on_server!(self, server => server.private(handle, within).await, else Err(no_commands()))
-    }
-
-    /// Adds to the report what Sentinels say, if this server has any; leases of this ttl must outlive a failover.
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables, clippy::unused_async))]
-    pub(crate) async fn examine_sentinels(&self, report: &mut Report, ttl: Duration) {
-        #[cfg(feature = "redis")]
-        on_server!(self, server => server.examine_sentinels(report, ttl).await, else {});
-    }
-
-    /// See [`Store::has_users`].
+    /// True if the store has users, whose rights may be limited.
     pub(crate) fn has_users(&self) -> bool {
-        self.one().is_none_or(Store::has_users)
+        by_variant!(self, _ => true, _ => false, _ => true)
     }
 
-    /// See [`Store::may_wake`].
+    /// True if the user may wake the channel's subscribers; `None` when the store does not say.
+    ///
+    /// It publishes an empty message there.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) async fn may_wake(&self, channel: &str, within: Duration) -> Option<bool> {
-        each!(self, store => store.may_wake(channel, within).await)
+        by_variant!(
+            self,
+            server => server.may_wake(channel, within).await,
+            _ => Some(true),
+            quorum => quorum.may_wake(channel, within).await
+        )
     }
 
-    /// Scans the keys; see [`Store::scan`]. Each node of several has other keys.
+    /// Returns some keys that may be locks and match the glob pattern, and the next cursor.
+    ///
+    /// From `cursor` on: 0 to begin, and 0 again at the end. Each node of several has other keys.
     pub(crate) async fn scan(
         &self,
         cursor: u64,
         pattern: &str,
         within: Duration,
     ) -> Result<(u64, Vec<String>), StoreError> {
-        let store = self.one_for(|| "a list of locks")?;
-        store.scan(cursor, pattern, within).await
+        by_variant!(
+            self,
+            server => server.scan(cursor, pattern, within).await,
+            folder => folder.scan(cursor, pattern, within).await,
+            _ => Err(not_votable("a list of locks"))
+        )
     }
 
-    /// See [`Store::examine`].
+    /// Reports what an operator should know about the store, and whether it is fit for locks.
     pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
         each!(self, store => store.examine(within).await)
     }
 
     /// True if waiters have a position there: no majority could agree on one.
     pub(crate) fn has_queue(&self) -> bool {
-        self.one().is_some()
+        !self.is_majority()
     }
 
     /// Refuses what several servers do not support: a priority, and a ttl that is longer than all agreed on.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
     pub(crate) fn check_limits(&self, priority: i32, ttl: Duration) -> Result<(), InvalidInput> {
-        #[cfg(feature = "redis")]
-        if let Some(quorum) = self.majority() {
-            return quorum.check_limits(priority, ttl);
-        }
-        Ok(())
+        by_variant!(self, _ => Ok(()), _ => Ok(()), quorum => quorum.check_limits(priority, ttl))
     }
 
     /// Runs the cleanup of the nodes on this runtime.
@@ -334,66 +242,72 @@ impl Executor {
     /// Waits for the cleanup of the nodes, at most for `within`.
     #[cfg_attr(not(feature = "redis"), expect(unused_variables, clippy::unused_async))]
     pub(crate) async fn is_clean(&self, within: Duration) {
-        #[cfg(feature = "redis")]
-        if let Some(quorum) = self.majority() {
-            quorum.is_clean(within).await;
-        }
+        by_variant!(self, _ => {}, _ => {}, quorum => quorum.is_clean(within).await);
     }
 
-    /// Loads all scripts as functions onto each server.
+    /// Loads all scripts as functions onto the server, every primary of a cluster, or every node of a quorum.
     #[cfg(feature = "redis")]
     pub(crate) async fn load_functions(
         &self,
         library: &'static Library,
         within: Duration,
     ) -> Result<LoadedFunctions, StoreError> {
-        each!(self, store => store.load_functions(library, within).await)
+        by_variant!(
+            self,
+            server => server.load_functions(library, within).await,
+            _ => Err(StoreError::refused(
+                ErrorKind::Unsupported,
+                "functions are for servers, and this is a folder or memory",
+            )),
+            quorum => quorum.load_functions(library, within).await
+        )
     }
 
     pub(crate) fn capabilities(&self) -> Capabilities {
         each!(self, store => store.capabilities())
     }
 
-    /// See [`Store::epoch`]. Several servers have several connections, and their times are never compared.
+    /// Returns a number that changes with each new connection, behind which another server may reply.
+    ///
+    /// `None` when that cannot be detected. Several servers have several connections, and their times are never compared.
     pub(crate) fn epoch(&self) -> Option<u64> {
-        self.one()?.epoch()
+        by_variant!(self, server => server.epoch(), folder => folder.epoch(), _ => None)
     }
 
-    /// See [`Store::traffic`].
+    /// Returns how often the data under a name was written, where each call reads and writes all of it.
+    ///
+    /// A waiter that listens there is known to be alive without a request.
+    #[cfg_attr(
+        not(feature = "embedded"),
+        expect(unused_variables, reason = "only folders can tell")
+    )]
     pub(crate) fn traffic(&self, key: &str) -> Option<Traffic> {
-        self.one()?.traffic(key)
+        by_variant!(self, _ => None, folder => folder.traffic(key), _ => None)
     }
 
     /// Returns the same over connections of its own.
     pub(crate) fn unshared(&self) -> Executor {
-        match self {
-            Executor::One(store) => Executor::One(store.unshared()),
-            #[cfg(feature = "redis")]
-            Executor::Majority(quorum) => Executor::Majority(quorum.unshared()),
-        }
+        by_variant!(
+            self,
+            server => Executor::Redis(server.unshared()),
+            folder => Executor::Embedded(folder.clone()),
+            quorum => Executor::Majority(quorum.unshared())
+        )
     }
 
-    /// See [`Store::limit_session`].
+    /// Limits how long a job that outlives this process can hold; only a store with sessions lets it hold at all.
+    #[cfg_attr(not(feature = "embedded"), expect(unused_variables))]
     pub(crate) fn limit_session(&self, until: Moment) {
-        if let Some(store) = self.one() {
-            store.limit_session(until);
-        }
+        by_variant!(self, _ => {}, folder => folder.limit_session(until), _ => {});
     }
 
-    /// See [`Store::session_descriptor`].
+    /// See [`Client::session_descriptor`](crate::Client::session_descriptor).
     pub(crate) fn session_descriptor(&self) -> Option<std::os::fd::OwnedFd> {
-        self.one()?.session_descriptor()
+        by_variant!(self, _ => None, folder => folder.session_descriptor(), _ => None)
     }
 
     /// Describes the store or the servers, without secrets.
     pub(crate) fn describe(&self) -> String {
         each!(self, store => store.describe())
     }
-}
-
-fn no_commands() -> StoreError {
-    StoreError::refused(
-        ErrorKind::Unsupported,
-        "only one server takes commands; this store runs scripts",
-    )
 }

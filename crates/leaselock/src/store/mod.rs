@@ -3,7 +3,6 @@
 //! A store does two things. It runs a script atomically on its declared keys. It delivers wake-up messages, and says
 //! when it may have missed some. It is independent of the primitive.
 
-pub(crate) mod any;
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded;
 pub(crate) mod port;
@@ -13,5 +12,4 @@ pub(crate) mod report;
 pub(crate) mod subscriptions;
 pub(crate) mod url;
 
-pub(crate) use any::Store;
 pub(crate) use port::{Capabilities, Event, Holder, SharedSink, Sink, Timed, Traffic};

@@ -7,11 +7,10 @@ use crate::base::ttl::Drift;
 use crate::engine::lease::state::LeaseMachine;
 use crate::engine::resource::Resource;
 use crate::mutex::MUTEX;
-use crate::store::Store;
 use crate::store::embedded::EmbeddedStore;
 
 fn renewal(clock: &Clock) -> Renewal {
-    let store = Executor::One(Store::Embedded(EmbeddedStore::memory("", clock.clone())));
+    let store = Executor::Embedded(EmbeddedStore::memory("", clock.clone()));
     let cleanup = Cleanup::new().0;
     Renewal::new(store, clock.clone(), None, cleanup, Arc::default())
 }

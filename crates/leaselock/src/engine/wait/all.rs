@@ -28,9 +28,9 @@ pub(crate) fn share_a_call<'a>(
     store: &Executor,
     mut locks: impl Iterator<Item = &'a Resource>,
 ) -> bool {
-    let Some(store) = store.one() else {
+    if store.is_majority() {
         return false; // nodes vote on each lock by itself
-    };
+    }
     if store.capabilities().combines {
         return true;
     }

@@ -21,11 +21,11 @@ use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
+use crate::store::Event;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::redis::RedisStore;
 use crate::store::url;
 use crate::store::url::Target;
-use crate::store::{Event, Store};
 
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
 
@@ -42,7 +42,7 @@ pub(super) fn redis() -> Lab {
     let Target::Redis(at) = url::parse(&server.url()).unwrap() else {
         panic!("a redis URL")
     };
-    let store = Executor::One(Store::Redis(RedisStore::from_url(at)));
+    let store = Executor::Redis(RedisStore::from_url(at));
     Lab {
         engine: "redis",
         store,
@@ -52,7 +52,7 @@ pub(super) fn redis() -> Lab {
 }
 
 pub(super) fn memory() -> Lab {
-    let store = Executor::One(Store::Embedded(EmbeddedStore::memory("", Clock::boot())));
+    let store = Executor::Embedded(EmbeddedStore::memory("", Clock::boot()));
     Lab {
         engine: "mem",
         store,
@@ -67,7 +67,7 @@ pub(super) fn folder() -> Lab {
     let store = EmbeddedStore::folder(folder.path(), Clock::boot(), &client, false);
     Lab {
         engine: "file",
-        store: Executor::One(Store::Embedded(store)),
+        store: Executor::Embedded(store),
         _server: None,
         _folder: Some(folder),
     }

@@ -8,7 +8,7 @@ use crate::base::ttl::Ttl;
 use crate::engine::calls::Acquire;
 use crate::engine::position::{Position, PositionReply};
 use crate::script::Operation;
-use crate::store::{Event, Store};
+use crate::store::Event;
 
 const WAITERS: u64 = 2_000;
 const CHANNEL: &str = "ll:wake:all";
@@ -115,7 +115,7 @@ async fn the_position_of_a_waiter_is_asked_for_with_a_write_before_the_queue_end
 async fn thousands_are_served_in_order_with_one_write_for_each_hand_over() {
     let mut crowd = Crowd::gathers().await;
     let (sender, events) = mpsc::channel();
-    let store = Store::Embedded(crowd.store.clone());
+    let store = crowd.store.clone();
     let sink = move |event| drop(sender.send(event));
     let listening = tokio::spawn(async move { store.listen(CHANNEL, Box::new(sink)).await });
     while events.try_recv() != Ok(Event::Ready) {
