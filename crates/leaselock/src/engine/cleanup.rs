@@ -7,7 +7,7 @@ pub(crate) mod guard;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
@@ -212,15 +212,11 @@ impl Cleanup {
 }
 
 impl Counters {
-    fn finished(&self) -> MutexGuard<'_, VecDeque<(Token, Resource)>> {
-        hold(&self.finished)
-    }
-
     fn remember(&self, pending: &PendingCleanup) {
         if !pending.queued {
             return;
         }
-        let mut finished = self.finished();
+        let mut finished = hold(&self.finished);
         if finished.len() == FINISHED_MAX {
             finished.pop_front();
         }
@@ -228,7 +224,7 @@ impl Counters {
     }
 
     fn take_finished(&self, token: &Token) -> Option<(Token, Resource)> {
-        let mut finished = self.finished();
+        let mut finished = hold(&self.finished);
         let index = finished.iter().rposition(|(its, _)| its == token)?;
         finished.remove(index)
     }

@@ -3,7 +3,7 @@
 //! One key, the gate, names the server process that may grant, and which run of it. A process that finds no gate, or
 //! that of another process, closes it for the longest ttl (`lua/gate.lua`). This file handles the replies about that.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::base::clock::Moment;
@@ -71,16 +71,12 @@ impl Strict {
         }
     }
 
-    fn until(&self) -> MutexGuard<'_, Option<Moment>> {
-        hold(&self.until)
-    }
-
     /// Notes a reply about a quarantine, and logs each quarantine once. True if this one is new.
     pub(crate) fn saw_quarantine(&self, why: Quarantine, remaining: Duration, now: Moment) -> bool {
         /// Replies about the same quarantine differ by less.
         const SAME: Duration = Duration::from_secs(1);
         let end = now.plus(remaining);
-        let known = self.until().replace(end);
+        let known = hold(&self.until).replace(end);
         let another = known.is_none_or(|known| end > known.plus(SAME));
         if another {
             tracing::warn!(%why, ?remaining, "strict mode: no lock is granted until all old leases have expired");
@@ -90,8 +86,7 @@ impl Strict {
 
     /// Returns how long the known quarantine still lasts.
     pub(crate) fn left(&self, now: Moment) -> Duration {
-        self.until()
-            .map_or(Duration::ZERO, |until| until.saturating_since(now))
+        hold(&self.until).map_or(Duration::ZERO, |until| until.saturating_since(now))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -215,7 +215,7 @@ impl Member {
             let birth = birth.ok_or_else(|| self.nameless())?;
             // With no connection before and one since, the reply came over that one.
             if epoch == latest || (epoch, latest) == (Some(0), Some(1)) {
-                *self.known() = Some(Known {
+                *hold(&self.known) = Some(Known {
                     epoch: latest,
                     birth,
                     scripts: Vec::new(),
@@ -237,7 +237,7 @@ impl Member {
     /// Reads what is known of the server behind the present connection.
     fn now_known<T>(&self, about: impl FnOnce(&mut Known) -> T) -> Option<T> {
         let epoch = self.store.epoch();
-        let mut known = self.known();
+        let mut known = hold(&self.known);
         known
             .as_mut()
             .filter(|known| known.epoch == epoch)
@@ -247,10 +247,6 @@ impl Member {
     fn silent(&self) -> StoreError {
         let message = format!("no connection to {} in time", self.store.describe());
         StoreError::refused(ErrorKind::TimedOut, message)
-    }
-
-    fn known(&self) -> MutexGuard<'_, Option<Known>> {
-        hold(&self.known)
     }
 
     fn nameless(&self) -> StoreError {

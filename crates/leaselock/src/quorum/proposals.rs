@@ -3,7 +3,7 @@
 //! A reply carries what a server's clock showed before it came. The time that has passed since then is added, measured
 //! by our own clock. The sum is not later than that server's now, so wall clocks of clients do not matter.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::base::clock::Moment;
@@ -32,13 +32,9 @@ impl Proposals {
         }))
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        hold(&self.0)
-    }
-
     /// Records a node's clock when its reply left, which came at `received`.
     pub(crate) fn showed(&self, node: usize, time_us: u64, received: Moment) {
-        self.known().nodes[node] = Some((time_us, received));
+        hold(&self.0).nodes[node] = Some((time_us, received));
     }
 
     /// Records that a node requires at least this.
@@ -48,13 +44,13 @@ impl Proposals {
         if least >= Fence::END {
             return;
         }
-        let mut known = self.known();
+        let mut known = hold(&self.0);
         known.highest = known.highest.max(least.saturating_sub(1));
     }
 
     /// Returns the next proposal, larger than all before; 0 when nothing is known yet.
     pub(crate) fn propose(&self, now: Moment) -> u64 {
-        let mut known = self.known();
+        let mut known = hold(&self.0);
         let age = |at: Moment| now.saturating_since(at);
         let all = known.nodes.iter().flatten();
         let youngest = all.clone().map(|(_, at)| age(*at)).min();

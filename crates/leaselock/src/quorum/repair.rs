@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -84,19 +84,15 @@ impl Repair {
         })
     }
 
-    fn due(&self) -> MutexGuard<'_, Due> {
-        hold(&self.due)
-    }
-
     pub(super) fn is_idle(&self) -> bool {
-        let due = self.due();
+        let due = hold(&self.due);
         !due.running && due.calls.is_empty()
     }
 
     /// Takes over a call that was not confirmed, or did not find what it was to clean up.
     pub(super) fn take(self: &Arc<Self>, call: &Arc<Call>, answered: bool) {
         let now = CLOCK.now();
-        let mut due = self.due();
+        let mut due = hold(&self.due);
         due.count += 1;
         let pause = if answered { LOOKS[0] } else { Duration::ZERO };
         let entry = Entry {
@@ -139,14 +135,14 @@ impl Repair {
             };
             if let Some(pause) = pause {
                 entry.at = CLOCK.now().plus(pause);
-                self.due().push(entry);
+                hold(&self.due).push(entry);
             }
         }
     }
 
     /// Returns the entry that is due first; with none, the next caller starts the task again.
     fn next(&self) -> Option<Entry> {
-        let mut due = self.due();
+        let mut due = hold(&self.due);
         let next = due.pop();
         due.running = next.is_some();
         next
@@ -175,6 +171,6 @@ impl Ord for Entry {
 
 impl fmt::Debug for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Repair({} calls)", self.due().calls.len())
+        write!(f, "Repair({} calls)", hold(&self.due).calls.len())
     }
 }

@@ -7,7 +7,7 @@ mod channel;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -94,16 +94,12 @@ impl Subscriptions {
         if self.unavailable {
             return (name, watch::channel(State::Refused).1);
         }
-        let mut table = self.table();
+        let mut table = hold(&self.table);
         let channel = table.entry(Arc::clone(&name)).or_insert_with(Channel::new);
         let state = channel.add(waiter);
         drop(table);
         self.changed.notify_one();
         (name, state)
-    }
-
-    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Channel>> {
-        hold(&self.table)
     }
 }
 
@@ -139,7 +135,7 @@ impl Subscriptions {
     /// True if a waiter wants the channel, or it is still subscribed.
     #[cfg(feature = "embedded")]
     pub(super) fn has(&self, name: &str) -> bool {
-        self.table().contains_key(name)
+        hold(&self.table).contains_key(name)
     }
 
     /// Waits until a channel is wanted.
@@ -151,7 +147,7 @@ impl Subscriptions {
 
     /// True if no channel is wanted.
     pub(super) fn is_idle(&self) -> bool {
-        self.table().is_empty()
+        hold(&self.table).is_empty()
     }
 
     /// Waits for the next change; one that came since the last call counts. For one task.
@@ -162,7 +158,7 @@ impl Subscriptions {
     /// Returns the pending changes, and regards all of them as done from here on.
     pub(super) fn due(&self) -> Due {
         let mut due = Due::default();
-        self.table().retain(|name, channel| {
+        hold(&self.table).retain(|name, channel| {
             match channel.step() {
                 Step::Nothing => {}
                 Step::Subscribe => due.subscribe.push(Arc::clone(name)),
@@ -179,7 +175,7 @@ impl Subscriptions {
         let Ok(name) = std::str::from_utf8(name) else {
             return; // not one of these channels
         };
-        if let Some(channel) = self.table().get_mut(name) {
+        if let Some(channel) = hold(&self.table).get_mut(name) {
             let missed = channel.subscribed();
             match &self.observer {
                 Some(observer) if observer.at_once => (observer.sink)(Event::Ready),
@@ -194,14 +190,14 @@ impl Subscriptions {
 
     /// Reports that the store refuses the subscription.
     pub(super) fn refused(&self, name: &str) {
-        if let Some(channel) = self.table().get(name) {
+        if let Some(channel) = hold(&self.table).get(name) {
             channel.refused();
         }
     }
 
     /// Reports that these channels' messages no longer arrive here, which wakes their waiters.
     pub(super) fn gone(&self, which: impl Fn(&str) -> bool) {
-        let mut table = self.table();
+        let mut table = hold(&self.table);
         let channels = table.iter_mut().filter(|(name, _)| which(name));
         channels.for_each(|(_, channel)| channel.gone());
         drop(table);
@@ -211,7 +207,7 @@ impl Subscriptions {
     /// True if messages to the channel arrive.
     pub(super) fn is_subscribed(&self, name: &[u8]) -> bool {
         let name = std::str::from_utf8(name).ok();
-        let table = self.table();
+        let table = hold(&self.table);
         let channel = name.and_then(|name| table.get(name));
         channel.is_some_and(|channel| channel.state() == State::Subscribed)
     }
@@ -219,7 +215,7 @@ impl Subscriptions {
     /// Reports a gap until each channel is subscribed again; true if some channel was subscribed.
     pub(super) fn gap(&self) -> bool {
         let mut any = false;
-        for channel in self.table().values_mut() {
+        for channel in hold(&self.table).values_mut() {
             any |= channel.gap();
         }
         if let Some(observer) = self.observer.as_ref().filter(|one| any && one.at_once) {
@@ -236,7 +232,7 @@ impl Subscriptions {
         if let Some(observer) = &self.observer {
             (observer.sink)(Event::Message(words.to_vec()));
         }
-        if let Some(channel) = self.table().get(name) {
+        if let Some(channel) = hold(&self.table).get(name) {
             channel.wake(|waiter| (waiter.filter)(words));
         }
     }
@@ -288,7 +284,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        if let Some(channel) = self.set.table().get_mut(&self.channel)
+        if let Some(channel) = hold(&self.set.table).get_mut(&self.channel)
             && !channel.remove(&self.waiter)
         {
             return;

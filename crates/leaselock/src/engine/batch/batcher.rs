@@ -14,6 +14,7 @@ use super::reply::{BatchOutcome, Pending};
 use super::shared::Shared;
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::StoreError;
+use crate::base::sync::hold;
 use crate::engine::calls_many::Item;
 use crate::quorum::executor::Executor;
 use crate::quorum::votable::Votable;
@@ -89,12 +90,12 @@ impl<B: Batchable> Batcher<B> {
 
     /// Returns true if a request that came now would be sent alone.
     pub(crate) fn is_free(&self) -> bool {
-        self.0.queue().is_solo_free()
+        hold(&self.0.queue).is_solo_free()
     }
 
     /// Returns the permit to send a request alone, when no request is in flight. Dropping the permit returns it.
     pub(crate) fn solo_permit(&self) -> Option<SoloPermit<'_, B>> {
-        let may = self.0.queue().take_solo();
+        let may = hold(&self.0.queue).take_solo();
         may.then(|| SoloPermit(&self.0)) // `then` is lazy: a permit that was refused must not be dropped
     }
 
@@ -113,7 +114,7 @@ impl<B: Batchable> Batcher<B> {
         {
             return None;
         }
-        let mut queue = shared.queue();
+        let mut queue = hold(&shared.queue);
         if queue.is_solo_free() {
             return None;
         }
@@ -154,7 +155,7 @@ pub(crate) struct SoloPermit<'a, B: Batchable>(&'a Shared<B>);
 
 impl<B: Batchable> Drop for SoloPermit<'_, B> {
     fn drop(&mut self) {
-        self.0.queue().return_solo();
+        hold(&self.0.queue).return_solo();
     }
 }
 

@@ -8,6 +8,7 @@ use super::reply::BatchOutcome;
 use super::shared::Shared;
 use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
+use crate::base::sync::hold;
 use crate::engine::calls_many::{Item, Replies};
 
 /// The task that sends batches.
@@ -30,10 +31,10 @@ impl<B: Batchable> Driver<B> {
     pub(super) async fn run(mut self) {
         loop {
             // The tasks that the latest replies woke run first, so that their next requests join this batch.
-            self.shared.queue().start_gathering(&self.slot);
+            hold(&self.shared.queue).start_gathering(&self.slot);
             tokio::task::yield_now().await;
             let now = self.shared.clock.now();
-            let (items, sent) = self.shared.queue().take(&self.slot, now);
+            let (items, sent) = hold(&self.shared.queue).take(&self.slot, now);
             if items.is_empty() {
                 return;
             }
@@ -83,7 +84,7 @@ impl<B: Batchable> Driver<B> {
             // One request of the batch, or the batch as such, may have caused an error that does not pass.
             Err(error) if !error.maybe_applied() && !error.may_pass() => {
                 if error.kind() == ErrorKind::Unsupported {
-                    self.shared.queue().disable();
+                    hold(&self.shared.queue).disable();
                 }
                 set_all(sent, || BatchOutcome::Alone);
             }
@@ -98,7 +99,7 @@ fn set_all<R>(sent: &Sent<R>, outcome: impl Fn() -> BatchOutcome<R>) {
 
 impl<B: Batchable> Drop for Driver<B> {
     fn drop(&mut self) {
-        self.shared.queue().free_slot(&self.slot);
+        hold(&self.shared.queue).free_slot(&self.slot);
         if let Some(sent) = &self.sent {
             // The task ends with its runtime: the requests in flight may have arrived.
             let message = "the runtime is shutting down";

@@ -4,7 +4,7 @@
 //! own would cost a request more than its share of the call.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use crate::base::error::StoreError;
@@ -27,13 +27,7 @@ pub(crate) enum BatchOutcome<R> {
     NotPlain,
 }
 
-struct Cell<R>(Mutex<State<R>>);
-
-impl<R> Cell<R> {
-    fn state(&self) -> MutexGuard<'_, State<R>> {
-        hold(&self.0)
-    }
-}
+type Cell<R> = Mutex<State<R>>;
 
 /// The sender's end: it sets the reply.
 pub(super) struct Reply<R>(Arc<Cell<R>>);
@@ -43,7 +37,7 @@ pub(super) struct Reply<R>(Arc<Cell<R>>);
 pub(crate) struct Pending<R>(Arc<Cell<R>>);
 
 pub(super) fn pair<R>() -> (Reply<R>, Pending<R>) {
-    let cell = Arc::new(Cell(Mutex::new(State::Waits(None))));
+    let cell = Arc::new(Mutex::new(State::Waits(None)));
     (Reply(Arc::clone(&cell)), Pending(cell))
 }
 
@@ -51,7 +45,7 @@ impl<R> Reply<R> {
     /// Sets the reply. The first one counts; without a waiting caller nothing happens.
     pub(super) fn set(&self, outcome: BatchOutcome<R>) {
         let waker = {
-            let mut state = self.0.state();
+            let mut state = hold(&self.0);
             let State::Waits(waker) = &mut *state else {
                 return;
             };
@@ -65,7 +59,7 @@ impl<R> Reply<R> {
     }
 
     pub(super) fn is_awaited(&self) -> bool {
-        matches!(*self.0.state(), State::Waits(_))
+        matches!(*hold(&self.0), State::Waits(_))
     }
 }
 
@@ -73,7 +67,7 @@ impl<R> Future for Pending<R> {
     type Output = BatchOutcome<R>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BatchOutcome<R>> {
-        let mut state = self.0.state();
+        let mut state = hold(&self.0);
         if let State::Waits(waker) = &mut *state {
             match waker {
                 Some(waker) => waker.clone_from(cx.waker()),
@@ -90,7 +84,7 @@ impl<R> Future for Pending<R> {
 
 impl<R> Drop for Pending<R> {
     fn drop(&mut self) {
-        let before = std::mem::replace(&mut *self.0.state(), State::Gone);
+        let before = std::mem::replace(&mut *hold(&self.0), State::Gone);
         drop(before); // outside the lock: this may drop a reply
     }
 }

@@ -1,7 +1,7 @@
 //! The state that callers, the sending task and the watch over timeouts share.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
@@ -26,14 +26,10 @@ pub(super) struct Shared<B: Batchable> {
 }
 
 impl<B: Batchable> Shared<B> {
-    pub(super) fn queue(&self) -> MutexGuard<'_, Queue<B::Reply>> {
-        hold(&self.queue)
-    }
-
     /// Fails the requests that have timed out, and returns the moment of the next timeout.
     pub(super) fn sweep(&self) -> Option<Moment> {
         let now = self.clock.now();
-        let (late, next) = self.queue().sweep(now);
+        let (late, next) = hold(&self.queue).sweep(now);
         for late in late {
             match late {
                 Late::InQueue(reply) => {

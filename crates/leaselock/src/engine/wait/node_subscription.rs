@@ -1,7 +1,7 @@
 //! Where a waiter listens if each lock has a node of its own, as in a cluster: at the node that has the lock, and at
 //! another one when the lock has moved.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::base::sync::hold;
@@ -46,7 +46,7 @@ impl NodeSubscription {
     /// The subscription at this node. The one before it ends after this one begins, so that a channel that both want is
     /// not left in between.
     fn subscribe(&self, node: &Arc<Subscriptions>, name: &str) -> Arc<Subscription> {
-        let mut current = self.current();
+        let mut current = hold(&self.current);
         let fit = current.as_ref().filter(|it| it.is_for(node, name));
         if let Some(subscription) = fit {
             return Arc::clone(subscription);
@@ -59,7 +59,7 @@ impl NodeSubscription {
 
     /// True if the lock lies on another node than the one at which it listens.
     pub(super) fn node_changed(&self, store: &Executor, lock: &str) -> bool {
-        let current = self.current().clone();
+        let current = hold(&self.current).clone();
         current.is_some_and(|current| {
             let at = store.subscriptions_at(lock);
             at.is_some_and(|(node, _)| !current.is_among(&node))
@@ -68,14 +68,10 @@ impl NodeSubscription {
 
     /// Ends when messages may have been missed, or the slot has left its node.
     pub(super) async fn woken(&self) {
-        let current = self.current().clone();
+        let current = hold(&self.current).clone();
         match current {
             Some(current) => current.woken().await,
             None => std::future::pending().await,
         }
-    }
-
-    fn current(&self) -> MutexGuard<'_, Option<Arc<Subscription>>> {
-        hold(&self.current)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -65,10 +65,6 @@ impl Notifier {
             clock,
             cleanup,
         }
-    }
-
-    fn waiters(&self) -> MutexGuard<'_, Waiters> {
-        hold(&self.waiters)
     }
 
     /// Subscribes once a waiter wants it, and for good. To be run on the client's thread.
@@ -133,7 +129,7 @@ impl Notifier {
         let is_waiting = |entry: &&Arc<WaiterEntry>| {
             (1..=most).contains(&entry.position.load(Ordering::Relaxed))
         };
-        self.waiters()
+        hold(&self.waiters)
             .values()
             .filter(is_waiting)
             .cloned()
@@ -149,14 +145,14 @@ impl Notifier {
         let token = message.and_then(|message| Token::parse(message.token));
         let entry = token
             .as_ref()
-            .and_then(|token| self.waiters().get(token).cloned());
+            .and_then(|token| hold(&self.waiters).get(token).cloned());
         let at = self.clock.now();
         let Some(entry) = entry else {
             self.cleanup.on_unexpected_message(token, at);
             return;
         };
         let received = message.and_then(|message| message.grant);
-        *entry.received() = received.map(|grant| ReceivedGrant { grant, at });
+        *hold(&entry.received) = received.map(|grant| ReceivedGrant { grant, at });
         entry.woken.notify_one();
     }
 
@@ -191,7 +187,7 @@ impl Notifier {
             position: AtomicU64::new(0),
             along: AtomicBool::new(false),
         });
-        self.waiters().insert(token.clone(), Arc::clone(&entry));
+        hold(&self.waiters).insert(token.clone(), Arc::clone(&entry));
         Registration {
             notifier: Arc::clone(self),
             token,
@@ -201,7 +197,7 @@ impl Notifier {
 
     /// True if the waiter of this token is there.
     pub(super) fn waits(&self, token: &Token) -> bool {
-        self.waiters().contains_key(token)
+        hold(&self.waiters).contains_key(token)
     }
 
     /// Wakes every waiter in the queue, which then polls.
@@ -211,7 +207,7 @@ impl Notifier {
     }
 
     pub(crate) fn has_waiters(&self) -> bool {
-        !self.waiters().is_empty()
+        !hold(&self.waiters).is_empty()
     }
 }
 
@@ -219,25 +215,19 @@ impl Notifier {
 impl Notifier {
     /// A grant has come for which its waiter was not polled yet.
     pub(super) fn has_received_a_grant(&self) -> bool {
-        self.waiters()
+        hold(&self.waiters)
             .values()
-            .any(|entry| entry.received().is_some())
+            .any(|entry| hold(&entry.received).is_some())
     }
 
     /// As if it had come at this moment.
     pub(super) fn set_received_at(&self, at: crate::base::clock::Moment) {
-        let waiters = self.waiters();
-        for mut received in waiters.values().map(|entry| entry.received()) {
+        let waiters = hold(&self.waiters);
+        for mut received in waiters.values().map(|entry| hold(&entry.received)) {
             if let Some(received) = received.as_mut() {
                 received.at = at;
             }
         }
-    }
-}
-
-impl WaiterEntry {
-    fn received(&self) -> MutexGuard<'_, Option<ReceivedGrant>> {
-        hold(&self.received)
     }
 }
 
@@ -248,7 +238,7 @@ impl Registration {
 
     /// What the latest message said, once.
     pub(crate) fn received(&self) -> Option<ReceivedGrant> {
-        self.entry.received().take()
+        hold(&self.entry.received).take()
     }
 
     /// Ends with the next wake-up; one that came since the last call counts.
@@ -273,7 +263,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.notifier.waiters().remove(&self.token);
+        hold(&self.notifier.waiters).remove(&self.token);
     }
 }
 

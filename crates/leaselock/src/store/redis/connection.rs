@@ -173,7 +173,7 @@ impl Connection {
         if let Some((receiver, _)) = &live.receiver {
             receiver.close(); // before there is another
         }
-        let mut state = self.state();
+        let mut state = hold(&self.state);
         if state
             .live
             .as_ref()
@@ -213,15 +213,10 @@ impl Connection {
     }
 
     fn live(&self) -> Option<Arc<Live>> {
-        self.state()
+        hold(&self.state)
             .live
             .clone()
             .filter(|live| !live.running.is_over())
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        // No code panics while it is held.
-        hold(&self.state)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The messages of one channel on one connection.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use redis::{PushInfo, PushKind, Value};
 
@@ -45,7 +45,7 @@ impl PushReceiver {
 
     /// True if messages to the channel arrive here.
     pub(super) fn is_subscribed(&self) -> bool {
-        *self.phase() == Phase::Subscribed
+        *hold(&self.phase) == Phase::Subscribed
     }
 
     pub(super) fn deliver(&self, push: PushInfo) {
@@ -55,7 +55,7 @@ impl PushReceiver {
         if !ours {
             return;
         }
-        let mut phase = self.phase();
+        let mut phase = hold(&self.phase);
         match (kind, data.next()) {
             (PushKind::Subscribe, _) if *phase == Phase::Pending => {
                 *phase = Phase::Subscribed;
@@ -72,14 +72,10 @@ impl PushReceiver {
 
     /// Passes no message on from here on, and reports a gap if it was subscribed.
     pub(super) fn close(&self) {
-        let mut phase = self.phase();
+        let mut phase = hold(&self.phase);
         if std::mem::replace(&mut *phase, Phase::Over) == Phase::Subscribed {
             (self.channel.sink)(Event::Gap);
         }
-    }
-
-    fn phase(&self) -> MutexGuard<'_, Phase> {
-        hold(&self.phase)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use super::arrival::{Arrival, GroupMember, SoloWaiter, join};
 use super::group::{LocalGroup, Registry, Terms, Waiter};
@@ -22,13 +22,9 @@ struct Table {
 }
 
 impl LocalGroups {
-    fn table(&self) -> MutexGuard<'_, Table> {
-        hold(&self.0)
-    }
-
     /// True if a task of this client waits for the lock, or passes it on.
     pub(crate) fn has(&self, key: &str) -> bool {
-        let by_key = &self.table().by_key;
+        let by_key = &hold(&self.0).by_key;
         !by_key.is_empty() && by_key.contains_key(key)
     }
 
@@ -41,7 +37,7 @@ impl LocalGroups {
         terms: Terms,
         waiter: impl FnOnce() -> Waiter,
     ) -> Arrival {
-        let mut table = self.table();
+        let mut table = hold(&self.0);
         let Table { by_key, spare } = &mut *table;
         let local_groups = by_key.entry(Arc::clone(key)).or_default();
         // A more urgent task does not wait while others pass the lease on.
@@ -81,7 +77,7 @@ impl LocalGroups {
 
 impl Registry for LocalGroups {
     fn is_urgent(&self, key: &str, priority: i32) -> bool {
-        let table = self.table();
+        let table = hold(&self.0);
         let mut local_groups = table.by_key.get(key).into_iter().flatten();
         local_groups.any(|group| {
             group.terms.priority > priority && {
@@ -92,7 +88,7 @@ impl Registry for LocalGroups {
     }
 
     fn tidy(&self, group: &Arc<LocalGroup>) {
-        let mut table = self.table();
+        let mut table = hold(&self.0);
         let state = group.state();
         if !state.is_idle() {
             return;
@@ -136,7 +132,7 @@ mod tests {
     }
 
     fn spare(client: &Client) -> Option<Arc<LocalGroup>> {
-        client.state.groups.table().spare.clone()
+        hold(&client.state.groups.0).spare.clone()
     }
 
     /// What the first has left behind, such as a call to share its entry, would concern the next.

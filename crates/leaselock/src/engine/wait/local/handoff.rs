@@ -1,7 +1,7 @@
 //! Where a member of a group waits: a lease is put there, and the member takes it when it is polled.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use crate::base::error::AcquireError;
@@ -21,10 +21,6 @@ struct Inside {
 }
 
 impl Handoff {
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        hold(&self.0)
-    }
-
     pub(crate) fn is(&self, other: &Handoff) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -32,7 +28,7 @@ impl Handoff {
     /// Must not be called while another offer lies there.
     pub(crate) fn offer(&self, offer: Offer) {
         let waker = {
-            let mut inside = self.inside();
+            let mut inside = hold(&self.0);
             inside.offer = Some(offer);
             inside.waker.take()
         };
@@ -43,11 +39,11 @@ impl Handoff {
 
     /// What lies there and was not taken. To be dropped where no lock is held: a lease that is dropped passes on.
     pub(crate) fn take_back(&self) -> Option<Offer> {
-        self.inside().offer.take()
+        hold(&self.0).offer.take()
     }
 
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Offer> {
-        let mut inside = self.inside();
+        let mut inside = hold(&self.0);
         if let Some(offer) = inside.offer.take() {
             return Poll::Ready(offer);
         }

@@ -1,7 +1,7 @@
 //! Which task of this client tries next for a lock without a queue.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, OwnedMutexGuard, watch};
 
@@ -37,13 +37,9 @@ pub(crate) struct Interest {
 }
 
 impl KeyedMutex {
-    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<KeyState>>> {
-        hold(&self.0)
-    }
-
     /// The task may pass when all that came before have passed.
     pub(crate) fn interest(&self, lock: &Arc<str>) -> Interest {
-        let state = Arc::clone(self.table().entry(Arc::clone(lock)).or_default());
+        let state = Arc::clone(hold(&self.0).entry(Arc::clone(lock)).or_default());
         Interest {
             table: KeyedMutex(Arc::clone(&self.0)),
             lock: Arc::clone(lock),
@@ -53,12 +49,12 @@ impl KeyedMutex {
 
     /// True if a task tries, or waits for that.
     pub(crate) fn has(&self, lock: &str) -> bool {
-        self.table().contains_key(lock)
+        hold(&self.0).contains_key(lock)
     }
 
     /// This client has released the lock: the task that tries need not wait for the time to try again.
     pub(crate) fn notify(&self, lock: &str) {
-        let state = self.table().get(lock).cloned();
+        let state = hold(&self.0).get(lock).cloned();
         if let Some(state) = state {
             state.released.notify_one();
         }
@@ -107,7 +103,7 @@ impl Entry {
 
 impl Drop for Interest {
     fn drop(&mut self) {
-        let mut table = self.table.table();
+        let mut table = hold(&self.table.0);
         // The table's and this one.
         if Arc::strong_count(&self.state) == 2 {
             table.remove(&self.lock);
@@ -148,7 +144,7 @@ mod tests {
         for task in tasks {
             task.await.unwrap();
         }
-        assert!(locks.table().is_empty());
+        assert!(hold(&locks.0).is_empty());
     }
 
     #[tokio::test]

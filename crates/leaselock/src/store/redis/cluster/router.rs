@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -204,7 +204,7 @@ impl Cluster {
 
     fn connection(&self, node: &Node) -> Arc<Connection> {
         let changes = self.topology.changes();
-        let mut connections = self.connections();
+        let mut connections = hold(&self.connections);
         if connections.changes != changes {
             connections.changes = changes;
             self.forget_strangers(&mut connections, node);
@@ -238,7 +238,7 @@ impl Cluster {
 
     /// Returns a number that grows with each new connection and with each slot that is found elsewhere.
     pub(crate) fn epoch(&self) -> u64 {
-        let connections = self.connections();
+        let connections = hold(&self.connections);
         let made: u64 = connections
             .by_node
             .values()
@@ -321,10 +321,6 @@ impl Cluster {
 
     pub(crate) fn explain(&self, line: &str) -> StoreError {
         self.topology.explain(line)
-    }
-
-    fn connections(&self) -> MutexGuard<'_, Connections> {
-        hold(&self.connections)
     }
 }
 

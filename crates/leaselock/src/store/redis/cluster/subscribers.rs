@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::Notify;
 
@@ -43,7 +43,7 @@ impl Subscribers {
     /// Returns a node's subscriptions, and whether its channels are sharded; `None` without a sink.
     pub(super) fn at(&self, node: &Node) -> Option<(Arc<Subscriptions>, bool)> {
         let sink = self.sink.get()?;
-        let mut by_node = self.by_node();
+        let mut by_node = hold(&self.by_node);
         let sharded = self.sharded.load(Ordering::SeqCst);
         let set = by_node.entry(node.clone()).or_insert_with(|| {
             self.grown.notify_one();
@@ -54,21 +54,17 @@ impl Subscribers {
 
     /// Wakes waiters whose channel's slot has left the node of their subscription.
     pub(super) fn follow(&self, table: &Table) {
-        for (node, set) in self.by_node().iter() {
+        for (node, set) in hold(&self.by_node).iter() {
             set.gone(|channel| table.owner(slot_of(channel)) != Some(node));
         }
     }
 
     pub(super) fn nodes(&self) -> Vec<(Node, Arc<Subscriptions>)> {
-        let by_node = self.by_node();
+        let by_node = hold(&self.by_node);
         let pairs = by_node.iter();
         pairs
             .map(|(node, set)| (node.clone(), Arc::clone(set)))
             .collect()
-    }
-
-    fn by_node(&self) -> MutexGuard<'_, HashMap<Node, Arc<Subscriptions>>> {
-        hold(&self.by_node)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::Value;
@@ -79,11 +79,11 @@ impl Topology {
     }
 
     pub(super) fn owner(&self, slot: u16) -> Option<Node> {
-        self.table().owner(slot).cloned()
+        hold(&self.table).owner(slot).cloned()
     }
 
     pub(super) fn primaries(&self) -> Vec<Node> {
-        self.table().primaries()
+        hold(&self.table).primaries()
     }
 
     pub(super) fn functions(&self) -> Option<&'static Library> {
@@ -114,7 +114,7 @@ impl Topology {
     /// Records that a slot belongs to another node.
     pub(super) fn moved(self: &Arc<Self>, slot: u16, to: &Node) {
         let asked = self.asked();
-        if self.table().moved(slot, to) {
+        if hold(&self.table).moved(slot, to) {
             self.has_changed();
             self.refresh_in_background(asked); // it is seldom the only one
         }
@@ -122,7 +122,7 @@ impl Topology {
 
     fn has_changed(&self) {
         self.changes.fetch_add(1, Ordering::SeqCst);
-        let table = self.table().clone();
+        let table = hold(&self.table).clone();
         self.subscribers.follow(&table);
         self.trouble.happened();
     }
@@ -155,7 +155,7 @@ impl Topology {
         }
         let table = outcome?;
         let news = {
-            let mut known = self.table();
+            let mut known = hold(&self.table);
             let news = !known.agrees(&table);
             *known = table;
             news
@@ -202,7 +202,7 @@ impl Topology {
     ///
     /// Known ones are in random order, so that one with an old view is not always the first.
     fn candidates(&self) -> Vec<Node> {
-        let mut nodes = self.table().nodes().to_vec();
+        let mut nodes = hold(&self.table).nodes().to_vec();
         if !nodes.is_empty() {
             let first = getrandom::u32().unwrap_or_default() as usize % nodes.len();
             nodes.rotate_left(first);
@@ -221,10 +221,6 @@ impl Topology {
     fn silent(&self) -> StoreError {
         let message = format!("no node of {self} has answered in time");
         StoreError::refused(ErrorKind::TimedOut, message)
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        hold(&self.table)
     }
 }
 

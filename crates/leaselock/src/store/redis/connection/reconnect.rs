@@ -11,6 +11,7 @@ use super::live::Live;
 use super::{CLOCK, Connection, Outage, left};
 use crate::base::clock::Moment;
 use crate::base::error::{ErrorKind, StoreError};
+use crate::base::sync::hold;
 
 /// One pause and one attempt are shorter. A task that takes longer is on a runtime that is not driven any more.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
@@ -25,8 +26,7 @@ impl Connection {
         }
         match timeout(left(until), self.keep_dialling(until)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(self
-                .state()
+            Err(_) => Err(hold(&self.state)
                 .reason
                 .clone()
                 .unwrap_or_else(|| self.endpoint.silent())),
@@ -37,12 +37,12 @@ impl Connection {
     async fn keep_dialling(self: &Arc<Self>, until: Moment) -> Result<Arc<Live>, StoreError> {
         loop {
             let mut outage = self.gate().lock_owned().await;
-            self.state().inside_since = Some(CLOCK.now());
+            hold(&self.state).inside_since = Some(CLOCK.now());
             if let Some(live) = self.live() {
                 return Ok(live);
             }
             if let Some(at) = outage.retry_at {
-                let reason = self.state().reason.clone();
+                let reason = hold(&self.state).reason.clone();
                 if let Some(reason) = reason.filter(|_| at >= until) {
                     return Err(reason);
                 }
@@ -76,7 +76,7 @@ impl Connection {
         outcome
             .iter()
             .for_each(|live| live.running.tells(&self.trouble));
-        let mut state = self.state();
+        let mut state = hold(&self.state);
         state.inside_since = None;
         match outcome {
             Ok(live) => {
@@ -122,7 +122,7 @@ impl Connection {
     pub(super) async fn replace_untried(self: &Arc<Self>) {
         let gate = self.gate().lock_owned().await;
         if self.live().is_some_and(|live| !live.tried) {
-            self.state().inside_since = Some(CLOCK.now());
+            hold(&self.state).inside_since = Some(CLOCK.now());
             drop(tokio::spawn(self.clone().replace(gate)).await); // an error when the runtime ends
         }
     }
@@ -130,7 +130,7 @@ impl Connection {
     /// Replaces the connection, in a task of its own as `dial`. The present one stays when there is no better one.
     async fn replace(self: Arc<Self>, _gate: OwnedMutexGuard<Outage>) {
         let better = self.connect_to_receive().await;
-        let mut state = self.state();
+        let mut state = hold(&self.state);
         state.inside_since = None;
         if let Ok(Some(live)) = better {
             live.running.tells(&self.trouble);
@@ -146,7 +146,7 @@ impl Connection {
 
     /// Returns the gate; a new one when a task is stuck in the old one.
     fn gate(&self) -> Arc<tokio::sync::Mutex<Outage>> {
-        let mut state = self.state();
+        let mut state = hold(&self.state);
         if state
             .inside_since
             .is_some_and(|since| CLOCK.now().saturating_since(since) > STUCK_AFTER)

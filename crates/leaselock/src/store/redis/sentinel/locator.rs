@@ -3,7 +3,7 @@
 //! Each new connection asks them, and `follow` detects a switch. A Sentinel that reports an older configuration than
 //! was seen before is not believed. It may be cut off, together with the server that was the primary.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
@@ -119,12 +119,12 @@ impl PrimaryLocator {
     }
 
     pub(super) fn in_turn(&self) -> Vec<Address> {
-        self.known().clone()
+        hold(&self.known).clone()
     }
 
     /// Moves this Sentinel to the front, and adds those that it names at the end.
     pub(super) fn answered(&self, first: &Address, others: &[Address]) {
-        let mut known = self.known();
+        let mut known = hold(&self.known);
         known.retain(|address| address != first);
         known.insert(0, first.clone());
         for other in others {
@@ -132,11 +132,6 @@ impl PrimaryLocator {
                 known.push(other.clone());
             }
         }
-    }
-
-    fn known(&self) -> MutexGuard<'_, Vec<Address>> {
-        // No code panics while it is held.
-        hold(&self.known)
     }
 }
 
