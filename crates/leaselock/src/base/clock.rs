@@ -49,6 +49,9 @@ fn nanos(of: Duration) -> u64 {
     u64::try_from(of.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// The machine's clock, for timeouts of requests: unlike those of leases no test moves them by hand.
+pub(crate) static CLOCK: Clock = Clock::boot();
+
 /// A client's source of time: the machine's own clock, or one that a test moves by hand.
 #[derive(Debug, Clone)]
 pub struct Clock(Source);
@@ -90,6 +93,11 @@ impl Clock {
             Source::Boot => boot_now(),
             Source::Manual(nanos) => Moment(*nanos.borrow()),
         }
+    }
+
+    /// Returns how long it is until `moment`; zero when that has passed.
+    pub(crate) fn left(&self, moment: Moment) -> Duration {
+        moment.saturating_since(self.now())
     }
 
     pub(crate) fn is_manual(&self) -> bool {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::group::QuorumStore;
 use super::member::Member;
 use super::tally::majority;
+use crate::base::clock::CLOCK;
 use crate::base::error::StoreError;
 use crate::store::report::{Finding, Guarantee, GuaranteeStatus, NodeReport, Report, Verdict};
 
@@ -88,7 +89,7 @@ impl QuorumStore {
                 Some(advice),
             ));
         }
-        let out = birth.stays_out(terms.longest, terms.drift, super::group::CLOCK.now());
+        let out = birth.stays_out(terms.longest, terms.drift, CLOCK.now());
         checks.push(voting(out, terms.delayed_restart));
         checks
     }

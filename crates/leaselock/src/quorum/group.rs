@@ -12,14 +12,12 @@ use super::member::{Common, Member, Terms};
 use super::repair::Repair;
 use super::tally::{Absent, Verdict, Votes, majority};
 use super::votable::Votable;
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::error::{NodeVote, Tally, Vote};
 use crate::script::library::Library;
 use crate::store::redis::{LoadedFunctions, RedisStore, load_on_each};
 use crate::store::{Capabilities, Event, Holder, Sink};
-
-pub(super) const CLOCK: Clock = Clock::boot();
 
 /// Several servers. Clones share everything; `unshared` has connections of its own.
 #[derive(Clone)]

@@ -10,14 +10,12 @@ use std::time::Duration;
 use super::eligibility::Eligibility;
 use super::proposals::Proposals;
 use super::tally::Absent;
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::sync::hold;
 use crate::base::ttl::Drift;
 use crate::script::{Answer, Call, Value};
 use crate::store::redis::RedisStore;
-
-const CLOCK: Clock = Clock::boot();
 
 /// Settings that all clients of a quorum's locks agree on, and how nodes are queried.
 #[derive(Debug, Clone, Copy)]
@@ -134,7 +132,7 @@ impl Member {
                 format!("{} was not needed any more", self.store.describe()),
             )));
         }
-        let left = until.saturating_since(CLOCK.now());
+        let left = CLOCK.left(until);
         let answer = in_turn(turn, self.run(call, left)).await?;
         // If the connection has changed, the reply came over another one, and perhaps from an earlier process of the
         // server.
@@ -147,7 +145,7 @@ impl Member {
         let until = CLOCK.now().plus(within);
         let born = self.birth(until).await; // so that one server that is listed twice counts once
         let turn = born.ok().and_then(|(_, turn)| turn);
-        let left = until.saturating_since(CLOCK.now());
+        let left = CLOCK.left(until);
         in_turn(turn, self.run(call, left)).await
     }
 
@@ -197,14 +195,14 @@ impl Member {
         {
             return Ok((birth, None));
         }
-        let first = tokio::time::timeout(until.saturating_since(CLOCK.now()), self.first.lock());
+        let first = tokio::time::timeout(CLOCK.left(until), self.first.lock());
         let turn = first.await.map_err(|_| self.silent())?;
         loop {
             if let Some(birth) = self.known_birth() {
                 return Ok((birth, Some(turn)));
             }
             let epoch = self.store.epoch();
-            let left = until.saturating_since(CLOCK.now());
+            let left = CLOCK.left(until);
             let info = self.store.plain(&["INFO", "server"], left).await?;
             let now = CLOCK.now();
             let latest = self.store.epoch();

@@ -13,12 +13,11 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::base::backoff::Backoff;
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{CLOCK, Moment};
 use crate::base::sync::hold;
 use crate::script::Call;
 use crate::store::redis::RedisStore;
 
-const CLOCK: Clock = Clock::boot();
 /// Repetitions after a reply, because it may have overtaken an earlier request.
 const LOOKS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 /// Pauses while the node does not reply; the last one repeats.

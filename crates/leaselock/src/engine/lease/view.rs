@@ -63,7 +63,7 @@ impl LeaseView {
         if self.record.lost_by_now().is_some() {
             return Duration::ZERO;
         }
-        self.deadline().saturating_since(self.record.clock.now())
+        self.record.clock.left(self.deadline())
     }
 
     /// Returns true if the holder may act now.

@@ -11,7 +11,6 @@ use tokio::task::AbortHandle;
 
 use super::datagram::{LONGEST, Listener};
 use super::on_disk::FolderStore;
-use super::session_watch::SessionWatch;
 use crate::store::subscriptions::Subscriptions;
 use crate::store::{Event, Sink};
 
@@ -89,14 +88,6 @@ impl FolderStore {
             return;
         };
         sink(Event::Ready);
-        let folder = self.folder().ok();
-        let endings = folder.and_then(|folder| SessionWatch::watch(&folder.sessions));
-        let endings = async {
-            match &endings {
-                Some(endings) => endings.report(sink).await,
-                None => std::future::pending().await,
-            }
-        };
         let messages = async {
             let mut message = [0; LONGEST];
             loop {
@@ -109,7 +100,7 @@ impl FolderStore {
         };
         tokio::select! {
             () = messages => {}
-            () = endings => {}
+            () = self.report_endings(sink) => {}
         }
     }
 }

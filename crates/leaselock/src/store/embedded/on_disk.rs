@@ -18,7 +18,7 @@ use super::session_watch::SessionWatch;
 use super::step::Step;
 use super::tag::one_tag;
 use super::try_queue::TryQueues;
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::sync::hold;
 use crate::script::{Answer, Call};
@@ -92,8 +92,7 @@ impl FolderStore {
         within: Duration,
         mut attempt: impl FnMut(&Arc<Folder>) -> Result<T, FileError>,
     ) -> Result<T, StoreError> {
-        let clock = Clock::boot();
-        let began = clock.now();
+        let began = CLOCK.now();
         let (mut turn, mut head) = (0, None);
         loop {
             let outcome = self.folder().and_then(|folder| {
@@ -110,7 +109,7 @@ impl FolderStore {
                 Err(FileError::Gone) => (what, false),
                 Err(FileError::Taken(other)) => (other, true),
             };
-            let waited = clock.now().saturating_since(began);
+            let waited = CLOCK.now().saturating_since(began);
             if waited >= within {
                 let path = self.settings.path.display();
                 let message = format!("{path}: {file} was held by other processes for {waited:?}");
@@ -124,7 +123,7 @@ impl FolderStore {
                 head = self.tries.turn(what, within - waited).await;
                 continue;
             }
-            pause(turn, clock.now()).await;
+            pause(turn, CLOCK.now()).await;
             turn += 1;
         }
     }
@@ -178,16 +177,18 @@ impl FolderStore {
         let open = Open(self, ear);
         *hold(&self.ear) = Some(Arc::clone(&open.1));
         sink(Event::Ready);
-        let endings = self
-            .folder()
-            .ok()
-            .and_then(|folder| SessionWatch::watch(&folder.sessions));
         tokio::select! {
             () = open.1.attend() => {}
-            () = async { match &endings {
-                Some(endings) => endings.report(sink).await,
-                None => std::future::pending().await,
-            }} => {}
+            () = self.report_endings(sink) => {}
+        }
+    }
+
+    /// Reports the ends of processes that may have held a lock, for ever.
+    pub(super) async fn report_endings(&self, sink: &Sink) {
+        let folder = self.folder().ok();
+        match folder.and_then(|folder| SessionWatch::watch(&folder.sessions)) {
+            Some(endings) => endings.report(sink).await,
+            None => std::future::pending().await,
         }
     }
 

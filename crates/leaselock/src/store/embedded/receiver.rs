@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::datagram::{LONGEST, Listener, capacity};
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{CLOCK, Moment};
 use crate::base::sync::hold;
 use crate::store::{Event, Sink};
 
@@ -98,7 +98,7 @@ impl Receiver {
         if there == here.id() {
             return;
         }
-        let now = Clock::boot().now();
+        let now = CLOCK.now();
         if here.id() == self.home {
             place.home_until = Some(now.plus(HOME_FOR));
             place.come_home();

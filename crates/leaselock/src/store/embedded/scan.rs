@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::folder::Folder;
 use super::lockfile;
 use super::on_disk::FolderStore;
-use crate::base::clock::Clock;
+use crate::base::clock::CLOCK;
 use crate::base::error::StoreError;
 
 /// How many files one page reads, and for how long: files may be large.
@@ -20,17 +20,16 @@ impl FolderStore {
         within: Duration,
     ) -> Result<(u64, Vec<String>), StoreError> {
         let number = u32::try_from(from).unwrap_or(0);
-        let clock = Clock::boot();
         self.keep_trying("its time", within, |folder| {
             let mut names = self.listings.take(number, folder)?;
-            let until = clock.now().plus(PAGE_TIME);
+            let until = CLOCK.now().plus(PAGE_TIME);
             let mut locks = Vec::new();
             for looked_at in 1..=PAGE {
                 let Some(name) = names.next() else {
                     return Ok((0, locks));
                 };
                 locks.extend(locks_in_file(folder, &name, pattern));
-                if looked_at < PAGE && clock.now() > until {
+                if looked_at < PAGE && CLOCK.now() > until {
                     break;
                 }
             }

@@ -16,20 +16,19 @@ use super::connection_events::ConnectionEvents;
 use super::endpoint::Endpoint;
 use super::push_mode::PushMode;
 use crate::base::backoff::Backoff;
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::StoreError;
 use crate::base::sync::hold;
 
-const CLOCK: Clock = Clock::boot();
 /// The connection, when there is one.
 #[derive(Debug)]
 pub(super) struct Connection {
-    endpoint: Endpoint,
+    pub(super) endpoint: Endpoint,
     state: Mutex<State>,
     /// How many connections were made.
     made: AtomicU64,
-    push_mode: PushMode,
-    trouble: ConnectionEvents,
+    pub(super) push_mode: PushMode,
+    pub(super) trouble: ConnectionEvents,
 }
 
 #[derive(Debug, Default)]
@@ -60,17 +59,9 @@ impl Connection {
         })
     }
 
-    pub(super) fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-
     /// Returns a connection to the same server, not shared with this one.
     pub(super) fn another(&self) -> Arc<Self> {
         Connection::new(self.endpoint.clone(), self.trouble.clone())
-    }
-
-    pub(super) fn trouble(&self) -> &ConnectionEvents {
-        &self.trouble
     }
 
     pub(super) fn epoch(&self) -> u64 {
@@ -91,7 +82,7 @@ impl Connection {
     ) -> Result<Value, StoreError> {
         let (live, time) = match self.live() {
             Some(live) => (live, time),
-            None => (Box::pin(self.connected(until)).await?, left(until)), // rare, and large
+            None => (Box::pin(self.connected(until)).await?, CLOCK.left(until)), // rare, and large
         };
         let mut connection = live.connection.clone();
         let sent = timeout(time, connection.send_packed_command(command)).await;
@@ -137,7 +128,7 @@ impl Connection {
         let live = self.connected(until).await?;
         let mut connection = live.connection.clone();
         let sending = connection.send_packed_commands(commands, place, 1);
-        let sent = timeout(left(until), sending).await;
+        let sent = timeout(CLOCK.left(until), sending).await;
         let one = |answers: Vec<Value>| answers.into_iter().next().unwrap_or(Value::Nil);
         self.outcome(&live, sent.map(|answers| answers.map(one)))
     }
@@ -185,10 +176,6 @@ impl Connection {
         live.running.stop();
     }
 
-    pub(super) fn push_mode(&self) -> &PushMode {
-        &self.push_mode
-    }
-
     /// True if messages arrive over this connection, in the caller's runtime.
     pub(super) fn receives(&self) -> bool {
         self.push_mode.is_on() && self.live().is_some_and(|live| live.receives())
@@ -207,7 +194,7 @@ impl Connection {
         if let Ok(live) = self.connected(until).await
             && !live.tried
         {
-            drop(timeout(left(until), self.replace_untried()).await); // on failure it stays
+            drop(timeout(CLOCK.left(until), self.replace_untried()).await); // on failure it stays
         }
         self.receives()
     }
@@ -218,8 +205,4 @@ impl Connection {
             .clone()
             .filter(|live| !live.running.is_over())
     }
-}
-
-fn left(until: Moment) -> Duration {
-    until.saturating_since(CLOCK.now())
 }

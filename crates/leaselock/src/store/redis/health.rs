@@ -11,10 +11,9 @@ use tokio::time::sleep;
 use super::connection::Connection;
 use super::connection_events::ConnectionEvents;
 use super::sentinel;
-use crate::base::clock::Clock;
+use crate::base::clock::CLOCK;
 use crate::store::Holder;
 
-const CLOCK: Clock = Clock::boot();
 /// The time for one attempt to connect, as long as any lease is held.
 const EACH: Duration = Duration::from_secs(1);
 /// The pause between two attempts, also when only an operator could help.
@@ -23,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 impl Connection {
     /// Verifies all leases whenever a connection to the server has ended, once there is another; for ever.
     pub(super) async fn verify_after_reconnects(self: &Arc<Self>, holder: &dyn Holder) {
-        let mut trouble = self.trouble().watch();
+        let mut trouble = self.trouble.watch();
         while trouble.changed().await.is_ok() {
             while holder.holds() {
                 if self.reached(CLOCK.now().plus(EACH)).await.is_ok() {
@@ -49,6 +48,6 @@ pub(super) async fn over_many(trouble: &ConnectionEvents, holder: &dyn Holder) {
 
 /// Follows the server to its reported address, and verifies leases; for ever.
 pub(super) async fn follow(connection: &Arc<Connection>, holder: &dyn Holder) {
-    let follows = sentinel::follow(connection.endpoint());
+    let follows = sentinel::follow(&connection.endpoint);
     tokio::join!(follows, connection.verify_after_reconnects(holder));
 }

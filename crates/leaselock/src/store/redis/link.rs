@@ -11,12 +11,10 @@ use super::connection_events::ConnectionEvents;
 use super::endpoint::Endpoint;
 use super::external_connection::{ExternalConnection, Request};
 use super::{calls, error_map, external_connection};
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::StoreError;
 use crate::script::Call;
 use crate::script::library::Library;
-
-const CLOCK: Clock = Clock::boot();
 
 #[derive(Clone)]
 pub(super) enum Link {
@@ -41,7 +39,7 @@ impl Link {
         if let Link::Cluster(cluster) = self {
             return Box::pin(cluster.ask(command, key, until, until)).await;
         }
-        let left = until.saturating_since(CLOCK.now());
+        let left = CLOCK.left(until);
         self.ask_within(command, until, left).await
     }
 
@@ -64,7 +62,7 @@ impl Link {
     /// Converts an error line of the server.
     pub(super) fn explain(&self, line: &str) -> StoreError {
         match self {
-            Link::Own(own) => own.endpoint().explain(line),
+            Link::Own(own) => own.endpoint.explain(line),
             Link::External(_) => error_map::from_line(line),
             Link::Cluster(cluster) => cluster.explain(line),
         }
@@ -73,7 +71,7 @@ impl Link {
     /// Returns the library when scripts are called as its functions.
     pub(super) fn functions(&self) -> Option<&'static Library> {
         match self {
-            Link::Own(own) => own.endpoint().url().functions,
+            Link::Own(own) => own.endpoint.url().functions,
             Link::External(_) => None,
             Link::Cluster(cluster) => cluster.functions(),
         }
@@ -82,7 +80,7 @@ impl Link {
     /// Names the server that has the key, as an administrator would.
     fn place_of(&self, key: Option<&str>) -> String {
         match self {
-            Link::Own(own) => own.endpoint().place(),
+            Link::Own(own) => own.endpoint.place(),
             Link::External(_) => "the server".to_owned(),
             Link::Cluster(cluster) => cluster.place_of(key.unwrap_or_default()),
         }
@@ -91,7 +89,7 @@ impl Link {
     /// Describes the link, without secrets.
     pub(super) fn describe(&self) -> String {
         match self {
-            Link::Own(own) => own.endpoint().to_string(),
+            Link::Own(own) => own.endpoint.to_string(),
             Link::External(theirs) => format!(
                 "a Redis connection that was handed in, database {}",
                 theirs.database()

@@ -7,10 +7,9 @@ use super::endpoint::Endpoint;
 use super::socket::SocketControl;
 use super::{error_map, heartbeat};
 use crate::base::backoff::Backoff;
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 
-const CLOCK: Clock = Clock::boot();
 /// A connection that lived for less was not a success: the next try waits longer.
 const STEADY: Duration = Duration::from_secs(2);
 

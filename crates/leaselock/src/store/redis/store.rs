@@ -17,12 +17,10 @@ use redis::Value;
 
 use super::link::Link;
 use super::{answer, calls, error_map};
-use crate::base::clock::Clock;
+use crate::base::clock::CLOCK;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Answer, Call, Malformed};
 use crate::store::Capabilities;
-
-const CLOCK: Clock = Clock::boot();
 
 /// One server, over a connection of ours or of the program's, or a cluster. Clones share the connection.
 #[derive(Clone)]

@@ -5,12 +5,10 @@ use std::time::Duration;
 use redis::Value;
 
 use super::router::Cluster;
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::StoreError;
 use crate::script::Call;
 use crate::store::redis::calls;
-
-const CLOCK: Clock = Clock::boot();
 
 impl Cluster {
     /// Runs a call on the node that has its keys.

@@ -9,14 +9,13 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::topology::Topology;
-use crate::base::clock::Clock;
+use crate::base::clock::CLOCK;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::keys;
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::subscriber::{self, Publisher, Refused};
 use crate::store::subscriptions::Subscriptions;
 
-const CLOCK: Clock = Clock::boot();
 /// How long the nodes are asked for the owner of a slot whose channel was lost.
 const ASKED_FOR: Duration = Duration::from_secs(1);
 /// How often, where no node reports by itself that a slot has left.
@@ -26,7 +25,7 @@ const ASKED_EVERY: Duration = Duration::from_secs(1);
 pub(super) async fn serve(topology: &Arc<Topology>) {
     let (mut served, mut tasks) = (HashSet::new(), JoinSet::new());
     loop {
-        for (node, set) in topology.subscribers().nodes() {
+        for (node, set) in topology.subscribers.nodes() {
             let publisher = NodePublisher {
                 endpoint: topology.endpoint(&node),
                 topology: Arc::clone(topology),
@@ -35,7 +34,7 @@ pub(super) async fn serve(topology: &Arc<Topology>) {
                 tasks.spawn(async move { subscriber::serve(&publisher, &set).await });
             }
         }
-        topology.subscribers().grown.notified().await;
+        topology.subscribers.grown.notified().await;
     }
 }
 
@@ -72,7 +71,7 @@ impl Publisher for NodePublisher {
         }
         if !error.may_pass() && self.is_sharded(channel) {
             self.topology
-                .subscribers()
+                .subscribers
                 .sharded
                 .store(false, Ordering::SeqCst);
         }
@@ -92,7 +91,7 @@ impl Publisher for NodePublisher {
     async fn accompany(&self, set: &Subscriptions) {
         loop {
             sleep(ASKED_EVERY).await;
-            if !self.topology.subscribers().sharded.load(Ordering::SeqCst) && !set.is_idle() {
+            if !self.topology.subscribers.sharded.load(Ordering::SeqCst) && !set.is_idle() {
                 self.refresh(self.topology.asked()).await;
             }
         }

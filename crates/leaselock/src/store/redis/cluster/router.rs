@@ -15,7 +15,7 @@ use super::node_subscriber;
 use super::slots::{Node, Redirect, slot_of};
 use super::topology::Topology;
 use crate::base::backoff::Backoff;
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::sync::hold;
 use crate::script::library::Library;
@@ -27,7 +27,6 @@ use crate::store::redis::error_map;
 use crate::store::subscriptions::Subscriptions;
 use crate::store::url::RedisUrl;
 
-const CLOCK: Clock = Clock::boot();
 /// A node that was not reached by then may not be the owner any more, so the others are asked.
 ///
 /// Connecting continues.
@@ -82,7 +81,7 @@ impl Cluster {
         patience: Moment,
     ) -> Result<Value, StoreError> {
         let slot = key.map_or(0, slot_of);
-        let left = until.saturating_since(CLOCK.now());
+        let left = CLOCK.left(until);
         let latest = until.minus(ANSWER.min(left / 4));
         let (mut backoff, mut sent_on) = (Backoff::new(PAUSES_MS), None);
         loop {
@@ -143,7 +142,7 @@ impl Cluster {
         let connection = self.connection(node);
         let reached = CLOCK.now().plus(REACHED_AFTER).min(until);
         Box::pin(connection.reached(reached)).await?;
-        let left = until.saturating_since(CLOCK.now());
+        let left = CLOCK.left(until);
         connection.ask(command, until, left).await
     }
 
@@ -301,12 +300,12 @@ impl Cluster {
     /// `sharded` channels are used where the server has them.
     pub(crate) fn subscriptions_at(&self, key: &str) -> Option<(Arc<Subscriptions>, bool)> {
         let node = self.topology.owner(slot_of(key))?;
-        self.topology.subscribers().at(&node)
+        self.topology.subscribers.at(&node)
     }
 
     /// Wakes waiters through this sink from now on.
     pub(crate) fn deliver_from_nodes(&self, sink: SharedSink) {
-        self.topology.subscribers().deliver_to(sink);
+        self.topology.subscribers.deliver_to(sink);
     }
 
     /// Serves the subscriptions at all nodes, until it is dropped.
@@ -316,7 +315,7 @@ impl Cluster {
 
     /// Returns the events of all connections, and of slots that are found elsewhere.
     pub(crate) fn trouble(&self) -> &ConnectionEvents {
-        self.topology.trouble()
+        &self.topology.trouble
     }
 
     pub(crate) fn explain(&self, line: &str) -> StoreError {

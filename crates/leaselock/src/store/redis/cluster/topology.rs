@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::slots::{Node, Table};
 use super::subscribers::Subscribers;
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::sync::hold;
 use crate::script::library::Library;
@@ -23,7 +23,6 @@ use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::error_map;
 use crate::store::url::{Place, RedisUrl, address};
 
-const CLOCK: Clock = Clock::boot();
 /// A node that has not replied by then may be dead, and another one is asked as well.
 const NEXT_AFTER: Duration = Duration::from_millis(200);
 /// The shortest pause between two requests for a table, however many requests find it old.
@@ -42,8 +41,8 @@ pub(super) struct Topology {
     asked: AtomicU64,
     /// How often a slot was found with another owner.
     changes: AtomicU64,
-    subscribers: Subscribers,
-    trouble: ConnectionEvents,
+    pub(super) subscribers: Subscribers,
+    pub(super) trouble: ConnectionEvents,
 }
 
 impl Topology {
@@ -57,14 +56,6 @@ impl Topology {
             subscribers: Subscribers::default(),
             trouble: ConnectionEvents::default(),
         })
-    }
-
-    pub(super) fn subscribers(&self) -> &Subscribers {
-        &self.subscribers
-    }
-
-    pub(super) fn trouble(&self) -> &ConnectionEvents {
-        &self.trouble
     }
 
     /// Returns how often the nodes have replied.
@@ -140,7 +131,7 @@ impl Topology {
 
     /// Asks the nodes, unless a task has since `seen`.
     pub(super) async fn refresh(&self, seen: u64, until: Moment) -> Result<(), StoreError> {
-        let patience = left(until).min(STUCK_AFTER);
+        let patience = CLOCK.left(until).min(STUCK_AFTER);
         let gate = timeout(patience, self.gate.lock()).await;
         if self.asked() != seen {
             return Ok(());
@@ -183,15 +174,15 @@ impl Topology {
                 break;
             }
             let patience = if last {
-                left(until)
+                CLOCK.left(until)
             } else {
-                left(until).min(NEXT_AFTER)
+                CLOCK.left(until).min(NEXT_AFTER)
             };
             match timeout(patience, asking.join_next()).await {
                 Ok(Some(Ok(Ok(table)))) => return Ok(table),
                 Ok(Some(Ok(Err(error)))) => failure = Some(error),
                 Ok(Some(Err(_)) | None) => {}
-                Err(_) if left(until).is_zero() => break,
+                Err(_) if CLOCK.left(until).is_zero() => break,
                 Err(_) => {}
             }
         }
@@ -238,10 +229,6 @@ async fn table_of(endpoint: &Endpoint, node: &Node) -> Result<Table, StoreError>
             StoreError::refused(ErrorKind::Malformed, message)
         }),
     }
-}
-
-fn left(until: Moment) -> Duration {
-    until.saturating_since(CLOCK.now())
 }
 
 /// The URL without its login.

@@ -8,8 +8,8 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
 use super::live::Live;
-use super::{CLOCK, Connection, Outage, left};
-use crate::base::clock::Moment;
+use super::{Connection, Outage};
+use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::sync::hold;
 
@@ -24,7 +24,7 @@ impl Connection {
         if let Some(live) = self.live() {
             return Ok(live);
         }
-        match timeout(left(until), self.keep_dialling(until)).await {
+        match timeout(CLOCK.left(until), self.keep_dialling(until)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(hold(&self.state)
                 .reason
@@ -46,9 +46,8 @@ impl Connection {
                 if let Some(reason) = reason.filter(|_| at >= until) {
                     return Err(reason);
                 }
-                let clock = CLOCK;
                 tokio::select! {
-                    () = clock.sleep_until(at) => {}
+                    () = CLOCK.sleep_until(at) => {}
                     () = self.endpoint.moved() => {}
                 }
                 outage.retry_at = None;

@@ -9,14 +9,13 @@ use super::facts::Facts;
 use super::shape::Shape;
 use super::{facts, permissions, promises, together};
 use crate::base::clock;
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::store::redis::link::Link;
 use crate::store::redis::{answer, calls, error_map};
 use crate::store::report::{Finding, NodeReport, Report, Verdict};
 use crate::store::url::Place;
 
-const CLOCK: Clock = Clock::boot();
 /// Settings that are not in INFO, and those that may be missing there.
 const SETTINGS: [&str; 7] = [
     "appendfsync",
@@ -155,7 +154,7 @@ fn transport(link: &Link) -> Option<Finding> {
                 .parse()
                 .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
     };
-    Some(match &own.endpoint().url().place {
+    Some(match &own.endpoint.url().place {
         Place::Unix(_) => Finding::fit("transport", "unix socket"),
         Place::Tcp { tls: true, .. } => Finding::fit("transport", "TLS"),
         Place::Watched(sentinels) if sentinels.tls => Finding::fit("transport", "TLS"),
@@ -194,7 +193,7 @@ async fn is_open(link: &Link, until: Moment) -> Result<Option<bool>, StoreError>
     let Link::Own(own) = link else {
         return Ok(None);
     };
-    if own.endpoint().url().password.is_none() {
+    if own.endpoint.url().password.is_none() {
         return Ok(Some(true));
     }
     let asked = ask(link, redis::cmd("ACL").arg("GETUSER").arg("default"), until).await?;

@@ -100,7 +100,7 @@ fn switch(store: &RedisStore) {
     let Link::Own(own) = &store.0 else {
         panic!("connections of our own")
     };
-    assert!(own.endpoint().watch().unwrap().told(&seen(1, 1_000)));
+    assert!(own.endpoint.watch().unwrap().told(&seen(1, 1_000)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

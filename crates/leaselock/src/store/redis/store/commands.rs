@@ -6,15 +6,13 @@ use redis::Pipeline;
 use tokio::runtime::Handle;
 
 use super::RedisStore;
-use crate::base::clock::Clock;
+use crate::base::clock::CLOCK;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::Value;
 use crate::store::redis::dedicated::DedicatedConnection;
 use crate::store::redis::external_connection::{self, Request};
 use crate::store::redis::link::Link;
 use crate::store::redis::words::{command, malformed, on_one_server, understood};
-
-const CLOCK: Clock = Clock::boot();
 
 impl RedisStore {
     /// Sends one command on the shared connection.
@@ -41,9 +39,7 @@ impl RedisStore {
         within: Duration,
     ) -> Result<DedicatedConnection, StoreError> {
         match &self.0 {
-            Link::Own(own) => {
-                DedicatedConnection::open(own.endpoint().clone(), handle, within).await
-            }
+            Link::Own(own) => DedicatedConnection::open(own.endpoint.clone(), handle, within).await,
             Link::Cluster(_) => Err(on_one_server()),
             Link::External(_) => {
                 let message = "a connection that was handed in cannot be told to open others: build the client from a \

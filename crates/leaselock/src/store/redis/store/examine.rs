@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use super::RedisStore;
-use crate::base::clock::Clock;
+use crate::base::clock::CLOCK;
 use crate::base::error::StoreError;
 use crate::store::redis::doctor::examine;
 use crate::store::redis::link::Link;
 use crate::store::redis::sentinel;
 use crate::store::report::Report;
-
-const CLOCK: Clock = Clock::boot();
 
 impl RedisStore {
     pub(crate) async fn examine(&self, within: Duration) -> Result<Report, StoreError> {
@@ -27,7 +25,7 @@ impl RedisStore {
         let Some(own) = self.0.own() else {
             return;
         };
-        if let Some(view) = sentinel::view(own.endpoint()).await {
+        if let Some(view) = sentinel::view(&own.endpoint).await {
             report.checks.extend(view.checks(ttl));
             report.promises.extend(view.promise());
         }

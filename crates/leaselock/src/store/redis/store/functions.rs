@@ -5,13 +5,11 @@ use std::time::Duration;
 use redis::Value;
 
 use super::RedisStore;
-use crate::base::clock::Clock;
+use crate::base::clock::CLOCK;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::library::Library;
 use crate::store::redis::link::Link;
 use crate::store::redis::{answer, error_map};
-
-const CLOCK: Clock = Clock::boot();
 
 /// The result of loading the library.
 #[derive(Debug, Clone, PartialEq, Eq)]

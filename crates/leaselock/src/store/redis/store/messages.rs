@@ -4,19 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RedisStore;
-use crate::base::clock::Clock;
+use crate::base::clock::CLOCK;
 use crate::store::redis::link::Link;
 use crate::store::redis::{channels, health};
 use crate::store::subscriptions::Subscriptions;
 use crate::store::{Holder, SharedSink, Sink};
 
-const CLOCK: Clock = Clock::boot();
-
 impl RedisStore {
     /// Delivers messages to the channel until dropped; none over a connection that was handed in.
     pub(crate) async fn listen(&self, channel: &str, sink: Sink) {
         match self.0.own() {
-            Some(own) => channels::listen(own.endpoint(), channel, sink).await,
+            Some(own) => channels::listen(&own.endpoint, channel, sink).await,
             None => std::future::pending().await,
         }
     }
@@ -32,7 +30,7 @@ impl RedisStore {
     /// Serves the subscriptions until dropped.
     pub(crate) async fn serve(&self, set: &Arc<Subscriptions>) {
         match &self.0 {
-            Link::Own(own) => channels::serve(own.endpoint(), set).await,
+            Link::Own(own) => channels::serve(&own.endpoint, set).await,
             Link::External(_) => std::future::pending().await,
             Link::Cluster(cluster) => cluster.serve().await,
         }
@@ -67,7 +65,7 @@ impl RedisStore {
     /// Returns the channel on which the server reports what happens to a key, with keyspace notifications.
     pub(crate) fn news_of(&self, key: &str) -> Option<String> {
         let own = self.0.own()?;
-        Some(format!("__keyspace@{}__:{key}", own.endpoint().url().db))
+        Some(format!("__keyspace@{}__:{key}", own.endpoint.url().db))
     }
 
     /// Enables wake-ups over the connection of the requests from now on.
@@ -75,7 +73,7 @@ impl RedisStore {
     /// None come over one that was handed in.
     pub(crate) fn deliver_along(&self, channel: &str, sink: Sink) {
         if let Some(own) = self.0.own() {
-            own.push_mode().deliver_along(channel, sink);
+            own.push_mode.deliver_along(channel, sink);
         }
     }
 

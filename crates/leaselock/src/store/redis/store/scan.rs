@@ -5,14 +5,13 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use super::RedisStore;
-use crate::base::clock::{Clock, Moment};
+use crate::base::clock::{CLOCK, Moment};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::Malformed;
 use crate::store::redis::cluster::Cluster;
 use crate::store::redis::link::Link;
 use crate::store::redis::{answer, error_map};
 
-const CLOCK: Clock = Clock::boot();
 const SCAN_COUNT: u32 = 500;
 
 impl RedisStore {
