@@ -26,7 +26,7 @@ impl Name {
     pub fn new(name: impl Into<String>) -> Result<Self, InvalidInput> {
         let name = name.into();
         if name.is_empty() {
-            return Err(InvalidInput::new("a name has at least one byte".to_owned()));
+            return Err(InvalidInput::new("a name has at least one byte"));
         }
         check("name", "", &name).map(|()| Name(name.into()))
     }

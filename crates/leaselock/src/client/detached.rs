@@ -77,7 +77,7 @@ impl FromStr for Handle {
 
     fn from_str(text: &str) -> Result<Self, InvalidInput> {
         parse(text.trim()).ok_or_else(|| {
-            InvalidInput::new("this is not a handle; a handle is the line that begins with `ll1.`, as `acquire` printed it".to_owned())
+            InvalidInput::new("this is not a handle; a handle is the line that begins with `ll1.`, as `acquire` printed it")
         })
     }
 }

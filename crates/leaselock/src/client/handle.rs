@@ -95,7 +95,7 @@ on_every_client! {
     pub fn inherit_owner(&self, text: &str) -> Result<Owner, InvalidInput> {
         let says = "this is not the line of an owner; one is what `to_inherit` returns";
         let owner = Owner::inherit(&self.state.engine.id, text);
-        owner.ok_or_else(|| InvalidInput::new(says.to_owned()))
+        owner.ok_or_else(|| InvalidInput::new(says))
     }
 
     /// Lists the leases that this client holds, oldest first.

@@ -130,14 +130,14 @@ impl Named {
         let is_ours = Arc::ptr_eq(engine, &self.state.engine) && record.resource.lock == into.lock;
         if !is_ours || record.custom.is_some() {
             let right = "a lease is changed by the lock of its own name, client and protocol";
-            return Err(InvalidInput::new(right.to_owned()).into());
+            return Err(InvalidInput::new(right).into());
         }
         if let Some(lost) = record.lost_by_now() {
             return Err(AcquireError::Lost(lost));
         }
         if lease.is_shared() {
             let right = "the owner has other guards of this lease: release them before it is upgraded or downgraded";
-            return Err(InvalidInput::new(right.to_owned()).into());
+            return Err(InvalidInput::new(right).into());
         }
         let mut acquisition = self.acquisition()?.changing(record.token.clone(), into);
         let wait = wait.unwrap_or_else(|| self.options.patience());

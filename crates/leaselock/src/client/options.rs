@@ -318,7 +318,7 @@ impl Options {
         }
         if self.owner.is_some() && !self.others.is_empty() {
             return Err(InvalidInput::new(
-                "an owner cannot have several names at once: a hold of the first would cover all of them".to_owned(),
+                "an owner cannot have several names at once: a hold of the first would cover all of them",
             ));
         }
         if self.others.len() > OTHERS_MAX {

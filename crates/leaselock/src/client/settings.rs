@@ -144,7 +144,7 @@ impl Settings {
         if let Some(options) = &self.tls {
             if servers.is_empty() {
                 let wrong = "options for TLS are for a rediss:// URL, and this is another";
-                return Err(InvalidInput::new(wrong.to_owned()));
+                return Err(InvalidInput::new(wrong));
             }
             return servers
                 .iter_mut()
@@ -181,7 +181,7 @@ impl Settings {
 #[cfg(feature = "redis")]
 pub(super) fn functions_need_a_url() -> InvalidInput {
     let wrong = "functions are called on servers that are named by a redis:// URL, and this is another store";
-    InvalidInput::new(wrong.to_owned())
+    InvalidInput::new(wrong)
 }
 
 /// Returns the id of a new client.

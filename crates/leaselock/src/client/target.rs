@@ -26,10 +26,12 @@ impl ClientBuilder {
                 self.store_at(target, id)
             }
             #[cfg(feature = "redis")]
-            Source::Store(Ok(_)) if self.settings.functions.is_some() => Err(settings::functions_need_a_url()),
+            Source::Store(Ok(_)) if self.settings.functions.is_some() => {
+                Err(settings::functions_need_a_url())
+            }
             #[cfg(feature = "tls")]
             Source::Store(Ok(_)) if self.settings.tls.is_some() => Err(InvalidInput::new(
-                "a client or connection that is handed in has TLS settings of its own: use a rediss:// URL".to_owned(),
+                "a client or connection that is handed in has TLS settings of its own: use a rediss:// URL",
             )),
             #[cfg(feature = "redis")]
             Source::Store(Ok(store)) => Ok(Executor::Redis((**store).clone())),
@@ -81,7 +83,7 @@ fn servers(target: &mut Target) -> &mut [RedisUrl] {
 #[cfg(feature = "redis")]
 fn refused(url: &str, wrong: InvalidInput) -> InvalidInput {
     if names_several_servers(url) {
-        InvalidInput::new(SEVERAL_SERVERS.to_owned())
+        InvalidInput::new(SEVERAL_SERVERS)
     } else {
         wrong
     }

@@ -115,8 +115,7 @@ impl Copies {
     pub(crate) fn check(self, ttl: Duration) -> Result<(), InvalidInput> {
         if self.replicas == 0 && self.on_disk != Some(true) {
             return Err(InvalidInput::new(
-                "a grant that no replica needs to have needs no confirmation: ask for at least one, or leave it out"
-                    .to_owned(),
+                "a grant that no replica needs to have needs no confirmation: ask for at least one, or leave it out",
             ));
         }
         if self.within < Duration::from_millis(1) || self.within >= ttl {

@@ -43,7 +43,7 @@ impl<'a> Plan<'a> {
     /// Checks names and options; nothing is sent.
     pub(super) fn of(names: &'a [Named]) -> Result<Self, InvalidInput> {
         let Some(first) = names.first() else {
-            return Err(InvalidInput::new("a multilock has a name".to_owned()));
+            return Err(InvalidInput::new("a multilock has a name"));
         };
         if names.len() > NAMES_MAX {
             let message = format!(

@@ -10,8 +10,7 @@ impl QuorumStore {
     pub(crate) fn check_limits(&self, priority: i32, ttl: Duration) -> Result<(), InvalidInput> {
         if priority != 0 {
             return Err(InvalidInput::new(
-                "a quorum does not support a priority: it has no queue to go ahead in; leave it out, or use one server"
-                    .to_owned(),
+                "a quorum does not support a priority: it has no queue to go ahead in; leave it out, or use one server",
             ));
         }
         let longest = self.longest();

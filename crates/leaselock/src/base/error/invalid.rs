@@ -10,7 +10,9 @@ pub struct InvalidInput {
 }
 
 impl InvalidInput {
-    pub(crate) fn new(message: String) -> Self {
-        InvalidInput { message }
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        InvalidInput {
+            message: message.into(),
+        }
     }
 }

@@ -148,7 +148,7 @@ impl QuorumBuilder {
         }
         if self.node_timeout.is_zero() {
             let wrong = "a node time-out of zero leaves no time for an answer";
-            return Err(InvalidInput::new(wrong.to_owned()));
+            return Err(InvalidInput::new(wrong));
         }
         Ok(())
     }
@@ -173,8 +173,7 @@ fn nodes(urls: &[String]) -> Result<Vec<RedisUrl>, InvalidInput> {
     for (index, url) in urls.iter().enumerate() {
         let Target::Redis(node) = url::parse(url)? else {
             return Err(InvalidInput::new(
-                "a quorum consists of servers: name redis://, rediss:// or redis+unix:// URLs"
-                    .to_owned(),
+                "a quorum consists of servers: name redis://, rediss:// or redis+unix:// URLs",
             ));
         };
         let same = |other: &RedisUrl| other.place == node.place;

@@ -12,7 +12,7 @@ pub(super) const ESCAPES: &str = "special characters in a user or password are w
                        %23 for #, %3F for ?, %25 for %";
 
 pub(super) fn refuse<T>(message: &str) -> Result<T, InvalidInput> {
-    Err(InvalidInput::new(message.to_owned()))
+    Err(InvalidInput::new(message))
 }
 
 pub(super) fn login_of(login: &str) -> Result<(Option<String>, Option<String>), InvalidInput> {
@@ -108,7 +108,7 @@ pub(super) fn absolute(path: &str, wrong: &str) -> Result<PathBuf, InvalidInput>
     }
     bytes
         .map(|bytes| PathBuf::from(OsString::from_vec(bytes)))
-        .ok_or_else(|| InvalidInput::new(wrong.to_owned()))
+        .ok_or_else(|| InvalidInput::new(wrong))
 }
 
 pub(super) fn decoded(text: &str) -> Result<String, InvalidInput> {

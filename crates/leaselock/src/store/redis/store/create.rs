@@ -47,12 +47,11 @@ impl RedisStore {
             },
             _ => {
                 let message = "a client with TLS settings of its own cannot be copied: hand in one of its connections";
-                return Err(InvalidInput::new(message.to_owned()));
+                return Err(InvalidInput::new(message));
             }
         };
-        let db = u32::try_from(login.db()).map_err(|_| {
-            InvalidInput::new("the database of the client must not be negative".to_owned())
-        })?;
+        let db = u32::try_from(login.db())
+            .map_err(|_| InvalidInput::new("the database of the client must not be negative"))?;
         let owned = |text: Option<&str>| text.map(str::to_owned);
         Ok(Self::from_url(RedisUrl {
             user: owned(login.username()),
