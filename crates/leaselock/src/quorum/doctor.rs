@@ -8,7 +8,7 @@ use super::member::Member;
 use super::tally::majority;
 use crate::base::clock::CLOCK;
 use crate::base::error::StoreError;
-use crate::store::report::{Finding, Guarantee, GuaranteeStatus, NodeReport, Report, Verdict};
+use crate::store::report::{Finding, Guarantee, NodeReport, Report};
 
 impl QuorumStore {
     /// Examines every node. One that does not reply is a finding and not an error.
@@ -45,24 +45,21 @@ impl QuorumStore {
         let (nodes, needed) = (self.nodes.len(), majority(self.nodes.len()));
         let spare = answered.saturating_sub(needed);
         let had = if answered < needed {
-            Guarantee::new(
-                GuaranteeStatus::No,
-                "no lock can be had until a majority of the nodes answers",
-            )
+            Guarantee::broken("no lock can be had until a majority of the nodes answers")
         } else {
             let text = format!("locks can be had while {spare} more of the {nodes} nodes are down");
-            Guarantee::new(GuaranteeStatus::Yes, text)
+            Guarantee::kept(text)
         };
         let restart = if self.common.terms.delayed_restart {
             let text = "a node that restarts without its data lets no second holder in: it stays out of votes for the \
                         longest ttl";
-            Guarantee::new(GuaranteeStatus::Yes, text)
+            Guarantee::kept(text)
         } else {
             let text = "nodes vote at once after a restart: one that has lost its data may let a second holder in";
-            Guarantee::new(GuaranteeStatus::Unknown, text)
+            Guarantee::unknown(text)
         };
         let order = "waiters are served in no certain order: there is no queue on several servers";
-        vec![had, restart, Guarantee::new(GuaranteeStatus::No, order)]
+        vec![had, restart, Guarantee::broken(order)]
     }
 
     /// Reports whether it is a server of its own, and whether it votes.
@@ -71,23 +68,16 @@ impl QuorumStore {
         let Ok((birth, _)) = node.birth(self.until(within)).await else {
             let advice = "allow this user INFO: without it a restart is not noticed";
             let found = "does not say which server it is and since when";
-            let fit = if terms.delayed_restart {
-                Verdict::Unfit
-            } else {
-                Verdict::Warn
-            };
-            return vec![Finding::new("vote", found, fit, Some(advice))];
+            return vec![match terms.delayed_restart {
+                true => Finding::unfit("vote", found, advice),
+                false => Finding::warn("vote", found, advice),
+            }];
         };
         let mut checks = Vec::new();
         if let Some(twin) = self.common.twin(at) {
             let found = format!("the same server as {}", self.nodes[twin].store.describe());
             let advice = "name another server: one that is listed twice has one vote";
-            checks.push(Finding::new(
-                "identity",
-                found,
-                Verdict::Unfit,
-                Some(advice),
-            ));
+            checks.push(Finding::unfit("identity", found, advice));
         }
         let out = birth.stays_out(terms.longest, terms.drift, CLOCK.now());
         checks.push(voting(out, terms.delayed_restart));
@@ -98,51 +88,38 @@ impl QuorumStore {
 fn voting(out: Duration, delayed_restart: bool) -> Finding {
     if !delayed_restart {
         let advice = "only for servers that keep every write across a crash (appendfsync always)";
-        return Finding::new(
-            "vote",
-            "votes at once after a restart",
-            Verdict::Warn,
-            Some(advice),
-        );
+        return Finding::warn("vote", "votes at once after a restart", advice);
     }
     if out.is_zero() {
-        return Finding::new("vote", "votes", Verdict::Fit, None);
+        return Finding::fit("vote", "votes");
     }
     let found = format!("started recently and votes in {} s", out.as_secs() + 1);
-    Finding::new(
-        "vote",
-        found,
-        Verdict::Warn,
-        Some("wait: it may have forgotten what it granted"),
-    )
+    Finding::warn("vote", found, "wait: it may have forgotten what it granted")
 }
 
 fn silent(why: &str) -> Finding {
     let advice = "bring it back: the others can spare fewer now";
-    Finding::new("reachable", why, Verdict::Warn, Some(advice))
+    Finding::warn("reachable", why, advice)
 }
 
 fn together(answered: usize, nodes: usize) -> Finding {
     let needed = majority(nodes);
     let found = format!("{answered} of {nodes} nodes answer, {needed} are needed");
-    let (fit, advice) = match answered {
-        all if all == nodes => (Verdict::Fit, None),
-        enough if enough > needed => (Verdict::Warn, Some("bring the others back")),
-        just if just == needed => (
-            Verdict::Warn,
-            Some("bring the others back: one more and no lock can be had"),
-        ),
-        _ => (
-            Verdict::Unfit,
-            Some("no lock can be had: bring the others back"),
-        ),
+    if answered < needed {
+        return Finding::unfit("quorum", found, "no lock can be had: bring the others back");
+    }
+    let advice = match answered {
+        all if all == nodes => None,
+        just if just == needed => Some("bring the others back: one more and no lock can be had"),
+        _ => Some("bring the others back"),
     };
-    Finding::new("quorum", found, fit, advice)
+    Finding::advised("quorum", found, advice)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::report::Verdict;
 
     #[test]
     fn a_majority_must_answer_and_every_further_failure_is_counted() {

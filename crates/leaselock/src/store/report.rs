@@ -44,6 +44,18 @@ impl Finding {
         Finding::new(topic, found, Verdict::Fit, None)
     }
 
+    /// Creates a finding that is a weakness if there is advice about it.
+    pub(crate) fn advised(
+        topic: &str,
+        found: impl Into<String>,
+        advice: Option<impl AsRef<str>>,
+    ) -> Self {
+        match advice {
+            Some(advice) => Finding::warn(topic, found, advice),
+            None => Finding::fit(topic, found),
+        }
+    }
+
     pub(crate) fn warn(topic: &str, found: impl Into<String>, advice: impl AsRef<str>) -> Self {
         Finding::new(topic, found, Verdict::Warn, Some(advice.as_ref()))
     }

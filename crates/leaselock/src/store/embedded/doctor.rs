@@ -10,6 +10,7 @@ use super::io_error::{FileError, system};
 use super::names::Names;
 use super::on_disk::FolderStore;
 use super::time;
+use crate::base::clock;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::base::hex::hex;
 use crate::store::report::{Finding, Guarantee, Verdict};
@@ -23,34 +24,20 @@ impl FolderStore {
         let outcome = self
             .keep_trying("its time", within, |folder| checks(folder))
             .await;
-        match outcome {
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::UnsupportedFilesystem
-                        | ErrorKind::Forbidden
-                        | ErrorKind::CannotCreate
-                ) =>
-            {
-                Ok(vec![Finding::unfit(
-                    "folder",
-                    error.to_string(),
-                    "use another folder or a server",
-                )])
+        outcome.or_else(|error| match error.kind() {
+            ErrorKind::UnsupportedFilesystem | ErrorKind::Forbidden | ErrorKind::CannotCreate => {
+                let advice = "use another folder or a server";
+                Ok(vec![Finding::unfit("folder", error.to_string(), advice)])
             }
-            other => other,
-        }
+            _ => Err(error),
+        })
     }
 }
 
 pub(super) fn memory() -> Vec<Finding> {
     let advice = "use file: or a server for locks between processes";
-    vec![Finding::new(
-        "reach",
-        "this process only",
-        Verdict::Fit,
-        Some(advice),
-    )]
+    let reach = "this process only";
+    vec![Finding::new("reach", reach, Verdict::Fit, Some(advice))]
 }
 
 pub(super) fn of_memory() -> Vec<Guarantee> {
@@ -114,16 +101,7 @@ fn file_system(folder: &Folder) -> rustix::io::Result<Finding> {
     let kind = fitness::kind(&rustix::fs::fstatfs(&folder.root)?);
     let advice =
         (kind == 0x0102_1994).then_some("fencing tokens go on from the wall clock after a reboot");
-    Ok(Finding::new(
-        "file system",
-        fitness::name(kind),
-        if advice.is_some() {
-            Verdict::Warn
-        } else {
-            Verdict::Fit
-        },
-        advice,
-    ))
+    Ok(Finding::advised("file system", fitness::name(kind), advice))
 }
 
 fn permissions(owner: u32, mode: rustix::fs::RawMode) -> Finding {
@@ -164,22 +142,14 @@ fn space(folder: &Folder) -> rustix::io::Result<Finding> {
     let free = found.f_bavail.saturating_mul(found.f_frsize);
     let text = format!("{} MiB free, {} inodes free", free >> 20, found.f_favail);
     let few_inodes = found.f_files > 0 && found.f_favail < 1000;
-    if free < LITTLE_SPACE || few_inodes {
-        let advice = "when it is full, locks can be released but new names cannot be acquired";
-        return Ok(Finding::warn("space", text, advice));
-    }
-    Ok(Finding::fit("space", text))
+    let advice = "when it is full, locks can be released but new names cannot be acquired";
+    let advice = (free < LITTLE_SPACE || few_inodes).then_some(advice);
+    Ok(Finding::advised("space", text, advice))
 }
 
 fn boot(anchor_us: u64, boot_us: u64) -> Finding {
-    let boot = hex(&time::boot_id());
-    let (wall_us, store_us) = (
-        crate::base::clock::wall_us(),
-        anchor_us.saturating_add(boot_us),
-    );
-    let ahead = store_us.abs_diff(wall_us) / 1_000_000;
-    Finding::fit(
-        "time",
-        format!("boot {boot}, {ahead} s from the wall clock"),
-    )
+    let (boot, store_us) = (hex(&time::boot_id()), anchor_us.saturating_add(boot_us));
+    let ahead = store_us.abs_diff(clock::wall_us()) / 1_000_000;
+    let found = format!("boot {boot}, {ahead} s from the wall clock");
+    Finding::fit("time", found)
 }

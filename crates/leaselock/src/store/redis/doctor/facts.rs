@@ -129,38 +129,30 @@ impl Facts {
     }
 
     fn persistence(&self) -> Option<Finding> {
-        let (topic, save) = ("persistence", self.get("save").unwrap_or_default());
-        let (found, advice) = match (self.is_append_only()?, self.get("appendfsync")) {
-            (true, Some("always")) => {
-                return Some(Finding::fit(
-                    topic,
-                    "every write is on disk before its answer",
-                ));
-            }
-            (true, Some("everysec")) => (
-                "the append-only file is written every second".to_owned(),
+        let (when, save) = (self.get("appendfsync"), self.get("save"));
+        let found = match (self.is_append_only()?, when) {
+            (true, Some("always")) => "every write is on disk before its answer".to_owned(),
+            (true, Some("everysec")) => "the append-only file is written every second".to_owned(),
+            (true, _) => format!(
+                "append-only file, written when: {}",
+                when.unwrap_or("unknown")
+            ),
+            (false, _) if save.unwrap_or_default().is_empty() => "none".to_owned(),
+            (false, _) => "snapshots only".to_owned(),
+        };
+        let advice = match (self.is_append_only()?, when) {
+            (true, Some("always")) => None,
+            (true, Some("everysec")) => Some(
                 "a power failure, or a kill of the server while its disk is slow, forgets the leases of the last second \
                  or two: set appendfsync always, or use strict mode",
             ),
-            (true, when) => (
-                format!(
-                    "append-only file, written when: {}",
-                    when.unwrap_or("unknown")
-                ),
-                "set appendfsync always, so that a restart forgets no lease",
-            ),
-            (false, _) => (
-                if save.is_empty() {
-                    "none"
-                } else {
-                    "snapshots only"
-                }
-                .to_owned(),
+            (true, _) => Some("set appendfsync always, so that a restart forgets no lease"),
+            (false, _) => Some(
                 "a restart forgets leases that are still used, and a second holder gets in: set appendonly yes and \
                  appendfsync always",
             ),
         };
-        Some(Finding::warn(topic, found, advice))
+        Some(Finding::advised("persistence", found, advice))
     }
 
     fn eviction(&self) -> Option<Finding> {
@@ -182,36 +174,28 @@ impl Facts {
             return Some(Finding::fit("memory", "no limit (maxmemory 0)"));
         };
         let found = format!("{percent} % of maxmemory");
-        Some(if percent < 90 {
-            Finding::fit("memory", found)
-        } else {
-            Finding::warn(
-                "memory",
-                found,
-                "a full server grants no locks: raise maxmemory",
-            )
-        })
+        let advice = "a full server grants no locks: raise maxmemory";
+        let advice = (percent >= 90).then_some(advice);
+        Some(Finding::advised("memory", found, advice))
     }
 
     /// Checks that a server without a password refuses strangers on the network.
     fn protection(&self) -> Option<Finding> {
         let mode = self.get("protected-mode")?;
-        if mode == "yes" || self.open != Some(true) {
-            return Some(Finding::fit("protected mode", mode));
-        }
+        let lets_in = mode != "yes" && self.open == Some(true);
         let advice = "any machine that reaches the server is let in without a password: \
                       set protected-mode yes, or a password";
-        Some(Finding::warn("protected mode", mode, advice))
+        let advice = lets_in.then_some(advice);
+        Some(Finding::advised("protected mode", mode, advice))
     }
 
     /// Checks who can break locks.
     pub(super) fn login(&self) -> Option<Finding> {
         let advice = "every client that reaches the server can break every lock: set requirepass, or ACL users and \
                       `user default off`";
-        Some(if self.open? {
-            Finding::warn("login", "no password is needed", advice)
-        } else {
-            Finding::fit("login", "needs a password")
+        Some(match self.open? {
+            true => Finding::warn("login", "no password is needed", advice),
+            false => Finding::fit("login", "needs a password"),
         })
     }
 
@@ -219,28 +203,24 @@ impl Facts {
     fn replicas(&self) -> Option<Finding> {
         let attached = self.number("connected_slaves")?;
         let needed = self.number("min-replicas-to-write");
-        let found = match (needed, self.number("min-replicas-max-lag")) {
-            (Some(needed), Some(lag)) if needed > 0 => {
-                format!(
-                    "{attached} attached, {needed} needed for writes, silent for {lag} s at most"
-                )
-            }
-            (Some(needed), _) => format!("{attached} attached, {needed} needed for writes"),
-            (None, _) => format!("{attached} attached"),
+        let mut found = format!("{attached} attached");
+        if let Some(needed) = needed {
+            found += &format!(", {needed} needed for writes");
+        }
+        if let (Some(1..), Some(lag)) = (needed, self.number("min-replicas-max-lag")) {
+            found += &format!(", silent for {lag} s at most");
+        }
+        let advice = match (attached, needed) {
+            (1.., Some(0)) => Some(
+                "a primary that is cut off goes on granting, and a failover forgets it: \
+                 set min-replicas-to-write 1 and a small min-replicas-max-lag",
+            ),
+            (1.., Some(_)) if !self.holds_scripts_to_replicas() => Some(
+                "early servers let scripts write whatever min-replicas-to-write says: use 6.2.14 or later",
+            ),
+            _ => None,
         };
-        Some(match (attached, needed) {
-            (0, _) | (_, None) => Finding::fit("replicas", found),
-            (_, Some(0)) => {
-                let advice = "a primary that is cut off goes on granting, and a failover forgets it: \
-                              set min-replicas-to-write 1 and a small min-replicas-max-lag";
-                Finding::warn("replicas", found, advice)
-            }
-            (_, Some(_)) if !self.holds_scripts_to_replicas() => {
-                let advice = "early servers let scripts write whatever min-replicas-to-write says: use 6.2.14 or later";
-                Finding::warn("replicas", found, advice)
-            }
-            _ => Finding::fit("replicas", found),
-        })
+        Some(Finding::advised("replicas", found, advice))
     }
 }
 
@@ -251,12 +231,9 @@ pub(super) fn clock(offset_us: i64) -> Finding {
         if offset_us < 0 { "behind" } else { "ahead of" },
     );
     let found = format!("{} ms {sign} this machine", amount / 1000);
-    if amount <= 1_000_000 {
-        return Finding::fit("clock", found);
-    }
     let advice = "leases run by the server's wall clock; one that is off will be set right some day, and that step \
                   ends leases early or keeps them too long: run NTP on both machines";
-    Finding::warn("clock", found, advice)
+    Finding::advised("clock", found, (amount > 1_000_000).then_some(advice))
 }
 
 pub(super) fn latency(median: Duration) -> Finding {
@@ -265,12 +242,10 @@ pub(super) fn latency(median: Duration) -> Finding {
         median.as_millis(),
         median.subsec_micros() % 1000
     );
-    if median <= Duration::from_millis(50) {
-        return Finding::fit("latency", found);
-    }
     let advice =
         "a request may take a quarter of the ttl at most: choose a long ttl, or a server nearby";
-    Finding::warn("latency", found, advice)
+    let is_slow = median > Duration::from_millis(50);
+    Finding::advised("latency", found, is_slow.then_some(advice))
 }
 
 /// Parses `ACL GETUSER default`: true if the user is on and has no password.

@@ -100,52 +100,45 @@ impl View {
     fn answering(&self) -> Finding {
         let (answer, known) = (self.answer(), self.known());
         let mut found = format!("{answer} of {known} answer");
-        let mut silent = false;
+        let mut all = answer == known;
         for one in &self.told {
-            match &one.said {
-                Ok(Some(_)) => {}
-                Ok(None) => found += &format!("; {} does not know {}", one.place, self.service),
-                Err(error) => {
-                    silent = true;
-                    found += &format!("; {error}");
-                }
-            }
-        }
-        let unknown = self.told.iter().any(|one| matches!(one.said, Ok(None)));
-        if answer == known && !silent && !unknown {
-            return Finding::fit("Sentinels", found);
+            found += &match &one.said {
+                Ok(Some(_)) => continue,
+                Ok(None) => format!("; {} does not know {}", one.place, self.service),
+                Err(error) => format!("; {error}"),
+            };
+            all = false;
         }
         let advice = format!(
             "bring the others back; for one that is gone for good send `SENTINEL RESET {}` to each of the rest, half a \
              minute apart, because it is counted until then",
             self.service
         );
-        Finding::warn("Sentinels", found, advice)
+        Finding::advised("Sentinels", found, (!all).then_some(advice))
     }
 
     fn number(&self) -> Finding {
         let known = self.known();
         let found = format!("{known}, a majority is {}", most_of(known));
-        let topic = "number of Sentinels";
-        if known < 3 {
-            let advice = "with fewer than three the failure of one leaves too few to choose another primary: use three or \
-                          five, each on a machine of its own";
-            return Finding::warn(topic, found, advice);
-        }
-        if known.is_multiple_of(2) {
-            let advice = format!(
+        let advice = match known {
+            0..3 => Some(
+                "with fewer than three the failure of one leaves too few to choose another primary: use three or five, each \
+                 on a machine of its own"
+                    .to_owned(),
+            ),
+            _ if known.is_multiple_of(2) => Some(format!(
                 "the last one adds a Sentinel that can fail and no failure that is outlived: use {} or {}",
                 known - 1,
                 known + 1
-            );
-            return Finding::warn(topic, found, advice);
-        }
-        Finding::fit(topic, found)
+            )),
+            _ => None,
+        };
+        Finding::advised("number of Sentinels", found, advice)
     }
 
     /// Checks that enough Sentinels can agree.
     fn agreement(&self) -> Finding {
-        let (topic, known, answer) = ("Sentinel quorum", self.known(), self.answer());
+        let (known, answer) = (self.known(), self.answer());
         let quorums: BTreeSet<u64> = self.voters().map(|about| about.quorum).collect();
         let all: Vec<String> = quorums.iter().map(u64::to_string).collect();
         let found = format!(
@@ -159,22 +152,16 @@ impl View {
             most_of(known)
         );
         let most = quorums.last().copied().unwrap_or(0);
-        if most > known {
-            let advice =
-                format!("so many there are not, so no other primary is ever chosen: {set}");
-            return Finding::warn(topic, found, advice);
-        }
-        if answer < self.needed() {
-            let advice = format!(
-                "{answer} answer, so no other primary is chosen now: bring the others back"
-            );
-            return Finding::warn(topic, found, advice);
-        }
-        if quorums.len() > 1 {
-            let advice = format!("they do not agree on the number: {set}");
-            return Finding::warn(topic, found, advice);
-        }
-        Finding::fit(topic, found)
+        let advice = if most > known {
+            let never = "so many there are not, so no other primary is ever chosen";
+            Some(format!("{never}: {set}"))
+        } else if answer < self.needed() {
+            let not_now = "answer, so no other primary is chosen now: bring the others back";
+            Some(format!("{answer} {not_now}"))
+        } else {
+            (quorums.len() > 1).then(|| format!("they do not agree on the number: {set}"))
+        };
+        Finding::advised("Sentinel quorum", found, advice)
     }
 
     fn primary(&self) -> Finding {
@@ -205,16 +192,13 @@ impl View {
             away.as_millis().div_ceil(1000),
             down_after.as_millis()
         );
-        // Renewal begins after a third of the time, so half of it remains at least.
-        if away <= ttl / 2 {
-            return Finding::fit("a switch", found);
-        }
         let advice = format!(
             "leases of {ttl:?} may end meanwhile: ask for a ttl of {} s or more, or lower down-after-milliseconds on each \
              Sentinel",
             (2 * away).as_millis().div_ceil(1000)
         );
-        Finding::warn("a switch", found, advice)
+        // Renewal begins after a third of the time, so half of it remains at least.
+        Finding::advised("a switch", found, (away > ttl / 2).then_some(advice))
     }
 
     fn failed_switch(&self, ttl: Duration) -> Finding {
@@ -225,15 +209,13 @@ impl View {
             again.as_secs(),
             timeout.as_millis()
         );
-        if again <= ttl.max(PATIENCE) {
-            return Finding::fit("a switch that fails", found);
-        }
         let advice = format!(
             "leases of {ttl:?} have ended by then, and no client gets a lock before: lower failover-timeout on each Sentinel, \
              to {} or so",
             PATIENCE.as_millis() / 2
         );
-        Finding::warn("a switch that fails", found, advice)
+        let advice = (again > ttl.max(PATIENCE)).then_some(advice);
+        Finding::advised("a switch that fails", found, advice)
     }
 
     fn longest(&self, setting: impl Fn(&About) -> Duration) -> Duration {

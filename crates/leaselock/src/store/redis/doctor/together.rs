@@ -9,20 +9,16 @@ const SKEW_MAX_US: u64 = 1_000_000;
 
 /// Returns the checks; `named` is how many servers there should be, `known` are those that replied.
 pub(super) fn checks(known: &[Facts], named: usize) -> Vec<Finding> {
-    let answering = answering(known.len(), named);
-    [Some(answering), skew(known)]
-        .into_iter()
-        .flatten()
-        .collect()
+    let mut checks = vec![answering(known.len(), named)];
+    checks.extend(skew(known));
+    checks
 }
 
 fn answering(answered: usize, named: usize) -> Finding {
     let found = format!("{answered} of {named}");
-    if answered == named {
-        return Finding::fit("servers that answer", found);
-    }
     let advice = "locks go on, and the next failure may stop them: bring the others back";
-    Finding::warn("servers that answer", found, advice)
+    let advice = (answered != named).then_some(advice);
+    Finding::advised("servers that answer", found, advice)
 }
 
 /// Reports a server that did not reply, in place of its checks.
@@ -44,10 +40,8 @@ pub(super) fn apart_us(known: &[Facts]) -> Option<u64> {
 fn skew(known: &[Facts]) -> Option<Finding> {
     let apart = apart_us(known)?;
     let found = format!("{} ms apart at most", apart / 1000);
-    if apart <= SKEW_MAX_US {
-        return Some(Finding::fit("clocks of the servers", found));
-    }
     let advice = "a lease that goes from one of them to another ends early or late by as much: \
                   run NTP on all of them";
-    Some(Finding::warn("clocks of the servers", found, advice))
+    let advice = (apart > SKEW_MAX_US).then_some(advice);
+    Some(Finding::advised("clocks of the servers", found, advice))
 }
