@@ -1,7 +1,10 @@
-//! Borrowing a lease of any kind that another process has lent.
+//! Leases of any kind that another process has detached or lent.
+
+use std::sync::Arc;
 
 use crate::KINDS;
 use crate::base::error::ExtendError;
+use crate::client::detached::{DetachedLease, Handle};
 use crate::client::handle::on_every_client;
 use crate::client::lending::{BorrowedLease, LentHandle, borrow};
 #[cfg(feature = "redis")]
@@ -9,6 +12,14 @@ use crate::client::quorum::Quorum;
 use crate::client::{AnyClient, Client};
 
 on_every_client! {
+    /// Continues a lease that another process has detached: of a mutex, a reader or a holder of permits, as its handle
+    /// says. A quorum continues one of a quorum of the same servers.
+    ///
+    /// Sends nothing. A handle of a kind of lock that this store does not have is refused by the first operation.
+    pub fn attach(&self, handle: Handle) -> DetachedLease {
+        DetachedLease::new(Arc::clone(&self.state.engine), KINDS, handle)
+    }
+
     /// Borrows a lease that another process has lent, and renews it from now on.
     ///
     /// Costs one extension for the lender's ttl. The deadline is counted from before that request, and no reply of the

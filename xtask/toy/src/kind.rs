@@ -11,6 +11,7 @@ pub(crate) static TOY: Kind = Kind {
         script!("toy/acquire", strict),
     ),
     extend: script!("toy/extend"),
+    extend_many: None,
     release: Step::new(
         script!("toy/release"),
         script!("toy/release", strict),
@@ -24,6 +25,7 @@ pub(crate) static TOY: Kind = Kind {
     position: None,
     confirm: None,
     detach: None,
+    detach_keys: &[],
     note: None,
     batch: None,
     local_hand_over: false,

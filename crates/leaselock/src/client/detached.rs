@@ -1,4 +1,4 @@
-//! A lease without a process: one process acquires it, another extends or releases it.
+//! A lease of any kind without a process: one process acquires it, another extends or releases it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,8 +30,10 @@ use crate::script::keys;
 use crate::script::keys::LockKeys;
 
 const VERSION: &str = "ll1";
+/// The kind that a handle leaves out, as version 0.1.0 did, which knew no other.
+const USUAL_KIND: &str = "mutex";
 
-/// Everything that another process needs to extend or release a detached lease.
+/// Everything that another process needs to extend or release a detached lease of any kind.
 ///
 /// **A secret**: every process that has it can release the lease. So pass it by file, pipe or environment, and not on a
 /// command line.
@@ -40,15 +42,42 @@ pub struct Handle {
     name: Name,
     token: Token,
     fence: Option<Fence>,
+    /// The name of the kind of lock.
+    kind: String,
+    /// How it is held, for kinds with several ways.
+    mode: Option<Arc<str>>,
 }
 
 impl Handle {
-    pub(crate) fn new(name: Name, token: Token, fence: Option<Fence>) -> Self {
-        Handle { name, token, fence }
+    /// Creates the handle of a lease of this resource.
+    pub(crate) fn new(name: Name, token: Token, fence: Option<Fence>, resource: &Resource) -> Self {
+        Handle {
+            name,
+            token,
+            fence,
+            kind: resource.kind.name.to_owned(),
+            mode: resource.mode.clone(),
+        }
     }
 
     pub(crate) fn token(&self) -> &Token {
         &self.token
+    }
+
+    /// Returns what is locked, as one of these kinds.
+    pub(crate) fn resource(
+        &self,
+        engine: &Engine,
+        kinds: &[&'static Kind],
+    ) -> Result<Resource, InvalidInput> {
+        let refused = |why: &str| InvalidInput::new(format!("a lease of a {}: {why}", self.kind));
+        let kind = kinds.iter().find(|kind| kind.name == self.kind);
+        let kind = kind.ok_or_else(|| refused("this version does not know that kind of lock"))?;
+        if !engine.store.has_queue() && !kind.votes {
+            return Err(refused("a quorum has none; use the client of one store"));
+        }
+        let keys = LockKeys::new(&engine.prefix, &self.name)?.behind(engine.gate());
+        Ok(Resource::new(kind, keys).with_mode(self.mode.clone()))
     }
 
     /// Returns the lock's name.
@@ -61,8 +90,22 @@ impl Handle {
         self.fence
     }
 
-    /// Returns one line of text, `ll1.…`, that [`FromStr`] reads back.
+    /// Returns what is locked: `mutex`, `read-write lock` (the lease is that of a reader) or `semaphore`.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Returns one line of text, `ll1.…`, that [`FromStr`] reads back. That of a mutex is the one that version 0.1.0
+    /// writes and reads.
     pub fn to_secret_string(&self) -> String {
+        if self.kind == USUAL_KIND && self.mode.is_none() {
+            self.without_kind()
+        } else {
+            self.with_kind()
+        }
+    }
+
+    fn without_kind(&self) -> String {
         let fence = self.fence.map_or(0, Fence::get);
         let (name, token) = (
             token::base64url(self.name.as_str().as_bytes()),
@@ -70,14 +113,26 @@ impl Handle {
         );
         format!("{VERSION}.{name}.{token}.{fence}")
     }
+
+    /// Returns the line with the kind of lock in any case.
+    pub(crate) fn with_kind(&self) -> String {
+        let mode = self.mode.as_deref().unwrap_or_default();
+        let [kind, mode] = [&self.kind, mode].map(|text| token::base64url(text.as_bytes()));
+        format!("{}.{kind}.{mode}", self.without_kind())
+    }
 }
 
 impl FromStr for Handle {
     type Err = InvalidInput;
 
     fn from_str(text: &str) -> Result<Self, InvalidInput> {
-        parse(text.trim()).ok_or_else(|| {
-            InvalidInput::new("this is not a handle; a handle is the line that begins with `ll1.`, as `acquire` printed it")
+        let text = text.trim();
+        parse(text).ok_or_else(|| {
+            let says = match text.starts_with("lent.") {
+                true => "this is the handle of a lent lease, which only its lender releases; a handle that releases begins with `ll1.`",
+                false => "this is not a handle; a handle is the line that begins with `ll1.`, as `acquire` printed it",
+            };
+            InvalidInput::new(says)
         })
     }
 }
@@ -85,14 +140,20 @@ impl FromStr for Handle {
 fn parse(text: &str) -> Option<Handle> {
     let mut parts = text.split('.');
     let version = parts.next()?;
-    let mut decoded = || String::from_utf8(token::from_base64url(parts.next()?)?).ok();
-    let (name, token) = (decoded()?, decoded()?);
+    let decoded = |part: Option<&str>| String::from_utf8(token::from_base64url(part?)?).ok();
+    let (name, token) = (decoded(parts.next())?, decoded(parts.next())?);
     let fence = parts.next()?.parse().ok()?;
+    let (kind, mode) = match parts.clone().next() {
+        None => (USUAL_KIND.to_owned(), String::new()),
+        Some(_) => (decoded(parts.next())?, decoded(parts.next())?),
+    };
     let whole = version == VERSION && parts.next().is_none();
     let handle = Handle {
         name: Name::new(name).ok()?,
         token: Token::parse(&token)?,
         fence: Fence::from_answer(fence),
+        kind,
+        mode: (!mode.is_empty()).then(|| mode.into()),
     };
     whole.then_some(handle)
 }
@@ -103,6 +164,8 @@ impl fmt::Debug for Handle {
             .field("name", &self.name)
             .field("token", &self.token)
             .field("fence", &self.fence)
+            .field("kind", &self.kind)
+            .field("mode", &self.mode)
             .finish()
     }
 }
@@ -111,7 +174,7 @@ impl Lease {
     /// Turns the lease into a handle with which another process can extend or release it.
     ///
     /// The lease gets its full ttl once more. From then on the client does not renew it, and it does not end with this
-    /// process. A reader's lease and a permit cannot be detached.
+    /// process. So do the leases of readers and of holders of permits; that of a leader cannot be detached.
     ///
     /// # Cancel safety
     /// When dropped, the lease is released in the background.
@@ -159,7 +222,7 @@ impl Lease {
             .into());
         }
         self.end_passing();
-        let debt = self.give_up(kept.fence);
+        let debt = self.give_up(kept.fence.filter(|_| kind.local_hand_over));
         let handle = detach(&engine, &kept, script).await?;
         debt.settle();
         Ok(handle)
@@ -211,11 +274,7 @@ async fn detach(
         drop(engine.ask(&note, within).await);
     }
     debt.settle();
-    Ok(Handle {
-        name: name(),
-        token: successor,
-        fence: kept.fence,
-    })
+    Ok(Handle::new(name(), successor, kept.fence, &kept.resource))
 }
 
 /// Tells observers which client acquired the lease. The lease is detached whether or not they can read it.
@@ -229,15 +288,19 @@ async fn announce(engine: &Engine, record: &str, about: &str, ttl: Ttl, within: 
 #[derive(Debug)]
 pub struct DetachedLease {
     engine: Arc<Engine>,
-    kind: &'static Kind,
+    kinds: &'static [&'static Kind],
     handle: Handle,
 }
 
 impl DetachedLease {
-    pub(crate) fn new(engine: Arc<Engine>, kind: &'static Kind, handle: Handle) -> Self {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        kinds: &'static [&'static Kind],
+        handle: Handle,
+    ) -> Self {
         DetachedLease {
             engine,
-            kind,
+            kinds,
             handle,
         }
     }
@@ -252,9 +315,13 @@ impl DetachedLease {
         self.handle.fence
     }
 
-    fn keys(&self) -> Result<Resource, InvalidInput> {
-        let keys = LockKeys::new(&self.engine.prefix, &self.handle.name)?;
-        Ok(Resource::new(self.kind, keys.behind(self.engine.gate())))
+    /// Returns what is locked, as [`Handle::kind`] does.
+    pub fn kind(&self) -> &str {
+        &self.handle.kind
+    }
+
+    fn resource(&self) -> Result<Resource, InvalidInput> {
+        self.handle.resource(&self.engine, self.kinds)
     }
 
     /// Extends the lease to `ttl` from now; never shortens it, never revives a lost one.
@@ -264,13 +331,16 @@ impl DetachedLease {
     ///
     /// # Errors
     /// [`ExtendError::Lost`] when the lease is gone; after any other error it is as it was, or extended.
+    /// [`ExtendError::Invalid`] for a kind of lock that this store or this version does not have.
     pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
-        let (ttl, keys, name) = (Ttl::new(ttl)?, self.keys()?, || self.handle.name.clone());
+        let (ttl, resource, name) = (Ttl::new(ttl)?, self.resource()?, || {
+            self.handle.name.clone()
+        });
         self.engine.check_strict(ttl)?;
         let within = self.engine.request_timeout(ttl);
         let lost = |reason| Err(Lost::new(name(), self.handle.fence, reason).into());
         let step = Extend {
-            resource: &keys,
+            resource: &resource,
             token: &self.handle.token,
             ttl,
         };
@@ -300,7 +370,7 @@ impl DetachedLease {
         Some((record, about.encode()))
     }
 
-    /// Releases the lease; the next waiter in the queue gets it in the same step.
+    /// Releases the lease; the waiters in the queue that fit then are granted in the same step.
     ///
     /// # Cancel safety
     /// When dropped, the release may or may not have happened; repeat it, which is harmless.
@@ -309,17 +379,19 @@ impl DetachedLease {
     /// [`ReleaseError::NotHeld`] when it was not held any more; after `Unknown` and `Store` it ends at its ttl.
     pub async fn release(self) -> Result<(), ReleaseError> {
         let name = &self.handle.name;
-        let keys = self.keys().map_err(|error| ReleaseError::Store {
+        let resource = self.resource().map_err(|error| ReleaseError::Store {
             name: name.clone(),
             source: StoreError::refused(ErrorKind::Unsupported, error.to_string()),
         })?;
         let within = self.engine.request_timeout(DEFAULT_TTL);
-        let (token, used) = (&self.handle.token, self.handle.fence);
-        let outcome = release(&self.engine, name, &keys, token, used, within).await;
+        let reserves_fences = resource.kind.local_hand_over;
+        let used = self.handle.fence.filter(|_| reserves_fences);
+        let token = &self.handle.token;
+        let outcome = release(&self.engine, name, &resource, token, used, within).await;
         if let Some(client) = token::client_of(self.handle.token.secret().as_bytes()) {
             let record = keys::client_record(&self.engine.prefix, client);
             announce(&self.engine, &record, "", DEFAULT_TTL, within).await;
-            if let Some(erase) = Note::of(&keys, &self.handle.token, "", DEFAULT_TTL) {
+            if let Some(erase) = Note::of(&resource, &self.handle.token, "", DEFAULT_TTL) {
                 drop(self.engine.ask(&erase, within).await);
             }
         }
@@ -337,18 +409,45 @@ mod tests {
             name: Name::new("jobs/α.1").unwrap(),
             token: Token::random(&client, true).unwrap(),
             fence: Some(Fence::new(7)),
+            kind: USUAL_KIND.to_owned(),
+            mode: None,
+        }
+    }
+
+    fn of_permits() -> Handle {
+        Handle {
+            kind: "semaphore".to_owned(),
+            mode: Some("w2 5".into()),
+            ..handle()
         }
     }
 
     #[test]
     fn a_handle_survives_the_way_through_text() {
-        let handle = handle();
-        assert_eq!(
-            format!(" {}\n", handle.to_secret_string())
-                .parse::<Handle>()
-                .unwrap(),
-            handle
-        );
+        for handle in [handle(), of_permits()] {
+            let text = format!(" {}\n", handle.to_secret_string());
+            assert_eq!(text.parse::<Handle>().unwrap(), handle);
+        }
+    }
+
+    /// Version 0.1.0 knows mutexes only, so its line says no kind.
+    #[test]
+    fn the_line_of_a_mutex_is_that_of_version_0_1_0_and_that_of_another_kind_is_none_there() {
+        assert_eq!(handle().to_secret_string().split('.').count(), 4);
+        assert_eq!(of_permits().to_secret_string().split('.').count(), 6);
+        assert_eq!(USUAL_KIND, crate::mutex::MUTEX.name);
+    }
+
+    #[test]
+    fn a_handle_of_a_kind_of_a_later_version_is_refused_by_its_name() {
+        let later = Handle {
+            kind: "rate limiter".to_owned(),
+            ..handle()
+        };
+        let later: Handle = later.to_secret_string().parse().unwrap();
+        let client = crate::Client::connect("mem:").unwrap();
+        let refusal = later.resource(client.engine(), &[&crate::mutex::MUTEX]);
+        assert!(refusal.unwrap_err().to_string().contains("a rate limiter"));
     }
 
     #[test]
@@ -359,6 +458,8 @@ mod tests {
             "ll1".into(),
             good.replace("ll1", "ll2"),
             format!("{good}.x"),
+            format!("{good}.bXV0ZXg"),
+            format!("{good}.bXV0ZXg.."),
             good[..good.len() - 3].to_owned() + "..",
             "ll1.a.b.c".into(),
         ];
@@ -373,7 +474,8 @@ mod tests {
 
     #[test]
     fn debug_does_not_show_the_secret() {
-        let handle = handle();
-        assert!(!format!("{handle:?}").contains(handle.token.secret()));
+        for handle in [handle(), of_permits()] {
+            assert!(!format!("{handle:?}").contains(handle.token.secret()));
+        }
     }
 }

@@ -11,7 +11,6 @@ use crate::base::clock::Moment;
 use crate::base::error::{ExtendError, InvalidInput, Lost, LostReason, StoreError};
 use crate::base::fence::Fence;
 use crate::base::name::Name;
-use crate::base::token;
 use crate::base::ttl::Ttl;
 use crate::engine::calls::Extend;
 use crate::engine::core::Engine;
@@ -21,8 +20,6 @@ use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
 use crate::engine::lease::state::LeaseMachine;
 use crate::engine::lease::{Lease, PassOn};
-use crate::engine::resource::Resource;
-use crate::script::keys::LockKeys;
 
 const VERSION: &str = "lent";
 
@@ -33,15 +30,13 @@ const VERSION: &str = "lent";
 #[derive(Clone, PartialEq, Eq)]
 pub struct LentHandle {
     handle: Handle,
-    /// The name of the kind of lock.
-    kind: String,
-    mode: Option<Arc<str>>,
     ttl: Ttl,
 }
 
 impl Lease {
     /// Lends the lease: another process can borrow it, and then extend it, but not release it.
     ///
+    /// A lease of any kind can be lent, that of a reader or of a holder of permits too.
     /// Nothing is sent. **The lender must outlive the borrower**: after the lender's release another client may be
     /// granted, and the borrower learns that by its next renewal. A handle may be borrowed several times, and a borrowed
     /// lease can be lent on.
@@ -70,9 +65,7 @@ impl Lease {
         }
         let token = record.token.clone();
         Ok(LentHandle {
-            handle: Handle::new(record.name.clone(), token, record.fence),
-            kind: record.resource.kind.name.to_owned(),
-            mode: record.resource.mode.clone(),
+            handle: Handle::new(record.name.clone(), token, record.fence, &record.resource),
             ttl: record.ttl(),
         })
     }
@@ -84,19 +77,8 @@ pub(crate) async fn borrow(
     kinds: &[&'static Kind],
     lent: LentHandle,
 ) -> Result<BorrowedLease, ExtendError> {
-    let LentHandle {
-        handle,
-        kind,
-        mode,
-        ttl,
-    } = lent;
-    let unknown = || InvalidInput::new(format!("this version knows no lease of a {kind}"));
-    let kind = kinds
-        .iter()
-        .find(|known| known.name == kind)
-        .ok_or_else(unknown)?;
-    let keys = LockKeys::new(&engine.prefix, handle.name())?.behind(engine.gate());
-    let resource = Resource::new(kind, keys).with_mode(mode);
+    let LentHandle { handle, ttl } = lent;
+    let resource = handle.resource(engine, kinds)?;
     engine.check_strict(ttl)?;
     engine.store.check_limits(0, ttl.as_duration())?;
     let store = |source: StoreError| ExtendError::from_store(handle.name(), source);
@@ -177,12 +159,14 @@ impl LentHandle {
         self.handle.fence()
     }
 
+    /// Returns what is locked, as [`Handle::kind`] does.
+    pub fn kind(&self) -> &str {
+        self.handle.kind()
+    }
+
     /// Returns one line of text, `lent.…`, that [`FromStr`] reads back.
     pub fn to_secret_string(&self) -> String {
-        let handle = self.handle.to_secret_string();
-        let mode = self.mode.as_deref().unwrap_or_default();
-        let [kind, mode] = [&self.kind, mode].map(|text| token::base64url(text.as_bytes()));
-        format!("{VERSION}.{handle}.{kind}.{mode}.{}", self.ttl.as_ms())
+        format!("{VERSION}.{}.{}", self.handle.with_kind(), self.ttl.as_ms())
     }
 }
 
@@ -199,15 +183,10 @@ impl FromStr for LentHandle {
 
 fn parse(text: &str) -> Option<LentHandle> {
     let (version, rest) = text.split_once('.')?;
-    let mut parts = rest.rsplitn(4, '.');
-    let ttl = parts.next()?.parse().ok()?;
-    let mut decoded = || String::from_utf8(token::from_base64url(parts.next()?)?).ok();
-    let (mode, kind) = (decoded()?, decoded()?);
+    let (handle, ttl) = rest.rsplit_once('.')?;
     let lent = LentHandle {
-        handle: parts.next()?.parse().ok()?,
-        kind,
-        mode: (!mode.is_empty()).then(|| mode.into()),
-        ttl: Ttl::new(Duration::from_millis(ttl)).ok()?,
+        handle: handle.parse().ok()?,
+        ttl: Ttl::new(Duration::from_millis(ttl.parse().ok()?)).ok()?,
     };
     (version == VERSION).then_some(lent)
 }
@@ -216,8 +195,6 @@ impl fmt::Debug for LentHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LentHandle")
             .field("handle", &self.handle)
-            .field("kind", &self.kind)
-            .field("mode", &self.mode)
             .field("ttl", &self.ttl)
             .finish()
     }

@@ -144,7 +144,8 @@ macro_rules! setters {
 
         /// Sets a note that other clients see while the lease is held: at most 200 characters, no secret.
         ///
-        /// Only for a mutex and a writer: a reader or a holder of permits with a note is refused.
+        /// Only for a mutex, a writer and a leader, because it lies beside the name: a reader or a holder of permits with a
+        /// note is refused.
         ///
         /// # Examples
         /// ```
@@ -190,8 +191,8 @@ macro_rules! setters {
         /// grant counts as soon as the server has it. Renewals and extensions are not confirmed.
         ///
         /// This narrows what a failover can lose and does not close it: a replica without the grant may be the one that
-        /// is promoted. Only for a mutex or a writer on a single server or behind Sentinels, in the native protocol.
-        /// Refused over a connection that the program handed in. The user needs the command `WAIT`.
+        /// is promoted. Only on a single server or behind Sentinels, in the native protocol. Refused for upgradable reads
+        /// and downgrades, and over a connection that the program handed in. The user needs the command `WAIT`.
         pub fn min_replicas(mut self, count: u32, timeout: std::time::Duration) -> Self {
             self$(.$field)*.copies = Some($crate::engine::request::Copies {
                 replicas: count,

@@ -13,6 +13,7 @@ pub(crate) static LEADERSHIP: Kind = Kind {
     side_keys: &["queue", "waiters", "fence"],
     acquire: Step::new(script!("mutex/acquire"), script!("mutex/acquire", strict)),
     extend: script!("mutex/extend"),
+    extend_many: Some(script!("mutex/extend_many")),
     release: Step::new(
         script!("election/resign"),
         script!("election/resign", strict),
@@ -23,6 +24,7 @@ pub(crate) static LEADERSHIP: Kind = Kind {
     position: Some(script!("mutex/position", reads_only)),
     confirm: Some(script!("mutex/confirm")),
     detach: None,
+    detach_keys: &[],
     note: Some(script!("mutex/note")),
     batch: None,
     local_hand_over: false,

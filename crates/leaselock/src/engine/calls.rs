@@ -74,11 +74,7 @@ impl Arg for QueueRequest<'_, '_> {
         text.push(b' ');
         passed.as_ms().write_to(text);
         text.push(b' ');
-        match resource
-            .mode
-            .as_deref()
-            .and_then(|mode| mode.split(' ').next())
-        {
+        match resource.mode_word() {
             Some(kind) => kind.write_to(text),
             None => range.write_to(text),
         }

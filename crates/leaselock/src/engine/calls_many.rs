@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use super::calls::Extend;
 use super::grant::{Acquired, ExtendAnswer, ReleaseAnswer, seen_at as seen};
 use super::kind::BatchScripts;
 use super::resource::Resource;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
-use crate::script::{Answer, Call, Malformed, Operation, Script};
+use crate::script::{Answer, Arg, Call, Malformed, Operation, Script};
 
 /// More items in one call would hold the server for too long. The same number stands in `lua/many.lua`.
 pub(crate) const MANY_MAX: usize = 256;
@@ -157,22 +158,50 @@ impl Operation for ReleaseMany<'_> {
     }
 }
 
-/// Extends leases to their whole ttl. Runs the kind's `extend_many`.
+/// Extends leases of one kind to their whole ttl, which is the same for all. Runs the kind's `extend_many`.
 #[derive(Debug)]
-pub(crate) struct ExtendMany<'a>(pub(crate) Terms, pub(crate) &'a [Item]);
+pub(crate) struct ExtendMany<'a> {
+    script: &'static Script,
+    ttl: Ttl,
+    each: &'a [Extend<'a>],
+}
+
+impl<'a> ExtendMany<'a> {
+    /// Creates the call; `None` for none, and for a kind whose leases are extended one by one.
+    pub(crate) fn of(each: &'a [Extend<'a>]) -> Option<Self> {
+        let first = each.first()?;
+        Some(ExtendMany {
+            script: first.resource.kind.extend_many.as_ref()?,
+            ttl: first.ttl,
+            each,
+        })
+    }
+}
+
+/// A token and, behind it, the first word of how it holds.
+struct TokenAndMode<'a, 'b>(&'a Extend<'b>);
+
+impl Arg for TokenAndMode<'_, '_> {
+    fn write_to(&self, text: &mut Vec<u8>) {
+        let Extend {
+            resource, token, ..
+        } = self.0;
+        token.write_to(text);
+        resource.mode_word().unwrap_or_default().write_to(text);
+    }
+}
 
 impl Operation for ExtendMany<'_> {
     type Reply = Replies<ExtendAnswer>;
 
     fn script(&self) -> &'static Script {
-        &self.0.scripts.extend_many
+        self.script
     }
 
     fn encode(&self, call: &mut Call) {
-        let ExtendMany(terms, items) = self;
-        call.keys(items.iter().map(|item| &item.resource.lock));
-        call.arg(terms.ttl.as_ms());
-        call.args(items.iter().map(|item| &item.token));
+        call.keys(self.each.iter().map(|one| &one.resource.lock));
+        call.arg(self.ttl.as_ms());
+        call.args(self.each.iter().map(TokenAndMode));
     }
 
     fn decode(answer: &Answer) -> Result<Replies<ExtendAnswer>, Malformed> {

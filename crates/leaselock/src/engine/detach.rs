@@ -31,9 +31,12 @@ impl Operation for Detach<'_> {
 
     fn encode(&self, call: &mut Call) {
         call.key(&self.resource.lock);
+        let sides = self.resource.kind.detach_keys.iter();
+        call.keys(sides.map(|side| self.resource.beside(side)));
         call.arg(self.token)
             .arg(self.successor)
             .arg(self.ttl.as_ms());
+        call.args(self.resource.mode.as_deref().into_iter());
     }
 
     fn decode(answer: &Answer) -> Result<Detached, Malformed> {

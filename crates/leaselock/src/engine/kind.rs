@@ -16,6 +16,8 @@ pub(crate) struct Kind {
     pub(crate) side_keys: &'static [&'static str],
     pub(crate) acquire: Step,
     pub(crate) extend: Script,
+    /// Extends many leases in one call; without it, each renewal is a call of its own.
+    pub(crate) extend_many: Option<Script>,
     pub(crate) release: Step,
     /// The side keys that `release` takes behind those of all three.
     pub(crate) release_keys: &'static [&'static str],
@@ -28,9 +30,11 @@ pub(crate) struct Kind {
     pub(crate) confirm: Option<Script>,
     /// Gives a lease another token, with which another process continues it.
     pub(crate) detach: Option<Script>,
+    /// The side keys that `detach` takes.
+    pub(crate) detach_keys: &'static [&'static str],
     /// Writes the holder's note beside a lease.
     pub(crate) note: Option<Script>,
-    /// Many requests in one call; without them, each request is a call of its own.
+    /// Acquires and releases many in one call; without them, each request is a call of its own.
     pub(crate) batch: Option<BatchScripts>,
     /// True if a grant can pass from task to task of one client without a request.
     pub(crate) local_hand_over: bool,
@@ -53,7 +57,6 @@ pub(crate) struct Step {
 /// Many requests in one call.
 pub(crate) struct BatchScripts {
     pub(crate) acquire_many: Script,
-    pub(crate) extend_many: Script,
     pub(crate) release_many: Script,
     /// All of several locks or none, for a lease of several names.
     pub(crate) acquire_all: Step,
@@ -78,15 +81,22 @@ impl Kind {
         let steps = steps
             .into_iter()
             .flat_map(|step| [&step.plain, &step.strict]);
-        let singles = [&self.position, &self.confirm, &self.detach, &self.note];
+        let optional = [
+            &self.extend_many,
+            &self.position,
+            &self.confirm,
+            &self.detach,
+            &self.note,
+        ];
         let batch = self.batch.iter().flat_map(|batch| {
             let all = &batch.acquire_all;
-            let many = [&batch.acquire_many, &batch.extend_many, &batch.release_many];
+            let many = [&batch.acquire_many, &batch.release_many];
             many.into_iter().chain([&all.plain, &all.strict])
         });
         steps
             .chain(std::iter::once(&self.extend))
-            .chain(singles.into_iter().flatten())
+            .chain(optional.into_iter().flatten())
+            .chain(self.release_alone)
             .chain(batch)
             .chain(self.others.iter().copied())
     }

@@ -21,6 +21,7 @@ pub(crate) mod lease;
 pub(crate) mod note;
 pub(crate) mod owner;
 pub(crate) mod position;
+pub(crate) mod release_alone;
 pub(crate) mod renewal;
 pub(crate) mod replicas;
 pub(crate) mod request;

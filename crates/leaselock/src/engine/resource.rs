@@ -32,6 +32,11 @@ impl Resource {
         self
     }
 
+    /// Returns the first word of how it is held, which queue entries and batches have.
+    pub(crate) fn mode_word(&self) -> Option<&str> {
+        self.mode.as_deref()?.split(' ').next()
+    }
+
     /// Creates the lock of this kind at this key.
     pub(crate) fn at(
         kind: &'static Kind,

@@ -13,6 +13,7 @@ pub(crate) static MUTEX: Kind = Kind {
         script!("mutex/acquire", strict),
     ),
     extend: script!("mutex/extend").shortcut(shortcut::extend),
+    extend_many: Some(script!("mutex/extend_many")),
     release: Step::new(
         script!("mutex/release").shortcut(shortcut::release),
         script!("mutex/release", strict),
@@ -23,10 +24,10 @@ pub(crate) static MUTEX: Kind = Kind {
     position: Some(script!("mutex/position", reads_only)),
     confirm: Some(script!("mutex/confirm")),
     detach: Some(script!("mutex/detach")),
+    detach_keys: &[],
     note: Some(script!("mutex/note")),
     batch: Some(BatchScripts {
         acquire_many: script!("mutex/acquire_many"),
-        extend_many: script!("mutex/extend_many"),
         release_many: script!("mutex/release_many"),
         acquire_all: Step::new(
             script!("mutex/acquire_all"),

@@ -1,13 +1,11 @@
 //! The mutex: one holder at a time.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::kind::MUTEX;
 use crate::base::error::{AcquireError, InspectError, InvalidInput};
 use crate::base::name::Name;
-use crate::client::detached::{DetachedLease, Handle};
 use crate::client::handle::on_every_client;
 use crate::client::inspection::{Holder, Holding};
 use crate::client::look::look;
@@ -47,11 +45,6 @@ on_every_client! {
         Mutex {
             named: Named::new(&self.state, &MUTEX, name.into()),
         }
-    }
-
-    /// Continues a lease that another process has detached. A quorum continues one of a quorum of the same servers.
-    pub fn attach(&self, handle: Handle) -> DetachedLease {
-        DetachedLease::new(Arc::clone(&self.state.engine), &MUTEX, handle)
     }
 }
 

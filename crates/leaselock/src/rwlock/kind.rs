@@ -2,6 +2,7 @@
 //! `lua/rwlock/` and `lua/hold/`. To write is to acquire the mutex.
 
 use crate::engine::kind::{Kind, Step};
+use crate::engine::release_alone::RELEASE_ALONE;
 use crate::script::script;
 
 /// The modes of readers in `lua/holds.lua`.
@@ -15,13 +16,15 @@ pub(crate) static READ: Kind = Kind {
     side_keys: &["queue", "waiters", "fence"],
     acquire: Step::new(script!("rwlock/acquire"), script!("rwlock/acquire", strict)),
     extend: script!("hold/extend"),
+    extend_many: Some(script!("hold/extend_many")),
     release: Step::new(script!("rwlock/release"), script!("rwlock/release", strict)),
     release_keys: &[],
     cancel: Step::new(script!("rwlock/cancel"), script!("rwlock/cancel", strict)),
-    release_alone: None,
+    release_alone: Some(&RELEASE_ALONE),
     position: None,
-    confirm: None,
-    detach: None,
+    confirm: Some(script!("hold/confirm")),
+    detach: Some(script!("hold/detach")),
+    detach_keys: &[],
     note: None,
     batch: None,
     local_hand_over: false,
@@ -35,6 +38,7 @@ pub(crate) static UPGRADE: Kind = Kind {
     side_keys: &["queue", "waiters", "fence"],
     acquire: Step::new(script!("rwlock/upgrade"), script!("rwlock/upgrade", strict)),
     extend: script!("hold/extend"),
+    extend_many: None,
     release: Step::new(script!("rwlock/release"), script!("rwlock/release", strict)),
     release_keys: &[],
     cancel: Step::new(script!("rwlock/stay"), script!("rwlock/stay", strict)),
@@ -42,6 +46,7 @@ pub(crate) static UPGRADE: Kind = Kind {
     position: None,
     confirm: None,
     detach: None,
+    detach_keys: &[],
     note: None,
     batch: None,
     local_hand_over: false,
@@ -58,6 +63,7 @@ pub(crate) static DOWNGRADE: Kind = Kind {
         script!("rwlock/downgrade", strict),
     ),
     extend: script!("hold/extend"),
+    extend_many: None,
     release: Step::new(script!("rwlock/release"), script!("rwlock/release", strict)),
     release_keys: &[],
     cancel: Step::new(script!("rwlock/cancel"), script!("rwlock/cancel", strict)),
@@ -65,6 +71,7 @@ pub(crate) static DOWNGRADE: Kind = Kind {
     position: None,
     confirm: None,
     detach: None,
+    detach_keys: &[],
     note: None,
     batch: None,
     local_hand_over: false,

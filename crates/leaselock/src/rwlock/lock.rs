@@ -19,9 +19,11 @@ use crate::engine::lease::Lease;
 /// [`Semaphore`](crate::Semaphore) of that name. All wait in one queue, first come, first served within a priority. A
 /// reader that comes after a waiting writer waits behind it, so neither readers nor writers starve.
 ///
-/// A reader has no [`note`](RwLock::note), no confirmation by replicas and no other
-/// [`protocol`](RwLock::protocol): with such an option, reading is refused. It is not reentrant, and a reader cannot
-/// become a writer: release first, then write.
+/// A reader has no [`note`](RwLock::note), which lies beside the name and is that of one holder, and no other
+/// [`protocol`](RwLock::protocol): with such an option, reading is refused. With
+/// [`min_replicas`](RwLock::min_replicas) upgradable reads and downgrades are refused. It is not reentrant, and a plain
+/// reader cannot become a writer: release first, then write, or ask for an
+/// [`upgradable_read`](RwLock::upgradable_read).
 ///
 /// [`Client::inspect`] shows who reads or writes, and [`Client::break_lease`] takes the lock from all of them.
 ///
@@ -266,7 +268,7 @@ impl RwLock {
     /// # Ok(()) }
     /// ```
     pub async fn upgradable_read(&self) -> Result<UpgradableLease, AcquireError> {
-        let lease = self.upgradable().acquire().await?;
+        let lease = self.upgradable()?.acquire().await?;
         Ok(UpgradableLease::new(lease, self.writing()))
     }
 
@@ -282,7 +284,7 @@ impl RwLock {
     /// # Errors
     /// [`AcquireError`]; busy is not an error.
     pub async fn try_upgradable_read(&self) -> Result<Option<UpgradableLease>, AcquireError> {
-        let lease = self.upgradable().try_acquire().await?;
+        let lease = self.upgradable()?.try_acquire().await?;
         Ok(lease.map(|lease| UpgradableLease::new(lease, self.writing())))
     }
 
@@ -300,7 +302,7 @@ impl RwLock {
         &self,
         limit: Duration,
     ) -> Result<UpgradableLease, AcquireError> {
-        let lease = self.upgradable().acquire_within(limit).await?;
+        let lease = self.upgradable()?.acquire_within(limit).await?;
         Ok(UpgradableLease::new(lease, self.writing()))
     }
 
@@ -373,7 +375,13 @@ impl RwLock {
         mutex
     }
 
-    fn upgradable(&self) -> Named {
-        self.named.as_kind(&READ, Some(UPGRADABLE))
+    /// The request of an upgradable reader.
+    fn upgradable(&self) -> Result<Named, InvalidInput> {
+        if self.named.options.copies.is_some() {
+            let why = "an upgradable read does not support min_replicas or fsynced: an upgrade that too few replicas have \
+                       could not become a read again; leave it out, or write";
+            return Err(InvalidInput::new(why.to_owned()));
+        }
+        Ok(self.named.as_kind(&READ, Some(UPGRADABLE)))
     }
 }

@@ -2,7 +2,8 @@
 
 use std::ops::Deref;
 
-use crate::base::error::ReleaseError;
+use crate::base::error::{ExtendError, ReleaseError};
+use crate::client::detached::Handle;
 use crate::engine::lease::Lease;
 
 /// A reader's lease, beside those of other readers. Dropping it releases it in the background.
@@ -59,6 +60,33 @@ impl SharedLease {
     /// ```
     pub async fn release(self) -> Result<(), ReleaseError> {
         self.0.release().await
+    }
+
+    /// Turns the lease into a handle with which another process can extend or release it.
+    ///
+    /// As [`Lease::detach`], which says more: the read lasts a whole ttl from now, and the client does not renew it.
+    ///
+    /// # Waiting
+    /// Within two request timeouts.
+    ///
+    /// # Cancel safety
+    /// When dropped, the lease is released in the background.
+    ///
+    /// # Errors
+    /// [`ExtendError`]; nothing is held then: the client releases the lease in the background.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let other_client = client.clone();
+    /// let reading = client.rwlock("config").read().await?;
+    /// let handle = reading.detach().await?; // to another process
+    /// other_client.attach(handle).release().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn detach(self) -> Result<Handle, ExtendError> {
+        self.0.detach().await
     }
 }
 

@@ -13,7 +13,9 @@ use crate::engine::request::Wait;
 
 /// The lease of a reader that may become a writer, one at a time, beside other readers.
 ///
-/// Dropping it releases it in the background. It has the methods of [`Lease`], to which it dereferences.
+/// Dropping it releases it in the background. It has the methods of [`Lease`], to which it dereferences. It has no
+/// `detach`: a handle extends and releases, so the read would keep other upgradable readers out and never upgrade.
+/// [`downgrade`](UpgradableLease::downgrade) it first, or detach the plain [`Lease`] that it converts into.
 #[derive(Debug)]
 #[must_use = "a lease that is dropped is released"]
 pub struct UpgradableLease {

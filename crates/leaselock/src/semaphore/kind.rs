@@ -2,6 +2,7 @@
 
 use super::resize::{RESIZE, RESIZE_STRICT};
 use crate::engine::kind::{Kind, Step};
+use crate::engine::release_alone::RELEASE_ALONE;
 use crate::script::script;
 
 pub(crate) static PERMITS: Kind = Kind {
@@ -12,6 +13,7 @@ pub(crate) static PERMITS: Kind = Kind {
         script!("semaphore/acquire", strict),
     ),
     extend: script!("hold/extend"),
+    extend_many: Some(script!("hold/extend_many")),
     release: Step::new(
         script!("semaphore/release"),
         script!("semaphore/release", strict),
@@ -21,10 +23,11 @@ pub(crate) static PERMITS: Kind = Kind {
         script!("semaphore/cancel"),
         script!("semaphore/cancel", strict),
     ),
-    release_alone: None,
+    release_alone: Some(&RELEASE_ALONE),
     position: None,
-    confirm: None,
-    detach: None,
+    confirm: Some(script!("hold/confirm")),
+    detach: Some(script!("hold/detach")),
+    detach_keys: &["usage"],
     note: None,
     batch: None,
     local_hand_over: false,

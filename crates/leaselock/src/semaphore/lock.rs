@@ -28,8 +28,8 @@ use crate::client::options::setters;
 /// Each grant has a [`fence`](crate::Lease::fence) of its own. Several hold at a time, so a resource cannot refuse a stale
 /// permit by its number.
 ///
-/// A holder of permits has no [`note`](Semaphore::note), no confirmation by replicas and no other
-/// [`protocol`](Semaphore::protocol): such an option is refused.
+/// A holder of permits has no [`note`](Semaphore::note), which lies beside the name and is that of one holder, and no
+/// other [`protocol`](Semaphore::protocol): such an option is refused.
 ///
 /// Not on a [`Quorum`](crate::Quorum): each majority counts only the permits that it has granted itself, so all
 /// majorities together would grant more than there are.

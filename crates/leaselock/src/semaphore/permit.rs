@@ -2,12 +2,13 @@
 
 use std::ops::Deref;
 
-use crate::base::error::ReleaseError;
+use crate::base::error::{ExtendError, ReleaseError};
+use crate::client::detached::Handle;
 use crate::engine::lease::Lease;
 
 /// One or several permits that are held together. Dropping it releases them in the background.
 ///
-/// It has the methods of [`Lease`], to which it dereferences. It cannot be detached: a permit stays in its process.
+/// It has the methods of [`Lease`], to which it dereferences.
 ///
 /// # Examples
 /// ```
@@ -57,6 +58,33 @@ impl Permit {
     /// ```
     pub async fn release(self) -> Result<(), ReleaseError> {
         self.lease.release().await
+    }
+
+    /// Turns the permits into a handle with which another process can extend or release them together.
+    ///
+    /// As [`Lease::detach`], which says more: the permits last a whole ttl from now, and the client does not renew them.
+    ///
+    /// # Waiting
+    /// Within two request timeouts.
+    ///
+    /// # Cancel safety
+    /// When dropped, the permits are released in the background.
+    ///
+    /// # Errors
+    /// [`ExtendError`]; nothing is held then: the client releases the permits in the background.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// # let other_client = client.clone();
+    /// let two = client.semaphore("connections", 10).acquire_many(2).await?;
+    /// let handle = two.detach().await?; // to another process
+    /// other_client.attach(handle).release().await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn detach(self) -> Result<Handle, ExtendError> {
+        self.lease.detach().await
     }
 }
 

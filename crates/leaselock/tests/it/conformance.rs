@@ -112,6 +112,8 @@ conformance! {
             a_break_takes_the_lock_from_all_readers
             inspect_and_list_show_every_reader_until_its_lease_ends
             inspect_shows_what_each_waiter_asks_for
+            a_detached_read_is_extended_and_released_by_another_client
+            a_lent_read_is_extended_by_its_borrower_and_stays_with_the_lender
             a_writer_whose_wait_ends_learns_which_client_reads
             a_reader_with_an_option_that_it_cannot_have_is_refused_and_holds_nothing;
         upgradable:
@@ -124,6 +126,7 @@ conformance! {
             one_lease_goes_down_and_up_with_larger_fences
             a_lease_that_is_changed_is_renewed_all_the_time
             inspect_shows_an_upgradable_reader_and_its_upgrade
+            an_upgradable_read_and_a_downgrade_are_refused_with_a_count_of_replicas
             an_upgrade_of_a_read_that_is_over_says_so
             only_a_writer_of_that_name_is_downgraded;
         semaphore:
@@ -136,6 +139,8 @@ conformance! {
             the_number_of_permits_is_pinned_and_grants_waiters_at_once
             inspect_shows_who_holds_permits_how_many_there_are_and_what_waiters_ask_for
             a_break_takes_one_hold_of_permits_by_its_fence_or_all_of_them
+            detached_permits_are_extended_and_released_by_another_client
+            lent_permits_are_extended_by_their_borrower_and_stay_with_the_lender
             permits_with_an_option_that_they_cannot_have_are_refused_and_not_held;
         election:
             followers_see_who_leads_and_a_resignation_makes_the_next_one_lead
@@ -146,7 +151,8 @@ conformance! {
             tasks_of_one_client_lead_one_after_the_other_each_with_its_value
             a_leader_and_the_holder_of_the_mutex_exclude_each_other
             a_body_runs_as_the_leader_and_is_stopped_when_the_lease_is_broken
-            what_an_election_cannot_have_is_refused;
+            what_an_election_cannot_have_is_refused
+            the_lease_of_a_leader_cannot_be_detached_and_is_given_back;
         multilock:
             a_client_never_waits_for_a_name_while_it_holds_a_larger_one
             several_names_are_held_all_or_none

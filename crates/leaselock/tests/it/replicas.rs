@@ -7,7 +7,7 @@ use std::time::Duration;
 use leaselock::clock::Clock;
 use leaselock::interop::Protocol;
 use leaselock::options::Options;
-use leaselock::{AcquireError, Client, ErrorKind, Wait};
+use leaselock::{AcquireError, Client, ErrorKind, Lease, Wait};
 use testkit::{Server, Value};
 
 use crate::support::{LONG, eventually, is_free, leftovers, millis, soon, until_queued};
@@ -116,6 +116,37 @@ async fn a_grant_that_no_replica_has_in_time_is_given_back() {
         .release()
         .await
         .unwrap();
+}
+
+/// Each of them as the mutex: a permit or a read that a failover could take away is given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_and_permits_count_once_a_replica_has_them_and_are_given_back_otherwise() {
+    let (primary, replica) = pair();
+    let careful = client(&primary, 1, AT_EASE);
+    let (config, pool) = (careful.rwlock("config"), careful.semaphore("pool", 3));
+    let held: [Lease; 2] = [
+        soon(config.read()).await.unwrap().into(),
+        soon(pool.acquire_many(2)).await.unwrap().into(),
+    ];
+    for lease in held {
+        let words = ["ZRANGE", lease.name().as_str(), "0", "-1"];
+        let there = replica.cli(&words);
+        assert_eq!(there, primary.cli(&words));
+        assert_eq!(there.list().unwrap().len(), 1, "{there:?}");
+        lease.release().await.unwrap();
+    }
+
+    let frozen = replica.pause();
+    let hurried = client(&primary, 1, WITHIN);
+    let (config, pool) = (hurried.rwlock("config"), hurried.semaphore("pool", 3));
+    let refused = soon(config.read()).await.unwrap_err();
+    too_few(&refused, 1, 0, WITHIN);
+    let refused = soon(pool.try_acquire_many(2)).await.unwrap_err();
+    too_few(&refused, 1, 0, WITHIN);
+    for name in ["config", "pool"] {
+        assert!(is_free(&hurried, name).await && hurried.held().is_empty());
+    }
+    drop(frozen);
 }
 
 /// A server looks seldom whose time is over, so the client does it.

@@ -1,6 +1,6 @@
 //! The semaphore on a server: what its keys are, and what their loss means.
 
-use leaselock::{AcquireError, Client, ExtendError, Lease};
+use leaselock::{AcquireError, Client};
 use testkit::Server;
 
 use crate::support::{LONG, eventually, soon, until_queued};
@@ -174,23 +174,4 @@ async fn a_waiter_keeps_its_position_when_the_usage_is_lost_before_a_release() {
     assert_eq!(entry().unwrap().0, ticket);
     last.release().await.unwrap();
     soon(waits).await.unwrap().unwrap().release().await.unwrap();
-}
-
-/// The lease alone could be detached by its type; it is refused, and the hold comes back.
-#[tokio::test]
-async fn a_permit_and_a_read_cannot_be_detached() {
-    let server = Server::start();
-    let client = Client::connect(&server.url()).unwrap();
-    let permit = client.semaphore("pool", 1).ttl(LONG).acquire().await;
-    let reader = client.rwlock("config").ttl(LONG).read().await;
-    let (permit, reader): (Lease, Lease) = (permit.unwrap().into(), reader.unwrap().into());
-    for lease in [permit, reader] {
-        let refusal = lease.detach().await.unwrap_err();
-        assert!(matches!(refusal, ExtendError::Invalid(_)), "{refusal:?}");
-        assert!(refusal.to_string().contains("cannot be detached"));
-    }
-    for name in ["pool", "config"] {
-        let free = client.mutex(name).ttl(LONG).acquire().await.unwrap();
-        free.release().await.unwrap();
-    }
 }

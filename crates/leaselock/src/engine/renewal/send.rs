@@ -8,7 +8,7 @@ use crate::base::clock::Moment;
 use crate::base::error::{LostReason, StoreError};
 use crate::base::ttl::Ttl;
 use crate::engine::calls::Extend;
-use crate::engine::calls_many::{ExtendMany, Item, MANY_MAX, Replies};
+use crate::engine::calls_many::{ExtendMany, MANY_MAX, Replies};
 use crate::engine::grant::ExtendAnswer;
 use crate::engine::lease::deadlines::Id;
 use crate::engine::lease::record::LeaseRecord;
@@ -26,7 +26,7 @@ impl Renewal {
         };
         let alone = renewals.extract_if(.., |(_, record)| {
             let custom = record.custom.as_ref();
-            record.resource.kind.batch.is_none()
+            record.resource.kind.extend_many.is_none()
                 || custom.is_some_and(|custom| custom.extends_itself())
         });
         for (id, record) in alone {
@@ -52,13 +52,19 @@ impl Renewal {
             return self.renew_alone(*id, record).await;
         }
         let (t0, ttl) = (self.clock.now(), batch[0].1.ttl());
-        let item = |(_, record): &Due| Item::of(&record.resource, &record.token, ttl, false);
-        let items: Vec<Item> = batch.iter().filter_map(item).collect();
+        let each = batch.iter().map(|(_, record)| Extend {
+            resource: &record.resource,
+            token: &record.token,
+            ttl,
+        });
+        let each: Vec<Extend<'_>> = each.collect();
+        let Some(many) = ExtendMany::of(&each) else {
+            return; // it is of a kind that has the script: `send` has chosen it
+        };
         let within = batch
             .iter()
             .map(|(_, record)| self.within(record, t0))
             .max();
-        let many = ExtendMany(items[0].terms, &items);
         let (renewal, ids): (_, Vec<Id>) =
             (Arc::clone(&self), batch.iter().map(|(id, _)| *id).collect());
         let on_reply = move |at, answers: &Replies<ExtendAnswer>| {

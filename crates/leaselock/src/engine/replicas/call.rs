@@ -48,6 +48,7 @@ impl Operation for Confirm<'_> {
     fn encode(&self, call: &mut Call) {
         call.key(&self.resource.lock);
         call.arg(self.token).arg(self.ttl.as_ms());
+        call.args(self.resource.mode.as_deref().into_iter());
     }
 
     fn decode(answer: &Answer) -> Result<Confirmed, Malformed> {

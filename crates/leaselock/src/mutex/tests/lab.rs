@@ -199,6 +199,20 @@ meddling!(
     "local t = redis.call('TYPE', KEYS[1]) return {'ok', type(t) == 'table' and t.ok or t}"
 );
 
+// The end of a hold, in server microseconds, and its fencing token.
+meddling!(
+    ENDS_AT,
+    "return {'ok', redis.call('ZSCORE', KEYS[1], ARGV[1])}"
+);
+meddling!(
+    END_LONG_AGO,
+    "redis.call('ZADD', KEYS[1], 'XX', '1', ARGV[1]) return {'ok'}"
+);
+meddling!(
+    FENCE_OF,
+    "return {'ok', redis.call('HGET', KEYS[1], ARGV[1])}"
+);
+
 // A waiter's entry, and both copies of an entry as if the waiter had polled long ago.
 meddling!(
     ENTRY_OF,

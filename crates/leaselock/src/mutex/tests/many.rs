@@ -42,11 +42,13 @@ impl Lab {
     }
 
     async fn extend_many(&self, items: &[Item], ms: u64) -> Replies<ExtendAnswer> {
-        let terms = Terms {
+        let each = items.iter().map(|item| Extend {
+            resource: &item.resource,
+            token: &item.token,
             ttl: ttl(ms),
-            ..terms(false)
-        };
-        self.ask(&ExtendMany(terms, items)).await
+        });
+        let each: Vec<Extend<'_>> = each.collect();
+        self.ask(&ExtendMany::of(&each).unwrap()).await
     }
 
     async fn time_left(&self, key: &str) -> i64 {

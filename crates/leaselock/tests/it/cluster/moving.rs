@@ -1,6 +1,6 @@
 //! Slots that go to another node while their locks are free, held, and waited for.
 
-use leaselock::{AcquireError, Client, ErrorKind};
+use leaselock::{AcquireError, Client, ErrorKind, Lease};
 use testkit::{Cluster, Server};
 
 use crate::engine::shared_cluster;
@@ -83,6 +83,60 @@ async fn while_its_keys_are_apart_a_lease_is_extended_and_given_back_and_nobody_
     assert!(next.fence() > before);
     next.release().await.unwrap();
     assert!(is_free(&one, "apart").await);
+}
+
+/// As above: the holds have moved already, and the queue and the numbers beside them have not.
+#[tokio::test]
+async fn while_its_keys_are_apart_a_read_and_permits_are_extended_and_given_back_and_nobody_else_comes_in()
+ {
+    let cluster = shared_cluster();
+    let [one, two] = [(); 2].map(|()| Client::connect(&cluster.url()).unwrap());
+    let pool = one.semaphore("apart-pool", 3).ttl(LONG);
+    let config = one.rwlock("apart-config").ttl(LONG);
+    let stays = pool.acquire().await.unwrap();
+    let held: [(&str, Lease); 3] = [
+        ("apart-pool", pool.acquire_many(2).await.unwrap().into()),
+        ("apart-config", config.read().await.unwrap().into()),
+        (
+            "apart-config",
+            config.upgradable_read().await.unwrap().into(),
+        ),
+    ];
+    let all = two.semaphore("apart-pool", 3).ttl(LONG);
+    let two_permits = tokio::spawn(async move { all.acquire_many(2).await });
+    until_queued(&one, "apart-pool", 1).await;
+    let writer = waiter(&two, "apart-config", LONG);
+    until_queued(&one, "apart-config", 1).await;
+    let moves = ["apart-pool", "apart-config"].map(|name| {
+        let (slot, to) = (cluster.slot(name), elsewhere(&cluster, name));
+        cluster.begin_move(slot, to);
+        cluster.move_key(name, cluster.owner(slot), to);
+        (slot, to)
+    });
+    let releases = held.map(|(name, lease)| async move {
+        lease.extend(LONG).await.unwrap();
+        lease
+            .release()
+            .await
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+    });
+    let [pool, reader, upgradable] = releases;
+    tokio::join!(pool, reader, upgradable);
+    assert!(!two_permits.is_finished() && !writer.is_finished());
+    for (slot, to) in moves {
+        cluster.end_move(slot, to);
+    }
+    let two_permits = soon(two_permits).await.unwrap().unwrap();
+    stays.release().await.unwrap();
+    two_permits.release().await.unwrap();
+    soon(writer)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    assert!(is_free(&one, "apart-pool").await && is_free(&one, "apart-config").await);
 }
 
 /// Nothing of the lock is left at the old node, so the request belongs to the new one, which has nothing either.

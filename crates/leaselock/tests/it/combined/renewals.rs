@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leaselock::{Client, LostReason};
+use leaselock::{Client, Lease, LostReason};
 use testkit::Server;
 
 use super::{calls, crowd, names};
@@ -65,4 +65,32 @@ async fn a_lease_with_a_note_renews_it_when_it_is_renewed_with_others() {
         );
     }
     drop(leases);
+}
+
+/// Reads of many names and of one, and permits: each has an end of its own.
+#[tokio::test]
+async fn a_crowd_of_readers_and_permits_is_renewed_in_few_calls_and_a_lost_one_loses_only_itself() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let mut held: Vec<Lease> = Vec::new();
+    for name in names("config", COUNT).chain(std::iter::repeat_n("one".to_owned(), COUNT)) {
+        held.push(client.rwlock(name).ttl(TTL).read().await.unwrap().into());
+    }
+    for name in names("pool", COUNT / 2) {
+        let pool = client.semaphore(name, 5).ttl(TTL);
+        held.push(pool.acquire_many(2).await.unwrap().into());
+    }
+    let (before, granted) = (calls(&server, "evalsha"), calls(&server, "zadd"));
+    let renewals = || calls(&server, "zadd") - granted;
+    let all = held.len() as u64;
+    eventually("they are renewed", async || renewals() >= all).await;
+    server.cli(&["DEL", "config7"]);
+    server.cli(&["SET", "config8", "somebody", "PX", "60000"]);
+    assert_eq!(soon(held[7].lost()).await.reason, LostReason::KeyMissing);
+    assert_eq!(soon(held[8].lost()).await.reason, LostReason::TakenOver);
+    eventually("they are renewed again", async || renewals() >= 3 * all).await;
+    let mut others = held.iter().enumerate().filter(|(n, _)| ![7, 8].contains(n));
+    assert!(others.all(|(_, lease)| lease.is_held()));
+    let (sent, renewed) = (calls(&server, "evalsha") - before, renewals());
+    assert!(sent * 10 < renewed, "{sent} calls for {renewed} renewals");
 }

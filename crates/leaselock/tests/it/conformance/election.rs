@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use leaselock::inspect::BreakOptions;
-use leaselock::{AcquireError, Client, Election, Fence, LeaderObserver, Leadership, RunError};
+use leaselock::{
+    AcquireError, Client, Election, ExtendError, Fence, LeaderObserver, Leadership, Lease, RunError,
+};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
@@ -261,4 +263,15 @@ pub(super) async fn what_an_election_cannot_have_is_refused(engine: &Engine) {
     leading.resign().await.unwrap();
     let mut observer = client.election("").observe();
     assert!(observer.changed().await.is_err());
+}
+
+/// A handle extends and releases; it cannot say to followers that the leader has gone.
+pub(super) async fn the_lease_of_a_leader_cannot_be_detached_and_is_given_back(engine: &Engine) {
+    let [client] = clients(engine).await;
+    let leading = soon(client.election(NAME).ttl(LONG).campaign()).await;
+    let refused = Lease::from(leading.unwrap()).detach().await.unwrap_err();
+    assert!(matches!(refused, ExtendError::Invalid(_)), "{refused}");
+    assert!(refused.to_string().contains("cannot be detached"));
+    let next = soon(client.mutex(NAME).ttl(LONG).acquire()).await.unwrap();
+    next.release().await.unwrap();
 }

@@ -2,7 +2,7 @@
 
 use leaselock::inspect::{Holding, LockMode};
 use leaselock::interop::Protocol;
-use leaselock::{AcquireError, Client, SharedLease, Wait};
+use leaselock::{AcquireError, Client, ExtendError, LostReason, ReleaseError, SharedLease, Wait};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
@@ -268,7 +268,6 @@ pub(super) async fn a_reader_with_an_option_that_it_cannot_have_is_refused_and_h
     let lock = client.rwlock("config").ttl(LONG);
     for (wrong, what) in [
         (lock.clone().note("nightly"), "a note"),
-        (lock.clone().min_replicas(1, millis(100)), "min_replicas"),
         (lock.clone().protocol(Protocol::SetnxPexpire), "protocol"),
         (lock.clone().protocol(Protocol::Redisson), "protocol"),
     ] {
@@ -279,6 +278,64 @@ pub(super) async fn a_reader_with_an_option_that_it_cannot_have_is_refused_and_h
     }
     let writer = lock.try_write().await.unwrap().unwrap();
     writer.release().await.unwrap();
+}
+
+pub(super) async fn a_detached_read_is_extended_and_released_by_another_client(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let (ours, theirs) = (
+        one.rwlock("config").ttl(LONG),
+        two.rwlock("config").ttl(LONG),
+    );
+    let (reading, beside) = (ours.read().await.unwrap(), ours.read().await.unwrap());
+    let (fence, lost) = (reading.fence(), reading.lost());
+    let handle = reading.detach().await.unwrap().to_secret_string();
+    assert_eq!(soon(lost).await.reason, LostReason::Released);
+    beside.release().await.unwrap();
+    one.close().await;
+
+    let attached = two.attach(handle.parse().unwrap());
+    let seen = (attached.name().as_str(), attached.kind(), attached.fence());
+    assert_eq!(seen, ("config", "read-write lock", fence));
+    assert!(theirs.try_write().await.unwrap().is_none());
+    attached.extend(2 * LONG).await.unwrap();
+    let Holding::Shared { holders, .. } = two.inspect("config").await.unwrap().state else {
+        panic!("it is read")
+    };
+    assert!(holders.len() == 1 && holders[0].remaining > LONG);
+    assert!(holders[0].process.is_some(), "who acquired it");
+    let writing = waiter(&two, "config", LONG);
+    until_queued(&two, "config", 1).await;
+    attached.release().await.unwrap();
+    soon(writing)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let again = two.attach(handle.parse().unwrap()).release().await;
+    assert!(
+        matches!(again, Err(ReleaseError::NotHeld { .. })),
+        "{again:?}"
+    );
+}
+
+pub(super) async fn a_lent_read_is_extended_by_its_borrower_and_stays_with_the_lender(
+    engine: &Engine,
+) {
+    let [one, two] = clients(engine).await;
+    let reading = one.rwlock("config").ttl(LONG).read().await.unwrap();
+    let handle = reading.lend().unwrap().to_secret_string();
+    let borrowed = two.borrow(handle.parse().unwrap()).await.unwrap();
+    assert_eq!((borrowed.fence(), borrowed.ttl()), (reading.fence(), LONG));
+    borrowed.extend(2 * LONG).await.unwrap();
+    drop(borrowed);
+    let writer = two.rwlock("config").ttl(LONG);
+    assert!(writer.try_write().await.unwrap().is_none());
+    reading.release().await.unwrap();
+    let refused = two.borrow(handle.parse().unwrap()).await.unwrap_err();
+    assert!(matches!(refused, ExtendError::Lost(_)), "{refused:?}");
+    writer.write().await.unwrap().release().await.unwrap();
 }
 
 pub(super) async fn a_writer_whose_wait_ends_learns_which_client_reads(engine: &Engine) {

@@ -3,11 +3,11 @@
 use leaselock::error::BreakError;
 use leaselock::inspect::{BreakOptions, Holding, LockMode};
 use leaselock::interop::Protocol;
-use leaselock::{AcquireError, Client, Permit};
+use leaselock::{AcquireError, Client, ExtendError, Permit, ReleaseError};
 use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
-use crate::support::{LONG, by_message, millis, soon, until_queued, waiter};
+use crate::support::{LONG, by_message, soon, until_queued, waiter};
 
 const POOL: &str = "pool";
 
@@ -246,6 +246,79 @@ pub(super) async fn a_break_takes_one_hold_of_permits_by_its_fence_or_all_of_the
 }
 
 /// Another library's lock has one holder, and counts nothing.
+pub(super) async fn detached_permits_are_extended_and_released_by_another_client(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let (ours, theirs) = (
+        one.semaphore(POOL, 3).ttl(LONG),
+        two.semaphore(POOL, 3).ttl(LONG),
+    );
+    let (both, third) = (
+        ours.acquire_many(2).await.unwrap(),
+        ours.acquire().await.unwrap(),
+    );
+    let fence = both.fence();
+    let handle = both.detach().await.unwrap().to_secret_string();
+    third.release().await.unwrap();
+    one.close().await;
+
+    let attached = two.attach(handle.parse().unwrap());
+    let seen = (attached.name().as_str(), attached.kind(), attached.fence());
+    assert_eq!(seen, (POOL, "semaphore", fence));
+    attached.extend(2 * LONG).await.unwrap();
+    assert!(theirs.try_acquire_many(2).await.unwrap().is_none());
+    theirs
+        .try_acquire()
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let seen = two.inspect(POOL).await.unwrap();
+    let Holding::Shared { holders, .. } = seen.state else {
+        panic!("{seen:?}")
+    };
+    assert_eq!((holders.len(), holders[0].mode), (1, LockMode::Permits(2)));
+    assert_eq!(holders[0].fence, fence, "it can be broken by its fence");
+    attached.release().await.unwrap();
+    let all = theirs.try_acquire_many(3).await.unwrap().unwrap();
+    all.release().await.unwrap();
+    let again = two.attach(handle.parse().unwrap()).release().await;
+    assert!(
+        matches!(again, Err(ReleaseError::NotHeld { .. })),
+        "{again:?}"
+    );
+}
+
+pub(super) async fn lent_permits_are_extended_by_their_borrower_and_stay_with_the_lender(
+    engine: &Engine,
+) {
+    let [one, two] = clients(engine).await;
+    let both = one
+        .semaphore(POOL, 3)
+        .ttl(LONG)
+        .acquire_many(2)
+        .await
+        .unwrap();
+    let handle = both.lend().unwrap().to_secret_string();
+    let borrowed = two.borrow(handle.parse().unwrap()).await.unwrap();
+    assert_eq!((borrowed.fence(), borrowed.ttl()), (both.fence(), LONG));
+    borrowed.extend(2 * LONG).await.unwrap();
+    drop(borrowed);
+    let theirs = two.semaphore(POOL, 3).ttl(LONG);
+    assert!(theirs.try_acquire_many(2).await.unwrap().is_none());
+    both.release().await.unwrap();
+    let refused = two.borrow(handle.parse().unwrap()).await.unwrap_err();
+    assert!(matches!(refused, ExtendError::Lost(_)), "{refused:?}");
+    theirs
+        .acquire_many(3)
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
 pub(super) async fn permits_with_an_option_that_they_cannot_have_are_refused_and_not_held(
     engine: &Engine,
 ) {
@@ -253,7 +326,6 @@ pub(super) async fn permits_with_an_option_that_they_cannot_have_are_refused_and
     let pool = client.semaphore(POOL, 2).ttl(LONG);
     for (wrong, what) in [
         (pool.clone().note("nightly"), "a note"),
-        (pool.clone().min_replicas(1, millis(100)), "min_replicas"),
         (pool.clone().protocol(Protocol::SetnxPexpire), "protocol"),
         (pool.clone().protocol(Protocol::Redisson), "protocol"),
     ] {

@@ -274,6 +274,21 @@ pub(super) async fn inspect_shows_an_upgradable_reader_and_its_upgrade(engine: &
     writing.release().await.unwrap();
 }
 
+pub(super) async fn an_upgradable_read_and_a_downgrade_are_refused_with_a_count_of_replicas(
+    engine: &Engine,
+) {
+    let [(_, lock)] = locks(engine).await;
+    let counts = lock.clone().min_replicas(1, millis(100));
+    let refused = counts.try_upgradable_read().await.unwrap_err();
+    assert!(matches!(refused, AcquireError::Invalid(_)), "{refused}");
+    assert!(refused.to_string().contains("min_replicas"), "{refused}");
+    let writing = lock.write().await.unwrap();
+    let refused = counts.downgrade(writing).await.unwrap_err();
+    assert!(matches!(*refused.error, AcquireError::Invalid(_)));
+    assert!(refused.lease.is_held());
+    refused.lease.release().await.unwrap();
+}
+
 pub(super) async fn an_upgrade_of_a_read_that_is_over_says_so(engine: &Engine) {
     let [(one, ours), (_, theirs)] = locks(engine).await;
     let other = theirs.read().await.unwrap();

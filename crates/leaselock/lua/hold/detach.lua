@@ -1,0 +1,38 @@
+-- hold/detach: give a read or permits a new proof of ownership, with which another process continues.
+--
+-- KEYS[1] lock       what is held (lua/holds.lua)
+-- KEYS[2] usage      hash; for permits only: the fencing token of each hold (lua/holds.lua)
+-- ARGV[1] token      the caller's proof of ownership
+-- ARGV[2] successor  the token that holds from now on
+-- ARGV[3] ttl_ms     integer > 0; the lease is extended to it, never shortened
+-- ARGV[4] mode       's', 'u', or 'w' and how many permits; text behind a space is not for this script
+--
+-- Returns {"passed", ttl_ms, time_us}   `successor` holds for at least ttl_ms from time_us
+--         {"expired", time_us}          the hold has expired, also when it is still in the set
+--         {"taken", time_us}            another client holds the name alone
+-- Replay  "passed" again, with its ttl renewed
+-- Writes  lock, usage
+--#include prelude
+local lock, usage = KEYS[1], KEYS[2]
+local token, successor, ttl_ms, mode = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+
+local now_us = clock_us()
+local kind, digits = string.match(mode, '^(%a)(%d*)')
+local how = kind == 'u' and 'u' or digits
+local ends, other = of_type(redis.pcall('ZSCORE', lock, token .. how))
+if other then return { 'taken', whole(now_us) } end
+ends = tonumber(ends or redis.call('ZSCORE', lock, successor .. how) or '-1')
+if ends < now_us then return { 'expired', whole(now_us) } end
+
+-- First what memory pressure does not refuse: then it refuses nothing that follows. The key would go with its last hold.
+local until_us = whole(math.max(ends, now_us + ttl_ms * 1000))
+redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), ttl_ms + 1))
+redis.call('ZADD', lock, until_us, successor .. how)
+redis.call('ZREM', lock, token .. how)
+if kind == 'u' then redis.call('ZADD', lock, until_us, 'u') end
+local fence = usage and redis.call('HGET', usage, token .. how)
+if fence then
+  redis.call('HSET', usage, successor .. how, fence)
+  redis.call('HDEL', usage, token .. how)
+end
+return { 'passed', ttl_ms, whole(now_us) }
