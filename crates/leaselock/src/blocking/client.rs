@@ -1,14 +1,19 @@
 //! The client without async.
 
+use super::barrier::Barrier;
+use super::borrowed::BorrowedLease;
 use super::detached::DetachedLease;
+use super::election::Election;
+use super::latch::Latch;
 use super::mutex::Mutex;
 use super::rwlock::RwLock;
 use super::semaphore::Semaphore;
 use super::wait::wait;
-use crate::base::error::{BreakError, InspectError, InvalidInput, StoreError};
+use crate::base::error::{BreakError, ExtendError, InspectError, InvalidInput, StoreError};
 use crate::base::name::Name;
 use crate::client::detached::Handle;
 use crate::client::inspection::{BreakOptions, BreakOutcome, Inspection};
+use crate::client::lending::LentHandle;
 use crate::client::{CloseReport, Stats};
 use crate::engine::gate::StrictStatus;
 use crate::engine::lease::LeaseView;
@@ -80,6 +85,58 @@ impl Client {
         }
     }
 
+    /// Returns the election of this name.
+    ///
+    /// ```
+    /// # let client = leaselock::blocking::Client::connect("mem:")?;
+    /// let leading = client.election("scheduler").value("10.0.0.5:8080").campaign()?;
+    /// let seen = client.election("scheduler").leader()?.expect("we lead");
+    /// assert_eq!((seen.value.as_str(), seen.term), ("10.0.0.5:8080", leading.term()));
+    /// leading.resign()?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn election(&self, name: impl Into<String>) -> Election {
+        Election {
+            client: self.client.clone(),
+            election: self.client.election(name),
+        }
+    }
+
+    /// Returns the latch of this name for so many parties.
+    ///
+    /// ```
+    /// # let client = leaselock::blocking::Client::connect("mem:")?;
+    /// let ready = client.latch("deploy-42", 2);
+    /// ready.arrive("shard-1")?;
+    /// assert_eq!(ready.arrive("shard-2")?, 0); // none is missing
+    /// ready.wait()?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn latch(&self, name: impl Into<String>, count: u32) -> Latch {
+        Latch {
+            client: self.client.clone(),
+            latch: self.client.latch(name, count),
+        }
+    }
+
+    /// Returns the barrier of this name for so many parties.
+    ///
+    /// ```
+    /// # let client = leaselock::blocking::Client::connect("mem:")?;
+    /// let phase = client.barrier("phase", 2);
+    /// let other = phase.clone();
+    /// let other = std::thread::spawn(move || other.wait());
+    /// let pass = phase.wait()?;
+    /// assert_eq!(other.join().unwrap()?.generation, pass.generation);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn barrier(&self, name: impl Into<String>, parties: u32) -> Barrier {
+        Barrier {
+            client: self.client.clone(),
+            barrier: self.client.barrier(name, parties),
+        }
+    }
+
     /// Errors of a client's methods name no lock.
     fn about(&self) -> Name {
         Name::placeholder()
@@ -88,6 +145,14 @@ impl Client {
     /// As [`Client::owner`](crate::Client::owner).
     pub fn owner(&self, label: impl Into<String>) -> crate::Owner {
         self.client.owner(label)
+    }
+
+    /// As [`Client::inherit_owner`](crate::Client::inherit_owner).
+    ///
+    /// # Errors
+    /// [`InvalidInput`] when the text is not such a line.
+    pub fn inherit_owner(&self, text: &str) -> Result<crate::Owner, InvalidInput> {
+        self.client.inherit_owner(text)
     }
 
     forwarded! { client:
@@ -115,7 +180,16 @@ impl Client {
         load_functions() -> Result<LoadedFunctions, StoreError>;
     }
 
-    /// Continues a lease that another process has detached.
+    /// As [`Client::borrow`](crate::Client::borrow).
+    ///
+    /// # Errors
+    /// [`ExtendError::Lost`] when the lender does not hold it any more; nothing is borrowed after any error.
+    pub fn borrow(&self, handle: LentHandle) -> Result<BorrowedLease, ExtendError> {
+        let lease = wait(&self.client, self.about(), self.client.borrow(handle))?;
+        Ok(BorrowedLease::new(&self.client, lease))
+    }
+
+    /// As [`Client::attach`](crate::Client::attach).
     pub fn attach(&self, handle: Handle) -> DetachedLease {
         DetachedLease {
             client: self.client.clone(),

@@ -25,6 +25,8 @@ impl DetachedLease {
         name -> &Name;
         /// Returns the fencing token of the lease.
         fence -> Option<Fence>;
+        /// As [`Handle::kind`](crate::detached::Handle::kind).
+        kind -> &str;
     }
 
     /// As [`DetachedLease::extend`](crate::detached::DetachedLease::extend).

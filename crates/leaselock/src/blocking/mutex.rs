@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::lease::Lease;
+use super::multilock::MultiLock;
 use super::wait::wait;
 use crate::base::error::{AcquireError, InspectError};
 use crate::base::name::Name;
@@ -33,18 +34,24 @@ impl Mutex {
         self.mutex.named.shown_name()
     }
 
-    acquiring! { mutex, "Mutex":
+    acquiring! { mutex, "Mutex", Lease:
         acquire();
         acquire_within(limit: Duration);
     }
 
-    trying! { mutex, "Mutex":
+    trying! { mutex, "Mutex", Lease:
         try_acquire();
     }
 
     waiting! { mutex, "Mutex":
         /// [`InspectError`]: it is not known whether any client holds it.
         holder() -> Result<Option<Holder>, InspectError>;
+    }
+
+    /// As [`Mutex::along_with`](crate::Mutex::along_with).
+    pub fn along_with(self, names: impl IntoIterator<Item = impl Into<String>>) -> MultiLock {
+        let about = self.about();
+        MultiLock::new(self.client, about, self.mutex.along_with(names))
     }
 
     /// Runs `body` under a lease and releases it, also on panic.

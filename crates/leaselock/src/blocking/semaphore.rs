@@ -23,14 +23,14 @@ impl Semaphore {
         self.semaphore.named.shown_name()
     }
 
-    acquiring! { semaphore, "Semaphore":
+    acquiring! { semaphore, "Semaphore", Lease:
         acquire();
         acquire_many(count: u32);
         acquire_within(limit: Duration);
         acquire_many_within(count: u32, limit: Duration);
     }
 
-    trying! { semaphore, "Semaphore":
+    trying! { semaphore, "Semaphore", Lease:
         try_acquire();
         try_acquire_many(count: u32);
     }

@@ -46,7 +46,7 @@ const VALUE_MAX: usize = 4096;
 #[derive(Debug, Clone)]
 #[must_use = "an election does nothing until a client campaigns or observes"]
 pub struct Election {
-    named: Named,
+    pub(crate) named: Named,
     value: Arc<str>,
 }
 

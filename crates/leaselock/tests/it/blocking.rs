@@ -1,11 +1,12 @@
 //! The front for programs without async: the same words, with the same meaning.
 
 use std::sync::mpsc::channel;
+use std::thread;
 
 use leaselock::blocking::Client;
 use leaselock::inspect::{BreakOptions, Holding};
 use leaselock::strict::StrictStatus;
-use leaselock::{AcquireError, LostReason, RunError};
+use leaselock::{AcquireError, BarrierError, ExtendError, LatchError, LostReason, RunError};
 use testkit::{Server, wait_until};
 
 use crate::support::{LONG, PATIENCE, leftovers, millis};
@@ -156,4 +157,175 @@ fn readers_writers_and_permits_without_async_mean_the_same() {
     ours.unset_permits().unwrap();
     assert!(two.list("*").unwrap().is_empty());
     assert!(one.close().unconfirmed == 0 && two.close().unconfirmed == 0);
+}
+
+#[test]
+fn a_read_is_upgraded_and_a_writer_downgraded_and_a_change_that_fails_gives_the_lease_back() {
+    let (server, one, two) = rig();
+    let (ours, theirs) = (one.rwlock("job").ttl(LONG), two.rwlock("job").ttl(LONG));
+    let other = theirs.read().unwrap();
+    let reading = ours.upgradable_read().unwrap();
+    assert!(theirs.try_upgradable_read().unwrap().is_none());
+    assert!(theirs.upgradable_read_within(millis(10)).is_err());
+    let busy = reading.try_upgrade().unwrap_err();
+    assert!(matches!(*busy.error, AcquireError::StillBusy { .. }));
+    let busy = busy.lease.upgrade_within(millis(10)).unwrap_err();
+    assert!(busy.lease.is_held() && busy.lease.name().as_str() == "job");
+    busy.lease.extend(2 * LONG).unwrap();
+    let upgrading = thread::spawn(move || busy.lease.upgrade().unwrap());
+    wait_until(PATIENCE, "it is in line", || {
+        two.inspect("job").unwrap().queue.len() == 1
+    });
+    other.release().unwrap();
+    let writing = upgrading.join().unwrap();
+    assert!(theirs.try_read().unwrap().is_none());
+
+    let wrong = one.rwlock("another").downgrade(writing).unwrap_err();
+    let reading = ours.downgrade_to_upgradable(wrong.lease).unwrap();
+    let beside = theirs.try_read().unwrap().unwrap();
+    let reading = reading.downgrade().unwrap();
+    theirs
+        .try_upgradable_read()
+        .unwrap()
+        .unwrap()
+        .release()
+        .unwrap();
+    reading.release().unwrap();
+    beside.release().unwrap();
+    let reading = ours.downgrade(ours.write().unwrap()).unwrap();
+    drop(theirs.try_read().unwrap().unwrap());
+    drop(reading);
+    assert!(one.close().unconfirmed == 0 && two.close().unconfirmed == 0);
+    assert_eq!(leftovers(&server), Vec::<String>::new());
+}
+
+#[test]
+fn several_names_are_held_as_one() {
+    let (server, one, two) = rig();
+    let both = one
+        .mutex("a")
+        .ttl(LONG)
+        .along_with(["b"])
+        .validate()
+        .unwrap();
+    let lease = both.acquire().unwrap();
+    assert!(two.mutex("b").try_acquire().unwrap().is_none());
+    assert!(both.try_acquire().unwrap().is_none());
+    let busy = both.acquire_within(millis(10)).unwrap_err();
+    assert!(matches!(busy, AcquireError::StillBusy { .. }), "{busy:?}");
+    assert!(lease.is_held() && lease.fences().count() == 2 && lease.ttl() == LONG);
+    lease.extend(2 * LONG).unwrap();
+    assert!(lease.view().remaining() > LONG);
+    lease.release().unwrap();
+    assert!(one.mutex("a").along_with(["a"]).validate().is_err());
+    drop(both.acquire().unwrap());
+    assert_eq!((one.close().unconfirmed, leftovers(&server)), (0, vec![]));
+}
+
+#[test]
+fn an_owner_holds_what_it_holds_already() {
+    let (_server, one, two) = rig();
+    let me = one.owner("import 42");
+    let mutex = one.mutex("job").ttl(LONG).owner(&me);
+    let (outer, inner) = (mutex.acquire().unwrap(), mutex.acquire().unwrap());
+    assert_eq!(outer.fence(), inner.fence());
+    outer.release().unwrap();
+    assert!(two.mutex("job").try_acquire().unwrap().is_none());
+    inner.release().unwrap();
+    two.mutex("job").acquire().unwrap().release().unwrap();
+    assert!(one.inherit_owner("no such line").is_err());
+}
+
+#[test]
+fn followers_see_who_leads_and_the_next_leader_after_a_resignation() {
+    let (_server, one, two) = rig();
+    let [first, second] = [(&one, "one"), (&two, "two")]
+        .map(|(client, value)| client.election("scheduler").ttl(LONG).value(value));
+    let leading = first.campaign().unwrap();
+    assert_eq!(
+        (leading.value(), leading.fence()),
+        ("one", Some(leading.term()))
+    );
+    assert!(second.try_campaign().unwrap().is_none());
+    assert!(second.campaign_within(millis(10)).is_err());
+    let mut observer = second.observe();
+    observer.changed().unwrap();
+    let term = leading.term();
+    assert_eq!(observer.current().map(|leader| leader.term), Some(term));
+    leading.extend(2 * LONG).unwrap();
+    let next = thread::spawn({
+        let second = second.clone();
+        move || second.run(|lease| lease.fence()).unwrap()
+    });
+    wait_until(PATIENCE, "it is in line", || {
+        one.inspect("scheduler").unwrap().queue.len() == 1
+    });
+    leading.resign().unwrap();
+    let led = next.join().unwrap();
+    assert!(led.value > Some(term) && led.released.is_ok());
+    while observer.current().is_some() {
+        observer.changed().unwrap(); // that the second leads, if it comes in time, and that it has resigned
+    }
+    assert_eq!(first.leader().unwrap(), None);
+    let bad = first.value("x".repeat(4097));
+    assert!(bad.validate().is_err());
+}
+
+#[test]
+fn threads_wait_at_a_latch_and_at_a_barrier() {
+    let (_server, one, two) = rig();
+    let latch = one.latch("ready", 2).validate().unwrap();
+    let waits = thread::spawn({
+        let latch = two.latch("ready", 2).kept(LONG);
+        move || latch.wait()
+    });
+    assert_eq!(latch.arrive("a").unwrap(), 1);
+    let closed = latch.wait_within(millis(10)).unwrap_err();
+    assert!(
+        matches!(closed, LatchError::StillClosed { left: 1, .. }),
+        "{closed:?}"
+    );
+    assert_eq!(two.latch("ready", 2).arrive("b").unwrap(), 0);
+    waits.join().unwrap().unwrap();
+    assert!(latch.state().unwrap().is_open());
+
+    let barrier = one.barrier("phase", 2).ttl(LONG).validate().unwrap();
+    let alone = barrier.wait_within(millis(10)).unwrap_err();
+    assert!(matches!(alone, BarrierError::TimedOut { .. }), "{alone:?}");
+    let other = two.barrier("phase", 2).ttl(LONG);
+    let other = thread::spawn(move || other.wait().unwrap());
+    let (here, there) = (barrier.wait().unwrap(), other.join().unwrap());
+    assert_eq!(here.generation, there.generation);
+    assert!(here.is_leader() != there.is_leader());
+}
+
+#[test]
+fn a_lease_of_any_kind_is_lent_and_detached() {
+    let (_server, one, two) = rig();
+    let reading = one.rwlock("config").ttl(LONG).read().unwrap();
+    let permits = one.semaphore("pool", 3).ttl(LONG).acquire_many(2).unwrap();
+    for lease in [reading, permits] {
+        let name = lease.name().to_string();
+        let borrowed = two.borrow(lease.lend().unwrap()).unwrap();
+        borrowed.extend(2 * LONG).unwrap();
+        assert!(borrowed.is_held() && borrowed.fence() == lease.fence());
+        drop(borrowed);
+        let (lent, handle) = (lease.lend().unwrap(), lease.detach().unwrap());
+        let refused = two.borrow(lent).unwrap_err();
+        assert!(
+            matches!(refused, ExtendError::Lost(_)),
+            "its token is another now"
+        );
+        let attached = two.attach(handle);
+        assert!(["read-write lock", "semaphore"].contains(&attached.kind()));
+        attached.extend(LONG).unwrap();
+        assert!(one.mutex(&name).try_acquire().unwrap().is_none());
+        attached.release().unwrap();
+        one.mutex(&name)
+            .try_acquire()
+            .unwrap()
+            .unwrap()
+            .release()
+            .unwrap();
+    }
 }

@@ -304,6 +304,14 @@ impl MultiReleaseError {
         }
     }
 
+    /// Creates the error of one release.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn from_one(error: ReleaseError) -> Self {
+        MultiReleaseError {
+            errors: vec![error],
+        }
+    }
+
     /// Returns the error of each such name, in the order of the names.
     pub fn errors(&self) -> &[ReleaseError] {
         &self.errors

@@ -1,0 +1,49 @@
+//! The latch without async.
+
+use std::time::Duration;
+
+use super::wait::wait;
+use crate::base::error::InvalidInput;
+use crate::base::name::Name;
+use crate::latch::{LatchError, LatchState};
+
+/// A [`Latch`](crate::Latch) whose calls block the calling thread.
+#[derive(Debug, Clone)]
+#[must_use = "a latch does nothing until a party arrives or a task waits"]
+pub struct Latch {
+    pub(super) client: crate::Client,
+    pub(super) latch: crate::Latch,
+}
+
+impl Latch {
+    /// As [`Latch::kept`](crate::Latch::kept).
+    pub fn kept(mut self, kept: Duration) -> Self {
+        self.latch = self.latch.kept(kept);
+        self
+    }
+
+    fn about(&self) -> Name {
+        let name = self.latch.name().and_then(|name| Name::new(name).ok());
+        name.unwrap_or_else(Name::placeholder)
+    }
+
+    /// As [`Latch::validate`](crate::Latch::validate).
+    ///
+    /// # Errors
+    /// [`InvalidInput`] says what would be valid. Nothing is sent.
+    pub fn validate(mut self) -> Result<Self, InvalidInput> {
+        self.latch = self.latch.validate()?;
+        Ok(self)
+    }
+
+    waiting! { latch, "Latch":
+        /// [`LatchError`]: every variant says whether the party is counted.
+        arrive(party: &str) -> Result<u32, LatchError>;
+        /// [`LatchError`]: it is not known who has arrived.
+        state() -> Result<LatchState, LatchError>;
+        /// [`LatchError`]; those that have arrived stay counted.
+        wait() -> Result<(), LatchError>;
+        /// [`LatchError::StillClosed`] when not all have arrived by then; those that have stay counted.
+        wait_within(limit: Duration) -> Result<(), LatchError>;
+    }
+}
