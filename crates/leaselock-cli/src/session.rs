@@ -64,8 +64,21 @@ fn process_of(program: &OsStr) -> String {
 
 /// The same without a session: a lease outlives this process.
 pub(crate) fn client_without_session(globals: &Globals) -> Result<AnyClient, Failure> {
-    build(globals, Some("leaselock acquire"), false)
+    build(globals, Some(ACQUIRES), false)
 }
+
+/// The same with readers or permits. `why` says why several servers cannot count them.
+pub(crate) fn client_that_shares_without_session(
+    globals: &Globals,
+    why: &str,
+) -> Result<Client, Failure> {
+    only_one(globals, why)?;
+    let builder = builder(globals)?.session(false).process_name(ACQUIRES);
+    built(builder.build(), globals)
+}
+
+/// What others see of a process whose leases outlive it.
+const ACQUIRES: &str = "leaselock acquire";
 
 /// For verbs whose question several servers cannot vote on. `why` says so.
 pub(crate) fn one_store(globals: &Globals, why: &str) -> Result<Client, Failure> {

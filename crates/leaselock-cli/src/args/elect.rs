@@ -61,7 +61,7 @@ impl ElectArgs {
         let flag = if run.effective_protocol() != Protocol::Native || run.lock.like.preset.is_some()
         {
             "--like and --protocol: other libraries know no leader"
-        } else if !run.is_alone() {
+        } else if !run.mode.is_alone() {
             "--shared, --permits and --take: one leads at a time"
         } else if !run.also.is_empty() {
             "--also: a leader leads under one name"

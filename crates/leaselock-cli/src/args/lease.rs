@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use leaselock::interop::Preset;
+use leaselock::interop::{Preset, Protocol};
 
 use super::like::LikeArgs;
+use super::mode::{Mode, ModeArgs};
 use crate::exit::Exit;
 use crate::{duration, manual};
 
@@ -128,7 +129,8 @@ impl WaitArgs {
 /// Acquire a lock and print its handle, for extend and release
 ///
 /// The lease has no renewal: it expires after its ttl unless `extend` comes in time. Everyone who
-/// has the handle can release the lock, so keep it like a password.
+/// has the handle can release the lock, so keep it like a password. The handle says how the lock is
+/// held, so extend and release need no -s and no --permits.
 #[derive(Debug, Args)]
 #[command(after_help = manual::ACQUIRE)]
 pub(crate) struct AcquireArgs {
@@ -136,10 +138,20 @@ pub(crate) struct AcquireArgs {
     pub(crate) wait: WaitArgs,
 
     #[command(flatten)]
+    mode: ModeArgs,
+
+    #[command(flatten)]
     pub(crate) lock: LockArgs,
 
     /// Name of the lock, for example nightly-report
     pub(crate) name: String,
+}
+
+impl AcquireArgs {
+    /// The second stage: how the lock is to be held.
+    pub(crate) fn mode(&self) -> Result<Mode, String> {
+        self.mode.mode(&self.lock, Protocol::Native)
+    }
 }
 
 /// Where a handle is read from; never from the arguments, which `ps` shows to every user.

@@ -62,23 +62,6 @@ impl PermitsArgs {
     }
 }
 
-/// Refuses what `run --permits TOTAL --take TAKE` cannot do.
-pub(crate) fn check_permits(take: u32, total: u32) -> Result<(), String> {
-    if total == 0 {
-        return Err("--permits: with 0 permits nothing could ever run; give 1 or more".into());
-    }
-    if take == 0 {
-        return Err("--take: 0 permits would let any number run; give 1 or more".into());
-    }
-    if take > total {
-        return Err(format!(
-            "--take: {take} permits are more than the {total} of --permits; \
-             give at most {total}, or a larger --permits"
-        ));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

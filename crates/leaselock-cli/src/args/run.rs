@@ -8,7 +8,7 @@ use leaselock::interop::Protocol;
 use rustix::process::Signal;
 
 use super::lease::{LockArgs, WaitArgs};
-use super::permits::check_permits;
+use super::mode::{Mode, ModeArgs};
 use crate::guardian::Plan;
 use crate::{duration, manual, signal_name};
 
@@ -70,33 +70,8 @@ pub(crate) struct RunArgs {
     #[arg(hide_short_help = true)]
     signal: Signal,
 
-    /// Read: hold the lock beside others that give -s
-    ///
-    /// A run without -s excludes all of these, and they exclude it. A later request waits behind
-    /// those that wait already, so neither starves.
-    #[arg(short, long)]
-    shared: bool,
-
-    /// Hold the lock alone: the default, accepted because flock(1) has it, as -x and -e
-    #[arg(short = 'x', short_alias = 'e', long = "exclusive")]
-    #[arg(conflicts_with = "shared", hide_short_help = true)]
-    _exclusive: bool,
-
-    /// Let N run at a time, each with one of N permits
-    ///
-    /// The number of the latest request counts, unless `permits NAME set` has pinned one. A run of the
-    /// same name without --permits waits until all permits are back.
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    permits: Option<u32>,
-
-    /// Hold this many of the permits [default: 1]
-    #[arg(
-        long,
-        value_name = "M",
-        allow_negative_numbers = true,
-        hide_short_help = true
-    )]
-    take: Option<u32>,
+    #[command(flatten)]
+    pub(crate) mode: ModeArgs,
 
     /// Hold the lock of this name too; may be given several times
     ///
@@ -140,18 +115,6 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// How the lock is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Exclusive,
-    Shared,
-    /// So many of so many permits.
-    Permits {
-        take: u32,
-        total: u32,
-    },
-}
-
 /// What `run` does, by all its flags together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunPlan {
@@ -182,15 +145,10 @@ impl RunArgs {
         )
     }
 
-    /// Whether the lock is to be held alone.
-    pub(crate) fn is_alone(&self) -> bool {
-        !self.shared && self.permits.is_none() && self.take.is_none()
-    }
-
     /// The second stage: refuses contradictions, with a sentence about what would be right.
     /// `longest` is the limit of the store for ttls.
     pub(crate) fn plan(&self, longest: Option<Duration>) -> Result<RunPlan, String> {
-        let mode = self.mode()?;
+        let mode = self.mode.mode(&self.lock, self.protocol)?;
         self.check_also(mode)?;
         let ttl = self.lock.ttl(longest);
         if ttl < SHORTEST_TTL {
@@ -231,49 +189,6 @@ impl RunArgs {
             mode,
             guardian,
         })
-    }
-
-    /// How the lock is to be held, when the flags for that agree with each other and with the rest.
-    fn mode(&self) -> Result<Mode, String> {
-        let (flag, mode) = match (self.shared, self.permits, self.take) {
-            (false, None, None) => return Ok(Mode::Exclusive),
-            (true, None, None) => ("--shared", Mode::Shared),
-            (_, None, Some(take)) => {
-                return Err(format!(
-                    "--take: say of how many permits; give --permits N too, with N at least {}",
-                    take.max(1)
-                ));
-            }
-            (true, Some(_), _) => {
-                return Err(
-                    "--shared and --permits: a lock has either readers or permits; \
-                            give one of the two"
-                        .into(),
-                );
-            }
-            (false, Some(total), take) => {
-                let take = take.unwrap_or(1);
-                let mode = Mode::Permits { take, total };
-                check_permits(take, total)?;
-                ("--permits", mode)
-            }
-        };
-        if self.lock.like.preset.is_some() || self.protocol != Protocol::Native {
-            let other = match self.lock.like.preset {
-                Some(_) => "--like",
-                None => "--protocol",
-            };
-            return Err(format!(
-                "{flag} and {other}: other libraries would not see readers and permits of \
-                 leaselock; leave one of the two out"
-            ));
-        }
-        if self.lock.why.is_some() {
-            return Err(format!(
-                "{flag} and --why: only a holder that holds the lock alone has a note; leave --why out"
-            ));
-        }
-        Ok(mode)
     }
 
     /// Refuses several names where they cannot be had.

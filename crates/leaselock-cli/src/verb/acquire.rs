@@ -11,6 +11,7 @@ use super::request::Request;
 use crate::ancestors::Ancestors;
 use crate::args::Globals;
 use crate::args::lease::{AcquireArgs, WaitArgs};
+use crate::args::mode::Mode;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::held::Held;
@@ -31,14 +32,11 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         let text = format!("--like: a lease of {preset} has no handle; use run");
         return Err(Failure::new(text, Exit::USAGE));
     }
-    let client = session::client_without_session(globals)?;
+    let (client, request) = client_and_request(args, globals)?;
+    let request = request.without_renewal().validate()?;
     let signals = Signals::block(&Status::read()?)?;
     session::block_on(async {
         let signals = signals.listen()?;
-        let request = match Request::exclusive(&client, &args.name, &args.lock, globals) {
-            Request::Exclusive(mutex) => Request::Exclusive(mutex.renewal(false)),
-            request => request,
-        };
         let names = [name];
         let progress = Progress::of(&names, session::has_queue(globals), globals);
         let wanted = Wanted {
@@ -79,6 +77,34 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         }
         client.close().await;
         Ok(Exit::OK)
+    })
+}
+
+fn client_and_request(
+    args: &AcquireArgs,
+    globals: &Globals,
+) -> Result<(AnyClient, Request), Failure> {
+    let mode = args
+        .mode()
+        .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
+    let (name, lock) = (&args.name, &args.lock);
+    let of_one_store = |why| session::client_that_shares_without_session(globals, why);
+    Ok(match mode {
+        Mode::Exclusive => {
+            let client = session::client_without_session(globals)?;
+            let request = Request::exclusive(&client, name, lock, globals);
+            (client, request)
+        }
+        Mode::Shared => {
+            let client = of_one_store("--shared: several servers cannot count readers")?;
+            let request = Request::shared(&client, name, lock, globals);
+            (client.into(), request)
+        }
+        Mode::Permits { take, total } => {
+            let client = of_one_store("--permits: several servers cannot count permits")?;
+            let request = Request::permits(&client, name, (take, total), lock, globals);
+            (client.into(), request)
+        }
     })
 }
 

@@ -105,6 +105,11 @@ impl Request {
         }
     }
 
+    /// Without renewal in the background.
+    pub(crate) fn without_renewal(self) -> Request {
+        on_each!(self, it => it.renewal(false))
+    }
+
     pub(crate) fn max_hold(self, longest: Duration) -> Request {
         on_each!(self, it => it.max_hold(longest))
     }

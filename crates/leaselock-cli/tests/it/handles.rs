@@ -58,6 +58,66 @@ fn a_handle_is_read_from_input_file_or_environment() {
     });
 }
 
+/// The handle says how the lock is held, so neither `extend` nor `release` is told.
+#[test]
+fn a_handle_of_a_reader_or_of_permits_is_extended_and_released_without_a_flag() {
+    on_both(|store| {
+        for (flags, mode, permits) in [
+            (&["-s"][..], "shared", None),
+            (&["--permits", "3", "--take", "2"], "permits", Some(2)),
+        ] {
+            let handle = acquire(store, &[flags, &["--ttl", "1m"]].concat());
+            assert!(handle.starts_with("ll1."), "{handle:?}");
+            let other = acquire(store, &[&flags[..flags.len().min(2)], &["-n"]].concat());
+            store.run_with_input(&["release"], &other).gives(0);
+            store
+                .run(&["acquire", "-n", "job"])
+                .refuses(75, "is held by");
+            let seen = store.status();
+            let holder = &seen["holders"][0];
+            assert_eq!(seen["holder_count"], 1, "{seen}");
+            assert_eq!(
+                (&holder["mode"], &holder["permits"]),
+                (&mode.into(), &permits.into())
+            );
+            assert_eq!(holder["process"]["name"], "leaselock acquire");
+            store
+                .run_with_input(&["extend", "--ttl", "10m"], &handle)
+                .gives(0);
+            let left = &store.status()["holders"][0]["remaining_ms"];
+            assert!(left.as_u64().unwrap() > 500_000, "{left}");
+            store.run_with_input(&["release"], &handle).gives(0);
+            assert_eq!(store.status()["state"], "free");
+            store
+                .run_with_input(&["release"], &handle)
+                .refuses(79, "`job` was not held any more");
+            store
+                .run_with_input(&["extend"], &handle)
+                .refuses(79, "it is gone from the store");
+        }
+    });
+}
+
+#[test]
+fn what_acquire_cannot_do_with_readers_and_permits_is_64_and_nothing_is_held() {
+    on_both(|store| {
+        for (flags, right) in [
+            (&["-s", "--permits", "2"][..], "give one of the two"),
+            (&["--take", "2"], "give --permits N too"),
+            (&["--permits", "2", "--take", "3"], "give at most 2"),
+            (&["-s", "--why", "x"], "leave --why out"),
+            (
+                &["--permits", "2", "--like", "redis-py"],
+                "--permits and --like",
+            ),
+        ] {
+            let words = [&["acquire"][..], flags, &["job"]].concat();
+            store.run(&words).refuses(64, right);
+        }
+        assert_eq!(store.status()["state"], "free");
+    });
+}
+
 #[test]
 fn a_handle_whose_lease_is_over_is_79_and_touches_nobody_elses() {
     on_both(|store| {
