@@ -25,6 +25,10 @@ example!(counter, "../examples/counter.rs");
 example!(transfer, "../examples/transfer.rs");
 example!(connection_pool, "../examples/connection_pool.rs");
 example!(shared_config, "../examples/shared_config.rs");
+example!(
+    rwlock_with_priorities,
+    "../examples/rwlock_with_priorities.rs"
+);
 example!(election, "../examples/election.rs");
 example!(deadlock, "../examples/deadlock.rs");
 example!(testing_your_code, "../examples/testing_your_code.rs");
@@ -58,7 +62,7 @@ macro_rules! on_both {
     };
 }
 
-on_both!(mutex fencing payment_once daily_report safe_operation counter transfer connection_pool shared_config election deadlock);
+on_both!(mutex fencing payment_once daily_report safe_operation counter transfer connection_pool shared_config rwlock_with_priorities election deadlock);
 
 #[test]
 fn testing_your_code_needs_no_server_and_no_sleep() {
