@@ -82,8 +82,10 @@ async fn the_signal_of_using_is_the_loss_that_stops_the_body() {
     let aborted = Arc::new(AtomicBool::new(false));
     // A third of the ttl later its renewal finds out.
     let (mutex, told) = (rig.mine().ttl(millis(1_500)), Arc::clone(&aborted));
+    let (starts, runs) = tokio::sync::oneshot::channel();
     let body = tokio::spawn(async move {
         let body = async move |lease: leaselock::LeaseView| {
+            starts.send(()).unwrap();
             let signal = tokio::spawn(lease.lost());
             let told = async move {
                 drop(signal.await);
@@ -94,7 +96,7 @@ async fn the_signal_of_using_is_the_loss_that_stops_the_body() {
         };
         mutex.run(body).await
     });
-    eventually("it is held", async || !is_free(&rig.two, "job").await).await;
+    soon(runs).await.unwrap();
     rig.take_away().await;
     let outcome = soon(body).await.unwrap();
     assert!(matches!(outcome, Err(RunError::Lost(_))), "{outcome:?}");

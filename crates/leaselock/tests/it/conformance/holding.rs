@@ -12,7 +12,7 @@ use crate::support::{LONG, eventually, is_free, millis, soon};
 /// Time is what this is about: the condition is a deadline that has moved by several ttls.
 pub(super) async fn renewal_keeps_a_lease_beyond_several_ttls(engine: &Engine) {
     let (one, two) = (engine.client().await, engine.client().await);
-    let ttl = millis(600);
+    let ttl = millis(1_500);
     let lease = one.mutex("job").ttl(ttl).acquire().await.unwrap();
     let (first, fence) = (lease.deadline(), lease.fence());
     eventually("it was renewed for three ttls", async || {
@@ -30,7 +30,7 @@ pub(super) async fn the_deadline_is_reported_at_once_and_whenever_it_moves(engin
     let client = engine.client().await;
     let lease = client
         .mutex("job")
-        .ttl(millis(600))
+        .ttl(millis(1_500))
         .acquire()
         .await
         .unwrap();
@@ -69,7 +69,10 @@ pub(super) async fn without_renewal_the_lease_is_lost_by_its_own_deadline(engine
 
 pub(super) async fn the_longest_hold_ends_a_lease_that_is_renewed(engine: &Engine) {
     let client = engine.client().await;
-    let mutex = client.mutex("job").ttl(millis(600)).max_hold(millis(900));
+    let mutex = client
+        .mutex("job")
+        .ttl(millis(1_500))
+        .max_hold(millis(2_200));
     let lease = mutex.acquire().await.unwrap();
     let first = lease.deadline();
     let lost = soon(lease.lost()).await;
@@ -169,9 +172,17 @@ pub(super) async fn a_body_runs_under_a_lease_and_the_release_is_confirmed(engin
 
 pub(super) async fn a_body_is_stopped_when_its_lease_is_broken(engine: &Engine) {
     let (one, two) = (engine.client().await, engine.client().await);
-    let mutex = one.mutex("job").ttl(millis(600));
-    let body = tokio::spawn(async move { mutex.run(|_| std::future::pending::<()>()).await });
-    eventually("it is held", async || !is_free(&two, "job").await).await;
+    // Long enough for a slow machine, so that the body runs; a third of it is the time until a renewal finds out.
+    let mutex = one.mutex("job").ttl(millis(3_000));
+    let (starts, runs) = tokio::sync::oneshot::channel();
+    let body = tokio::spawn(async move {
+        let forever = |_| async move {
+            starts.send(()).unwrap();
+            std::future::pending::<()>().await;
+        };
+        mutex.run(forever).await
+    });
+    soon(runs).await.unwrap(); // a grant whose reply comes too late is none, and would be asked for again
     two.break_lease("job", BreakOptions::default())
         .await
         .unwrap();

@@ -229,7 +229,7 @@ pub(super) async fn a_name_that_is_lost_during_the_wait_for_another_is_acquired_
 ) {
     let (one, two) = (engine.client().await, engine.client().await);
     let large = two.mutex("b").ttl(LONG).acquire().await.unwrap();
-    let lock = one.mutex("b").ttl(millis(600)).along_with(["a"]);
+    let lock = one.mutex("b").ttl(millis(2_000)).along_with(["a"]);
     let mut last = None;
     let mut held_anew = async || {
         eventually("the smaller name is held anew", async || {
@@ -270,7 +270,10 @@ pub(super) async fn a_body_runs_while_several_names_are_held(engine: &Engine) {
             .await
             .unwrap();
         assert!(ran.value && ran.released.is_ok());
-        let lock = one.mutex(names[0]).ttl(millis(900)).along_with([names[1]]);
+        let lock = one
+            .mutex(names[0])
+            .ttl(millis(2_000))
+            .along_with([names[1]]);
         let stopped = lock.run(|_| async {
             two.break_lease(names[0], BreakOptions::default())
                 .await

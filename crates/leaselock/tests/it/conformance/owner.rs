@@ -84,9 +84,14 @@ pub(super) async fn a_loss_is_that_of_all_guards_and_is_told_until_the_last_is_d
 ) {
     let one = engine.client().await;
     let me = one.owner("import 42");
-    let mutex = one.mutex("job").ttl(millis(200)).owner(&me);
+    let mutex = one.mutex("job").ttl(millis(2_000)).owner(&me);
     let outer = mutex.acquire().await.unwrap();
-    let inner = mutex.clone().max_hold(millis(400)).acquire().await.unwrap();
+    let inner = mutex
+        .clone()
+        .max_hold(millis(2_500))
+        .acquire()
+        .await
+        .unwrap();
     let innermost = mutex.clone().max_hold(LONG).acquire().await.unwrap();
     let mut guards = vec![outer, inner, innermost];
     for guard in &guards {

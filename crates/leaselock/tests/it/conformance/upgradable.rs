@@ -1,7 +1,7 @@
 //! Reads that may become exclusive, upgrades and downgrades.
 
 use leaselock::inspect::{BreakOptions, Holding, LockMode};
-use leaselock::{AcquireError, ChangeError, Client, Lease, LostReason, SharedLease};
+use leaselock::{AcquireError, ChangeError, Client, Lease, LeaseView, LostReason, SharedLease};
 use leaselock::{RwLock, UpgradableLease};
 use tokio::task::JoinHandle;
 
@@ -219,30 +219,30 @@ pub(super) async fn one_lease_goes_down_and_up_with_larger_fences(engine: &Engin
 /// Also while it waits, and across each change.
 pub(super) async fn a_lease_that_is_changed_is_renewed_all_the_time(engine: &Engine) {
     let [(one, _), (two, theirs)] = locks(engine).await;
-    let ttl = millis(400);
+    let ttl = millis(1_500);
     let ours = one.rwlock(NAME).ttl(ttl);
-    let three_ttls = async |held: &dyn Fn() -> bool| {
-        let end = testkit::clock::now() + 3 * ttl;
-        eventually("three ttls are over", async || {
-            assert!(held() && !is_free(&two, NAME).await);
-            testkit::clock::now() > end
+    let renewed = async |held: LeaseView| {
+        let first = held.deadline();
+        eventually("its deadline has moved by a ttl", async || {
+            assert!(held.is_held() && !is_free(&two, NAME).await);
+            held.deadline() > first.plus(ttl)
         })
         .await;
     };
     let other = theirs.read().await.unwrap();
     let up = ours.upgradable_read().await.unwrap();
-    three_ttls(&|| up.is_held()).await;
+    renewed(up.view()).await;
     let view = up.view();
     let upgrade = upgrading(up);
     until_queued(&two, NAME, 1).await;
-    three_ttls(&|| view.is_held()).await;
+    renewed(view).await;
     other.release().await.unwrap();
     let writing = granted(upgrade).await;
-    three_ttls(&|| writing.is_held()).await;
+    renewed(writing.view()).await;
     let up = ours.downgrade_to_upgradable(writing).await.unwrap();
-    three_ttls(&|| up.is_held()).await;
+    renewed(up.view()).await;
     let reading = up.downgrade().await.unwrap();
-    three_ttls(&|| reading.is_held()).await;
+    renewed(reading.view()).await;
     reading.release().await.unwrap();
     assert!(is_free(&two, NAME).await);
 }
