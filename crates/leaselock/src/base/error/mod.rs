@@ -20,6 +20,7 @@ pub use self::operations::{
     AcquireError, BreakError, ExtendError, InspectError, MultiReleaseError, NotHeld, ReleaseError,
 };
 pub use self::quarantine::Quarantine;
+pub(crate) use self::store::Detail;
 #[cfg(feature = "redis")]
 pub(crate) use self::store::Tally;
 pub use self::store::{NodeVote, StoreError};

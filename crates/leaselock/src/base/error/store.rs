@@ -20,15 +20,28 @@ struct Inner {
     message: String,
     /// True if the request may have been carried out although no reply came.
     maybe_applied: bool,
-    /// True if the store is up, and only other users of the same lock delayed the request.
-    contended: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    detail: Detail,
+}
+
+/// What else an operation learns from the error.
+pub(crate) enum Detail {
+    Nothing,
+    /// The store is up, and only other users of the same lock delayed the request.
+    #[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "of folders"))]
+    Contention,
     /// The reply of each of several servers.
-    tally: Option<Tally>,
-    /// How many permits there are, where more were asked for.
-    permits: Option<u32>,
-    /// Set when the lease that was to be changed is over: true if another client holds the lock.
-    gone: Option<bool>,
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "for quorums"))]
+    Tally(Tally),
+    /// There are so many permits, and more were asked for.
+    TooMany {
+        permits: u32,
+    },
+    /// The lease that was to be changed is over.
+    Gone {
+        /// True if another client holds the lock.
+        is_taken: bool,
+    },
 }
 
 impl StoreError {
@@ -45,7 +58,9 @@ impl StoreError {
     /// Creates the error of a request that timed out because other clients used the same lock.
     #[cfg(feature = "embedded")]
     pub(crate) fn contended(message: String) -> Self {
-        Self::build(ErrorKind::TimedOut, message, |inner| inner.contended = true)
+        Self::build(ErrorKind::TimedOut, message, |inner| {
+            inner.detail = Detail::Contention;
+        })
     }
 
     /// Creates the error of a failed random source: without a token no request can be made.
@@ -66,7 +81,7 @@ impl StoreError {
     #[cfg(feature = "redis")]
     pub(crate) fn no_majority(kind: ErrorKind, tally: Tally, maybe_applied: bool) -> Self {
         Self::build(kind, tally.to_string(), |inner| {
-            (inner.maybe_applied, inner.tally) = (maybe_applied, Some(tally));
+            (inner.maybe_applied, inner.detail) = (maybe_applied, Detail::Tally(tally));
         })
     }
 
@@ -74,19 +89,16 @@ impl StoreError {
     pub(crate) fn too_many(permits: u32) -> Self {
         let message = format!("there are {permits} permits");
         Self::build(ErrorKind::ConfigMismatch, message, |inner| {
-            inner.permits = Some(permits);
+            inner.detail = Detail::TooMany { permits };
         })
     }
 
     /// Creates the error of a change of a lease that is over. `is_taken`: another client holds the lock.
     pub(crate) fn gone(is_taken: bool) -> Self {
-        Self::build(
-            ErrorKind::Internal,
-            "the lease is over".to_owned(),
-            |inner| {
-                inner.gone = Some(is_taken);
-            },
-        )
+        let message = "the lease is over".to_owned();
+        Self::build(ErrorKind::Internal, message, |inner| {
+            inner.detail = Detail::Gone { is_taken };
+        })
     }
 
     fn build(kind: ErrorKind, message: String, differs: impl FnOnce(&mut Inner)) -> Self {
@@ -94,33 +106,23 @@ impl StoreError {
             kind,
             message,
             maybe_applied: false,
-            contended: false,
             source: None,
-            tally: None,
-            permits: None,
-            gone: None,
+            detail: Detail::Nothing,
         };
         differs(&mut inner);
         StoreError(Arc::new(inner))
     }
 
-    /// Returns how many permits there are, when more were asked for.
-    pub(crate) fn permits(&self) -> Option<u32> {
-        self.0.permits
-    }
-
-    /// Returns whether another client holds the lock, when the lease that was to be changed is over.
-    pub(crate) fn is_gone(&self) -> Option<bool> {
-        self.0.gone
-    }
-
-    pub(crate) fn tally(&self) -> Option<&Tally> {
-        self.0.tally.as_ref()
+    pub(crate) fn detail(&self) -> &Detail {
+        &self.0.detail
     }
 
     /// Returns the vote of each node of a [`Quorum`](crate::Quorum), when the votes are why it failed.
     pub fn votes(&self) -> &[NodeVote] {
-        self.tally().map_or(&[], |tally| &tally.votes)
+        match &self.0.detail {
+            Detail::Tally(tally) => &tally.votes,
+            _ => &[],
+        }
     }
 
     /// Returns the kind of the error.
@@ -130,7 +132,7 @@ impl StoreError {
 
     /// True if the store is up and other clients keep it busy.
     pub(crate) fn is_contention(&self) -> bool {
-        self.0.contended
+        matches!(self.0.detail, Detail::Contention)
     }
 
     pub(crate) fn maybe_applied(&self) -> bool {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::attempt::Acquisition;
 use crate::base::clock::Moment;
-use crate::base::error::{AcquireError, Lost, LostReason, StoreError};
+use crate::base::error::{AcquireError, Detail, Lost, LostReason, StoreError};
 use crate::engine::cleanup::guard::CleanupGuard;
 use crate::engine::grant::Seen;
 
@@ -35,36 +35,33 @@ impl Acquisition<'_> {
     /// The error for the caller. See [`failed`](Acquisition::failed).
     pub(super) fn error(&self, source: StoreError, may_exist: bool) -> AcquireError {
         let name = self.name.clone();
-        if let Some(permits) = source.permits() {
-            return AcquireError::TooMany { name, permits };
-        }
-        if let Some(is_taken) = source.is_gone() {
-            let reason = match is_taken {
-                true => LostReason::TakenOver,
-                false => LostReason::KeyMissing,
-            };
-            return AcquireError::Lost(Lost::new(name, None, reason));
-        }
-        if let Some(tally) = source.tally() {
-            let (granted, needed) = (tally.granted, tally.needed);
-            let votes = tally.votes.clone();
-            return AcquireError::NoQuorum {
+        match source.detail() {
+            Detail::TooMany { permits } => AcquireError::TooMany {
                 name,
-                granted,
-                needed,
-                votes,
+                permits: *permits,
+            },
+            Detail::Gone { is_taken } => {
+                let reason = match is_taken {
+                    true => LostReason::TakenOver,
+                    false => LostReason::KeyMissing,
+                };
+                AcquireError::Lost(Lost::new(name, None, reason))
+            }
+            Detail::Tally(tally) => AcquireError::NoQuorum {
+                name,
+                granted: tally.granted,
+                needed: tally.needed,
+                votes: tally.votes.clone(),
                 clear_in: self.request.ttl.as_duration(),
                 source,
-            };
-        }
-        if may_exist || source.maybe_applied() {
-            return AcquireError::Unknown {
+            },
+            _ if may_exist || source.maybe_applied() => AcquireError::Unknown {
                 name,
                 clear_in: self.clear_in(),
                 source,
-            };
+            },
+            _ => AcquireError::Store { name, source },
         }
-        AcquireError::Store { name, source }
     }
 
     pub(super) fn still_busy(&self, start: Moment, seen: Option<Seen>) -> AcquireError {
