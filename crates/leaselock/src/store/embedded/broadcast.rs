@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use super::datagram::{LONGEST, Listener};
+use super::datagram::{LONGEST, Listener, broadcast_name};
 use super::on_disk::FolderStore;
 use crate::store::subscriptions::Subscriptions;
 use crate::store::{Event, Sink};
@@ -69,8 +69,8 @@ impl FolderStore {
         const AGAIN: Duration = Duration::from_secs(1);
         loop {
             let bound = self.bind(|folder| {
-                let (wakes, client) = (Arc::clone(&folder.wakes), &self.settings.client);
-                Listener::bind_broadcast(wakes, channel.as_bytes(), client, folder.file_mode)
+                let name = broadcast_name(channel.as_bytes(), &self.settings.client);
+                Listener::bind(Arc::clone(&folder.wakes), name, folder.file_mode)
             });
             match bound {
                 Ok(listener) => self.receive(&listener, sink).await,

@@ -59,7 +59,7 @@ pub(super) fn file_name(channel: &[u8]) -> String {
     hex(&Sha256::digest(channel)[..20])
 }
 
-/// Returns the name of one client's socket for a broadcast channel.
+/// Returns the name of one client's socket for a broadcast channel, which has one for each client that listens.
 pub(super) fn broadcast_name(channel: &[u8], client: &str) -> String {
     format!("{}.{client}", file_name(channel))
 }
@@ -256,21 +256,7 @@ pub(super) struct Listener {
 
 impl Listener {
     /// Creates the socket, which keeps messages from now on. It replaces one that a dead process left under this name.
-    pub(super) fn bind(folder: Arc<OwnedFd>, channel: &[u8], mode: Mode) -> std::io::Result<Self> {
-        Self::bind_name(folder, file_name(channel), mode)
-    }
-
-    /// Creates one client's socket for a broadcast channel.
-    pub(super) fn bind_broadcast(
-        folder: Arc<OwnedFd>,
-        channel: &[u8],
-        client: &str,
-        mode: Mode,
-    ) -> std::io::Result<Self> {
-        Self::bind_name(folder, broadcast_name(channel, client), mode)
-    }
-
-    fn bind_name(folder: Arc<OwnedFd>, name: String, mode: Mode) -> std::io::Result<Self> {
+    pub(super) fn bind(folder: Arc<OwnedFd>, name: String, mode: Mode) -> std::io::Result<Self> {
         match unlinkat(&*folder, name.as_str(), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
@@ -338,7 +324,7 @@ mod tests {
         let folder = Arc::new(super::super::testing::descriptor(&deep));
         let wake = Datagrams::new(Arc::clone(&folder)).unwrap();
         assert!(!wake.present(b"channel"));
-        let listener = Listener::bind(folder, b"channel", PRIVATE).unwrap();
+        let listener = Listener::bind(folder, file_name(b"channel"), PRIVATE).unwrap();
         assert!(wake.present(b"channel") && !wake.present(b"another"));
         wake.send(b"channel", b"hello");
         wake.send(b"another", b"nobody hears this");
@@ -354,11 +340,11 @@ mod tests {
         let scratch = Scratch::new();
         let folder = Arc::new(scratch.descriptor());
         let wake = Datagrams::new(Arc::clone(&folder)).unwrap();
-        let first = Listener::bind(Arc::clone(&folder), b"channel", PRIVATE).unwrap();
+        let first = Listener::bind(Arc::clone(&folder), file_name(b"channel"), PRIVATE).unwrap();
         assert!(wake.present(b"channel"));
         first.unlink();
         assert!(!wake.present(b"channel")); // though its socket is open
-        let second = Listener::bind(Arc::clone(&folder), b"channel", PRIVATE).unwrap();
+        let second = Listener::bind(Arc::clone(&folder), file_name(b"channel"), PRIVATE).unwrap();
         wake.send(b"channel", b"hello");
         let mut heard = [0; 8];
         assert_eq!(second.socket.recv(&mut heard).unwrap(), 5);
@@ -374,7 +360,12 @@ mod tests {
         let wake = Datagrams::new(Arc::clone(&folder)).unwrap();
         let channel = b"ll:broadcast:election:{job}".as_slice();
         let listen = |channel: &[u8], client: &str| {
-            Listener::bind_broadcast(Arc::clone(&folder), channel, client, PRIVATE).unwrap()
+            Listener::bind(
+                Arc::clone(&folder),
+                broadcast_name(channel, client),
+                PRIVATE,
+            )
+            .unwrap()
         };
         let listeners = ["client01", "client02"].map(|client| listen(channel, client));
         let other = listen(b"ll:broadcast:election:{other}", "client01");
@@ -396,7 +387,7 @@ mod tests {
         let path = address(&folder, &file_name(b"channel"));
         drop(UnixDatagram::bind(&path).unwrap());
         assert!(path.exists() && !wake.present(b"channel"));
-        let alive = Listener::bind(Arc::clone(&folder), b"alive", PRIVATE).unwrap();
+        let alive = Listener::bind(Arc::clone(&folder), file_name(b"alive"), PRIVATE).unwrap();
         wake.sweep(&file_name(b"channel"));
         wake.sweep(&file_name(b"alive"));
         assert!(!path.exists() && alive.is_linked());

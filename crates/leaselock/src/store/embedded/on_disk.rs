@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::datagram::Listener;
+use super::datagram::{Listener, file_name};
 use super::engine;
 use super::folder::{Folder, Settings};
 use super::gc::Gc;
@@ -149,7 +149,7 @@ impl FolderStore {
         loop {
             let bound = self.bind(|folder| {
                 let wakes = Arc::clone(&folder.wakes);
-                Listener::bind(wakes, channel.as_bytes(), folder.file_mode)
+                Listener::bind(wakes, file_name(channel.as_bytes()), folder.file_mode)
             });
             match bound {
                 Ok(listener) => {

@@ -74,25 +74,18 @@ impl EmbeddedStore {
 
     /// Serves the subscriptions until dropped.
     pub(crate) async fn serve(&self, set: &Arc<Subscriptions>) {
-        match &self.0 {
-            Kind::Folder(store) => {
-                let store = Arc::clone(store);
-                broadcast::serve(set, move |channel, sink| {
-                    let store = Arc::clone(&store);
-                    async move { store.listen_to_broadcast(&channel, &sink).await }
-                })
-                .await;
+        let store = self.clone();
+        let listen = move |channel: Arc<str>, sink: Sink| {
+            let store = store.clone();
+            async move {
+                match &store.0 {
+                    Kind::Folder(store) => store.listen_to_broadcast(&channel, &sink).await,
+                    Kind::Memory(store) => store.listen(&channel, &sink).await,
+                    Kind::Nowhere(_) => {}
+                }
             }
-            Kind::Memory(store) => {
-                let store = store.clone();
-                broadcast::serve(set, move |channel, sink| {
-                    let store = store.clone();
-                    async move { store.listen(&channel, &sink).await }
-                })
-                .await;
-            }
-            Kind::Nowhere(_) => std::future::pending().await,
-        }
+        };
+        broadcast::serve(set, listen).await;
     }
 
     /// Returns some locks that match the pattern, each with one of our tokens in it.

@@ -3,7 +3,7 @@ use std::sync::mpsc;
 use rustix::fs::Mode;
 
 use super::*;
-use crate::store::embedded::datagram::Datagrams;
+use crate::store::embedded::datagram::{Datagrams, file_name};
 use crate::store::embedded::testing::Scratch;
 
 /// A receiver in a folder, what it receives on which thread, and its sender.
@@ -24,7 +24,7 @@ fn scene() -> Scene {
         let thread = std::thread::current().name().unwrap_or_default().to_owned();
         drop(sender.send((event, thread)));
     });
-    let listener = Listener::bind(Arc::clone(&folder), b"channel", MODE).unwrap();
+    let listener = Listener::bind(Arc::clone(&folder), file_name(b"channel"), MODE).unwrap();
     Scene {
         _scratch: scratch,
         ear: Arc::new(Receiver::new(listener, "channel", Arc::new(sink))),
