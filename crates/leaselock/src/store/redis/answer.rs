@@ -2,7 +2,24 @@
 
 use redis::Value as Raw;
 
+use super::error_map;
+use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Malformed, Value};
+
+/// Converts the reply to a plain command, which may be an error.
+pub(super) fn understood(
+    answer: Raw,
+    explain: impl Fn(&str) -> StoreError,
+) -> Result<Value, StoreError> {
+    if let Raw::ServerError(reply) = &answer {
+        return Err(explain(&error_map::line(reply)));
+    }
+    plain(answer).map_err(|Malformed| malformed())
+}
+
+pub(super) fn malformed() -> StoreError {
+    StoreError::unknown(ErrorKind::Malformed, "the answer was not understood")
+}
 
 /// Converts what a script can return, and nothing else.
 pub(super) fn plain(raw: Raw) -> Result<Value, Malformed> {

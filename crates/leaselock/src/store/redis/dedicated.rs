@@ -7,10 +7,10 @@ use redis::Cmd;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use super::answer::{malformed, understood};
 use super::calls;
 use super::driver::{Opened, RunningDriver};
 use super::endpoint::Endpoint;
-use super::words::{command, malformed, understood};
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::{Answer, Malformed, Operation, Value};
 
@@ -53,7 +53,7 @@ impl DedicatedConnection {
         words: &[&str],
         within: Duration,
     ) -> Result<Value, StoreError> {
-        let answer = self.send(&command(words), within).await?;
+        let answer = self.send(Cmd::new().arg(words), within).await?;
         understood(answer, |line| self.endpoint.explain(line))
     }
 

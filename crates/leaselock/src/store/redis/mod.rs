@@ -36,7 +36,6 @@ mod tests;
 mod tls;
 #[cfg(feature = "tls")]
 mod tls_options;
-mod words;
 
 pub(crate) use self::dedicated::DedicatedConnection;
 pub(crate) use self::store::RedisStore;

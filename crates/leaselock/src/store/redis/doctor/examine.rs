@@ -5,8 +5,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::ask::ask;
-use super::facts::Facts;
-use super::shape::Shape;
+use super::facts::{Facts, Shape};
 use super::{facts, permissions, promises, together};
 use crate::base::clock;
 use crate::base::clock::{CLOCK, Moment};

@@ -5,9 +5,17 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::shape::Shape;
 use crate::store::redis::answer;
 use crate::store::report::Finding;
+
+/// The set-up, which decides what is wrong with one of its servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// One server.
+    Single,
+    /// The nodes of a cluster.
+    Cluster,
+}
 
 /// The known facts about one server.
 #[derive(Debug, Default)]

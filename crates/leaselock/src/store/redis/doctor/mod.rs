@@ -10,7 +10,6 @@ mod sentences_tests;
 pub(super) mod sentinels;
 #[cfg(test)]
 mod sentinels_tests;
-mod shape;
 #[cfg(test)]
 mod tests;
 mod together;

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::ask::ask;
-use super::shape::Shape;
+use super::facts::Shape;
 use crate::base::clock::Moment;
 use crate::base::error::StoreError;
 use crate::store::redis::answer;

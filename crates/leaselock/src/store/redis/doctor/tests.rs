@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::examine;
+use super::facts::Shape;
 use super::facts::{Facts, clock, latency};
 use super::permissions::{IN_A_CLUSTER, USED, commands};
-use super::shape::Shape;
 use crate::base::error::ErrorKind;
 use crate::store::redis::tests::{PATIENCE, Server, store};
 use crate::store::report::{Finding, Verdict};

@@ -61,10 +61,10 @@ impl Endpoint {
         place: &Address,
     ) -> Result<Option<Seen>, StoreError> {
         let node = self.node(watch, place);
-        let asked = replies_of(&node, &watch.sentinels.service, []).await?;
-        asked
-            .map(|[named, about, others]| read(&node, &named, &about, &others))
-            .transpose()
+        read(
+            &node,
+            replies_of(&node, &watch.sentinels.service, []).await?,
+        )
     }
 
     /// Returns the endpoint of one of the Sentinels, with their login.
@@ -170,9 +170,7 @@ pub(super) async fn look(
     connection: &mut MultiplexedConnection,
 ) -> Result<Option<Seen>, StoreError> {
     let asked = replies(node, &watch.sentinels.service, [], connection).await?;
-    asked
-        .map(|[named, about, others]| read(node, &named, &about, &others))
-        .transpose()
+    read(node, asked)
 }
 
 /// Asks a Sentinel over a dedicated connection, within its time.
@@ -224,8 +222,12 @@ async fn replies<const MORE: usize, const ALL: usize>(
     }
 }
 
-fn read(node: &Endpoint, named: &Value, about: &Value, others: &Value) -> Result<Seen, StoreError> {
-    seen(named, about, others).ok_or_else(|| not_understood(node))
+fn read(node: &Endpoint, asked: Option<[Value; 3]>) -> Result<Option<Seen>, StoreError> {
+    let Some([named, about, others]) = asked else {
+        return Ok(None);
+    };
+    let seen = seen(&named, &about, &others);
+    seen.map(Some).ok_or_else(|| not_understood(node))
 }
 
 fn seen(named: &Value, about: &Value, others: &Value) -> Option<Seen> {

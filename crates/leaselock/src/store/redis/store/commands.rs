@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use redis::Pipeline;
+use redis::{Cmd, Pipeline};
 use tokio::runtime::Handle;
 
 use super::RedisStore;
 use crate::base::clock::CLOCK;
 use crate::base::error::{ErrorKind, StoreError};
 use crate::script::Value;
+use crate::store::redis::answer::{malformed, understood};
 use crate::store::redis::dedicated::DedicatedConnection;
 use crate::store::redis::external_connection::{self, Request};
 use crate::store::redis::link::Link;
-use crate::store::redis::words::{command, malformed, on_one_server, understood};
 
 impl RedisStore {
     /// Sends one command on the shared connection.
@@ -21,14 +21,8 @@ impl RedisStore {
         words: &[&str],
         within: Duration,
     ) -> Result<Value, StoreError> {
-        let answer = self
-            .0
-            .ask(
-                &command(words),
-                words.get(1).copied(),
-                CLOCK.now().plus(within),
-            )
-            .await?;
+        let (key, until) = (words.get(1).copied(), CLOCK.now().plus(within));
+        let answer = self.0.ask(Cmd::new().arg(words), key, until).await?;
         understood(answer, |line| self.0.explain(line))
     }
 
@@ -80,7 +74,7 @@ impl RedisStore {
         let mut pipeline = Pipeline::with_capacity(commands.len());
         pipeline.atomic();
         for words in commands {
-            pipeline.add_command(command(words));
+            pipeline.add_command(Cmd::new().arg(*words).clone());
         }
         let answer = match &self.0 {
             Link::Own(own) => own.together(&pipeline, CLOCK.now().plus(within)).await?,
@@ -94,6 +88,11 @@ impl RedisStore {
             _ => Err(malformed()),
         }
     }
+}
+
+fn on_one_server() -> StoreError {
+    let message = "a cluster has no one server for this: its keys may lie on several";
+    StoreError::refused(ErrorKind::Unsupported, message)
 }
 
 /// Reads whether the server permits it; `None` when it has not said so.
