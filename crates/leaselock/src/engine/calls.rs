@@ -28,10 +28,7 @@ impl Operation for Acquire<'_> {
     type Reply = Acquired;
 
     fn script(&self) -> &'static Script {
-        self.resource
-            .kind
-            .acquire
-            .script(self.resource.gate.is_some())
+        self.resource.script(&self.resource.kind.acquire)
     }
 
     fn encode(&self, call: &mut Call) {
@@ -127,10 +124,7 @@ impl Operation for Release<'_> {
     type Reply = ReleaseAnswer;
 
     fn script(&self) -> &'static Script {
-        self.resource
-            .kind
-            .release
-            .script(self.resource.gate.is_some())
+        self.resource.script(&self.resource.kind.release)
     }
 
     fn encode(&self, call: &mut Call) {
@@ -163,10 +157,7 @@ impl Operation for Cancel<'_> {
     type Reply = CancelAnswer;
 
     fn script(&self) -> &'static Script {
-        self.resource
-            .kind
-            .cancel
-            .script(self.resource.gate.is_some())
+        self.resource.script(&self.resource.kind.cancel)
     }
 
     fn encode(&self, call: &mut Call) {

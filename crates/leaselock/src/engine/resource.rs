@@ -3,10 +3,10 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::kind::Kind;
-use crate::script::Call;
+use super::kind::{Kind, Step};
 use crate::script::keys::LockKeys;
 use crate::script::quarantine_key::QuarantineKey;
+use crate::script::{Call, Script};
 
 /// The lock of one name. Every lease stores this value.
 #[derive(Debug, Clone)]
@@ -44,6 +44,11 @@ impl Resource {
         gate: Option<&Arc<QuarantineKey>>,
     ) -> Self {
         Resource::new(kind, LockKeys::at(lock).behind(gate))
+    }
+
+    /// Returns the script of a step, with the gate in strict mode.
+    pub(crate) fn script(&self, step: &'static Step) -> &'static Script {
+        step.script(self.gate.is_some())
     }
 
     /// Writes the keys that `acquire` and `cancel` take: the lock, its side keys, and the quarantine key in

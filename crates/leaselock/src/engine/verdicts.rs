@@ -184,16 +184,21 @@ fn each_item<R: Copy>(
     Verdict::Decided(together)
 }
 
-fn released(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
-    use ReleaseAnswer as A;
-    if votes.is_majority(|answer| *answer == A::Released) {
-        return Verdict::Decided(A::Released);
+/// Done on a majority, or the lease is gone as soon as that is impossible.
+fn done_or_gone<A: PartialEq>(votes: &Votes<A>, done: A, taken: A, expired: A) -> Verdict<A> {
+    if votes.is_majority(|answer| *answer == done) {
+        return Verdict::Decided(done);
     }
-    if !votes.prevents(|answer| *answer != A::Released) {
+    if !votes.prevents(|answer| *answer != done) {
         return Verdict::Open;
     }
-    let taken = votes.prevents(|answer| *answer == A::Taken);
-    Verdict::Decided(if taken { A::Taken } else { A::Expired })
+    let is_taken = votes.prevents(|answer| *answer == taken);
+    Verdict::Decided(if is_taken { taken } else { expired })
+}
+
+fn released(votes: &Votes<ReleaseAnswer>) -> Verdict<ReleaseAnswer> {
+    use ReleaseAnswer as A;
+    done_or_gone(votes, A::Released, A::Taken, A::Expired)
 }
 
 /// Cancelled as soon as a majority has replied: whatever a node replies, nothing is left there.
@@ -211,14 +216,7 @@ fn cancelled(votes: &Votes<CancelAnswer>) -> Verdict<CancelAnswer> {
 
 fn detached(votes: &Votes<Detached>) -> Verdict<Detached> {
     use Detached as A;
-    if votes.is_majority(|answer| *answer == A::Passed) {
-        return Verdict::Decided(A::Passed);
-    }
-    if !votes.prevents(|answer| *answer != A::Passed) {
-        return Verdict::Open;
-    }
-    let taken = votes.prevents(|answer| *answer == A::Taken);
-    Verdict::Decided(if taken { A::Taken } else { A::Expired })
+    done_or_gone(votes, A::Passed, A::Taken, A::Expired)
 }
 
 /// Decided when a majority has written or deleted.

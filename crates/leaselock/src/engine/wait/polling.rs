@@ -53,13 +53,7 @@ impl Acquisition<'_> {
             TakeOutcome::Taken => {
                 let now = self.engine.clock.now();
                 let lease = self.hold_since(t0, now, None)?;
-                Ok(Outcome::Granted(
-                    lease,
-                    Share {
-                        range: 1,
-                        others: false,
-                    },
-                ))
+                Ok(Outcome::Granted(lease, Share::NONE))
             }
             TakeOutcome::Busy { remaining } => Ok(Outcome::Busy(Seen {
                 remaining,

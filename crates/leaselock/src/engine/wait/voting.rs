@@ -37,11 +37,7 @@ impl Acquisition<'_> {
         match self.round(quorum, "", t0, within, PATIENCE).await? {
             Round::Won { fence, .. } => {
                 let lease = self.hold_since(t0, self.now(), fence)?;
-                let share = Share {
-                    range: 1,
-                    others: false,
-                };
-                Ok(Outcome::Granted(lease, share))
+                Ok(Outcome::Granted(lease, Share::NONE))
             }
             Round::Lost(lost) => Ok(Outcome::Busy(lost.seen)),
         }

@@ -33,6 +33,14 @@ pub(crate) struct Share {
     pub(crate) others: bool,
 }
 
+impl Share {
+    /// The share of a grant that passes to no other task.
+    pub(crate) const NONE: Share = Share {
+        range: 1,
+        others: false,
+    };
+}
+
 /// Whether the group needs its next queue entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
