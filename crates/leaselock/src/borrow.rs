@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::KINDS;
 use crate::base::error::ExtendError;
-use crate::client::detached::{DetachedLease, Handle};
+use crate::client::detached::DetachedLease;
 use crate::client::handle::on_every_client;
+use crate::client::lease_handle::Handle;
 use crate::client::lending::{BorrowedLease, LentHandle, borrow};
 #[cfg(feature = "redis")]
 use crate::client::quorum::Quorum;

@@ -44,7 +44,7 @@
 //! | [`LossWatch`] | a future that resolves when the lease is lost |
 //! | [`AcquireError`] | each variant says what you hold after it |
 //!
-//! `leaselock::blocking` has [`Client`], [`Mutex`] and [`Lease`] for programs without async.
+//! `leaselock::blocking` has the same words for programs without async.
 //!
 //! # Guarantees
 //! | | |
@@ -83,7 +83,7 @@
 //! | `redis` | yes | locks on Redis or Valkey |
 //! | `embedded` | yes | locks in a folder or in memory; compiles Lua with a C compiler |
 //! | `tls` | | `rediss://` |
-//! | `blocking` | | clients, mutexes, read-write locks, semaphores and leases without async |
+//! | `blocking` | | the API without async, in the same words; not on a quorum |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -180,7 +180,8 @@ pub mod report {
 
 /// Leases that belong to no process, and leases that another process has lent.
 pub mod detached {
-    pub use crate::client::detached::{DetachedLease, Handle};
+    pub use crate::client::detached::DetachedLease;
+    pub use crate::client::lease_handle::Handle;
     pub use crate::client::lending::{BorrowedLease, LentHandle};
 }
 

@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Args as _, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::globals::Globals;
-use super::{bench, elect, inspect, latch, lease, permits, run, strict};
+use super::{acquire, bench, elect, inspect, latch, lease, permits, run, strict};
 use crate::{manual, secrets};
 
 /// Run a job under a distributed lock that expires by itself: a lease
@@ -58,7 +58,7 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Run(run::RunArgs),
-    Acquire(lease::AcquireArgs),
+    Acquire(acquire::AcquireArgs),
     Extend(lease::ExtendArgs),
     Release(lease::ReleaseArgs),
     Status(inspect::StatusArgs),

@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use leaselock::interop::{Preset, Protocol};
+use leaselock::interop::Preset;
 
 use super::like::LikeArgs;
-use super::mode::{Mode, ModeArgs};
 use crate::exit::Exit;
 use crate::{duration, manual};
 
@@ -123,34 +122,6 @@ impl WaitArgs {
     /// The exit code for a lock that was not free in time.
     pub(crate) fn busy(&self) -> Exit {
         Exit::chosen(self.busy_exit_code)
-    }
-}
-
-/// Acquire a lock and print its handle, for extend and release
-///
-/// The lease has no renewal: it expires after its ttl unless `extend` comes in time. Everyone who
-/// has the handle can release the lock, so keep it like a password. The handle says how the lock is
-/// held, so extend and release need no -s and no --permits.
-#[derive(Debug, Args)]
-#[command(after_help = manual::ACQUIRE)]
-pub(crate) struct AcquireArgs {
-    #[command(flatten)]
-    pub(crate) wait: WaitArgs,
-
-    #[command(flatten)]
-    mode: ModeArgs,
-
-    #[command(flatten)]
-    pub(crate) lock: LockArgs,
-
-    /// Name of the lock, for example nightly-report
-    pub(crate) name: String,
-}
-
-impl AcquireArgs {
-    /// The second stage: how the lock is to be held.
-    pub(crate) fn mode(&self) -> Result<Mode, String> {
-        self.mode.mode(&self.lock, Protocol::Native)
     }
 }
 

@@ -4,6 +4,7 @@
 //! stage ([`run::RunPlan`]) works out what follows from several flags together. Help, the manual
 //! page and the completions come from the same definitions.
 
+pub(crate) mod acquire;
 pub(crate) mod bench;
 mod command_line;
 pub(crate) mod elect;

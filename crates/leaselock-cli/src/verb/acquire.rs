@@ -10,7 +10,8 @@ use super::request::Request;
 
 use crate::ancestors::Ancestors;
 use crate::args::Globals;
-use crate::args::lease::{AcquireArgs, WaitArgs};
+use crate::args::acquire::AcquireArgs;
+use crate::args::lease::WaitArgs;
 use crate::args::mode::Mode;
 use crate::exit::Exit;
 use crate::failure::Failure;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::wait::wait;
 use crate::base::error::{ExtendError, ReleaseError};
-use crate::client::detached::Handle;
+use crate::client::lease_handle::Handle;
 
 /// A [`Lease`](crate::Lease) whose calls block the calling thread. Dropping it releases it in the background.
 #[must_use = "dropping a lease gives it up"]

@@ -1,10 +1,9 @@
 //! A lease of any kind without a process: one process acquires it, another extends or releases it.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::lease_handle::Handle;
 use crate::base::error::{
     ErrorKind, ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError,
 };
@@ -27,148 +26,6 @@ use crate::engine::note::Note;
 use crate::engine::resource::Resource;
 use crate::script::Script;
 use crate::script::keys;
-use crate::script::keys::LockKeys;
-
-const VERSION: &str = "ll1";
-/// The kind that a handle leaves out, as version 0.1.0 did, which knew no other.
-const USUAL_KIND: &str = "mutex";
-
-/// Everything that another process needs to extend or release a detached lease of any kind.
-///
-/// **A secret**: every process that has it can release the lease. So pass it by file, pipe or environment, and not on a
-/// command line.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Handle {
-    name: Name,
-    token: Token,
-    fence: Option<Fence>,
-    /// The name of the kind of lock.
-    kind: String,
-    /// How it is held, for kinds with several ways.
-    mode: Option<Arc<str>>,
-}
-
-impl Handle {
-    /// Creates the handle of a lease of this resource.
-    pub(crate) fn new(name: Name, token: Token, fence: Option<Fence>, resource: &Resource) -> Self {
-        Handle {
-            name,
-            token,
-            fence,
-            kind: resource.kind.name.to_owned(),
-            mode: resource.mode.clone(),
-        }
-    }
-
-    pub(crate) fn token(&self) -> &Token {
-        &self.token
-    }
-
-    /// Returns what is locked, as one of these kinds.
-    pub(crate) fn resource(
-        &self,
-        engine: &Engine,
-        kinds: &[&'static Kind],
-    ) -> Result<Resource, InvalidInput> {
-        let refused = |why: &str| InvalidInput::new(format!("a lease of a {}: {why}", self.kind));
-        let kind = kinds.iter().find(|kind| kind.name == self.kind);
-        let kind = kind.ok_or_else(|| refused("this version does not know that kind of lock"))?;
-        if !engine.store.has_queue() && !kind.votes {
-            return Err(refused("a quorum has none; use the client of one store"));
-        }
-        let keys = LockKeys::new(&engine.prefix, &self.name)?.behind(engine.gate());
-        Ok(Resource::new(kind, keys).with_mode(self.mode.clone()))
-    }
-
-    /// Returns the lock's name.
-    pub fn name(&self) -> &Name {
-        &self.name
-    }
-
-    /// Returns the fencing token of the lease.
-    pub fn fence(&self) -> Option<Fence> {
-        self.fence
-    }
-
-    /// Returns what is locked: `mutex`, `read-write lock` (the lease is that of a reader) or `semaphore`.
-    pub fn kind(&self) -> &str {
-        &self.kind
-    }
-
-    /// Returns one line of text, `ll1.…`, that [`FromStr`] reads back. That of a mutex is the one that version 0.1.0
-    /// writes and reads.
-    pub fn to_secret_string(&self) -> String {
-        if self.kind == USUAL_KIND && self.mode.is_none() {
-            self.without_kind()
-        } else {
-            self.with_kind()
-        }
-    }
-
-    fn without_kind(&self) -> String {
-        let fence = self.fence.map_or(0, Fence::get);
-        let (name, token) = (
-            token::base64url(self.name.as_str().as_bytes()),
-            token::base64url(self.token.secret().as_bytes()),
-        );
-        format!("{VERSION}.{name}.{token}.{fence}")
-    }
-
-    /// Returns the line with the kind of lock in any case.
-    pub(crate) fn with_kind(&self) -> String {
-        let mode = self.mode.as_deref().unwrap_or_default();
-        let [kind, mode] = [&self.kind, mode].map(|text| token::base64url(text.as_bytes()));
-        format!("{}.{kind}.{mode}", self.without_kind())
-    }
-}
-
-impl FromStr for Handle {
-    type Err = InvalidInput;
-
-    fn from_str(text: &str) -> Result<Self, InvalidInput> {
-        let text = text.trim();
-        parse(text).ok_or_else(|| {
-            let says = match text.starts_with("lent.") {
-                true => "this is the handle of a lent lease, which only its lender releases; a handle that releases begins with `ll1.`",
-                false => "this is not a handle; a handle is the line that begins with `ll1.`, as `acquire` printed it",
-            };
-            InvalidInput::new(says)
-        })
-    }
-}
-
-fn parse(text: &str) -> Option<Handle> {
-    let mut parts = text.split('.');
-    let version = parts.next()?;
-    let decoded = |part: Option<&str>| String::from_utf8(token::from_base64url(part?)?).ok();
-    let (name, token) = (decoded(parts.next())?, decoded(parts.next())?);
-    let fence = parts.next()?.parse().ok()?;
-    let (kind, mode) = match parts.clone().next() {
-        None => (USUAL_KIND.to_owned(), String::new()),
-        Some(_) => (decoded(parts.next())?, decoded(parts.next())?),
-    };
-    let whole = version == VERSION && parts.next().is_none();
-    let handle = Handle {
-        name: Name::new(name).ok()?,
-        token: Token::parse(&token)?,
-        fence: Fence::from_answer(fence),
-        kind,
-        mode: (!mode.is_empty()).then(|| mode.into()),
-    };
-    whole.then_some(handle)
-}
-
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle")
-            .field("name", &self.name)
-            .field("token", &self.token)
-            .field("fence", &self.fence)
-            .field("kind", &self.kind)
-            .field("mode", &self.mode)
-            .finish()
-    }
-}
 
 impl Lease {
     /// Turns the lease into a handle with which another process can extend or release it.
@@ -307,17 +164,17 @@ impl DetachedLease {
 
     /// Returns the lock's name.
     pub fn name(&self) -> &Name {
-        &self.handle.name
+        self.handle.name()
     }
 
     /// Returns the fencing token of the lease.
     pub fn fence(&self) -> Option<Fence> {
-        self.handle.fence
+        self.handle.fence()
     }
 
     /// Returns what is locked, as [`Handle::kind`] does.
     pub fn kind(&self) -> &str {
-        &self.handle.kind
+        self.handle.kind()
     }
 
     fn resource(&self) -> Result<Resource, InvalidInput> {
@@ -334,14 +191,14 @@ impl DetachedLease {
     /// [`ExtendError::Invalid`] for a kind of lock that this store or this version does not have.
     pub async fn extend(&self, ttl: Duration) -> Result<(), ExtendError> {
         let (ttl, resource, name) = (Ttl::new(ttl)?, self.resource()?, || {
-            self.handle.name.clone()
+            self.handle.name().clone()
         });
         self.engine.check_strict(ttl)?;
         let within = self.engine.request_timeout(ttl);
-        let lost = |reason| Err(Lost::new(name(), self.handle.fence, reason).into());
+        let lost = |reason| Err(Lost::new(name(), self.handle.fence(), reason).into());
         let step = Extend {
             resource: &resource,
-            token: &self.handle.token,
+            token: self.handle.token(),
             ttl,
         };
         match self.engine.ask(&step, within).await {
@@ -351,7 +208,7 @@ impl DetachedLease {
             }
             Ok(ExtendAnswer::Expired) => lost(LostReason::KeyMissing),
             Ok(ExtendAnswer::Taken) => lost(LostReason::TakenOver),
-            Err(source) => Err(ExtendError::from_store(&self.handle.name, source)),
+            Err(source) => Err(ExtendError::from_store(self.handle.name(), source)),
         }
     }
 
@@ -363,7 +220,7 @@ impl DetachedLease {
     }
 
     async fn record(&self, within: Duration) -> Option<(String, String)> {
-        let client = token::client_of(self.handle.token.secret().as_bytes())?;
+        let client = token::client_of(self.handle.token().secret().as_bytes())?;
         let record = keys::client_record(&self.engine.prefix, client);
         let who = Who { record: &record };
         let about = self.engine.ask(&who, within).await.ok()??;
@@ -378,104 +235,23 @@ impl DetachedLease {
     /// # Errors
     /// [`ReleaseError::NotHeld`] when it was not held any more; after `Unknown` and `Store` it ends at its ttl.
     pub async fn release(self) -> Result<(), ReleaseError> {
-        let name = &self.handle.name;
+        let name = self.handle.name();
         let resource = self.resource().map_err(|error| ReleaseError::Store {
             name: name.clone(),
             source: StoreError::refused(ErrorKind::Unsupported, error.to_string()),
         })?;
         let within = self.engine.request_timeout(DEFAULT_TTL);
         let reserves_fences = resource.kind.local_hand_over;
-        let used = self.handle.fence.filter(|_| reserves_fences);
-        let token = &self.handle.token;
+        let used = self.handle.fence().filter(|_| reserves_fences);
+        let token = self.handle.token();
         let outcome = release(&self.engine, name, &resource, token, used, within).await;
-        if let Some(client) = token::client_of(self.handle.token.secret().as_bytes()) {
+        if let Some(client) = token::client_of(self.handle.token().secret().as_bytes()) {
             let record = keys::client_record(&self.engine.prefix, client);
             announce(&self.engine, &record, "", DEFAULT_TTL, within).await;
-            if let Some(erase) = Note::of(&resource, &self.handle.token, "", DEFAULT_TTL) {
+            if let Some(erase) = Note::of(&resource, self.handle.token(), "", DEFAULT_TTL) {
                 drop(self.engine.ask(&erase, within).await);
             }
         }
         outcome
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn handle() -> Handle {
-        let client = ClientId::random().unwrap();
-        Handle {
-            name: Name::new("jobs/α.1").unwrap(),
-            token: Token::random(&client, true).unwrap(),
-            fence: Some(Fence::new(7)),
-            kind: USUAL_KIND.to_owned(),
-            mode: None,
-        }
-    }
-
-    fn of_permits() -> Handle {
-        Handle {
-            kind: "semaphore".to_owned(),
-            mode: Some("w2 5".into()),
-            ..handle()
-        }
-    }
-
-    #[test]
-    fn a_handle_survives_the_way_through_text() {
-        for handle in [handle(), of_permits()] {
-            let text = format!(" {}\n", handle.to_secret_string());
-            assert_eq!(text.parse::<Handle>().unwrap(), handle);
-        }
-    }
-
-    /// Version 0.1.0 knows mutexes only, so its line says no kind.
-    #[test]
-    fn the_line_of_a_mutex_is_that_of_version_0_1_0_and_that_of_another_kind_is_none_there() {
-        assert_eq!(handle().to_secret_string().split('.').count(), 4);
-        assert_eq!(of_permits().to_secret_string().split('.').count(), 6);
-        assert_eq!(USUAL_KIND, crate::mutex::MUTEX.name);
-    }
-
-    #[test]
-    fn a_handle_of_a_kind_of_a_later_version_is_refused_by_its_name() {
-        let later = Handle {
-            kind: "rate limiter".to_owned(),
-            ..handle()
-        };
-        let later: Handle = later.to_secret_string().parse().unwrap();
-        let client = crate::Client::connect("mem:").unwrap();
-        let refusal = later.resource(client.engine(), &[&crate::mutex::MUTEX]);
-        assert!(refusal.unwrap_err().to_string().contains("a rate limiter"));
-    }
-
-    #[test]
-    fn what_is_no_handle_is_refused_without_being_repeated() {
-        let good = handle().to_secret_string();
-        let bad = [
-            String::new(),
-            "ll1".into(),
-            good.replace("ll1", "ll2"),
-            format!("{good}.x"),
-            format!("{good}.bXV0ZXg"),
-            format!("{good}.bXV0ZXg.."),
-            good[..good.len() - 3].to_owned() + "..",
-            "ll1.a.b.c".into(),
-        ];
-        for bad in bad {
-            let refusal = bad.parse::<Handle>().unwrap_err().to_string();
-            assert!(
-                refusal.contains("ll1.") && (bad.len() < 10 || !refusal.contains(&bad)),
-                "{bad}"
-            );
-        }
-    }
-
-    #[test]
-    fn debug_does_not_show_the_secret() {
-        for handle in [handle(), of_permits()] {
-            assert!(!format!("{handle:?}").contains(handle.token.secret()));
-        }
     }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::detached::Handle;
+use super::lease_handle::Handle;
 use crate::base::clock::Moment;
 use crate::base::error::{ExtendError, InvalidInput, Lost, LostReason, StoreError};
 use crate::base::fence::Fence;

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use crate::base::error::{ExtendError, ReleaseError};
-use crate::client::detached::Handle;
+use crate::client::lease_handle::Handle;
 use crate::engine::lease::Lease;
 
 /// A reader's lease, beside those of other readers. Dropping it releases it in the background.

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use crate::base::error::{ExtendError, ReleaseError};
-use crate::client::detached::Handle;
+use crate::client::lease_handle::Handle;
 use crate::engine::lease::Lease;
 
 /// One or several permits that are held together. Dropping it releases them in the background.
