@@ -19,7 +19,7 @@ pub(crate) struct ModeArgs {
     #[arg(conflicts_with = "shared", hide_short_help = true)]
     _exclusive: bool,
 
-    /// Let N hold the lock at a time, each with one of N permits
+    /// Let N hold it at a time, each with a permit
     ///
     /// The number of the latest request counts, unless `permits NAME set` has pinned one. A holder of
     /// the same name without --permits waits until all permits are back.

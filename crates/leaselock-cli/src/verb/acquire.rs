@@ -28,12 +28,15 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Acquires the lock and prints its handle. Releases the lock if the handle cannot be printed.
 pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure> {
+    let mode = args
+        .mode()
+        .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
     let name = args.lock.like.name(&args.name, globals)?;
     if let Some(preset) = args.lock.like.other_protocol() {
         let text = format!("--like: a lease of {preset} has no handle; use run");
         return Err(Failure::new(text, Exit::USAGE));
     }
-    let (client, request) = client_and_request(args, globals)?;
+    let (client, request) = client_and_request(args, mode, globals)?;
     let request = request.without_renewal().validate()?;
     let signals = Signals::block(&Status::read()?)?;
     session::block_on(async {
@@ -83,11 +86,9 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
 
 fn client_and_request(
     args: &AcquireArgs,
+    mode: Mode,
     globals: &Globals,
 ) -> Result<(AnyClient, Request), Failure> {
-    let mode = args
-        .mode()
-        .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
     let (name, lock) = (&args.name, &args.lock);
     let of_one_store = |why| session::client_that_shares_without_session(globals, why);
     Ok(match mode {
