@@ -117,7 +117,7 @@ impl FromStr for Handle {
                 true => "this is the handle of a lent lease, which only its lender releases; a handle that releases begins with `ll1.`",
                 false => "this is not a handle; a handle is the line that begins with `ll1.`, as `acquire` printed it",
             };
-            InvalidInput::new(says.to_owned())
+            InvalidInput::new(says)
         })
     }
 }
