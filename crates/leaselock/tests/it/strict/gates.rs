@@ -130,6 +130,35 @@ async fn a_lease_that_is_dropped_behind_a_closed_gate_goes_to_nobody() {
     goes_to_nobody(&server, &holder, async || drop(lease)).await;
 }
 
+/// A replica that lacks the grant has the queue all the same.
+#[tokio::test]
+async fn a_waiter_that_leaves_behind_a_closed_gate_lets_nobody_in() {
+    let server = Server::start();
+    let (holder, one, other) = (opened(&server).await, strict(&server), strict(&server));
+    let lease = taken(&holder).await;
+    let waits = |client: &Client| {
+        let lock = lock(client);
+        tokio::spawn(async move { lock.acquire().await })
+    };
+    let leaving = waits(&one);
+    until_queued(&holder, "job", 1).await;
+    let waiting = waits(&other);
+    until_queued(&holder, "job", 2).await;
+    moved(&server);
+    server.cli(&["DEL", "job"]);
+    leaving.abort();
+    eventually("it has left", async || {
+        server.cli(&["ZCARD", "{job}:ll:queue"]).integer() < Some(2)
+    })
+    .await;
+    let held = server.cli(&["EXISTS", "job"]).integer();
+    assert_eq!(held, Some(0), "the other was granted");
+    assert_eq!(quarantined(&holder).await, Quarantine::Moved);
+    let end_us = ends_us(&server);
+    granted_after(&soon(waiting).await.unwrap().unwrap(), end_us);
+    drop(lease);
+}
+
 /// It gives numbers back that were reserved for others, and so leaves in another way.
 #[tokio::test]
 async fn the_last_of_several_turns_that_is_dropped_behind_a_closed_gate_goes_to_nobody() {
