@@ -1,8 +1,8 @@
 -- fence: fencing tokens, larger with every grant.
 -- The key holds 'first:last' of the current grant, so that a replay answers the same numbers: one, or a range for a
 -- queue entry that several tasks of one process share. An 's' behind them says that the grant was to a reader: all who
--- read from then on have the same number, which is larger than that of the writer before and smaller than that of the
--- writer after them. It is kept for seven days; seeding with server time in
+-- join it have the same number, which is larger than that of the writer before and smaller than that of the writer after
+-- them. It is kept for seven days; seeding with server time in
 -- microseconds makes a number larger even after its loss. Plain cases write it without changing its expiry, which costs
 -- half as much, unless the six leading digits of the time have changed since the previous grant: that happens every
 -- 10 000 s, by which it is kept longer.

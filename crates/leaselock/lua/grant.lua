@@ -11,7 +11,8 @@ local function grant_fence(h)
 end
 
 -- Writes the fencing token of a new hold, and returns it as text; '0' without fencing. Readers that hold at the same
--- time have one number. Each holder of permits has its own.
+-- time have one number. The first of them has a new one, also behind other readers: a failover may have lost the writer
+-- between them, whose number was larger. Each holder of permits has its own.
 local function grant_mint(h, kind, token)
   if not is_fenced(token) then return '0' end
   local last = grant_fence(h)
@@ -21,10 +22,11 @@ local function grant_mint(h, kind, token)
     if holds_weight(kind) then redis.call('HSET', h.usage, holds_member(kind, token), minted) end
     return minted
   end
-  if h.fence_shared then
+  if h.fence_shared and h.is_read then
     redis.call('PEXPIRE', h.fence, FENCE_KEPT_MS)
   else
     h.last_fence, h.fence_shared = tonumber(fence_mint(h.fence, last, h.now_us, 1, 's')), true
+    h.is_read = true
   end
   return whole(h.last_fence)
 end

@@ -52,7 +52,10 @@ local function holds_read_set(h)
     return
   end
   h.weighted = string.find(one, '^%d+$', HOLD_START) and true
-  if not h.weighted then h.readers = h.count - (h.upgradable and 1 or 0) end
+  if not h.weighted then
+    h.readers = h.count - (h.upgradable and 1 or 0)
+    h.is_read = h.count > 0
+  end
 end
 
 -- How many permits there are, 0 when no one has said so since `usage` was lost, and how many are used. `wanted`: how

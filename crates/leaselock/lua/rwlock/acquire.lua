@@ -40,8 +40,8 @@ local TIME_LENGTH, FENCE_LENGTH, SAME_10000_S, FENCE_KEPT_MS = 16, 33, 6, '61480
 
 local time = redis.call('TIME')
 
--- The plain case: no waiter, no writer, no upgradable reader, no permits, and the fence is that of the readers, or the
--- clock has passed it.
+-- The plain case: no waiter, no writer, no upgradable reader, no permits, and the fence is that of the readers that hold,
+-- or the clock has passed it.
 if mode == 's' and redis.call('EXISTS', queue) == 0 then
   local now = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
   local held = redis.pcall('ZRANGE', lock, '0', '0')
@@ -50,15 +50,15 @@ if mode == 's' and redis.call('EXISTS', queue) == 0 then
     if string.byte(token, FENCED_AT) == FENCED then
       local before = redis.pcall('GET', fence)
       local text = type(before) == 'string' and before or ''
-      shared = string.match(text, '^%d+:(%d+)s$')
-      if shared then
+      local last, mark = string.match(text, '^%d+:(%d+)(s?)$')
+      if mark == 's' and held[1] then
+        shared = last
         fits = #shared == TIME_LENGTH and #text == FENCE_LENGTH + 1
         if string.sub(shared, 1, SAME_10000_S) ~= string.sub(now, 1, SAME_10000_S) then
           redis.call('PEXPIRE', fence, FENCE_KEPT_MS)
         end
       else
-        local last = string.match(text, '^%d+:(%d+)$')
-        fits = not before or last and #text == FENCE_LENGTH and #last == TIME_LENGTH and text < now and last < now
+        fits = not before or last and #text == FENCE_LENGTH + #mark and #last == TIME_LENGTH and text < now and last < now
         if fits then redis.call('SET', fence, now .. ':' .. now .. 's', 'PX', FENCE_KEPT_MS) end
         shared = now
       end

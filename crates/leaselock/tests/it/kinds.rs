@@ -410,9 +410,10 @@ impl Subject {
         (held.collect(), queue.collect(), self.upgrading.clone())
     }
 
-    /// Readers of one phase have one number. Every other grant has a larger one than all before it.
-    fn check_fences(&mut self, new: &[(usize, Kind)]) {
+    /// Readers that join others have their number. Every other grant has a larger one than all before it.
+    fn check_fences(&mut self, new: &[(usize, Kind)], joins: bool) {
         let before = self.highest;
+        self.shared = self.shared.filter(|_| joins);
         let mut numbers = BTreeSet::new();
         for (actor, kind) in new {
             let fence = self.held[*actor].as_ref().unwrap().lease().fence();
@@ -465,7 +466,8 @@ async fn follows_the_model(engine: &Engine, seed: u64) {
         }
         let is_new = |held: &&(usize, Kind)| !before.contains(held);
         let new: Vec<_> = model.held.iter().filter(is_new).copied().collect();
-        subject.check_fences(&new);
+        let joins = before.iter().any(|(_, kind)| kind.reads());
+        subject.check_fences(&new, joins);
     }
 }
 
