@@ -91,6 +91,8 @@ if holds_weight(kind) > h.permits and not holds_has(h, kind, token) then
   answer = { 'never', whole(h.permits), whole(h.now_us) }
 else
   answer = grant_acquire(h, queue, waiters, { token = token, ttl_ms = ttl_ms, kind = kind, wait = wait })
+  -- A token that held already may have said another number.
+  if answer[1] == 'granted' and whole(h.permits) ~= h.kept[2] then grant_serve(h, queue, waiters, '') end
 end
 if not answer.err then holds_close(h) end
 return answer

@@ -97,3 +97,27 @@ fn a_call_for_many_mutexes_writes_no_fence_beside_holds_that_have_none() {
         }
     });
 }
+
+/// A holder whose grant came by a message may poll once more before it knows of it.
+#[test]
+fn a_holder_that_asks_again_with_more_permits_lets_a_waiter_in() {
+    on_every_engine(async |lab| {
+        let mutex = keys("pool");
+        let [before, after] = ["w3 3", "w3 5"].map(|mode| shared(&mutex, (&PERMITS, mode)));
+        let (holder, next) = (token(), token());
+        lab.granted(&before, &holder, &LONG).await;
+        let listener = lab.listen("next").await;
+        let waits = How {
+            channel: "next",
+            ..WAIT
+        };
+        let wanted = shared(&mutex, (&PERMITS, "w2 3"));
+        assert_eq!(lab.waiting(&wanted, &next, &waits).await, 1);
+        lab.granted(&after, &holder, &LONG).await;
+        assert!(
+            listener.heard(&next).await.starts_with("grant "),
+            "{}",
+            lab.engine
+        );
+    });
+}
