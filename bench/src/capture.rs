@@ -3,47 +3,51 @@
 use testkit::Value;
 
 use crate::child::Pairs;
-use crate::contender::{Kind, by_hand::Seen, text};
+use crate::contender::{Kind, Want, by_hand::Seen, text};
 use crate::servers::Servers;
 use crate::worker::Worker;
 
-/// Runs some pairs and takes the last whole one.
-pub fn pair(servers: &Servers, kind: Kind) -> Result<Seen, String> {
+/// Runs some pairs and takes the first whole one.
+pub fn pair(servers: &Servers, kind: Kind, want: Want) -> Result<Seen, String> {
     let mut worker = Worker::start(kind, &servers.urls(), None)?;
     let prefix = "captured".to_owned();
     let job = Pairs {
         tasks: 1,
-        ms: 5,
+        ms: 40,
         prefix: prefix.clone(),
+        want,
     };
     worker.pairs(job.clone())?; // scripts are known to the server from here on
     let mut monitor = servers.monitor()?;
     worker.pairs(job)?;
     drop(worker);
     let name = format!("{prefix}0");
-    let mut before: Vec<String> = Vec::new();
+    let (mut requests, mut token) = (Vec::new(), None::<String>);
     // What the server has not sent yet comes while we read; after some seconds without any it fails.
     loop {
         let Value::Status(line) = monitor.receive().map_err(text)? else {
             continue;
         };
         let words = words(&line);
-        if line.contains(" lua] ") || !words.contains(&name) {
+        if line.contains(" lua] ") || !words.iter().any(|word| word.contains(&name)) {
             continue;
         }
-        // Each acquisition has a token of its own, which only its release has too.
-        let token = before
-            .iter()
-            .find(|word| is_token(word) && words.contains(word));
-        if let Some(token) = token.cloned() {
-            return Ok(Seen {
-                acquire: before,
-                release: words,
-                name,
-                token,
-            });
+        // Each acquisition has a token of its own, which only what follows it up to the release has too.
+        let Some(own) = words.iter().find(|word| is_token(word)).cloned() else {
+            continue;
+        };
+        if let Some(token) = token.replace(own.clone()).filter(|token| *token != own) {
+            // A release alone is the end of what came before the first line.
+            if requests.len() > 1 {
+                return Ok(Seen {
+                    requests,
+                    name,
+                    token,
+                });
+            }
+            requests.clear();
         }
-        before = words;
+        requests.push(words);
     }
 }
 

@@ -27,7 +27,7 @@ use crate::contender::text;
 use crate::report::Report;
 use crate::workload::Effort;
 
-const ALL: [&str; 6] = ["W1", "W2", "W3", "W4", "W5", "W6"];
+const ALL: [&str; 10] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10"];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -148,7 +148,11 @@ fn is_sent(command: &str, inside: Inside) -> bool {
         "auth",
     ];
     match inside {
-        Inside::AllButScripts => NEVER_INSIDE.iter().any(|start| command.starts_with(start)),
+        Inside::Nothing => command != "info",
+        Inside::AllBut(sent) if command == sent => true,
+        Inside::AllButScripts | Inside::AllBut(_) => {
+            NEVER_INSIDE.iter().any(|start| command.starts_with(start))
+        }
         Inside::GetAndDelete => !["get", "del", "info"].contains(&command),
     }
 }

@@ -7,11 +7,16 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use crate::child::{Answer, Job, Kept, Paired, Pairs, Turned, Turns};
+use crate::child::{Answer, Follow, Job, Kept, Paired, Pairs, SeenLeader, Turned, Turns};
 use crate::contender::{Kind, Setup, by_hand::Seen, text};
 
 /// What a child may take longer than it was asked to work.
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The folder with the libraries that run in Node; `cargo xtask bench` names it.
+const PEERS: &str = "LEASELOCK_BENCH_PEERS";
+/// What drives them.
+const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/node/driver.js");
 
 /// The program of the other build.
 static BEFORE: OnceLock<PathBuf> = OnceLock::new();
@@ -28,11 +33,20 @@ pub fn paired(kinds: &[Kind]) -> Vec<Kind> {
     kinds.iter().flat_map(pair).collect()
 }
 
-fn program(kind: Kind) -> Result<PathBuf, String> {
-    if kind == kind.as_child() {
-        return std::env::current_exe().map_err(text);
+/// The program of a contender, with its first arguments.
+fn program(kind: Kind) -> Result<Command, String> {
+    if let Some(library) = kind.in_node() {
+        let folder = std::env::var_os(PEERS).map(PathBuf::from);
+        let folder = folder.ok_or("it needs node and npm, and `cargo xtask bench`")?;
+        let mut node = Command::new("node");
+        node.arg(DRIVER).arg(library);
+        node.env("NODE_PATH", folder.join("node_modules"));
+        return Ok(node);
     }
-    let before = BEFORE.get().cloned();
+    if kind == kind.as_child() {
+        return Ok(Command::new(std::env::current_exe().map_err(text)?));
+    }
+    let before = BEFORE.get().map(Command::new);
     before.ok_or_else(|| format!("{}: --before names its program", kind.name()))
 }
 
@@ -52,8 +66,7 @@ impl Worker {
             seen,
         };
         let setup = serde_json::to_string(&setup).map_err(text)?;
-        let program = program(kind)?;
-        let mut command = Command::new(program);
+        let mut command = program(kind)?;
         command
             .args(["child", &setup])
             .stdin(Stdio::piped())
@@ -96,6 +109,18 @@ impl Worker {
     pub fn end_turns(&mut self, ms: u64) -> Result<Turned, String> {
         match self.end(ms)? {
             Answer::Turns(turned) => Ok(turned),
+            other => Err(format!("{}: {other:?}", self.kind.name())),
+        }
+    }
+
+    /// Starts as [`begin_turns`](Worker::begin_turns) does.
+    pub fn begin_following(&mut self, job: Follow) -> Result<(), String> {
+        self.begin(&Job::Follow(job))
+    }
+
+    pub fn end_following(&mut self, ms: u64) -> Result<Vec<SeenLeader>, String> {
+        match self.end(ms)? {
+            Answer::Followed(seen) => Ok(seen),
             other => Err(format!("{}: {other:?}", self.kind.name())),
         }
     }

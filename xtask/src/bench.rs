@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{cargo, files, servers};
+use crate::{cargo, files, servers, test};
 
 /// What the benchmark writes elsewhere than on the terminal comes from its own options, which are
 /// passed on; `micro` runs the micro-benchmarks instead.
@@ -29,6 +29,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<String, String> {
     if let Some(server) = &server {
         bench.env("LEASELOCK_TEST_SERVER", server);
     }
+    if measures_node(arguments)
+        && let Some(folder) = test::install_measured_peers()
+    {
+        bench.env("LEASELOCK_BENCH_PEERS", folder);
+    }
     if starts_the_command(arguments) {
         let mut build = cargo_at(&root, "build");
         build.args(["--release", "-p", "leaselock-cli"]);
@@ -46,16 +51,32 @@ fn measures(arguments: &[&str]) -> bool {
     !arguments.contains(&"--from")
 }
 
-/// W6 measures how long the command takes to start, and so does a run of everything.
+/// W6 measures how long the command takes to start.
 fn starts_the_command(arguments: &[&str]) -> bool {
+    runs_one_of(&["W6"], arguments)
+}
+
+/// The libraries of others that have semaphores, several names or elections are mostly from npm.
+fn measures_node(arguments: &[&str]) -> bool {
+    runs_one_of(&["W8", "W9", "W10"], arguments)
+}
+
+/// Whether one of these workloads is measured, as in a run of everything.
+fn runs_one_of(wanted: &[&str], arguments: &[&str]) -> bool {
     if !measures(arguments) {
         return false;
     }
     let mut workloads = arguments
         .iter()
-        .filter(|argument| argument.len() == 2 && argument.starts_with('W'))
+        .filter(|argument| is_workload(argument))
         .peekable();
-    workloads.peek().is_none() || workloads.any(|name| *name == "W6")
+    workloads.peek().is_none() || workloads.any(|name| wanted.contains(name))
+}
+
+/// As in `W10`.
+fn is_workload(argument: &str) -> bool {
+    let number = argument.strip_prefix('W');
+    number.is_some_and(|number| number.parse::<u8>().is_ok())
 }
 
 /// Cargo for the benchmark's own workspace.
@@ -91,11 +112,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn libraries_from_npm_are_installed_only_for_what_measures_them() {
+        assert!(measures_node(&["--quick"]));
+        assert!(measures_node(&["W7", "W10"]));
+        assert!(!measures_node(&["W1", "W7"]));
+    }
+
+    #[test]
     fn the_command_is_built_only_for_what_starts_it() {
         assert!(starts_the_command(&[]));
         assert!(starts_the_command(&["--quick", "--json", "out.json"]));
         assert!(starts_the_command(&["W1", "W6"]));
         assert!(!starts_the_command(&["W1", "--quick"]));
+        assert!(!starts_the_command(&["W10"]));
         assert!(!starts_the_command(&["--from", "run.json", "--svg", "img"]));
     }
 }

@@ -4,6 +4,7 @@
 //! dependencies lie in the target folder and in cargo's own store.
 
 mod peers;
+pub(crate) use peers::install_measured as install_measured_peers;
 
 use std::time::Duration;
 

@@ -2,6 +2,7 @@
 //!
 //! It reads one job a line from standard input and writes one answer a line to standard output.
 
+mod follow;
 mod leases;
 mod pairs;
 mod turns;
@@ -13,11 +14,12 @@ use tokio::runtime::Runtime;
 
 use crate::clock::processor_ns;
 use crate::contender::{
-    Contender, Kind, Setup, by_hand::ByHand, distributed_lock::DistributedLock,
+    Contender, Kind, Setup, by_hand::ByHand, distkit::Distkit, distributed_lock::DistributedLock,
     leaselock::Leaselock, raw::Raw, raw_parallel::RawParallel, raw_queue::RawQueue,
     redis_lock::RedisLock, redlock::Redlock, rslock::Rslock, text,
 };
 
+pub use follow::{Follow, SeenLeader};
 pub use leases::{Hold, Kept};
 pub use pairs::{Paired, Pairs};
 pub use turns::{Record, Turned, Turns};
@@ -26,6 +28,8 @@ pub use turns::{Record, Turned, Turns};
 pub enum Job {
     Pairs(Pairs),
     Turns(Turns),
+    /// Follows who leads, and says when each leader was seen.
+    Follow(Follow),
     /// Takes leases and holds them from now on.
     Hold(Hold),
     /// Watches over the leases that are held for so many milliseconds.
@@ -38,6 +42,7 @@ pub enum Job {
 pub enum Answer {
     Pairs(Paired),
     Turns(Turned),
+    Followed(Vec<SeenLeader>),
     Held { rss_before: u64, rss_after: u64 },
     Watched(Kept),
     Failed(String),
@@ -91,6 +96,10 @@ pub fn run(setup: &Setup) -> Result<(), String> {
         Kind::RedisLock => serve::<RedisLock>(&runtime, setup),
         Kind::Redlock => serve::<Redlock>(&runtime, setup),
         Kind::DistributedLock => serve::<DistributedLock>(&runtime, setup),
+        Kind::Distkit => serve::<Distkit>(&runtime, setup),
+        Kind::RedisSemaphore | Kind::NodeRedlock | Kind::RedlockUniversal | Kind::RedisLeader => {
+            Err("it runs in Node".to_owned())
+        }
     }
 }
 
@@ -106,6 +115,9 @@ fn serve<C: Contender>(runtime: &Runtime, setup: &Setup) -> Result<(), String> {
             Job::Turns(job) => runtime
                 .block_on(turns::run(&contender, &job))
                 .map(Answer::Turns),
+            Job::Follow(job) => runtime
+                .block_on(follow::run(setup, &job))
+                .map(Answer::Followed),
             Job::Hold(job) => runtime.block_on(leases.hold(setup, &job)),
             Job::Watch { ms } => runtime.block_on(leases.watch(ms)).map(Answer::Watched),
         };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cost, Meter};
 use crate::clock::now_ns;
-use crate::contender::{Contender, Hold, text};
+use crate::contender::{Contender, Hold, Want, text};
 use crate::figures::quantile;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -18,6 +18,7 @@ pub struct Pairs {
     pub ms: u64,
     /// What the names begin with.
     pub prefix: String,
+    pub want: Want,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -29,9 +30,10 @@ pub struct Paired {
 }
 
 pub async fn run<C: Contender>(contender: &C, job: &Pairs) -> Result<Paired, String> {
-    let locks: Vec<C::Lock> = (0..job.tasks)
-        .map(|task| contender.lock(&format!("{}{task}", job.prefix)))
+    let locks: Option<Vec<C::Lock>> = (0..job.tasks)
+        .map(|task| contender.wanting(&format!("{}{task}", job.prefix), job.want))
         .collect();
+    let locks = locks.ok_or_else(|| job.want.missing())?;
     let stop = Arc::new(AtomicBool::new(false));
     let meter = Meter::start();
     let tasks: Vec<_> = locks

@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cost, Meter};
 use crate::clock::now_ns;
-use crate::contender::{Contender, Hold, Lock, Turn, text};
+use crate::contender::{Contender, Hold, Lock, Turn, Want, text};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Turns {
     pub name: String,
+    pub want: Want,
     pub waiters: usize,
     /// How long the lock is kept.
     pub hold_us: u64,
@@ -39,11 +40,12 @@ pub struct Turned {
 #[derive(Debug, Clone, Copy)]
 pub struct Record {
     pub waiter: u64,
+    pub want: Want,
     pub wanted_ns: u64,
     pub turn: Turn,
 }
 
-const FIELDS: usize = 5;
+const FIELDS: usize = 6;
 
 impl Record {
     fn fields(&self) -> [u64; FIELDS] {
@@ -53,22 +55,25 @@ impl Record {
             self.turn.granted_ns,
             self.turn.releasing_ns,
             self.turn.queued_ns,
+            self.turn.mark,
         ]
     }
 
     /// All records of one process; `waiters` is added to their numbers.
-    pub fn read_all(bytes: &[u8], waiters: u64) -> Vec<Record> {
+    pub fn read_all(bytes: &[u8], waiters: u64, want: Want) -> Vec<Record> {
         let numbers = bytes
             .chunks_exact(8)
             .map(|eight| u64::from_le_bytes(eight.try_into().unwrap_or_default()));
         let numbers: Vec<u64> = numbers.collect();
         let record = |fields: &[u64]| Record {
             waiter: fields[0] + waiters,
+            want,
             wanted_ns: fields[1],
             turn: Turn {
                 granted_ns: fields[2],
                 releasing_ns: fields[3],
                 queued_ns: fields[4],
+                mark: fields[5],
             },
         };
         numbers.chunks_exact(FIELDS).map(record).collect()
@@ -76,9 +81,10 @@ impl Record {
 }
 
 pub async fn run<C: Contender>(contender: &C, job: &Turns) -> Result<Turned, String> {
-    let locks: Vec<C::Lock> = (0..job.waiters)
-        .map(|_| contender.lock(&job.name))
+    let locks: Option<Vec<C::Lock>> = (0..job.waiters)
+        .map(|_| contender.wanting(&job.name, job.want))
         .collect();
+    let locks = locks.ok_or_else(|| job.want.missing())?;
     tokio::time::sleep(Duration::from_nanos(job.begin_ns.saturating_sub(now_ns()))).await;
     let meter = Meter::start();
     let waiting = locks.into_iter().enumerate();
@@ -121,6 +127,7 @@ async fn turn_until<L: Lock>(waiter: u64, mut lock: L, job: Turns) -> Result<Ran
         match lock.turn(&hold).await {
             Ok(turn) => records.push(Record {
                 waiter,
+                want: job.want,
                 wanted_ns,
                 turn,
             }),

@@ -10,14 +10,13 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use super::raw_parallel::ask;
-use super::{Contender, Hold, Lock, Setup, Turn, bare_connection, held};
+use super::{Contender, Hold, Lock, Setup, Turn, Want, bare_connection, held};
 use crate::clock::now_ns;
 
-/// An acquisition and the release after it, word by word.
+/// An acquisition and what follows it up to the release, word by word.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Seen {
-    pub acquire: Vec<String>,
-    pub release: Vec<String>,
+    pub requests: Vec<Vec<String>>,
     pub name: String,
     pub token: String,
 }
@@ -54,19 +53,22 @@ impl Contender for ByHand {
         };
         ByHandLock {
             connections: self.connections.clone(),
-            acquire: own(&seen.acquire),
-            release: own(&seen.release),
+            requests: seen.requests.iter().map(|words| own(words)).collect(),
             token: seen.token.clone(),
             since_ns: self.since_ns,
             turns: 0,
         }
     }
+
+    /// Whatever was captured.
+    fn wanting(&self, name: &str, _: Want) -> Option<ByHandLock> {
+        Some(self.lock(name))
+    }
 }
 
 pub struct ByHandLock {
     connections: Vec<MultiplexedConnection>,
-    acquire: Arc<[String]>,
-    release: Arc<[String]>,
+    requests: Arc<[Arc<[String]>]>,
     token: String,
     since_ns: u64,
     turns: u64,
@@ -110,17 +112,27 @@ fn is_done(answer: &Value) -> bool {
 }
 
 /// The tags of answers that grant and release nothing.
-const REFUSALS: [&[u8]; 4] = [b"busy", b"waiting", b"expired", b"taken"];
+const REFUSALS: [&[u8]; 6] = [
+    b"busy",
+    b"waiting",
+    b"expired",
+    b"taken",
+    b"separate",
+    b"never",
+];
 
 impl Lock for ByHandLock {
     async fn turn(&mut self, hold: &Hold) -> Result<Turn, String> {
         self.turns += 1;
         let (random, rest) = self.token.split_at(22);
         let token = format!("{:0width$}{rest}", self.turns, width = random.len());
-        let (acquire, release) = (self.acquire.clone(), self.release.clone());
-        self.send(&acquire, &token).await?;
+        let requests = self.requests.clone();
+        let (release, before) = requests.split_last().ok_or("nothing was captured")?;
+        for request in before {
+            self.send(request, &token).await?;
+        }
         let turn = held(hold.clone()).await;
-        self.send(&release, &token).await?;
+        self.send(release, &token).await?;
         Ok(turn)
     }
 }

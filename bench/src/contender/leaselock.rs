@@ -1,14 +1,17 @@
 //! leaselock with its defaults, but for what the name says.
 
-use leaselock::{AnyClient, Client, Mutex, Quorum};
+use leaselock::{AnyClient, Client, Election, MultiLock, Mutex, Quorum, RwLock, Semaphore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Contender, Hold, Kind, Lock, Setup, Turn, held, text};
+use super::want::{Draw, names};
+use super::{Contender, Hold, Kind, Lock, Setup, Turn, Want, held, text};
 use crate::clock::now_ns;
 
 pub struct Leaselock {
     client: AnyClient,
+    /// What a quorum does not have.
+    one: Option<Client>,
     fencing: bool,
 }
 
@@ -16,17 +19,23 @@ impl Contender for Leaselock {
     type Lock = LeaselockLock;
 
     async fn connect(setup: &Setup) -> Result<Self, String> {
-        let client = match setup.urls.as_slice() {
-            [url] => Client::connect(url).map(AnyClient::from),
+        let (client, one) = match setup.urls.as_slice() {
+            [url] => {
+                let client = Client::connect(url).map_err(text)?;
+                (AnyClient::from(client.clone()), Some(client))
+            }
             // The servers have just been started, and nobody had a lease on them before.
-            urls => Quorum::builder(urls)
-                .delayed_restart(false)
-                .build()
-                .map(AnyClient::from),
+            urls => {
+                let quorum = Quorum::builder(urls).delayed_restart(false).build();
+                (AnyClient::from(quorum.map_err(text)?), None)
+            }
         };
-        let client = client.map_err(text)?;
         let fencing = setup.kind != Kind::LeaselockUnfenced;
-        Ok(Leaselock { client, fencing })
+        Ok(Leaselock {
+            client,
+            one,
+            fencing,
+        })
     }
 
     fn lock(&self, name: &str) -> LeaselockLock {
@@ -40,21 +49,81 @@ impl Contender for Leaselock {
         };
         let mutex = self.client.mutex(name);
         let mutex = mutex.fencing(self.fencing).on_wait(stamp);
-        LeaselockLock { mutex, queued_ns }
+        LeaselockLock {
+            wish: Wish::Mutex(mutex),
+            queued_ns,
+        }
+    }
+
+    fn wanting(&self, name: &str, want: Want) -> Option<LeaselockLock> {
+        let one = self.one.as_ref()?;
+        let wish = match want {
+            Want::Mutex => return Some(self.lock(name)),
+            Want::Read => Wish::Read(one.rwlock(name)),
+            Want::Write => Wish::Write(one.rwlock(name)),
+            Want::Permits { take, of } => Wish::Permits(one.semaphore(name, of), take),
+            Want::Several { names: count } => {
+                let mut names = names(name, count);
+                let first = one.mutex(names.remove(0));
+                Wish::Several(first.along_with(names))
+            }
+            Want::Transfer { of } => Wish::Transfer(one.clone(), names(name, of), Draw::new()),
+            Want::Lead => Wish::Lead(one.election(name).value("a leader")),
+        };
+        let queued_ns = Arc::default();
+        Some(LeaselockLock { wish, queued_ns })
     }
 }
 
 pub struct LeaselockLock {
-    mutex: Mutex,
+    wish: Wish,
     queued_ns: Arc<AtomicU64>,
+}
+
+enum Wish {
+    Mutex(Mutex),
+    Read(RwLock),
+    Write(RwLock),
+    Permits(Semaphore, u32),
+    Several(MultiLock),
+    Transfer(Client, Vec<String>, Draw),
+    Lead(Election),
+}
+
+/// Waits for a grant, keeps it for a while and gives it back.
+macro_rules! turn {
+    ($grant:expr, $hold:expr) => {{
+        let granted = $grant.await.map_err(text)?;
+        let turn = held($hold.clone()).await;
+        granted.release().await.map_err(text)?;
+        turn
+    }};
 }
 
 impl Lock for LeaselockLock {
     async fn turn(&mut self, hold: &Hold) -> Result<Turn, String> {
         self.queued_ns.store(0, Ordering::Relaxed);
-        let lease = self.mutex.acquire().await.map_err(text)?;
-        let turn = held(hold.clone()).await;
-        lease.release().await.map_err(text)?;
+        let turn = match &mut self.wish {
+            Wish::Mutex(mutex) => turn!(mutex.acquire(), hold),
+            Wish::Read(lock) => turn!(lock.read(), hold),
+            Wish::Write(lock) => turn!(lock.write(), hold),
+            Wish::Permits(semaphore, take) => turn!(semaphore.acquire_many(*take), hold),
+            Wish::Several(names) => turn!(names.acquire(), hold),
+            Wish::Transfer(client, names, draw) => {
+                let (from, to) = draw.two_of(names.len());
+                let both = client.mutex(&names[from]).along_with([&names[to]]);
+                let mark = 1 << from | 1 << to;
+                let turn = turn!(both.acquire(), hold);
+                Turn { mark, ..turn }
+            }
+            Wish::Lead(election) => {
+                let leadership = election.campaign().await.map_err(text)?;
+                let mark = leadership.term().get();
+                let turn = held(hold.clone()).await;
+                leadership.resign().await.map_err(text)?;
+                Turn { mark, ..turn }
+            }
+        };
         let queued_ns = self.queued_ns.load(Ordering::Relaxed);
         Ok(Turn { queued_ns, ..turn })
     }

@@ -1,6 +1,7 @@
 //! Who is measured: each contender in a file of its own, all behind one trait.
 
 pub mod by_hand;
+pub mod distkit;
 pub mod distributed_lock;
 pub mod hold;
 pub mod leaselock;
@@ -10,6 +11,7 @@ pub mod raw_queue;
 pub mod redis_lock;
 pub mod redlock;
 pub mod rslock;
+pub mod want;
 
 use std::future::Future;
 use std::time::Duration;
@@ -18,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::now_ns;
 pub use hold::Hold;
+pub use want::Want;
 
 /// The lease that every contender asks for, unless the library has its own unchangeable idea.
 pub const TTL: Duration = Duration::from_secs(10);
@@ -31,6 +34,11 @@ pub trait Contender: Send + Sync + Sized + 'static {
 
     /// What a program keeps for one name as long as it runs.
     fn lock(&self, name: &str) -> Self::Lock;
+
+    /// The same for what is more than a mutex; `None` of what the contender does not have.
+    fn wanting(&self, name: &str, want: Want) -> Option<Self::Lock> {
+        (want == Want::Mutex).then(|| self.lock(name))
+    }
 }
 
 /// One name, as one task uses it.
@@ -46,6 +54,8 @@ pub struct Turn {
     pub releasing_ns: u64,
     /// When it was surely in line, if the contender can tell; 0 when it never was or cannot tell.
     pub queued_ns: u64,
+    /// Of several names, which ones, as bits; of a leader, its term; else 0.
+    pub mark: u64,
 }
 
 /// What is done under the lock: nothing, for so long.
@@ -57,6 +67,7 @@ pub async fn held(hold: Hold) -> Turn {
         granted_ns,
         releasing_ns: now_ns(),
         queued_ns: 0,
+        mark: 0,
     }
 }
 
@@ -78,6 +89,12 @@ pub enum Kind {
     RedisLock,
     Redlock,
     DistributedLock,
+    Distkit,
+    /// Those that run in Node (`peers/node`).
+    RedisSemaphore,
+    NodeRedlock,
+    RedlockUniversal,
+    RedisLeader,
 }
 
 impl Kind {
@@ -96,14 +113,44 @@ impl Kind {
             Kind::RedisLock => "redis-lock",
             Kind::Redlock => "redlock",
             Kind::DistributedLock => "distributed-lock",
+            Kind::Distkit => "distkit",
+            Kind::RedisSemaphore => "redis-semaphore",
+            Kind::NodeRedlock => "redlock (npm)",
+            Kind::RedlockUniversal => "redlock-universal",
+            Kind::RedisLeader => "redis-leader",
+        }
+    }
+
+    /// What the library is called in `peers/node`, if it runs there.
+    pub fn in_node(self) -> Option<&'static str> {
+        match self {
+            Kind::RedisSemaphore => Some("redis-semaphore"),
+            Kind::NodeRedlock => Some("redlock"),
+            Kind::RedlockUniversal => Some("redlock-universal"),
+            Kind::RedisLeader => Some("redis-leader"),
+            _ => None,
         }
     }
 
     /// Commands that this contender has in scripts only: the server counts what a script calls like
     /// what a client sends, and only the second is a round trip.
-    pub fn inside_scripts(self) -> Inside {
+    pub fn inside_scripts(self, want: Want) -> Inside {
         match self {
-            Kind::Leaselock
+            // It has scripts for its semaphore, and none for its read-write lock.
+            Kind::DistributedLock if matches!(want, Want::Read | Want::Write) => Inside::Nothing,
+            Kind::DistributedLock if want.take() > 0 => Inside::AllButScripts,
+            Kind::RedisLock if want != Want::Mutex => Inside::AllButScripts,
+            Kind::RedisLeader => Inside::Nothing,
+            // These two acquire by a script, and release without one.
+            Kind::Distkit if want == Want::Read => Inside::AllBut("zrem"),
+            Kind::RedisSemaphore if want == (Want::Permits { take: 1, of: 4 }) => {
+                Inside::AllBut("zrem")
+            }
+            Kind::Distkit
+            | Kind::RedisSemaphore
+            | Kind::NodeRedlock
+            | Kind::RedlockUniversal
+            | Kind::Leaselock
             | Kind::LeaselockUnfenced
             | Kind::Before
             | Kind::BeforeUnfenced
@@ -138,8 +185,12 @@ impl Kind {
 /// Which of the server's counts are calls from inside scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inside {
+    /// There are no scripts.
+    Nothing,
     /// Everything that touches keys.
     AllButScripts,
+    /// Everything that touches keys, but for this command.
+    AllBut(&'static str),
     /// The usual compare-and-delete.
     GetAndDelete,
 }

@@ -45,6 +45,7 @@ impl Lock for RedlockLock {
                 granted_ns,
                 releasing_ns,
                 queued_ns: 0,
+                mark: 0,
             })
         };
         tokio::task::spawn_blocking(blocking).await.map_err(text)?

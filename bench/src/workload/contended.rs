@@ -3,7 +3,7 @@
 use crate::contender::Kind;
 use crate::report::{Case, Column, Report, Show, Target, column};
 use crate::servers::Servers;
-use crate::waiters::{Loop, Waiters};
+use crate::waiters::{Group, Loop, Waiters};
 use crate::worker::paired;
 use crate::workload::{Effort, say};
 
@@ -133,8 +133,9 @@ fn measure(scene: &Scene, rounds: usize) -> Result<Case, String> {
         kinds.extend([Kind::Rslock, Kind::RedisLock, Kind::Redlock]);
     }
     let urls = servers.urls();
-    let start =
-        |kind: &Kind| Waiters::start(*kind, &urls, scene.waiters, scene.hold_us, scene.mode);
+    let group = |waiters: &usize| Group::mutex(*waiters, scene.hold_us, scene.mode);
+    let waiters: Vec<Group> = scene.waiters.iter().map(group).collect();
+    let start = |kind: &Kind| Waiters::start(*kind, &urls, &waiters);
     let mut groups: Vec<Waiters> = kinds.iter().map(start).collect::<Result<_, _>>()?;
     say(&format!("W3: {}", title(scene)));
     for waiters in &mut groups {

@@ -1,9 +1,9 @@
 //! W6: the embedded store, in memory and in a folder.
 
 use crate::child::Pairs;
-use crate::contender::{Kind, text};
+use crate::contender::{Kind, Want, text};
 use crate::report::{Case, Column, Report, Sample, Show, Target, column};
-use crate::waiters::{Loop, Waiters};
+use crate::waiters::{Group, Loop, Waiters};
 use crate::worker::{Worker, paired};
 use crate::workload::{Effort, say};
 
@@ -66,6 +66,7 @@ fn free(folder: &str, rounds: usize, ms: u64) -> Result<Case, String> {
                 tasks: 1,
                 ms,
                 prefix: "free/".to_owned(),
+                want: Want::Mutex,
             })?;
             let pairs = paired.pairs as f64;
             Ok(Sample::from([
@@ -82,7 +83,7 @@ fn across_processes(folder: &str, rounds: usize, ms: u64) -> Result<Case, String
     let (mut groups, mut names) = (Vec::new(), Vec::new());
     for kind in paired(&[Kind::Leaselock]) {
         let urls = [own(folder, kind)];
-        let mut waiters = Waiters::start(kind, &urls, &[1, 1, 1, 1], 0, Loop::Greedy)?;
+        let mut waiters = Waiters::start(kind, &urls, &[Group::mutex(1, 0, Loop::Greedy); 4])?;
         waiters.round(None, 100)?;
         groups.push(waiters);
         names.push(format!("{}, folder", kind.name()));

@@ -2,7 +2,7 @@
 
 use crate::capture;
 use crate::child::Pairs;
-use crate::contender::Kind;
+use crate::contender::{Kind, Want};
 use crate::report::{Case, Column, Report, Sample, Show, Target, column};
 use crate::servers::Servers;
 use crate::worker::{Worker, paired};
@@ -10,7 +10,7 @@ use crate::workload::{Effort, say};
 
 pub fn one_task(effort: &Effort, report: &mut Report) -> Result<(), String> {
     let mut servers = Servers::start()?;
-    let mut workers = Workers::start(&servers, &CONTENDERS)?;
+    let mut workers = Workers::start(&servers, &CONTENDERS.map(Entrant::plain));
     let (rounds, ms) = if effort.quick { (15, 100) } else { (21, 300) };
     say("W1: one task, one name");
     let case = workers.case(
@@ -33,11 +33,12 @@ pub fn many_tasks(effort: &Effort, report: &mut Report) -> Result<(), String> {
     for tasks in [1, 16, 256, 2048] {
         // Nobody wants 2048 threads, which is what a blocking library would need.
         let blocking = tasks > 256;
-        let kinds: Vec<Kind> = CONTENDERS
+        let entrants: Vec<Entrant> = CONTENDERS
             .into_iter()
             .filter(|kind| !(blocking && *kind == Kind::Redlock))
+            .map(Entrant::plain)
             .collect();
-        let mut workers = Workers::start(&servers, &kinds)?;
+        let mut workers = Workers::start(&servers, &entrants);
         say(&format!("W2: {tasks} tasks"));
         let title = format!("{tasks} tasks, each with a name of its own, one client");
         let case = workers.case(
@@ -95,26 +96,75 @@ fn many_tasks_columns() -> Vec<Column> {
     ]
 }
 
-/// One process for each contender, connected and warm; and why a contender is missing.
-pub(super) struct Workers(Vec<Worker>, Vec<String>);
+/// A contender, what it wants, and what its row is called.
+#[derive(Debug, Clone)]
+pub(super) struct Entrant {
+    kind: Kind,
+    want: Want,
+    row: String,
+}
+
+impl Entrant {
+    /// One that wants mutexes, as all of its table do.
+    pub(super) fn plain(kind: Kind) -> Entrant {
+        Entrant {
+            kind,
+            want: Want::Mutex,
+            row: kind.name().to_owned(),
+        }
+    }
+
+    pub(super) fn of(kind: Kind, want: Want) -> Entrant {
+        Entrant {
+            kind,
+            want,
+            row: format!("{}, {}", kind.name(), want.name()),
+        }
+    }
+
+    pub(super) fn row(&self) -> &str {
+        &self.row
+    }
+
+    /// The same of another build.
+    fn built_as(&self, kind: Kind) -> Entrant {
+        Entrant {
+            kind,
+            want: self.want,
+            row: self.row.replace(self.kind.name(), kind.name()),
+        }
+    }
+
+    fn start(&self, servers: &Servers) -> Result<Worker, String> {
+        let captured = match self.kind {
+            Kind::ByHand => Some(capture::pair(servers, Kind::Leaselock, self.want)),
+            Kind::ByHandUnfenced => {
+                Some(capture::pair(servers, Kind::LeaselockUnfenced, self.want))
+            }
+            _ => None,
+        };
+        let seen = captured.transpose();
+        let seen = seen.map_err(|why| format!("nothing was captured: {why}"))?;
+        Worker::start(self.kind, &servers.urls(), seen)
+    }
+}
+
+/// One process for each entrant, connected and warm; and why one is missing.
+pub(super) struct Workers(Vec<(Worker, Entrant)>, Vec<String>);
 
 impl Workers {
-    pub(super) fn start(servers: &Servers, kinds: &[Kind]) -> Result<Workers, String> {
+    pub(super) fn start(servers: &Servers, entrants: &[Entrant]) -> Workers {
         let mut workers = Workers(Vec::new(), Vec::new());
-        for kind in &paired(kinds) {
-            let captured = match kind {
-                Kind::ByHand => Some(capture::pair(servers, Kind::Leaselock)),
-                Kind::ByHandUnfenced => Some(capture::pair(servers, Kind::LeaselockUnfenced)),
-                _ => None,
-            };
-            match captured.transpose() {
-                Ok(seen) => workers.0.push(Worker::start(*kind, &servers.urls(), seen)?),
-                Err(why) => workers
-                    .1
-                    .push(format!("{}: nothing was captured: {why}", kind.name())),
+        for entrant in entrants {
+            for kind in paired(&[entrant.kind]) {
+                let entrant = entrant.built_as(kind);
+                match entrant.start(servers) {
+                    Ok(worker) => workers.0.push((worker, entrant)),
+                    Err(why) => workers.1.push(format!("{}: {why}", entrant.row)),
+                }
             }
         }
-        Ok(workers)
+        workers
     }
 
     #[expect(
@@ -134,27 +184,28 @@ impl Workers {
         let names: Vec<String> = self
             .0
             .iter()
-            .map(|worker| worker.kind.name().to_owned())
+            .map(|(_, entrant)| entrant.row.clone())
             .collect();
-        for worker in &mut self.0 {
+        for (worker, entrant) in &mut self.0 {
             // A first round that does not count; a worker that fails in it fails in the next one too.
-            worker.pairs(job(worker.kind, tasks, ms.min(50))).ok();
+            worker.pairs(job(entrant, tasks, ms.min(50))).ok();
         }
         let workers = &mut self.0;
         let mut case = Case::measure(workload, title, columns, &names, rounds, |index| {
-            let worker = &mut workers[index];
-            measure(servers, worker, tasks, ms)
+            let (worker, entrant) = &mut workers[index];
+            measure(servers, worker, entrant, tasks, ms)
         });
         case.notes.extend(self.1.clone());
         case
     }
 }
 
-fn job(kind: Kind, tasks: usize, ms: u64) -> Pairs {
+fn job(entrant: &Entrant, tasks: usize, ms: u64) -> Pairs {
     Pairs {
         tasks,
         ms,
-        prefix: format!("{}/", kind.name()),
+        prefix: format!("{}/", entrant.row),
+        want: entrant.want,
     }
 }
 
@@ -162,11 +213,12 @@ fn job(kind: Kind, tasks: usize, ms: u64) -> Pairs {
 fn measure(
     servers: &mut Servers,
     worker: &mut Worker,
+    entrant: &Entrant,
     tasks: usize,
     ms: u64,
 ) -> Result<Sample, String> {
     let before = servers.counts()?;
-    let paired = worker.pairs(job(worker.kind, tasks, ms))?;
+    let paired = worker.pairs(job(entrant, tasks, ms))?;
     let after = servers.counts()?;
     let pairs = paired.pairs as f64;
     Ok(Sample::from([
@@ -175,7 +227,7 @@ fn measure(
         ("pairs_per_s", pairs / (paired.cost.wall_ns as f64 / 1e9)),
         (
             "commands",
-            after.sent_since(&before, worker.kind.inside_scripts()) as f64 / pairs,
+            after.sent_since(&before, entrant.kind.inside_scripts(entrant.want)) as f64 / pairs,
         ),
         ("client_us", paired.cost.processor_ns as f64 / 1e3 / pairs),
         ("server_us", after.processor_us_since(&before) / pairs),

@@ -1,11 +1,17 @@
 //! The workloads, one in a file.
 
-pub mod contended;
-pub mod embedded;
-pub mod free;
-pub mod renewed;
-pub mod start_up;
-pub mod voted;
+mod beside_mutex;
+mod contended;
+mod crowd;
+mod election;
+mod embedded;
+mod free;
+mod permits;
+mod renewed;
+mod several;
+mod shared;
+mod start_up;
+mod voted;
 
 use std::path::PathBuf;
 
@@ -40,7 +46,11 @@ pub fn run(names: &[String], effort: &Effort, report: &mut Report) -> Result<(),
                 embedded::run(effort, report)?;
                 start_up::run(effort, report)?;
             }
-            other => return Err(format!("there is no workload {other}: W1 to W6")),
+            "W7" => shared::run(effort, report)?,
+            "W8" => permits::run(effort, report)?,
+            "W9" => several::run(effort, report)?,
+            "W10" => election::run(effort, report)?,
+            other => return Err(format!("there is no workload {other}: W1 to W10")),
         }
     }
     Ok(())

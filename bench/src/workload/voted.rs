@@ -3,7 +3,7 @@
 use crate::contender::Kind;
 use crate::report::{Case, Column, Report, Show, Target, column};
 use crate::servers::Servers;
-use crate::workload::free::Workers;
+use crate::workload::free::{Entrant, Workers};
 use crate::workload::{Effort, say};
 
 pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
@@ -16,7 +16,7 @@ pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
                 (true, _) => (5, 150),
                 (false, _) => (11, 300),
             };
-            let mut workers = Workers::start(&servers, &CONTENDERS)?;
+            let mut workers = Workers::start(&servers, &CONTENDERS.map(Entrant::plain));
             say(&format!("W4: {nodes} servers, tasks: {tasks}"));
             let title = format!("quorum of {nodes}, tasks with a name each: {tasks}");
             let case = workers.case(

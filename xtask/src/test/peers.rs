@@ -17,7 +17,9 @@ const READY: &str = "ready";
 
 /// Where libraries come from.
 struct Registry {
-    /// The folder below peers/ and below the target folder.
+    /// The folder that names them.
+    sources: &'static str,
+    /// The folder below that of all libraries.
     folder: &'static str,
     lock: &'static str,
     /// What succeeds where it can be installed and run.
@@ -28,6 +30,7 @@ struct Registry {
 
 const REGISTRIES: [Registry; 2] = [
     Registry {
+        sources: "peers/node",
         folder: "node",
         lock: "package-lock.json",
         asks: &[&["node", "-e", NODE_IS_NEW_ENOUGH], &["npm", "--version"]],
@@ -35,6 +38,7 @@ const REGISTRIES: [Registry; 2] = [
         install: from_npm,
     },
     Registry {
+        sources: "peers/python",
         folder: "python",
         lock: "requirements.txt",
         asks: &[&["python3", "-c", PYTHON_IS_NEW_ENOUGH]],
@@ -42,6 +46,12 @@ const REGISTRIES: [Registry; 2] = [
         install: from_pypi,
     },
 ];
+/// Those that the benchmark measures beside leaselock.
+const MEASURED: Registry = Registry {
+    sources: "bench/peers/node",
+    folder: "measured",
+    ..REGISTRIES[0]
+};
 const NODE_IS_NEW_ENOUGH: &str = "process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)";
 const PYTHON_IS_NEW_ENOUGH: &str =
     "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))";
@@ -52,7 +62,7 @@ pub(crate) fn install(cargo: &Cargo) -> Result<PathBuf, String> {
     let all = target().join("peers");
     let mut missing = Vec::new();
     for registry in &REGISTRIES {
-        if registry.asks.iter().all(|words| succeeds(words)) {
+        if registry.is_possible() {
             registry.install_once(&all)?;
         } else {
             // Else tests would believe that what was once installed can still be run.
@@ -62,8 +72,8 @@ pub(crate) fn install(cargo: &Cargo) -> Result<PathBuf, String> {
     }
     from_crates_io(cargo, &all.join("rust"))?;
     for registry in &missing {
-        let Registry { folder, needs, .. } = registry;
-        println!("SKIPPED: the libraries in peers/{folder}; they need {needs}");
+        let Registry { sources, needs, .. } = registry;
+        println!("SKIPPED: the libraries in {sources}; they need {needs}");
     }
     let must = env::var("CI").is_ok_and(|ci| ci == "true");
     if must && !missing.is_empty() {
@@ -72,9 +82,27 @@ pub(crate) fn install(cargo: &Cargo) -> Result<PathBuf, String> {
     Ok(all)
 }
 
+/// Installs the libraries from npm that the benchmark measures, and returns their folder. Without them it measures the
+/// others.
+pub(crate) fn install_measured() -> Option<PathBuf> {
+    let all = target().join("peers");
+    let installed = if MEASURED.is_possible() {
+        MEASURED.install_once(&all)
+    } else {
+        Err(format!("they need {}", MEASURED.needs))
+    };
+    let skipped = |why| println!("SKIPPED: the libraries in {}: {why}", MEASURED.sources);
+    installed.map_err(skipped).ok()?;
+    Some(all.join(MEASURED.folder))
+}
+
 impl Registry {
+    fn is_possible(&self) -> bool {
+        self.asks.iter().all(|words| succeeds(words))
+    }
+
     fn install_once(&self, all: &Path) -> Result<(), String> {
-        let sources = files::root().join("peers").join(self.folder);
+        let sources = files::root().join(self.sources);
         let lock = read(&sources.join(self.lock))?;
         let folder = all.join(self.folder);
         let ready = folder.join(READY);
