@@ -89,7 +89,7 @@ local function grant_serve(h, queue, waiters, asking, ttl_ms)
     if entry.token == asking then entry.passed_ms = ttl_ms end
     holds_reserve(h, entry.kind, entry.token)
     grants[#grants + 1] = entry
-    return h.exclusive
+    return holds_full(h)
   end)
   queue_forget(queue, waiters, gone)
   for _, entry in ipairs(never) do

@@ -121,6 +121,11 @@ local function holds_fit(h, kind)
   return nil
 end
 
+-- Whether no request of any kind fits, so that the waiters behind the last grant need not be read.
+local function holds_full(h)
+  return h.exclusive or h.permits and h.permits > 0 and h.used >= h.permits
+end
+
 -- Counts a request as held, for those behind it.
 local function holds_reserve(h, kind, token)
   local weight = holds_weight(kind)

@@ -3,7 +3,7 @@
 use leaselock::{AcquireError, Client};
 use testkit::Server;
 
-use crate::support::{LONG, eventually, soon, until_queued};
+use crate::support::{LONG, calls, eventually, soon, until_queued};
 
 const USAGE: &str = "{pool}:ll:usage";
 
@@ -174,4 +174,28 @@ async fn a_waiter_keeps_its_position_when_the_usage_is_lost_before_a_release() {
     assert_eq!(entry().unwrap().0, ticket);
     last.release().await.unwrap();
     soon(waits).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// No other fits then. Otherwise a release would ask for every waiter in the queue whether it is alive.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_reads_no_waiter_behind_the_one_that_takes_the_last_permit() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let pool = client.semaphore("pool", 1).ttl(LONG);
+    let held = pool.acquire().await.unwrap();
+    let waiters: Vec<_> = (0..8)
+        .map(|_| {
+            let pool = pool.clone();
+            tokio::spawn(async move { pool.acquire().await.unwrap().release().await })
+        })
+        .collect();
+    until_queued(&client, "pool", 8).await;
+    server.cli(&["CONFIG", "RESETSTAT"]);
+    held.release().await.unwrap();
+    for waiter in waiters {
+        soon(waiter).await.unwrap().unwrap();
+    }
+    // A poll asks for the first waiter too, so more of them do no harm here.
+    let (asked, scripts) = (calls(&server, "pubsub|numsub"), calls(&server, "evalsha"));
+    assert!(asked <= scripts, "{asked} in {scripts} scripts");
 }
