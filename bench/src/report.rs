@@ -115,6 +115,17 @@ impl Case {
         Some(self.of(contender)?.spread(metric)?.median)
     }
 
+    /// The medians of all other libraries, in the rows that end like this.
+    pub fn of_others(&self, row_end: &str, metric: &str) -> Vec<f64> {
+        let ours = ["leaselock", "before", "by hand"];
+        let others = self.results.iter().filter(|measured| {
+            let row = &measured.contender;
+            row.ends_with(row_end) && !ours.iter().any(|start| row.starts_with(start))
+        });
+        let medians = others.filter_map(|measured| Some(measured.spread(metric)?.median));
+        medians.collect()
+    }
+
     /// Ratios round by round: what disturbs the machine disturbs both of a pair alike.
     pub fn ratio(&self, contender: &str, to: &str, metric: &str) -> Option<Spread> {
         let (ours, theirs) = (self.of(contender)?, self.of(to)?);
@@ -183,6 +194,15 @@ pub struct Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_libraries_are_those_that_are_neither_leaselock_nor_its_scripts() {
+        let names = ["leaselock, read", "by hand, read", "a, read", "a, write"].map(str::to_owned);
+        let round = |index| Ok(Sample::from([("us", index as f64)]));
+        let case = Case::measure("W", String::new(), Vec::new(), &names, 1, round);
+        assert_eq!(case.of_others("read", "us"), [2.0]);
+        assert_eq!(case.of_others("", "us"), [2.0, 3.0]);
+    }
 
     #[test]
     fn of_each_two_contenders_one_is_measured_first_as_often_as_the_other() {

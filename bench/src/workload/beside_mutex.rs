@@ -43,15 +43,23 @@ pub fn measure(
     Ok(case)
 }
 
-pub fn targets(case: &Case, want: Want, tasks: usize, of_mutex: f64, report: &mut Report) {
-    let mutex = Entrant::of(Kind::Leaselock, Want::Mutex);
-    target(case, want, tasks, (&mutex, "a mutex"), of_mutex, report);
-    by_hand_target(case, want, tasks, report);
-}
-
-pub fn by_hand_target(case: &Case, want: Want, tasks: usize, report: &mut Report) {
+/// What holds for whatever is no mutex.
+pub fn targets(case: &Case, want: Want, tasks: usize, report: &mut Report) {
     let by_hand = Entrant::of(Kind::ByHand, want);
     target(case, want, tasks, (&by_hand, "by hand"), 1.05, report);
+    let others = case.of_others(&want.name(), "p50_us");
+    let Some(fastest_us) = others.into_iter().min_by(f64::total_cmp) else {
+        return;
+    };
+    let ours = Entrant::of(Kind::Leaselock, want);
+    let ratio = case.median(ours.row(), "p50_us").map(|us| us / fastest_us);
+    let what = of(case, want, tasks, "the fastest other library");
+    report.targets.push(Target::at_most(what, ratio, 1.0));
+}
+
+pub fn mutex_target(case: &Case, want: Want, tasks: usize, limit: f64, report: &mut Report) {
+    let mutex = Entrant::of(Kind::Leaselock, Want::Mutex);
+    target(case, want, tasks, (&mutex, "a mutex"), limit, report);
 }
 
 fn target(
@@ -64,10 +72,14 @@ fn target(
 ) {
     let ours = Entrant::of(Kind::Leaselock, want);
     let ratio = case.ratio(ours.row(), to.row(), "p50_us");
-    let (workload, name) = (case.workload, want.name());
-    report.targets.push(Target::at_most(
-        format!("{workload} {name}, {tasks} tasks: p50 ÷ {called}"),
+    let (what, ratio) = (
+        of(case, want, tasks, called),
         ratio.map(|spread| spread.median),
-        limit,
-    ));
+    );
+    report.targets.push(Target::at_most(what, ratio, limit));
+}
+
+fn of(case: &Case, want: Want, tasks: usize, called: &str) -> String {
+    let (workload, name) = (case.workload, want.name());
+    format!("{workload} {name}, {tasks} tasks: p50 ÷ {called}")
 }

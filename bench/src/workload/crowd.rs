@@ -1,7 +1,7 @@
 //! A situation in which many wait for one name: the contenders in turns, each in its own processes.
 
 use crate::contender::{Kind, Want};
-use crate::report::{Case, Column};
+use crate::report::{Case, Column, Target};
 use crate::servers::Servers;
 use crate::waiters::Waiters;
 use crate::worker::paired;
@@ -78,4 +78,17 @@ fn situation<T: Copy>(
     });
     case.notes.extend(missing);
     Ok(case)
+}
+
+/// How fast it goes round, beside the fastest other library.
+pub fn against_others(case: &Case, what: &str) -> Target {
+    let others = case.of_others("", "turns_per_s");
+    let fastest = others.into_iter().max_by(f64::total_cmp);
+    let ours = case.median(Kind::Leaselock.name(), "turns_per_s");
+    let ratio = ours.zip(fastest).map(|(ours, fastest)| ours / fastest);
+    Target::at_least(
+        format!("{what}: turns/s ÷ the fastest other library"),
+        ratio,
+        1.0,
+    )
 }

@@ -14,7 +14,7 @@ pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
         Entrant::of(Kind::Leaselock, Want::Lead),
     ];
     let case = beside_mutex::measure("W10", "election", &entrants, 1, effort)?;
-    beside_mutex::by_hand_target(&case, Want::Lead, 1, report);
+    beside_mutex::targets(&case, Want::Lead, 1, report);
     report.cases.push(case);
     changes(effort, report)?;
     followers(effort, report)

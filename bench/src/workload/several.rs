@@ -19,7 +19,7 @@ pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
             Entrant::of(Kind::RedlockUniversal, want),
         ];
         let case = beside_mutex::measure("W9", &want.name(), &entrants, 1, effort)?;
-        beside_mutex::by_hand_target(&case, want, 1, report);
+        beside_mutex::targets(&case, want, 1, report);
         let ours = Entrant::of(Kind::Leaselock, want);
         report.targets.push(Target::at_most(
             format!("W9 {names} names: commands a pair"),
@@ -66,11 +66,9 @@ fn transfers(effort: &Effort, report: &mut Report) -> Result<(), String> {
         effort.rounds(rounds),
         ms,
     )?;
-    report.targets.push(Target::at_least(
-        "W9 transfers: Jain index",
-        case.median(Kind::Leaselock.name(), "jain"),
-        0.99,
-    ));
+    report
+        .targets
+        .push(crowd::against_others(&case, "W9 transfers"));
     report.cases.push(case);
     Ok(())
 }

@@ -22,7 +22,8 @@ pub fn run(effort: &Effort, report: &mut Report) -> Result<(), String> {
     for tasks in [1, 256] {
         let case = beside_mutex::measure("W7", "read-write lock", &entrants, tasks, effort)?;
         for want in [Want::Read, Want::Write] {
-            beside_mutex::targets(&case, want, tasks, 1.15, report);
+            beside_mutex::mutex_target(&case, want, tasks, 1.15, report);
+            beside_mutex::targets(&case, want, tasks, report);
         }
         report.cases.push(case);
     }
