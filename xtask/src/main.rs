@@ -30,7 +30,7 @@ cargo xtask peers           installs the lock libraries of others that tests sha
 cargo xtask bench [W1 W2 …] [--quick] [--rounds N] [--json FILE] [--markdown FILE] [--svg FOLDER]
                             [--from FILE] [--before PROGRAM]
                             measures against the bare client and other libraries; all workloads
-                            take some 12 minutes, with --quick 3; --before measures the leaselock of
+                            take some 25 minutes, with --quick 8; --before measures the leaselock of
                             another build of the benchmark in the same rounds; --svg draws charts, with
                             --from those of a run that --json wrote; see docs/performance.md
 cargo xtask bench micro     a pair in memory and in a folder, in one process
