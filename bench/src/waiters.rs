@@ -205,6 +205,7 @@ impl Waiters {
         let lone = records
             .iter()
             .filter(|record| record.waiter == last && record.turn.granted_ns >= from_ns);
+        sample.insert("last_passed", most_passed(records, lone.clone()) as f64);
         sample.extend(lone_figures(lone));
         let crowd = settled.iter().filter(|record| record.waiter != last);
         let crowd: Vec<f64> = crowd.map(|record| wait_ns(record) as f64).collect();
@@ -234,6 +235,14 @@ fn lone_figures<'a>(turns: impl Iterator<Item = &'a Record>) -> Sample {
         ("last_longest_ms", longest_ns / 1e6),
         ("last_longest", longest_ns / mean_ns),
     ])
+}
+
+/// The most turns that others began during one wait of the lone one. No pause of the machine makes it larger.
+fn most_passed<'a>(turns: &[Record], lone: impl Iterator<Item = &'a Record>) -> usize {
+    let granted_before = |ns| turns.partition_point(|other| other.turn.granted_ns < ns);
+    lone.map(|record| granted_before(record.turn.granted_ns) - granted_before(record.wanted_ns))
+        .max()
+        .unwrap_or(0)
 }
 
 /// How long after the resignation of one leader the followers knew the next one. Nothing where nobody followed.
@@ -384,6 +393,18 @@ mod tests {
         assert_eq!(overlaps(&apart), 0);
         let shared = [holds(names, 0b0011, 10, 30), holds(names, 0b0110, 20, 40)];
         assert_eq!(overlaps(&shared), 1);
+    }
+
+    #[test]
+    fn turns_of_others_during_a_wait_are_counted() {
+        let turns = [
+            record(0, 0, 0, 10, 20),
+            record(0, 20, 0, 30, 40),
+            record(1, 15, 0, 50, 60),
+            record(0, 50, 0, 70, 80),
+        ];
+        assert_eq!(most_passed(&turns, turns[2..3].iter()), 1);
+        assert_eq!(most_passed(&turns, turns[..0].iter()), 0);
     }
 
     #[test]

@@ -116,6 +116,7 @@ fn columns() -> Vec<Column> {
         column("its wait p50 ms", "last_p50_ms", Show::Median(1)),
         column("longest ms", "last_longest_ms", Show::Median(1)),
         column("longest ÷ mean", "last_longest", Show::Median(2)),
+        column("most turns before it", "last_passed", Show::Median(0)),
         column(
             "mean wait of the others ms",
             "crowd_mean_ms",
