@@ -6,9 +6,8 @@ local function leader_text(token, channel, term, value)
   return token .. '\n' .. channel .. '\n' .. term .. '\n' .. value
 end
 
--- Reads only: what this holder has proclaimed; nothing when it has not.
-local function leader_read(leader, token)
+-- Reads only: whose record it is, and what that leader has proclaimed; nothing when there is none.
+local function leader_read(leader)
   local record = of_type(redis.pcall('GET', leader)) or ''
-  local its, channel, term, value = string.match(record, '^([^\n]*)\n([^\n]*)\n(%d+)\n(.*)$')
-  if its == token then return channel, term, value end
+  return string.match(record, '^([^\n]*)\n([^\n]*)\n(%d+)\n(.*)$')
 end

@@ -126,7 +126,7 @@ pub use crate::client::builder::ClientBuilder;
 pub use crate::client::quorum::{Quorum, QuorumBuilder};
 pub use crate::client::run::{RunError, RunResult};
 pub use crate::client::{AnyClient, Client};
-pub use crate::election::{Election, Leader, LeaderObserver, Leadership};
+pub use crate::election::{Election, Leader, LeaderObserver, Leadership, ProclaimError};
 pub use crate::engine::lease::loss::LossWatch;
 pub use crate::engine::lease::{Lease, LeaseState, LeaseView};
 pub use crate::engine::owner::Owner;

@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use leaselock::error::InvalidInput;
 use leaselock::options::Waiting;
-use leaselock::{AcquireError, AnyClient, Client, Election, Lease, Mutex, RwLock, Semaphore, Wait};
+use leaselock::{
+    AcquireError, AnyClient, Client, Election, Leadership, Lease, Mutex, ProclaimError, RwLock,
+    Semaphore, Wait,
+};
 
 use crate::args::Globals;
 use crate::args::lease::LockArgs;
 use crate::held::Held;
+use crate::output;
 use crate::owner::JobOwner;
 
 /// The lock with its options. It holds nothing.
@@ -154,8 +158,20 @@ impl Request {
             }
             Request::Shared(lock) => lock.read().await.map(Lease::from),
             Request::Permits(pool, take) => pool.acquire_many(*take).await.map(Lease::from),
-            Request::Leadership(election) => election.campaign().await.map(Lease::from),
+            Request::Leadership(election) => match election.campaign().await {
+                Ok(leading) => Ok(proclaimed(leading).await),
+                Err(error) => Err(error),
+            },
         };
         lease.map(Held::One)
     }
+}
+
+/// The job of a leader begins once everybody can read who leads, or once that has failed: it leads in any case.
+async fn proclaimed(leading: Leadership) -> Lease {
+    if let Err(error @ ProclaimError::Store { .. }) = leading.proclaimed().await {
+        let why = output::sanitized(&error.to_string());
+        output::say(&format!("leaselock: {why}\n"));
+    }
+    leading.into()
 }

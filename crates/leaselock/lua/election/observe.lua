@@ -18,6 +18,6 @@ local held, is_set = of_type(redis.pcall('GET', lock)) -- of readers or permits 
 if not held and not is_set then return { 'vacant', now } end
 local pttl_ms = redis.call('PTTL', lock)
 if is_set then return { 'silent', pttl_ms, now } end
-local _, term, value = leader_read(leader, held)
-if not term then return { 'silent', pttl_ms, now } end
+local its, _, term, value = leader_read(leader)
+if its ~= held then return { 'silent', pttl_ms, now } end
 return { 'leads', value, term, client_of(held), pttl_ms, now }

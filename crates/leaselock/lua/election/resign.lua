@@ -8,8 +8,8 @@
 -- KEYS[6] gate       string; in strict mode only: while it is closed nothing is granted (lua/gate.lua)
 -- ARGV[1] token      the caller's proof of ownership
 --
--- Returns {"released"}    free, or already the next campaigner's. Followers are told when it is free; otherwise they
---                         are told when the next leader proclaims
+-- Returns {"released"}    free, or already the next campaigner's. Followers are told when it is free; otherwise the
+--                         record stays, and they are told when the next leader proclaims or resigns
 --         {"expired"}     there was no lock: the lease had expired or was deleted
 --         {"taken"}       another client holds it; nothing was changed
 -- Replay  "expired" or "taken": the first call did the work
@@ -29,9 +29,12 @@ local token = ARGV[1]
 
 local now_us = clock_us()
 local held, is_set = of_type(redis.pcall('GET', lock)) -- of readers or permits (lua/holds.lua)
-local channel = leader_read(leader, token)
-if channel then redis.call('DEL', leader) end
+local _, channel = leader_read(leader)
 if held == token then grant_give_back(holds_read(lock, fence, now_us), queue, waiters, '1', token, 0) end
-if channel and redis.call('EXISTS', lock) == 0 then broadcast(channel) end
+-- A leader that resigns before it has proclaimed finds the record of the one before it, whose followers are told.
+if channel and redis.call('EXISTS', lock) == 0 then
+  redis.call('DEL', leader)
+  broadcast(channel)
+end
 if held == token then return { 'released' } end
 return { (held or is_set) and 'taken' or 'expired' }

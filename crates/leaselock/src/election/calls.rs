@@ -28,7 +28,9 @@ pub(super) struct Proclaim<'a> {
 pub(super) enum Proclaimed {
     Shown,
     /// The lease has ended.
-    NotHeld,
+    Expired,
+    /// Another client holds the name.
+    Taken,
 }
 
 impl Operation for Proclaim<'_> {
@@ -50,7 +52,8 @@ impl Operation for Proclaim<'_> {
     fn decode(answer: &Answer) -> Result<Proclaimed, Malformed> {
         match answer.tag() {
             "proclaimed" => Ok(Proclaimed::Shown),
-            "expired" | "taken" => Ok(Proclaimed::NotHeld),
+            "expired" => Ok(Proclaimed::Expired),
+            "taken" => Ok(Proclaimed::Taken),
             _ => Err(Malformed),
         }
     }

@@ -38,6 +38,7 @@ const VALUE_MAX: usize = 4096;
 /// # let client = leaselock::Client::connect("mem:")?;
 /// let election = client.election("scheduler").value("10.0.0.5:8080");
 /// let leading = election.campaign().await?;
+/// leading.proclaimed().await?; // for those who read; the leader need not wait
 /// let seen = client.election("scheduler").leader().await?.expect("we lead");
 /// assert_eq!((seen.value.as_str(), seen.term), ("10.0.0.5:8080", leading.term()));
 /// leading.resign().await?; // the next campaigner leads in the same step
@@ -121,8 +122,10 @@ impl Election {
     ///
     /// # Waiting
     /// In the queue of the mutex of that name, first come, first served within a priority. The leader's resignation and
-    /// this grant are one step on the store; a second request tells the followers. Fails after 2 s when the store never
-    /// replied.
+    /// this grant are one step on the store. Fails after 2 s when the store never replied.
+    ///
+    /// It returns with the grant. A second request tells the followers, and leaves at the same time in the background: the
+    /// leader may work before they know of it ([`Leadership::proclaimed`]).
     ///
     /// # Cancel safety
     /// Safe: a dropped campaign leaves nothing in the queue, and a grant that the caller no longer awaits goes to the
@@ -131,18 +134,14 @@ impl Election {
     /// # Errors
     /// [`AcquireError`]: this client does not lead after any of them; every variant says what may be left behind.
     pub async fn campaign(&self) -> Result<Leadership, AcquireError> {
-        loop {
-            let lease = self.checked()?.acquire().await?;
-            if let Some(leadership) = Leadership::proclaim(lease, &self.value).await? {
-                return Ok(leadership);
-            }
-        }
+        let lease = self.checked()?.acquire().await?;
+        Ok(Leadership::begin(lease, &self.value))
     }
 
     /// Leads if the name is free and no campaigner is ahead; `Ok(None)` when it is not.
     ///
     /// # Waiting
-    /// Two requests, each within the request timeout. Never joins the queue.
+    /// One request, within the request timeout. Never joins the queue.
     ///
     /// # Cancel safety
     /// As [`campaign`](Election::campaign).
@@ -150,16 +149,14 @@ impl Election {
     /// # Errors
     /// As [`campaign`](Election::campaign); that another client leads is not an error.
     pub async fn try_campaign(&self) -> Result<Option<Leadership>, AcquireError> {
-        match self.checked()?.try_acquire().await? {
-            Some(lease) => Leadership::proclaim(lease, &self.value).await,
-            None => Ok(None),
-        }
+        let lease = self.checked()?.try_acquire().await?;
+        Ok(lease.map(|lease| Leadership::begin(lease, &self.value)))
     }
 
     /// Campaigns for at most `limit`.
     ///
     /// # Waiting
-    /// Returns within `limit` and three request timeouts, whatever the network does.
+    /// Returns within `limit` and one request timeout, whatever the network does.
     ///
     /// # Cancel safety
     /// As [`campaign`](Election::campaign).
@@ -167,15 +164,8 @@ impl Election {
     /// # Errors
     /// [`AcquireError::StillBusy`] when other clients held the name to the end; this attempt has no queue entry then.
     pub async fn campaign_within(&self, limit: Duration) -> Result<Leadership, AcquireError> {
-        let clock = &self.named.state.engine.clock;
-        let until = clock.now().plus(limit);
-        loop {
-            let left = until.saturating_since(clock.now());
-            let lease = self.checked()?.acquire_within(left).await?;
-            if let Some(leadership) = Leadership::proclaim(lease, &self.value).await? {
-                return Ok(leadership);
-            }
-        }
+        let lease = self.checked()?.acquire_within(limit).await?;
+        Ok(Leadership::begin(lease, &self.value))
     }
 
     /// Runs `body` as the leader.

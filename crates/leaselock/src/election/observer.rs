@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::calls::{Observe, Observed};
 use super::leader::Leader;
-use super::leadership::NOUN;
+use super::proclamation::NOUN;
 use crate::base::clock::Moment;
 use crate::base::error::InspectError;
 use crate::base::fence::Fence;

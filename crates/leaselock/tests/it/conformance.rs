@@ -144,6 +144,7 @@ conformance! {
             permits_with_an_option_that_they_cannot_have_are_refused_and_not_held;
         election:
             followers_see_who_leads_and_a_resignation_makes_the_next_one_lead
+            a_leader_that_has_resigned_is_never_shown
             terms_grow_from_leader_to_leader
             followers_are_told_that_nobody_leads
             followers_are_told_when_the_lease_of_a_leader_ends_by_itself

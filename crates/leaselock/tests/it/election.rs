@@ -1,6 +1,6 @@
 //! Elections on a server: what they cost, what is lost with a record, and what a failover does to terms.
 
-use leaselock::{Client, Fence};
+use leaselock::{Client, ErrorKind, Fence, Leadership, ProclaimError};
 use testkit::Server;
 
 use crate::support::{LONG, by_message, calls, eventually, soon, until_queued};
@@ -9,6 +9,13 @@ const LEADER: &str = "{scheduler}:ll:leader";
 
 fn value_of(value: &str) -> impl Fn(&Client) -> leaselock::Election {
     move |client| client.election("scheduler").ttl(LONG).value(value)
+}
+
+/// Leads, and every client can read it.
+async fn leads(client: &Client, value: &str) -> Leadership {
+    let leading = soon(value_of(value)(client).campaign()).await.unwrap();
+    soon(leading.proclaimed()).await.unwrap();
+    leading
 }
 
 /// Followers of several clients; each listens once, and each follower reads once.
@@ -29,6 +36,7 @@ async fn a_change_costs_one_message_and_one_read_for_each_of_a_thousand_follower
     }
     let election = value_of("me")(&leader);
     let before = soon(election.campaign()).await.unwrap(); // sends the scripts
+    soon(before.proclaimed()).await.unwrap();
     before.resign().await.unwrap();
     for follower in &mut followers {
         let settled = async {
@@ -59,7 +67,7 @@ async fn a_change_costs_one_message_and_one_read_for_each_of_a_thousand_follower
 async fn followers_are_told_once_when_a_leader_hands_over() {
     let server = Server::start();
     let [one, two, three] = [(); 3].map(|()| Client::connect(&server.url()).unwrap());
-    let first = soon(value_of("one")(&one).campaign()).await.unwrap();
+    let first = leads(&one, "one").await;
     let mut follower = three.election("scheduler").observe();
     soon(follower.changed()).await.unwrap();
     let next = value_of("two")(&two);
@@ -80,13 +88,13 @@ async fn a_leader_of_an_earlier_term_than_one_that_was_told_is_never_told() {
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();
     let mut observer = client.election("scheduler").observe();
-    let first = soon(value_of("one")(&client).campaign()).await.unwrap();
+    let first = leads(&client, "one").await;
     let earlier = ["scheduler", LEADER].map(|key| {
         let value = server.cli(&["GET", key]);
         (key, value.text().unwrap().to_owned())
     });
     first.resign().await.unwrap();
-    let second = soon(value_of("two")(&client).campaign()).await.unwrap();
+    let second = leads(&client, "two").await;
     soon(observer.changed()).await.unwrap();
     assert_eq!(observer.current().unwrap().term, second.term());
     for (key, value) in &earlier {
@@ -105,7 +113,7 @@ async fn a_leader_of_an_earlier_term_than_one_that_was_told_is_never_told() {
 async fn the_term_of_a_leader_does_not_depend_on_the_key_of_the_fence() {
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();
-    let leading = soon(value_of("one")(&client).campaign()).await.unwrap();
+    let leading = leads(&client, "one").await;
     server.cli(&["DEL", "{scheduler}:ll:fence"]);
     let leader = client.election("scheduler").leader().await.unwrap();
     assert_eq!(leader.unwrap().term, leading.term());
@@ -119,7 +127,7 @@ async fn the_term_of_a_leader_does_not_depend_on_the_key_of_the_fence() {
 async fn the_record_of_a_leader_is_shown_only_while_it_holds_the_name_and_has_a_ttl() {
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();
-    let leading = soon(value_of("one")(&client).campaign()).await.unwrap();
+    let leading = leads(&client, "one").await;
     let kept = server.cli(&["PTTL", LEADER]).integer().unwrap();
     assert!(kept > 6 * 24 * 60 * 60 * 1000, "{kept}");
     server.cli(&["DEL", "scheduler"]);
@@ -127,11 +135,12 @@ async fn the_record_of_a_leader_is_shown_only_while_it_holds_the_name_and_has_a_
     let mutex = client.mutex("scheduler").ttl(LONG).try_acquire().await;
     assert_eq!(client.election("scheduler").leader().await.unwrap(), None);
     assert!(leading.resign().await.is_err());
-    assert_eq!(server.cli(&["EXISTS", LEADER]).integer(), Some(0));
+    assert_eq!(client.election("scheduler").leader().await.unwrap(), None);
     mutex.unwrap().unwrap().release().await.unwrap();
     // Another type lies there: the next leader replaces it.
+    server.cli(&["DEL", LEADER]);
     server.cli(&["LPUSH", LEADER, "something"]);
-    let leading = soon(value_of("two")(&client).campaign()).await.unwrap();
+    let leading = leads(&client, "two").await;
     assert!(
         client
             .election("scheduler")
@@ -143,42 +152,29 @@ async fn the_record_of_a_leader_is_shown_only_while_it_holds_the_name_and_has_a_
     leading.resign().await.unwrap();
 }
 
-/// Nothing is proclaimed without memory, so the campaign fails and holds nothing.
+/// The grant does not wait for the proclamation, and does not depend on it. It is sent until it is heard.
 #[tokio::test]
-async fn a_campaign_whose_proclamation_is_refused_leads_not_and_holds_nothing() {
+async fn a_leader_whose_proclamation_is_refused_leads_and_is_told_so_and_proclaims_again() {
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();
-    let rule = [
-        "ACL",
-        "SETUSER",
-        "default",
-        "resetkeys",
-        "~*scheduler",
-        "~*:queue",
-    ];
-    server.cli(&rule);
-    server.cli(&[
-        "ACL",
-        "SETUSER",
-        "default",
-        "~*:waiters",
-        "~*:fence",
-        "~ll:client:*",
-    ]);
-    let refused = value_of("one")(&client).campaign().await.unwrap_err();
-    assert!(
-        matches!(
-            refused,
-            leaselock::AcquireError::Unknown { .. } | leaselock::AcquireError::Store { .. }
-        ),
-        "{refused:?}"
-    );
+    let (allowed, reader) = (["~*scheduler", "~*:queue"], ["~*:waiters", "~*:fence"]);
+    let rule = ["ACL", "SETUSER", "default", "resetkeys", "~ll:client:*"];
+    server.cli(&[&rule[..], &allowed, &reader].concat());
+    let leading = soon(value_of("one")(&client).campaign()).await.unwrap();
+    let refused = soon(leading.proclaimed()).await.unwrap_err();
+    let ProclaimError::Store { source, .. } = &refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(source.kind(), ErrorKind::Forbidden, "{refused}");
+    assert!(leading.is_held());
     server.cli(&["ACL", "SETUSER", "default", "allkeys"]);
-    eventually("it is free", async || {
-        let lease = client.mutex("scheduler").try_acquire().await.unwrap();
-        lease.is_some()
+    eventually("it is proclaimed", async || {
+        let leader = client.election("scheduler").leader().await.unwrap();
+        leader.is_some_and(|leader| leader.term == leading.term())
     })
     .await;
+    eventually("and told so", async || leading.proclaimed().await.is_ok()).await;
+    leading.resign().await.unwrap();
 }
 
 /// Terms never repeat and grow, although each server forgets everything; nobody leads before the leases of earlier ones

@@ -81,6 +81,7 @@ pub(super) async fn followers_see_who_leads_and_a_resignation_makes_the_next_one
     until_queued(&one, NAME, 1).await;
     first.resign().await.unwrap();
     let second = soon(next).await.unwrap().unwrap();
+    soon(second.proclaimed()).await.unwrap();
     for follower in &mut followers {
         follower.is_told(engine, shown("two", &second)).await;
     }
@@ -96,6 +97,21 @@ pub(super) async fn followers_see_who_leads_and_a_resignation_makes_the_next_one
         assert_eq!(names.len(), 1, "{names:?}"); // the record of the leader is no lock
     }
     second.resign().await.unwrap();
+}
+
+/// However soon a leader resigns, and whether it was proclaimed by then or not: nobody sees it afterwards.
+pub(super) async fn a_leader_that_has_resigned_is_never_shown(engine: &Engine) {
+    let [one, two] = clients(engine).await;
+    let mut follower = Follower::of(&two).await;
+    for _ in 0..20 {
+        let leading = soon(election(&one, "gone").campaign()).await.unwrap();
+        leading.resign().await.unwrap();
+        assert_eq!(two.election(NAME).leader().await.unwrap(), None);
+    }
+    follower.is_told(engine, None).await;
+    let leading = soon(election(&one, "here").campaign()).await.unwrap();
+    follower.is_told(engine, shown("here", &leading)).await;
+    leading.resign().await.unwrap();
 }
 
 pub(super) async fn terms_grow_from_leader_to_leader(engine: &Engine) {
@@ -127,6 +143,7 @@ pub(super) async fn followers_are_told_when_the_lease_of_a_leader_ends_by_itself
     let [one, two] = clients(engine).await;
     let short = election(&one, "one").ttl(millis(2000)).renewal(false);
     let leading = soon(short.campaign()).await.unwrap();
+    soon(leading.proclaimed()).await.unwrap();
     let mut follower = Follower::of(&two).await;
     assert!(follower.sees() == shown("one", &leading) || !leading.is_held());
     follower.is_told(engine, None).await;
@@ -175,6 +192,7 @@ pub(super) async fn tasks_of_one_client_lead_one_after_the_other_each_with_its_v
     };
     for next in [second, third] {
         let leading = soon(next).await.unwrap().unwrap();
+        soon(leading.proclaimed()).await.unwrap();
         let leader = two.election(NAME).leader().await.unwrap().unwrap();
         assert_eq!(
             (leader.value.as_str(), leader.term),
@@ -258,6 +276,7 @@ pub(super) async fn what_an_election_cannot_have_is_refused(engine: &Engine) {
     }
     let longest = client.election(NAME).value("é\n\0".repeat(1024));
     let leading = soon(longest.campaign()).await.unwrap();
+    soon(leading.proclaimed()).await.unwrap();
     let seen = client.election(NAME).leader().await.unwrap().unwrap();
     assert_eq!(seen.value, leading.value());
     leading.resign().await.unwrap();

@@ -1,0 +1,94 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::calls::Proclaimed;
+use super::handle::Election;
+use super::kind::LEADERSHIP;
+use super::leadership::Leadership;
+use super::proclamation::Proclamation;
+use crate::client::Client;
+use crate::client::inspection::BreakOptions;
+use crate::client::named::Named;
+
+/// A follower reads by timer after 15 s: what it learns before that, a message has told it.
+const BEFORE_A_READ: Duration = Duration::from_secs(10);
+
+fn proclamation(leading: &Leadership) -> Option<Proclamation> {
+    let value: Arc<str> = leading.value().into();
+    Proclamation::new(leading, &value, leading.term())
+}
+
+fn election(client: &Client, value: &str) -> Election {
+    let election = client.election("job").ttl(Duration::from_secs(60));
+    election.value(value)
+}
+
+/// A leader that has sent no proclamation yet.
+fn silent(client: &Client) -> Named {
+    Named::new(&client.state, &LEADERSHIP, "job".to_owned())
+}
+
+/// The request of a process that was frozen arrives when another client leads.
+#[tokio::test]
+async fn a_proclamation_that_comes_late_changes_nothing() {
+    let client = Client::connect("mem:").unwrap();
+    let frozen = election(&client, "frozen").campaign().await.unwrap();
+    let late = proclamation(&frozen).unwrap();
+    let broken = client.break_lease("job", BreakOptions::default()).await;
+    broken.unwrap();
+    assert_eq!(late.send().await.unwrap(), Proclaimed::Expired);
+    let leading = election(&client, "leader").campaign().await.unwrap();
+    leading.proclaimed().await.unwrap();
+    assert_eq!(late.send().await.unwrap(), Proclaimed::Taken);
+    let seen = election(&client, "").leader().await.unwrap().unwrap();
+    assert_eq!((&*seen.value, seen.term), ("leader", leading.term()));
+    leading.resign().await.unwrap();
+}
+
+/// The resignation may overtake the proclamation, which uses another connection.
+#[tokio::test]
+async fn a_proclamation_that_a_resignation_has_overtaken_shows_nobody() {
+    let client = Client::connect("mem:").unwrap();
+    let leading = election(&client, "gone").campaign().await.unwrap();
+    let late = proclamation(&leading).unwrap();
+    leading.resign().await.unwrap();
+    assert_eq!(late.send().await.unwrap(), Proclaimed::Expired);
+    assert_eq!(election(&client, "").leader().await.unwrap(), None);
+}
+
+/// The hand-over to it told the followers nothing, so they still see the leader before it.
+#[tokio::test]
+async fn followers_are_told_when_a_leader_resigns_before_it_was_proclaimed() {
+    let client = Client::connect("mem:").unwrap();
+    let leading = election(&client, "first").campaign().await.unwrap();
+    leading.proclaimed().await.unwrap();
+    let mut observer = election(&client, "").observe();
+    observer.changed().await.unwrap();
+    assert_eq!(observer.current().unwrap().term, leading.term());
+    let next = silent(&client);
+    let next = tokio::spawn(async move { next.acquire().await });
+    while client.inspect("job").await.unwrap().queue.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    leading.resign().await.unwrap();
+    next.await.unwrap().unwrap().release().await.unwrap();
+    let told = async {
+        while observer.current().is_some() {
+            observer.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(BEFORE_A_READ, told).await.unwrap();
+}
+
+/// The store's word on the token counts as that of a renewal, which would come much later.
+#[tokio::test]
+async fn a_leader_learns_from_its_proclamation_that_the_lease_is_gone() {
+    let client = Client::connect("mem:").unwrap();
+    let lease = silent(&client).acquire().await.unwrap();
+    let broken = client.break_lease("job", BreakOptions::default()).await;
+    broken.unwrap();
+    let leading = Leadership::begin(lease, &"me".into());
+    let told = leading.proclaimed().await.unwrap_err();
+    assert!(matches!(told, super::ProclaimError::Lost(_)), "{told:?}");
+    assert!(!leading.is_held());
+}
