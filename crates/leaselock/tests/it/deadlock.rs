@@ -1,10 +1,11 @@
 //! The search for deadlocks on a server: what it costs, and that it reports nothing that is none.
 
 use leaselock::{AcquireError, Client, Lease};
-use testkit::Server;
+use testkit::{Cut, Fault, Proxy, Server, Way};
 
 use crate::support::{
-    LONG, by_message, calls, eventually, introduced, millis, pttl, soon, until_queued, waiter,
+    LONG, by_message, calls, channels, eventually, introduced, millis, pttl, soon, until_queued,
+    waiter,
 };
 
 fn clients<const N: usize>(server: &Server) -> [Client; N] {
@@ -261,6 +262,38 @@ async fn random_waits_in_one_order_are_never_told_of_a_deadlock() {
         waits += worker.await.unwrap();
     }
     assert!(waits > 0, "none of them has searched for long");
+}
+
+/// What it published, its lease and its place in the queue are still there. Its lease ends by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_that_is_gone_is_in_no_circle() {
+    const TTL: std::time::Duration = std::time::Duration::from_secs(3);
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    let one = Client::connect(&server.url()).unwrap();
+    let gone = Client::connect(&proxy.url()).unwrap();
+    let (me, other) = (one.owner("one"), gone.owner("gone"));
+    let x = one.mutex("x").ttl(LONG).owner(&me).acquire().await.unwrap();
+    let y = gone.mutex("y").ttl(TTL).owner(&other);
+    let y = y.acquire().await.unwrap();
+    let wanted = gone.mutex("x").ttl(LONG).owner(&other);
+    let theirs = tokio::spawn(async move { wanted.acquire().await });
+    until_queued(&one, "x", 1).await;
+    eventually("it is published", async || published(&server) == 1).await;
+    // Gone for the server, and not able to come back.
+    proxy.set(Way::Both, Fault::HalfOpen);
+    proxy.cut(Cut::Reset);
+    let is_gone = || !channels(&server).iter().any(|it| it.contains(gone.id()));
+    eventually("nobody listens for it", async || is_gone()).await;
+    let mine = one.mutex("y").ttl(LONG).owner(&me);
+    let mine = soon(mine.acquire()).await.unwrap();
+    let owners = format!("ll:owners:{}", gone.id());
+    assert!(pttl(&server, &owners) > 0, "what it published is there");
+    assert_eq!(one.inspect("x").await.unwrap().queue.len(), 1);
+    mine.release().await.unwrap();
+    x.release().await.unwrap();
+    theirs.abort();
+    drop(y);
 }
 
 /// The grant of one wait may let go of what the other one needs: an owner with two is no single line of execution.
