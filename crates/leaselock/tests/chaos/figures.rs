@@ -36,6 +36,14 @@ impl Figures {
         sorted.get(sorted.len() / 2).copied().unwrap_or_default()
     }
 
+    /// The time that so many of a hundred do not exceed.
+    pub(crate) fn percentile(&self, percent: usize) -> Duration {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let at = (sorted.len() * percent).div_ceil(100).max(1) - 1;
+        sorted.get(at).copied().unwrap_or_default()
+    }
+
     pub(crate) fn least(&self) -> Duration {
         self.0.iter().min().copied().unwrap_or_default()
     }
@@ -95,6 +103,8 @@ fn the_median_lies_in_the_middle_and_the_spread_around_it() {
         figures.add(Duration::from_millis(milliseconds));
     }
     assert_eq!(figures.to_string(), "3.0ms (1.0ms..5.0ms)");
+    let percentile = |percent| figures.percentile(percent).as_millis();
+    assert_eq!((percentile(33), percentile(34), percentile(99)), (1, 3, 5));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use leaselock::{AcquireError, Client, Lease, LeaseView, UpgradableLease};
 use testkit::{Cut, Fault, Proxy, Server, Way, clock};
 use tokio::task::JoinSet;
 
+use crate::dice::Dice;
 use crate::rounds;
 
 const CLIENTS: usize = 8;
@@ -25,24 +26,6 @@ enum Kind {
     /// Reads, and may become a writer.
     Upgradable,
     Permits(u32),
-}
-
-/// Numbers of one seed.
-#[derive(Clone)]
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % end
-    }
-
-    fn millis(&mut self, end: u64) -> Duration {
-        Duration::from_millis(self.below(end))
-    }
 }
 
 /// The leases that their holders use.

@@ -3,16 +3,29 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+#[cfg(feature = "embedded")]
+mod barrier;
+#[cfg(feature = "embedded")]
+mod child;
 mod cluster;
 #[cfg(feature = "embedded")]
 mod crowd;
+#[cfg(feature = "embedded")]
+mod deadlock;
+mod dice;
+#[cfg(feature = "embedded")]
+mod election;
 mod figures;
 mod heads;
 mod kinds;
+#[cfg(feature = "embedded")]
+mod place;
 mod quarantine;
 mod quorum;
 mod replicas;
 mod sentinel;
+#[cfg(feature = "embedded")]
+mod several;
 mod strict;
 
 /// How many rounds: few with all other tests, `long` for `cargo xtask chaos`, or as many as `LEASELOCK_TEST_ROUNDS`
