@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod cluster;
 pub mod history;
+pub mod oracle;
 pub mod process;
 pub mod proxy;
 pub mod resp;
@@ -16,6 +17,7 @@ pub mod tls;
 
 pub use cluster::Cluster;
 pub use history::Recorder;
+pub use oracle::Oracle;
 pub use process::wait_until;
 pub use proxy::{Aim, Cut, Fault, Proxy, Way};
 pub use resp::Value;

@@ -101,6 +101,12 @@ impl Proxy {
         self.shared.traffic.changed.notify_all();
     }
 
+    /// Leads new connections to another server from now on; those of this moment are cut.
+    pub fn lead_to(&self, server: u16) {
+        self.shared.traffic.server.store(server, Ordering::SeqCst);
+        self.cut(Cut::Reset);
+    }
+
     /// Cuts every connection of this moment.
     pub fn cut(&self, how: Cut) {
         self.shared.links().iter().for_each(|link| link.cut(how));
@@ -167,7 +173,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let Ok(client) = client else { continue };
         shared.accepted.fetch_add(1, Ordering::SeqCst);
         // With the server away, the client's connection closes: what a refused port looks like.
-        if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, shared.traffic.server)) {
+        if let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, shared.traffic.server())) {
             let link = Link::new(&shared.traffic, client, server);
             // First: a fault that is set from now on finds it, and the one that was set before it looks up itself.
             shared.register(&link);

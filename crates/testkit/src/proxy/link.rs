@@ -199,13 +199,12 @@ impl Link {
     fn duplicate(&self, partial: &mut Vec<u8>) {
         while let Some(length) = resp::command_len(partial) {
             let request: Vec<u8> = partial.drain(..length).collect();
-            let answered = TcpStream::connect((Ipv4Addr::LOCALHOST, self.traffic.server)).and_then(
-                |mut server| {
+            let answered = TcpStream::connect((Ipv4Addr::LOCALHOST, self.traffic.server()))
+                .and_then(|mut server| {
                     server.set_read_timeout(Some(DUPLICATE_LIMIT))?;
                     server.write_all(&request)?;
                     server.read(&mut [0; 64])
-                },
-            );
+                });
             if answered.is_ok() {
                 self.traffic.duplicated.fetch_add(1, Ordering::SeqCst);
             }

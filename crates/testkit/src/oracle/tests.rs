@@ -1,0 +1,444 @@
+//! Streams written by hand: the right ones pass, and each broken promise is accused.
+
+use std::collections::HashMap;
+
+use super::adopt::Found;
+use super::judge::{Judge, Snapshot};
+use super::report::Rule;
+
+const A: &str = "aaaaaaaaaaaaaaaaaaaaaa.client-a";
+const B: &str = "bbbbbbbbbbbbbbbbbbbbbb.client-b";
+const C: &str = "cccccccccccccccccccccc.client-c";
+/// Microseconds; each command comes 10 µs after the one before.
+const START: u64 = 1_800_000_000_000_000;
+
+/// A stream that is being written.
+struct Stream {
+    judge: Judge,
+    now: u64,
+    fence: u64,
+    /// How often each command ran.
+    calls: HashMap<String, u64>,
+}
+
+impl Stream {
+    fn new() -> Stream {
+        Stream {
+            judge: Judge::default(),
+            now: START,
+            fence: START,
+            calls: HashMap::new(),
+        }
+    }
+
+    fn line(&mut self, sender: &str, words: &[&str]) {
+        self.now += 10;
+        *self.calls.entry(words[0].to_lowercase()).or_default() += 1;
+        let (seconds, micros) = (self.now / 1_000_000, self.now % 1_000_000);
+        let words: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+        let text = format!("{seconds}.{micros:06} [0 {sender}] {}", words.join(" "));
+        self.judge.line(&text);
+    }
+
+    /// A request on the lock `job`.
+    fn call(&mut self, args: &[&str]) -> &mut Stream {
+        let keys = [
+            "job",
+            "{job}:ll:queue",
+            "{job}:ll:waiters",
+            "{job}:ll:fence",
+            "{job}:ll:usage",
+        ];
+        self.line(
+            "127.0.0.1:1",
+            &[&["EVALSHA", "sha", "5"], &keys[..], args].concat(),
+        );
+        self
+    }
+
+    fn lua(&mut self, words: &str) -> &mut Stream {
+        let words: Vec<&str> = words.split(' ').collect();
+        self.line("lua", &words);
+        self
+    }
+
+    fn mint(&mut self, mark: &str) -> &mut Stream {
+        self.fence += 100;
+        let value = format!("{0}:{0}{mark}", self.fence);
+        self.lua(&format!("SET {{job}}:ll:fence {value} PX 614800000"))
+    }
+
+    fn alone(&mut self, token: &str, ttl_ms: u64) -> &mut Stream {
+        self.call(&[token, "1000", ""]);
+        self.mint("").lua(&format!("SET job {token} PX {ttl_ms}"))
+    }
+
+    fn end_of(&self, ttl_ms: u64) -> u64 {
+        self.now + ttl_ms * 1_000
+    }
+
+    /// A member of a set, with its token and how it holds.
+    fn member(&mut self, member: &str, ttl_ms: u64) -> &mut Stream {
+        let ends = self.end_of(ttl_ms);
+        self.lua(&format!("ZADD job {ends} {member}"));
+        if member.ends_with('u') {
+            self.lua(&format!("ZADD job {ends} u"));
+        }
+        self.lua(&format!("PEXPIRE job {}", ttl_ms + 1))
+    }
+
+    fn read(&mut self, token: &str, ttl_ms: u64) -> &mut Stream {
+        self.call(&[token, "1000", "", "s"]);
+        self.mint("s").member(token, ttl_ms)
+    }
+
+    fn upgradable(&mut self, token: &str) -> &mut Stream {
+        self.call(&[token, "1000", "", "u"]);
+        self.mint("s").member(&format!("{token}u"), 1_000)
+    }
+
+    fn permits(&mut self, token: &str, weight: u64, sum: &str) -> &mut Stream {
+        self.call(&[token, "1000", "", "w"]);
+        self.mint("").member(&format!("{token}{weight}"), 1_000);
+        self.line(
+            "lua",
+            &["HSET", "{job}:ll:usage", "sum", sum, "permits", "3"],
+        );
+        self
+    }
+
+    /// Its connection listens, and it joins the queue.
+    fn wait(&mut self, token: &str, kind: &str) -> &mut Stream {
+        let channel = format!("ll:wake:{}", &token[23..]);
+        let address = format!("127.0.0.1:{}", 10 + token.as_bytes()[0]);
+        self.line(&address, &["SUBSCRIBE", &channel]);
+        self.call(&[token, "1000", "0 5000 w channel"]);
+        let entry = format!("{0}{token}{0} 0 5000 {kind} {channel}", self.now);
+        self.line("lua", &["HSET", "{job}:ll:waiters", token, &entry]);
+        self.line("lua", &["ZADD", "{job}:ll:queue", "0", &entry]);
+        self
+    }
+
+    /// All connections that were seen live on.
+    fn mark(&mut self) -> &mut Stream {
+        let clients = 0..300;
+        self.mark_with(
+            clients
+                .map(|port| (format!("127.0.0.1:{port}"), port))
+                .collect(),
+        )
+    }
+
+    fn mark_with(&mut self, clients: HashMap<String, u64>) -> &mut Stream {
+        self.line("127.0.0.1:2", &["ECHO", "oracle:on"]);
+        let calls = self.calls.clone();
+        self.judge.mark(&Snapshot { calls, clients });
+        self
+    }
+
+    fn accused(&mut self) -> Vec<Rule> {
+        self.line("127.0.0.1:2", &["PING"]);
+        let violations = { &self.judge.report.violations }.iter();
+        let mut rules: Vec<Rule> = violations.map(|violation| violation.rule).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        rules
+    }
+}
+
+fn after(script: impl FnOnce(&mut Stream)) -> Vec<Rule> {
+    let mut stream = Stream::new();
+    script(&mut stream);
+    stream.accused()
+}
+
+#[test]
+fn what_is_right_is_not_accused() {
+    let rules = after(|s| {
+        s.alone(A, 1_000).call(&[A]).lua("DEL job");
+        s.read(A, 1_000)
+            .call(&[B, "1000", "", "s"])
+            .member(B, 1_000);
+        s.call(&[B, "s"]).lua(&format!("ZREM job {B}"));
+        s.call(&[A, "s"]).lua(&format!("ZREM job {A}"));
+        s.permits(A, 1, "1 1").permits(B, 2, "3 2");
+        s.call(&[A, "w1"]).lua(&format!("ZREM job {A}1"));
+        s.line(
+            "lua",
+            &["HSET", "{job}:ll:usage", "sum", "2 1", "permits", "3"],
+        );
+        s.mark();
+    });
+    assert_eq!(rules, []);
+}
+
+#[test]
+fn a_hand_over_is_a_grant_and_its_waiter_has_left_the_queue() {
+    let mut stream = Stream::new();
+    stream.alone(A, 1_000).wait(B, "1").mark();
+    let entry = format!("{0}{B}{0} 0 5000 1 ll:wake:client-b", stream.now - 30);
+    stream.call(&[A]);
+    stream.line("lua", &["HDEL", "{job}:ll:waiters", B]);
+    stream.line("lua", &["ZREM", "{job}:ll:queue", &entry]);
+    stream.mint("").lua(&format!("SET job {B} PX 5000"));
+    let message = format!("grant {} 1 {} 5000 0 {B}", stream.fence, stream.now);
+    stream.line("lua", &["PUBLISH", "ll:wake:client-b", &message]);
+    stream.mark();
+    assert_eq!(stream.accused(), []);
+    assert_eq!(stream.judge.report.count("granted alone, by a message"), 1);
+}
+
+#[test]
+fn a_second_holder_is_accused_while_the_first_one_lasts() {
+    assert_eq!(
+        after(|s| {
+            s.alone(A, 1_000).alone(B, 1_000).mark();
+        }),
+        [Rule::Alone]
+    );
+    let later = |s: &mut Stream| {
+        s.alone(A, 1_000);
+        s.now += 2_000_000;
+        s.alone(B, 1_000);
+    };
+    assert_eq!(after(later), []);
+}
+
+#[test]
+fn readers_beside_a_writer_or_permits_are_accused() {
+    assert_eq!(
+        after(|s| {
+            s.read(A, 1_000).alone(B, 1_000).mark();
+        }),
+        [Rule::Alone]
+    );
+    assert_eq!(
+        after(|s| {
+            s.permits(A, 1, "1 1").read(B, 1_000).mark();
+        }),
+        [Rule::Alone]
+    );
+}
+
+#[test]
+fn a_second_upgradable_reader_is_accused() {
+    assert_eq!(
+        after(|s| {
+            s.upgradable(A).upgradable(B).mark();
+        }),
+        [Rule::OneUpgradable]
+    );
+}
+
+#[test]
+fn who_overtakes_a_waiter_is_accused_if_that_one_lives_on() {
+    let overtakes = |s: &mut Stream| {
+        s.read(A, 1_000).wait(B, "1").mark();
+        s.call(&[C, "1000", "", "s"]).member(C, 1_000);
+    };
+    assert_eq!(
+        after(|s| {
+            overtakes(s);
+            s.mark();
+        }),
+        [Rule::Order]
+    );
+    let ended = after(|s| {
+        overtakes(s);
+        s.mark_with(HashMap::new());
+    });
+    assert_eq!(ended, [], "its connection ended before");
+}
+
+#[test]
+fn room_that_the_first_waiter_does_not_get_is_accused() {
+    let rules = after(|s| {
+        s.alone(A, 1_000).wait(B, "1").mark();
+        s.call(&[A]).lua("DEL job").mark();
+    });
+    assert_eq!(rules, [Rule::Idle]);
+    let told = after(|s| {
+        s.alone(A, 1_000).wait(B, "w1").mark();
+        s.call(&[A])
+            .lua("DEL job")
+            .lua(&format!("PUBLISH ll:wake:client-b {B}"))
+            .mark();
+    });
+    assert_eq!(told, [], "who cannot be judged is told");
+}
+
+#[test]
+fn an_upgrade_that_lets_go_of_its_read_is_accused() {
+    let lost = after(|s| {
+        s.upgradable(A);
+        s.call(&[A, "x"])
+            .lua(&format!("ZREM job {A}u"))
+            .lua("ZREM job u");
+    });
+    assert_eq!(lost, [Rule::Upgrade]);
+    let beside = after(|s| {
+        s.upgradable(A).call(&[B, "1000", "", "s"]).member(B, 1_000);
+        s.call(&[A, "1000", "", "x"])
+            .mint("")
+            .lua(&format!("SET job {A} PX 1000"));
+    });
+    assert_eq!(beside, [Rule::Alone]);
+    let shorter = after(|s| {
+        s.upgradable(A);
+        s.call(&[A, "1000", "", "x"])
+            .mint("")
+            .lua(&format!("SET job {A} PX 500"));
+    });
+    assert_eq!(shorter, [Rule::Upgrade]);
+}
+
+#[test]
+fn fencing_tokens_that_do_not_grow_are_accused() {
+    let repeated = |s: &mut Stream| {
+        s.alone(A, 1_000).call(&[A]).lua("DEL job");
+        s.call(&[B, "1000", ""])
+            .lua(&format!("SET job {B} PX 1000"));
+    };
+    assert_eq!(
+        after(repeated),
+        [Rule::Fence],
+        "a grant without a number of its own"
+    );
+    let smaller = |s: &mut Stream| {
+        s.alone(A, 1_000).call(&[A]).lua("DEL job");
+        s.fence -= 200;
+        s.alone(B, 1_000);
+    };
+    assert_eq!(after(smaller), [Rule::Fence]);
+    let readers = |s: &mut Stream| {
+        s.alone(A, 1_000).call(&[A]).lua("DEL job");
+        s.call(&[B, "1000", "", "s"]).member(B, 1_000);
+    };
+    assert_eq!(
+        after(readers),
+        [Rule::Fence],
+        "readers with the writer's number"
+    );
+}
+
+#[test]
+fn more_permits_than_there_are_are_accused_and_so_is_a_sum_that_is_wrong() {
+    assert_eq!(
+        after(|s| {
+            s.permits(A, 2, "2 1").permits(B, 2, "4 2").mark();
+        }),
+        [Rule::Permits]
+    );
+    assert_eq!(
+        after(|s| {
+            s.permits(A, 2, "1 1").mark();
+        }),
+        [Rule::Usage]
+    );
+}
+
+#[test]
+fn a_hold_that_another_takes_away_shortens_or_revives_is_accused() {
+    let taken = |s: &mut Stream| {
+        s.read(A, 1_000)
+            .call(&[B, "s"])
+            .lua(&format!("ZREM job {A}"));
+    };
+    assert_eq!(after(taken), [Rule::Lease]);
+    let broken = |s: &mut Stream| {
+        s.alone(A, 1_000).call(&["", "0"]).lua("DEL job");
+    };
+    assert_eq!(after(broken), []);
+    let shorter = |s: &mut Stream| {
+        s.alone(A, 1_000).call(&[A, "300"]).lua("PEXPIRE job 300");
+    };
+    assert_eq!(after(shorter), [Rule::Lease]);
+    let revived = |s: &mut Stream| {
+        s.read(A, 1_000).read(B, 9_000);
+        s.now += 2_000_000;
+        let ends = s.end_of(1_000);
+        s.call(&[A, "1000", "s"])
+            .lua(&format!("ZADD job XX {ends} {A}"));
+    };
+    assert_eq!(after(revived), [Rule::Lease]);
+}
+
+#[test]
+fn a_message_of_more_than_was_granted_is_accused() {
+    let untrue = |s: &mut Stream| {
+        s.alone(A, 1_000);
+        let message = format!("grant {} 1 {} 5000 0 {A}", s.fence, s.now);
+        s.line("lua", &["PUBLISH", "ll:wake:client-a", &message]);
+    };
+    assert_eq!(after(untrue), [Rule::Message]);
+    let message = format!("grant 7 1 {START} 5000 0 {B}");
+    let nothing = |s: &mut Stream| {
+        s.call(&[A])
+            .line("lua", &["PUBLISH", "ll:wake:client-b", &message])
+    };
+    assert_eq!(after(nothing), [Rule::Message]);
+}
+
+#[test]
+fn a_grant_after_a_failover_is_accused_while_an_older_lease_lasts() {
+    let fails_over = |s: &mut Stream, pause: u64| {
+        s.alone(A, 1_000);
+        s.judge.adopt(Vec::new(), s.now);
+        s.now += pause;
+        s.alone(B, 1_000);
+    };
+    assert_eq!(after(|s| fails_over(s, 100_000)), [Rule::Strict]);
+    assert_eq!(after(|s| fails_over(s, 1_000_000)), []);
+}
+
+#[test]
+fn a_fencing_token_that_a_server_before_has_passed_is_accused() {
+    let fails_over = |s: &mut Stream, mark: &str| {
+        s.alone(A, 1_000);
+        let value = format!("{0}:{0}s", START);
+        let ends_us = 0;
+        let fence = ("{job}:ll:fence".to_owned(), Found::Text { value, ends_us });
+        s.judge.adopt(vec![fence], s.now);
+        s.now += 1_000_000;
+        s.call(&[B, "1000", "", "s"]);
+        if !mark.is_empty() {
+            s.mint(mark);
+        }
+        s.member(B, 1_000);
+    };
+    assert_eq!(after(|s| fails_over(s, "")), [Rule::Fence]);
+    assert_eq!(after(|s| fails_over(s, "s")), []);
+}
+
+#[test]
+fn a_grant_behind_a_closed_gate_is_accused() {
+    let grants = |s: &mut Stream| {
+        let keys = [
+            "job",
+            "{job}:ll:queue",
+            "{job}:ll:waiters",
+            "{job}:ll:fence",
+            "ll:gate",
+        ];
+        s.line(
+            "127.0.0.1:1",
+            &[&["EVALSHA", "sha", "5"], &keys[..], &[A, "1000"]].concat(),
+        );
+        s.mint("").lua(&format!("SET job {A} PX 1000"));
+    };
+    assert_eq!(after(grants), [Rule::Strict]);
+    let opened = after(|s| {
+        s.line("lua", &["SET", "ll:gate", "server 0 1000"]);
+        grants(s);
+    });
+    assert_eq!(opened, []);
+}
+
+#[test]
+fn commands_that_are_missing_from_the_stream_are_a_gap() {
+    let mut stream = Stream::new();
+    stream.mark().alone(A, 1_000);
+    stream.calls.insert("set".to_owned(), 3); // and two were read
+    stream.mark();
+    assert_eq!(stream.accused(), [Rule::Gap]);
+}
