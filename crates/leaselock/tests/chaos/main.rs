@@ -27,6 +27,7 @@ mod sentinel;
 #[cfg(feature = "embedded")]
 mod several;
 mod strict;
+mod witness;
 
 /// How many rounds: few with all other tests, `long` for `cargo xtask chaos`, or as many as `LEASELOCK_TEST_ROUNDS`
 /// says.
