@@ -40,7 +40,7 @@ const STEPS: [&str; 22] = [
 
 /// How many operations: of the short form a few seconds' worth.
 fn operations() -> u64 {
-    rounds(10_000, 1_000_000).try_into().unwrap()
+    rounds(6_000, 1_000_000).try_into().unwrap()
 }
 
 fn shown(what: &str, report: &Report, steps: &[&str]) {

@@ -202,16 +202,16 @@ impl Judge {
             tokens.extend(events.granted.iter().map(|granted| granted.token.clone()));
             for (entry, granted) in rules::overtaken(lock, &events) {
                 let what = format!("{} overtakes {}", granted, entry.member);
-                self.suspicions
-                    .push(self.suspicion(Rule::Order, name, what, entry));
+                let suspicion = self.suspicion(Rule::Order, name, what, entry);
+                self.suspicions.extend(suspicion);
             }
             let may_be_present =
                 |entry: &Entry| !self.connections.listeners(entry.channel()).is_empty();
             let idle = rules::idle(lock, &events, &call, may_be_present);
             if let Some(entry) = idle {
                 let what = format!("{} fits and was not granted", entry.member);
-                self.suspicions
-                    .push(self.suspicion(Rule::Idle, name, what, entry));
+                let suspicion = self.suspicion(Rule::Idle, name, what, entry);
+                self.suspicions.extend(suspicion);
             }
             let compared = lock.waiters.waiting().next().is_some()
                 && !(events.granted.is_empty() && events.ended.is_empty());
@@ -251,14 +251,16 @@ impl Judge {
         }
     }
 
-    fn suspicion(&self, rule: Rule, name: &str, what: String, entry: &Entry) -> Suspicion {
-        Suspicion {
+    /// Nothing when the waiter is surely not present.
+    fn suspicion(&self, rule: Rule, name: &str, what: String, entry: &Entry) -> Option<Suspicion> {
+        let listeners = self.connections.listeners(entry.channel());
+        (!listeners.is_empty()).then(|| Suspicion {
             rule,
             name: name.to_owned(),
             what,
-            listeners: self.connections.listeners(entry.channel()),
+            listeners,
             commands: self.commands(name),
-        }
+        })
     }
 
     /// When the latest command ran.
