@@ -56,9 +56,12 @@ impl Contender for Leaselock {
     }
 
     fn wanting(&self, name: &str, want: Want) -> Option<LeaselockLock> {
+        if want == Want::Mutex {
+            return Some(self.lock(name));
+        }
         let one = self.one.as_ref()?;
         let wish = match want {
-            Want::Mutex => return Some(self.lock(name)),
+            Want::Mutex => return None, // returned above
             Want::Read => Wish::Read(one.rwlock(name)),
             Want::Write => Wish::Write(one.rwlock(name)),
             Want::Permits { take, of } => Wish::Permits(one.semaphore(name, of), take),

@@ -82,7 +82,7 @@ fn starvation(effort: &Effort, report: &mut Report) -> Result<(), String> {
 }
 
 fn starve(scene: &Scene, effort: &Effort) -> Result<Case, String> {
-    let (rounds, ms) = if effort.quick { (3, 2000) } else { (5, 4000) };
+    let (rounds, ms) = if effort.quick { (3, 1500) } else { (5, 4000) };
     let groups = [
         Group {
             waiters: 8,
