@@ -191,6 +191,7 @@ async fn the_key_of_an_election_is_that_on_the_page() {
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();
     let leading = client.election("job").campaign().await.unwrap();
+    leading.proclaimed().await.unwrap();
     let keys = keys_on_the_page("job", "", client.id());
     let leader = "{job}:ll:leader";
     assert_eq!(
