@@ -89,6 +89,8 @@ pub(super) struct Events {
     pub(super) extended: u32,
     pub(super) passed_on: bool,
     pub(super) resized: bool,
+    /// The number of permits that was deleted.
+    pub(super) permits_lost: Option<u64>,
     pub(super) pinned: bool,
     pub(super) counted: bool,
     pub(super) wrong: Vec<(Rule, String)>,

@@ -345,7 +345,9 @@ impl Lock {
                     match field {
                         "permits" => {
                             let permits = value.parse().ok().filter(|permits| *permits > 0);
-                            self.now.resized |= permits != self.permits;
+                            // A number that was lost, and is written anew, is no change.
+                            let before = self.permits.or(self.now.permits_lost);
+                            self.now.resized |= before.is_some() && permits != before;
                             self.permits = permits;
                         }
                         "pinned" => self.now.pinned = true,
@@ -361,6 +363,7 @@ impl Lock {
                 }
             }
             "DEL" => {
+                self.now.permits_lost = self.permits;
                 (self.permits, self.sum) = (None, None);
                 self.now.counted = false;
             }

@@ -268,6 +268,24 @@ fn room_that_the_first_waiter_does_not_get_is_accused() {
 }
 
 #[test]
+fn permits_that_are_lost_and_written_anew_make_no_room() {
+    let changed = |permits: &str| {
+        after(|s| {
+            s.call(&[C]).lua("HSET {job}:ll:usage permits 4");
+            s.read(A, 1_000).wait(B, "1").mark();
+            s.now += 2_000_000; // the read has ended by then, and whoever waits polls soon
+            s.call(&[C]).lua(&format!("ZREM job {A}")).mark();
+            s.call(&[C])
+                .lua("DEL {job}:ll:usage")
+                .lua(&format!("HSET {{job}}:ll:usage permits {permits}"))
+                .mark();
+        })
+    };
+    assert_eq!(changed("4"), []);
+    assert_eq!(changed("5"), [Rule::Idle]);
+}
+
+#[test]
 fn an_upgrade_that_lets_go_of_its_read_is_accused() {
     let lost = after(|s| {
         s.upgradable(A);
