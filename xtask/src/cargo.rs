@@ -98,6 +98,7 @@ impl Cargo {
             command.env("CARGO_TARGET_DIR", files::target());
         }
         command.env("LEASELOCK_TEST_SERVER", &self.server);
+        run_tests_side_by_side(&mut command);
         if let Some(peers) = &self.peers {
             command.env("LEASELOCK_TEST_PEERS", peers);
         }
@@ -109,6 +110,15 @@ impl Cargo {
             .env_remove("CARGO_MANIFEST_DIR")
             .env_remove("CARGO_PKG_NAME");
         command
+    }
+}
+
+/// Most tests wait for a server or a deadline, so two of them for each processor end sooner than one.
+pub(crate) fn run_tests_side_by_side(command: &mut Command) {
+    const THREADS: &str = "RUST_TEST_THREADS";
+    if env::var_os(THREADS).is_none() {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        command.env(THREADS, (2 * processors).to_string());
     }
 }
 

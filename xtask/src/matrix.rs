@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use self::row::{Outcome, PARTS, Row, Tests};
-use crate::cargo::Cargo;
+use crate::cargo::{Cargo, run_tests_side_by_side};
 use crate::{clock, files, servers};
 
 /// Runs the suite on the servers in `--servers DIR`, or on those that can be fetched.
@@ -204,6 +204,7 @@ impl Built {
             .args(filters)
             .current_dir(files::root().join("crates/leaselock"));
         command.env("LEASELOCK_TEST_SERVER", &program.path);
+        run_tests_side_by_side(&mut command);
         let output = command.output().map_err(|error| error.to_string())?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let outcome =
