@@ -14,9 +14,18 @@ end
 -- time have one number. The first of them has a new one, also behind other readers: a failover may have lost the writer
 -- between them, whose number was larger. Each holder of permits has its own.
 local function grant_mint(h, kind, token)
-  if not is_fenced(token) then return '0' end
+  local reads = kind == 's' or kind == 'u'
+  if not is_fenced(token) then
+    -- It has no number, and those who join it must not have that of readers before it.
+    if reads and not h.is_read and grant_fence(h) and h.fence_shared then
+      fence_lower(h.fence, h.first_fence, h.last_fence)
+      h.fence_shared = false
+    end
+    h.is_read = h.is_read or reads
+    return '0'
+  end
   local last = grant_fence(h)
-  if kind ~= 's' and kind ~= 'u' then
+  if not reads then
     local minted = fence_mint(h.fence, last, h.now_us, tonumber(kind) or 1)
     h.last_fence, h.fence_shared = tonumber(minted) + (tonumber(kind) or 1) - 1, false
     if holds_weight(kind) then redis.call('HSET', h.usage, holds_member(kind, token), minted) end

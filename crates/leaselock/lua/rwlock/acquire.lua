@@ -47,11 +47,14 @@ if mode == 's' and redis.call('EXISTS', queue) == 0 then
   local held = redis.pcall('ZRANGE', lock, '0', '0')
   if not held.err and (not held[1] or #held[1] == TOKEN_LENGTH) and #now == TIME_LENGTH then
     local shared, fits = '0', true
-    if string.byte(token, FENCED_AT) == FENCED then
+    local fenced = string.byte(token, FENCED_AT) == FENCED
+    if fenced or not held[1] then
       local before = redis.pcall('GET', fence)
       local text = type(before) == 'string' and before or ''
       local last, mark = string.match(text, '^%d+:(%d+)(s?)$')
-      if mark == 's' and held[1] then
+      if not fenced then
+        fits = mark ~= 's' -- those who join it must not have the number of readers before
+      elseif mark == 's' and held[1] then
         shared = last
         fits = #shared == TIME_LENGTH and #text == FENCE_LENGTH + 1
         if string.sub(shared, 1, SAME_10000_S) ~= string.sub(now, 1, SAME_10000_S) then

@@ -142,12 +142,20 @@ pub(super) async fn all_readers_of_a_phase_have_one_fence_between_those_of_the_w
         assert!(next.fence() > last);
         last = next.fence();
         next.release().await.unwrap();
+        // Nor has it the number of readers before, if the one that it joins has none.
+        let unfenced = ours.clone().fencing(false).read().await.unwrap();
+        assert_eq!(unfenced.fence(), None);
+        let joins = theirs.read().await.unwrap();
+        assert!(joins.fence() > last);
+        last = joins.fence();
+        unfenced.release().await.unwrap();
+        joins.release().await.unwrap();
     }
 }
 
 pub(super) async fn a_read_is_renewed_beyond_several_ttls_and_extended(engine: &Engine) {
     let [one, two] = clients(engine).await;
-    let ttl = std::time::Duration::from_millis(400);
+    let ttl = std::time::Duration::from_millis(1_500);
     let reader = one.rwlock("config").ttl(ttl).read().await.unwrap();
     let began = testkit::clock::now();
     eventually("three ttls are over", async || {
@@ -163,7 +171,7 @@ pub(super) async fn a_read_is_renewed_beyond_several_ttls_and_extended(engine: &
 
 pub(super) async fn a_read_that_is_not_renewed_is_lost_and_its_writer_comes_in(engine: &Engine) {
     let [one, two] = clients(engine).await;
-    let ttl = std::time::Duration::from_millis(400);
+    let ttl = std::time::Duration::from_millis(1_500);
     let long = one.rwlock("config").ttl(LONG).read().await.unwrap();
     let short = two.rwlock("config").ttl(ttl).renewal(false);
     let short = short.read().await.unwrap();
