@@ -46,8 +46,15 @@ impl Fences {
         for pair in self.steps.windows(2) {
             let (before, after) = (pair[0], pair[1]);
             let left = used.filter(|used| (before.first..=before.last).contains(used));
+            // An unfenced reader that joins nobody takes the mark off: who joins it mints.
+            let unmarked = Fence {
+                shared: false,
+                ..before
+            };
             if after.first > left.unwrap_or(before.last) {
                 minted.push(after);
+            } else if before.shared && after == unmarked {
+                continue;
             } else if after.first != before.first || after.last >= before.last {
                 return Err((before, after));
             }
