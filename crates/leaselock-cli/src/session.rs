@@ -31,59 +31,55 @@ pub(crate) fn has_queue(globals: &Globals) -> bool {
     globals.urls().len() < 2
 }
 
+/// What a verb needs a client for.
+#[derive(Clone, Copy)]
+pub(crate) enum Purpose<'a> {
+    /// To look or to change something, as an operator.
+    Operator,
+    /// To hold a lock for a job. Others see which program runs, though not its arguments, which may be secret.
+    Job(&'a OsStr),
+    /// For leases that outlive this process.
+    Handle,
+}
+
+impl Purpose<'_> {
+    /// What others see of this process, if it is more than its name.
+    fn process_name(self) -> Option<String> {
+        const MOST: usize = 60;
+        match self {
+            Purpose::Operator => None,
+            Purpose::Handle => Some("leaselock acquire".to_owned()),
+            Purpose::Job(program) => {
+                let file = Path::new(program).file_name().unwrap_or(program);
+                let shown = output::sanitized(&file.to_string_lossy());
+                let shown: String = shown.chars().take(MOST).collect();
+                Some(format!("leaselock run {shown}"))
+            }
+        }
+    }
+
+    /// Whether its leases end with this process.
+    fn has_session(self) -> bool {
+        !matches!(self, Purpose::Handle)
+    }
+}
+
 /// The client of the URL that was given, or of several. Touches nothing yet and starts no thread.
-pub(crate) fn client(globals: &Globals) -> Result<AnyClient, Failure> {
-    build(globals, None, true)
+pub(crate) fn client(globals: &Globals, purpose: Purpose<'_>) -> Result<AnyClient, Failure> {
+    if globals.urls().len() > 1 {
+        return quorum(globals, purpose).map(AnyClient::from);
+    }
+    one_server(globals, purpose).map(AnyClient::from)
 }
 
-/// The same for `run`: others see what runs, though not its arguments, which may be secret.
-pub(crate) fn client_that_runs(globals: &Globals, program: &OsStr) -> Result<AnyClient, Failure> {
-    build(globals, Some(&process_of(program)), true)
-}
-
-/// The same with readers or permits, which several servers cannot count. `why` says so.
-pub(crate) fn client_that_shares(
+/// The same for what several servers cannot count or vote on. `why` says so.
+pub(crate) fn one_store(
     globals: &Globals,
-    program: &OsStr,
+    purpose: Purpose<'_>,
     why: &str,
 ) -> Result<Client, Failure> {
     only_one(globals, why)?;
-    let builder = builder(globals)?.process_name(&process_of(program));
-    built(builder.build(), globals)
-}
-
-fn process_of(program: &OsStr) -> String {
-    const MOST: usize = 60;
-    let file = Path::new(program).file_name().unwrap_or(program);
-    let shown: String = output::sanitized(&file.to_string_lossy())
-        .chars()
-        .take(MOST)
-        .collect();
-    format!("leaselock run {shown}")
-}
-
-/// The same without a session: a lease outlives this process.
-pub(crate) fn client_without_session(globals: &Globals) -> Result<AnyClient, Failure> {
-    build(globals, Some(ACQUIRES), false)
-}
-
-/// The same with readers or permits. `why` says why several servers cannot count them.
-pub(crate) fn client_that_shares_without_session(
-    globals: &Globals,
-    why: &str,
-) -> Result<Client, Failure> {
-    only_one(globals, why)?;
-    let builder = builder(globals)?.session(false).process_name(ACQUIRES);
-    built(builder.build(), globals)
-}
-
-/// What others see of a process whose leases outlive it.
-const ACQUIRES: &str = "leaselock acquire";
-
-/// For verbs whose question several servers cannot vote on. `why` says so.
-pub(crate) fn one_store(globals: &Globals, why: &str) -> Result<Client, Failure> {
-    only_one(globals, why)?;
-    built(builder(globals)?.build(), globals)
+    one_server(globals, purpose)
 }
 
 /// The same for `bench`: everything that it touches begins with the prefix that was given and this one.
@@ -113,36 +109,36 @@ fn only_one(globals: &Globals, why: &str) -> Result<(), Failure> {
     }
 }
 
-fn build(globals: &Globals, process: Option<&str>, session: bool) -> Result<AnyClient, Failure> {
-    let urls = globals.urls();
-    if urls.len() > 1 {
-        if globals.strict.is_some() {
-            let text = "strict mode is for one store: several servers stay out of votes after a restart by themselves, \
-                        see --longest-ttl";
-            return Err(Failure::new(text, Exit::USAGE));
-        }
-        let mut quorum = Quorum::builder(urls)
-            .prefix(&globals.prefix)
-            .delayed_restart(!globals.durable_nodes)
-            .functions(globals.functions);
-        if let Some(longest) = globals.longest_ttl {
-            quorum = quorum.longest_ttl(longest);
-        }
-        match globals.tls.options() {
-            Ok(None) => {}
-            Ok(Some(options)) => quorum = quorum.tls(options),
-            Err(missing) => return Err(Failure::new(missing, Exit::USAGE)),
-        }
-        if let Some(process) = process {
-            quorum = quorum.process_name(process);
-        }
-        return built(quorum.build(), globals).map(AnyClient::from);
+fn one_server(globals: &Globals, purpose: Purpose<'_>) -> Result<Client, Failure> {
+    let mut builder = builder(globals)?.session(purpose.has_session());
+    if let Some(process) = purpose.process_name() {
+        builder = builder.process_name(&process);
     }
-    let mut one = builder(globals)?.session(session);
-    if let Some(process) = process {
-        one = one.process_name(process);
+    built(builder.build(), globals)
+}
+
+fn quorum(globals: &Globals, purpose: Purpose<'_>) -> Result<Quorum, Failure> {
+    if globals.strict.is_some() {
+        let text = "strict mode is for one store: several servers stay out of votes after a restart by themselves, \
+                    see --longest-ttl";
+        return Err(Failure::new(text, Exit::USAGE));
     }
-    built(one.build(), globals).map(AnyClient::from)
+    let mut builder = Quorum::builder(globals.urls())
+        .prefix(&globals.prefix)
+        .delayed_restart(!globals.durable_nodes)
+        .functions(globals.functions);
+    if let Some(longest) = globals.longest_ttl {
+        builder = builder.longest_ttl(longest);
+    }
+    match globals.tls.options() {
+        Ok(None) => {}
+        Ok(Some(options)) => builder = builder.tls(options),
+        Err(missing) => return Err(Failure::new(missing, Exit::USAGE)),
+    }
+    if let Some(process) = purpose.process_name() {
+        builder = builder.process_name(&process);
+    }
+    built(builder.build(), globals)
 }
 
 fn builder(globals: &Globals) -> Result<ClientBuilder, Failure> {

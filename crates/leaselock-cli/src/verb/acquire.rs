@@ -6,19 +6,19 @@ use leaselock::inspect::Inspection;
 use leaselock::{AcquireError, AnyClient, Fence, Wait};
 use serde_json::json;
 
-use super::request::Request;
+use super::request::{self, Request};
 
 use crate::ancestors::Ancestors;
 use crate::args::Globals;
 use crate::args::acquire::AcquireArgs;
 use crate::args::lease::WaitArgs;
-use crate::args::mode::Mode;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::held::Held;
 use crate::owner::JobOwner;
 use crate::procfs::Status;
 use crate::progress::Progress;
+use crate::session::Purpose;
 use crate::signals::{SignalStream, Signals};
 use crate::waiting_message::WaitState;
 use crate::{output, session, show, signal_name};
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         let text = format!("--like: a lease of {preset} has no handle; use run");
         return Err(Failure::new(text, Exit::USAGE));
     }
-    let (client, request) = client_and_request(args, mode, globals)?;
+    let (client, request) = request::open(&args.name, mode, &args.lock, globals, Purpose::Handle)?;
     let request = request.without_renewal().validate()?;
     let signals = Signals::block(&Status::read()?)?;
     session::block_on(async {
@@ -81,32 +81,6 @@ pub(crate) fn run(args: &AcquireArgs, globals: &Globals) -> Result<Exit, Failure
         }
         client.close().await;
         Ok(Exit::OK)
-    })
-}
-
-fn client_and_request(
-    args: &AcquireArgs,
-    mode: Mode,
-    globals: &Globals,
-) -> Result<(AnyClient, Request), Failure> {
-    let (name, lock) = (&args.name, &args.lock);
-    let of_one_store = |why| session::client_that_shares_without_session(globals, why);
-    Ok(match mode {
-        Mode::Exclusive => {
-            let client = session::client_without_session(globals)?;
-            let request = Request::exclusive(&client, name, lock, globals);
-            (client, request)
-        }
-        Mode::Shared => {
-            let client = of_one_store("--shared: several servers cannot count readers")?;
-            let request = Request::shared(&client, name, lock, globals);
-            (client.into(), request)
-        }
-        Mode::Permits { take, total } => {
-            let client = of_one_store("--permits: several servers cannot count permits")?;
-            let request = Request::permits(&client, name, (take, total), lock, globals);
-            (client.into(), request)
-        }
     })
 }
 

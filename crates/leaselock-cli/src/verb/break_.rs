@@ -10,11 +10,12 @@ use crate::args::Globals;
 use crate::args::inspect::BreakArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::session::Purpose;
 use crate::{output, session, show};
 
 /// Takes the lock away, from the holder that the operator has seen.
 pub(crate) fn run(args: &BreakArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::client(globals)?;
+    let client = session::client(globals, Purpose::Operator)?;
     let name = args.like.name(&args.name, globals)?;
     session::block_on(async {
         let mut terms = BreakOptions::default().foreign(args.foreign);

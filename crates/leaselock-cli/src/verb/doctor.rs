@@ -6,11 +6,12 @@ use serde_json::json;
 use crate::args::Globals;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::session::Purpose;
 use crate::{output, session};
 
 /// Prints every check, and exits 1 when something is not fit for locks.
 pub(crate) fn run(globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::client(globals)?;
+    let client = session::client(globals, Purpose::Operator)?;
     session::block_on(async {
         let report = client.doctor().await?;
         let text = if globals.json {

@@ -10,6 +10,7 @@ use crate::args::elect::ElectArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::procfs::Status;
+use crate::session::Purpose;
 use crate::signals::Signals;
 use crate::{output, session};
 
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &ElectArgs, globals: &Globals) -> Result<Exit, Failure> 
 /// The store may be the reason of the loss. Ends with an exit code when a signal comes.
 fn until_the_store_answers(args: &ElectArgs, globals: &Globals) -> Result<Option<Exit>, Failure> {
     let why = "elect: several servers have no place for what a leader says";
-    let client = session::one_store(globals, why)?;
+    let client = session::one_store(globals, Purpose::Operator, why)?;
     let signals = Signals::block(&Status::read()?)?;
     let mask = signals.mask_before();
     let ended = session::block_on(async {

@@ -8,6 +8,7 @@ use crate::args::Globals;
 use crate::args::inspect::{FunctionsArgs, FunctionsDo};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::session::Purpose;
 use crate::{output, session};
 
 /// Loads the library of this version, or prints it.
@@ -16,7 +17,7 @@ pub(crate) fn run(args: &FunctionsArgs, globals: &Globals) -> Result<Exit, Failu
         output::print(Client::functions_source().as_bytes())?;
         return Ok(Exit::OK);
     }
-    let locks = session::client(globals)?;
+    let locks = session::client(globals, Purpose::Operator)?;
     let loaded = session::block_on(async { Ok(locks.load_functions().await?) })?;
     let text = if globals.json {
         let node = |one: &FunctionsNode| json!({ "node": output::sanitized(&one.node), "was_there": one.was_there });

@@ -11,6 +11,7 @@ use crate::args::Globals;
 use crate::args::lease::{ExtendArgs, HandleArgs, ReleaseArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::session::Purpose;
 use crate::{output, session, show};
 
 /// A handle is a line; a name of 512 bytes makes it about 800.
@@ -53,7 +54,7 @@ fn print(lease: &DetachedLease, more: &[(&str, serde_json::Value)]) -> Result<()
 
 fn attach(args: &HandleArgs, globals: &Globals) -> Result<(AnyClient, DetachedLease), Failure> {
     let handle: Handle = text(args)?.parse()?;
-    let locks = session::client_without_session(globals)?;
+    let locks = session::client(globals, Purpose::Handle)?;
     let lease = locks.attach(handle);
     Ok((locks, lease))
 }

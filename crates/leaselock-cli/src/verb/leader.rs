@@ -8,12 +8,13 @@ use crate::args::Globals;
 use crate::args::elect::LeaderArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::session::Purpose;
 use crate::{output, session};
 
 /// Prints who leads, once or with each change.
 pub(crate) fn run(args: &LeaderArgs, globals: &Globals) -> Result<Exit, Failure> {
     let why = "leader: several servers have no place for what a leader says";
-    let client = session::one_store(globals, why)?;
+    let client = session::one_store(globals, Purpose::Operator, why)?;
     session::block_on(async {
         let election = client.election(&args.name);
         if args.follow {

@@ -8,12 +8,14 @@ use crate::args::Globals;
 use crate::args::inspect::LsArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::session::Purpose;
 use crate::{output, session, show};
 
 /// Lists the held locks by name. An empty list is no error; on a terminal a message names the store.
 pub(crate) fn run(args: &LsArgs, globals: &Globals) -> Result<Exit, Failure> {
     let client = session::one_store(
         globals,
+        Purpose::Operator,
         "several servers have no list of locks that a majority agreed on",
     )?;
     session::block_on(async {

@@ -6,6 +6,7 @@ use crate::args::Globals;
 use crate::args::permits::{PermitsArgs, Step};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::session::Purpose;
 use crate::{output, session, show};
 
 /// Shows the permits of a name; before that, says how many there are when that was asked for.
@@ -13,7 +14,11 @@ pub(crate) fn run(args: &PermitsArgs, globals: &Globals) -> Result<Exit, Failure
     let step = args
         .step()
         .map_err(|wrong| Failure::new(wrong, Exit::USAGE))?;
-    let client = session::one_store(globals, "several servers cannot count permits")?;
+    let client = session::one_store(
+        globals,
+        Purpose::Operator,
+        "several servers cannot count permits",
+    )?;
     session::block_on(async {
         match step {
             Step::Show => {}

@@ -3,17 +3,21 @@
 use std::time::Duration;
 
 use leaselock::error::InvalidInput;
+use leaselock::interop::Protocol;
 use leaselock::options::Waiting;
 use leaselock::{
-    AcquireError, AnyClient, Client, Election, Leadership, Lease, Mutex, ProclaimError, RwLock,
-    Semaphore, Wait,
+    AcquireError, AnyClient, Election, Leadership, Lease, Mutex, ProclaimError, RwLock, Semaphore,
+    Wait,
 };
 
 use crate::args::Globals;
 use crate::args::lease::LockArgs;
+use crate::args::mode::Mode;
+use crate::failure::Failure;
 use crate::held::Held;
 use crate::output;
 use crate::owner::JobOwner;
+use crate::session::{self, Purpose};
 
 /// The lock with its options. It holds nothing.
 #[derive(Clone)]
@@ -41,14 +45,55 @@ macro_rules! on_each {
     };
 }
 
+/// The client and the lock on it as the flags describe it.
+pub(crate) fn open(
+    name: &str,
+    mode: Mode,
+    lock: &LockArgs,
+    globals: &Globals,
+    purpose: Purpose<'_>,
+) -> Result<(AnyClient, Request), Failure> {
+    let one_store = |why| session::one_store(globals, purpose, why);
+    Ok(match mode {
+        Mode::Exclusive => {
+            let client = session::client(globals, purpose)?;
+            let request = Request::exclusive(&client, name, lock, globals);
+            (client, request)
+        }
+        Mode::Shared => {
+            let client = one_store("--shared: several servers cannot count readers")?;
+            let request = Request::Shared(client.rwlock(name)).with(lock, globals);
+            (client.into(), request)
+        }
+        Mode::Permits { take, total } => {
+            let client = one_store("--permits: several servers cannot count permits")?;
+            let request = Request::Permits(client.semaphore(name, total), take);
+            (client.into(), request.with(lock, globals))
+        }
+    })
+}
+
+/// The client and the leadership on it, with what followers read of this leader.
+pub(crate) fn open_leadership(
+    name: &str,
+    value: &str,
+    lock: &LockArgs,
+    globals: &Globals,
+    purpose: Purpose<'_>,
+) -> Result<(AnyClient, Request), Failure> {
+    let why = "elect: several servers have no place for what a leader says";
+    let client = session::one_store(globals, purpose, why)?;
+    let mut election = client.election(name).value(value);
+    if let Some(why) = &lock.why {
+        election = election.note(why);
+    }
+    let request = Request::Leadership(election).with(lock, globals);
+    Ok((client.into(), request))
+}
+
 impl Request {
     /// The mutex as the flags describe it.
-    pub(crate) fn exclusive(
-        client: &AnyClient,
-        name: &str,
-        lock: &LockArgs,
-        globals: &Globals,
-    ) -> Request {
+    fn exclusive(client: &AnyClient, name: &str, lock: &LockArgs, globals: &Globals) -> Request {
         let mut mutex = lock.like.mutex(client.mutex(name));
         if let Some(why) = &lock.why {
             mutex = mutex.note(why);
@@ -64,39 +109,14 @@ impl Request {
         }
     }
 
-    pub(crate) fn shared(
-        client: &Client,
-        name: &str,
-        lock: &LockArgs,
-        globals: &Globals,
-    ) -> Request {
-        Request::Shared(client.rwlock(name)).with(lock, globals)
-    }
-
-    /// `take` of `total` permits.
-    pub(crate) fn permits(
-        client: &Client,
-        name: &str,
-        (take, total): (u32, u32),
-        lock: &LockArgs,
-        globals: &Globals,
-    ) -> Request {
-        Request::Permits(client.semaphore(name, total), take).with(lock, globals)
-    }
-
-    /// The leadership, with what followers read of this leader.
-    pub(crate) fn leadership(
-        client: &Client,
-        name: &str,
-        value: &str,
-        lock: &LockArgs,
-        globals: &Globals,
-    ) -> Request {
-        let mut election = client.election(name).value(value);
-        if let Some(why) = &lock.why {
-            election = election.note(why);
+    /// A lease of a mutex is held by another library's protocol.
+    pub(crate) fn protocol(self, protocol: Protocol) -> Request {
+        match self {
+            Request::Exclusive(mutex) if protocol != Protocol::Native => {
+                Request::Exclusive(mutex.protocol(protocol))
+            }
+            request => request,
         }
-        Request::Leadership(election).with(lock, globals)
     }
 
     fn with(self, lock: &LockArgs, globals: &Globals) -> Request {

@@ -10,9 +10,8 @@ use serde_json::json;
 use tokio::time::timeout_at;
 
 use super::acquire::{Obtained, Wanted, obtain};
-use super::request::Request;
+use super::request::{self, Request};
 use crate::args::Globals;
-use crate::args::mode::Mode;
 use crate::args::run::{RunArgs, RunPlan};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -24,6 +23,7 @@ use crate::owner::JobOwner;
 use crate::process::SignalSet;
 use crate::procfs::Status;
 use crate::progress::Progress;
+use crate::session::Purpose;
 use crate::signals::{SignalStream, Signals};
 use crate::supervise::{GuardianNotices, Outcome, StopReason, supervise};
 use crate::{boottime, environment, output, session};
@@ -120,35 +120,15 @@ fn client_and_request(
     globals: &Globals,
     value: Option<&str>,
 ) -> Result<(AnyClient, Request), Failure> {
-    let (name, lock) = (&args.name, &args.lock);
-    let of_one_store = |why| session::client_that_shares(globals, &plan.program, why);
+    let (name, lock, purpose) = (&args.name, &args.lock, Purpose::Job(&plan.program));
     if let Some(value) = value {
-        let client = of_one_store("elect: several servers have no place for what a leader says")?;
-        let request = Request::leadership(&client, name, value, lock, globals);
-        return Ok((client.into(), request));
+        return request::open_leadership(name, value, lock, globals, purpose);
     }
-    Ok(match plan.mode {
-        Mode::Exclusive => {
-            let client = session::client_that_runs(globals, &plan.program)?;
-            let request = match Request::exclusive(&client, name, lock, globals) {
-                Request::Exclusive(mutex) if args.protocol != Protocol::Native => {
-                    Request::Exclusive(mutex.protocol(args.protocol))
-                }
-                request => request,
-            };
-            (client, request.along_with(&args.also))
-        }
-        Mode::Shared => {
-            let client = of_one_store("--shared: several servers cannot count readers")?;
-            let request = Request::shared(&client, name, lock, globals);
-            (client.into(), request)
-        }
-        Mode::Permits { take, total } => {
-            let client = of_one_store("--permits: several servers cannot count permits")?;
-            let request = Request::permits(&client, name, (take, total), lock, globals);
-            (client.into(), request)
-        }
-    })
+    let (client, request) = request::open(name, plan.mode, lock, globals, purpose)?;
+    Ok((
+        client,
+        request.protocol(args.protocol).along_with(&args.also),
+    ))
 }
 
 struct HeldLock<'a> {

@@ -6,11 +6,12 @@ use crate::args::Globals;
 use crate::args::inspect::StatusArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::session::Purpose;
 use crate::{output, session, show};
 
 /// Shows each lock in the order asked for. An error with one does not hide the others.
 pub(crate) fn run(args: &StatusArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::client(globals)?;
+    let client = session::client(globals, Purpose::Operator)?;
     session::block_on(async {
         if shows_store(globals) {
             let store = output::sanitized(&client.store());

@@ -9,6 +9,7 @@ use crate::args::Globals;
 use crate::args::strict::{InitArgs, Step, StrictArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::session::Purpose;
 use crate::{output, session, show};
 
 pub(crate) fn run(args: &StrictArgs, globals: &Globals) -> Result<Exit, Failure> {
@@ -36,7 +37,7 @@ fn init(args: &InitArgs, globals: &Globals) -> Result<Exit, Failure> {
 }
 
 fn status(globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::one_store(globals, "strict mode is for one store")?;
+    let client = session::one_store(globals, Purpose::Operator, "strict mode is for one store")?;
     session::block_on(async { say(&client.strict_status().await?, globals) })
 }
 

@@ -12,6 +12,7 @@ use crate::args::inspect::WaitArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::session::Purpose;
 use crate::{output, session, show};
 
 /// Between two polls of a lock that stays held.
@@ -19,7 +20,7 @@ const POLL_EVERY: Duration = Duration::from_millis(200);
 
 /// Polls until the lock is free.
 pub(crate) fn run(args: &WaitArgs, globals: &Globals) -> Result<Exit, Failure> {
-    let client = session::client(globals)?;
+    let client = session::client(globals, Purpose::Operator)?;
     let name = args.like.name(&args.name, globals)?;
     let policy = match (args.nonblock, args.wait) {
         (true, _) => Wait::Never,

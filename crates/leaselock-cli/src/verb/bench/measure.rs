@@ -12,6 +12,7 @@ use crate::args::bench::BenchArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::procfs::Status;
+use crate::session::Purpose;
 use crate::signals::Signals;
 use crate::{output, session};
 
@@ -47,7 +48,7 @@ fn clients(args: &BenchArgs, globals: &Globals) -> Result<Vec<Client>, Failure> 
     // The id of a client is random; this one is never used for anything else.
     let prefix = format!(
         "leaselock-bench-{}:",
-        session::one_store(globals, "bench measures one store")?.id()
+        session::one_store(globals, Purpose::Operator, "bench measures one store")?.id()
     );
     let client = |_| session::client_that_measures(globals, &prefix);
     (0..args.waiters).map(client).collect()
