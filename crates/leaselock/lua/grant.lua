@@ -28,7 +28,7 @@ local function grant_mint(h, kind, token)
   if not reads then
     local minted = fence_mint(h.fence, last, h.now_us, tonumber(kind) or 1)
     h.last_fence, h.fence_shared = tonumber(minted) + (tonumber(kind) or 1) - 1, false
-    if holds_weight(kind) then redis.call('HSET', h.usage, holds_member(kind, token), minted) end
+    if holds_weight(kind) then redis.call('HSET', h.usage, member_of(kind, token), minted) end
     return minted
   end
   if h.fence_shared and h.is_read then
@@ -50,7 +50,7 @@ local function grant_write(h, entry)
   if tonumber(entry.kind) or entry.kind == 'x' then
     redis.call('SET', h.lock, entry.token, 'PX', entry.passed_ms)
   else
-    holds_put(h, holds_member(entry.kind, entry.token), tonumber(entry.passed_ms))
+    holds_put(h, member_of(entry.kind, entry.token), tonumber(entry.passed_ms))
   end
   return grant_mint(h, entry.kind, entry.token)
 end
@@ -67,7 +67,7 @@ local function grant_tell(h, queue, waiters, entry, minted)
   holds_remove(h, entry.kind, entry.token)
   if tonumber(entry.kind) and minted ~= '0' then fence_lower(h.fence, tonumber(minted), tonumber(minted)) end
   if entry.kind == 'x' then
-    holds_put(h, holds_member('x', entry.token), tonumber(entry.passed_ms))
+    holds_put(h, member_of('x', entry.token), tonumber(entry.passed_ms))
     h.upgradable, h.count = true, 1
   end
   queue_add(queue, waiters, entry.member, queue_score(entry.priority, entry.kind))
@@ -132,7 +132,7 @@ local function grant_again(h, queue, request, ends)
       first, range = whole(h.first_fence), whole(h.last_fence - h.first_fence + 1)
     end
   else
-    local member = holds_member(kind, token)
+    local member = member_of(kind, token)
     if ends < h.now_us + ttl_ms * 1000 then holds_put(h, member, ttl_ms) end
     first = fenced and h.usage and redis.call('HGET', h.usage, member) or grant_mint(h, kind, token)
   end

@@ -11,16 +11,9 @@
 -- `usage` is a hash, for permits only: 'sum' is 'used count', counted anew whenever the set has another count;
 -- 'permits' is how many there are, 'pinned' that an operator has said so; hold -> its fencing token. A script without
 -- `usage` cannot judge permits.
-local HOLD_START = 32 -- in a member: what is behind the token
 local CLEARED_MAX = '512' -- expired holds that one call removes
 local HOLDS_MAX = 10000
 local USAGE_KEPT_MS = '614800000'
-
-local function holds_member(kind, token)
-  if kind == 's' then return token end
-  if kind == 'u' or kind == 'x' then return token .. 'u' end
-  return token .. string.sub(kind, 2)
-end
 
 local function holds_weight(kind)
   return string.byte(kind) == 119 and tonumber(string.sub(kind, 2)) -- 'w'
@@ -92,7 +85,7 @@ end
 -- Whether the token holds in this way; the end of its hold, or true for an exclusive one.
 local function holds_has(h, kind, token)
   if string.find(kind, '^%d') then return h.exclusive == token end
-  return h.count > 0 and tonumber(redis.call('ZSCORE', h.lock, holds_member(kind, token)) or nil)
+  return h.count > 0 and tonumber(redis.call('ZSCORE', h.lock, member_of(kind, token)) or nil)
 end
 
 -- How the token holds a name that readers may hold: '1', 'u' or 's'; nil: it does not. An upgrade or a downgrade whose
@@ -144,7 +137,7 @@ end
 local function holds_put(h, member, ttl_ms)
   local ends = whole(h.now_us + ttl_ms * 1000)
   redis.call('ZADD', h.lock, ends, member)
-  if string.sub(member, HOLD_START) == 'u' then redis.call('ZADD', h.lock, ends, 'u') end
+  if member_mark(member) then redis.call('ZADD', h.lock, ends, 'u') end
   if redis.call('PTTL', h.lock) <= ttl_ms then redis.call('PEXPIRE', h.lock, ttl_ms + 1) end
 end
 
@@ -156,7 +149,7 @@ local function holds_remove(h, kind, token)
     h.exclusive, h.upgradable, h.weighted, h.readers, h.used, h.count = nil, false, false, 0, 0, 0
     return
   end
-  local member, weight = holds_member(kind, token), holds_weight(kind)
+  local member, weight = member_of(kind, token), holds_weight(kind)
   redis.call('ZREM', h.lock, member)
   if weight then
     h.used = h.used - weight

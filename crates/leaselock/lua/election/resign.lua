@@ -14,7 +14,7 @@
 --         {"taken"}       another client holds it; nothing was changed
 -- Replay  "expired" or "taken": the first call did the work
 -- Writes  lock, queue, waiters, fence, leader
---#include prelude fence queue holds grant broadcast leader
+--#include prelude fence queue member holds grant broadcast leader
 --#strict
 -- A hand-over is a grant, so behind a closed gate there is none.
 --#include gate

@@ -11,20 +11,15 @@
 --         {"taken", time_us}       another client holds the name alone
 -- Replay  harmless: the same answer as long as the token holds
 -- Writes  lock
---#include prelude
+--#include prelude member
 local lock = KEYS[1]
 local token, ttl_ms, mode = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local now_us = clock_us()
-local kind, digits = string.match(mode, '^(%a)(%d*)')
-local hold = token .. (kind == 'u' and 'u' or digits)
+local hold = member_of(mode, token)
 local ends, other = of_type(redis.pcall('ZSCORE', lock, hold))
 if other then return { 'taken', whole(now_us) } end
 ends = tonumber(ends or '-1')
 if ends < now_us then return { 'expired', whole(now_us) } end
--- First what memory pressure does not refuse: then it refuses nothing that follows.
-local until_us = whole(math.max(ends, now_us + ttl_ms * 1000))
-redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), ttl_ms + 1))
-redis.call('ZADD', lock, 'XX', until_us, hold)
-if kind == 'u' then redis.call('ZADD', lock, 'XX', until_us, 'u') end
+member_extend(lock, hold, math.max(ends, now_us + ttl_ms * 1000), ttl_ms)
 return { 'confirmed', whole(now_us) }

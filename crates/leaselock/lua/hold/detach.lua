@@ -12,27 +12,26 @@
 --         {"taken", time_us}            another client holds the name alone
 -- Replay  "passed" again, with its ttl renewed
 -- Writes  lock, usage
---#include prelude
+--#include prelude member
 local lock, usage = KEYS[1], KEYS[2]
 local token, successor, ttl_ms, mode = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 
 local now_us = clock_us()
-local kind, digits = string.match(mode, '^(%a)(%d*)')
-local how = kind == 'u' and 'u' or digits
-local ends, other = of_type(redis.pcall('ZSCORE', lock, token .. how))
+local hold, next_hold = member_of(mode, token), member_of(mode, successor)
+local ends, other = of_type(redis.pcall('ZSCORE', lock, hold))
 if other then return { 'taken', whole(now_us) } end
-ends = tonumber(ends or redis.call('ZSCORE', lock, successor .. how) or '-1')
+ends = tonumber(ends or redis.call('ZSCORE', lock, next_hold) or '-1')
 if ends < now_us then return { 'expired', whole(now_us) } end
 
 -- First what memory pressure does not refuse: then it refuses nothing that follows. The key would go with its last hold.
 local until_us = whole(math.max(ends, now_us + ttl_ms * 1000))
 redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), ttl_ms + 1))
-redis.call('ZADD', lock, until_us, successor .. how)
-redis.call('ZREM', lock, token .. how)
-if kind == 'u' then redis.call('ZADD', lock, until_us, 'u') end
-local fence = usage and redis.call('HGET', usage, token .. how)
+redis.call('ZADD', lock, until_us, next_hold)
+redis.call('ZREM', lock, hold)
+if member_mark(hold) then redis.call('ZADD', lock, until_us, 'u') end
+local fence = usage and redis.call('HGET', usage, hold)
 if fence then
-  redis.call('HSET', usage, successor .. how, fence)
-  redis.call('HDEL', usage, token .. how)
+  redis.call('HSET', usage, next_hold, fence)
+  redis.call('HDEL', usage, hold)
 end
 return { 'passed', ttl_ms, whole(now_us) }

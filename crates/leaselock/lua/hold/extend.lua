@@ -10,27 +10,21 @@
 --         {"taken", time_us}               another client holds the name alone
 -- Replay  harmless: the same answer as long as the token holds
 -- Writes  lock
---#include prelude
+--#include prelude member
 local lock = KEYS[1]
 local token, ttl_ms, mode = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local now_us = clock_us()
-local kind, digits = string.match(mode, '^(%a)(%d*)')
-local member = token .. (kind == 'u' and 'u' or digits)
-local ends, other = of_type(redis.pcall('ZSCORE', lock, member))
+local hold = member_of(mode, token)
+local ends, other = of_type(redis.pcall('ZSCORE', lock, hold))
 if other then
   -- An upgrade of this read may have been granted before its reader knows.
-  if kind ~= 'u' or redis.pcall('GET', lock) ~= token then return { 'taken', whole(now_us) } end
+  if mode ~= 'u' or redis.pcall('GET', lock) ~= token then return { 'taken', whole(now_us) } end
   if redis.call('PTTL', lock) < ttl_ms then redis.call('PEXPIRE', lock, ttl_ms) end
   return { 'extended', ttl_ms, whole(now_us) }
 end
 ends = tonumber(ends or '-1')
 if ends < now_us then return { 'expired', whole(now_us) } end
 local until_us = now_us + ttl_ms * 1000
-if ends < until_us then
-  -- First what memory pressure does not refuse: then it refuses nothing that follows.
-  redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), ttl_ms + 1))
-  redis.call('ZADD', lock, 'XX', whole(until_us), member)
-  if kind == 'u' then redis.call('ZADD', lock, 'XX', whole(until_us), 'u') end
-end
+if ends < until_us then member_extend(lock, hold, until_us, ttl_ms) end
 return { 'extended', ttl_ms, whole(now_us) }

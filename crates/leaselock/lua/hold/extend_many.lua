@@ -11,33 +11,30 @@
 --           -  any other case: use hold/extend, which does no harm a second time
 -- Replay  harmless: the same answers as long as the tokens hold
 -- Writes  locks
---#include prelude many
+--#include prelude many member
 local ttl_ms = tonumber(ARGV[1])
 
-local TOKEN_LENGTH = 31
 local now_us, letters = clock_us(), {}
 local until_us = now_us + ttl_ms * 1000
 
 -- First what memory pressure does not refuse: then it refuses nothing that follows.
-local function extend(lock, hold, mark)
+local function extend(lock, hold)
   local pttl_ms = redis.pcall('PTTL', lock)
   if type(pttl_ms) ~= 'number' then return false end
   if redis.pcall('PEXPIRE', lock, math.max(pttl_ms, ttl_ms + 1)) ~= 1 then return false end
   if type(redis.pcall('ZADD', lock, 'XX', whole(until_us), hold)) ~= 'number' then return false end
-  return not mark or type(redis.pcall('ZADD', lock, 'XX', whole(until_us), mark)) == 'number'
+  return not member_mark(hold) or type(redis.pcall('ZADD', lock, 'XX', whole(until_us), 'u')) == 'number'
 end
 
 for i = 1, #KEYS do
-  local token, mode = string.sub(ARGV[i + 1], 1, TOKEN_LENGTH), string.sub(ARGV[i + 1], TOKEN_LENGTH + 1)
-  local mark = mode == 'u' and 'u' or nil
-  local hold = token .. (mark or string.sub(mode, 2))
+  local hold = member_of(string.sub(ARGV[i + 1], HOLD_START), string.sub(ARGV[i + 1], 1, HOLD_START - 1))
   local ends = #KEYS > MANY_MAX and {} or redis.pcall('ZSCORE', KEYS[i], hold)
   if type(ends) == 'table' then
     letters[i] = '-'
   elseif not ends or tonumber(ends) < now_us then
     letters[i] = 'e'
   else
-    letters[i] = (tonumber(ends) >= until_us or extend(KEYS[i], hold, mark)) and 'x' or '-'
+    letters[i] = (tonumber(ends) >= until_us or extend(KEYS[i], hold)) and 'x' or '-'
   end
 end
 return { 'answered', whole(now_us), table.concat(letters) }

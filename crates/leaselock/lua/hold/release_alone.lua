@@ -10,23 +10,22 @@
 --         {"taken"}       another client holds the name alone; nothing was changed
 -- Replay  "expired" or "taken": the first call did the work
 -- Writes  lock
---#include prelude
+--#include prelude member
 local lock = KEYS[1]
 local token, mode = ARGV[1], ARGV[2]
 
 local now_us = clock_us()
-local kind, digits = string.match(mode, '^(%a)(%d*)')
-local hold = token .. (kind == 'u' and 'u' or digits)
+local hold = member_of(mode, token)
 local ends, other = of_type(redis.pcall('ZSCORE', lock, hold))
 if other then
   -- An upgrade of this read may have been granted before its reader knows.
-  if kind ~= 'u' or redis.pcall('GET', lock) ~= token then return { 'taken' } end
+  if mode ~= 'u' or redis.pcall('GET', lock) ~= token then return { 'taken' } end
   redis.call('DEL', lock)
   return { 'released' }
 end
 if tonumber(ends or '-1') < now_us then return { 'expired' } end
 redis.call('ZREM', lock, hold)
-if kind == 'u' then redis.call('ZREM', lock, 'u') end
+if member_mark(hold) then redis.call('ZREM', lock, 'u') end
 -- The key lives no longer than its longest hold: another library sees only that there is a key. `usage`, which is out of
 -- reach, is counted anew by the script that finds another number of holds.
 local longest = redis.call('ZREVRANGE', lock, '0', '0', 'WITHSCORES')[2]

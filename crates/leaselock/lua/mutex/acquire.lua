@@ -113,7 +113,7 @@ if type(held) == 'string' and held ~= token and string.sub(wait, 1, 2) == '0 ' t
   end
 end
 
---#include prelude fence queue holds grant
+--#include prelude fence queue member holds grant
 local range = string.match(wait, '^%-?%d+ %d+ (%d+) ') or '1'
 local request = { token = token, ttl_ms = ttl_ms, kind = range, wait = wait }
 return grant_acquire(holds_read(lock, fence, clock_of(time)), queue, waiters, request)

@@ -18,7 +18,7 @@
 --         {"changed", fence, time_us}          the holder now has other fencing tokens ('0': none); nothing was changed
 -- Replay  breaks the holder of that moment: name the fencing token to break one grant only
 -- Writes  lock, queue, waiters, fence, usage
---#include prelude fence queue holds grant
+--#include prelude fence queue member holds grant
 --#strict
 -- A hand-over is a grant, so behind a closed gate there is none.
 --#include gate

@@ -18,7 +18,7 @@
 --         {"other", time_us, queue, permits, type, damaged}    the key holds a value that is not a lock
 -- Replay  the same answer
 -- Writes  nothing
---#include prelude fence queue holds
+--#include prelude fence queue member holds
 local lock, queue, fence, why, usage = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 local NOTE_MAX = 1024 -- bytes that are shown

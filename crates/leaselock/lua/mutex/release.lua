@@ -101,7 +101,7 @@ if heard and not heard.err and tonumber(heard[2]) > 0 then
   end
 end
 
---#include prelude fence queue holds grant
+--#include prelude fence queue member holds grant
 if out then queue_add(queue, waiters, out, queue_score(queue_entry(out).priority)) end
 grant_give_back(holds_read(lock, fence, clock_of(time)), queue, waiters, '1', token, tonumber(used) or 0)
 return { 'released' }

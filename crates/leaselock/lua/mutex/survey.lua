@@ -5,7 +5,7 @@
 -- Returns {"locks", index, …}    counted from 1
 -- Replay  the same answer
 -- Writes  nothing
---#include prelude holds
+--#include prelude member holds
 local candidates = KEYS
 
 local TOKEN_LENGTH = 31

@@ -9,7 +9,7 @@
 --                                             token, …, the first 128; permits: 0 when it is not known
 -- Replay  the same answer
 -- Writes  nothing
---#include prelude queue holds
+--#include prelude queue member holds
 local lock, queue, usage = KEYS[1], KEYS[2], KEYS[3]
 
 local now_us = clock_us()

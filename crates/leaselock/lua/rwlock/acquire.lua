@@ -74,6 +74,6 @@ if mode == 's' and redis.call('EXISTS', queue) == 0 then
   end
 end
 
---#include prelude fence queue holds grant
+--#include prelude fence queue member holds grant
 local request = { token = token, ttl_ms = ttl_ms, kind = mode, wait = wait }
 return grant_acquire(holds_read(lock, fence, clock_of(time)), queue, waiters, request)

@@ -23,7 +23,7 @@
 --         the error DAMAGED fence                     as in mutex/acquire; it holds as before
 -- Replay  {"granted", same fence} with its ttl renewed
 -- Writes  lock, queue, waiters, fence, gate
---#include prelude fence queue holds grant
+--#include prelude fence queue member holds grant
 --#strict
 --#include gate
 local gate, longest_ms, quarantine_ms = KEYS[5], ARGV[5], ARGV[6]

@@ -33,7 +33,7 @@ if mode == 's' and redis.call('EXISTS', queue) == 0 then
   end
 end
 
---#include prelude fence queue holds grant
+--#include prelude fence queue member holds grant
 --#strict
 -- A hand-over is a grant, so behind a closed gate there is none.
 --#include gate

@@ -14,7 +14,7 @@
 --         {"absent", time_us}      it did not wait; nothing was changed
 -- Replay  "absent" or "upgraded": the first call did the work
 -- Writes  lock, queue, waiters, fence
---#include prelude fence queue holds grant
+--#include prelude fence queue member holds grant
 --#strict
 -- A hand-over is a grant, so behind a closed gate there is none.
 --#include gate

@@ -25,7 +25,7 @@
 --         the error DAMAGED fence or DAMAGED queue         as in mutex/acquire
 -- Replay  an exclusive token gets {"granted", same fence} with its ttl renewed; a waiting token keeps its position
 -- Writes  lock, queue, waiters, fence, gate
---#include prelude fence queue holds grant
+--#include prelude fence queue member holds grant
 --#strict
 --#include gate
 local gate, longest_ms, quarantine_ms = KEYS[5], ARGV[5], ARGV[6]

@@ -80,7 +80,7 @@ if type(count) == 'number' then
   end
 end
 
---#include prelude fence queue holds grant
+--#include prelude fence queue member holds grant
 local kind = 'w' .. weight
 local h = holds_read(lock, fence, clock_of(time), usage, tonumber(permits))
 local answer

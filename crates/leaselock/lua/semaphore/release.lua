@@ -42,7 +42,7 @@ if redis.call('EXISTS', queue) == 0 then
   end
 end
 
---#include prelude fence queue holds grant
+--#include prelude fence queue member holds grant
 --#strict
 -- A hand-over is a grant, so behind a closed gate there is none.
 --#include gate

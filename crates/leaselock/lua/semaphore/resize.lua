@@ -12,7 +12,7 @@
 --                                                nothing is taken away, and nothing is granted until enough are back
 -- Replay  the same answer
 -- Writes  lock, queue, waiters, fence, usage
---#include prelude fence queue holds grant
+--#include prelude fence queue member holds grant
 --#strict
 -- A hand-over is a grant, so behind a closed gate there is none.
 --#include gate
