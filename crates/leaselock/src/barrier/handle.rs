@@ -48,7 +48,7 @@ const PARTIES_MAX: u32 = 10_000;
 #[must_use = "a barrier does nothing until a party waits"]
 pub struct Barrier {
     state: Arc<ClientState>,
-    name: Result<Name, InvalidInput>,
+    pub(crate) name: Result<Name, InvalidInput>,
     parties: u32,
     lease: Duration,
     /// The generation that waits now, as far as this client knows.

@@ -31,7 +31,13 @@ impl Name {
         check("name", "", &name).map(|()| Name(name.into()))
     }
 
-    /// Creates a name without checks, for an error that comes before them.
+    /// Returns the name, or one that stands for it, for an error that comes before its checks.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn shown(name: &Result<Name, InvalidInput>) -> Name {
+        name.clone().unwrap_or_else(|_| Name::placeholder())
+    }
+
+    /// Creates a name without checks, for an error that knows none.
     #[cfg(feature = "blocking")]
     pub(crate) fn placeholder() -> Self {
         Name("(refused name)".into())

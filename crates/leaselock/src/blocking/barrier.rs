@@ -23,8 +23,7 @@ impl Barrier {
     }
 
     fn about(&self) -> Name {
-        let name = self.barrier.name().and_then(|name| Name::new(name).ok());
-        name.unwrap_or_else(Name::placeholder)
+        Name::shown(&self.barrier.name)
     }
 
     /// As [`Barrier::validate`](crate::Barrier::validate).

@@ -90,6 +90,7 @@ impl Client {
     /// ```
     /// # let client = leaselock::blocking::Client::connect("mem:")?;
     /// let leading = client.election("scheduler").value("10.0.0.5:8080").campaign()?;
+    /// leading.proclaimed()?; // for those who read; the leader need not wait
     /// let seen = client.election("scheduler").leader()?.expect("we lead");
     /// assert_eq!((seen.value.as_str(), seen.term), ("10.0.0.5:8080", leading.term()));
     /// leading.resign()?;

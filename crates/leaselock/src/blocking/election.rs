@@ -8,7 +8,7 @@ use crate::base::fence::Fence;
 use crate::base::name::Name;
 use crate::client::options::setters;
 use crate::client::run::{RunError, RunResult};
-use crate::election::Leader;
+use crate::election::{Leader, ProclaimError};
 use crate::engine::lease::LeaseView;
 
 /// An [`Election`](crate::Election) whose calls block the calling thread.
@@ -29,7 +29,7 @@ impl Election {
     }
 
     fn about(&self) -> Name {
-        self.election.named.shown_name()
+        Name::shown(&self.election.named.name)
     }
 
     /// As [`Election::validate`](crate::Election::validate).
@@ -99,6 +99,11 @@ impl Leadership {
         term -> Fence;
         /// Returns what the followers read.
         value -> &str;
+    }
+
+    waiting! { leadership, "Leadership":
+        /// [`ProclaimError`]: every variant says whether this client leads.
+        proclaimed() -> Result<(), ProclaimError>;
     }
 
     /// As [`Leadership::resign`](crate::Leadership::resign).

@@ -23,8 +23,7 @@ impl Latch {
     }
 
     fn about(&self) -> Name {
-        let name = self.latch.name().and_then(|name| Name::new(name).ok());
-        name.unwrap_or_else(Name::placeholder)
+        Name::shown(&self.latch.name)
     }
 
     /// As [`Latch::validate`](crate::Latch::validate).

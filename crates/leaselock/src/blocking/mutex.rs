@@ -31,7 +31,7 @@ impl Mutex {
     }
 
     fn about(&self) -> Name {
-        self.mutex.named.shown_name()
+        Name::shown(&self.mutex.named.name)
     }
 
     acquiring! { mutex, "Mutex", Lease:

@@ -23,7 +23,7 @@ impl RwLock {
     setters!(lock.named.options);
 
     fn about(&self) -> Name {
-        self.lock.named.shown_name()
+        Name::shown(&self.lock.named.name)
     }
 
     acquiring! { lock, "RwLock", Lease:

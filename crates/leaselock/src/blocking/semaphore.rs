@@ -20,7 +20,7 @@ impl Semaphore {
     setters!(semaphore.named.options);
 
     fn about(&self) -> Name {
-        self.semaphore.named.shown_name()
+        Name::shown(&self.semaphore.named.name)
     }
 
     acquiring! { semaphore, "Semaphore", Lease:

@@ -9,6 +9,7 @@ use crate::base::error::{
     AcquireError, ExtendError, Lost, MultiReleaseError, ReleaseError, StoreError,
 };
 use crate::base::name::Name;
+use crate::election::ProclaimError;
 use crate::engine::lease::loss::LossWatch;
 use crate::latch::LatchError;
 use crate::rwlock::ChangeError;
@@ -192,7 +193,7 @@ macro_rules! errors_with_names {
         })*
     };
 }
-errors_with_names!(AcquireError ExtendError ReleaseError LatchError BarrierError);
+errors_with_names!(AcquireError ExtendError ReleaseError LatchError BarrierError ProclaimError);
 
 impl CannotStart for MultiReleaseError {
     fn cannot_start(name: Name, source: StoreError) -> Self {

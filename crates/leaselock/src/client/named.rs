@@ -67,12 +67,6 @@ impl Named {
         self.name.as_ref().map_err(Clone::clone)
     }
 
-    /// Returns the name for errors that occur before the name was checked.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn shown_name(&self) -> Name {
-        self.name().cloned().unwrap_or_else(|_| Name::placeholder())
-    }
-
     /// Refuses what the first operation would refuse; nothing is sent.
     pub(crate) fn validate(&self) -> Result<(), InvalidInput> {
         let name = self.name()?;

@@ -47,7 +47,7 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 #[must_use = "a latch does nothing until a party arrives or waits"]
 pub struct Latch {
     state: Arc<ClientState>,
-    name: Result<Name, InvalidInput>,
+    pub(crate) name: Result<Name, InvalidInput>,
     count: u32,
     kept: Duration,
 }
