@@ -79,7 +79,7 @@ impl Lease {
             .into());
         }
         self.end_passing();
-        let debt = self.give_up(kept.fence.filter(|_| kind.local_hand_over));
+        let debt = self.give_up(kind.used_fence(kept.fence));
         let handle = detach(&engine, &kept, script).await?;
         debt.settle();
         Ok(handle)
@@ -241,8 +241,7 @@ impl DetachedLease {
             source: StoreError::refused(ErrorKind::Unsupported, error.to_string()),
         })?;
         let within = self.engine.request_timeout(DEFAULT_TTL);
-        let reserves_fences = resource.kind.local_hand_over;
-        let used = self.handle.fence().filter(|_| reserves_fences);
+        let used = resource.kind.used_fence(self.handle.fence());
         let token = self.handle.token();
         let outcome = release(&self.engine, name, &resource, token, used, within).await;
         if let Some(client) = token::client_of(self.handle.token().secret().as_bytes()) {

@@ -176,7 +176,7 @@ impl FromStr for LentHandle {
     fn from_str(text: &str) -> Result<Self, InvalidInput> {
         parse(text.trim()).ok_or_else(|| {
             let says = "this is not the handle of a lent lease; one is the line that begins with `lent.`, as `lend` made it";
-            InvalidInput::new(says.to_owned())
+            InvalidInput::new(says)
         })
     }
 }

@@ -363,7 +363,7 @@ impl RwLock {
             return Ok(lease);
         }
         let right = "only the lease of a writer is downgraded by its lock";
-        let error = InvalidInput::new(right.to_owned());
+        let error = InvalidInput::new(right);
         Err(ChangeError::new(lease, error.into()))
     }
 
@@ -380,7 +380,7 @@ impl RwLock {
         if self.named.options.copies.is_some() {
             let why = "an upgradable read does not support min_replicas or fsynced: an upgrade that too few replicas have \
                        could not become a read again; leave it out, or write";
-            return Err(InvalidInput::new(why.to_owned()));
+            return Err(InvalidInput::new(why));
         }
         Ok(self.named.as_kind(&READ, Some(UPGRADABLE)))
     }

@@ -321,7 +321,7 @@ fn at_least_one(permits: u32) -> Result<(), InvalidInput> {
     if permits == 0 {
         let text =
             "0 permits: a semaphore has at least one permit, and a request asks for at least one";
-        return Err(InvalidInput::new(text.to_owned()));
+        return Err(InvalidInput::new(text));
     }
     Ok(())
 }
