@@ -1,9 +1,10 @@
-//! Real servers, a faulty proxy and a history checker for leaselock's tests.
+//! Real servers, child processes, a faulty proxy and a history checker for leaselock's tests.
 //!
 //! Nothing in here knows leaselock, the redis crate or an async runtime: everything runs on plain
 //! threads, so a test's runtime may be starved or stopped and its tools still work.
 //! Helpers panic with a sentence that says what went wrong, because a test has no use for an error.
 
+pub mod child;
 pub mod clock;
 pub mod cluster;
 pub mod history;
@@ -15,6 +16,7 @@ pub mod sentinels;
 pub mod server;
 pub mod tls;
 
+pub use child::Child;
 pub use cluster::Cluster;
 pub use history::Recorder;
 pub use oracle::Oracle;

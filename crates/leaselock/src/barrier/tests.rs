@@ -5,6 +5,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use fastrand::Rng;
+
 use super::calls::{Arrive, Arrived, BarrierPass, Leave, Left};
 use crate::base::clock::Clock;
 use crate::base::token::Token;
@@ -148,28 +150,15 @@ impl Subject {
     }
 }
 
-/// Small numbers of one seed, so that a failure can be had again.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % end
-    }
-}
-
 /// Arrivals, late copies of earlier requests, parties that give up and leases that end.
 #[tokio::test]
 async fn the_barrier_does_what_a_plain_model_does() {
-    let (mut model, mut subject, mut dice) = (Model::default(), Subject::new(), Dice(7));
+    let (mut model, mut subject, mut rng) = (Model::default(), Subject::new(), Rng::with_seed(7));
     // Every arrival that was ever sent: the token and its generation.
     let mut sent: Vec<(usize, u64)> = Vec::new();
     for step in 0..STEPS {
         let recent = sent.len().saturating_sub(12);
-        let (said, wanted) = match dice.below(10) {
+        let (said, wanted) = match rng.usize(..10) {
             0..=3 => {
                 let (token, generation) = (subject.new_token(), model.generation);
                 sent.push((token, generation));
@@ -180,19 +169,19 @@ async fn the_barrier_does_what_a_plain_model_does() {
             }
             4..=6 if !sent.is_empty() => {
                 // A poll, or a copy of a request of long ago.
-                let oldest = [recent, recent.saturating_sub(60)][dice.below(2)];
-                let (token, generation) = sent[oldest + dice.below(sent.len() - oldest)];
+                let oldest = [recent, recent.saturating_sub(60)][rng.usize(..2)];
+                let (token, generation) = sent[oldest + rng.usize(..sent.len() - oldest)];
                 (
                     subject.arrive(token, generation).await,
                     model.arrive(token, generation),
                 )
             }
             7 if !sent.is_empty() => {
-                let (token, _) = sent[recent + dice.below(sent.len() - recent)];
+                let (token, _) = sent[recent + rng.usize(..sent.len() - recent)];
                 (subject.leave(token).await, model.leave(token))
             }
             _ => {
-                let ms = u64::try_from(dice.below(500)).unwrap();
+                let ms = rng.u64(..500);
                 subject.clock.advance(Duration::from_millis(ms));
                 model.now_ms += ms;
                 continue;

@@ -6,12 +6,11 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use fastrand::Rng;
 use leaselock::{BarrierError, Client};
-use testkit::{Server, clock, wait_until};
+use testkit::{Child, Server, clock, wait_until};
 use tokio::task::JoinSet;
 
-use crate::child::Process;
-use crate::dice::Dice;
 use crate::figures::Figures;
 use crate::rounds;
 
@@ -32,19 +31,19 @@ pub(crate) async fn works(url: &str, path: &Path, seed: u64) {
         parties.spawn(waits_again_and_again(
             client,
             path,
-            Dice(seed * 100 + number),
+            Rng::with_seed(seed * 100 + number),
         ));
     }
     parties.join_all().await;
 }
 
 /// Half of the waits have a limit about as long as a generation takes, and some of those are dropped at their limit.
-async fn waits_again_and_again(client: Client, path: std::path::PathBuf, mut dice: Dice) {
+async fn waits_again_and_again(client: Client, path: std::path::PathBuf, mut rng: Rng) {
     let mut passes = OpenOptions::new().append(true).open(path).unwrap();
     let barrier = client.barrier("phase", PARTIES).ttl(COUNTED);
     loop {
-        let limit = Duration::from_millis(1) + dice.millis(100);
-        let outcome = match dice.below(4) {
+        let limit = Duration::from_millis(1) + Duration::from_millis(rng.u64(..100));
+        let outcome = match rng.u64(..4) {
             0 => barrier.wait_within(limit).await,
             1 => match tokio::time::timeout(limit, barrier.wait()).await {
                 Ok(outcome) => outcome,
@@ -88,10 +87,10 @@ fn exactly_fifty_pass_each_generation_while_parties_give_up_and_are_killed() {
     let mut seed = 0_u64;
     let mut start = || {
         seed += 1;
-        Process::start("waits at a barrier", &[&url, &at, &seed.to_string()])
+        Child::start("waits at a barrier", &[&url, &at, &seed.to_string()])
     };
-    let mut processes: Vec<Process> = (0..PROCESSES).map(|_| start()).collect();
-    let (mut seen, mut dice, mut killed) = (BTreeSet::new(), Dice(7), 0);
+    let mut processes: Vec<Child> = (0..PROCESSES).map(|_| start()).collect();
+    let (mut seen, mut rng, mut killed) = (BTreeSet::new(), Rng::with_seed(7), 0);
     let began = clock::now();
     wait_until(PATIENCE, "all generations have passed", || {
         let all: Vec<u64> = (0..u64::from(PARTIES)).collect();
@@ -102,7 +101,7 @@ fn exactly_fifty_pass_each_generation_while_parties_give_up_and_are_killed() {
         }
         let latest = now.keys().last().copied().unwrap_or_default();
         if latest >= 10 * (killed + 1) {
-            let victim = usize::try_from(dice.below(PROCESSES as u64)).unwrap();
+            let victim = rng.usize(..PROCESSES);
             processes[victim].kill();
             processes[victim] = start();
             killed += 1;

@@ -1,30 +1,22 @@
 //! How long a lock lies idle behind waiters that are frozen: from the release to the next grant.
 
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use leaselock::{AnyClient, Client, Mutex, Quorum};
-use testkit::{Server, TempDir, clock, process, tempdir};
+use testkit::{Child, Server, TempDir, clock, tempdir};
 use tokio::task::JoinSet;
 
 use crate::figures::Figures;
 use crate::rounds;
 
-const ORDER: &str = "LEASELOCK_TEST_WAITS_AT";
 const TTLS: [u64; 3] = [10, 30, 3_600];
 /// Three heads would have to be frozen.
 const MOST: Duration = Duration::from_secs(60);
 
-/// What a process does that is to be frozen. Without an order this is one of the scenarios, and there is nothing to do.
-#[tokio::test]
-async fn waits_for_its_parent() {
-    let Ok(order) = std::env::var(ORDER) else {
-        return;
-    };
-    let (ttl, urls) = order.split_once(' ').unwrap();
-    let mutex = mutex(&urls.split(' ').collect::<Vec<_>>());
-    let lease = mutex.ttl(Duration::from_secs(ttl.parse().unwrap()));
-    drop(lease.acquire().await);
+/// What a process does that is to be frozen.
+pub(crate) async fn waits(ttl_seconds: u64, urls: &[&str]) {
+    let mutex = mutex(urls).ttl(Duration::from_secs(ttl_seconds));
+    drop(mutex.acquire().await);
 }
 
 fn mutex(urls: &[&str]) -> Mutex {
@@ -39,24 +31,10 @@ fn mutex(urls: &[&str]) -> Mutex {
     client.unwrap().mutex("job")
 }
 
-struct Waiter(Child);
-
-impl Waiter {
-    fn start(store: &Store, ttl: u64) -> Waiter {
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "heads::waits_for_its_parent"])
-            .env(ORDER, format!("{ttl} {}", store.urls.join(" ")))
-            .stdout(Stdio::null())
-            .spawn();
-        Waiter(child.unwrap())
-    }
-}
-
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
+fn waiter(store: &Store, ttl_seconds: u64) -> Child {
+    let ttl = ttl_seconds.to_string();
+    let words = [[ttl.as_str()].as_slice(), &store.urls()].concat();
+    Child::start("waits behind a holder", &words)
 }
 
 struct Store {
@@ -84,8 +62,12 @@ impl Store {
         }
     }
 
+    fn urls(&self) -> Vec<&str> {
+        self.urls.iter().map(String::as_str).collect()
+    }
+
     fn mutex(&self) -> Mutex {
-        mutex(&self.urls.iter().map(String::as_str).collect::<Vec<_>>())
+        mutex(&self.urls())
     }
 
     /// Every server has the lease. A node of a quorum that has no vote of the holder votes for a waiter instead.
@@ -136,7 +118,7 @@ async fn idle(kind: &str, frozen: usize, ttl: u64, round: usize) -> Duration {
     store.is_held().await;
     let mut heads = Vec::new();
     for count in 1..=frozen {
-        heads.push(Waiter::start(&store, ttl));
+        heads.push(waiter(&store, ttl));
         store.are_waiting(count).await;
     }
     let next = ttl_of(store.mutex());
@@ -144,9 +126,7 @@ async fn idle(kind: &str, frozen: usize, ttl: u64, round: usize) -> Duration {
     store.are_waiting(frozen + 1).await;
     let phase = u64::try_from(round).unwrap() * 1_300 + 500;
     tokio::time::sleep(Duration::from_millis(phase)).await; // the polls so far had their own time
-    for head in &heads {
-        assert!(process::stop(head.0.id()));
-    }
+    heads.iter().for_each(Child::stop);
     let released = clock::now();
     lease.release().await.unwrap();
     let lease = tokio::time::timeout(MOST, next)

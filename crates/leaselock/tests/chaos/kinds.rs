@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use fastrand::Rng;
 use leaselock::{AcquireError, Client, Lease, LeaseView, UpgradableLease};
 use testkit::{Cut, Fault, Proxy, Server, Way, clock};
 use tokio::task::JoinSet;
 
-use crate::dice::Dice;
 use crate::rounds;
 
 const CLIENTS: usize = 8;
@@ -92,14 +92,14 @@ async fn acquire(client: &Client, kind: Kind) -> Result<Lease, AcquireError> {
 
 async fn works(
     client: Client,
-    dice: Dice,
+    rng: Rng,
     ledger: Arc<Mutex<Ledger>>,
     done: Arc<AtomicU64>,
     end: Duration,
 ) {
-    let mut worker = Worker { ledger, done, dice };
+    let mut worker = Worker { ledger, done, rng };
     while clock::now() < end {
-        let kind = match worker.dice.below(7) {
+        let kind = match worker.rng.u64(..7) {
             0 => Kind::Write,
             1 | 2 => Kind::Read,
             3 | 4 => Kind::Upgradable,
@@ -116,7 +116,7 @@ async fn works(
             continue; // busy, or the network is bad
         };
         worker.uses(kind, &lease).await;
-        if kind == Kind::Write && worker.dice.below(2) == 0 {
+        if kind == Kind::Write && worker.rng.bool() {
             worker.goes_down(&client, lease).await;
         } else {
             worker.ends(lease).await;
@@ -127,7 +127,7 @@ async fn works(
 struct Worker {
     ledger: Arc<Mutex<Ledger>>,
     done: Arc<AtomicU64>,
-    dice: Dice,
+    rng: Rng,
 }
 
 impl Worker {
@@ -142,8 +142,8 @@ impl Worker {
     }
 
     async fn works(&mut self) {
-        let pause = self.dice.millis(4);
-        if self.dice.below(200) == 0 {
+        let pause = Duration::from_millis(self.rng.u64(..4));
+        if self.rng.u64(..200) == 0 {
             tokio::time::sleep(TTL + TTL).await; // the work takes long: renewals go through the network too
         } else {
             tokio::time::sleep(pause).await; // the work
@@ -157,7 +157,7 @@ impl Worker {
     }
 
     async fn ends(&mut self, lease: Lease) {
-        match self.dice.below(4) {
+        match self.rng.u64(..4) {
             0 => drop(lease),
             _ => drop(lease.release().await),
         }
@@ -167,8 +167,8 @@ impl Worker {
     async fn goes_up_and_down(&mut self, client: &Client, up: UpgradableLease) {
         let id = self.enters(Kind::Upgradable, &up);
         self.works().await;
-        let limit = self.dice.millis(100);
-        let upgraded = match self.dice.below(3) {
+        let limit = Duration::from_millis(self.rng.u64(..100));
+        let upgraded = match self.rng.u64(..3) {
             0 => up.try_upgrade().await,
             1 => up.upgrade_within(limit).await,
             _ => {
@@ -197,7 +197,7 @@ impl Worker {
     /// It writes no more when it asks, and reads once it is granted.
     async fn goes_down(&mut self, client: &Client, lease: Lease) {
         let lock = client.rwlock("job").ttl(TTL);
-        if self.dice.below(2) == 0 {
+        if self.rng.bool() {
             if let Ok(reading) = lock.downgrade(lease).await {
                 self.uses(Kind::Read, &reading).await;
                 self.ends(reading.into()).await;
@@ -211,24 +211,24 @@ impl Worker {
     }
 }
 
-async fn spoils(proxies: Arc<Vec<Proxy>>, mut dice: Dice, end: Duration) {
+async fn spoils(proxies: Arc<Vec<Proxy>>, mut rng: Rng, end: Duration) {
     while clock::now() < end {
-        let at = usize::try_from(dice.below(CLIENTS as u64)).unwrap();
-        let way = [Way::ToServer, Way::ToClient][usize::try_from(dice.below(2)).unwrap()];
+        let at = rng.usize(..CLIENTS);
+        let way = [Way::ToServer, Way::ToClient][rng.usize(..2)];
         let proxy = &proxies[at];
-        match dice.below(7) {
+        match rng.u64(..7) {
             0 => proxy.cut(Cut::Reset),
             1 => proxy.cut(Cut::Close),
             2 => proxy.set(way, Fault::Hold),
-            3 => proxy.set(way, Fault::Delay(dice.millis(30))),
+            3 => proxy.set(way, Fault::Delay(Duration::from_millis(rng.u64(..30)))),
             4 => proxy.set(Way::ToServer, Fault::Duplicate),
             5 => proxy.set(way, Fault::HalfOpen),
             _ => proxy.heal(),
         }
-        tokio::time::sleep(dice.millis(60)).await; // how long it is so
-        if dice.below(8) > 0 {
+        tokio::time::sleep(Duration::from_millis(rng.u64(..60))).await; // how long it is so
+        if rng.u64(..8) > 0 {
             proxy.heal();
-            tokio::time::sleep(dice.millis(120)).await; // how long all is well
+            tokio::time::sleep(Duration::from_millis(rng.u64(..120))).await; // how long all is well
         }
     }
     proxies.iter().for_each(Proxy::heal);
@@ -242,20 +242,20 @@ async fn nothing_that_does_not_fit_is_held_at_the_same_time() {
         let proxies = Arc::new(proxies);
         let (ledger, done) = (Arc::<Mutex<Ledger>>::default(), Arc::<AtomicU64>::default());
         let end = clock::now() + Duration::from_secs(6);
-        let dice = Dice(round as u64 + 1);
+        let seed = round as u64 + 1;
         let mut tasks = JoinSet::new();
         for (number, proxy) in (100..).zip(proxies.iter()) {
             let client = Client::connect(&proxy.url()).unwrap();
-            let dice = Dice(dice.0 * 1_000 + number);
+            let rng = Rng::with_seed(seed * 1_000 + number);
             tasks.spawn(works(
                 client,
-                dice,
+                rng,
                 Arc::clone(&ledger),
                 Arc::clone(&done),
                 end,
             ));
         }
-        tasks.spawn(spoils(Arc::clone(&proxies), dice, end));
+        tasks.spawn(spoils(Arc::clone(&proxies), Rng::with_seed(seed), end));
         tasks.join_all().await;
         let conflicts = std::mem::take(&mut ledger.lock().unwrap().conflicts);
         assert_eq!(conflicts, [""; 0], "round {round}");

@@ -12,7 +12,6 @@ mod cluster;
 mod crowd;
 #[cfg(feature = "embedded")]
 mod deadlock;
-mod dice;
 #[cfg(feature = "embedded")]
 mod election;
 mod figures;

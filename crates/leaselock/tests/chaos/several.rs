@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use fastrand::Rng;
 use leaselock::{AcquireError, AnyClient};
 use testkit::history::{self, Attempt, Event, What};
-use testkit::{Recorder, clock};
+use testkit::{Child, Recorder, clock};
 
-use crate::child::{Process, from_now};
-use crate::dice::Dice;
+use crate::child::from_now;
 use crate::place::{Place, connect};
 use crate::rounds;
 
@@ -28,10 +28,10 @@ pub(crate) async fn works(urls: &str, path: &Path, seed: u64, ttl: Duration, unt
     let workers: Vec<_> = (0..WORKERS)
         .map(|number| {
             let (client, recorder) = (connect(urls), recorder.clone());
-            let mut dice = Dice(seed * 100 + number);
+            let mut rng = Rng::with_seed(seed * 100 + number);
             tokio::spawn(async move {
                 while clock::now() < until {
-                    takes_some(&client, &recorder, &mut dice, ttl).await;
+                    takes_some(&client, &recorder, &mut rng, ttl).await;
                 }
                 client.close().await;
             })
@@ -42,18 +42,15 @@ pub(crate) async fn works(urls: &str, path: &Path, seed: u64, ttl: Duration, unt
     }
 }
 
-async fn takes_some(client: &AnyClient, recorder: &Recorder, dice: &mut Dice, ttl: Duration) {
-    let count = 2 + dice.below(4);
-    let names: Vec<String> = dice
-        .some(count, NAMES)
-        .iter()
-        .map(|n| format!("name-{n}"))
-        .collect();
+async fn takes_some(client: &AnyClient, recorder: &Recorder, rng: &mut Rng, ttl: Duration) {
+    let mut names: Vec<String> = (0..NAMES).map(|number| format!("name-{number}")).collect();
+    rng.shuffle(&mut names);
+    names.truncate(rng.usize(2..=5));
     let attempts: Vec<Attempt> = names.iter().map(|name| recorder.invoke(name)).collect();
     let mutex = client.mutex(names[0].as_str()).ttl(ttl);
     let lock = mutex.along_with(names[1..].iter().map(String::as_str));
-    let limit = Duration::from_millis(1) + dice.millis(40);
-    let outcome = match dice.below(8) {
+    let limit = Duration::from_millis(1) + Duration::from_millis(rng.u64(..40));
+    let outcome = match rng.u64(..8) {
         0 => Some(lock.acquire_within(limit).await),
         1 => tokio::time::timeout(limit, lock.acquire()).await.ok(), // dropped
         _ => Some(lock.acquire_within(PATIENCE).await),
@@ -82,9 +79,9 @@ async fn takes_some(client: &AnyClient, recorder: &Recorder, dice: &mut Dice, tt
         let now = clock::now();
         attempts[at].granted(fence.unwrap().get(), now + lease.remaining());
     }
-    tokio::time::sleep(dice.millis(2)).await; // the work
+    tokio::time::sleep(Duration::from_millis(rng.u64(..2))).await; // the work
     attempts.iter().for_each(Attempt::release);
-    match dice.below(8) {
+    match rng.u64(..8) {
         0 => drop(lease),
         _ => drop(lease.release().await), // a short lease may be lost on a busy machine
     }
@@ -123,20 +120,20 @@ fn nobody_waits_for_ever(place: &Place, kills: bool, time: Duration) {
     let mut start = || {
         seed += 1;
         let words = [&urls, &at, &seed.to_string(), &ttl, &until];
-        Process::start("takes several names", &words.map(String::as_str))
+        Child::start("takes several names", &words.map(String::as_str))
     };
     let end = clock::now() + time;
-    let mut processes: Vec<Process> = (0..PROCESSES).map(|_| start()).collect();
-    let (mut dice, mut killed) = (Dice(time.as_secs()), BTreeMap::new());
+    let mut processes: Vec<Child> = (0..PROCESSES).map(|_| start()).collect();
+    let (mut rng, mut killed) = (Rng::with_seed(time.as_secs()), BTreeMap::new());
     while kills && clock::now() + SHORT / 2 < end {
         // Between two kills they get on with it.
-        std::thread::sleep(SHORT / 4 + dice.millis(1_000));
-        let victim = usize::try_from(dice.below(PROCESSES as u64)).unwrap();
+        std::thread::sleep(SHORT / 4 + Duration::from_millis(rng.u64(..1_000)));
+        let victim = rng.usize(..PROCESSES);
         killed.insert(processes[victim].id(), clock::now());
         processes[victim].kill();
         processes[victim] = start();
     }
-    processes.into_iter().for_each(Process::ends_well);
+    processes.into_iter().for_each(Child::ends_well);
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().unwrap();
     runtime.block_on(async {

@@ -1,9 +1,9 @@
 //! All kinds of locks at once, on one name and on eight, while processes, connections and servers are struck; the oracle
 //! ([`testkit::oracle`]) reads what the server does, and says whether it keeps the promises.
 
-mod child;
 mod stage;
 mod work;
+pub(crate) mod worker;
 
 use std::time::Duration;
 

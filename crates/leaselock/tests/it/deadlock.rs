@@ -1,5 +1,6 @@
 //! The search for deadlocks on a server: what it costs, and that it reports nothing that is none.
 
+use fastrand::Rng;
 use leaselock::{AcquireError, Client, Lease};
 use testkit::{Cut, Fault, Proxy, Server, Way};
 
@@ -182,14 +183,6 @@ async fn a_hold_that_ends_by_itself_or_has_no_owner_makes_no_circle() {
 const NAMES: usize = 5;
 const ROUNDS: u64 = 40;
 
-/// A random number below `below`, of a seed that it moves on.
-fn draw(seed: &mut u64, below: u64) -> u64 {
-    *seed = seed
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1_442_695_040_888_963_407);
-    (*seed >> 33) % below
-}
-
 async fn ask(
     client: &Client,
     me: &leaselock::Owner,
@@ -231,16 +224,16 @@ async fn random_waits_in_one_order_are_never_told_of_a_deadlock() {
         .map(|worker| {
             let client = Client::connect(&server.url()).unwrap();
             tokio::spawn(async move {
-                let (mut seed, mut waits) = (worker, 0);
+                let (mut rng, mut waits) = (Rng::with_seed(worker), 0);
                 for round in 0..ROUNDS {
                     let me = client.owner(format!("worker {worker}, round {round}"));
                     let mut held = Vec::new();
                     for name in 0..NAMES {
-                        let how = draw(&mut seed, 5);
-                        if draw(&mut seed, 2) == 0 {
+                        let how = rng.u64(..5);
+                        if rng.bool() {
                             continue;
                         }
-                        let limit = draw(&mut seed, 40);
+                        let limit = rng.u64(..40);
                         match ask(&client, &me, name, how, limit).await {
                             Ok(lease) => held.push(lease),
                             Err(AcquireError::StillBusy { .. }) => {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use fastrand::Rng;
 use leaselock::{Client, Fence, Lease, UpgradableLease};
 use tokio::task::JoinHandle;
 
@@ -169,34 +170,25 @@ impl Model {
     }
 }
 
-/// Small numbers of one seed, so that a failure can be had again.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        usize::try_from(self.0 >> 33).unwrap() % end
-    }
-
-    fn kind(&mut self) -> Kind {
-        match self.below(9) {
+impl Kind {
+    fn random(rng: &mut Rng) -> Kind {
+        match rng.u32(..9) {
             0 => Kind::Write,
             1 | 2 => Kind::Read,
             3..=5 => Kind::Upgradable,
-            count => Kind::Permits(u32::try_from(count - 5).unwrap()),
+            count => Kind::Permits(count - 5),
         }
     }
+}
 
+impl Op {
     /// An operation that is possible now.
-    fn op(&mut self, model: &Model, step: usize) -> Op {
+    fn random(rng: &mut Rng, model: &Model, step: usize) -> Op {
         loop {
-            let actor = self.below(ACTORS);
-            let op = match self.below(20) {
-                0..=4 => Op::Acquire(actor, self.kind(), [0, 0, 0, 2][self.below(4)]),
-                5 => Op::Try(actor, self.kind()),
+            let actor = rng.usize(..ACTORS);
+            let op = match rng.usize(..20) {
+                0..=4 => Op::Acquire(actor, Kind::random(rng), [0, 0, 0, 2][rng.usize(..4)]),
+                5 => Op::Try(actor, Kind::random(rng)),
                 6..=8 => Op::Release(actor),
                 9 => Op::Drop(actor),
                 10 => Op::Cancel(actor),
@@ -204,8 +196,8 @@ impl Dice {
                 13..=15 => Op::Upgrade(actor),
                 16 => Op::TryUpgrade(actor),
                 17 => Op::UpgradeBriefly(actor),
-                18 => Op::Downgrade(actor, self.below(2) == 0),
-                _ => Op::Resize(3 + u32::try_from(self.below(3)).unwrap()),
+                18 => Op::Downgrade(actor, rng.bool()),
+                _ => Op::Resize(rng.u32(3..6)),
             };
             let is_possible = match op {
                 Op::Acquire(actor, ..) | Op::Try(actor, _) => model.is_idle(actor),
@@ -433,14 +425,14 @@ impl Subject {
 
 async fn follows_the_model(engine: &Engine, seed: u64) {
     let mut subject = Subject::new(engine).await;
-    let (mut dice, mut done) = (Dice(seed), Vec::new());
+    let (mut rng, mut done) = (Rng::with_seed(seed), Vec::new());
     let mut model = Model {
         held: Vec::new(),
         queue: Vec::new(),
         permits: UNSET,
     };
     for step in 0..STEPS {
-        let op = dice.op(&model, step);
+        let op = Op::random(&mut rng, &model, step);
         done.push(op);
         let before = model.held.clone();
         model.apply(op);

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leaselock::{AcquireError, Client, Wait};
-use testkit::clock;
+use testkit::{Child, clock};
 
 use super::{LONG, Mode, PERMITS, Request};
-use crate::child::Process;
 use crate::figures::Figures;
 use crate::place::Place;
 use crate::rounds;
@@ -119,10 +118,10 @@ fn each_circle_is_found(place: &Place, rounds: usize) {
     let largest = SIZES[SIZES.len() - 1];
     let start = |number: usize| {
         let number = number.to_string();
-        Process::start("is in circles", &[&url, &at, &number, &count])
+        Child::start("is in circles", &[&url, &at, &number, &count])
     };
-    let processes: Vec<Process> = (0..largest).map(start).collect();
-    processes.into_iter().for_each(Process::ends_well);
+    let processes: Vec<Child> = (0..largest).map(start).collect();
+    processes.into_iter().for_each(Child::ends_well);
     let circles = circles(&std::fs::read_to_string(&path).unwrap());
     for size in SIZES {
         let of_size = || circles.iter().filter(|((of, _), _)| *of == size);

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use fastrand::Rng;
 use leaselock::{AcquireError, Client, Lease, Owner, Wait};
-use testkit::clock;
+use testkit::{Child, clock};
 
 use super::history::{Asked, End, History, Told};
 use super::witness::{judge, moved};
 use super::{LONG, Mode, PERMITS, Request};
-use crate::child::{Process, from_now};
-use crate::dice::Dice;
+use crate::child::from_now;
 use crate::figures::Figures;
 use crate::place::Place;
 use crate::rounds;
@@ -59,7 +59,7 @@ pub(crate) async fn works(place: &str, path: &Path, seed: u64, how: How, until: 
                 history: History::append(path, client.id()),
                 client,
                 ports: Arc::clone(&ports),
-                dice: Dice(seed * 100 + number),
+                rng: Rng::with_seed(seed * 100 + number),
                 how,
             };
             tokio::spawn(worker.works(until))
@@ -74,7 +74,7 @@ struct Worker {
     client: Client,
     history: History,
     ports: Arc<[u16]>,
-    dice: Dice,
+    rng: Rng,
     how: How,
 }
 
@@ -82,15 +82,16 @@ impl Worker {
     async fn works(mut self, until: Duration) {
         while clock::now() < until {
             let owner = self.client.owner("worker");
-            let count = 2 + self.dice.below(3);
+            let mut names: Vec<u64> = (0..NAMES).collect();
+            self.rng.shuffle(&mut names);
             let mut held = Vec::new();
-            for number in self.dice.some(count, NAMES) {
+            for number in &names[..self.rng.usize(2..=4)] {
                 match self.asks(&owner, &format!("name-{number}")).await {
                     Ok(lease) => held.extend(lease),
                     Err(Victim) => break,
                 }
             }
-            tokio::time::sleep(self.dice.millis(3)).await; // the work
+            tokio::time::sleep(Duration::from_millis(self.rng.u64(..3))).await; // the work
             let lost = held.iter().any(|lease: &Lease| !lease.is_held());
             self.history.releases(lost);
             for lease in held {
@@ -102,13 +103,13 @@ impl Worker {
 
     /// `None`: it gave up.
     async fn asks(&mut self, owner: &Owner, name: &str) -> Result<Option<Lease>, Victim> {
-        let mode = match self.dice.below(6) {
+        let mode = match self.rng.u64(..6) {
             0 | 1 => Mode::Alone,
             2 => Mode::Read,
-            _ => Mode::Permits(1 + u32::try_from(self.dice.below(u64::from(PERMITS))).unwrap()),
+            _ => Mode::Permits(1 + self.rng.u32(..PERMITS)),
         };
-        let limit = Duration::from_millis(1) + self.dice.millis(50);
-        let (limit, is_dropped) = match (self.how, self.dice.below(8)) {
+        let limit = Duration::from_millis(1) + Duration::from_millis(self.rng.u64(..50));
+        let (limit, is_dropped) = match (self.how, self.rng.u64(..8)) {
             (How::Rough, 0 | 1) => (Some(limit), false),
             (How::Rough, 2) => (Some(limit), true),
             _ => (None, false),
@@ -175,19 +176,19 @@ fn run(place: &Place, path: &Path, how: How, time: Duration) -> BTreeMap<u32, Du
     let mut start = || {
         seed += 1;
         let words = [&target, &at, &seed.to_string(), &how_text, &until];
-        Process::start("waits at random", &words.map(String::as_str))
+        Child::start("waits at random", &words.map(String::as_str))
     };
-    let mut processes: Vec<Process> = (0..PROCESSES).map(|_| start()).collect();
-    let (mut killed, mut dice) = (BTreeMap::new(), Dice(time.as_secs()));
+    let mut processes: Vec<Child> = (0..PROCESSES).map(|_| start()).collect();
+    let (mut killed, mut rng) = (BTreeMap::new(), Rng::with_seed(time.as_secs()));
     while how == How::Rough && clock::now() + SHORT < end {
         // Between two kills they get on with it.
-        std::thread::sleep(Duration::from_secs(1) + dice.millis(2_000));
-        let victim = usize::try_from(dice.below(PROCESSES as u64)).unwrap();
+        std::thread::sleep(Duration::from_secs(1) + Duration::from_millis(rng.u64(..2_000)));
+        let victim = rng.usize(..PROCESSES);
         processes[victim].kill();
         killed.insert(processes[victim].id(), clock::now());
         processes[victim] = start();
     }
-    processes.into_iter().for_each(Process::ends_well);
+    processes.into_iter().for_each(Child::ends_well);
     killed
 }
 

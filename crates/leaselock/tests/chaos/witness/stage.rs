@@ -3,13 +3,14 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
+use fastrand::Rng;
 use leaselock::Client;
 use testkit::oracle::{Report, Watch};
-use testkit::process::{self, Signal};
-use testkit::{Cut, Fault, Oracle, Proxy, Server, Way, clock};
+use testkit::process::Signal;
+use testkit::{Child, Cut, Fault, Oracle, Proxy, Server, Way, clock};
 
-use super::child::Worker;
-use super::work::{Dice, LONGEST};
+use super::work::LONGEST;
+use super::worker;
 
 const WORKERS: u64 = 4;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,12 +20,12 @@ const BEHIND_MAX: Duration = Duration::from_secs(3);
 pub(super) struct Stage {
     names: u64,
     strict: bool,
-    dice: Dice,
+    rng: Rng,
     primary: Server,
     /// Of strict mode.
     replica: Option<Server>,
     proxies: Vec<Proxy>,
-    workers: Vec<Worker>,
+    workers: Vec<Child>,
     watch: Option<Watch>,
     begin: Duration,
     faults: u64,
@@ -52,7 +53,7 @@ impl Stage {
         let mut stage = Stage {
             names,
             strict,
-            dice: Dice::of(names),
+            rng: Rng::with_seed(names),
             primary,
             replica,
             proxies,
@@ -66,9 +67,9 @@ impl Stage {
         stage
     }
 
-    fn worker(&self, number: u64) -> Worker {
+    fn worker(&self, number: u64) -> Child {
         let proxy = &self.proxies[usize::try_from(number % WORKERS).unwrap()];
-        Worker::start(&proxy.url(), self.strict, self.names, number)
+        worker::start(&proxy.url(), self.strict, self.names, number)
     }
 
     /// Whether there are fewer operations than that or a step is missing, and no violation.
@@ -76,9 +77,7 @@ impl Stage {
         let watch = self.watch.as_ref().unwrap();
         self.behind = self.behind.max(watch.behind());
         if watch.behind() > BEHIND_MAX {
-            self.workers
-                .iter()
-                .for_each(|worker| assert!(process::stop(worker.pid())));
+            self.workers.iter().for_each(|worker| worker.stop());
             testkit::wait_until(PATIENCE, "the oracle catches up", || {
                 watch.behind() < BEHIND_MAX / 10
             });
@@ -92,32 +91,30 @@ impl Stage {
     }
 
     fn each_worker(&self, signal: Signal) {
-        self.workers
-            .iter()
-            .for_each(|worker| assert!(process::signal(worker.pid(), signal)));
+        self.workers.iter().for_each(|worker| worker.signal(signal));
     }
 
     /// One fault, and its end.
     pub(super) fn strike(&mut self) {
         self.faults += 1;
-        let at = self.dice.below(WORKERS);
+        let at = self.rng.u64(..WORKERS);
         let victim = usize::try_from(at).unwrap();
-        let way = [Way::ToServer, Way::ToClient][usize::try_from(self.dice.below(2)).unwrap()];
+        let way = [Way::ToServer, Way::ToClient][self.rng.usize(..2)];
         let proxy = &self.proxies[victim];
-        match self.dice.below(30) {
+        match self.rng.u64(..30) {
             0..4 => {
                 self.workers[victim].kill();
                 self.workers[victim] = self.worker(at + WORKERS * self.faults);
             }
             4..6 => {
-                assert!(process::stop(self.workers[victim].pid()));
-                meanwhile(self.dice.millis(900)); // longer than its leases, or not
-                assert!(process::signal(self.workers[victim].pid(), Signal::CONT));
+                self.workers[victim].stop();
+                meanwhile(Duration::from_millis(self.rng.u64(..900))); // longer than its leases, or not
+                self.workers[victim].signal(Signal::CONT);
             }
             6..9 => proxy.cut(Cut::Reset),
             9..12 => proxy.cut(Cut::Close),
             12..14 => proxy.set(way, Fault::Hold),
-            14..16 => proxy.set(way, Fault::Delay(self.dice.millis(30))),
+            14..16 => proxy.set(way, Fault::Delay(Duration::from_millis(self.rng.u64(..30)))),
             16..20 => proxy.set(Way::ToServer, Fault::Duplicate),
             20 => proxy.set(way, Fault::HalfOpen),
             21..24 => drop(self.primary.cli(&["CLIENT", "PAUSE", "100"])),
@@ -125,11 +122,11 @@ impl Stage {
             26..28 => drop(self.primary.cli(&["CLIENT", "KILL", "TYPE", "pubsub"])),
             _ => {} // so are some turns
         }
-        let usage = format!("{{w{}}}:ll:usage", self.dice.below(self.names));
+        let usage = format!("{{w{}}}:ll:usage", self.rng.u64(..self.names));
         self.primary.cli(&["DEL", &usage]);
-        meanwhile(self.dice.millis(200)); // how long it is so
+        meanwhile(Duration::from_millis(self.rng.u64(..200))); // how long it is so
         self.proxies.iter().for_each(Proxy::heal);
-        meanwhile(self.dice.millis(600)); // how long all is well
+        meanwhile(Duration::from_millis(self.rng.u64(..600))); // how long all is well
     }
 
     /// The primary is killed: it comes back without data, or a replica that lacks the latest grants takes over.
@@ -168,7 +165,7 @@ impl Stage {
 
     /// All workers are killed; whoever comes then is served.
     pub(super) fn end(mut self) -> Report {
-        self.workers.iter_mut().for_each(Worker::kill);
+        self.workers.iter_mut().for_each(Child::kill);
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
         let builder = Client::builder().url(&self.primary.url());

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use fastrand::Rng;
 use leaselock::inspect::BreakOptions;
 use leaselock::{Client, Lease, Mutex, RwLock, Semaphore, UpgradableLease};
 
@@ -10,66 +11,34 @@ use leaselock::{Client, Lease, Mutex, RwLock, Semaphore, UpgradableLease};
 pub(super) const LONGEST: Duration = Duration::from_millis(1_500);
 const TTLS_MS: [u64; 8] = [30, 200, 300, 400, 400, 600, 600, 1_500];
 
-/// Numbers of one seed.
-#[derive(Clone)]
-pub(super) struct Dice(u64);
-
-impl Dice {
-    pub(super) fn of(seed: u64) -> Dice {
-        let mut dice = Dice(seed);
-        dice.below(1); // so that neighbours differ
-        dice
-    }
-
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-
-    pub(super) fn millis(&mut self, end: u64) -> Duration {
-        Duration::from_millis(self.below(end))
-    }
-
-    fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-}
-
 pub(super) struct Work {
     client: Client,
     names: u64,
-    dice: Dice,
+    rng: Rng,
 }
 
 /// The same options for each kind: some leases are short, and end by themselves.
 macro_rules! with_options {
     ($work:ident, $lock:expr) => {{
-        let ttl = TTLS_MS[usize::try_from($work.dice.below(8)).unwrap()];
-        let priority = [0, 0, 0, 0, 1, -1][usize::try_from($work.dice.below(6)).unwrap()];
+        let ttl = TTLS_MS[$work.rng.usize(..8)];
+        let priority = [0, 0, 0, 0, 1, -1][$work.rng.usize(..6)];
         $lock
             .ttl(Duration::from_millis(ttl))
-            .renewal(ttl > 100 && !$work.dice.one_in(4))
+            .renewal(ttl > 100 && $work.rng.u64(..4) > 0)
             .priority(priority)
-            .fencing(!$work.dice.one_in(8))
+            .fencing($work.rng.u64(..8) > 0)
     }};
 }
 
 impl Work {
-    pub(super) fn new(client: Client, names: u64, dice: Dice) -> Work {
-        Work {
-            client,
-            names,
-            dice,
-        }
+    pub(super) fn new(client: Client, names: u64, rng: Rng) -> Work {
+        Work { client, names, rng }
     }
 
     /// What is refused, lost or too late is part of it.
     pub(super) async fn goes_on(mut self) {
         loop {
-            match self.dice.below(100) {
+            match self.rng.u64(..100) {
                 0..24 => self.alone().await,
                 24..40 => self.reads().await,
                 40..60 => self.goes_up_and_down().await,
@@ -78,13 +47,13 @@ impl Work {
                 86..90 => self.owns().await,
                 90..98 => self.own_name().await,
                 98 => self.operates().await,
-                _ => tokio::time::sleep(self.dice.millis(5)).await, // others go on
+                _ => tokio::time::sleep(Duration::from_millis(self.rng.u64(..5))).await, // others go on
             }
         }
     }
 
     fn name(&mut self) -> String {
-        format!("w{}", self.dice.below(self.names))
+        format!("w{}", self.rng.u64(..self.names))
     }
 
     fn mutex(&mut self) -> Mutex {
@@ -101,7 +70,7 @@ impl Work {
 
     fn pool(&mut self) -> Semaphore {
         // Now and then somebody believes in another number.
-        let permits = if self.dice.one_in(12) { 3 } else { 5 };
+        let permits = if self.rng.u64(..12) == 0 { 3 } else { 5 };
         let name = self.name();
         let pool = self.client.semaphore(name, permits);
         with_options!(self, pool)
@@ -109,14 +78,14 @@ impl Work {
 
     /// How long a wait is, mostly; the shortest is none.
     fn limit(&mut self) -> Duration {
-        let most = [1, 40, 300, 300, 3_000][usize::try_from(self.dice.below(5)).unwrap()];
-        self.dice.millis(most)
+        let most = [1, 40, 300, 300, 3_000][self.rng.usize(..5)];
+        Duration::from_millis(self.rng.u64(..most))
     }
 
     /// Waits so long, and now and then is dropped before.
     async fn waits<T, E>(&mut self, acquisition: impl Future<Output = Result<T, E>>) -> Option<T> {
-        let limit = if self.dice.one_in(5) {
-            self.dice.millis(30)
+        let limit = if self.rng.u64(..5) == 0 {
+            Duration::from_millis(self.rng.u64(..30))
         } else {
             Duration::from_secs(5)
         };
@@ -125,19 +94,19 @@ impl Work {
 
     /// The work under a lock; now and then it is longer than the lease.
     async fn holds(&mut self) {
-        match self.dice.below(1_000) {
+        match self.rng.u64(..1_000) {
             0 => tokio::time::sleep(LONGEST + LONGEST / 4).await, // longer than each ttl
-            1..5 => tokio::time::sleep(self.dice.millis(60)).await, // the work
-            5..120 => tokio::time::sleep(self.dice.millis(3)).await, // the work
+            1..5 => tokio::time::sleep(Duration::from_millis(self.rng.u64(..60))).await, // the work
+            5..120 => tokio::time::sleep(Duration::from_millis(self.rng.u64(..3))).await, // the work
             _ => tokio::task::yield_now().await,
         }
     }
 
     async fn ends(&mut self, lease: Lease) {
-        if self.dice.one_in(6) {
+        if self.rng.u64(..6) == 0 {
             drop(lease.extend(Duration::from_millis(400)).await);
         }
-        if self.dice.one_in(6) {
+        if self.rng.u64(..6) == 0 {
             drop(lease);
         } else {
             drop(lease.release().await);
@@ -154,7 +123,7 @@ impl Work {
         let lease = self.waits(mutex.acquire_within(limit)).await;
         let Some(lease) = lease else { return };
         self.holds().await;
-        if self.dice.one_in(3) {
+        if self.rng.u64(..3) == 0 {
             self.goes_down(lease).await;
         } else {
             self.ends(lease).await;
@@ -174,8 +143,8 @@ impl Work {
             return;
         };
         self.holds().await;
-        let limit = self.dice.millis(60);
-        let upgraded = match self.dice.below(4) {
+        let limit = Duration::from_millis(self.rng.u64(..60));
+        let upgraded = match self.rng.u64(..4) {
             0 => return self.ends(up.into()).await,
             1 => up.try_upgrade().await,
             2 => up.upgrade_within(limit).await,
@@ -196,7 +165,7 @@ impl Work {
 
     async fn reads_on(&mut self, up: UpgradableLease) {
         self.holds().await;
-        if self.dice.one_in(2) {
+        if self.rng.bool() {
             self.ends(up.into()).await;
         } else if let Ok(reading) = up.downgrade().await {
             self.uses(reading.into()).await;
@@ -206,7 +175,7 @@ impl Work {
     async fn goes_down(&mut self, lease: Lease) {
         let lock = self.client.rwlock(lease.name().to_string());
         let lock = with_options!(self, lock);
-        if self.dice.one_in(2) {
+        if self.rng.bool() {
             if let Ok(reading) = lock.downgrade(lease).await {
                 self.uses(reading.into()).await;
             }
@@ -217,7 +186,7 @@ impl Work {
 
     async fn permits(&mut self) {
         let (pool, limit) = (self.pool(), self.limit());
-        let count = 1 + u32::try_from(self.dice.below(5)).unwrap();
+        let count = 1 + self.rng.u32(..5);
         if let Some(permit) = self.waits(pool.acquire_many_within(count, limit)).await {
             self.uses(permit.into()).await;
         }
@@ -226,13 +195,13 @@ impl Work {
     /// One name that all want, and others: what is free is granted by one request.
     async fn several(&mut self) {
         let (mutex, limit) = (self.mutex(), self.limit());
-        let free = |dice: &mut Dice| format!("free-{}", dice.below(40));
-        let lock = if self.dice.one_in(2) {
-            let first = free(&mut self.dice);
+        let free = |rng: &mut Rng| format!("free-{}", rng.u64(..40));
+        let lock = if self.rng.bool() {
+            let first = free(&mut self.rng);
             let first = self.client.mutex(first).ttl(LONGEST);
-            first.along_with([format!("{}-too", free(&mut self.dice))])
+            first.along_with([format!("{}-too", free(&mut self.rng))])
         } else {
-            mutex.along_with([self.name(), free(&mut self.dice)])
+            mutex.along_with([self.name(), free(&mut self.rng)])
         };
         if let Some(lease) = self.waits(lock.acquire_within(limit)).await {
             self.holds().await;
@@ -257,7 +226,7 @@ impl Work {
     /// A name that few want, so that tasks at the same time are served by one request.
     async fn own_name(&mut self) {
         for _ in 0..4 {
-            let name = format!("free-{}", self.dice.below(400));
+            let name = format!("free-{}", self.rng.u64(..400));
             let mutex = self.client.mutex(name).ttl(Duration::from_millis(400));
             if let Ok(Some(lease)) = mutex.try_acquire().await {
                 drop(lease.release().await);
@@ -267,7 +236,7 @@ impl Work {
 
     async fn operates(&mut self) {
         let pool = self.pool();
-        match self.dice.below(3) {
+        match self.rng.u64(..3) {
             0 => drop(pool.set_permits(4).await),
             1 => drop(pool.unset_permits().await),
             _ => {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fastrand::Rng;
 use leaselock::error::MultiReleaseError;
 use leaselock::inspect::{BreakOptions, Holding};
 use leaselock::{
@@ -301,27 +302,12 @@ fn name(engine: &Engine, at: usize) -> String {
     format!("{name}{at}")
 }
 
-/// A few numbers that look random, and are the same each time.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        usize::try_from(self.0 >> 33).unwrap() % limit
-    }
-
-    /// Two to five of the names, in any order.
-    fn names(&mut self) -> Vec<usize> {
-        let mut names: Vec<usize> = (0..NAMES).collect();
-        for at in (1..names.len()).rev() {
-            names.swap(at, self.below(at + 1));
-        }
-        names.truncate(2 + self.below(4));
-        names
-    }
+/// Two to five of the names, in any order.
+fn any_names(rng: &mut Rng) -> Vec<usize> {
+    let mut names: Vec<usize> = (0..NAMES).collect();
+    rng.shuffle(&mut names);
+    names.truncate(rng.usize(2..=5));
+    names
 }
 
 pub(super) async fn clients_that_take_any_names_in_any_order_never_wait_in_a_circle(
@@ -334,9 +320,9 @@ pub(super) async fn clients_that_take_any_names_in_any_order_never_wait_in_a_cir
         let (client, in_use) = (engine.client().await, Arc::clone(&in_use));
         let known: Vec<String> = (0..NAMES).map(|at| name(engine, at)).collect();
         tasks.push(tokio::spawn(async move {
-            let mut numbers = Numbers(seed);
+            let mut rng = Rng::with_seed(seed);
             for _ in 0..rounds {
-                let names = numbers.names();
+                let names = any_names(&mut rng);
                 let mutex = client.mutex(known[names[0]].as_str()).ttl(LONG);
                 let others = names[1..].iter().map(|at| known[*at].as_str());
                 let lease = mutex.along_with(others).acquire().await.unwrap();

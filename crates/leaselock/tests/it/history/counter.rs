@@ -5,9 +5,8 @@ use std::io::Write;
 use std::path::Path;
 
 use leaselock::Client;
-use testkit::{Server, clock};
+use testkit::{Child, Server, clock};
 
-use crate::child::Process;
 use crate::support::LONG;
 
 const PROCESSES: usize = 8;
@@ -43,9 +42,9 @@ fn no_increment_is_lost(url: &str) {
     let start = clock::now();
     let (at, each) = (folder.path().display().to_string(), rounds.to_string());
     let children: Vec<_> = (0..PROCESSES)
-        .map(|_| Process::start("count", &[url, &at, &each]))
+        .map(|_| Child::start("count", &[url, &at, &each]))
         .collect();
-    children.into_iter().for_each(Process::ends_well);
+    children.into_iter().for_each(Child::ends_well);
     let took = clock::now() - start;
     let number: usize = fs::read_to_string(folder.path().join("counter"))
         .unwrap()

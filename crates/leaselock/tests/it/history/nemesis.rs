@@ -5,9 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use leaselock::{Client, ExtendError};
-use testkit::{Recorder, Server, clock, history};
+use testkit::{Child, Recorder, Server, clock, history};
 
-use crate::child::Process;
 use crate::support::{LONG, millis, soon};
 
 const PROCESSES: usize = 4;
@@ -69,7 +68,7 @@ async fn one_turn(mutex: &leaselock::Mutex, recorder: &Recorder, turn: u64) {
     }
 }
 
-fn strike(server: &Server, children: &mut [Process], spawn: &impl Fn() -> Process, turn: usize) {
+fn strike(server: &Server, children: &mut [Child], spawn: &impl Fn() -> Child, turn: usize) {
     match turn % 6 {
         0 => drop(server.cli(&["CLIENT", "KILL", "TYPE", "normal"])),
         1 => drop(server.cli(&["SCRIPT", "FLUSH"])),
@@ -99,8 +98,8 @@ fn no_two_hold_at_once_and_fences_grow_whatever_is_struck() {
     let folder = testkit::tempdir().unwrap();
     let path = folder.path().join("history");
     let (url, at) = (server.url(), path.display().to_string());
-    let spawn = || Process::start("hammer", &[&url, &at]);
-    let mut children: Vec<Process> = (0..PROCESSES).map(|_| spawn()).collect();
+    let spawn = || Child::start("hammer", &[&url, &at]);
+    let mut children: Vec<Child> = (0..PROCESSES).map(|_| spawn()).collect();
     let end = clock::now() + STRIKES;
     let mut turn = 0;
     while clock::now() < end {

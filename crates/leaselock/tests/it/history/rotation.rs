@@ -5,9 +5,8 @@ use std::io::Write;
 use std::path::Path;
 
 use leaselock::Client;
-use testkit::Server;
+use testkit::{Child, Server};
 
-use crate::child::Process;
 use crate::support::LONG;
 
 const PROCESSES: usize = 4;
@@ -39,9 +38,9 @@ fn turns_are_taken_in_order(url: &str) {
     fs::write(folder.path().join("turns"), "").unwrap();
     let (at, rounds) = (folder.path().display().to_string(), ROUNDS.to_string());
     let children: Vec<_> = (0..PROCESSES)
-        .map(|who| Process::start("turns", &[url, &at, &rounds, &who.to_string()]))
+        .map(|who| Child::start("turns", &[url, &at, &rounds, &who.to_string()]))
         .collect();
-    children.into_iter().for_each(Process::ends_well);
+    children.into_iter().for_each(Child::ends_well);
     let turns = fs::read_to_string(folder.path().join("turns")).unwrap();
     let turns: Vec<&str> = turns.lines().collect();
     assert_eq!(turns.len(), PROCESSES * ROUNDS);

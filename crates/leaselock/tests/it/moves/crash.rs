@@ -6,10 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use leaselock::Client;
-use testkit::{Server, clock, tempdir};
+use testkit::{Child, Server, clock, tempdir};
 
 use super::{reserved, time_us};
-use crate::child::Process;
 use crate::support::{LONG, eventually, soon, until_queued, waiter};
 use crate::waiting::together::arrives;
 
@@ -62,7 +61,7 @@ async fn dies_in_the_middle_of_its_turns(
     }
     let lease = client.mutex("job").ttl(LONG).acquire().await.unwrap();
     let at = folder.path().display().to_string();
-    let mut process = Process::start("turns until one stays", &[&server.url(), &at]);
+    let mut process = Child::start("turns until one stays", &[&server.url(), &at]);
     until_queued(&client, "job", 1).await;
     lease.release().await.unwrap();
     let used = || -> Vec<u64> {

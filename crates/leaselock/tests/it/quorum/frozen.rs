@@ -1,6 +1,7 @@
 //! Waiters that are frozen when their turn comes.
 
-use crate::child::Process;
+use testkit::Child;
+
 use crate::quorum::Nodes;
 use crate::support::{calls, channels, eventually, waiter};
 use crate::waiting::heads::{BEFORE_A_RARE_POLL, HOUR};
@@ -25,7 +26,7 @@ async fn a_release_that_is_told_to_a_frozen_waiter_is_found_by_the_next_one() {
     };
     let urls = nodes.urls();
     let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
-    let frozen = Process::start("waits", &urls);
+    let frozen = Child::start("waits", &urls);
     ask(1).await;
     let next = waiter(&next, "job", HOUR);
     ask(2).await;

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use leaselock::{Client, Lease};
 use testkit::process::Signal;
-use testkit::{Aim, Fault, Proxy, Server, Way, tempdir};
+use testkit::{Aim, Child, Fault, Proxy, Server, Way, tempdir};
 
-use crate::child::Process;
 use crate::support::{
     LONG, apart, by_message, eventually, is_free, leftovers, polls_sent, pttl, soon, until_queued,
     waiter,
@@ -113,7 +112,7 @@ async fn a_process_that_was_frozen_while_its_grant_came_does_not_act_on_it() {
     let client = Client::connect(&server.url()).unwrap();
     let lease = taken(&client).await;
     let path = folder.path().display().to_string();
-    let frozen = Process::start("take once", &[&server.url(), &path]);
+    let frozen = Child::start("take once", &[&server.url(), &path]);
     until_queued(&client, "job", 1).await;
     frozen.stop();
     lease.release().await.unwrap();

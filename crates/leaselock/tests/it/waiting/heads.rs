@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use leaselock::{AnyClient, Client, Quorum};
-use testkit::{Fault, Proxy, Server, Way, clock, tempdir};
+use testkit::{Child, Fault, Proxy, Server, Way, clock, tempdir};
 
-use crate::child::Process;
 use crate::support::{channels, eventually, until_queued, waiter};
 
 /// No test waits for the end of such a lease.
@@ -33,12 +32,12 @@ async fn the_next_one_waits_for_what_was_passed(url: &str, frozen: usize, most: 
     let lease = holder.mutex("job").ttl(HOUR).acquire().await.unwrap();
     let mut heads = Vec::new();
     for count in 1..=frozen {
-        heads.push(Process::start("waits", &[url]));
+        heads.push(Child::start("waits", &[url]));
         until_queued(&holder, "job", count).await;
     }
     let next = waiter(&next, "job", HOUR);
     until_queued(&holder, "job", frozen + 1).await;
-    heads.iter().for_each(Process::stop);
+    heads.iter().for_each(Child::stop);
     let start = clock::now();
     lease.release().await.unwrap();
     let lease = tokio::time::timeout(most, next).await;
