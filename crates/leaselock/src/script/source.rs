@@ -90,7 +90,7 @@ macro_rules! fragments {
     ($($name:literal)+) => { &[$(($name, lua!($name)),)+] };
 }
 const FRAGMENTS: &[Fragment] = fragments![
-    "prelude" "many" "fence" "queue" "holds" "grant" "proposal" "callers" "gate" "broadcast" "leader" "latch"
+    "prelude" "many" "fence" "queue" "holds" "grant" "handover" "proposal" "callers" "gate" "broadcast" "leader" "latch"
         "barrier"
 ];
 
