@@ -2,7 +2,7 @@
 
 mod kind;
 mod lock;
-mod shortcut;
+pub(crate) mod shortcut;
 #[cfg(all(test, feature = "redis", feature = "embedded"))]
 mod tests;
 

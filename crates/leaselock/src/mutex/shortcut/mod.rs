@@ -11,6 +11,7 @@ mod release;
 mod state;
 mod waiter;
 
-pub(super) use self::acquire::acquire;
-pub(super) use self::extend::extend;
-pub(super) use self::release::release;
+pub(crate) use self::acquire::acquire;
+pub(crate) use self::extend::extend;
+pub(crate) use self::release::{grant_first, release};
+pub(crate) use self::state::Keys;
