@@ -1,6 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::calls::Proclaimed;
 use super::handle::Election;
 use super::kind::LEADERSHIP;
@@ -13,9 +15,12 @@ use crate::client::named::Named;
 /// A follower reads by timer after 15 s: what it learns before that, a message has told it.
 const BEFORE_A_READ: Duration = Duration::from_secs(10);
 
-fn proclamation(leading: &Leadership) -> Option<Proclamation> {
-    let value: Arc<str> = leading.value().into();
-    Proclamation::new(leading, &value, leading.term())
+/// The request of this leader, which is sent when the future is polled.
+fn proclamation(leading: &Leadership) -> impl Future<Output = Proclaimed> + use<> {
+    let record = Arc::clone(leading.parts().1);
+    let (value, tell) = (leading.value().into(), watch::Sender::new(None));
+    let late = Proclamation::new(leading, &value, leading.term(), tell).unwrap();
+    async move { late.send(&record).await.unwrap() }
 }
 
 fn election(client: &Client, value: &str) -> Election {
@@ -33,13 +38,13 @@ fn silent(client: &Client) -> Named {
 async fn a_proclamation_that_comes_late_changes_nothing() {
     let client = Client::connect("mem:").unwrap();
     let frozen = election(&client, "frozen").campaign().await.unwrap();
-    let late = proclamation(&frozen).unwrap();
+    let (late, later) = (proclamation(&frozen), proclamation(&frozen));
     let broken = client.break_lease("job", BreakOptions::default()).await;
     broken.unwrap();
-    assert_eq!(late.send().await.unwrap(), Proclaimed::Expired);
+    assert_eq!(late.await, Proclaimed::Expired);
     let leading = election(&client, "leader").campaign().await.unwrap();
     leading.proclaimed().await.unwrap();
-    assert_eq!(late.send().await.unwrap(), Proclaimed::Taken);
+    assert_eq!(later.await, Proclaimed::Taken);
     let seen = election(&client, "").leader().await.unwrap().unwrap();
     assert_eq!((&*seen.value, seen.term), ("leader", leading.term()));
     leading.resign().await.unwrap();
@@ -50,9 +55,9 @@ async fn a_proclamation_that_comes_late_changes_nothing() {
 async fn a_proclamation_that_a_resignation_has_overtaken_shows_nobody() {
     let client = Client::connect("mem:").unwrap();
     let leading = election(&client, "gone").campaign().await.unwrap();
-    let late = proclamation(&leading).unwrap();
+    let late = proclamation(&leading);
     leading.resign().await.unwrap();
-    assert_eq!(late.send().await.unwrap(), Proclaimed::Expired);
+    assert_eq!(late.await, Proclaimed::Expired);
     assert_eq!(election(&client, "").leader().await.unwrap(), None);
 }
 
@@ -91,4 +96,30 @@ async fn a_leader_learns_from_its_proclamation_that_the_lease_is_gone() {
     let told = leading.proclaimed().await.unwrap_err();
     assert!(matches!(told, super::ProclaimError::Lost(_)), "{told:?}");
     assert!(!leading.is_held());
+}
+
+/// A task that waited for the end of its lease by a timer would stay long after a resignation.
+#[tokio::test]
+async fn a_leadership_that_is_over_leaves_no_task_behind() {
+    let client = Client::connect("mem:").unwrap();
+    let tasks = || {
+        let background = client.engine().started().unwrap();
+        background.handle.metrics().num_alive_tasks()
+    };
+    let lead = async || {
+        let leading = election(&client, "me").campaign().await.unwrap();
+        leading.proclaimed().await.unwrap();
+        leading.resign().await.unwrap();
+    };
+    lead().await;
+    let before = tasks();
+    for _ in 0..20 {
+        lead().await;
+    }
+    let ended = async {
+        while tasks() > before {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(BEFORE_A_READ, ended).await.unwrap();
 }
