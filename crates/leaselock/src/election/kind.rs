@@ -7,7 +7,7 @@ use super::calls::{OBSERVE, PROCLAIM};
 use super::shortcut::resign;
 use crate::engine::compare_and_delete::COMPARE_AND_DELETE;
 use crate::engine::kind::{Kind, Step};
-use crate::mutex::shortcut;
+use crate::engine::shortcut;
 use crate::script::script;
 
 pub(crate) static LEADERSHIP: Kind = Kind {

@@ -1,6 +1,6 @@
 //! `election/resign` in Rust, for the states in which a leader usually resigns.
 
-use crate::mutex::shortcut::{Keys, grant_first};
+use crate::engine::shortcut::{Keys, grant_first};
 use crate::script::keyspace::Keyspace;
 use crate::script::shortcut::{exactly, tagged};
 use crate::script::{Answer, Parameters};

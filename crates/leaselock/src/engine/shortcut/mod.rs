@@ -1,4 +1,4 @@
-//! The most frequent scripts in Rust, for the most frequent states.
+//! The most frequent scripts of those who hold a lock alone in Rust, for the most frequent states.
 //!
 //! These are: free with an empty queue, held, and a first waiter that is alive. A property test runs shortcut and
 //! script, and compares answers, states and messages.
