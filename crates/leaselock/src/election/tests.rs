@@ -8,19 +8,28 @@ use super::handle::Election;
 use super::kind::LEADERSHIP;
 use super::leadership::Leadership;
 use super::proclamation::Proclamation;
+use crate::base::error::StoreError;
 use crate::client::Client;
 use crate::client::inspection::BreakOptions;
 use crate::client::named::Named;
+use crate::engine::lease::record::LeaseRecord;
 
 /// A follower reads by timer after 15 s: what it learns before that, a message has told it.
 const BEFORE_A_READ: Duration = Duration::from_secs(10);
 
-/// The request of this leader, which is sent when the future is polled.
-fn proclamation(leading: &Leadership) -> impl Future<Output = Proclaimed> + use<> {
-    let record = Arc::clone(leading.parts().1);
-    let (value, tell) = (leading.value().into(), watch::Sender::new(None));
-    let late = Proclamation::new(leading, &value, leading.term(), tell).unwrap();
-    async move { late.send(&record).await.unwrap() }
+/// What this leader sends, at a later time.
+struct Late(Proclamation, Arc<LeaseRecord>);
+
+impl Late {
+    fn of(leading: &Leadership) -> Option<Late> {
+        let (value, tell) = (leading.value().into(), watch::Sender::new(None));
+        let late = Proclamation::new(leading, &value, leading.term(), tell)?;
+        Some(Late(late, Arc::clone(leading.parts().1)))
+    }
+
+    async fn send(&self) -> Result<Proclaimed, StoreError> {
+        self.0.send(&self.1).await
+    }
 }
 
 fn election(client: &Client, value: &str) -> Election {
@@ -38,13 +47,13 @@ fn silent(client: &Client) -> Named {
 async fn a_proclamation_that_comes_late_changes_nothing() {
     let client = Client::connect("mem:").unwrap();
     let frozen = election(&client, "frozen").campaign().await.unwrap();
-    let (late, later) = (proclamation(&frozen), proclamation(&frozen));
+    let late = Late::of(&frozen).unwrap();
     let broken = client.break_lease("job", BreakOptions::default()).await;
     broken.unwrap();
-    assert_eq!(late.await, Proclaimed::Expired);
+    assert_eq!(late.send().await.unwrap(), Proclaimed::Expired);
     let leading = election(&client, "leader").campaign().await.unwrap();
     leading.proclaimed().await.unwrap();
-    assert_eq!(later.await, Proclaimed::Taken);
+    assert_eq!(late.send().await.unwrap(), Proclaimed::Taken);
     let seen = election(&client, "").leader().await.unwrap().unwrap();
     assert_eq!((&*seen.value, seen.term), ("leader", leading.term()));
     leading.resign().await.unwrap();
@@ -55,9 +64,9 @@ async fn a_proclamation_that_comes_late_changes_nothing() {
 async fn a_proclamation_that_a_resignation_has_overtaken_shows_nobody() {
     let client = Client::connect("mem:").unwrap();
     let leading = election(&client, "gone").campaign().await.unwrap();
-    let late = proclamation(&leading);
+    let late = Late::of(&leading).unwrap();
     leading.resign().await.unwrap();
-    assert_eq!(late.await, Proclaimed::Expired);
+    assert_eq!(late.send().await.unwrap(), Proclaimed::Expired);
     assert_eq!(election(&client, "").leader().await.unwrap(), None);
 }
 
