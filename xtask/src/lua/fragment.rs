@@ -45,7 +45,11 @@ impl Fragments {
         let others: BTreeMap<String, &str> = self
             .files
             .iter()
-            .flat_map(|(file, tokens)| body::definitions(tokens).map(|name| (name, name_of(file))))
+            .flat_map(|(file, tokens)| {
+                let outside = outside_functions(tokens);
+                let names: Vec<String> = body::definitions(&outside).collect();
+                names.into_iter().map(|name| (name, name_of(file)))
+            })
             .collect();
         let used = tokens.iter().filter(|token| token.kind == Kind::Word);
         let used = used.filter(|token| !own.contains(&token.text));
@@ -157,6 +161,21 @@ fn functions(tokens: &[Token]) -> Vec<(String, Vec<Token>)> {
             at = end;
         } else {
             at += 1;
+        }
+    }
+    found
+}
+
+/// What a file shows to those it is joined with: all but what its functions do.
+fn outside_functions(tokens: &[Token]) -> Vec<Token> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        found.push(token.clone());
+        at += 1;
+        if token.is("function") {
+            found.extend(tokens.get(at).cloned()); // its name
+            at = block_end(tokens, at - 1).max(at);
         }
     }
     found

@@ -1,5 +1,7 @@
 //! The requests of leaders and followers.
 
+use std::time::Duration;
+
 use super::leader::Leader;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
@@ -11,9 +13,6 @@ use crate::script::{Answer, Call, Malformed, Operation, Script, script};
 pub(super) static PROCLAIM: Script = script!("election/proclaim");
 pub(super) static OBSERVE: Script = script!("election/observe", reads_only);
 
-/// How long the record of a leader is kept: its client writes it again long before.
-const KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
-
 /// Writes who leads. Runs `election/proclaim`.
 #[derive(Debug)]
 pub(super) struct Proclaim<'a> {
@@ -21,6 +20,8 @@ pub(super) struct Proclaim<'a> {
     pub(super) token: &'a Token,
     pub(super) value: &'a str,
     pub(super) term: Fence,
+    /// How long the store keeps the record.
+    pub(super) kept: Duration,
     pub(super) channel: &'a str,
 }
 
@@ -45,7 +46,7 @@ impl Operation for Proclaim<'_> {
         call.arg(self.token)
             .arg(self.value)
             .arg(self.term.get())
-            .arg(KEPT_MS)
+            .arg(u64::try_from(self.kept.as_millis()).unwrap_or(u64::MAX))
             .arg(self.channel);
     }
 

@@ -4,18 +4,23 @@
 //! handed over among the tasks of a client.
 
 use super::calls::{OBSERVE, PROCLAIM};
+use super::shortcut::resign;
 use crate::engine::compare_and_delete::COMPARE_AND_DELETE;
 use crate::engine::kind::{Kind, Step};
+use crate::engine::shortcut;
 use crate::script::script;
 
 pub(crate) static LEADERSHIP: Kind = Kind {
     name: "leader election",
     side_keys: &["queue", "waiters", "fence"],
-    acquire: Step::new(script!("mutex/acquire"), script!("mutex/acquire", strict)),
-    extend: script!("mutex/extend"),
+    acquire: Step::new(
+        script!("mutex/acquire").shortcut(shortcut::acquire),
+        script!("mutex/acquire", strict),
+    ),
+    extend: script!("mutex/extend").shortcut(shortcut::extend),
     extend_many: Some(script!("mutex/extend_many")),
     release: Step::new(
-        script!("election/resign"),
+        script!("election/resign").shortcut(resign),
         script!("election/resign", strict),
     ),
     release_keys: &["leader"],

@@ -8,6 +8,7 @@ mod leader;
 mod leadership;
 mod observer;
 mod proclamation;
+mod shortcut;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 

@@ -1,15 +1,17 @@
 //! The proclamation of a leader, which the client's own thread sends while the leader already works.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::calls::{Proclaim, Proclaimed};
 use crate::base::backoff::Backoff;
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, Moment};
 use crate::base::error::{LostReason, StoreError};
 use crate::base::fence::Fence;
+use crate::base::sync::hold;
 use crate::engine::broadcast;
 use crate::engine::lease::Lease;
 use crate::engine::lease::deadlines::Id;
@@ -19,106 +21,138 @@ use crate::quorum::executor::Executor;
 
 /// What the followers' channel is called.
 pub(super) const NOUN: &str = "election";
-/// The store keeps the record for seven days, so that a leader that leads for longer must write it again.
-const WRITTEN_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often it reads whether the lease has ended.
-const READ_EVERY: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// For how much longer than the lease the store keeps the record. A leader that leads for longer writes it again.
+const KEPT_BEYOND: Duration = DAY.saturating_mul(7);
+/// It is written again when the store would keep it for less than this beyond the lease: once a day.
+const KEPT_AT_LEAST: Duration = DAY.saturating_mul(6);
 /// Pauses between two attempts while the store does not reply or refuses; the last one repeats.
 const PAUSES_MS: &[u64] = &[20, 100, 500, 2000, 15_000];
 
 /// The reply to the latest attempt: `None` before the first one, and an error only before the first success.
 pub(super) type Outcome = Option<Result<(), StoreError>>;
 
-/// Writes who leads, until the lease ends.
+/// Writes who leads, and again with a renewal before the store forgets it.
 ///
 /// The same request twice does no harm. One that arrives after the resignation changes nothing, because the token no
 /// longer holds the name.
 pub(super) struct Proclamation {
-    record: Arc<LeaseRecord>,
+    /// The lease stores the hook that writes again. So the hook must not keep the lease.
+    record: Weak<LeaseRecord>,
     id: Id,
     value: Arc<str>,
     term: Fence,
     channel: String,
     within: Duration,
     clock: Clock,
+    thread: Handle,
     store: Executor,
     renewal: Arc<Renewal>,
+    /// Until when the store keeps what was written last.
+    kept_until: Mutex<Moment>,
+    tell: watch::Sender<Outcome>,
 }
 
 impl Proclamation {
     /// Starts to proclaim in the background. Returns where the outcome is written.
     pub(super) fn start(lease: &Lease, value: &Arc<str>, term: Fence) -> watch::Receiver<Outcome> {
         let (tell, outcome) = watch::channel(None);
-        let background = lease.parts().0.started();
-        let proclamation = Proclamation::new(lease, value, term);
         // A lease exists only once the thread was started.
-        if let (Some(background), Some(proclamation)) = (background, proclamation) {
-            drop(background.handle.spawn(proclamation.repeat(tell)));
+        if let Some(proclamation) = Proclamation::new(lease, value, term, tell) {
+            let proclamation = Arc::new(proclamation);
+            lease.on_deadline(move |deadline| proclamation.lasts_beyond(deadline));
         }
         outcome
     }
 
-    pub(super) fn new(lease: &Lease, value: &Arc<str>, term: Fence) -> Option<Proclamation> {
+    pub(super) fn new(
+        lease: &Lease,
+        value: &Arc<str>,
+        term: Fence,
+        tell: watch::Sender<Outcome>,
+    ) -> Option<Proclamation> {
         let (engine, record, id) = lease.parts();
         let background = engine.started()?;
         Some(Proclamation {
-            record: Arc::clone(record),
+            record: Arc::downgrade(record),
             id,
             value: Arc::clone(value),
             term,
             channel: broadcast::channel_of(engine, NOUN, &record.resource.lock),
             within: engine.request_timeout(record.ttl()),
             clock: engine.clock.clone(),
+            thread: background.handle.clone(),
             store: background.store.clone(),
             renewal: Arc::clone(&background.renewal),
+            kept_until: Mutex::new(Moment::from_nanos(0)),
+            tell,
         })
     }
 
-    /// It reads now and then whether the lease has ended: to be told would wake the thread just when a leader resigns,
-    /// before the resignation is sent.
-    async fn repeat(self, tell: watch::Sender<Outcome>) {
-        let (mut backoff, mut is_shown) = (Backoff::new(PAUSES_MS), false);
-        let mut next = self.clock.now();
-        while self.record.lost_by_now().is_none() {
-            let now = self.clock.now();
-            if now < next {
-                self.clock.sleep_until(next.min(now.plus(READ_EVERY))).await;
-                continue;
+    /// Writes the record, unless the store keeps it for long enough beyond this deadline.
+    fn lasts_beyond(self: &Arc<Self>, deadline: Moment) {
+        let is_kept = {
+            let mut kept_until = hold(&self.kept_until);
+            let is_kept = *kept_until >= deadline.plus(KEPT_AT_LEAST);
+            if !is_kept {
+                *kept_until = deadline.plus(KEPT_BEYOND);
             }
-            let pause = match self.send().await {
-                Ok(Proclaimed::Shown) => {
-                    (backoff, is_shown) = (Backoff::new(PAUSES_MS), true);
-                    tell.send_replace(Some(Ok(())));
-                    WRITTEN_EVERY
-                }
-                Ok(Proclaimed::Expired) => return self.ends(LostReason::KeyMissing),
-                Ok(Proclaimed::Taken) => return self.ends(LostReason::TakenOver),
-                Err(error) => {
-                    tracing::warn!(name = %self.record.name, %error, "a leader is not proclaimed");
-                    if !is_shown {
-                        tell.send_replace(Some(Err(error)));
-                    }
-                    backoff.next()
-                }
-            };
-            next = self.clock.now().plus(pause);
+            is_kept
+        };
+        if !is_kept {
+            drop(self.thread.spawn(Arc::clone(self).repeat()));
         }
     }
 
-    pub(super) async fn send(&self) -> Result<Proclaimed, StoreError> {
+    /// Writes the record once, however many attempts that takes, unless the lease ends before.
+    async fn repeat(self: Arc<Self>) {
+        let mut backoff = Backoff::new(PAUSES_MS);
+        while let Some(record) = self.held() {
+            match self.send(&record).await {
+                Ok(Proclaimed::Shown) => return self.tell(Ok(())),
+                Ok(Proclaimed::Expired) => return self.ends(&record, LostReason::KeyMissing),
+                Ok(Proclaimed::Taken) => return self.ends(&record, LostReason::TakenOver),
+                Err(error) => {
+                    tracing::warn!(name = %record.name, %error, "a leader is not proclaimed");
+                    self.tell(Err(error));
+                }
+            }
+            drop(record); // the pause keeps no lease
+            self.clock.sleep(backoff.next()).await;
+        }
+    }
+
+    fn held(&self) -> Option<Arc<LeaseRecord>> {
+        let record = self.record.upgrade()?;
+        record.lost_by_now().is_none().then_some(record)
+    }
+
+    pub(super) async fn send(&self, record: &LeaseRecord) -> Result<Proclaimed, StoreError> {
+        let kept_until = *hold(&self.kept_until);
         let proclaim = Proclaim {
-            resource: &self.record.resource,
-            token: &self.record.token,
+            resource: &record.resource,
+            token: &record.token,
             value: &self.value,
             term: self.term,
+            kept: kept_until.saturating_since(self.clock.now()),
             channel: &self.channel,
         };
         self.store.ask(&proclaim, self.within).await
     }
 
+    fn tell(&self, outcome: Result<(), StoreError>) {
+        self.tell.send_if_modified(|known| {
+            let is_news = !matches!(known, Some(Ok(())));
+            if is_news {
+                *known = Some(outcome);
+            }
+            is_news
+        });
+    }
+
     /// The store knows nothing of the lease: as after a renewal with that reply, it is lost.
-    fn ends(&self, reason: LostReason) {
-        self.record.refused(self.clock.now(), reason);
+    fn ends(&self, record: &LeaseRecord, reason: LostReason) {
+        record.refused(self.clock.now(), reason);
         self.renewal.check_now(self.id);
     }
 }

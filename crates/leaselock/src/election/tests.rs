@@ -1,21 +1,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::calls::Proclaimed;
 use super::handle::Election;
 use super::kind::LEADERSHIP;
 use super::leadership::Leadership;
 use super::proclamation::Proclamation;
+use crate::base::error::StoreError;
 use crate::client::Client;
 use crate::client::inspection::BreakOptions;
 use crate::client::named::Named;
+use crate::engine::lease::record::LeaseRecord;
 
 /// A follower reads by timer after 15 s: what it learns before that, a message has told it.
 const BEFORE_A_READ: Duration = Duration::from_secs(10);
 
-fn proclamation(leading: &Leadership) -> Option<Proclamation> {
-    let value: Arc<str> = leading.value().into();
-    Proclamation::new(leading, &value, leading.term())
+/// What this leader sends, at a later time.
+struct Late(Proclamation, Arc<LeaseRecord>);
+
+impl Late {
+    fn of(leading: &Leadership) -> Option<Late> {
+        let (value, tell) = (leading.value().into(), watch::Sender::new(None));
+        let late = Proclamation::new(leading, &value, leading.term(), tell)?;
+        Some(Late(late, Arc::clone(leading.parts().1)))
+    }
+
+    async fn send(&self) -> Result<Proclaimed, StoreError> {
+        self.0.send(&self.1).await
+    }
 }
 
 fn election(client: &Client, value: &str) -> Election {
@@ -33,7 +47,7 @@ fn silent(client: &Client) -> Named {
 async fn a_proclamation_that_comes_late_changes_nothing() {
     let client = Client::connect("mem:").unwrap();
     let frozen = election(&client, "frozen").campaign().await.unwrap();
-    let late = proclamation(&frozen).unwrap();
+    let late = Late::of(&frozen).unwrap();
     let broken = client.break_lease("job", BreakOptions::default()).await;
     broken.unwrap();
     assert_eq!(late.send().await.unwrap(), Proclaimed::Expired);
@@ -50,7 +64,7 @@ async fn a_proclamation_that_comes_late_changes_nothing() {
 async fn a_proclamation_that_a_resignation_has_overtaken_shows_nobody() {
     let client = Client::connect("mem:").unwrap();
     let leading = election(&client, "gone").campaign().await.unwrap();
-    let late = proclamation(&leading).unwrap();
+    let late = Late::of(&leading).unwrap();
     leading.resign().await.unwrap();
     assert_eq!(late.send().await.unwrap(), Proclaimed::Expired);
     assert_eq!(election(&client, "").leader().await.unwrap(), None);
@@ -91,4 +105,30 @@ async fn a_leader_learns_from_its_proclamation_that_the_lease_is_gone() {
     let told = leading.proclaimed().await.unwrap_err();
     assert!(matches!(told, super::ProclaimError::Lost(_)), "{told:?}");
     assert!(!leading.is_held());
+}
+
+/// A task that waited for the end of its lease by a timer would stay long after a resignation.
+#[tokio::test]
+async fn a_leadership_that_is_over_leaves_no_task_behind() {
+    let client = Client::connect("mem:").unwrap();
+    let tasks = || {
+        let background = client.engine().started().unwrap();
+        background.handle.metrics().num_alive_tasks()
+    };
+    let lead = async || {
+        let leading = election(&client, "me").campaign().await.unwrap();
+        leading.proclaimed().await.unwrap();
+        leading.resign().await.unwrap();
+    };
+    lead().await;
+    let before = tasks();
+    for _ in 0..20 {
+        lead().await;
+    }
+    let ended = async {
+        while tasks() > before {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(BEFORE_A_READ, ended).await.unwrap();
 }

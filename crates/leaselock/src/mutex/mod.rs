@@ -2,7 +2,6 @@
 
 mod kind;
 mod lock;
-mod shortcut;
 #[cfg(all(test, feature = "redis", feature = "embedded"))]
 mod tests;
 

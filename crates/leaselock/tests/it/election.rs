@@ -1,11 +1,14 @@
 //! Elections on a server: what they cost, what is lost with a record, and what a failover does to terms.
 
+use std::time::Duration;
+
 use leaselock::{Client, ErrorKind, Fence, Leadership, ProclaimError};
 use testkit::Server;
 
 use crate::support::{LONG, by_message, calls, eventually, soon, until_queued};
 
 const LEADER: &str = "{scheduler}:ll:leader";
+const FENCE: &str = "{scheduler}:ll:fence";
 
 fn value_of(value: &str) -> impl Fn(&Client) -> leaselock::Election {
     move |client| client.election("scheduler").ttl(LONG).value(value)
@@ -82,6 +85,22 @@ async fn followers_are_told_once_when_a_leader_hands_over() {
     second.resign().await.unwrap();
 }
 
+/// What is damaged refuses the hand-over, and the campaigner keeps its position: otherwise it would find out by a timer.
+#[tokio::test]
+async fn a_campaigner_that_cannot_be_granted_learns_so_from_the_resignation() {
+    let server = Server::start();
+    let [one, two] = [(); 2].map(|()| Client::connect(&server.url()).unwrap());
+    let first = leads(&one, "one").await;
+    let next = value_of("two")(&two);
+    let next = tokio::spawn(async move { next.campaign().await });
+    until_queued(&one, "scheduler", 1).await;
+    server.cli(&["DEL", FENCE]);
+    server.cli(&["LPUSH", FENCE, "something"]);
+    first.resign().await.unwrap();
+    let refused = by_message(next).await.unwrap().unwrap_err();
+    assert!(refused.to_string().contains("fence"), "{refused}");
+}
+
 /// The data of earlier, as after a failover to a replica that lagged behind.
 #[tokio::test]
 async fn a_leader_of_an_earlier_term_than_one_that_was_told_is_never_told() {
@@ -114,7 +133,7 @@ async fn the_term_of_a_leader_does_not_depend_on_the_key_of_the_fence() {
     let server = Server::start();
     let client = Client::connect(&server.url()).unwrap();
     let leading = leads(&client, "one").await;
-    server.cli(&["DEL", "{scheduler}:ll:fence"]);
+    server.cli(&["DEL", FENCE]);
     let leader = client.election("scheduler").leader().await.unwrap();
     assert_eq!(leader.unwrap().term, leading.term());
     leading.resign().await.unwrap();
@@ -152,6 +171,21 @@ async fn the_record_of_a_leader_is_shown_only_while_it_holds_the_name_and_has_a_
     leading.resign().await.unwrap();
 }
 
+/// The store forgets a record in the end, because a leader that crashed leaves its own.
+#[tokio::test]
+async fn a_leader_writes_its_record_again_before_the_lease_outlasts_it() {
+    const MONTH: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let leading = leads(&client, "one").await;
+    let kept = || server.cli(&["PTTL", LEADER]).integer().unwrap();
+    let month = i64::try_from(MONTH.as_millis()).unwrap();
+    assert!(kept() < month);
+    leading.extend(MONTH).await.unwrap();
+    eventually("it is kept for longer", async || kept() > month).await;
+    leading.resign().await.unwrap();
+}
+
 /// The grant does not wait for the proclamation, and does not depend on it. It is sent until it is heard.
 #[tokio::test]
 async fn a_leader_whose_proclamation_is_refused_leads_and_is_told_so_and_proclaims_again() {
@@ -181,7 +215,7 @@ async fn a_leader_whose_proclamation_is_refused_leads_and_is_told_so_and_proclai
 /// have ended.
 #[tokio::test]
 async fn in_strict_mode_no_leader_follows_a_lost_one_before_its_lease_has_ended() {
-    const LONGEST: std::time::Duration = std::time::Duration::from_secs(1);
+    const LONGEST: Duration = Duration::from_secs(1);
     let mut server = Server::start();
     let strict = |server: &Server| {
         Client::builder()

@@ -109,6 +109,31 @@ fn fragments_stand_behind_those_that_they_use_and_may_lie_in_a_subfolder() {
 }
 
 #[test]
+fn a_constant_within_a_function_is_seen_by_no_other_file() {
+    let file = |path: &str, text: &str| File {
+        path: format!("{FOLDER}/{path}"),
+        text: text.to_owned(),
+    };
+    let own = "-- Another fragment.\nlocal function later()\n  local KEEP_MS = 604800000\n  return KEEP_MS\nend\n";
+    let acquire = ACQUIRE.replace("'PX', ttl_ms)", "'PX', KEEP_MS)");
+    let found = |own: &str| {
+        let lua = vec![
+            file("mutex/acquire.lua", &acquire),
+            file("prelude.lua", PRELUDE),
+            file("zone.lua", own),
+        ];
+        let found = check(&Sources::parse(lua, Vec::new())).into_iter();
+        found.map(|one| one.wrong).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(found(own), "has no Rust half");
+    let outside = own.replace(
+        "local function",
+        "local KEEP_MS = 604800000\nlocal function",
+    );
+    assert!(found(&outside).contains("`KEEP_MS` is of zone"));
+}
+
+#[test]
 fn a_constant_means_the_same_in_every_file() {
     let first = "local time_us = now()";
     let with = |constants: &str| format!("{constants}\n{first}");

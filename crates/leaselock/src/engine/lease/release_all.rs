@@ -42,7 +42,7 @@ pub(crate) async fn release_all(mut leases: Vec<Lease>) -> Vec<Result<(), Releas
         let (name, resource, token) = (&record.name, &record.resource, &record.token);
         let outcome = match answer {
             Some(answer) => given_back(name, Ok(answer), false),
-            None => release(engine, name, resource, token, None, within).await,
+            None => Box::pin(release(engine, name, resource, token, None, within)).await, // rare, and large
         };
         let is_known = matches!(outcome, Ok(()) | Err(ReleaseError::NotHeld { .. }));
         if is_known {

@@ -130,6 +130,15 @@ async fn a_lease_that_is_dropped_behind_a_closed_gate_goes_to_nobody() {
     goes_to_nobody(&server, &holder, async || drop(lease)).await;
 }
 
+#[tokio::test]
+async fn a_leader_that_resigns_behind_a_closed_gate_makes_nobody_lead() {
+    let server = Server::start();
+    let holder = opened(&server).await;
+    let election = holder.election("job").ttl(LONGEST);
+    let leading = election.try_campaign().await.unwrap().unwrap();
+    goes_to_nobody(&server, &holder, async || leading.resign().await.unwrap()).await;
+}
+
 /// A replica that lacks the grant has the queue all the same.
 #[tokio::test]
 async fn a_waiter_that_leaves_behind_a_closed_gate_lets_nobody_in() {

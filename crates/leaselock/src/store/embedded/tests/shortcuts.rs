@@ -7,6 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
+use crate::election::LEADERSHIP;
 use crate::engine::identity::ANNOUNCE;
 use crate::mutex::MUTEX;
 use crate::script::{Answer, Call, Script};
@@ -17,11 +18,12 @@ use crate::store::embedded::life::Life;
 use crate::store::embedded::step::{Step, Surroundings};
 
 const CASES: u32 = 1_000;
-const KEYS: [&str; 4] = [
+const KEYS: [&str; 5] = [
     "job",
     "{job}:ll:queue",
     "{job}:ll:waiters",
     "{job}:ll:fence",
+    "{job}:ll:leader",
 ];
 
 /// Surroundings in which the last letter says whether a listener or a session exists.
@@ -48,6 +50,8 @@ enum Op {
         actor: usize,
         used: Option<u64>,
     },
+    /// As the leader.
+    Resign(usize),
     Extend(usize),
     /// Under the lock's own key, whatever it holds.
     Announce {
@@ -69,6 +73,11 @@ fn token(actor: usize) -> String {
 
 fn member(actor: usize, wait: &str) -> String {
     format!("1795224695691000{}1795224695691001 {wait}", token(actor))
+}
+
+/// What a leader has proclaimed, for followers at this channel.
+fn record(actor: usize, channel: &str) -> String {
+    format!("{}\n{channel}\n1795224695691000\na value\n", token(actor))
 }
 
 fn fenced(actor: usize) -> bool {
@@ -93,6 +102,10 @@ fn content() -> impl Strategy<Value = Content> {
         Just(member(1, "0 here")),
         Just("0000000000000042".to_owned() + &token(1)),
         (0..6usize).prop_map(token),
+        (0..6usize).prop_map(|actor| record(actor, "here")),
+        Just(record(1, "away")),
+        Just(record(0, "here:s")),
+        Just("a record\nhere\n\n".to_owned()),
     ];
     let pair = (odd.clone(), odd.clone());
     let bytes = |text: String| text.into_bytes();
@@ -108,10 +121,12 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         12 => (actor.clone(), any::<bool>()).prop_map(|(actor, waits)| Op::Acquire { actor, waits }),
         12 => (actor.clone(), prop::option::of(0..70u64)).prop_map(|(actor, used)| Op::Release { actor, used }),
+        4 => actor.clone().prop_map(Op::Resign),
         4 => actor.prop_map(Op::Extend),
         1 => any::<bool>().prop_map(|gone| Op::Announce { gone }),
         4 => prop_oneof![Just(1), Just(999), Just(1_000), Just(9_999_000), Just(61_000_000)].prop_map(Op::Wait),
-        1 => (0..4usize, content(), any::<bool>()).prop_map(|(key, content, ends)| Op::Write { key, content, ends }),
+        2 => (0..6usize).prop_map(|actor| Op::Write { key: 4, content: Content::Text(record(actor, "here").into_bytes()), ends: true }),
+        1 => (0..5usize, content(), any::<bool>()).prop_map(|(key, content, ends)| Op::Write { key, content, ends }),
     ];
     prop::collection::vec(op, 1..60)
 }
@@ -163,6 +178,10 @@ fn request(op: &Op, image: &Image) -> Option<Call> {
                 Some(used) => call(script, 4, &[&token, used]),
                 None => call(script, 4, &[&token]),
             })
+        }
+        Op::Resign(actor) => {
+            let script = LEADERSHIP.release.script(false);
+            Some(call(script, 5, &[&token(*actor)]))
         }
         Op::Extend(actor) => {
             let ttl_ms = [10_000, 20_000, 1][actor % 3];
@@ -293,6 +312,11 @@ fn the_usual_calls_do_without_lua() {
         (release(4), "released"),
         (release(4), "expired"),
         (Op::Extend(4), "expired"),
+        (acquire(2), "fenced"),
+        (acquire(5), "waiting"),
+        (Op::Resign(2), "released"),
+        (Op::Extend(5), "extended"),
+        (Op::Resign(5), "released"),
         (acquire(3), "unfenced"),
         (Op::Announce { gone: false }, "announced"),
         (Op::Announce { gone: true }, "gone"),

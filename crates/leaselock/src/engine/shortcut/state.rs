@@ -2,11 +2,11 @@
 
 use crate::script::shortcut::exactly;
 
-pub(super) struct Keys<'a> {
-    pub(super) lock: &'a str,
-    pub(super) queue: &'a str,
-    pub(super) waiters: &'a str,
-    pub(super) fence: &'a str,
+pub(crate) struct Keys<'a> {
+    pub(crate) lock: &'a str,
+    pub(crate) queue: &'a str,
+    pub(crate) waiters: &'a str,
+    pub(crate) fence: &'a str,
 }
 
 impl<'a> Keys<'a> {

@@ -38,8 +38,12 @@ pub(crate) fn release(parameters: &Parameters, keyspace: &mut dyn Keyspace) -> O
     tagged("released", [])
 }
 
-/// Grants the lock to the first waiter in the queue.
-fn grant_first(keyspace: &mut dyn Keyspace, keys: &Keys<'_>, used: Option<u64>) -> Option<()> {
+/// Grants the lock to the first waiter in the queue. As `lua/handover.lua`.
+pub(crate) fn grant_first(
+    keyspace: &mut dyn Keyspace,
+    keys: &Keys<'_>,
+    used: Option<u64>,
+) -> Option<()> {
     let member = keyspace.sorted_first(keys.queue)??.to_vec();
     let others = u8::from(keyspace.sorted_len(keys.queue)? > 1);
     let next = member.get(TOKEN_AT..LOOKED_AT)?;
