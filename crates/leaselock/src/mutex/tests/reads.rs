@@ -259,12 +259,14 @@ enum Before {
     FenceAheadOfReaders,
     FenceDamaged,
     FenceHash,
+    FenceDamagedOfReaders,
+    FenceShortOfReaders,
 }
 
 use Before::*;
 
 /// What a call for many serves: a read with fencing, one without, and the release of our read.
-const SERVED: [(Before, bool, bool, bool); 22] = [
+const SERVED: [(Before, bool, bool, bool); 24] = [
     (Free, true, true, false),
     (FreeAfterReaders, true, false, false),
     (FreeAfterWriter, true, true, false),
@@ -287,6 +289,8 @@ const SERVED: [(Before, bool, bool, bool); 22] = [
     (FenceAheadOfReaders, false, false, false),
     (FenceDamaged, false, true, false),
     (FenceHash, false, true, false),
+    (FenceDamagedOfReaders, false, true, false),
+    (FenceShortOfReaders, false, true, false),
 ];
 
 impl Lab {
@@ -297,7 +301,13 @@ impl Lab {
             ReadByUs | ReadByUsInThePast => &[ours],
             ReadByUsAndOthers => &[ours, &theirs],
             UpgradableBesideUs | WaitedBesideUs => &[ours],
-            FreeAfterReaders | Read | ReadInThePast | Waited | FreeWithWaiter => &[&theirs],
+            FreeAfterReaders
+            | Read
+            | ReadInThePast
+            | Waited
+            | FreeWithWaiter
+            | FenceDamagedOfReaders
+            | FenceShortOfReaders => &[&theirs],
             _ => &[],
         };
         let how = if ours.is_fenced() { &TRY } else { &UNFENCED };
@@ -347,10 +357,16 @@ impl Lab {
                     self.meddle(&ADD_MEMBER, &name.lock, &[member]).await;
                 }
             }
-            FenceAhead | FenceAheadOfReaders | FenceDamaged => {
+            FenceAhead
+            | FenceAheadOfReaders
+            | FenceDamaged
+            | FenceDamagedOfReaders
+            | FenceShortOfReaders => {
                 let value = match before {
                     FenceAhead => "8000000000000000:8000000000000007",
                     FenceAheadOfReaders => "8000000000000000:8000000000000007s",
+                    FenceShortOfReaders => "7:7s",
+                    FenceDamagedOfReaders => "1700000000000000-1700000000000000s",
                     _ => "soon",
                 };
                 self.meddle(&SET, &fence, &[value]).await;
