@@ -17,7 +17,8 @@ local function many_fence_mint(fence, fresh, now)
       return false
     end
   end
-  if not before or string.sub(before, 1, SAME_10000_S) ~= string.sub(now, 1, SAME_10000_S) then
+  -- A value that sorts below the time has the same leading digits, unless it sorts below these.
+  if not before or before < string.sub(now, 1, SAME_10000_S) then
     redis.pcall('PEXPIRE', fence, FENCE_KEPT_MS)
   end
   return true
