@@ -28,6 +28,7 @@ pub(crate) static TOY: Kind = Kind {
     detach_keys: &[],
     note: None,
     batch: None,
+    acquire_all: None,
     local_hand_over: false,
     votes: false,
     others: &[],

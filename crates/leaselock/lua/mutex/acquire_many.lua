@@ -13,39 +13,21 @@
 --           -  any other case: nothing was done, use mutex/acquire
 -- Replay  - for an item that the first call granted: mutex/acquire knows a token that holds
 -- Writes  locks
---#include prelude many fence
+--#include prelude many fence many_fence
 local ttl_ms, fencing = ARGV[1], ARGV[2]
-
-local TIME_LENGTH, COLON = 16, 58
 
 local now_us = clock_us()
 local now = whole(now_us)
-local fresh, recent = now .. ':' .. now, string.sub(now, 1, SAME_10000_S)
+local fresh = now .. ':' .. now
 local count = #ARGV - 2
 local fenced = fencing == '1'
 
 -- Takes the lock of an item by its number, and returns its letter. A key of another type counts as free up to here. NX
 -- leaves it as it is, and the second item of a lock too.
 local function take(i)
-  if not fenced then
-    local taken = redis.pcall('SET', KEYS[i], ARGV[i + 2], 'PX', ttl_ms, 'NX')
-    return taken and taken.ok and 'g' or '-'
-  end
-  local fence = KEYS[2 * count + i]
-  local before = redis.pcall('SET', fence, fresh, 'KEEPTTL', 'GET')
-  if before then
-    if type(before) == 'table' then return '-' end
-    if #before ~= FENCE_LENGTH or #now ~= TIME_LENGTH or string.byte(before, TIME_LENGTH + 1) ~= COLON
-      or before >= now or string.sub(before, TIME_LENGTH + 2) >= now then
-      -- The clock went back, this lock was in the call before, readers have the fence, or it is none of ours. A value
-      -- that is no number passes when it sorts below the time: so does every number that it can have had.
-      if before ~= fresh then redis.pcall('SET', fence, before, 'KEEPTTL') end
-      return '-'
-    end
-  end
-  if not before or string.sub(before, 1, SAME_10000_S) ~= recent then redis.pcall('PEXPIRE', fence, FENCE_KEPT_MS) end
+  if fenced and not many_fence_mint(KEYS[2 * count + i], fresh, now) then return '-' end
   local taken = redis.pcall('SET', KEYS[i], ARGV[i + 2], 'PX', ttl_ms, 'NX')
-  return taken and taken.ok and 'f' or '-'
+  return taken and taken.ok and (fenced and 'f' or 'g') or '-'
 end
 
 -- The plain case: no item has a lock or a queue.

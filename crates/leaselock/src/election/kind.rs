@@ -32,6 +32,7 @@ pub(crate) static LEADERSHIP: Kind = Kind {
     detach_keys: &[],
     note: Some(script!("mutex/note")),
     batch: None,
+    acquire_all: None,
     local_hand_over: false,
     votes: false,
     others: &[&PROCLAIM, &OBSERVE],

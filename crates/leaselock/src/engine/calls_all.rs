@@ -1,7 +1,7 @@
 //! Several locks in one request: all of them or none.
 
 use super::grant::{Acquired, Seen, seen_at};
-use super::kind::BatchScripts;
+use super::kind::Step;
 use super::resource::Resource;
 use crate::base::fence::Fence;
 use crate::base::token::Token;
@@ -11,8 +11,8 @@ use crate::script::{Answer, Call, Malformed, Operation, Script};
 
 /// Acquires all locks, if each is free and has no waiter. Runs the kind's `acquire_all`.
 pub(crate) struct AcquireAll<'a> {
-    /// The scripts of their kind.
-    pub(crate) scripts: &'static BatchScripts,
+    /// The script of their kind.
+    pub(crate) step: &'static Step,
     pub(crate) resources: &'a [&'a Resource],
     pub(crate) token: &'a Token,
     pub(crate) ttl: Ttl,
@@ -38,7 +38,7 @@ impl Operation for AcquireAll<'_> {
     type Reply = AcquiredAll;
 
     fn script(&self) -> &'static Script {
-        self.scripts.acquire_all.script(self.gate().is_some())
+        self.step.script(self.gate().is_some())
     }
 
     fn encode(&self, call: &mut Call) {

@@ -46,9 +46,12 @@ impl fmt::Debug for Terms {
 }
 
 impl Item {
-    /// Creates the item of a request; `None` for a kind whose requests are not batched.
+    /// Creates the item of a request; `None` for a kind, or a way of holding, whose requests are not batched.
     pub(crate) fn of(resource: &Resource, token: &Token, ttl: Ttl, fencing: bool) -> Option<Self> {
         let scripts = resource.kind.batch.as_ref()?;
+        if scripts.mode != resource.mode_word() {
+            return None;
+        }
         Some(Item {
             resource: resource.clone(),
             token: token.clone(),
@@ -64,7 +67,7 @@ impl Item {
 /// The replies in the order of the items. `None`: the call had no effect on the item, and the caller sends it alone.
 pub(crate) type Replies<R> = Vec<Option<R>>;
 
-/// Acquires the locks that are free. Runs the kind's `acquire_many`.
+/// Acquires the locks that are free, or held in a way that leaves room. Runs the kind's `acquire_many`.
 #[derive(Debug)]
 pub(crate) struct AcquireMany<'a>(pub(crate) Terms, pub(crate) &'a [Item]);
 
@@ -79,7 +82,7 @@ impl Operation for AcquireMany<'_> {
         let AcquireMany(terms, items) = self;
         call.keys(items.iter().map(|item| &item.resource.lock));
         call.keys(items.iter().map(|item| item.resource.queue()));
-        if terms.fencing {
+        if terms.fencing || terms.scripts.always_fences {
             call.keys(items.iter().map(|item| item.resource.fence()));
         }
         call.arg(terms.ttl.as_ms()).arg(u64::from(terms.fencing));
@@ -98,6 +101,15 @@ impl Operation for AcquireMany<'_> {
                         others: false,
                         time_us,
                     })),
+                    b'j' => {
+                        behind += 1;
+                        Ok(Some(Acquired::Granted {
+                            fence: Fence::from_answer(answer.number(behind - 1)?),
+                            range: 1,
+                            others: false,
+                            time_us,
+                        }))
+                    }
                     b'b' => {
                         behind += 2;
                         Ok(Some(Acquired::Busy {

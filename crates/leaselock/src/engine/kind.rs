@@ -37,6 +37,8 @@ pub(crate) struct Kind {
     pub(crate) note: Option<Script>,
     /// Acquires and releases many in one call; without them, each request is a call of its own.
     pub(crate) batch: Option<BatchScripts>,
+    /// Acquires all of several locks or none, for a lease of several names.
+    pub(crate) acquire_all: Option<Step>,
     /// True if a grant can pass from task to task of one client without a request.
     pub(crate) local_hand_over: bool,
     /// True if the lock is a string with its holder's token, so that the nodes of a quorum can vote on it.
@@ -55,12 +57,14 @@ pub(crate) struct Step {
     strict: Script,
 }
 
-/// Many requests in one call.
+/// Many requests in one call. Both scripts take the locks and their queues.
 pub(crate) struct BatchScripts {
+    /// The way of holding that they serve, for kinds with several ways.
+    pub(crate) mode: Option<&'static str>,
     pub(crate) acquire_many: Script,
+    /// True if `acquire_many` takes the fences without fencing too.
+    pub(crate) always_fences: bool,
     pub(crate) release_many: Script,
-    /// All of several locks or none, for a lease of several names.
-    pub(crate) acquire_all: Step,
 }
 
 impl Step {
@@ -87,6 +91,7 @@ impl Kind {
         let steps = [&self.acquire, &self.release, &self.cancel];
         let steps = steps
             .into_iter()
+            .chain(&self.acquire_all)
             .flat_map(|step| [&step.plain, &step.strict]);
         let optional = [
             &self.extend_many,
@@ -95,11 +100,8 @@ impl Kind {
             &self.detach,
             &self.note,
         ];
-        let batch = self.batch.iter().flat_map(|batch| {
-            let all = &batch.acquire_all;
-            let many = [&batch.acquire_many, &batch.release_many];
-            many.into_iter().chain([&all.plain, &all.strict])
-        });
+        let batch = self.batch.iter();
+        let batch = batch.flat_map(|batch| [&batch.acquire_many, &batch.release_many]);
         steps
             .chain(std::iter::once(&self.extend))
             .chain(optional.into_iter().flatten())

@@ -53,7 +53,7 @@ impl Requests {
         self.acquires.solo_permit()
     }
 
-    /// Acquires a free lock in a batch; `None` when the caller should send this request alone.
+    /// Acquires a lock in a batch, if it is granted at once; `None` when the caller should send this request alone.
     ///
     /// A batched request never joins the queue.
     pub(crate) fn acquire_with_others(

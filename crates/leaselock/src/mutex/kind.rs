@@ -27,13 +27,15 @@ pub(crate) static MUTEX: Kind = Kind {
     detach_keys: &[],
     note: Some(script!("mutex/note")),
     batch: Some(BatchScripts {
+        mode: None,
         acquire_many: script!("mutex/acquire_many"),
+        always_fences: false,
         release_many: script!("mutex/release_many"),
-        acquire_all: Step::new(
-            script!("mutex/acquire_all"),
-            script!("mutex/acquire_all", strict),
-        ),
     }),
+    acquire_all: Some(Step::new(
+        script!("mutex/acquire_all"),
+        script!("mutex/acquire_all", strict),
+    )),
     local_hand_over: true,
     votes: true,
     others: &[],

@@ -1,7 +1,7 @@
 //! Reading as a kind of lock, and the two requests that change how a name is held: their scripts, which are in
 //! `lua/rwlock/` and `lua/hold/`. To write is to acquire the mutex.
 
-use crate::engine::kind::{Kind, Step};
+use crate::engine::kind::{BatchScripts, Kind, Step};
 use crate::engine::release_alone::RELEASE_ALONE;
 use crate::script::script;
 
@@ -26,7 +26,14 @@ pub(crate) static READ: Kind = Kind {
     detach: Some(script!("hold/detach")),
     detach_keys: &[],
     note: None,
-    batch: None,
+    // An upgradable reader, of which there is one at a time, asks by itself.
+    batch: Some(BatchScripts {
+        mode: Some(SHARED),
+        acquire_many: script!("rwlock/acquire_many"),
+        always_fences: true, // a reader without fencing may have to take the mark of other readers off
+        release_many: script!("rwlock/release_many"),
+    }),
+    acquire_all: None,
     local_hand_over: false,
     votes: false,
     others: &[],
@@ -49,6 +56,7 @@ pub(crate) static UPGRADE: Kind = Kind {
     detach_keys: &[],
     note: None,
     batch: None,
+    acquire_all: None,
     local_hand_over: false,
     votes: false,
     others: &[],
@@ -74,6 +82,7 @@ pub(crate) static DOWNGRADE: Kind = Kind {
     detach_keys: &[],
     note: None,
     batch: None,
+    acquire_all: None,
     local_hand_over: false,
     votes: false,
     others: &[],

@@ -90,8 +90,8 @@ macro_rules! fragments {
     ($($name:literal)+) => { &[$(($name, lua!($name)),)+] };
 }
 const FRAGMENTS: &[Fragment] = fragments![
-    "prelude" "many" "fence" "queue" "member" "holds" "grant" "handover" "proposal" "callers" "gate" "broadcast" "leader"
-        "latch" "barrier"
+    "prelude" "many" "fence" "many_fence" "queue" "member" "holds" "grant" "handover" "proposal" "callers" "gate"
+        "broadcast" "leader" "latch" "barrier"
 ];
 
 /// A file of functions that scripts include: its name, without `.lua`, and its text.

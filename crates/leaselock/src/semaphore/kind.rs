@@ -30,6 +30,7 @@ pub(crate) static PERMITS: Kind = Kind {
     detach_keys: &["usage"],
     note: None,
     batch: None,
+    acquire_all: None,
     local_hand_over: false,
     votes: false,
     others: &[&RESIZE, &RESIZE_STRICT],

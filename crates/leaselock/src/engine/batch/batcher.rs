@@ -43,7 +43,7 @@ impl<B: Batchable> Batcher<B> {
         }))
     }
 
-    /// Sends `alone`, or its item in a batch when the lock is free and without waiters.
+    /// Sends `alone`, or its item in a batch while other requests are in flight.
     pub(crate) async fn ask<O>(
         &self,
         alone: &O,

@@ -1,5 +1,5 @@
-//! Names that were contended lately. Their requests are sent alone: a batch serves only free locks, so a contended
-//! name would cost one call more.
+//! Names that were contended lately. Their requests are sent alone: a batch serves only what is granted at once, so a
+//! contended name would cost one call more. A name that only readers hold is not contended for a read.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

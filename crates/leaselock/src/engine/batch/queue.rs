@@ -21,6 +21,9 @@ const LARGE_BATCH: usize = 4;
 const SENDERS_MAX: usize = 2;
 /// The most requests of one batch. More would save little, and requests of other clients would wait behind them.
 const BATCH_MAX: usize = 64;
+/// How many requests with other terms a batch may pass over to find more with its own. Without that, a client that
+/// locks in two ways at once would send batches of one.
+const PASSED_OVER_MAX: usize = 256;
 /// A sender that has not returned this long after its call timed out is stuck: no thread drives its runtime any more.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
@@ -167,7 +170,8 @@ impl<R> Queue<R> {
         if !self.holds(slot) {
             return (items, sent.into());
         }
-        while items.len() < self.batch_max {
+        let mut passed_over = Vec::new();
+        while items.len() < self.batch_max && passed_over.len() < PASSED_OVER_MAX {
             let Some(entry) = self.entries.pop_front() else {
                 break;
             };
@@ -184,11 +188,14 @@ impl<R> Queue<R> {
                 .first()
                 .is_some_and(|first| first.terms != entry.item.terms)
             {
-                self.entries.push_front(entry);
-                break;
+                passed_over.push(entry);
+                continue;
             }
             items.push(entry.item);
             sent.push(entry.asked);
+        }
+        for entry in passed_over.into_iter().rev() {
+            self.entries.push_front(entry);
         }
         let sent: Sent<R> = sent.into();
         if !items.is_empty() {

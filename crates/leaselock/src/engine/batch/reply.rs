@@ -23,7 +23,7 @@ pub(crate) enum BatchOutcome<R> {
     Answer(Result<R, StoreError>),
     /// The call was refused as a whole and had no effect: the caller sends the request alone.
     Alone,
-    /// The request had no effect, because its lock is not free and without waiters. The lock is noted as contended.
+    /// The request had no effect, because a batch serves plain cases only. The lock is noted as contended.
     NotPlain,
 }
 

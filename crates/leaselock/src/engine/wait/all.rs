@@ -49,7 +49,7 @@ pub(crate) async fn try_all(acquisitions: &mut [Acquisition<'_>]) -> TryAll {
     }
     let (first, engine) = (&acquisitions[0], acquisitions[0].engine);
     let resources: Vec<&Resource> = acquisitions.iter().map(|one| &one.resource).collect();
-    let Some(scripts) = &first.resource.kind.batch else {
+    let Some(step) = &first.resource.kind.acquire_all else {
         return TryAll::OneByOne;
     };
     // Replicas confirm each grant by itself; an owner may hold some of the names.
@@ -60,7 +60,7 @@ pub(crate) async fn try_all(acquisitions: &mut [Acquisition<'_>]) -> TryAll {
     let t0 = engine.clock.now();
     let guards: Vec<CleanupGuard> = acquisitions.iter().map(|one| one.guard_from(t0)).collect();
     let acquire = AcquireAll {
-        scripts,
+        step,
         resources: &resources,
         token: &first.token,
         ttl: first.request.ttl,

@@ -1,6 +1,6 @@
 //! The first try of an acquisition while many are made: it leaves with others.
 //!
-//! Such a request takes a lock that is free and never enters the queue. So what a wait needs (a registration for messages,
+//! Such a request is granted at once or not at all, and never enters the queue. So what a wait needs (a registration for messages,
 //! a local group) is made only when the try was in vain.
 
 use std::time::Duration;

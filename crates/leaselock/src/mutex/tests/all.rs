@@ -16,7 +16,7 @@ fn three() -> [Resource; 3] {
 
 fn ask<'a>(resources: &'a [&'a Resource], token: &'a Token) -> AcquireAll<'a> {
     AcquireAll {
-        scripts: MUTEX.batch.as_ref().unwrap(),
+        step: MUTEX.acquire_all.as_ref().unwrap(),
         resources,
         token,
         ttl: ttl(30_000),

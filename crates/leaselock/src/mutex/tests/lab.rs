@@ -199,6 +199,12 @@ meddling!(
     "local t = redis.call('TYPE', KEYS[1]) return {'ok', type(t) == 'table' and t.ok or t}"
 );
 
+// The holds of a name, in one text.
+meddling!(
+    MEMBERS,
+    "local all = redis.pcall('ZRANGE', KEYS[1], '0', '-1')
+     return {'ok', all.err and 'no set' or table.concat(all, ' ')}"
+);
 // The end of a hold, in server microseconds, and its fencing token.
 meddling!(
     ENDS_AT,

@@ -18,5 +18,6 @@ mod operators;
 mod owners;
 mod position;
 mod ranges;
+mod reads;
 mod side_key_ttls;
 mod votes;

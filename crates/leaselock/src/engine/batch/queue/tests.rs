@@ -191,13 +191,49 @@ fn the_first_answer_counts() {
 fn requests_with_other_terms_leave_in_a_call_of_their_own() {
     let mut queue = Queue::new(200);
     let (slot, _a) = ask(&mut queue, 1000, 0);
-    let others: Vec<_> = [1000, 2000, 2000, 1000]
+    let others: Vec<_> = [1000, 2000, 3000, 2000, 1000]
         .map(|ttl_ms| ask(&mut queue, ttl_ms, 0))
         .into();
     let slot = slot.unwrap();
     let sizes = [(); 4].map(|()| take(&mut queue, &slot, 0));
-    assert_eq!(sizes, [2, 2, 1, 0]);
+    assert_eq!(sizes, [3, 2, 1, 0]);
     drop(others);
+}
+
+/// Reads between the requests of a mutex, for example: a batch of one each would cost as much as no batches.
+#[test]
+fn requests_of_two_kinds_in_turn_fill_their_batches_and_the_first_in_the_queue_leaves_first() {
+    let mut queue = Queue::new(200);
+    let (slot, _first) = ask(&mut queue, 1000, 0);
+    let all: Vec<_> = (1..2 * BATCH_MAX as u64)
+        .map(|number| ask(&mut queue, 1000 + number % 2, 0))
+        .collect();
+    let slot = slot.unwrap();
+    let firsts = [(); 2].map(|()| {
+        let (items, sent) = queue.take(&slot, at(0));
+        assert_eq!((items.len(), sent.len()), (BATCH_MAX, BATCH_MAX));
+        items[0].terms.ttl.as_ms()
+    });
+    assert_eq!(firsts, [1000, 1001]);
+    drop(all);
+}
+
+#[test]
+fn a_batch_passes_over_a_bounded_number_of_requests() {
+    let mut queue = Queue::new(200);
+    let (slot, _first) = ask(&mut queue, 1000, 0);
+    let others: Vec<_> = (0..PASSED_OVER_MAX)
+        .map(|_| ask(&mut queue, 2000, 0))
+        .collect();
+    let last = ask(&mut queue, 1000, 0);
+    let slot = slot.unwrap();
+    assert_eq!(
+        take(&mut queue, &slot, 0),
+        1,
+        "the last one is too far behind"
+    );
+    assert_eq!(take(&mut queue, &slot, 0), BATCH_MAX);
+    drop((others, last));
 }
 
 /// A sender on a runtime that no thread drives any more keeps its slot until its call must have timed out.
