@@ -454,11 +454,8 @@ async fn same_as_one_by_one(lab: &Lab, case: usize, befores: &[Before], request:
                     let old = before.as_ref().zip(*fence);
                     old.is_some_and(|(text, fence)| text.starts_with(&fence.to_string()))
                 };
-                let olds = (
-                    is_old(fence, &fences[befores.len() + at]),
-                    is_old(&one, &fences[*at]),
-                );
-                assert_eq!(olds.0, olds.1, "{} {:?}", lab.engine, befores[*at]);
+                let joins = is_old(fence, &fences[befores.len() + at]);
+                assert_eq!(joins, is_old(&one, &fences[*at]), "{:?}", befores[*at]);
             }
         }
     }
