@@ -100,6 +100,7 @@ mod borrow;
 mod client;
 mod election;
 pub(crate) mod engine;
+pub mod fence_checker;
 #[cfg(feature = "redis")]
 mod functions;
 pub mod interop;
@@ -118,6 +119,7 @@ pub use crate::base::error::{
 };
 pub use crate::base::fence::Fence;
 pub use crate::base::name::Name;
+pub use crate::base::sequencer::Sequencer;
 /// The one table of such characters, which the `leaselock` command uses too. No part of the API.
 #[doc(hidden)]
 pub use crate::base::unseen::is_unseen;
