@@ -9,6 +9,7 @@
 //! |---|---|
 //! | is in the memory of one process, or has a protocol of its own | [`FenceChecker`], the rule without I/O |
 //! | is a value in Redis | [`redis`], a script |
+//! | is in the tables of PostgreSQL, SQLite, MySQL or MariaDB | [`sql`], a statement in the transaction of the work |
 //! | is a folder of files | [`FileFenceChecker`] |
 //! | is an object store | [`FenceChecker`], and the conditional writes that the store has |
 //!
@@ -17,6 +18,7 @@
 mod checker;
 mod file;
 pub mod redis;
+pub mod sql;
 
 pub use self::checker::{Admission, FenceChecker, FenceRefused};
 pub use self::file::{FileFenceChecker, FileFenceError};

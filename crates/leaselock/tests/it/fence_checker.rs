@@ -2,6 +2,8 @@
 
 mod object;
 mod sequencers;
+mod sql;
+mod sqlite;
 mod values;
 
 use std::time::Duration;
