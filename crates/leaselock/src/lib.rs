@@ -84,6 +84,7 @@
 //! | `embedded` | yes | locks in a folder or in memory; compiles Lua with a C compiler |
 //! | `tls` | | `rediss://` |
 //! | `blocking` | | the API without async, in the same words; not on a quorum |
+//! | `tower` | | a [fence checker](fence_checker) for HTTP services |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -11,12 +11,18 @@
 //! | is a value in Redis | [`redis`], a script |
 //! | is in the tables of PostgreSQL, SQLite, MySQL or MariaDB | [`sql`], a statement in the transaction of the work |
 //! | is a folder of files | [`FileFenceChecker`] |
+#![cfg_attr(
+    feature = "tower",
+    doc = "| is behind an HTTP service | [`http`], a layer of tower |"
+)]
 //! | is an object store | [`FenceChecker`], and the conditional writes that the store has |
 //!
 //! What a checker has seen must live as long as the resource: keep both in one place, under one backup.
 
 mod checker;
 mod file;
+#[cfg(feature = "tower")]
+pub mod http;
 pub mod redis;
 pub mod sql;
 
