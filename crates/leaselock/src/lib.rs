@@ -232,6 +232,8 @@ mod pages {
     struct Election;
     #[doc = include_str!("../../../docs/latch.md")]
     struct Latch;
+    #[doc = include_str!("../../../docs/fencing.md")]
+    struct Fencing;
     #[doc = include_str!("../../../docs/multilock.md")]
     struct MultiLock;
     #[doc = include_str!("../../../docs/coming-from.md")]
