@@ -14,7 +14,6 @@ use crate::base::clock::Moment;
 use crate::base::error::{ExtendError, InvalidInput, Lost, LostReason, ReleaseError, StoreError};
 use crate::base::fence::Fence;
 use crate::base::name::Name;
-use crate::base::sequencer::Sequencer;
 use crate::base::ttl::Ttl;
 use crate::engine::calls::Extend;
 use crate::engine::cleanup::{PendingCleanup, guard::CleanupGuard};
@@ -134,24 +133,6 @@ impl Lease {
     /// Returns the fencing token, which stays the same for the whole life of the lease; `None` without fencing.
     pub fn fence(&self) -> Option<Fence> {
         self.record.fence
-    }
-
-    /// Returns what you show to the resource that the lease protects, which refuses it when you are late.
-    ///
-    /// `None` without fencing. It stays the same for the whole life of the lease, in a process that borrows it too. The
-    /// [fence checkers](crate::fence_checker) admit it or refuse it.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let client = leaselock::Client::connect("mem:")?;
-    /// let lease = client.mutex("invoices").acquire().await?;
-    /// let shown = lease.sequencer().ok_or("fencing is on")?;
-    /// println!("Leaselock-Sequencer: {shown}"); // a header of each request to the service that keeps the invoices
-    /// # Ok(()) }
-    /// ```
-    pub fn sequencer(&self) -> Option<Sequencer> {
-        self.record.sequencer()
     }
 
     /// Returns how many tries after the first the acquisition took, with [`Wait::Poll`](crate::Wait::Poll).

@@ -17,6 +17,8 @@ trait Dialect {
     fn admit(shown: &Sequencer) -> Vec<String>;
     /// Returns how many sessions wait for a lock of another one.
     fn waiting(session: &mut Session) -> u64;
+    /// What this dialect alone promises.
+    fn promises_more(_open: &mut dyn FnMut() -> Session) {}
 }
 
 fn admitted<D: Dialect>(session: &mut Session, shown: &Sequencer) -> bool {
@@ -58,33 +60,25 @@ impl<D: Dialect> Resource for Sql<D> {
     }
 }
 
-/// Starts a server with a balance of 0 and returns a function that opens sessions; `None` where it is not installed.
-fn sessions<D: Dialect>(
-    database: Option<Database>,
-) -> Option<(Database, impl Fn(&Database) -> Session)> {
-    let database = database?;
-    let open = |database: &Database| {
+/// All promises of a dialect. One server serves them all, because its start takes longer than they do.
+async fn keeps_its_promises<D: Dialect>(database: Option<Database>) {
+    let Some(database) = database else {
+        return; // not installed
+    };
+    let open = &mut || {
         let mut session = database.session();
         D::set_up(&mut session);
         session
     };
-    let mut first = open(&database);
-    first.run("CREATE TABLE balance (value BIGINT NOT NULL)");
-    first.run("INSERT INTO balance VALUES (0)");
-    Some((database, open))
-}
-
-/// All promises of a dialect. One server serves them all, because its start takes longer than they do.
-async fn keeps_its_promises<D: Dialect>(database: Option<Database>) {
-    let Some((database, open)) = sessions::<D>(database) else {
-        return;
-    };
-    names_are_compared_letter_by_letter::<D>(&mut open(&database));
-    a_rollback_takes_the_admission_back::<D>(&mut open(&database));
-    the_next_holder_waits_for_the_work_of_the_one_before::<D>(&mut || open(&database));
-    one_that_waits_for_the_next_holder_is_late::<D>(&mut || open(&database));
-    one_that_has_read_before_it_asks_is_late::<D>(&mut || open(&database));
-    let mut session = open(&database);
+    let mut session = open();
+    session.run("CREATE TABLE balance (value BIGINT NOT NULL)");
+    session.run("INSERT INTO balance VALUES (0)");
+    names_are_compared_letter_by_letter::<D>(&mut session);
+    a_rollback_takes_the_admission_back::<D>(&mut session);
+    the_next_holder_waits_for_the_work_of_the_one_before::<D>(open);
+    one_that_waits_for_the_next_holder_is_late::<D>(open);
+    one_that_has_read_before_it_asks_is_late::<D>(open);
+    D::promises_more(open);
     session.run("DELETE FROM fence_checker");
     session.run("UPDATE balance SET value = 0");
     let dialect = std::marker::PhantomData::<D>;

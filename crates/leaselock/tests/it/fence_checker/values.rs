@@ -157,7 +157,7 @@ fn in_folder(folder: &testkit::TempDir) -> FileFenceChecker {
 #[tokio::test]
 async fn the_checker_of_a_folder_refuses_whoever_is_late() {
     let folder = testkit::tempdir().unwrap();
-    refuses_whoever_is_late(&mut in_folder(&folder), 100).await;
+    refuses_whoever_is_late(&mut in_folder(&folder), 30).await;
 }
 
 /// Each holder adds 1 to what it has read. The writes of those that were admitted are all there.

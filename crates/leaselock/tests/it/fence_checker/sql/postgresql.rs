@@ -4,7 +4,7 @@ use leaselock::Sequencer;
 use leaselock::fence_checker::sql::postgresql::{ADMIT, TABLE};
 
 use super::server::{Database, Programs, Session};
-use super::{Dialect, admitted, keeps_its_promises, sessions, shown};
+use super::{Dialect, admitted, keeps_its_promises, shown};
 
 const PROGRAMS: Programs = Programs {
     name: "PostgreSQL",
@@ -65,35 +65,31 @@ impl Dialect for Postgresql {
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
         session.run(waiting)[0].parse().unwrap()
     }
+
+    /// The other isolation levels report the conflict themselves; the transaction that is repeated is refused.
+    fn promises_more(open: &mut dyn FnMut() -> Session) {
+        for (round, level) in (1..).zip(["REPEATABLE READ", "SERIALIZABLE"]) {
+            let [mut late, mut next, mut observer] = [open(), open(), open()];
+            let (before, after) = (shown(60 + 10 * round, "a"), shown(61 + 10 * round, "b"));
+            assert!(admitted::<Postgresql>(&mut late, &before));
+            next.run("BEGIN");
+            assert!(admitted::<Postgresql>(&mut next, &after));
+            late.run(&format!("BEGIN ISOLATION LEVEL {level}"));
+            let mut statements = Postgresql::admit(&before);
+            statements.push("ROLLBACK".to_owned());
+            late.send(&statements);
+            observer.wait_until("the late one waits", |observer| {
+                Postgresql::waiting(observer) == 1
+            });
+            next.run("COMMIT");
+            assert_eq!(late.reply(), ["ERROR:  40001"], "{level}");
+            late.run(&format!("BEGIN ISOLATION LEVEL {level}"));
+            assert!(!admitted::<Postgresql>(&mut late, &before));
+        }
+    }
 }
 
 #[tokio::test]
 async fn postgresql_refuses_whoever_is_late() {
     keeps_its_promises::<Postgresql>(Database::start(&PROGRAMS)).await;
-}
-
-/// The other isolation levels report the conflict themselves; the transaction that is repeated is refused.
-#[test]
-fn postgresql_reports_a_late_holder_as_a_conflict_where_a_transaction_keeps_its_snapshot() {
-    let Some((database, open)) = sessions::<Postgresql>(Database::start(&PROGRAMS)) else {
-        return;
-    };
-    for (round, level) in (1..).zip(["REPEATABLE READ", "SERIALIZABLE"]) {
-        let [mut late, mut next, mut observer] = [0, 1, 2].map(|_| open(&database));
-        let (before, after) = (shown(10 * round, "a"), shown(10 * round + 1, "b"));
-        assert!(admitted::<Postgresql>(&mut late, &before));
-        next.run("BEGIN");
-        assert!(admitted::<Postgresql>(&mut next, &after));
-        late.run(&format!("BEGIN ISOLATION LEVEL {level}"));
-        let mut statements = Postgresql::admit(&before);
-        statements.push("ROLLBACK".to_owned());
-        late.send(&statements);
-        observer.wait_until("the late one waits", |observer| {
-            Postgresql::waiting(observer) == 1
-        });
-        next.run("COMMIT");
-        assert_eq!(late.reply(), ["ERROR:  40001"], "{level}");
-        late.run(&format!("BEGIN ISOLATION LEVEL {level}"));
-        assert!(!admitted::<Postgresql>(&mut late, &before));
-    }
 }
