@@ -12,12 +12,13 @@ use crate::cargo::Cargo;
 use crate::{clock, lua, matrix, servers, tidy, toy};
 
 /// Features add, so the ends of the scale and each one alone show a missing `cfg`.
-const FEATURE_SETS: [&str; 5] = [
+const FEATURE_SETS: [&str; 6] = [
     "redis",
     "embedded",
     "redis,embedded",
     "tls",
     "blocking,embedded",
+    "tower,redis",
 ];
 
 /// Runs the steps; `fast` ends before the documents and tests.

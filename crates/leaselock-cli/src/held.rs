@@ -39,6 +39,13 @@ impl Held {
         Some(lines.join("\n"))
     }
 
+    /// What the job shows to the resource of each name: a line for each. `None` without fencing.
+    pub(crate) fn sequencers(&self) -> Option<String> {
+        let shown = self.leases().iter().filter_map(Lease::sequencer);
+        let lines: Vec<String> = shown.map(|shown| shown.to_string()).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
+
     pub(crate) fn ttl(&self) -> Duration {
         self.leases().first().map(Lease::ttl).unwrap_or_default()
     }

@@ -31,6 +31,8 @@ pub(crate) struct JobSpec<'a> {
     pub(crate) leads: bool,
     /// Of several names: a line with the fence and the name for each.
     pub(crate) fences: Option<String>,
+    /// A line with the sequencer for each name.
+    pub(crate) sequencers: Option<String>,
     pub(crate) ttl: Duration,
     /// The descriptor that keeps the lock, open across exec, when the job is to inherit it.
     pub(crate) session: Option<OwnedFd>,
@@ -194,12 +196,13 @@ pub(crate) const WITHHELD: &str = "LEASELOCK_WITHHELD";
 fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
     // A handle is for `extend` and `release`, and every process that reads it can release the lock. The job would take
     // the fence of an outer `run` for ours.
-    const OURS: [&str; 8] = [
+    const OURS: [&str; 9] = [
         "LEASELOCK_NAME",
         "LEASELOCK_TTL_MS",
         "LEASELOCK_FENCE",
         "LEASELOCK_TERM",
         "LEASELOCK_FENCES",
+        "LEASELOCK_SEQUENCER",
         "LEASELOCK_HANDLE",
         WITHHELD,
         OWNER,
@@ -220,6 +223,7 @@ fn program(spec: &JobSpec<'_>) -> io::Result<Program> {
                 .map(|term| term.to_string()),
         ),
         (OURS[4], spec.fences.clone()),
+        (OURS[5], spec.sequencers.clone()),
         (OWNER, spec.owner.clone()),
         (WITHHELD, spec.withhold_url.then(|| URL.to_owned())),
     ];

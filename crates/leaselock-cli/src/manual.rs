@@ -104,7 +104,7 @@ pub(crate) fn with_exit_codes(examples: &str) -> String {
 }
 
 /// Variables that the command reads and no option has, and those that it sets.
-pub(crate) const VARIABLES: [(&str, &str); 9] = [
+pub(crate) const VARIABLES: [(&str, &str); 10] = [
     (
         "LEASELOCK_HANDLE",
         "The handle for extend and release, unless --handle-file names a file. A secret.",
@@ -120,6 +120,10 @@ pub(crate) const VARIABLES: [(&str, &str); 9] = [
     (
         "LEASELOCK_FENCES",
         "Set for the job of run --also: for each name a line with its fencing token, a space and the name.",
+    ),
+    (
+        "LEASELOCK_SEQUENCER",
+        "Set for the job of run: what it shows to the resource that the lock protects; with --also a line for each name.",
     ),
     (
         "LEASELOCK_TTL_MS",

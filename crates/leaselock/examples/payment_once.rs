@@ -10,7 +10,8 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leaselock::{Client, Fence, Lease};
+use leaselock::fence_checker::FenceChecker;
+use leaselock::{Client, Lease, Name, Sequencer};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -50,10 +51,10 @@ async fn pay(url: &str, bank: &Bank, order: &str) -> Result<bool, Box<dyn Error>
     let client = Client::connect(url)?;
     let mutex = client.mutex(format!("pay/{order}"));
     let lease = mutex.acquire_within(Duration::from_secs(1)).await?;
-    let fence = fence_of(&lease)?;
-    let open = !bank.is_paid(order, fence)?;
+    let shown = sequencer_of(&lease)?;
+    let open = !bank.is_paid(order, &shown)?;
     if open {
-        bank.charge(order, fence)?;
+        bank.charge(order, &shown)?;
     }
     lease.release().await?;
     Ok(open)
@@ -66,60 +67,60 @@ async fn the_first_worker_freezes(url: &str, bank: &Bank) -> Result<(), Box<dyn 
     // Without renewal a lease is like that of a process which does not run.
     let frozen = mutex.clone().ttl(Duration::from_millis(100)).renewal(false);
     let first = frozen.acquire_within(Duration::from_secs(1)).await?;
-    let first_fence = fence_of(&first)?;
-    assert!(!bank.is_paid(order, first_fence)?);
+    let shown_by_first = sequencer_of(&first)?;
+    assert!(!bank.is_paid(order, &shown_by_first)?);
     first.lost().await;
 
     let second = mutex.acquire_within(Duration::from_secs(1)).await?;
-    let second_fence = fence_of(&second)?;
-    assert!(!bank.is_paid(order, second_fence)?);
+    let shown_by_second = sequencer_of(&second)?;
+    assert!(!bank.is_paid(order, &shown_by_second)?);
 
     // The first one thaws and charges, before the second does. The lock could not stop that; the bank does.
-    let late = bank.charge(order, first_fence);
+    let late = bank.charge(order, &shown_by_first);
     assert!(late.is_err(), "a stale worker moved money");
-    bank.charge(order, second_fence)?;
+    bank.charge(order, &shown_by_second)?;
     second.release().await?;
     assert_eq!(bank.charges(order), 1);
     Ok(())
 }
 
-fn fence_of(lease: &Lease) -> Result<Fence, &'static str> {
-    lease.fence().ok_or("fencing is on by default")
+fn sequencer_of(lease: &Lease) -> Result<Sequencer, &'static str> {
+    lease.sequencer().ok_or("fencing is on by default")
 }
 
-/// Checks the fence on every request, also on those that only look.
+/// Checks the sequencer of every request, also of those that only read.
 #[derive(Default)]
 struct Bank {
     orders: Mutex<HashMap<String, Order>>,
 }
 
-#[derive(Default)]
 struct Order {
-    largest_fence: Option<Fence>,
+    checker: FenceChecker,
     charges: u32,
 }
 
 impl Bank {
-    fn is_paid(&self, order: &str, fence: Fence) -> Result<bool, String> {
-        self.checked(order, fence, |order| order.charges > 0)
+    fn is_paid(&self, order: &str, shown: &Sequencer) -> Result<bool, Box<dyn Error>> {
+        self.admitted(order, shown, |order| order.charges > 0)
     }
 
-    fn charge(&self, order: &str, fence: Fence) -> Result<(), String> {
-        self.checked(order, fence, |order| order.charges += 1)
+    fn charge(&self, order: &str, shown: &Sequencer) -> Result<(), Box<dyn Error>> {
+        self.admitted(order, shown, |order| order.charges += 1)
     }
 
-    fn checked<T>(
+    fn admitted<T>(
         &self,
-        name: &str,
-        fence: Fence,
+        order: &str,
+        shown: &Sequencer,
         act: impl FnOnce(&mut Order) -> T,
-    ) -> Result<T, String> {
+    ) -> Result<T, Box<dyn Error>> {
+        let protects = Name::new(format!("pay/{order}"))?;
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        let order = orders.entry(name.to_owned()).or_default();
-        if order.largest_fence > Some(fence) {
-            return Err(format!("{name}: fencing token {fence} is stale"));
-        }
-        order.largest_fence = Some(fence);
+        let order = orders.entry(order.to_owned()).or_insert_with(|| Order {
+            checker: FenceChecker::new(protects),
+            charges: 0,
+        });
+        let _admission = order.checker.admit(shown)?; // the bank keeps it in memory, with the charges
         Ok(act(order))
     }
 

@@ -84,6 +84,7 @@
 //! | `embedded` | yes | locks in a folder or in memory; compiles Lua with a C compiler |
 //! | `tls` | | `rediss://` |
 //! | `blocking` | | the API without async, in the same words; not on a quorum |
+//! | `tower` | | a [fence checker](fence_checker) for HTTP services |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -100,6 +101,7 @@ mod borrow;
 mod client;
 mod election;
 pub(crate) mod engine;
+pub mod fence_checker;
 #[cfg(feature = "redis")]
 mod functions;
 pub mod interop;
@@ -118,6 +120,7 @@ pub use crate::base::error::{
 };
 pub use crate::base::fence::Fence;
 pub use crate::base::name::Name;
+pub use crate::base::sequencer::Sequencer;
 /// The one table of such characters, which the `leaselock` command uses too. No part of the API.
 #[doc(hidden)]
 pub use crate::base::unseen::is_unseen;
@@ -229,6 +232,8 @@ mod pages {
     struct Election;
     #[doc = include_str!("../../../docs/latch.md")]
     struct Latch;
+    #[doc = include_str!("../../../docs/fencing.md")]
+    struct Fencing;
     #[doc = include_str!("../../../docs/multilock.md")]
     struct MultiLock;
     #[doc = include_str!("../../../docs/coming-from.md")]

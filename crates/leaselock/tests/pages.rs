@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leaselock::Client;
+use leaselock::fence_checker::{redis, sql};
 use testkit::{Server, Value, wait_until};
 
 const FENCING: &str = include_str!("../../../docs/fencing.md");
@@ -35,13 +36,7 @@ fn text(value: Value) -> Option<String> {
     }
 }
 
-/// One resource under a checker: `Ok` with the value, or `Err` when the caller is stale.
-trait Checked {
-    fn ask(&self, fence: u64, owner: &str, value: Option<&str>) -> Result<String, ()>;
-}
-
-/// The story that every checker must end well.
-fn turns_stale_holders_away(resource: &dyn Checked) {
+fn turns_stale_holders_away(resource: &InSql) {
     assert_eq!(resource.ask(33, "a", None), Ok("0".into()));
     // The next holder has only read, and the one before is out.
     assert_eq!(resource.ask(34, "b", None), Ok("0".into()));
@@ -59,30 +54,26 @@ fn turns_stale_holders_away(resource: &dyn Checked) {
     assert_eq!(resource.ask(next, "d", None), Ok("8".into()));
 }
 
-struct InRedis(Server);
-
-impl Checked for InRedis {
-    fn ask(&self, fence: u64, owner: &str, value: Option<&str>) -> Result<String, ()> {
-        let (script, fence) = (code(FENCING, "HMGET"), fence.to_string());
-        let mut call = vec!["EVAL", script, "1", "account", &fence, owner];
-        call.extend(value);
-        let answer = texts(self.0.cli(&call));
-        match answer[0].as_deref() {
-            Some("ok") => Ok(answer[1].clone().unwrap_or_else(|| "0".into())),
-            Some("stale") => Err(()),
-            _ => panic!("{answer:?}"),
-        }
-    }
-}
-
 #[test]
-fn the_redis_checker_turns_stale_holders_away() {
-    turns_stale_holders_away(&InRedis(Server::start()));
+fn the_texts_of_the_fence_checkers_on_the_page_are_those_of_the_library() {
+    for text in [
+        redis::READ_OR_WRITE.trim_end(),
+        sql::postgresql::TABLE,
+        sql::postgresql::ADMIT,
+        sql::sqlite::TABLE,
+        sql::sqlite::ADMIT,
+        sql::mysql::TABLE,
+        sql::mysql::RAISE,
+        sql::mysql::ADMIT,
+    ] {
+        assert!(FENCING.contains(text), "not on the page:\n{text}");
+    }
 }
 
 struct InSql(rusqlite::Connection);
 
-impl Checked for InSql {
+impl InSql {
+    /// `Ok` with the value, or `Err` when the caller is stale.
     fn ask(&self, fence: u64, owner: &str, value: Option<&str>) -> Result<String, ()> {
         let fence = i64::try_from(fence).unwrap();
         let column = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
@@ -103,7 +94,7 @@ impl Checked for InSql {
 }
 
 #[test]
-fn the_sql_checker_turns_stale_holders_away() {
+fn a_row_with_a_fence_of_its_own_turns_stale_holders_away() {
     let database = rusqlite::Connection::open_in_memory().unwrap();
     let table =
         "CREATE TABLE account (id INTEGER PRIMARY KEY, value TEXT, fence BIGINT, owner TEXT);

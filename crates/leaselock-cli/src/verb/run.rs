@@ -297,6 +297,7 @@ impl HeldLock<'_> {
             name: self.name,
             fence: lease.fence(),
             fences: lease.fences(),
+            sequencers: lease.sequencers(),
             leads: self.leads,
             ttl: self.plan.guardian.ttl,
             session,

@@ -115,6 +115,7 @@ async fn guard(lease: Lease, command: &[OsString], guardian: Guardian, signals: 
         name: "drill",
         fence: Some(7),
         fences: None,
+        sequencers: None,
         ttl: PLAN.ttl,
         session: lease.job_holds.then(inheritable_lock),
         limited: false,

@@ -221,6 +221,7 @@ fn an_empty_environment_is_enough() {
             "LEASELOCK_FENCE",
             "LEASELOCK_NAME",
             "LEASELOCK_OWNER",
+            "LEASELOCK_SEQUENCER",
             "LEASELOCK_TTL_MS"
         ]
     );

@@ -130,13 +130,18 @@ fn standard_input_reaches_the_job() {
 #[test]
 fn the_job_learns_name_fence_and_ttl() {
     on_both(|store| {
-        let say = "echo $LEASELOCK_NAME $LEASELOCK_FENCE $LEASELOCK_TTL_MS";
+        let say = "echo $LEASELOCK_NAME $LEASELOCK_FENCE $LEASELOCK_TTL_MS $LEASELOCK_SEQUENCER";
         let told = || {
             let done = store
                 .run(&["run", "--ttl", "7s", "job", "-c", say])
                 .gives(0);
             let words: Vec<_> = done.out.split_whitespace().map(str::to_owned).collect();
             assert_eq!((&*words[0], &*words[2]), ("job", "7000"));
+            let shown: leaselock::Sequencer = words[3].parse().unwrap();
+            assert_eq!(
+                (shown.name().as_str(), shown.fence().to_string()),
+                ("job", words[1].clone())
+            );
             words[1].parse::<u64>().unwrap()
         };
         let first = told();

@@ -1,5 +1,6 @@
 //! `leaselock run NAME --also OTHER`: several locks around one job.
 
+use leaselock::Sequencer;
 use testkit::process::is_alive;
 
 use crate::common::{Running, Store, object, on_both, until};
@@ -8,7 +9,7 @@ use crate::common::{Running, Store, object, on_both, until};
 #[track_caller]
 fn transfer(store: &Store, flags: &[&str]) -> Running {
     let script = "printf '%s\\n' \"$LEASELOCK_FENCES\" > fences; echo \"$LEASELOCK_NAME $LEASELOCK_FENCE\" > fence; \
-                  echo $$ > held; exec cat";
+                  printf '%s\\n' \"$LEASELOCK_SEQUENCER\" > sequencers; echo $$ > held; exec cat";
     let job = ["from", "--also", "to", "--", "sh", "-c", script];
     let running = store.start(&[&["run"], flags, &job].concat());
     store.line_in("held");
@@ -55,6 +56,13 @@ fn the_job_runs_while_every_lock_is_held_and_has_the_fence_of_each() {
         assert_eq!(names, ["from", "my fees", "to"]);
         assert!(fences.iter().all(|(fence, _)| fence.parse::<u64>().is_ok()));
         assert_eq!(store.lines("fence"), [format!("from {}", fences[0].0)]);
+        let shown = store.lines("sequencers");
+        let shown = shown.iter().map(|line| line.parse::<Sequencer>().unwrap());
+        let shown = shown.map(|shown| (shown.fence().to_string(), shown.name().to_string()));
+        let fences = fences
+            .iter()
+            .map(|(fence, name)| ((*fence).to_owned(), (*name).to_owned()));
+        assert_eq!(shown.collect::<Vec<_>>(), fences.collect::<Vec<_>>());
     });
 }
 

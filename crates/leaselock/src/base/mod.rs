@@ -8,6 +8,7 @@ pub(crate) mod fence;
 pub(crate) mod hex;
 pub(crate) mod join;
 pub(crate) mod name;
+pub(crate) mod sequencer;
 pub(crate) mod slots;
 pub(crate) mod sync;
 pub(crate) mod token;

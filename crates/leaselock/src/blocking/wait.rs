@@ -74,6 +74,8 @@ macro_rules! holding {
             name -> &$crate::base::name::Name;
             /// Returns the fencing token; `None` without fencing.
             fence -> Option<$crate::base::fence::Fence>;
+            /// As [`Lease::sequencer`](crate::Lease::sequencer).
+            sequencer -> Option<$crate::base::sequencer::Sequencer>;
             /// As [`Lease::retries`](crate::Lease::retries).
             retries -> u32;
             /// Returns the ttl that each renewal asks for.

@@ -8,6 +8,7 @@ use super::loss::MultiLossWatch;
 use crate::base::clock::Moment;
 use crate::base::fence::Fence;
 use crate::base::name::Name;
+use crate::base::sequencer::Sequencer;
 use crate::engine::lease::{LeaseState, LeaseView};
 
 /// A read-only view of a [`MultiLease`](crate::MultiLease). Clones are cheap and `'static`, and keep no lease alive.
@@ -31,6 +32,11 @@ impl MultiLeaseView {
     pub fn fences(&self) -> impl Iterator<Item = (&Name, Option<Fence>)> {
         let leases = self.leases.iter();
         leases.map(|lease| (lease.name(), lease.fence()))
+    }
+
+    /// What you show to the resource of each name, in the order of the names; nothing for a name without fencing.
+    pub fn sequencers(&self) -> impl Iterator<Item = Sequencer> {
+        self.leases.iter().filter_map(LeaseView::sequencer)
     }
 
     /// Until when you may act, unless the leases are extended: the earliest deadline of all names.

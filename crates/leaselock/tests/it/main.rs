@@ -21,6 +21,7 @@ mod election;
 mod engine;
 mod errors;
 mod faults;
+mod fence_checker;
 mod foreign;
 mod functions;
 mod history;

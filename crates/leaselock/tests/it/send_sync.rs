@@ -7,6 +7,7 @@ use std::time::Duration;
 use leaselock::clock::*;
 use leaselock::detached::*;
 use leaselock::error::*;
+use leaselock::fence_checker::*;
 use leaselock::inspect::*;
 use leaselock::options::*;
 use leaselock::report::*;
@@ -40,6 +41,8 @@ fn every_type_is_send_sync_and_static() {
     is_everything::<(Report, Finding, Verdict, ErrorKind)>();
     is_everything::<(MultiLock, MultiLease, MultiLeaseView, MultiLossWatch)>();
     is_everything::<(MultiReleaseError, RunResult<()>)>();
+    is_everything::<(Sequencer, FenceChecker, Admission, FenceRefused)>();
+    is_everything::<(FileFenceChecker, FileFenceError)>();
 }
 
 /// A builder may carry a connection of the user's own; it goes to another thread too.

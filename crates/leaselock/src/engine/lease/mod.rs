@@ -9,6 +9,7 @@ mod pass_on;
 pub(crate) mod record;
 mod release;
 pub(crate) mod release_all;
+mod sequencer;
 pub(crate) mod state;
 mod view;
 

@@ -10,10 +10,12 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Lost, LostReason};
 use crate::base::fence::Fence;
 use crate::base::name::Name;
+use crate::base::sequencer::Sequencer;
 use crate::base::sync::hold;
 use crate::base::token::Token;
 use crate::base::ttl::Ttl;
 use crate::engine::custom::CustomLock;
+use crate::engine::owner::mode::Mode;
 use crate::engine::resource::Resource;
 
 type Hook = Arc<dyn Fn(Moment) + Send + Sync>;
@@ -89,6 +91,17 @@ impl LeaseRecord {
 
     pub(crate) fn was_queued(&self) -> bool {
         self.queued.load(Ordering::Relaxed)
+    }
+
+    /// Returns what the holder shows to a protected resource; `None` without fencing.
+    pub(crate) fn sequencer(&self) -> Option<Sequencer> {
+        let owner = match Mode::of(&self.resource) {
+            Mode::Exclusive | Mode::Permits => self.token.owner_id(),
+            // Readers that hold together have one fencing token.
+            Mode::Shared | Mode::Upgradable => Sequencer::SHARED.to_owned(),
+        };
+        let fence = self.fence?;
+        Some(Sequencer::of_lease(self.name.clone(), fence, &owner))
     }
 
     pub(crate) fn core(&self) -> MutexGuard<'_, LeaseMachine> {

@@ -10,6 +10,7 @@ use crate::base::clock::Moment;
 use crate::base::error::LostReason;
 use crate::base::fence::Fence;
 use crate::base::name::Name;
+use crate::base::sequencer::Sequencer;
 
 /// Whether a lease can be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,11 @@ impl LeaseView {
     /// Returns the fencing token; `None` without fencing.
     pub fn fence(&self) -> Option<Fence> {
         self.record.fence
+    }
+
+    /// Returns what the holder shows to the resource that the lease protects; `None` without fencing.
+    pub fn sequencer(&self) -> Option<Sequencer> {
+        self.record.sequencer()
     }
 
     /// Returns until when the holder may act, unless the lease is extended.

@@ -1,0 +1,116 @@
+//! What each kind of lease shows.
+
+use std::time::Duration;
+
+use leaselock::{Client, Sequencer};
+
+/// The sequencer of a lease, after its way through text.
+fn through_text(shown: Option<Sequencer>) -> Sequencer {
+    let shown = shown.unwrap();
+    let read: Sequencer = shown.to_string().parse().unwrap();
+    assert_eq!(read, shown);
+    read
+}
+
+#[tokio::test]
+async fn every_lease_with_a_fence_shows_its_name_its_fence_and_whose_grant_it_is() {
+    let client = Client::connect("mem:").unwrap();
+    let mutex = client.mutex("invoices/2026 07").acquire().await.unwrap();
+    let permit = client.semaphore("pool", 3).acquire().await.unwrap();
+    let leading = client.election("scheduler").campaign().await.unwrap();
+    for lease in [&mutex, &*permit, &*leading] {
+        let shown = through_text(lease.sequencer());
+        assert_eq!(
+            (shown.name(), Some(shown.fence())),
+            (lease.name(), lease.fence())
+        );
+        assert_eq!(shown.owner().len(), 16);
+        assert_eq!(lease.view().sequencer(), Some(shown));
+    }
+    assert_eq!(through_text(leading.sequencer()).fence(), leading.term());
+
+    let several = client
+        .mutex("from")
+        .along_with(["to"])
+        .acquire()
+        .await
+        .unwrap();
+    let shown: Vec<Sequencer> = several.sequencers().collect();
+    let of_leases = several
+        .leases()
+        .iter()
+        .map(|lease| through_text(lease.sequencer()));
+    assert_eq!(shown, of_leases.collect::<Vec<_>>());
+    assert_eq!(shown.len(), 2);
+}
+
+#[tokio::test]
+async fn readers_that_hold_together_show_the_same_and_a_writer_shows_more() {
+    let client = Client::connect("mem:").unwrap();
+    let lock = client.rwlock("config");
+    let before = lock.write().await.unwrap();
+    let first = through_text(before.sequencer());
+    before.release().await.unwrap();
+    let (one, other) = (
+        lock.read().await.unwrap(),
+        lock.upgradable_read().await.unwrap(),
+    );
+    let reading = through_text(one.sequencer());
+    assert_eq!(reading.owner(), Sequencer::SHARED);
+    assert_eq!(through_text(other.sequencer()), reading);
+    assert!(reading.fence() > first.fence());
+    one.release().await.unwrap();
+    let writing = through_text(other.upgrade().await.unwrap().sequencer());
+    assert!(writing.fence() > reading.fence());
+    assert_ne!(writing.owner(), Sequencer::SHARED);
+}
+
+#[tokio::test]
+async fn a_sequencer_stays_while_the_lease_lives_and_is_new_with_the_next_one() {
+    let [client, borrower] = [0, 1].map(|_| Client::connect("mem:sequencer-stays").unwrap());
+    let mutex = client.mutex("invoices");
+    let lease = mutex.acquire().await.unwrap();
+    let shown = through_text(lease.sequencer());
+    lease.extend(Duration::from_secs(20)).await.unwrap();
+    assert_eq!(through_text(lease.sequencer()), shown);
+    let borrowed = borrower.borrow(lease.lend().unwrap()).await.unwrap();
+    assert_eq!(through_text(borrowed.sequencer()), shown);
+    drop(borrowed);
+    lease.release().await.unwrap();
+    let next = through_text(mutex.acquire().await.unwrap().sequencer());
+    assert!(next.fence() > shown.fence());
+    assert_ne!(next.owner(), shown.owner());
+}
+
+#[tokio::test]
+async fn a_lease_without_fencing_shows_nothing() {
+    let client = Client::connect("mem:").unwrap();
+    let lease = client
+        .mutex("invoices")
+        .fencing(false)
+        .acquire()
+        .await
+        .unwrap();
+    assert_eq!(lease.sequencer(), None);
+    let several = client.mutex("from").fencing(false).along_with(["to"]);
+    assert_eq!(several.acquire().await.unwrap().sequencers().count(), 0);
+}
+
+#[cfg(feature = "blocking")]
+#[test]
+fn leases_without_async_show_the_same() {
+    let client = leaselock::blocking::Client::connect("mem:").unwrap();
+    let lease = client.mutex("invoices").acquire().unwrap();
+    assert_eq!(Some(through_text(lease.sequencer()).fence()), lease.fence());
+    let leading = client.election("scheduler").campaign().unwrap();
+    assert_eq!(through_text(leading.sequencer()).fence(), leading.term());
+}
+
+#[tokio::test]
+async fn the_secret_of_a_lease_is_not_in_its_sequencer() {
+    let client = Client::connect("mem:").unwrap();
+    let lease = client.mutex("invoices").acquire().await.unwrap();
+    let shown = through_text(lease.sequencer());
+    let handle = lease.detach().await.unwrap().to_secret_string();
+    assert!(!handle.contains(shown.owner()), "{handle}");
+}

@@ -1,0 +1,95 @@
+//! PostgreSQL.
+
+use leaselock::Sequencer;
+use leaselock::fence_checker::sql::postgresql::{ADMIT, TABLE};
+
+use super::server::{Database, Programs, Session};
+use super::{Dialect, admitted, keeps_its_promises, shown};
+
+const PROGRAMS: Programs = Programs {
+    name: "PostgreSQL",
+    packages: "postgresql",
+    places: &[],
+    all: ["initdb", "postgres", "psql"],
+    create: |folder| {
+        let data = format!("--pgdata={}/data", folder.display());
+        let rest = [
+            "--username=test",
+            "--auth=trust",
+            "--no-sync",
+            "--locale=C",
+            "--encoding=UTF8",
+        ];
+        [data].into_iter().chain(rest.map(str::to_owned)).collect()
+    },
+    serve: |folder| {
+        let folder = folder.display();
+        let settings = [
+            format!("unix_socket_directories={folder}"),
+            "listen_addresses=".to_owned(),
+            "fsync=off".to_owned(),
+            "statement_timeout=60s".to_owned(),
+        ];
+        let settings = settings
+            .into_iter()
+            .flat_map(|setting| ["-c".to_owned(), setting]);
+        ["-D".to_owned(), format!("{folder}/data")]
+            .into_iter()
+            .chain(settings)
+            .collect()
+    },
+    talk: |folder| {
+        let words = format!(
+            "-h {} -U test -d postgres --no-psqlrc --quiet --no-align --tuples-only --set=VERBOSITY=sqlstate",
+            folder.display()
+        );
+        words.split(' ').map(str::to_owned).collect()
+    },
+};
+
+struct Postgresql;
+
+impl Dialect for Postgresql {
+    fn set_up(session: &mut Session) {
+        session.run("SET client_min_messages = error"); // the table may be there
+        session.run(TABLE);
+        session.run(&format!("PREPARE admit (text, bigint, text) AS {ADMIT}"));
+    }
+
+    fn admit(shown: &Sequencer) -> Vec<String> {
+        let (name, fence, owner) = (shown.name(), shown.fence(), shown.owner());
+        vec![format!("EXECUTE admit('{name}', {fence}, '{owner}')")]
+    }
+
+    fn waiting(session: &mut Session) -> u64 {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        session.run(waiting)[0].parse().unwrap()
+    }
+
+    /// The other isolation levels report the conflict themselves; the transaction that is repeated is refused.
+    fn promises_more(open: &mut dyn FnMut() -> Session) {
+        for (round, level) in (1..).zip(["REPEATABLE READ", "SERIALIZABLE"]) {
+            let [mut late, mut next, mut observer] = [open(), open(), open()];
+            let (before, after) = (shown(60 + 10 * round, "a"), shown(61 + 10 * round, "b"));
+            assert!(admitted::<Postgresql>(&mut late, &before));
+            next.run("BEGIN");
+            assert!(admitted::<Postgresql>(&mut next, &after));
+            late.run(&format!("BEGIN ISOLATION LEVEL {level}"));
+            let mut statements = Postgresql::admit(&before);
+            statements.push("ROLLBACK".to_owned());
+            late.send(&statements);
+            observer.wait_until("the late one waits", |observer| {
+                Postgresql::waiting(observer) == 1
+            });
+            next.run("COMMIT");
+            assert_eq!(late.reply(), ["ERROR:  40001"], "{level}");
+            late.run(&format!("BEGIN ISOLATION LEVEL {level}"));
+            assert!(!admitted::<Postgresql>(&mut late, &before));
+        }
+    }
+}
+
+#[tokio::test]
+async fn postgresql_refuses_whoever_is_late() {
+    keeps_its_promises::<Postgresql>(Database::start(&PROGRAMS)).await;
+}
