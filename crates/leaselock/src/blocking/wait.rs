@@ -9,8 +9,10 @@ use crate::base::error::{
     AcquireError, ExtendError, Lost, MultiReleaseError, ReleaseError, StoreError,
 };
 use crate::base::name::Name;
+use crate::counter::CounterError;
 use crate::engine::lease::loss::LossWatch;
 use crate::latch::LatchError;
+use crate::limiter::LimiterError;
 use crate::rwlock::ChangeError;
 
 /// Writes the methods of what is inside that need no waiting.
@@ -192,7 +194,7 @@ macro_rules! errors_with_names {
         })*
     };
 }
-errors_with_names!(AcquireError ExtendError ReleaseError LatchError BarrierError);
+errors_with_names!(AcquireError ExtendError ReleaseError LatchError BarrierError LimiterError CounterError);
 
 impl CannotStart for MultiReleaseError {
     fn cannot_start(name: Name, source: StoreError) -> Self {
