@@ -235,6 +235,10 @@ mod pages {
     struct Election;
     #[doc = include_str!("../../../docs/latch.md")]
     struct Latch;
+    #[doc = include_str!("../../../docs/limiter.md")]
+    struct Limiter;
+    #[doc = include_str!("../../../docs/counter.md")]
+    struct Counter;
     #[doc = include_str!("../../../docs/multilock.md")]
     struct MultiLock;
     #[doc = include_str!("../../../docs/coming-from.md")]

@@ -13,7 +13,7 @@ use crate::quorum::votable::Votable;
 use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 
-const STEPS: usize = 4_000;
+const STEPS: usize = 2_500;
 /// The scripts look at so many moments that were given back, so a model with more would differ.
 const STANDING_MAX: usize = 60;
 
@@ -57,7 +57,7 @@ struct Model {
 
 impl Model {
     fn clock_us(&self) -> u64 {
-        self.now_us.strict_add_signed(self.ahead_us)
+        self.now_us.checked_add_signed(self.ahead_us).unwrap()
     }
 
     /// The debt in each band, in parts of which a permit costs `period_us` and a microsecond pays `limit`.
@@ -104,7 +104,9 @@ impl Model {
         }
         let is_set_back = self.is_set_back();
         if is_set_back {
-            self.ahead_us = self.saved_us.checked_signed_diff(self.now_us).unwrap();
+            let [saved_us, now_us] =
+                [self.saved_us, self.now_us].map(|us| i64::try_from(us).unwrap());
+            self.ahead_us = saved_us - now_us;
         }
         let now_us = self.clock_us();
         for event in &mut self.events {
