@@ -1,12 +1,12 @@
 -- limiter/give_back: give back a reservation before its moment. Behind the last one that stands it is as if it had never
 -- been made; before others, whose moments stay, the next who reserves gets its moment.
 --
--- KEYS[1] limiter      string; the debts (lua/limiter.lua)
+-- KEYS[1] limiter      string; how full its buckets are (lua/limiter.lua)
 -- KEYS[2] reserved     sorted set; ':id cost' of each reservation whose moment is to come; the score is that moment
 -- KEYS[3] returned     sorted set; the same of each that was given back while later ones stand
 -- ARGV[1] id           the caller's own, for this wait
 -- ARGV[2] cost         integer > 0; as it was reserved
--- ARGV[…] bands        period_us, price, pays and burst of each band, as they were reserved
+-- ARGV[…] bands        period_us, per_permit, per_us and burst of each band, as they were reserved
 --
 -- Returns {"given_back"}    it does not count any more
 --         {"gone"}          its moment is over, it was given back before, or the server's clock went back
@@ -26,7 +26,7 @@ if state.is_anew or moment <= state.clock_us then return { 'gone' } end
 redis.call('ZREM', reserved, member)
 redis.call('ZADD', returned, whole(moment), member)
 -- Before the moment of a reservation no permits are allowed that were asked for later. So behind the last one that
--- stands the debts hold nothing but what was given back.
+-- stands the levels contain nothing but what was given back.
 local last = tonumber(redis.call('ZREVRANGE', reserved, '0', '0', 'WITHSCORES')[2] or '0')
 local behind = '(' .. whole(math.max(last, state.clock_us))
 for _, other in ipairs(redis.call('ZRANGEBYSCORE', returned, behind, '+inf', 'LIMIT', '0', '-1')) do

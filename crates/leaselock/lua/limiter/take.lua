@@ -1,12 +1,12 @@
 -- limiter/take: use up permits now, or reserve the moment at which they may be used.
 --
--- KEYS[1] limiter      string; the debts (lua/limiter.lua)
+-- KEYS[1] limiter      string; how full its buckets are (lua/limiter.lua)
 -- KEYS[2] reserved     sorted set; ':id cost' of each reservation whose moment is to come; the score is that moment
 -- KEYS[3] returned     sorted set; the same of each that was given back while later ones stand
 -- ARGV[1] id           the caller's own, for this wait
 -- ARGV[2] cost         integer > 0; how many permits, at most the burst of each band
 -- ARGV[3] patience_us  integer; the longest wait. 0: now or not at all
--- ARGV[…] bands        period_us, price, pays and burst of each band (lua/limiter.lua); no period twice
+-- ARGV[…] bands        period_us, per_permit, per_us and burst of each band (lua/limiter.lua); no period twice
 --
 -- Returns {"allowed", left}       the permits are used; left: how many more are there now
 --         {"reserved", wait_us}   they may be used after this wait, and need no other request
@@ -34,13 +34,13 @@ local member, moment = ':' .. id .. ' ' .. cost, nil
 if patience_us > 0 then
   local known = redis.call('ZSCORE', reserved, member)
   if known and tonumber(known) > state.clock_us then return { 'reserved', known - state.clock_us } end
-  -- Nobody waits for these moments any more.
+  -- These moments are over.
   for _, set in ipairs({ reserved, returned }) do
     for _, over in ipairs(redis.call('ZRANGEBYSCORE', set, '-inf', now, 'LIMIT', '0', '64')) do
       redis.call('ZREM', set, over)
     end
   end
-  -- The debts hold the cost of a moment that was given back, so whoever needs no more can have it.
+  -- The levels contain the cost of a moment that was given back, so a caller that needs no more can have it.
   local latest = whole(state.clock_us + patience_us)
   for _, other in ipairs(redis.call('ZRANGEBYSCORE', returned, '(' .. now, latest, 'LIMIT', '0', '64')) do
     local whose, its_cost = string.match(other, '^(%S+) (%d+)$')

@@ -112,7 +112,7 @@ impl UnknownChange {
     /// Five seconds and one request timeout at most.
     ///
     /// # Cancel safety
-    /// When dropped, the change is settled before a later one leaves, but nobody learns how.
+    /// When dropped, the change is settled before a later one leaves, but no task learns how.
     ///
     /// # Errors
     /// [`CounterError::Unknown`] again while no reply comes, and [`CounterError::Forgotten`] once it is too late. Any

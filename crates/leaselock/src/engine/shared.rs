@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crate::base::sync::hold;
 
-/// How many states there may be before those without a user are looked for.
+/// How many states there may be before a sweep removes those without a user.
 const SWEEP_FROM: usize = 64;
 
 /// One state for each noun and key, as long as anything uses it.

@@ -10,7 +10,8 @@ const PERIOD_MIN: Duration = Duration::from_millis(1);
 const PERIOD_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// No reservation is further away.
 const WAIT_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Whole numbers are exact in a script up to twice this. A debt is at most a whole burst and what the longest wait pays.
+/// Whole numbers are exact in a script up to twice this. A level is at most a whole burst and
+/// what the longest wait takes off.
 const EXACT: u64 = 1 << 52;
 
 /// What the user says: so many permits in a period.
@@ -32,10 +33,10 @@ pub(super) struct Rate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Terms {
     period_us: u64,
-    /// What a permit adds to the debt.
-    price: u64,
-    /// What a microsecond pays off.
-    pays: u64,
+    /// What a permit adds to the level.
+    per_permit: u64,
+    /// What a microsecond takes off.
+    per_us: u64,
     burst: u32,
 }
 
@@ -77,7 +78,7 @@ impl Rate {
 
     /// The longest wait that the scripts compute exactly.
     pub(super) fn longest_wait(&self) -> Duration {
-        let waits = self.terms.iter().map(|terms| EXACT / terms.pays);
+        let waits = self.terms.iter().map(|terms| EXACT / terms.per_us);
         let exact = waits.min().map_or(Duration::ZERO, Duration::from_micros);
         exact.min(WAIT_MAX)
     }
@@ -87,7 +88,7 @@ impl Rate {
         let bursts = self
             .terms
             .iter()
-            .map(|terms| u64::from(terms.burst) * terms.price / terms.pays);
+            .map(|terms| u64::from(terms.burst) * terms.per_permit / terms.per_us);
         let burst = bursts.min().map_or(Duration::ZERO, Duration::from_micros);
         burst.max(Duration::from_secs(1))
     }
@@ -95,8 +96,8 @@ impl Rate {
     pub(super) fn write_to(&self, call: &mut Call) {
         for terms in &self.terms {
             call.arg(terms.period_us)
-                .arg(terms.price)
-                .arg(terms.pays)
+                .arg(terms.per_permit)
+                .arg(terms.per_us)
                 .arg(u64::from(terms.burst));
         }
     }
@@ -120,8 +121,8 @@ impl Terms {
         }
         let period_us = u64::try_from(period.as_micros()).unwrap_or(u64::MAX);
         let common = common_divisor(period_us, u64::from(limit));
-        let (price, pays) = (period_us / common, u64::from(limit) / common);
-        let largest = EXACT / price;
+        let (per_permit, per_us) = (period_us / common, u64::from(limit) / common);
+        let largest = EXACT / per_permit;
         if u64::from(burst) > largest {
             return refused(format!(
                 "{limit} permits in {period:?} are computed exactly for a burst of at most {largest}, and not {burst}: \
@@ -130,8 +131,8 @@ impl Terms {
         }
         Ok(Terms {
             period_us,
-            price,
-            pays,
+            per_permit,
+            per_us,
             burst,
         })
     }
@@ -163,10 +164,10 @@ mod tests {
             band(7, second * 3, None),
         ])
         .unwrap();
-        let terms = |period_us, price, pays, burst| Terms {
+        let terms = |period_us, per_permit, per_us, burst| Terms {
             period_us,
-            price,
-            pays,
+            per_permit,
+            per_us,
             burst,
         };
         assert_eq!(
@@ -202,16 +203,18 @@ mod tests {
         assert!(Rate::new(&[band(999_983, day, Some(52_124))]).is_ok());
     }
 
-    /// Debts are doubles in a script.
+    /// Levels are doubles in a script.
     #[test]
-    fn the_largest_debt_of_a_rate_is_exact_in_a_script() {
+    fn the_highest_level_of_a_rate_is_exact_in_a_script() {
         for (limit, period_ms, burst) in [(999_983, 86_400_000, 52_124), (u32::MAX, 1, u32::MAX)] {
             let rate = Rate::new(&[band(limit, Duration::from_millis(period_ms), Some(burst))]);
             let rate = rate.unwrap();
             let wait_us = u64::try_from(rate.longest_wait().as_micros()).unwrap();
-            let Terms { price, pays, .. } = rate.terms[0];
-            let debt = u64::from(burst) * price + wait_us * pays;
-            assert!(debt <= 1 << 53, "{debt}");
+            let Terms {
+                per_permit, per_us, ..
+            } = rate.terms[0];
+            let level = u64::from(burst) * per_permit + wait_us * per_us;
+            assert!(level <= 1 << 53, "{level}");
             assert!(wait_us > 0);
         }
     }

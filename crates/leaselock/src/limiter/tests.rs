@@ -14,7 +14,7 @@ use crate::script::keys::LockKeys;
 use crate::script::{Answer, Call, Malformed, Operation, Script};
 
 const STEPS: usize = 2_500;
-/// The scripts look at so many moments that were given back, so a model with more would differ.
+/// The scripts read so many moments that were given back, so a model with more would differ.
 const STANDING_MAX: usize = 60;
 
 /// Permits in a period in milliseconds, and a burst.
@@ -60,37 +60,37 @@ impl Model {
         self.now_us.checked_add_signed(self.ahead_us).unwrap()
     }
 
-    /// The debt in each band, in parts of which a permit costs `period_us` and a microsecond pays `limit`.
-    fn debts(&self) -> Vec<u128> {
-        let debt = |(limit, period_ms, _): &(u32, u64, u32)| {
-            let (mut debt, mut at) = (0u128, 0);
-            let paid =
-                |debt: u128, us: u64| debt.saturating_sub(u128::from(us) * u128::from(*limit));
+    /// The level of each band, in parts of which a permit adds `period_us` and a microsecond takes off `limit`.
+    fn levels(&self) -> Vec<u128> {
+        let level_of = |(limit, period_ms, _): &(u32, u64, u32)| {
+            let (mut level, mut at) = (0u128, 0);
+            let drained =
+                |level: u128, us: u64| level.saturating_sub(u128::from(us) * u128::from(*limit));
             for event in &self.events {
-                let price = u128::from(period_ms * 1000);
-                debt = paid(debt, event.asked_us - at) + u128::from(event.cost) * price;
+                let per_permit = u128::from(period_ms * 1000);
+                level = drained(level, event.asked_us - at) + u128::from(event.cost) * per_permit;
                 at = event.asked_us;
             }
-            paid(debt, self.clock_us() - at)
+            drained(level, self.clock_us() - at)
         };
-        self.rates.iter().map(debt).collect()
+        self.rates.iter().map(level_of).collect()
     }
 
     fn wait_us(&self, cost: u32) -> u64 {
-        let waits = self.rates.iter().zip(self.debts());
-        let wait = |((limit, period_ms, burst), debt): (&(u32, u64, u32), u128)| {
-            let price = u128::from(period_ms * 1000);
-            let excess =
-                (debt + u128::from(cost) * price).saturating_sub(u128::from(*burst) * price);
+        let waits = self.rates.iter().zip(self.levels());
+        let wait = |((limit, period_ms, burst), level): (&(u32, u64, u32), u128)| {
+            let per_permit = u128::from(period_ms * 1000);
+            let excess = (level + u128::from(cost) * per_permit)
+                .saturating_sub(u128::from(*burst) * per_permit);
             u64::try_from(excess.div_ceil(u128::from(*limit))).unwrap()
         };
         waits.map(wait).max().unwrap()
     }
 
     fn left(&self) -> u32 {
-        let bands = self.rates.iter().zip(self.debts());
-        let left = |((_, period_ms, burst), debt): (&(u32, u64, u32), u128)| {
-            let used = debt.div_ceil(u128::from(period_ms * 1000));
+        let bands = self.rates.iter().zip(self.levels());
+        let left = |((_, period_ms, burst), level): (&(u32, u64, u32), u128)| {
+            let used = level.div_ceil(u128::from(period_ms * 1000));
             burst.saturating_sub(u32::try_from(used).unwrap())
         };
         bands.map(left).min().unwrap()
@@ -122,8 +122,8 @@ impl Model {
     }
 
     fn save(&mut self) {
-        let bands = self.rates.iter().zip(self.debts());
-        let paid_us = bands.map(|((limit, ..), debt)| debt.div_ceil(u128::from(*limit)));
+        let bands = self.rates.iter().zip(self.levels());
+        let paid_us = bands.map(|((limit, ..), level)| level.div_ceil(u128::from(*limit)));
         let kept_ms = paid_us.max().unwrap().div_ceil(1000) + 1000;
         self.ends_us = self.now_us + u64::try_from(kept_ms).unwrap() * 1000;
         self.saved_us = self.clock_us();
@@ -137,7 +137,7 @@ impl Model {
     fn take(&mut self, id: usize, cost: u32, patience_us: u64) -> Taken {
         let is_set_back = self.open();
         let now_us = self.clock_us();
-        if self.standing() == 0 && self.debts().iter().all(|debt| *debt == 0) {
+        if self.standing() == 0 && self.levels().iter().all(|level| *level == 0) {
             self.events.clear(); // nothing of it counts any more
         }
         let wait_us = self.wait_us(cost);
@@ -226,13 +226,13 @@ impl Model {
     fn conforms(&mut self) {
         self.acts.sort_unstable();
         for (limit, period_ms, burst) in self.rates {
-            let price = u128::from(period_ms * 1000);
+            let per_permit = u128::from(period_ms * 1000);
             let (mut level, mut at_us) = (0u128, 0);
             for (acts_us, cost) in &self.acts {
                 level = level.saturating_sub(u128::from(acts_us - at_us) * u128::from(*limit));
-                level += u128::from(*cost) * price;
+                level += u128::from(*cost) * per_permit;
                 at_us = *acts_us;
-                let most = u128::from(*burst) * price + u128::from(*limit);
+                let most = u128::from(*burst) * per_permit + u128::from(*limit);
                 assert!(level < most, "{limit} {period_ms} at {acts_us}: {level}");
             }
         }
@@ -421,14 +421,14 @@ async fn does_what_the_model_does(rates: Rates, seed: u64, set_back: bool) {
             }
             13 if set_back && dice.below(10) == 0 => {
                 let by_us = [1, 1_000_000, 3_600_000_000][dice.below(3)];
-                // By less than what has passed since the latest change nobody would notice.
+                // A step by less than what has passed since the latest change has no effect.
                 let by_us = by_us + model.clock_us().saturating_sub(model.saved_us);
                 if subject.ask(&SetBack(&subject.keys, by_us)).await {
                     model.ahead_us -= i64::try_from(by_us).unwrap();
                 }
             }
             _ => {
-                // Mostly less than is used, and sometimes all of it is paid.
+                // Mostly less than is used, and sometimes all of it is drained.
                 let most = permit_us * [1, 2, 5, [5, 200][dice.below(30) / 29]][dice.below(4)];
                 let us = u64::try_from(dice.below(most)).unwrap();
                 subject.clock.advance(Duration::from_micros(us));
@@ -465,7 +465,7 @@ async fn the_limiter_does_what_a_plain_model_does_when_the_servers_clock_goes_ba
     }
 }
 
-/// Whoever asks for another rate is measured by it, and forgets nothing of the others.
+/// A request at another rate is measured by that one, and forgets nothing of the others.
 #[tokio::test]
 async fn a_request_at_another_rate_keeps_what_counts_at_the_first() {
     let first: Rates = &[(2, 1000, 2)];
@@ -477,7 +477,7 @@ async fn a_request_at_another_rate_keeps_what_counts_at_the_first() {
     subject.rate = one;
     let limited = Taken::Limited { wait_us: 500_000 };
     assert_eq!(subject.take(3, 1, 0).await, limited);
-    // The same period with twice as many permits: the debt is a time, and stays as long.
+    // The same period with twice as many permits: the bucket is empty at the same time.
     subject.rate = Subject::new(&[(4, 1000, 4)]).rate;
     assert_eq!(
         subject.take(4, 1, 0).await,
