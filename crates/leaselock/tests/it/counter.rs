@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 
 use leaselock::{Client, CounterError, ErrorKind};
-use testkit::{Cut, Fault, Proxy, Server, Value, Way};
+use testkit::{Cut, Fault, Proxy, Server, Value, Way, clock};
 use tokio::task::JoinSet;
 
-use crate::support::{calls, eventually, millis, soon};
+use crate::support::{PATIENCE, calls, eventually, millis, soon};
 
 /// The connection of each client ends again and again, before a request, behind it, and within a reply.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,7 +46,9 @@ async fn each_change_counts_once_through_replies_that_are_lost_and_connections_t
                 let connections = proxy.connections();
                 let bytes = [0, 0, 7, 200][cut % 4];
                 proxy.set(way, Fault::CutAfter { bytes, how });
+                let end = clock::now() + PATIENCE;
                 while proxy.connections() == connections {
+                    assert!(clock::now() < end, "no client connects again");
                     std::thread::sleep(millis(1)); // between two reads of the condition
                 }
             }
