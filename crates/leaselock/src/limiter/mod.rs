@@ -4,6 +4,8 @@ mod band;
 mod calls;
 mod error;
 mod handle;
+#[cfg(all(test, feature = "embedded"))]
+mod late_tests;
 mod reservation;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
