@@ -8,7 +8,9 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};
 
 use leaselock::error::{BreakError, InspectError};
-use leaselock::{AcquireError, ErrorKind, ExtendError, LatchError, ReleaseError};
+use leaselock::{
+    AcquireError, CounterError, ErrorKind, ExtendError, LatchError, LimiterError, ReleaseError,
+};
 use rustix::process::Signal;
 
 /// The exit code of the process.
@@ -22,6 +24,8 @@ impl Exit {
     pub(crate) const UNFIT: Exit = Exit(1);
     /// `leader` found that no client leads.
     pub(crate) const NO_LEADER: Exit = Exit::UNFIT;
+    /// `count --cas` found another number.
+    pub(crate) const DIFFERS: Exit = Exit::UNFIT;
     /// The command line, a name, a duration or a URL is wrong; nothing was sent.
     pub(crate) const USAGE: Exit = Exit(64);
     /// Something that is no lock lies under the name, or its record is damaged.
@@ -146,6 +150,27 @@ impl Exit {
         }
     }
 
+    pub(crate) fn of_limiter(error: &LimiterError) -> Exit {
+        match error {
+            LimiterError::Invalid(_) => Exit::USAGE,
+            LimiterError::Limited { .. } => Exit::BUSY,
+            LimiterError::Store { source, .. } => Exit::of_store(source.kind()),
+            _ => Exit::INTERNAL,
+        }
+    }
+
+    pub(crate) fn of_counter(error: &CounterError) -> Exit {
+        match error {
+            CounterError::Invalid(_) => Exit::USAGE,
+            CounterError::Differs { .. } => Exit::DIFFERS,
+            CounterError::Overflow { .. } => Exit::REFUSED,
+            CounterError::Unknown(unknown) => Exit::of_store(unknown.cause().kind()),
+            CounterError::Forgotten { .. } => Exit::UNAVAILABLE,
+            CounterError::Store { source, .. } => Exit::of_store(source.kind()),
+            _ => Exit::INTERNAL,
+        }
+    }
+
     pub(crate) fn of_inspect(error: &InspectError) -> Exit {
         match error {
             InspectError::Invalid(_) => Exit::USAGE,
@@ -190,7 +215,8 @@ impl From<Exit> for ExitCode {
 pub(crate) const HELP: &str = "\
 Exit codes:
   the job's own code, or 128 + n when signal n ended it (also when a signal ends the wait)
-  1     doctor: something is not fit for locks; leader: no client leads
+  1     doctor: something is not fit for locks; leader: no client leads; count --cas: it is another
+        number
   64    usage: a flag, name, duration or URL is wrong; nothing was sent
   65    something that is not a lock lies under the name, or the record is damaged
   69    the store cannot be reached or does not serve now
@@ -198,8 +224,9 @@ Exit codes:
   71    the system lacks open files, processes, memory or /proc
   73    the folder or file for the locks cannot be created
   75    busy: another holder has the lock, or there are fewer permits (see --busy-exit-code);
-        latch: not all have arrived
-  77    refused: credentials, permission, a file system unfit for locks, or a latch of another count
+        latch: not all have arrived; limit: the rate is used up
+  77    refused: credentials, permission, a file system unfit for locks, a latch of another count, or
+        a sum beyond 64 bits
   79    the lease was lost before the job ended, or is not the caller's to change
   126   the job's command cannot be executed
   127   the job's command was not found";

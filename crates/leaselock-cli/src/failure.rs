@@ -3,7 +3,10 @@
 use std::fmt::Display;
 
 use leaselock::error::{BreakError, InspectError, InvalidInput, NodeVote, Vote};
-use leaselock::{AcquireError, ErrorKind, ExtendError, LatchError, Name, ReleaseError, StoreError};
+use leaselock::{
+    AcquireError, CounterError, ErrorKind, ExtendError, LatchError, LimiterError, Name,
+    ReleaseError, StoreError,
+};
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -128,6 +131,30 @@ impl From<LatchError> for Failure {
         let exit = Exit::of_latch(&error);
         match &error {
             LatchError::Store { name, source } => Failure::with_lock(name, "", source, exit),
+            _ => Failure::new(&error, exit),
+        }
+    }
+}
+
+impl From<LimiterError> for Failure {
+    fn from(error: LimiterError) -> Self {
+        let exit = Exit::of_limiter(&error);
+        match &error {
+            LimiterError::Store { name, source } => Failure::with_lock(name, "", source, exit),
+            _ => Failure::new(&error, exit),
+        }
+    }
+}
+
+impl From<CounterError> for Failure {
+    fn from(error: CounterError) -> Self {
+        let exit = Exit::of_counter(&error);
+        match &error {
+            CounterError::Store { name, source } => Failure::with_lock(name, "", source, exit),
+            CounterError::Unknown(unknown) => {
+                let what = "the change counts once or not at all: ";
+                Failure::with_lock(unknown.name(), what, unknown.cause(), exit)
+            }
             _ => Failure::new(&error, exit),
         }
     }

@@ -74,6 +74,8 @@ fn obey(cli: &Cli) -> Result<Exit, Failure> {
         Verb::Elect(args) => verb::elect::run(args, globals),
         Verb::Leader(args) => verb::leader::run(args, globals),
         Verb::Latch(args) => verb::latch::run(args, globals),
+        Verb::Limit(args) => verb::limit::run(args, globals),
+        Verb::Count(args) => verb::count::run(args, globals),
         Verb::Doctor(_) => verb::doctor::run(globals),
         Verb::Strict(args) => verb::strict::run(args, globals),
         Verb::Functions(args) => verb::functions::run(args, globals),

@@ -85,6 +85,20 @@ Examples:
   leaselock latch deploy-42 --count 3 -w 10m
                                             wait ten minutes at most for all three";
 
+pub(crate) const LIMIT: &str = "\
+Examples:
+  leaselock limit mails --rate 10/s -- ./send
+                                            waits for its turn
+  leaselock limit -n mails --rate 100/h --burst 20 -- ./send
+                                            exit 75 if the rate is used up";
+
+pub(crate) const COUNT: &str = "\
+Examples:
+  leaselock count builds                    add 1 and print the sum
+  leaselock count builds --add 5
+  leaselock count builds --get              only print it
+  leaselock count state --cas 0 1           set it to 1 if it is 0";
+
 pub(crate) const DOCTOR: &str = "\
 Examples:
   leaselock doctor                          check the default folder

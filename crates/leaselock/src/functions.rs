@@ -16,7 +16,7 @@ use crate::interop::protocol;
 use crate::script::Script;
 use crate::script::library::Library;
 use crate::store::redis::LoadedFunctions;
-use crate::{barrier, latch};
+use crate::{barrier, counter, latch, limiter};
 
 /// Lists every script that a server may run.
 fn scripts() -> impl Iterator<Item = &'static Script> {
@@ -30,6 +30,8 @@ fn scripts() -> impl Iterator<Item = &'static Script> {
         ballot::many::SCRIPTS,
         latch::SCRIPTS,
         barrier::SCRIPTS,
+        limiter::SCRIPTS,
+        counter::SCRIPTS,
         protocol::SCRIPTS,
     ];
     let ours = ours.into_iter().flatten().copied();

@@ -40,6 +40,8 @@
 //! | [`Owner`] | a line of work that may acquire again what it holds |
 //! | [`Election`] | who leads, its term, and followers that see it |
 //! | [`Latch`], [`Barrier`] | parties that wait for each other |
+//! | [`Limiter`] | so many permits in a period, for all clients together |
+//! | [`Counter`] | a number that counts each change exactly once |
 //! | [`SharedLease`], [`Permit`] | the lease of a reader; the lease of a holder of permits |
 //! | [`LossWatch`] | a future that resolves when the lease is lost |
 //! | [`AcquireError`] | each variant says what you hold after it |
@@ -99,6 +101,7 @@ pub(crate) mod base;
 pub mod blocking;
 mod borrow;
 mod client;
+mod counter;
 mod election;
 pub(crate) mod engine;
 pub mod fence_checker;
@@ -106,6 +109,7 @@ pub mod fence_checker;
 mod functions;
 pub mod interop;
 mod latch;
+mod limiter;
 mod multilock;
 mod mutex;
 pub(crate) mod quorum;
@@ -129,12 +133,14 @@ pub use crate::client::builder::ClientBuilder;
 pub use crate::client::quorum::{Quorum, QuorumBuilder};
 pub use crate::client::run::{RunError, RunResult};
 pub use crate::client::{AnyClient, Client};
+pub use crate::counter::{Counter, CounterError, UnknownChange};
 pub use crate::election::{Election, Leader, LeaderObserver, Leadership, ProclaimError};
 pub use crate::engine::lease::loss::LossWatch;
 pub use crate::engine::lease::{Lease, LeaseState, LeaseView};
 pub use crate::engine::owner::Owner;
 pub use crate::engine::request::Wait;
 pub use crate::latch::{Latch, LatchError, LatchState};
+pub use crate::limiter::{Limiter, LimiterError, RateDecision};
 pub use crate::multilock::{MultiLease, MultiLeaseView, MultiLock, MultiLossWatch};
 pub use crate::mutex::Mutex;
 pub use crate::rwlock::{ChangeError, RwLock, SharedLease, UpgradableLease};
@@ -234,6 +240,10 @@ mod pages {
     struct Latch;
     #[doc = include_str!("../../../docs/fencing.md")]
     struct Fencing;
+    #[doc = include_str!("../../../docs/limiter.md")]
+    struct Limiter;
+    #[doc = include_str!("../../../docs/counter.md")]
+    struct Counter;
     #[doc = include_str!("../../../docs/multilock.md")]
     struct MultiLock;
     #[doc = include_str!("../../../docs/coming-from.md")]

@@ -22,6 +22,8 @@ example!(payment_once, "../examples/payment_once.rs");
 example!(daily_report, "../examples/daily_report.rs");
 example!(safe_operation, "../examples/safe_operation.rs");
 example!(counter, "../examples/counter.rs");
+example!(exact_counter, "../examples/exact_counter.rs");
+example!(limiter, "../examples/limiter.rs");
 example!(transfer, "../examples/transfer.rs");
 example!(connection_pool, "../examples/connection_pool.rs");
 example!(shared_config, "../examples/shared_config.rs");
@@ -62,7 +64,7 @@ macro_rules! on_both {
     };
 }
 
-on_both!(mutex fenced_store payment_once daily_report safe_operation counter transfer connection_pool shared_config rwlock_with_priorities election deadlock);
+on_both!(mutex fenced_store payment_once daily_report safe_operation counter exact_counter limiter transfer connection_pool shared_config rwlock_with_priorities election deadlock);
 
 #[test]
 fn testing_your_code_needs_no_server_and_no_sleep() {

@@ -133,9 +133,21 @@ async fn the_keys_on_a_server_are_those_on_the_page() {
     let waiter = tokio::spawn(async move { mutex.acquire_within(Duration::from_secs(20)).await });
 
     let mut expected = keys_on_the_page("app:report", "app:", client.id());
-    // Only on the node of a quorum, in strict mode, of a semaphore, of owners that wait, of an election, latch or barrier.
+    // Only on the node of a quorum, in strict mode, of a semaphore, of owners that wait, of an election, latch or barrier,
+    // of a limiter or counter.
     let others = [
-        ":callers", ":gate", ":usage", ":owners:", ":leader", ":latch", ":barrier", ":passed",
+        ":callers",
+        ":gate",
+        ":usage",
+        ":owners:",
+        ":leader",
+        ":latch",
+        ":barrier",
+        ":passed",
+        ":limiter",
+        ":reserved",
+        ":returned",
+        ":counter",
     ];
     expected.retain(|key, _| !others.iter().any(|other| key.contains(other)));
     assert_eq!(expected.len(), 6, "{expected:?}");
@@ -215,6 +227,40 @@ async fn the_keys_of_latch_and_barrier_are_those_on_the_page() {
     }
     client.barrier("job", 2).wait().await.unwrap();
     waits.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_keys_of_limiter_and_counter_are_those_on_the_page() {
+    let server = Server::start();
+    let client = Client::connect(&server.url()).unwrap();
+    let limiter = client.limiter("job").rate(1, Duration::from_secs(3600));
+    limiter.acquire(1).await.unwrap();
+    let waits = [0; 2].map(|_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { limiter.acquire(1).await })
+    });
+    let reserved = || server.cli(&["ZCARD", "{job}:ll:reserved"]);
+    wait_until(Duration::from_secs(10), "both wait", || {
+        reserved() == Value::Integer(2)
+    });
+    client.counter("job").incr().await.unwrap();
+    let keys = keys_on_the_page("job", "", client.id());
+    let latest = format!("{{job}}:ll:counter:{}", client.id());
+    for (key, has_ttl) in [
+        ("{job}:ll:limiter", true),
+        ("{job}:ll:reserved", true),
+        ("{job}:ll:counter", false),
+        (&latest, true),
+    ] {
+        let kind = text(server.cli(&["TYPE", key]));
+        assert_eq!(kind.as_ref(), Some(&keys[key]), "{key}");
+        let ttl = server.cli(&["PTTL", key]);
+        assert_eq!(matches!(ttl, Value::Integer(1..)), has_ttl, "{key}");
+    }
+    assert_eq!(keys["{job}:ll:returned"], "zset");
+    for waits in waits {
+        waits.abort();
+    }
 }
 
 #[tokio::test]

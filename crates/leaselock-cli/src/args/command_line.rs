@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{Args as _, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::globals::Globals;
-use super::{acquire, bench, elect, inspect, latch, lease, permits, run, strict};
+use super::{acquire, bench, count, elect, inspect, latch, lease, limit, permits, run, strict};
 use crate::{manual, secrets};
 
 /// Run a job under a distributed lock that expires by itself: a lease
@@ -69,6 +69,8 @@ pub(crate) enum Verb {
     Elect(elect::ElectArgs),
     Leader(elect::LeaderArgs),
     Latch(latch::LatchArgs),
+    Limit(limit::LimitArgs),
+    Count(count::CountArgs),
     Doctor(inspect::DoctorArgs),
     Strict(strict::StrictArgs),
     Functions(inspect::FunctionsArgs),

@@ -7,12 +7,14 @@
 pub(crate) mod acquire;
 pub(crate) mod bench;
 mod command_line;
+pub(crate) mod count;
 pub(crate) mod elect;
 mod globals;
 pub(crate) mod inspect;
 pub(crate) mod latch;
 pub(crate) mod lease;
 pub(crate) mod like;
+pub(crate) mod limit;
 pub(crate) mod mode;
 pub(crate) mod permits;
 pub(crate) mod run;

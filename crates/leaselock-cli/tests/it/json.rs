@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 18] = [
+pub(crate) const VERBS: [&str; 20] = [
     "run",
     "acquire",
     "extend",
@@ -23,6 +23,8 @@ pub(crate) const VERBS: [&str; 18] = [
     "elect",
     "leader",
     "latch",
+    "limit",
+    "count",
     "doctor",
     "strict",
     "functions",

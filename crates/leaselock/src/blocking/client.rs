@@ -2,9 +2,11 @@
 
 use super::barrier::Barrier;
 use super::borrowed::BorrowedLease;
+use super::counter::Counter;
 use super::detached::DetachedLease;
 use super::election::Election;
 use super::latch::Latch;
+use super::limiter::Limiter;
 use super::mutex::Mutex;
 use super::rwlock::RwLock;
 use super::semaphore::Semaphore;
@@ -135,6 +137,36 @@ impl Client {
         Barrier {
             client: self.client.clone(),
             barrier: self.client.barrier(name, parties),
+        }
+    }
+
+    /// Returns the limiter of this name, which needs a [`rate`](Limiter::rate).
+    ///
+    /// ```
+    /// # let client = leaselock::blocking::Client::connect("mem:")?;
+    /// let mails = client.limiter("mails").rate(2, std::time::Duration::from_secs(60));
+    /// mails.acquire(2)?;
+    /// assert!(!mails.try_acquire(1)?.is_allowed());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn limiter(&self, name: impl Into<String>) -> Limiter {
+        Limiter {
+            client: self.client.clone(),
+            limiter: self.client.limiter(name),
+        }
+    }
+
+    /// Returns the counter of this name, which begins at 0.
+    ///
+    /// ```
+    /// # let client = leaselock::blocking::Client::connect("mem:")?;
+    /// assert_eq!(client.counter("visits").incr()?, 1);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn counter(&self, name: impl Into<String>) -> Counter {
+        Counter {
+            client: self.client.clone(),
+            counter: self.client.counter(name),
         }
     }
 

@@ -9,9 +9,11 @@ use crate::base::error::{
     AcquireError, ExtendError, Lost, MultiReleaseError, ReleaseError, StoreError,
 };
 use crate::base::name::Name;
+use crate::counter::CounterError;
 use crate::election::ProclaimError;
 use crate::engine::lease::loss::LossWatch;
 use crate::latch::LatchError;
+use crate::limiter::LimiterError;
 use crate::rwlock::ChangeError;
 
 /// Writes the methods of what is inside that need no waiting.
@@ -195,7 +197,9 @@ macro_rules! errors_with_names {
         })*
     };
 }
-errors_with_names!(AcquireError ExtendError ReleaseError LatchError BarrierError ProclaimError);
+errors_with_names!(
+    AcquireError ExtendError ReleaseError LatchError BarrierError ProclaimError LimiterError CounterError
+);
 
 impl CannotStart for MultiReleaseError {
     fn cannot_start(name: Name, source: StoreError) -> Self {

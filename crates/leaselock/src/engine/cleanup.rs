@@ -140,6 +140,26 @@ struct Counters {
     retry_now: Notify,
 }
 
+/// A cleanup that another task does. Closing the client waits until this is dropped.
+#[derive(Debug)]
+pub(crate) struct OpenCleanup {
+    counters: Arc<Counters>,
+    is_confirmed: bool,
+}
+
+impl OpenCleanup {
+    /// The store has confirmed that nothing is left.
+    pub(crate) fn confirm(mut self) {
+        self.is_confirmed = true;
+    }
+}
+
+impl Drop for OpenCleanup {
+    fn drop(&mut self) {
+        self.counters.settle(self.is_confirmed);
+    }
+}
+
 /// The receiving end, which runs on the client's thread.
 #[derive(Debug)]
 pub(crate) struct CleanupTask {
@@ -167,6 +187,15 @@ impl Cleanup {
         self.0.counters.open.fetch_add(1, Ordering::SeqCst);
         if self.0.queue.send(pending).is_err() {
             self.0.counters.settle(false); // the process is ending: the ttl is the last resort
+        }
+    }
+
+    /// Counts work that is done elsewhere as open until the returned value is dropped.
+    pub(crate) fn begin(&self) -> OpenCleanup {
+        self.0.counters.open.fetch_add(1, Ordering::SeqCst);
+        OpenCleanup {
+            counters: Arc::clone(&self.0.counters),
+            is_confirmed: false,
         }
     }
 

@@ -22,6 +22,7 @@ use super::renewal;
 #[cfg(feature = "redis")]
 use super::replicas::pool::ReplicaPool;
 use super::requests::Requests;
+use super::shared::SharedStates;
 use super::thread::{Background, Parts};
 use super::wait::local::keyed_mutex::KeyedMutex;
 use crate::base::clock::{Clock, Moment};
@@ -82,6 +83,10 @@ pub(crate) struct Engine {
     has_announced: AtomicBool,
     /// How many owners were made.
     pub(crate) owners: AtomicU64,
+    /// The latest number of a change that this client has sent; it never sends another one under the same number.
+    pub(crate) numbers: Arc<AtomicU64>,
+    /// What its tasks share for one key.
+    pub(crate) shared: SharedStates,
 }
 
 /// The parts of an engine.
@@ -125,6 +130,8 @@ impl Engine {
             announced: AtomicU64::new(0),
             has_announced: AtomicBool::new(false),
             owners: AtomicU64::new(0),
+            numbers: Arc::default(),
+            shared: SharedStates::default(),
             id,
             prefix,
             about,

@@ -28,6 +28,7 @@ pub(crate) mod request;
 pub(crate) mod requests;
 pub(crate) mod resource;
 pub(crate) mod rights;
+pub(crate) mod shared;
 pub(crate) mod shortcut;
 pub(crate) mod thread;
 #[cfg(feature = "redis")]

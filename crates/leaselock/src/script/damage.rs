@@ -29,6 +29,13 @@ pub(crate) fn sentence(what: &str, key: &str) -> Option<String> {
             "`{key}` is damaged: what lies there is not the queue of the waiters. Delete the key: each client that still waits \
              joins the queue again by itself"
         )),
+        "limiter" => Some(format!(
+            "`{key}` is damaged: what lies there is not the state of a limiter. Delete the key: what was used until now \
+             does not count any more"
+        )),
+        "counter" => Some(format!(
+            "`{key}` is damaged: what lies there is not a whole number. Set the key to the number that is right"
+        )),
         _ => None,
     }
 }

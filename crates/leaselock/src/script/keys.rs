@@ -148,6 +148,10 @@ const FENCE: &str = "fence";
 const USAGE: &str = "usage";
 #[cfg(feature = "embedded")]
 const LATCH: &str = "latch";
+#[cfg(feature = "embedded")]
+const LIMITER: &str = "limiter";
+#[cfg(feature = "embedded")]
+const COUNTER: &str = "counter";
 
 /// Returns the key of a client's record.
 pub(crate) fn client_record(prefix: &str, client: &str) -> String {
@@ -209,11 +213,12 @@ pub(crate) fn is_sharded(channel: &str) -> bool {
 
 /// True if the key survives a reboot of the machine of the embedded store.
 ///
-/// Fences, the numbers of semaphores and latches do; leases, holds and queues do not.
+/// Fences, the numbers of semaphores, latches, limiters and counters do; leases, holds and queues do not.
 #[cfg(feature = "embedded")]
 pub(crate) fn outlives_reboot(key: &str) -> bool {
+    const OUTLIVING: [&str; 5] = [FENCE, USAGE, LATCH, LIMITER, COUNTER];
     key.rsplit_once(':')
-        .is_some_and(|(base, last)| [FENCE, USAGE, LATCH].contains(&last) && base.contains(":ll"))
+        .is_some_and(|(base, last)| OUTLIVING.contains(&last) && base.contains(":ll"))
 }
 
 #[cfg(test)]
@@ -299,13 +304,17 @@ mod tests {
 
     #[cfg(feature = "embedded")]
     #[test]
-    fn only_fences_the_numbers_of_semaphores_and_latches_outlive_a_reboot() {
+    fn only_what_outlasts_its_holders_outlives_a_reboot() {
         for (key, outlives) in [
             ("{a}:ll:fence", true),
             ("{a}x:ll:t:fence", true),
             ("{a}:ll:usage", true),
             ("{a}x:ll:t:usage", true),
             ("{a}:ll:latch", true),
+            ("{a}:ll:limiter", true),
+            ("{a}:ll:reserved", false),
+            ("{a}:ll:counter", true),
+            ("{a}:ll:counter:CLIENTID", false),
             ("{a}:ll:barrier", false),
             ("{a}:ll:leader", false),
             ("a:fence", false),

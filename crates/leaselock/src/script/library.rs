@@ -84,7 +84,7 @@ fn function(library: &str, script: &Script) -> String {
 pub(crate) fn grants(script: &str) -> bool {
     let verb = script.rsplit('/').next().unwrap_or(script);
     let others = [
-        "take", "announce", "note", "detach", "init", "accept", "upgrade",
+        "take", "announce", "note", "detach", "init", "accept", "upgrade", "change",
     ];
     verb.starts_with("acquire") || verb.starts_with("vote") || others.contains(&verb)
 }

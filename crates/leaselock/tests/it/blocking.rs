@@ -6,7 +6,8 @@ use std::thread;
 use leaselock::blocking::Client;
 use leaselock::inspect::{BreakOptions, Holding};
 use leaselock::strict::StrictStatus;
-use leaselock::{AcquireError, BarrierError, ExtendError, LatchError, LostReason, RunError};
+use leaselock::{AcquireError, BarrierError, CounterError, ExtendError, LatchError, LimiterError};
+use leaselock::{LostReason, RunError};
 use testkit::{Server, wait_until};
 
 use crate::support::{LONG, PATIENCE, leftovers, millis};
@@ -297,6 +298,32 @@ fn threads_wait_at_a_latch_and_at_a_barrier() {
     let (here, there) = (barrier.wait().unwrap(), other.join().unwrap());
     assert_eq!(here.generation, there.generation);
     assert!(here.is_leader() != there.is_leader());
+}
+
+#[test]
+fn threads_share_a_limiter_and_a_counter() {
+    let (_server, one, two) = rig();
+    let mails = |client: &Client| {
+        client
+            .limiter("mails")
+            .rate(2, LONG)
+            .and(9, 2 * LONG)
+            .burst(3)
+    };
+    let (here, there) = (mails(&one).validate().unwrap(), mails(&two));
+    here.acquire(1).unwrap();
+    there.acquire_within(1, millis(0)).unwrap();
+    assert!(!here.try_acquire(1).unwrap().is_allowed());
+    let limited = there.acquire_within(1, millis(10)).unwrap_err();
+    assert!(matches!(limited, LimiterError::Limited { .. }), "{limited}");
+
+    let visits = one.counter("visits").ttl(LONG).validate().unwrap();
+    assert_eq!((visits.incr().unwrap(), visits.add(4).unwrap()), (1, 5));
+    let other = two.counter("visits");
+    let differs = other.compare_and_set(1, 2).unwrap_err();
+    assert!(matches!(differs, CounterError::Differs { value: 5, .. }));
+    other.compare_and_set(5, -5).unwrap();
+    assert_eq!(visits.get().unwrap(), -5);
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 mod acquiring;
 mod barrier;
+mod counter;
 mod deadlock;
 mod election;
 mod holding;
 mod inspecting;
 mod latch;
+mod limiter;
 mod multilock;
 mod owner;
 mod queueing;
@@ -176,6 +178,18 @@ conformance! {
             a_party_that_gives_up_does_not_count_and_the_others_wait_on
             a_party_that_crashed_counts_until_the_end_of_its_lease
             a_barrier_with_another_number_of_parties_or_a_bad_one_is_refused;
+        limiter:
+            all_clients_together_use_the_burst_and_no_more
+            those_who_wait_act_at_the_rate_and_not_sooner
+            a_wait_that_would_take_too_long_is_refused_at_once_and_reserves_nothing
+            a_wait_that_is_dropped_gives_back_what_it_has_reserved
+            what_a_limiter_cannot_allow_is_refused_and_nothing_is_sent;
+        counter:
+            the_changes_of_many_tasks_of_several_clients_add_up
+            a_number_is_replaced_only_if_it_is_the_expected_one
+            a_sum_that_needs_more_than_64_bits_is_refused_and_the_number_stays
+            a_counter_with_a_ttl_begins_anew_after_it
+            a_counter_that_is_asked_for_in_a_bad_way_is_refused;
     }
 }
 

@@ -43,6 +43,8 @@ fn every_type_is_send_sync_and_static() {
     is_everything::<(MultiReleaseError, RunResult<()>)>();
     is_everything::<(Sequencer, FenceChecker, Admission, FenceRefused)>();
     is_everything::<(FileFenceChecker, FileFenceError)>();
+    is_everything::<(Limiter, LimiterError, RateDecision)>();
+    is_everything::<(Counter, CounterError, UnknownChange)>();
 }
 
 /// A builder may carry a connection of the user's own; it goes to another thread too.
@@ -81,6 +83,14 @@ async fn every_future_is_send() {
     is_send(lease.lost());
     is_send(lease.extend(TTL));
     is_send(lease.release());
+    let limiter = client.limiter("api").rate(1, TTL);
+    is_send(limiter.try_acquire(1));
+    is_send(limiter.acquire(1));
+    is_send(limiter.acquire_within(1, Duration::ZERO));
+    let counter = client.counter("visits");
+    is_send(counter.add(1));
+    is_send(counter.compare_and_set(0, 1));
+    is_send(counter.get());
     let handle = client
         .mutex("third")
         .acquire()

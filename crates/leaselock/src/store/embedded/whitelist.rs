@@ -11,6 +11,7 @@ pub(crate) const WHITELIST: &[&str] = &[
     "HMGET",
     "HSET",
     "HSETNX",
+    "INCRBY",
     "MGET",
     "PEXPIRE",
     "PTTL",

@@ -1,0 +1,67 @@
+//! `leaselock limit`: a command becomes what the rate allows.
+
+use crate::common::{on_both, until};
+
+#[test]
+fn a_limited_command_runs_at_once_or_not_and_its_exit_code_is_passed_on() {
+    on_both(|store| {
+        let limit = ["limit", "mails", "--rate", "2/1h"];
+        let ran = store.run(&[&limit[..], &["--", "sh", "-c", "echo $0; exit 3", "a b"]].concat());
+        assert_eq!(ran.gives(3).out, "a b\n");
+        store.run(&[&limit[..], &["-n", "true"]].concat()).gives(0);
+        for wait in [&["-n"][..], &["-w", "50ms"]] {
+            let refused = store.run(&[&limit[..], wait, &["echo", "ran"]].concat());
+            assert_eq!(refused.refuses(75, "`mails` is limited").out, "");
+        }
+        let quiet = store.run(&[&limit[..], &["-q", "-n", "true"]].concat());
+        assert_eq!(quiet.gives(75).err, "");
+        // A bigger burst is there at once; a command that does not exist has used it up too.
+        let more = ["limit", "mails", "--rate", "2/1h", "--burst", "3"];
+        store
+            .run(&[&more[..], &["-n", "./no-such-command"]].concat())
+            .refuses(127, "no-such-command");
+        store
+            .run(&[&more[..], &["-n", "true"]].concat())
+            .refuses(75, "is limited");
+    });
+}
+
+#[test]
+fn what_a_limit_cannot_be_is_refused() {
+    on_both(|store| {
+        for (words, right) in [
+            (&["--rate", "10"][..], "a slash and the period"),
+            (&["--rate", "0/s"], "at least 1 permit"),
+            (&["--rate", "2/s", "--cost", "3"], "1 to 2 permits"),
+            (&["--rate", "2/40d"], "1 ms to 30 days"),
+        ] {
+            let line = [&["limit", "mails"], words, &["--", "true"]].concat();
+            store.run(&line).refuses(64, right);
+        }
+        store
+            .run(&["limit", "mails", "--", "true"])
+            .refuses(64, "--rate");
+        store
+            .run(&["limit", "mails", "--rate", "1/s"])
+            .refuses(64, "COMMAND");
+    });
+}
+
+/// A signal that ends the wait gives back what was reserved, so those who come later lose nothing.
+#[test]
+fn a_wait_that_a_signal_ends_reserves_nothing() {
+    let store = crate::common::Store::redis();
+    let limit = ["limit", "mails", "--rate", "1/1h"];
+    store.run(&[&limit[..], &["true"]].concat()).gives(0);
+    let waits = store.start(&[&limit[..], &["--", "echo", "ran"]].concat());
+    let reserved = || {
+        store
+            .server()
+            .cli(&["ZCARD", "{mails}:ll:reserved"])
+            .integer()
+    };
+    until("it has reserved", || reserved() == Some(1));
+    waits.signal(rustix::process::Signal::TERM);
+    assert_eq!(waits.end().gives(143).out, "");
+    assert_eq!(reserved(), Some(0));
+}

@@ -1,0 +1,47 @@
+//! How do several machines number invoices without a gap and without a number twice?
+//!
+//! Each takes its numbers from one counter. A change whose reply is lost is sent again and counts once.
+//!
+//! `cargo run -p leaselock --example exact_counter [URL]`
+
+use std::collections::BTreeSet;
+use std::error::Error;
+
+use leaselock::{Client, Counter, CounterError};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let url = std::env::args().nth(1);
+    run(url.as_deref().unwrap_or("mem:exact_counter")).await
+}
+
+pub(crate) async fn run(url: &str) -> Result<(), Box<dyn Error>> {
+    let mut machines = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let invoices = Client::connect(url)?.counter("invoices");
+        machines.spawn(async move {
+            let mut numbers = Vec::new();
+            for _ in 0..25 {
+                numbers.push(next(&invoices).await?);
+            }
+            Ok::<_, CounterError>(numbers)
+        });
+    }
+    let mut numbers = BTreeSet::new();
+    while let Some(machine) = machines.join_next().await {
+        numbers.extend(machine??);
+    }
+    assert_eq!(numbers, (1..=100).collect());
+    println!("100 invoices of four machines, numbered from 1 to 100");
+    Ok(())
+}
+
+/// The number of the next invoice. An error says that no number was used, or that nobody can tell any more.
+async fn next(invoices: &Counter) -> Result<i64, CounterError> {
+    let mut outcome = invoices.incr().await;
+    while let Err(CounterError::Unknown(unknown)) = outcome {
+        eprintln!("{unknown}"); // the store does not reply; ask it again
+        outcome = unknown.resolve().await;
+    }
+    outcome
+}

@@ -1,0 +1,57 @@
+//! The counter without async.
+
+use std::time::Duration;
+
+use super::wait::wait;
+use crate::base::error::InvalidInput;
+use crate::base::name::Name;
+use crate::counter::{CounterError, UnknownChange};
+
+/// A [`Counter`](crate::Counter) whose calls block the calling thread.
+#[derive(Debug, Clone)]
+#[must_use = "a counter does nothing until it is read or changed"]
+pub struct Counter {
+    pub(super) client: crate::Client,
+    pub(super) counter: crate::Counter,
+}
+
+impl Counter {
+    /// As [`Counter::ttl`](crate::Counter::ttl).
+    pub fn ttl(mut self, kept: Duration) -> Self {
+        self.counter = self.counter.ttl(kept);
+        self
+    }
+
+    fn about(&self) -> Name {
+        let name = self.counter.name().and_then(|name| Name::new(name).ok());
+        name.unwrap_or_else(Name::placeholder)
+    }
+
+    /// As [`Counter::validate`](crate::Counter::validate).
+    ///
+    /// # Errors
+    /// [`InvalidInput`] says what would be valid. Nothing is sent.
+    pub fn validate(mut self) -> Result<Self, InvalidInput> {
+        self.counter = self.counter.validate()?;
+        Ok(self)
+    }
+
+    waiting! { counter, "Counter":
+        /// [`CounterError`]: every variant says whether the change counts.
+        incr() -> Result<i64, CounterError>;
+        /// [`CounterError`]: every variant says whether the change counts.
+        add(value: i64) -> Result<i64, CounterError>;
+        /// [`CounterError::Differs`] has the number that the counter has instead.
+        compare_and_set(expected: i64, new: i64) -> Result<(), CounterError>;
+        /// [`CounterError`]: the number is not known.
+        get() -> Result<i64, CounterError>;
+    }
+
+    /// As [`UnknownChange::resolve`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resolve(&self, unknown: UnknownChange) -> Result<i64, CounterError> {
+        wait(&self.client, self.about(), unknown.resolve())
+    }
+}

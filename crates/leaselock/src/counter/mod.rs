@@ -1,0 +1,15 @@
+//! The counter: each change counts exactly once, however often its request is sent.
+
+mod calls;
+mod change;
+mod error;
+mod handle;
+mod queue;
+mod send;
+#[cfg(all(test, feature = "embedded"))]
+mod tests;
+
+#[cfg(feature = "redis")]
+pub(crate) use self::calls::SCRIPTS;
+pub use self::error::{CounterError, UnknownChange};
+pub use self::handle::Counter;

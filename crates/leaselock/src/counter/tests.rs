@@ -1,0 +1,185 @@
+//! The script of the counter under random operations, against a plain model; and changes that leave together.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::collections::{HashMap, VecDeque};
+
+use tokio::sync::oneshot;
+
+use super::calls::{ChangeOnce, Read};
+use super::change::{Batch, Change, Pending, Settled, Told};
+use crate::client::Client;
+use crate::engine::core::OPERATOR_WITHIN;
+use crate::script::keys::LockKeys;
+
+const STEPS: usize = 20_000;
+const CLIENTS: usize = 3;
+
+/// What is promised, in plain Rust.
+#[derive(Default)]
+struct Model {
+    value: i64,
+    /// The latest change of each client, and what was said.
+    latest: HashMap<usize, (u64, Settled)>,
+}
+
+impl Model {
+    fn change(&mut self, client: usize, number: u64, change: Change) -> Option<Settled> {
+        match self.latest.get(&client) {
+            Some((latest, said)) if *latest == number => return Some(*said),
+            Some((latest, _)) if *latest > number => return None,
+            _ => {}
+        }
+        let (settled, value) = match change {
+            Change::Add(more) => match self.value.checked_add(more) {
+                Some(sum) => (Settled::Done(sum), sum),
+                None => (Settled::Overflow(self.value), self.value),
+            },
+            Change::Set { expected, value } if expected == self.value => {
+                (Settled::Done(value), value)
+            }
+            Change::Set { .. } => (Settled::Differs(self.value), self.value),
+        };
+        self.value = value;
+        self.latest.insert(client, (number, settled));
+        Some(settled)
+    }
+}
+
+/// Small numbers of one seed, so that a failure can be had again.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % end
+    }
+}
+
+/// New changes, requests that are repeated because their reply was lost, and old copies; numbers up to all 64 bits.
+#[tokio::test]
+async fn the_counter_does_what_a_plain_model_does() {
+    let client = Client::connect("mem:").unwrap();
+    let (engine, keys) = (&client.state.engine, &LockKeys::at("visits".into()));
+    let (mut model, mut dice) = (Model::default(), Dice(7));
+    let mut sent: Vec<Vec<Change>> = vec![Vec::new(); CLIENTS];
+    for step in 0..STEPS {
+        let by = dice.below(CLIENTS);
+        let mine = &mut sent[by];
+        let at = match dice.below(4) {
+            0 if !mine.is_empty() => mine.len() - 1,
+            1 if !mine.is_empty() => dice.below(mine.len()),
+            _ => {
+                let extremes = [1, -1, 7, i64::MAX, i64::MIN, i64::MAX - 5, 0];
+                let value = extremes[dice.below(extremes.len())];
+                mine.push(match dice.below(4) {
+                    0 => Change::Set {
+                        expected: [model.value, value][dice.below(2)],
+                        value,
+                    },
+                    _ => Change::Add(value),
+                });
+                mine.len() - 1
+            }
+        };
+        let (number, change) = (u64::try_from(at).unwrap() + 1, mine[at]);
+        let operation = ChangeOnce {
+            keys,
+            client: &by.to_string(),
+            number,
+            change,
+            kept_ms: 0,
+        };
+        let said = engine.ask(&operation, OPERATOR_WITHIN).await.unwrap();
+        assert_eq!(said, model.change(by, number, change), "step {step}");
+        let value = engine.ask(&Read { keys }, OPERATOR_WITHIN).await.unwrap();
+        assert_eq!(value, model.value, "step {step}");
+    }
+}
+
+/// The changes of some tasks, and what each of them hears.
+fn asked(changes: &[(Change, u64)]) -> (VecDeque<Pending>, Vec<oneshot::Receiver<Told>>) {
+    let pending = |(change, kept_ms): &(Change, u64)| {
+        let (told, hears) = oneshot::channel();
+        let pending = Pending {
+            change: *change,
+            kept_ms: *kept_ms,
+            is_alone: false,
+            told,
+        };
+        (pending, hears)
+    };
+    changes.iter().map(pending).unzip()
+}
+
+fn heard(hears: &mut oneshot::Receiver<Told>) -> Settled {
+    match hears.try_recv().unwrap() {
+        Told::Settled(settled) => settled,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_task_gets_its_own_number_out_of_the_sum() {
+    let adds = [1, 0, 5, 10].map(|value| (Change::Add(value), 0));
+    let (mut waiting, mut hears) = asked(&adds);
+    let batch = Batch::take(&mut waiting, 1).unwrap();
+    assert_eq!((batch.change, waiting.len()), (Change::Add(16), 0));
+    assert!(batch.settle(Settled::Done(116)).is_empty());
+    let numbers: Vec<Settled> = hears.iter_mut().map(heard).collect();
+    assert_eq!(numbers, [101, 101, 106, 116].map(Settled::Done));
+}
+
+/// So that no number in between needs more than 64 bits.
+#[test]
+fn what_leaves_together_has_one_sign_one_ttl_and_a_sum() {
+    let set = Change::Set {
+        expected: 1,
+        value: 2,
+    };
+    let (mut waiting, _hears) = asked(&[
+        (Change::Add(2), 0),
+        (Change::Add(-1), 0),
+        (set, 0),
+        (Change::Add(i64::MAX), 0),
+        (Change::Add(3), 1000),
+        (Change::Add(4), 0),
+    ]);
+    let mut left = Vec::new();
+    while let Some(batch) = Batch::take(&mut waiting, 1) {
+        left.push(batch.change);
+    }
+    let add = Change::Add;
+    assert_eq!(left, [add(6), add(-1), set, add(i64::MAX), add(3)]);
+}
+
+#[test]
+fn after_a_sum_that_is_too_large_each_change_leaves_alone() {
+    let (mut waiting, mut hears) = asked(&[(Change::Add(1), 0), (Change::Add(2), 0)]);
+    let batch = Batch::take(&mut waiting, 1).unwrap();
+    waiting.extend(batch.settle(Settled::Overflow(i64::MAX - 2)));
+    let first = Batch::take(&mut waiting, 2).unwrap();
+    assert_eq!((first.change, waiting.len()), (Change::Add(1), 1));
+    assert!(first.settle(Settled::Done(i64::MAX - 1)).is_empty());
+    let second = Batch::take(&mut waiting, 3).unwrap();
+    assert!(second.settle(Settled::Overflow(i64::MAX - 1)).is_empty());
+    let numbers: Vec<Settled> = hears.iter_mut().map(heard).collect();
+    assert_eq!(
+        numbers,
+        [Settled::Done(i64::MAX - 1), Settled::Overflow(i64::MAX - 1)]
+    );
+}
+
+#[test]
+fn a_change_whose_task_has_gone_away_does_not_leave() {
+    let (mut waiting, mut hears) = asked(&[(Change::Add(1), 0), (Change::Add(2), 0)]);
+    drop(hears.remove(0));
+    let batch = Batch::take(&mut waiting, 1).unwrap();
+    assert_eq!(batch.change, Change::Add(2));
+    let (mut waiting, hears) = asked(&[(Change::Add(1), 0)]);
+    drop(hears);
+    assert!(Batch::take(&mut waiting, 2).is_none());
+}

@@ -1,0 +1,221 @@
+//! The bands of a rate: what the user says, and the numbers that the scripts compute with.
+
+use std::time::Duration;
+
+use crate::base::error::InvalidInput;
+use crate::script::Call;
+
+const BANDS_MAX: usize = 8;
+const PERIOD_MIN: Duration = Duration::from_millis(1);
+const PERIOD_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// No reservation is further away.
+const WAIT_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// Whole numbers are exact in a script up to twice this. A level is at most a whole burst and
+/// what the longest wait takes off.
+const EXACT: u64 = 1 << 52;
+
+/// What the user says: so many permits in a period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Band {
+    pub(super) limit: u32,
+    pub(super) period: Duration,
+    /// As many as the limit, unless the user says otherwise.
+    pub(super) burst: Option<u32>,
+}
+
+/// All bands of a limiter, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Rate {
+    terms: Vec<Terms>,
+}
+
+/// A band as `lua/limiter.lua` has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Terms {
+    period_us: u64,
+    /// What a permit adds to the level.
+    per_permit: u64,
+    /// What a microsecond takes off.
+    per_us: u64,
+    burst: u32,
+}
+
+impl Rate {
+    pub(super) fn new(bands: &[Band]) -> Result<Self, InvalidInput> {
+        let refused = |text: String| Err(InvalidInput::new(text));
+        if bands.is_empty() {
+            return refused("a limiter needs a rate: say how many permits in which period".into());
+        }
+        if bands.len() > BANDS_MAX {
+            let count = bands.len();
+            return refused(format!(
+                "a limiter has at most {BANDS_MAX} rates, and not {count}"
+            ));
+        }
+        let terms: Vec<Terms> = bands.iter().map(Terms::new).collect::<Result<_, _>>()?;
+        for (index, one) in terms.iter().enumerate() {
+            if terms[..index]
+                .iter()
+                .any(|other| other.period_us == one.period_us)
+            {
+                let period = bands[index].period;
+                return refused(format!(
+                    "two rates of a limiter have the period {period:?}: give the lower one alone"
+                ));
+            }
+        }
+        Ok(Rate { terms })
+    }
+
+    /// How many permits one request may ask for.
+    pub(super) fn burst(&self) -> u32 {
+        self.terms
+            .iter()
+            .map(|terms| terms.burst)
+            .min()
+            .unwrap_or(0)
+    }
+
+    /// The longest wait that the scripts compute exactly.
+    pub(super) fn longest_wait(&self) -> Duration {
+        let waits = self.terms.iter().map(|terms| EXACT / terms.per_us);
+        let exact = waits.min().map_or(Duration::ZERO, Duration::from_micros);
+        exact.min(WAIT_MAX)
+    }
+
+    /// How late a caller may use its permits: the time that a whole burst takes, and at least a second.
+    pub(super) fn tolerance(&self) -> Duration {
+        let bursts = self
+            .terms
+            .iter()
+            .map(|terms| u64::from(terms.burst) * terms.per_permit / terms.per_us);
+        let burst = bursts.min().map_or(Duration::ZERO, Duration::from_micros);
+        burst.max(Duration::from_secs(1))
+    }
+
+    pub(super) fn write_to(&self, call: &mut Call) {
+        for terms in &self.terms {
+            call.arg(terms.period_us)
+                .arg(terms.per_permit)
+                .arg(terms.per_us)
+                .arg(u64::from(terms.burst));
+        }
+    }
+}
+
+impl Terms {
+    fn new(band: &Band) -> Result<Self, InvalidInput> {
+        let Band { limit, period, .. } = *band;
+        let refused = |text: String| Err(InvalidInput::new(text));
+        if limit == 0 {
+            return refused("a rate has at least 1 permit in its period, and not 0".into());
+        }
+        if !(PERIOD_MIN..=PERIOD_MAX).contains(&period) {
+            return refused(format!(
+                "the period of a rate is 1 ms to 30 days, and not {period:?}"
+            ));
+        }
+        let burst = band.burst.unwrap_or(limit);
+        if burst == 0 {
+            return refused("a burst has at least 1 permit, and not 0".into());
+        }
+        let period_us = u64::try_from(period.as_micros()).unwrap_or(u64::MAX);
+        let common = common_divisor(period_us, u64::from(limit));
+        let (per_permit, per_us) = (period_us / common, u64::from(limit) / common);
+        let largest = EXACT / per_permit;
+        if u64::from(burst) > largest {
+            return refused(format!(
+                "{limit} permits in {period:?} are computed exactly for a burst of at most {largest}, and not {burst}: \
+                 give a smaller burst or a rounder rate"
+            ));
+        }
+        Ok(Terms {
+            period_us,
+            per_permit,
+            per_us,
+            burst,
+        })
+    }
+}
+
+/// Euclid's algorithm (*Elements*, book VII, proposition 2).
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn band(limit: u32, period: Duration, burst: Option<u32>) -> Band {
+        Band {
+            limit,
+            period,
+            burst,
+        }
+    }
+
+    #[test]
+    fn a_rate_is_written_in_whole_numbers_without_a_common_divisor() {
+        let second = Duration::from_secs(1);
+        let rate = Rate::new(&[
+            band(100, second, Some(20)),
+            band(30_000, 60 * second, None),
+            band(7, second * 3, None),
+        ])
+        .unwrap();
+        let terms = |period_us, per_permit, per_us, burst| Terms {
+            period_us,
+            per_permit,
+            per_us,
+            burst,
+        };
+        assert_eq!(
+            rate.terms,
+            [
+                terms(1_000_000, 10_000, 1, 20),
+                terms(60_000_000, 2_000, 1, 30_000),
+                terms(3_000_000, 3_000_000, 7, 7)
+            ]
+        );
+        assert_eq!(rate.burst(), 7);
+        assert_eq!(rate.tolerance(), second);
+    }
+
+    #[test]
+    fn a_rate_that_no_script_could_compute_exactly_is_refused_and_the_right_one_named() {
+        let day = Duration::from_secs(24 * 60 * 60);
+        for (bands, right) in [
+            (vec![], "say how many permits in which period"),
+            (vec![band(0, day, None)], "at least 1 permit in its period"),
+            (vec![band(1, day, Some(0))], "a burst has at least 1"),
+            (vec![band(1, Duration::ZERO, None)], "1 ms to 30 days"),
+            (vec![band(1, 31 * day, None)], "1 ms to 30 days"),
+            (vec![band(1, day, None), band(2, day, None)], "two rates"),
+            (vec![band(1, day, None); 9], "at most 8 rates"),
+            // A prime number of permits in a day.
+            (vec![band(999_983, day, None)], "at most 52124"),
+        ] {
+            let refused = Rate::new(&bands).unwrap_err().to_string();
+            assert!(refused.contains(right), "{refused}");
+        }
+        assert!(Rate::new(&[band(1_000_000, day, None)]).is_ok());
+        assert!(Rate::new(&[band(999_983, day, Some(52_124))]).is_ok());
+    }
+
+    /// Levels are doubles in a script.
+    #[test]
+    fn the_highest_level_of_a_rate_is_exact_in_a_script() {
+        for (limit, period_ms, burst) in [(999_983, 86_400_000, 52_124), (u32::MAX, 1, u32::MAX)] {
+            let rate = Rate::new(&[band(limit, Duration::from_millis(period_ms), Some(burst))]);
+            let rate = rate.unwrap();
+            let wait_us = u64::try_from(rate.longest_wait().as_micros()).unwrap();
+            let Terms {
+                per_permit, per_us, ..
+            } = rate.terms[0];
+            let level = u64::from(burst) * per_permit + wait_us * per_us;
+            assert!(level <= 1 << 53, "{level}");
+            assert!(wait_us > 0);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The requests of a limiter.
+
+use super::band::Rate;
+#[cfg(feature = "redis")]
+use crate::quorum::votable::Votable;
+#[cfg(feature = "redis")]
+use crate::script::Scripts;
+use crate::script::keys::LockKeys;
+use crate::script::{Answer, Call, Malformed, Operation, Script, script};
+
+static TAKE: Script = script!("limiter/take");
+static GIVE_BACK: Script = script!("limiter/give_back");
+
+/// Every script of this file.
+#[cfg(feature = "redis")]
+pub(crate) static SCRIPTS: Scripts = &[&TAKE, &GIVE_BACK];
+
+/// Which permits a request is about: of which limiter, at which rate, and how many.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    pub(super) keys: LockKeys,
+    pub(super) rate: Rate,
+    pub(super) cost: u32,
+}
+
+/// Uses permits, or reserves the moment at which they may be used. Runs `limiter/take`.
+#[derive(Debug)]
+pub(super) struct Take<'a> {
+    pub(super) request: &'a Request,
+    /// The caller's own, if it waits.
+    pub(super) id: &'a str,
+    pub(super) patience_us: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    Allowed { left: u32 },
+    Reserved { wait_us: u64 },
+    Limited { wait_us: u64 },
+}
+
+impl Operation for Take<'_> {
+    type Reply = Taken;
+
+    fn script(&self) -> &'static Script {
+        &TAKE
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.request.keys.beside("limiter"))
+            .key(self.request.keys.beside("reserved"))
+            .key(self.request.keys.beside("returned"));
+        call.arg(self.id)
+            .arg(u64::from(self.request.cost))
+            .arg(self.patience_us);
+        self.request.rate.write_to(call);
+    }
+
+    fn decode(answer: &Answer) -> Result<Taken, Malformed> {
+        let number = answer.number(0)?;
+        Ok(match answer.tag() {
+            "allowed" => Taken::Allowed {
+                left: u32::try_from(number).map_err(|_| Malformed)?,
+            },
+            "reserved" => Taken::Reserved { wait_us: number },
+            "limited" => Taken::Limited { wait_us: number },
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+/// Gives back a reservation before its moment. Runs `limiter/give_back`.
+#[derive(Debug)]
+pub(super) struct GiveBack<'a> {
+    pub(super) request: &'a Request,
+    pub(super) id: &'a str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GivenBack {
+    GivenBack,
+    /// There was no reservation whose moment is to come.
+    Gone,
+}
+
+impl Operation for GiveBack<'_> {
+    type Reply = GivenBack;
+
+    fn script(&self) -> &'static Script {
+        &GIVE_BACK
+    }
+
+    fn encode(&self, call: &mut Call) {
+        call.key(self.request.keys.beside("limiter"))
+            .key(self.request.keys.beside("reserved"))
+            .key(self.request.keys.beside("returned"));
+        call.arg(self.id).arg(u64::from(self.request.cost));
+        self.request.rate.write_to(call);
+    }
+
+    fn decode(answer: &Answer) -> Result<GivenBack, Malformed> {
+        match answer.tag() {
+            "given_back" => Ok(GivenBack::GivenBack),
+            "gone" => Ok(GivenBack::Gone),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Votable for Take<'_> {}
+
+#[cfg(feature = "redis")]
+impl Votable for GiveBack<'_> {}

@@ -1,0 +1,35 @@
+//! Why a limiter allowed nothing.
+
+use std::time::Duration;
+
+use crate::base::error::{InvalidInput, StoreError};
+use crate::base::name::Name;
+
+/// Why a call of a [`Limiter`](crate::Limiter) failed. The caller must not act after any of them. A limiter holds nothing,
+/// so there is nothing to release.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimiterError {
+    /// A name, a rate or a cost is out of its range. Nothing was sent.
+    #[error(transparent)]
+    Invalid(#[from] InvalidInput),
+
+    /// The limiter would allow it later than the caller is willing to wait. Nothing was used or reserved.
+    #[error("`{name}` is limited: it allows this in {retry_after:?}")]
+    Limited {
+        /// The limiter's name.
+        name: Name,
+        /// When it would allow this if no other client asked.
+        retry_after: Duration,
+    },
+
+    /// The store did not reply, or refused. The permits may count as used. The rate is kept however often the caller asks
+    /// again.
+    #[error("`{name}`: {source}")]
+    Store {
+        /// The limiter's name.
+        name: Name,
+        /// The store's error.
+        source: StoreError,
+    },
+}

@@ -1,0 +1,250 @@
+//! The limiter's handle.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::band::{Band, Rate};
+use super::calls::{Request, Take, Taken};
+use super::error::LimiterError;
+use super::reservation::Reservation;
+use crate::base::error::{InvalidInput, StoreError};
+use crate::base::name::Name;
+use crate::client::Client;
+use crate::client::state::ClientState;
+use crate::engine::core::OPERATOR_WITHIN;
+use crate::script::keys::LockKeys;
+
+/// A rate limiter on one name: so many permits in a period, for all clients together.
+///
+/// It is a leaky bucket on the server's clock (the generic cell rate algorithm, ITU-T I.371). In any time `t` the clients
+/// use at most `rate · t + burst` permits. Unused permits are kept up to the burst. A limiter may have several rates, and
+/// each request must fit all of them.
+///
+/// The rate comes with each request, so nothing is set up, and a new rate holds at once. All clients of a name give the
+/// same rate: each request is measured by the rate that it names.
+///
+/// A wait is a reservation: the store says when the caller may act, and the caller sleeps until then. Reservations are in
+/// order of arrival, and none is moved. A wait that is dropped gives its reservation back.
+///
+/// A limiter is no lock: it holds nothing, and a mutex of the same name knows nothing of it. To limit too how many act at
+/// the same time, acquire a [`Semaphore`](crate::Semaphore) first and then the limiter.
+///
+/// Not on a [`Quorum`](crate::Quorum): the sums of several majorities are not one sum.
+///
+/// A `Limiter` has no state of its own: clone it, share it, keep it.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use leaselock::RateDecision;
+/// use std::time::Duration;
+///
+/// # let client = leaselock::Client::connect("mem:")?;
+/// let second = Duration::from_secs(1);
+/// let api = client.limiter("api").rate(100, second).burst(20).and(1000, 3600 * second);
+/// match api.try_acquire(1).await? {
+///     RateDecision::Allowed { left } => assert_eq!(left, 19),
+///     RateDecision::Limited { retry_after } => println!("try again in {retry_after:?}"),
+/// }
+/// api.acquire(3).await?; // waits for its turn
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a limiter does nothing until permits are acquired"]
+pub struct Limiter {
+    state: Arc<ClientState>,
+    name: Result<Name, InvalidInput>,
+    bands: Vec<Band>,
+}
+
+/// What a limiter says to a caller that does not wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a caller that is limited must not act"]
+pub enum RateDecision {
+    /// The caller may act now.
+    Allowed {
+        /// How many more permits are there now.
+        left: u32,
+    },
+    /// The caller must not act. Nothing was used.
+    Limited {
+        /// When the limiter would allow it if no other client asked.
+        retry_after: Duration,
+    },
+}
+
+impl RateDecision {
+    /// True if the caller may act now.
+    pub fn is_allowed(&self) -> bool {
+        matches!(self, RateDecision::Allowed { .. })
+    }
+}
+
+impl Client {
+    /// Returns the limiter of this name, which needs a [`rate`](Limiter::rate). The first operation reports a bad name.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let client = leaselock::Client::connect("mem:")?;
+    /// let mails = client.limiter("mails").rate(10, std::time::Duration::from_secs(60));
+    /// mails.acquire(1).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn limiter(&self, name: impl Into<String>) -> Limiter {
+        Limiter {
+            state: Arc::clone(&self.state),
+            name: Name::new(name),
+            bands: Vec::new(),
+        }
+    }
+}
+
+impl Limiter {
+    /// Sets the rate: so many permits in each period, in place of the rates before. A period is 1 ms to 30 days.
+    pub fn rate(mut self, limit: u32, period: Duration) -> Self {
+        self.bands.clear();
+        self.and(limit, period)
+    }
+
+    /// Adds another rate, which has another period. Each request must fit all rates, which are eight at most.
+    pub fn and(mut self, limit: u32, period: Duration) -> Self {
+        self.bands.push(Band {
+            limit,
+            period,
+            burst: None,
+        });
+        self
+    }
+
+    /// Sets how many permits the rate before this allows at once; by default those of one period.
+    ///
+    /// One request can ask for at most so many.
+    pub fn burst(mut self, burst: u32) -> Self {
+        if let Some(band) = self.bands.last_mut() {
+            band.burst = Some(burst);
+        }
+        self
+    }
+
+    /// Returns the name; `None` for a malformed one, which the first operation reports.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_ref().ok().map(Name::as_str)
+    }
+
+    /// Checks now what the first operation would refuse.
+    ///
+    /// # Errors
+    /// [`InvalidInput`] says what would be valid. Nothing is sent.
+    pub fn validate(self) -> Result<Self, InvalidInput> {
+        self.request(1)?;
+        Ok(self)
+    }
+
+    fn request(&self, cost: u32) -> Result<(Name, Request), InvalidInput> {
+        let rate = Rate::new(&self.bands)?;
+        let burst = rate.burst();
+        if !(1..=burst).contains(&cost) {
+            let text =
+                format!("one request asks for 1 to {burst} permits, the burst, and not {cost}");
+            return Err(InvalidInput::new(text));
+        }
+        let name = self.name.clone()?;
+        let keys = LockKeys::new(&self.state.engine.prefix, &name)?;
+        Ok((name, Request { keys, rate, cost }))
+    }
+
+    /// Uses so many permits if they are there now, and nothing otherwise.
+    ///
+    /// It is refused while other callers wait, because their reservations count.
+    ///
+    /// # Waiting
+    /// One request of two seconds at most.
+    ///
+    /// # Cancel safety
+    /// When dropped, the permits may count as used.
+    ///
+    /// # Errors
+    /// [`LimiterError`]; that the rate is used up is not an error.
+    pub async fn try_acquire(&self, cost: u32) -> Result<RateDecision, LimiterError> {
+        let (name, request) = self.request(cost)?;
+        let take = Take {
+            request: &request,
+            id: "",
+            patience_us: 0,
+        };
+        match self.state.engine.ask(&take, OPERATOR_WITHIN).await {
+            Ok(Taken::Allowed { left }) => Ok(RateDecision::Allowed { left }),
+            Ok(Taken::Limited { wait_us } | Taken::Reserved { wait_us }) => {
+                let retry_after = Duration::from_micros(wait_us);
+                Ok(RateDecision::Limited { retry_after })
+            }
+            Err(source) => Err(LimiterError::Store { name, source }),
+        }
+    }
+
+    /// Uses so many permits, and waits until they are there.
+    ///
+    /// # Waiting
+    /// One request in all, of two seconds at most; it is sent again when no reply came. The caller sleeps from the reply
+    /// on, so it never acts too early. When it wakes up too late, as after the machine was suspended, its permits are
+    /// gone and it asks again. Too late is later than a whole burst takes, and at least a second.
+    ///
+    /// # Cancel safety
+    /// Safe: what a dropped wait has reserved is given back in the background. Behind the last reservation that stands,
+    /// it is as if it had never been made. Before others, the next caller that needs no more gets its moment.
+    ///
+    /// # Errors
+    /// As [`acquire_within`](Limiter::acquire_within). Without a limit a caller waits for 30 days at most; at rates with
+    /// large numbers of permits it may be hours.
+    pub async fn acquire(&self, cost: u32) -> Result<(), LimiterError> {
+        self.acquire_until(cost, None).await
+    }
+
+    /// Uses so many permits, and waits until they are there if that is within `limit`.
+    ///
+    /// # Waiting
+    /// As [`acquire`](Limiter::acquire). When it would take longer than `limit`, it fails at once.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Limiter::acquire).
+    ///
+    /// # Errors
+    /// [`LimiterError::Limited`]: nothing was used or reserved. [`LimiterError::Store`]: the permits may count as used.
+    pub async fn acquire_within(&self, cost: u32, limit: Duration) -> Result<(), LimiterError> {
+        self.acquire_until(cost, Some(limit)).await
+    }
+
+    async fn acquire_until(&self, cost: u32, limit: Option<Duration>) -> Result<(), LimiterError> {
+        let (name, request) = self.request(cost)?;
+        let (engine, longest) = (&self.state.engine, request.rate.longest_wait());
+        let (clock, tolerance) = (&engine.clock, request.rate.tolerance());
+        let failed = |source| LimiterError::Store {
+            name: name.clone(),
+            source,
+        };
+        engine.background().map_err(failed)?; // so that a dropped wait can give back
+        let token = engine.tokens.token(&engine.id, false);
+        let token = token.map_err(|error| failed(StoreError::no_random(error)))?;
+        let until = limit.map(|limit| clock.now().plus(limit));
+        let mut reservation = Reservation::new(engine, request, token);
+        loop {
+            let patience = until.map_or(longest, |until| clock.left(until).min(longest));
+            match reservation.take(patience).await.map_err(failed)? {
+                Taken::Allowed { .. } => return Ok(()),
+                Taken::Limited { wait_us } => {
+                    let retry_after = Duration::from_micros(wait_us);
+                    return Err(LimiterError::Limited { name, retry_after });
+                }
+                Taken::Reserved { wait_us } => {
+                    let moment = clock.now().plus(Duration::from_micros(wait_us));
+                    clock.sleep_until(moment).await;
+                    reservation.end();
+                    if clock.now().saturating_since(moment) <= tolerance {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+}

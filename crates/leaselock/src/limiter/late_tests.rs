@@ -1,0 +1,50 @@
+//! Callers that wake up later than the moment that they reserved.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::time::Duration;
+
+use super::handle::RateDecision;
+use crate::base::clock::Clock;
+use crate::client::Client;
+
+/// How long the limiter would make the next caller wait, after a wait of a second that woke up so late.
+async fn retry_after_a_wait_that_is_late_by(late: Duration) -> Duration {
+    const SECOND: Duration = Duration::from_secs(1);
+    let clock = Clock::manual();
+    let builder = Client::builder().url("mem:").clock(clock.clone());
+    let limiter = builder.build().unwrap().limiter("api");
+    let limiter = limiter.rate(1, SECOND).burst(1);
+    limiter.acquire(1).await.unwrap();
+    let waits = limiter.clone();
+    let waits = tokio::spawn(async move { waits.acquire(1).await });
+    for _ in 0..100 {
+        tokio::task::yield_now().await; // nothing but that task runs on this thread: it sleeps then
+    }
+    clock.advance(SECOND + late);
+    waits.await.unwrap().unwrap();
+    match limiter.try_acquire(1).await.unwrap() {
+        RateDecision::Limited { retry_after } => retry_after,
+        RateDecision::Allowed { .. } => Duration::ZERO,
+    }
+}
+
+/// A process that was frozen would act together with those whose moment it is by then.
+#[tokio::test]
+async fn a_caller_that_wakes_up_later_than_a_burst_takes_asks_again() {
+    for (late_ms, retry_after_ms) in [
+        (0, 1000),
+        (400, 600),
+        (1000, 0),
+        (1001, 1000),
+        (60_000, 1000),
+    ] {
+        let late = Duration::from_millis(late_ms);
+        let retry_after = retry_after_a_wait_that_is_late_by(late).await;
+        assert_eq!(
+            retry_after,
+            Duration::from_millis(retry_after_ms),
+            "{late:?}"
+        );
+    }
+}

@@ -1,0 +1,16 @@
+//! The rate limiter: so many permits in a period, for all clients together.
+
+mod band;
+mod calls;
+mod error;
+mod handle;
+#[cfg(all(test, feature = "embedded"))]
+mod late_tests;
+mod reservation;
+#[cfg(all(test, feature = "embedded"))]
+mod tests;
+
+#[cfg(feature = "redis")]
+pub(crate) use self::calls::SCRIPTS;
+pub use self::error::LimiterError;
+pub use self::handle::{Limiter, RateDecision};
