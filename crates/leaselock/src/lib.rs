@@ -39,6 +39,7 @@
 //! | [`Lease`] | a lock that is held; dropping it releases it in the background |
 //! | [`Owner`] | a line of work that may acquire again what it holds |
 //! | [`Election`] | who leads, its term, and followers that see it |
+//! | [`Once`] | work that runs once for a key; all callers get its result |
 //! | [`Latch`], [`Barrier`] | parties that wait for each other |
 //! | [`SharedLease`], [`Permit`] | the lease of a reader; the lease of a holder of permits |
 //! | [`LossWatch`] | a future that resolves when the lease is lost |
@@ -106,6 +107,7 @@ pub mod interop;
 mod latch;
 mod multilock;
 mod mutex;
+mod once;
 pub(crate) mod quorum;
 mod rwlock;
 mod script;
@@ -134,6 +136,9 @@ pub use crate::engine::request::Wait;
 pub use crate::latch::{Latch, LatchError, LatchState};
 pub use crate::multilock::{MultiLease, MultiLeaseView, MultiLock, MultiLossWatch};
 pub use crate::mutex::Mutex;
+pub use crate::once::{
+    OnCrash, Once, OnceError, OnceResult, OnceRun, OnceStart, OnceState, OnceView,
+};
 pub use crate::rwlock::{ChangeError, RwLock, SharedLease, UpgradableLease};
 pub use crate::semaphore::{Permit, Semaphore};
 /// The redis client library, in the version whose connections a program can hand in.
@@ -204,6 +209,7 @@ const KINDS: &[&engine::kind::Kind] = &[
     &rwlock::DOWNGRADE,
     &semaphore::PERMITS,
     &election::LEADERSHIP,
+    &once::ONCE,
 ];
 
 /// The pages whose code is compiled and run as doc tests.

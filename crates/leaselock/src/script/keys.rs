@@ -79,6 +79,11 @@ impl LockKeys {
         self.beside("leader")
     }
 
+    /// Returns the key of the record of what became of a run.
+    pub(crate) fn once(&self) -> SideKey<'_> {
+        self.beside(ONCE)
+    }
+
     /// Returns the key of how many permits there are and are used.
     pub(crate) fn usage(&self) -> SideKey<'_> {
         self.beside("usage")
@@ -148,6 +153,7 @@ const FENCE: &str = "fence";
 const USAGE: &str = "usage";
 #[cfg(feature = "embedded")]
 const LATCH: &str = "latch";
+const ONCE: &str = "once";
 
 /// Returns the key of a client's record.
 pub(crate) fn client_record(prefix: &str, client: &str) -> String {
@@ -209,11 +215,12 @@ pub(crate) fn is_sharded(channel: &str) -> bool {
 
 /// True if the key survives a reboot of the machine of the embedded store.
 ///
-/// Fences, the numbers of semaphores and latches do; leases, holds and queues do not.
+/// Fences, the numbers of semaphores, latches and results do; leases, holds and queues do not.
 #[cfg(feature = "embedded")]
 pub(crate) fn outlives_reboot(key: &str) -> bool {
-    key.rsplit_once(':')
-        .is_some_and(|(base, last)| [FENCE, USAGE, LATCH].contains(&last) && base.contains(":ll"))
+    key.rsplit_once(':').is_some_and(|(base, last)| {
+        [FENCE, USAGE, LATCH, ONCE].contains(&last) && base.contains(":ll")
+    })
 }
 
 #[cfg(test)]
@@ -299,13 +306,14 @@ mod tests {
 
     #[cfg(feature = "embedded")]
     #[test]
-    fn only_fences_the_numbers_of_semaphores_and_latches_outlive_a_reboot() {
+    fn only_fences_the_numbers_of_semaphores_latches_and_results_outlive_a_reboot() {
         for (key, outlives) in [
             ("{a}:ll:fence", true),
             ("{a}x:ll:t:fence", true),
             ("{a}:ll:usage", true),
             ("{a}x:ll:t:usage", true),
             ("{a}:ll:latch", true),
+            ("{a}:ll:once", true),
             ("{a}:ll:barrier", false),
             ("{a}:ll:leader", false),
             ("a:fence", false),

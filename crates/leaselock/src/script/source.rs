@@ -91,7 +91,7 @@ macro_rules! fragments {
 }
 const FRAGMENTS: &[Fragment] = fragments![
     "prelude" "many" "fence" "queue" "holds" "grant" "proposal" "callers" "gate" "broadcast" "leader" "latch"
-        "barrier"
+        "barrier" "once"
 ];
 
 /// A file of functions that scripts include: its name, without `.lua`, and its text.

@@ -28,6 +28,7 @@ mod kinds;
 mod latch;
 mod moves;
 mod multilock;
+mod once;
 mod owner;
 mod presets;
 mod protocols;
