@@ -21,6 +21,7 @@
 --                                                 when the queue has waiters
 --         {"running", pttl_ms, holder, time_us, fence}  a run holds the name: its remaining time, client and fencing token
 --         {"busy", pttl_ms, holder, time_us}      another lock of the name is held, or reserved for a waiter
+--         {"waiting", rest_ms, holder, time_us, position}  not given: no caller asks to join the queue
 --         {"done", fence, attempt, result}        a run has ended, with this result
 --         {"failed", fence, attempt, rest_ms, text}  the latest run failed, and the caller has waited for it, or the next
 --                                                 one may begin in rest_ms

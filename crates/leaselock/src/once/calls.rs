@@ -103,7 +103,7 @@ impl Operation for Acquire {
                 let fence = Fence::new(answer.number(3)?);
                 return Ok((Some(running), Told::Running { fence }));
             }
-            "busy" | "quarantined" | "disagrees" => Told::Busy,
+            "busy" | "waiting" | "quarantined" | "disagrees" => Told::Busy,
             "given_up" => {
                 let (attempts, message) = (attempt(answer, 0)?, text(answer, 1)?);
                 return Ok((None, Told::GivenUp { attempts, message }));
@@ -287,11 +287,13 @@ impl Operation for Forget<'_> {
 }
 
 #[cfg(feature = "redis")]
-mod votes {
-    use super::{Acquire, Finish, Forget, Inspect, Votable};
+impl Votable for Acquire {}
 
-    impl Votable for Acquire {}
-    impl Votable for Finish<'_> {}
-    impl Votable for Inspect<'_> {}
-    impl Votable for Forget<'_> {}
-}
+#[cfg(feature = "redis")]
+impl Votable for Finish<'_> {}
+
+#[cfg(feature = "redis")]
+impl Votable for Inspect<'_> {}
+
+#[cfg(feature = "redis")]
+impl Votable for Forget<'_> {}

@@ -143,7 +143,7 @@ impl OnceRun {
     /// When dropped, it goes on in the background.
     ///
     /// # Errors
-    /// [`OnceError::Store`]: nothing is held, and until the store replies the run looks as if it were running or had
+    /// [`OnceError::Store`]: nothing is held. Until the store replies, callers find a run that holds the name or has
     /// crashed.
     ///
     /// # Examples
