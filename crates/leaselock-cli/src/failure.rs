@@ -3,7 +3,9 @@
 use std::fmt::Display;
 
 use leaselock::error::{BreakError, InspectError, InvalidInput, NodeVote, Vote};
-use leaselock::{AcquireError, ErrorKind, ExtendError, LatchError, Name, ReleaseError, StoreError};
+use leaselock::{
+    AcquireError, ErrorKind, ExtendError, LatchError, Name, OnceError, ReleaseError, StoreError,
+};
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -66,6 +68,19 @@ impl Failure {
             }
             AcquireError::Unknown { name, source, .. } => {
                 Failure::with_lock(name, "outcome unknown: ", source, exit)
+            }
+            _ => Failure::new(error, exit),
+        }
+    }
+
+    pub(crate) fn once(error: &OnceError, busy: Exit) -> Self {
+        let exit = Exit::of_once(error, busy);
+        match error {
+            OnceError::Acquire(error) => Failure::acquire(error, busy),
+            OnceError::Store { name, source } => Failure::with_lock(name, "", source, exit),
+            OnceError::NotStored { name, source } => {
+                let what = "the command has run, and whether its result is stored is not known: ";
+                Failure::with_lock(name, what, source, exit)
             }
             _ => Failure::new(error, exit),
         }

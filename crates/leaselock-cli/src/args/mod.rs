@@ -14,6 +14,7 @@ pub(crate) mod latch;
 pub(crate) mod lease;
 pub(crate) mod like;
 pub(crate) mod mode;
+pub(crate) mod once;
 pub(crate) mod permits;
 pub(crate) mod run;
 pub(crate) mod strict;

@@ -22,6 +22,7 @@ mod like;
 mod long_wait;
 mod lost;
 mod multilock;
+mod once;
 mod operators;
 mod prefix;
 mod progress;
