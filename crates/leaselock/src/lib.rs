@@ -233,6 +233,8 @@ mod pages {
     struct Deadlock;
     #[doc = include_str!("../../../docs/election.md")]
     struct Election;
+    #[doc = include_str!("../../../docs/once.md")]
+    struct Once;
     #[doc = include_str!("../../../docs/latch.md")]
     struct Latch;
     #[doc = include_str!("../../../docs/multilock.md")]

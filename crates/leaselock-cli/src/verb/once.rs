@@ -2,9 +2,10 @@
 
 use leaselock::{AnyClient, OnceError, OnceStart};
 
-use super::run::{End, HeldLock};
+use super::run::HeldLock;
 use crate::args::Globals;
 use crate::args::once::OnceArgs;
+use crate::boottime::End;
 use crate::capture::Capture;
 use crate::exit::Exit;
 use crate::failure::Failure;

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use leaselock::interop::Protocol;
@@ -15,6 +15,7 @@ use super::request::Request;
 use crate::args::Globals;
 use crate::args::mode::Mode;
 use crate::args::run::{RunArgs, RunPlan};
+use crate::boottime::{End, ends_in};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
@@ -166,13 +167,6 @@ pub(super) struct HeldLock<'a> {
     pub(super) owner: &'a JobOwner,
     pub(super) store: String,
     pub(super) held_since: u64,
-}
-
-/// When the lease ends, in nanoseconds since boot: the latest deadline.
-pub(super) type End = Arc<AtomicU64>;
-
-fn ends_in(end: &End) -> Duration {
-    Duration::from_nanos(end.load(Ordering::SeqCst).saturating_sub(boottime::now()))
 }
 
 impl HeldLock<'_> {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Store, object};
 
-pub(crate) const VERBS: [&str; 18] = [
+pub(crate) const VERBS: [&str; 19] = [
     "run",
     "acquire",
     "extend",
@@ -22,6 +22,7 @@ pub(crate) const VERBS: [&str; 18] = [
     "permits",
     "elect",
     "leader",
+    "once",
     "latch",
     "doctor",
     "strict",
