@@ -257,14 +257,14 @@ pub(super) struct Forget<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Forgotten {
+pub(super) enum ForgetAnswer {
     Forgotten,
     Absent,
     Running { fence: Fence },
 }
 
 impl Operation for Forget<'_> {
-    type Reply = Forgotten;
+    type Reply = ForgetAnswer;
 
     fn script(&self) -> &'static Script {
         &FORGET
@@ -274,11 +274,11 @@ impl Operation for Forget<'_> {
         call.key(&self.resource.lock).key(self.resource.once());
     }
 
-    fn decode(answer: &Answer) -> Result<Forgotten, Malformed> {
+    fn decode(answer: &Answer) -> Result<ForgetAnswer, Malformed> {
         match answer.tag() {
-            "forgotten" => Ok(Forgotten::Forgotten),
-            "absent" => Ok(Forgotten::Absent),
-            "running" => Ok(Forgotten::Running {
+            "forgotten" => Ok(ForgetAnswer::Forgotten),
+            "absent" => Ok(ForgetAnswer::Absent),
+            "running" => Ok(ForgetAnswer::Running {
                 fence: Fence::new(answer.number(0)?),
             }),
             _ => Err(Malformed),

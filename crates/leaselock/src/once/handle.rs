@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::calls::{Forget, Forgotten, Inspect, Terms};
+use super::calls::{Forget, ForgetAnswer, Inspect, Terms};
 use super::error::OnceError;
 use super::kind::ONCE;
 use super::state::{OnCrash, OnceState};
@@ -286,9 +286,9 @@ impl Once {
         };
         let name = self.named.name()?.clone();
         match engine.ask(&forget, OPERATOR_WITHIN).await {
-            Ok(Forgotten::Forgotten) => Ok(true),
-            Ok(Forgotten::Absent) => Ok(false),
-            Ok(Forgotten::Running { fence }) => Err(OnceError::Running { name, fence }),
+            Ok(ForgetAnswer::Forgotten) => Ok(true),
+            Ok(ForgetAnswer::Absent) => Ok(false),
+            Ok(ForgetAnswer::Running { fence }) => Err(OnceError::Running { name, fence }),
             Err(source) => Err(OnceError::Store { name, source }),
         }
     }

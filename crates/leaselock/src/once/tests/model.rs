@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::calls::{Finished, Forgotten, Told};
+use super::super::calls::{Finished, ForgetAnswer, Told};
 use super::super::state::{Ended, OnceResult, OnceState};
 use super::{ATTEMPTS, KEPT_MS, PAUSE_MS, TTL_MS};
 use crate::base::fence::Fence;
@@ -234,16 +234,16 @@ impl Model {
         }
     }
 
-    pub(super) fn forget(&mut self) -> Forgotten {
+    pub(super) fn forget(&mut self) -> ForgetAnswer {
         self.forget_what_is_over();
         match &self.record {
-            None => Forgotten::Absent,
-            Some(record) if self.is_running(record.state) => Forgotten::Running {
+            None => ForgetAnswer::Absent,
+            Some(record) if self.is_running(record.state) => ForgetAnswer::Running {
                 fence: Fence::new(record.state.fence),
             },
             Some(_) => {
                 self.record = None;
-                Forgotten::Forgotten
+                ForgetAnswer::Forgotten
             }
         }
     }
